@@ -1,0 +1,57 @@
+"""What all rules say of an outcome: variant, verdict, and rows that become Arrow batches."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import pyarrow as pa
+
+#: Variant of what the log itself shows.
+RECORDED = "recorded"
+
+
+class Verdict(StrEnum):
+    """Whether an outcome could be told; ``UNKNOWN`` always has a reason."""
+
+    REPLAYED = "replayed"
+    NOT_APPLICABLE = "not_applicable"
+    UNKNOWN = "unknown"
+
+
+class Variant(NamedTuple):
+    """A protocol to replay under, and the parameter that a sweep varies."""
+
+    name: str
+    parameter: str = "none"
+    parameter_value: str = "none"
+
+    def what_if(self, rule: str) -> dict[str, str]:
+        """The columns that say which rule, variant and parameter a row belongs to."""
+        return {
+            "rule": rule,
+            "variant": self.name,
+            "parameter": self.parameter,
+            "parameter_value": self.parameter_value,
+        }
+
+
+class Rows:
+    """Rows of one outcome table, gathered and handed over as Arrow batches."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._rows: list[tuple[object, ...]] = []
+
+    def add(self, **values: object) -> None:
+        """Add a row; columns not named are null."""
+        self._rows.append(tuple(values.get(name) for name in self._schema.names))
+
+    def take(self) -> pa.RecordBatch:
+        """The rows since the last call."""
+        columns = list(zip(*self._rows, strict=True)) or [()] * len(self._schema)
+        self._rows = []
+        return pa.RecordBatch.from_arrays(
+            [pa.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)],
+            schema=self._schema,
+        )

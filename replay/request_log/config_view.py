@@ -1,0 +1,151 @@
+"""DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS: configs and the writes among them.
+
+Source: ``DescribeConfigsResponse.json``, ``IncrementalAlterConfigs*.json``, ``AlterConfigs*.json``;
+``org.apache.kafka.common.config.ConfigResource.Type``. Kafka masks values that may be secret in its
+log of the two writing APIs only; here they are null everywhere.
+"""
+
+import msgspec
+
+from .bodies import Fields, Row, Told, decode
+from .envelope import Envelope, Int8, Int16
+
+DESCRIBE_CONFIGS = 32
+ALTER_CONFIGS = 33
+INCREMENTAL_ALTER_CONFIGS = 44
+
+#: ``Password.HIDDEN``
+_MASK = "[hidden]"
+_RESOURCE_TYPES = {
+    2: "topic",
+    4: "broker",
+    8: "broker_logger",
+    16: "client_metrics",
+    32: "group",
+}
+#: ``AlterConfigOp.OpType``
+_OPERATIONS = {0: "set", 1: "delete", 2: "append", 3: "subtract"}
+
+
+class _DescribedConfig(Fields, frozen=True):
+    name: str
+    value: str | None = None
+    config_source: Int8 | None = None
+    is_sensitive: bool = False
+
+
+class _DescribedResource(Fields, frozen=True):
+    error_code: Int16
+    resource_type: Int8
+    resource_name: str
+    configs: list[_DescribedConfig]
+
+
+class _DescribeResponse(Fields, frozen=True):
+    results: list[_DescribedResource]
+
+
+class _AlteredConfig(Fields, frozen=True):
+    name: str
+    value: str | None = None
+    config_operation: Int8 = 0  # ALTER_CONFIGS only sets
+
+
+class _AlteredResource(Fields, frozen=True):
+    resource_type: Int8
+    resource_name: str
+    configs: list[_AlteredConfig]
+
+
+class _AlterRequest(Fields, frozen=True):
+    resources: list[_AlteredResource]
+    validate_only: bool = False
+
+
+class _AnsweredResource(Fields, frozen=True):
+    error_code: Int16
+    resource_type: Int8
+    resource_name: str
+
+
+class _AlterResponse(Fields, frozen=True):
+    responses: list[_AnsweredResource]
+
+
+_describe_response = msgspec.json.Decoder(_DescribeResponse)
+_alter_request = msgspec.json.Decoder(_AlterRequest)
+_alter_response = msgspec.json.Decoder(_AlterResponse)
+
+
+def shown(value: str | None, is_sensitive: bool = False) -> str | None:
+    """A value, None where it is secret or masked."""
+    return None if is_sensitive or value == _MASK else value
+
+
+def resource_type(code: int) -> str:
+    """``topic``, ``broker``, ...; ``type-N`` for one that a newer Kafka adds."""
+    return _RESOURCE_TYPES.get(code, f"type-{code}")
+
+
+def read_describe(envelope: Envelope) -> Told:
+    """Every config of the answer."""
+    response = decode(envelope.response, _describe_response)
+    rows: dict[tuple[str, str, str], Row] = {}
+    for resource in response.results if response else ():
+        type_, resource_name = resource_type(resource.resource_type), resource.resource_name
+        for config in resource.configs:
+            value = shown(config.value, config.is_sensitive)
+            rows[type_, resource_name, config.name] = (
+                type_,
+                resource_name,
+                config.name,
+                value,
+                "describe",
+                config.config_source,
+                resource.error_code,
+            )
+    return Told(configs=list(rows.values()))
+
+
+def read_alter(envelope: Envelope) -> Told:
+    """What was altered, each resource with its answer; no config with ``validateOnly``."""
+    request = decode(envelope.request, _alter_request)
+    response = decode(envelope.response, _alter_response)
+    error = None if response is None else 0
+    if request is None:
+        return Told(metadata_write=(None, error, None))
+    errors = {
+        (answer.resource_type, answer.resource_name): answer.error_code
+        for answer in (response.responses if response else ())
+    }
+    resources = [
+        (
+            resource_type(resource.resource_type),
+            resource.resource_name,
+            None,
+            errors.get((resource.resource_type, resource.resource_name)),
+        )
+        for resource in request.resources
+    ]
+    write = (request.validate_only, error, resources)
+    if request.validate_only:
+        return Told(metadata_write=write)
+    return Told(metadata_write=write, configs=_altered(request, errors))
+
+
+def _altered(request: _AlterRequest, errors: dict[tuple[int, str], int]) -> list[Row]:
+    rows: dict[tuple[int, str, str, int], Row] = {}
+    for resource in request.resources:
+        of_resource = (resource.resource_type, resource.resource_name)
+        for config in resource.configs:
+            operation = config.config_operation
+            rows[(*of_resource, config.name, operation)] = (
+                resource_type(resource.resource_type),
+                resource.resource_name,
+                config.name,
+                None if operation == 1 else shown(config.value),
+                _OPERATIONS.get(operation, f"operation-{operation}"),
+                None,
+                errors.get(of_resource),
+            )
+    return list(rows.values())

@@ -1,0 +1,96 @@
+"""The request log's own JSON, around the request and the response of an API.
+
+Source: ``kafka.network.RequestConvertToJson.requestDescMetrics``. Fields that a newer Kafka adds
+are passed over; ``request`` and ``response`` stay raw until their API is known.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from .reasons import Reason, Unreadable
+
+Int8 = Annotated[int, msgspec.Meta(ge=-(2**7), le=2**7 - 1)]
+Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), le=2**15 - 1)]
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class RequestHeader(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """``requestHeader``: what the client sent, the API's name added by Kafka."""
+
+    request_api_key: Int16
+    request_api_version: Int16
+    correlation_id: Int32
+    client_id: str | None = None
+    request_api_key_name: str | None = None
+    request_api_version_deprecated: bool = False
+
+
+class ClientInformation(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """``clientInformation``: "unknown" for replica fetchers and forwarded requests."""
+
+    software_name: str | None = None
+    software_version: str | None = None
+
+
+_NO_INFORMATION = ClientInformation()
+
+
+class Envelope(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """One logged request. Times in milliseconds, with microseconds as decimals."""
+
+    request_header: RequestHeader
+    request: msgspec.Raw
+    response: msgspec.Raw
+    connection: str
+    total_time_ms: float
+    request_queue_time_ms: float
+    local_time_ms: float
+    remote_time_ms: float
+    response_queue_time_ms: float
+    send_time_ms: float
+    throttle_time_ms: float = 0.0
+    is_forwarded: bool = False
+    security_protocol: str | None = None
+    principal: str | None = None
+    listener: str | None = None
+    client_information: ClientInformation = _NO_INFORMATION
+
+    @property
+    def has_request(self) -> bool:
+        """False where the level was switched on while the request was under way."""
+        return memoryview(self.request) != EMPTY_BODY
+
+    @property
+    def has_response(self) -> bool:
+        """False with acks=0, or where the level was switched meanwhile."""
+        return memoryview(self.response) != EMPTY_BODY
+
+
+#: What Kafka writes where it has no body to show.
+EMPTY_BODY = b'""'
+
+_decoder = msgspec.json.Decoder(Envelope)
+
+
+def decode_envelope(json: memoryview) -> Envelope:
+    """Raises ``Unreadable``: bad_json, missing_field, bad_envelope or bad_body."""
+    try:
+        envelope = _decoder.decode(json)
+    except msgspec.ValidationError as error:
+        missing = "missing required field" in str(error)
+        raise Unreadable(Reason.missing_field if missing else Reason.bad_envelope) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Unreadable(Reason.bad_json) from None
+    if not (_is_body(envelope.request) and _is_body(envelope.response)):
+        raise Unreadable(Reason.bad_body)
+    return envelope
+
+
+def _is_body(raw: msgspec.Raw) -> bool:
+    """An object, or the empty string."""
+    view = memoryview(raw)
+    return view[0] == 0x7B or view == EMPTY_BODY

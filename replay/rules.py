@@ -1,0 +1,74 @@
+"""The rules and how each is run: by which key, in which order, on what, and what it hands out.
+
+``pipelines.seam`` reads this and nothing else of a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from replay import hwm_parking, metadata_log
+from replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+
+
+class Replay(Protocol):
+    """The replay of one key: at every call a batch for each of the rule's outcome tables."""
+
+    def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
+        """Take the next piece of log, in the rule's order; raises ValueError if it is not."""
+        ...
+
+    def finish(self) -> Sequence[pa.RecordBatch]:
+        """The log is over: hand out what is left."""
+        ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the replays are told besides the log. ``voters``: voter ids by recording."""
+
+    voters: Mapping[str, Sequence[int]]
+    max_wait_ms: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule as the seam runs it.
+
+    ``outputs`` are the schemas of the batches handed out, by table name and in order; the columns
+    ``keep`` of the key are put in front of each row.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    order: tuple[str, ...]
+    keep: tuple[str, ...]
+    input_schema: pa.Schema
+    outputs: Mapping[str, pa.Schema]
+    start: Callable[[Settings, Mapping[str, str | int]], Replay]
+
+
+def _start_hwm_parking(settings: Settings, key: Mapping[str, str | int]) -> Replay:
+    voters: Iterable[int] = settings.voters[str(key["recording"])]
+    rules = hwm_parking.variants(settings.max_wait_ms)
+    return hwm_parking.HwmParking(int(key["node_id"]), voters, rules)
+
+
+HWM_PARKING = Rule(
+    name=hwm_parking.RULE,
+    key=("recording", "node_id"),
+    order=("built_us", "request_id"),
+    keep=("recording",),
+    input_schema=metadata_log.INPUT_SCHEMA,
+    outputs={
+        FETCH_PARKING_OUTCOMES.name: hwm_parking.PARKING_SCHEMA,
+        HIGH_WATERMARK_LAG.name: hwm_parking.LAG_SCHEMA,
+    },
+    start=_start_hwm_parking,
+)
+
+RULES = {rule.name: rule for rule in (HWM_PARKING,)}

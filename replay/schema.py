@@ -1,0 +1,594 @@
+"""Every Delta table of the warehouse: name, columns, types, comments, keys. Said once, here.
+
+Readers and writers import these; ``pipelines.warehouse`` turns them into Delta tables (schema,
+column comments, nullability), ``docs/tables.md`` is printed from them and the tests compare what
+is on disk with them. Types are Arrow's, so that the rules need no Spark to name their output.
+
+Conventions
+-----------
+* times are UTC with microseconds (``AT``), durations ``*_ms`` are DOUBLE, sizes ``*_bytes`` BIGINT;
+* ``recording`` is the first column of every table and the first column of every key;
+* a key column is never null.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+AT = pa.timestamp("us", tz="UTC")
+TEXT = pa.string()
+INT = pa.int32()
+LONG = pa.int64()
+MS = pa.float64()
+BOOL = pa.bool_()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name, Arrow type, its Delta column comment, and whether null may be."""
+
+    name: str
+    type: pa.DataType
+    comment: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Delta table.
+
+    ``key`` columns together are unique and never null. ``partitioned_by`` is Delta's partitioning.
+    """
+
+    name: str
+    comment: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    partitioned_by: tuple[str, ...] = ("recording",)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The table's schema with comments as field metadata, in the order of the columns."""
+        return pa.schema(
+            [
+                pa.field(c.name, c.type, nullable=c.nullable, metadata={"comment": c.comment})
+                for c in self.columns
+            ]
+        )
+
+    @property
+    def struct(self) -> pa.StructType:
+        """The same columns as a struct, for rows that travel nested in another row."""
+        return pa.struct(list(self.arrow_schema))
+
+    def without(self, *names: str) -> pa.Schema:
+        """The Arrow schema less some columns (those a later step adds)."""
+        return pa.schema([f for f in self.arrow_schema if f.name not in names])
+
+
+def _key(name: str, type_: pa.DataType, comment: str) -> Column:
+    return Column(name, type_, comment, nullable=False)
+
+
+def _struct(*fields: tuple[str, pa.DataType]) -> pa.StructType:
+    return pa.struct([pa.field(name, type_) for name, type_ in fields])
+
+
+_RECORDING = _key("recording", TEXT, "name of the recording (recording.json: name)")
+_REQUEST_ID = _key(
+    "request_id", TEXT, "32 hex digits of BLAKE2b over node id and line: the line's content, once"
+)
+_NODE_ID = _key("node_id", INT, "node whose log holds the line")
+
+#: When things happened on the node that logged (kafka-request.log's clock model).
+_CLOCK = (
+    Column("received_at", AT, "arrival: stamp - totalTimeMs"),
+    Column("dequeued_at", AT, "arrival + requestQueueTimeMs: the handler takes the request"),
+    Column("handled_at", AT, "dequeued_at + localTimeMs: the handler returned"),
+    Column("built_at", AT, "stamp - sendTimeMs - responseQueueTimeMs: the response was built"),
+    Column("completed_at", AT, "the line's stamp: just after the send completed"),
+)
+_SENDER = (
+    Column("api_version", INT, "request version"),
+    Column("client_id", TEXT, "clientId of the request header, null if the client sent none"),
+    Column("connection", TEXT, "local host:port-remote host:port-processor-index"),
+)
+#: What outcome, eviction and summary tables share: which rule said it, under which what-if.
+_WHAT_IF = (
+    _key("rule", TEXT, "hwm_parking, incremental_fetch, min_isr_acks or lowest_acked_offset"),
+    _key("variant", TEXT, "recorded, or the protocol that was replayed"),
+    _key("parameter", TEXT, "what a sweep varies, or none"),
+    _key("parameter_value", TEXT, "the value it took, or none"),
+)
+_VERDICT = (
+    _key("verdict", TEXT, "replayed, not_applicable or unknown"),
+    Column("reason", TEXT, "why not applicable or unknown; null where replayed"),
+)
+
+INGESTED_FILES = Table(
+    "ingested_files",
+    "Log files read, and what became of their lines: lines_read = requests + rejected + repeated",
+    (
+        _RECORDING,
+        _NODE_ID,
+        _key("source_file", TEXT, "the file's name within its recording"),
+        _key("content_hash", TEXT, "32 hex digits of BLAKE2b over the uncompressed bytes"),
+        Column("bytes_read", LONG, "uncompressed bytes"),
+        Column("lines_read", LONG, "lines, the last one also where it has no line end"),
+        Column("requests", LONG, "lines that became a row of requests"),
+        Column("rejected", LONG, "lines that became a row of rejected_lines"),
+        Column("repeated", LONG, "lines whose content had been read before, here or elsewhere"),
+    ),
+    key=("recording", "node_id", "source_file", "content_hash"),
+)
+
+REQUESTS = Table(
+    "requests",
+    "One row per logged request, of every API",
+    (
+        _RECORDING,
+        _REQUEST_ID,
+        _NODE_ID,
+        Column("source_file", TEXT, "file that held the copy read first"),
+        Column("line_number", LONG, "line in it, from 1, uncompressed"),
+        *_CLOCK,
+        Column("api_key", INT, "requestApiKey"),
+        Column("api_name", TEXT, "requestApiKeyName"),
+        Column("api_version", INT, "requestApiVersion"),
+        Column("correlation_id", INT, "correlationId"),
+        Column("client_id", TEXT, "clientId, null if the client sent none"),
+        Column("connection", TEXT, "local host:port-remote host:port-processor-index"),
+        Column("listener", TEXT, "listener the request came in on"),
+        Column("security_protocol", TEXT, "securityProtocol"),
+        Column("principal", TEXT, "authenticated principal"),
+        Column("software_name", TEXT, "clientInformation.softwareName"),
+        Column("software_version", TEXT, "clientInformation.softwareVersion"),
+        Column("is_forwarded", BOOL, "came inside an ENVELOPE from a broker"),
+        Column("is_deprecated_version", BOOL, "requestApiVersionDeprecated"),
+        Column("total_ms", MS, "totalTimeMs"),
+        Column("request_queue_ms", MS, "requestQueueTimeMs"),
+        Column("local_ms", MS, "localTimeMs"),
+        Column("remote_ms", MS, "remoteTimeMs: waiting, on controllers also the Raft queue"),
+        Column("throttle_ms", MS, "throttleTimeMs"),
+        Column("response_queue_ms", MS, "responseQueueTimeMs"),
+        Column("send_ms", MS, "sendTimeMs"),
+        Column("has_response", BOOL, 'false where the log says "response":"" (acks=0)'),
+        Column("request_bytes", LONG, "on the wire: frame, header, body; null where not known"),
+        Column("response_bytes", LONG, "on the wire: frame, header, body; null where not known"),
+    ),
+    key=("recording", "request_id"),
+)
+
+REJECTED_LINES = Table(
+    "rejected_lines",
+    "Lines that could not be read as a request, each with its reason",
+    (
+        _RECORDING,
+        _key("line_id", TEXT, "32 hex digits of BLAKE2b over node id and line"),
+        _NODE_ID,
+        Column("source_file", TEXT, "file that held the copy read first"),
+        Column("line_number", LONG, "line in it, from 1, uncompressed"),
+        Column("reason", TEXT, "why it could not be read"),
+        Column("line", TEXT, "the line's first 1,000 bytes, what is not UTF-8 as U+FFFD"),
+        Column("line_bytes", LONG, "its whole length"),
+    ),
+    key=("recording", "line_id"),
+)
+
+_PARTITION = (("topic_id", TEXT), ("topic", TEXT), ("partition", INT))
+
+FETCH_REQUEST_PARTITION = _struct(
+    *_PARTITION,
+    ("current_leader_epoch", INT),
+    ("fetch_offset", LONG),
+    ("last_fetched_epoch", INT),
+    ("log_start_offset", LONG),
+    ("partition_max_bytes", INT),
+    ("replica_directory_id", TEXT),
+    ("high_watermark", LONG),
+)
+FETCH_RESPONSE_PARTITION = _struct(
+    *_PARTITION,
+    ("error_code", INT),
+    ("high_watermark", LONG),
+    ("last_stable_offset", LONG),
+    ("log_start_offset", LONG),
+    ("preferred_read_replica", INT),
+    ("record_bytes", LONG),
+    ("aborted_transactions", INT),
+    ("current_leader_id", INT),
+    ("current_leader_epoch", INT),
+    ("diverging_epoch", INT),
+    ("diverging_end_offset", LONG),
+    ("snapshot_end_offset", LONG),
+    ("snapshot_epoch", INT),
+)
+NODE_ENDPOINT = _struct(("node_id", INT), ("host", TEXT), ("port", INT), ("rack", TEXT))
+
+FETCHES = Table(
+    "fetches",
+    "One row per FETCH, partitions nested (a row per partition would explode)",
+    (
+        _RECORDING,
+        _REQUEST_ID,
+        _NODE_ID,
+        *_CLOCK,
+        *_SENDER,
+        Column("correlation_id", INT, "correlationId"),
+        Column("is_cluster_metadata", BOOL, "fetches the metadata log (__cluster_metadata)"),
+        Column("cluster_id", TEXT, "clusterId"),
+        Column("replica_id", INT, "fetching replica, -1 for consumers"),
+        Column("replica_epoch", LONG, "its broker epoch, -1 if not sent"),
+        Column("max_wait_ms", INT, "maxWaitMs"),
+        Column("min_bytes", INT, "minBytes"),
+        Column("max_bytes", INT, "maxBytes"),
+        Column("isolation_level", INT, "0 read_uncommitted, 1 read_committed"),
+        Column("session_id", INT, "sessionId asked with; 0 none"),
+        Column("session_epoch", INT, "sessionEpoch; 0 new session, -1 none"),
+        Column("rack_id", TEXT, "rackId"),
+        Column("request_partitions", pa.list_(FETCH_REQUEST_PARTITION), "in the order sent"),
+        Column("forgotten_partitions", pa.list_(_struct(*_PARTITION)), "forgottenTopicsData"),
+        Column("throttle_ms", MS, "throttleTimeMs of the response"),
+        Column("error_code", INT, "top-level errorCode; null where there was no response"),
+        Column("response_session_id", INT, "sessionId answered with"),
+        Column("response_partitions", pa.list_(FETCH_RESPONSE_PARTITION), "in the order sent"),
+        Column("node_endpoints", pa.list_(NODE_ENDPOINT), "nodeEndpoints (v16+)"),
+        Column("request_bytes", LONG, "on the wire: frame, header, body"),
+        Column("response_bytes", LONG, "on the wire: frame, header, body"),
+    ),
+    key=("recording", "request_id"),
+)
+
+PRODUCE_PARTITION = _struct(
+    *_PARTITION,
+    ("record_bytes", LONG),
+    ("error_code", INT),
+    ("base_offset", LONG),
+    ("log_append_time_ms", LONG),
+    ("log_start_offset", LONG),
+    ("current_leader_id", INT),
+    ("current_leader_epoch", INT),
+)
+PRODUCES = Table(
+    "produces",
+    "One row per PRODUCE, request and response of a partition side by side",
+    (
+        _RECORDING,
+        _REQUEST_ID,
+        _NODE_ID,
+        *_CLOCK,
+        *_SENDER,
+        Column("correlation_id", INT, "correlationId"),
+        Column("transactional_id", TEXT, "transactionalId, null for others"),
+        Column("acks", INT, "-1 all, 0, 1"),
+        Column("timeout_ms", INT, "timeoutMs"),
+        Column("has_response", BOOL, "false with acks=0"),
+        Column("partitions", pa.list_(PRODUCE_PARTITION), "in the order of the request"),
+        Column("request_bytes", LONG, "on the wire: frame, header, body"),
+        Column("response_bytes", LONG, "on the wire: frame, header, body"),
+    ),
+    key=("recording", "request_id"),
+)
+
+BROKER_HEARTBEATS = Table(
+    "broker_heartbeats",
+    "One row per BROKER_HEARTBEAT that a controller answered",
+    (
+        _RECORDING,
+        _REQUEST_ID,
+        _NODE_ID,
+        *_CLOCK,
+        *_SENDER,
+        Column("broker_id", INT, "brokerId"),
+        Column("broker_epoch", LONG, "brokerEpoch"),
+        Column("current_metadata_offset", LONG, "last offset applied, inclusive"),
+        Column("want_fence", BOOL, "wantFence"),
+        Column("want_shut_down", BOOL, "wantShutDown"),
+        Column("error_code", INT, "errorCode; null where there was no response"),
+        Column("is_caught_up", BOOL, "isCaughtUp"),
+        Column("is_fenced", BOOL, "isFenced: the answer"),
+        Column("should_shut_down", BOOL, "shouldShutDown"),
+    ),
+    key=("recording", "request_id"),
+)
+
+METADATA_WRITE_RESOURCE = _struct(
+    ("resource_type", TEXT), ("name", TEXT), ("partitions", INT), ("error_code", INT)
+)
+METADATA_WRITES = Table(
+    "metadata_writes",
+    "One row per request that writes to the metadata log (topics, configs, features, ...)",
+    (
+        _RECORDING,
+        _REQUEST_ID,
+        _NODE_ID,
+        *_CLOCK,
+        *_SENDER,
+        Column("correlation_id", INT, "correlationId"),
+        Column("api_name", TEXT, "requestApiKeyName"),
+        Column("is_forwarded", BOOL, "came inside an ENVELOPE from a broker"),
+        Column("validate_only", BOOL, "validateOnly: nothing is written"),
+        Column("error_code", INT, "top-level errorCode, 0 where the API has none"),
+        Column("resources", pa.list_(METADATA_WRITE_RESOURCE), "what was written, each answer"),
+    ),
+    key=("recording", "request_id"),
+)
+
+ISR_CHANGES = Table(
+    "isr_changes",
+    "What ALTER_PARTITION and METADATA lines say of a partition's ISR and leader",
+    (
+        _RECORDING,
+        _REQUEST_ID,
+        _NODE_ID,
+        Column("at", AT, "built_at: from then on the node stood by it"),
+        Column("dequeued_at", AT, "when the request was taken up"),
+        Column("source", TEXT, "API that said it: ALTER_PARTITION or METADATA"),
+        _key("topic", TEXT, "topic name, else topic id"),
+        Column("topic_id", TEXT, "22 characters, null where the version has none"),
+        _key("partition", INT, "partition index"),
+        Column("leader_id", INT, "leader, -1 none"),
+        Column("leader_epoch", INT, "leader epoch"),
+        Column("partition_epoch", INT, "partition epoch (ALTER_PARTITION)"),
+        Column("replicas", pa.list_(INT), "assigned replicas (METADATA)"),
+        Column("requested_isr", pa.list_(INT), "ISR asked for (ALTER_PARTITION)"),
+        Column("isr", pa.list_(INT), "ISR answered; null where error_code is not 0"),
+        Column("error_code", INT, "the partition's error"),
+    ),
+    key=("recording", "request_id", "topic", "partition"),
+)
+
+TOPICS = Table(
+    "topics",
+    "Topic names, ids and sizes as CREATE_TOPICS, METADATA and others told them",
+    (
+        _RECORDING,
+        _REQUEST_ID,
+        _NODE_ID,
+        Column("at", AT, "built_at"),
+        Column("source", TEXT, "API that said it"),
+        _key("topic", TEXT, "topic name, else topic id"),
+        Column("topic_id", TEXT, "22 characters, null where the version has none"),
+        Column("partitions", INT, "number of partitions, null where not told"),
+        Column("replication_factor", INT, "null where not told"),
+        Column("is_internal", BOOL, "isInternal (METADATA)"),
+        Column("error_code", INT, "the topic's error"),
+    ),
+    key=("recording", "request_id", "topic"),
+)
+
+CONFIGS = Table(
+    "configs",
+    "Configs as CREATE_TOPICS, DESCRIBE_CONFIGS and INCREMENTAL_ALTER_CONFIGS told them",
+    (
+        _RECORDING,
+        _REQUEST_ID,
+        _NODE_ID,
+        Column("at", AT, "built_at"),
+        Column("source", TEXT, "API that said it"),
+        _key("resource_type", TEXT, "topic, broker, ..."),
+        _key("resource_name", TEXT, "topic name, broker id, empty for the cluster default"),
+        _key("name", TEXT, "config name"),
+        Column("value", TEXT, "value; null where deleted, sensitive or masked"),
+        _key("operation", TEXT, "set, delete, append, subtract or describe"),
+        Column("config_source", INT, "configSource (DESCRIBE_CONFIGS, CREATE_TOPICS v5+)"),
+        Column("error_code", INT, "the resource's error"),
+    ),
+    key=("recording", "request_id", "resource_type", "resource_name", "name", "operation"),
+)
+
+FETCH_PARKING_OUTCOMES = Table(
+    "fetch_parking_outcomes",
+    "hwm_parking: every FETCH of the metadata log, recorded and as each variant would have it",
+    (
+        _RECORDING,
+        *_WHAT_IF,
+        _key("leader_id", INT, "controller that was asked"),
+        _key("leader_epoch", INT, "its leader epoch"),
+        _key("replica_id", INT, "replica that asked"),
+        _key("sequence", LONG, "number of the replica's FETCH in that epoch and variant, from 0"),
+        Column("recorded_request_id", TEXT, "request_id (variant recorded), else null"),
+        Column("is_voter", BOOL, "the replica is a voter"),
+        Column("received_at", AT, "arrival"),
+        Column("dequeued_at", AT, "the handler takes it"),
+        Column("built_at", AT, "the response was built"),
+        Column("completed_at", AT, "the response was sent"),
+        Column("fetch_offset", LONG, "the replica's log end offset"),
+        Column("replica_high_watermark", LONG, "high watermark the replica knew, -1 none"),
+        Column("response_high_watermark", LONG, "high watermark it was told, -1 none"),
+        Column("decision", TEXT, "immediate or parked"),
+        Column(
+            "completion",
+            TEXT,
+            "records, high_watermark, timeout, diverging, snapshot, error or unexplained",
+        ),
+        Column("parked_ms", MS, "from the handler taking it until the response was built"),
+        Column("record_bytes", LONG, "records in the response"),
+        Column("request_bytes", LONG, "on the wire: frame, header, body"),
+        Column("response_bytes", LONG, "on the wire: frame, header, body"),
+        *_VERDICT,
+    ),
+    key=(
+        "recording",
+        "rule",
+        "variant",
+        "parameter",
+        "parameter_value",
+        "leader_id",
+        "leader_epoch",
+        "replica_id",
+        "sequence",
+    ),
+)
+
+HIGH_WATERMARK_LAG = Table(
+    "high_watermark_lag",
+    "hwm_parking: how long after an advance of the high watermark a replica knew of it",
+    (
+        _RECORDING,
+        *_WHAT_IF,
+        _key("leader_id", INT, "the leader"),
+        _key("leader_epoch", INT, "its leader epoch"),
+        _key("replica_id", INT, "the replica that learns"),
+        _key("high_watermark", LONG, "what it advanced to"),
+        Column("previous_high_watermark", LONG, "what it advanced from, -1 not known"),
+        Column("is_voter", BOOL, "the replica is a voter"),
+        Column("leader_at", AT, "dequeue time of the voter FETCH that moved it"),
+        Column("learned_at", AT, "the replica's first response built with a value >= it"),
+        Column("lag_ms", MS, "learned_at - leader_at; null where it never learned"),
+        Column("phase", TEXT, "starting, steady or stopping"),
+        *_VERDICT,
+    ),
+    key=(
+        "recording",
+        "rule",
+        "variant",
+        "parameter",
+        "parameter_value",
+        "leader_id",
+        "leader_epoch",
+        "replica_id",
+        "high_watermark",
+    ),
+)
+
+_GROUP = (
+    _key("metric", TEXT, "what is measured"),
+    _key("group_kind", TEXT, "what the group is: replica_kind, replica_id, ..."),
+    _key("group_value", TEXT, "which one"),
+)
+LATENCY_SUMMARY = Table(
+    "latency_summary",
+    "Latencies per metric and group, exact percentiles of integer microseconds",
+    (
+        _RECORDING,
+        *_WHAT_IF,
+        *_GROUP,
+        Column("count", LONG, "values"),
+        Column("unknown_count", LONG, "rows without a value, never counted as small"),
+        Column("mean_ms", MS, "sum of integer microseconds / count"),
+        Column("p50_ms", MS, "value at rank floor(0.5 * (n - 1)) of n = count + unknown_count, unknown last"),
+        Column("p90_ms", MS, "likewise"),
+        Column("p95_ms", MS, "likewise"),
+        Column("p99_ms", MS, "likewise"),
+        Column("p999_ms", MS, "likewise"),
+        Column("max_ms", MS, "largest"),
+    ),
+    key=(
+        "recording",
+        "rule",
+        "variant",
+        "parameter",
+        "parameter_value",
+        "metric",
+        "group_kind",
+        "group_value",
+    ),
+)
+
+BANDWIDTH_SUMMARY = Table(
+    "bandwidth_summary",
+    "Requests and bytes on the wire per API, node, kind of client and direction, steady phase",
+    (
+        _RECORDING,
+        *_WHAT_IF,
+        _key("api_name", TEXT, "API"),
+        _key("node_id", INT, "node that was asked"),
+        _key("client_kind", TEXT, "voter, broker, follower, consumer, ..."),
+        _key("direction", TEXT, "request or response"),
+        Column("requests", LONG, "requests"),
+        Column("partitions", LONG, "partitions in them"),
+        Column("bytes", LONG, "bytes on the wire; those of unknown size count nothing"),
+        Column("unknown_size_requests", LONG, "requests whose size is not known"),
+        Column("record_bytes", LONG, "of which records"),
+        Column("overhead_bytes", LONG, "bytes - record_bytes"),
+        Column("span_s", MS, "seconds of the steady phase"),
+        Column("requests_per_second", MS, "requests / span_s"),
+        Column("bytes_per_second", MS, "bytes / span_s"),
+    ),
+    key=(
+        "recording",
+        "rule",
+        "variant",
+        "parameter",
+        "parameter_value",
+        "api_name",
+        "node_id",
+        "client_kind",
+        "direction",
+    ),
+)
+
+PREDICTION_ACCURACY = Table(
+    "prediction_accuracy",
+    "Each prediction beside what real brokers did",
+    (
+        _RECORDING,
+        *_WHAT_IF,
+        _key("predicted_from", TEXT, "recording the prediction was made from"),
+        _key("recorded_in", TEXT, "recording it is held against; the same for a self-check"),
+        *_GROUP,
+        Column("unit", TEXT, "unit of predicted, recorded, error and tolerance"),
+        Column("baseline", MS, "what a constant or a naive guess gives"),
+        Column("predicted", MS, "the replay's figure"),
+        Column("recorded", MS, "what the brokers did"),
+        Column("error", MS, "predicted - recorded"),
+        Column("relative_error", MS, "error / recorded"),
+        Column("tolerance", MS, "largest |error| that passes, in the unit; null for none set"),
+        Column("passed", BOOL, "|error| <= tolerance"),
+        Column("sample_count", LONG, "values behind predicted"),
+        Column("unknown_count", LONG, "outcomes that were unknown: each counts as a miss"),
+    ),
+    key=(
+        "recording",
+        "rule",
+        "variant",
+        "parameter",
+        "parameter_value",
+        "predicted_from",
+        "recorded_in",
+        "metric",
+        "group_kind",
+        "group_value",
+    ),
+)
+
+REPLAY_STATE = Table(
+    "replay_state",
+    "What a rule carries from one piece of log to the next",
+    (
+        _RECORDING,
+        _key("rule", TEXT, "rule"),
+        _key("state_key", TEXT, "replay key, e.g. the leader's node id"),
+        _key("as_of", AT, "built_at of the last request fed"),
+        Column("state", pa.binary(), "the state, MessagePack"),
+        Column("fingerprint", TEXT, "rule and configuration it belongs to"),
+    ),
+    key=("recording", "rule", "state_key", "as_of"),
+)
+
+#: Tables that ingest fills, in the order it writes them; the first is the commit marker.
+TYPED_TABLES = (
+    FETCHES,
+    PRODUCES,
+    BROKER_HEARTBEATS,
+    METADATA_WRITES,
+    ISR_CHANGES,
+    TOPICS,
+    CONFIGS,
+)
+LOG_TABLES = (INGESTED_FILES, REQUESTS, REJECTED_LINES, *TYPED_TABLES)
+TABLES = {
+    table.name: table
+    for table in (
+        *LOG_TABLES,
+        FETCH_PARKING_OUTCOMES,
+        HIGH_WATERMARK_LAG,
+        LATENCY_SUMMARY,
+        BANDWIDTH_SUMMARY,
+        PREDICTION_ACCURACY,
+        REPLAY_STATE,
+    )
+}

@@ -1,0 +1,141 @@
+"""Whatever the bytes: one row per line, and no row that mixes two lines."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from replay.request_log import PARSED_LINE, LineParser, Reason
+
+pytestmark = pytest.mark.property
+
+ALL_LINES = gzip.decompress(
+    (Path(__file__).parents[1] / "data" / "request_log" / "lines.log.gz").read_bytes()
+).splitlines()
+LINES = sorted(ALL_LINES, key=len)[:200]
+lines = st.sampled_from(LINES)
+garbage = st.binary(max_size=60) | st.sampled_from(
+    [b"", b"[", b"]", b"{}", b'""', b"null", b"\0", b"\xff", b" Completed request:", b"[2026-"]
+)
+
+
+def parse(*given_lines: bytes, **options: Any) -> list[dict[str, Any]]:
+    batches = list(LineParser("r", 11, "Europe/Berlin", **options).parse(given_lines, "f"))
+    for batch in batches:
+        batch.validate(full=True)
+    return pa.Table.from_batches(batches, PARSED_LINE).to_pylist()
+
+
+def is_one_or_the_other(row: dict[str, Any]) -> bool:
+    typed = ("fetch", "produce", "broker_heartbeat", "metadata_write")
+    if row["rejected"] is None:
+        return row["request"] is not None
+    says_nothing = all(row[name] is None for name in typed)
+    says_nothing &= not (row["isr_changes"] or row["topics"] or row["configs"])
+    return (
+        says_nothing and row["request"] is None and row["rejected"]["reason"] in Reason.__members__
+    )
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """A real line with a piece replaced."""
+    line = draw(lines)
+    start = draw(st.integers(0, len(line)))
+    end = draw(st.integers(start, min(len(line), start + 40)))
+    return line[:start] + draw(garbage) + line[end:]
+
+
+@st.composite
+def other_scalar(draw: st.DrawFn) -> bytes:
+    """A real line with one number replaced by another kind of JSON."""
+    line = draw(lines)
+    numbers = [
+        i for i in range(1, len(line)) if line[i - 1 : i] == b":" and line[i : i + 1].isdigit()
+    ]
+    start = draw(st.sampled_from(numbers))
+    end = start
+    while line[end : end + 1] in b"0123456789.":
+        end += 1
+    value = draw(
+        st.sampled_from([b"null", b'"1"', b"[]", b"{}", b"1.5", b"1e400", b"9" * 30, b"true"])
+    )
+    return line[:start] + value + line[end:]
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.lists(st.binary(max_size=200) | damaged() | other_scalar() | lines, max_size=8))
+def test_every_line_is_one_row_and_nothing_is_raised(given_lines: list[bytes]) -> None:
+    rows = parse(*given_lines)
+    assert [row["line_number"] for row in rows] == list(range(1, len(given_lines) + 1))
+    assert all(is_one_or_the_other(row) for row in rows)
+    assert parse(*given_lines, rows_max=1) == rows  # alone or in company
+
+
+@settings(max_examples=100, deadline=None)
+@given(damage=damaged() | other_scalar(), before=lines, after=lines)
+def test_a_damaged_line_leaves_its_neighbours_alone(
+    damage: bytes, before: bytes, after: bytes
+) -> None:
+    rows = parse(before, damage, after)
+    alone = parse(before, after)
+    assert [rows[0]["request"], rows[2]["request"]] == [r["request"] for r in alone]
+    assert [rows[0]["fetch"], rows[2]["fetch"]] == [r["fetch"] for r in alone]
+    assert [rows[0]["produce"], rows[2]["produce"]] == [r["produce"] for r in alone]
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.data())
+def test_a_cut_line_is_rejected(data: st.DataObject) -> None:
+    line = data.draw(lines)
+    cut = data.draw(st.integers(0, len(line) - 1))
+    head, tail = parse(line[:cut], line[cut + 1 :])
+    assert head["request"] is None
+    assert tail["request"] is None
+
+
+@settings(max_examples=50, deadline=None)
+@given(line=lines, end=st.sampled_from([b"\n", b"\r\n", b"\r"]))
+def test_only_the_line_end_may_be_cut(line: bytes, end: bytes) -> None:
+    with_end, without = parse(line + end, line)
+    assert {**with_end, "line_number": 2} == without
+
+
+def requests(rows: list[dict[str, Any]]) -> list[Any]:
+    names = [name for name in PARSED_LINE.names if name not in ("line_number", "line_id")]
+    return [[row[name] for name in names] for row in rows if row["request"]]
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.data())
+def test_interleaved_lines_never_mix(data: st.DataObject) -> None:
+    """A second writer writes all or some of its line within another, with or without line end."""
+    first, second = data.draw(lines), data.draw(lines)
+    at = data.draw(st.integers(0, len(first)))
+    # Fewer than six bytes, all of them digits of a year, could hide in a string of the JSON.
+    upto = data.draw(st.integers(6, len(second)))
+    torn = first[:at] + second[:upto] + first[at:] + second[upto:]
+    ended = first[:at] + second + b"\n" + first[at:]
+    pieces = [
+        first[:at] + second[:upto],
+        first[at:] + second[upto:],
+        *torn.split(b"\n"),
+        *ended.split(b"\n"),
+    ]
+    whole = requests(parse(first, second))
+    assert all(request in whole for request in requests(parse(*pieces)))
+
+
+@example(at=1)
+@settings(max_examples=20, deadline=None)
+@given(at=st.integers(0, 20))
+def test_same_line_written_into_itself(at: int) -> None:
+    line = LINES[len(LINES) // 2]
+    rows = parse(line[:at] + line + line[at:])
+    assert rows[0]["request"] is None

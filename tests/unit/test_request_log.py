@@ -1,0 +1,317 @@
+"""Lines in, rows out: what a line is, what it is not, and that nothing is lost on the way."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from replay.request_log import PARSED_LINE, LineParser, Reason, stamp_of
+from replay.schema import FETCHES, REJECTED_LINES, REQUESTS
+
+LINES = gzip.decompress(
+    (Path(__file__).parents[1] / "data" / "request_log" / "lines.log.gz").read_bytes()
+).splitlines()
+
+JSON = (
+    b'{"isForwarded":false,"requestHeader":{"requestApiKey":18,"requestApiVersion":4,'
+    b'"correlationId":7,"clientId":"c","requestApiKeyName":"API_VERSIONS"},"request":{},'
+    b'"response":{"errorCode":0},"connection":"10.0.0.1:9092-10.0.0.2:4711-3-0",'
+    b'"totalTimeMs":12.345,"requestQueueTimeMs":0.1,"localTimeMs":1.5,"remoteTimeMs":10.0,'
+    b'"throttleTimeMs":0,"responseQueueTimeMs":0.245,"sendTimeMs":0.5,'
+    b'"securityProtocol":"PLAINTEXT","principal":"User:ANONYMOUS","listener":"PLAINTEXT",'
+    b'"clientInformation":{"softwareName":"java","softwareVersion":"4.1.1"}}'
+)
+LINE = b"[2026-11-20 20:30:34,831] DEBUG Completed request:" + JSON + b" (kafka.request.logger)"
+
+
+def parse(*lines: bytes, zone: str = "UTC", **options: Any) -> list[dict[str, Any]]:
+    batches = list(LineParser("r", 11, zone, **options).parse(lines, "f.log"))
+    for batch in batches:
+        batch.validate(full=True)
+        assert batch.schema == PARSED_LINE
+    return pa.Table.from_batches(batches, PARSED_LINE).to_pylist()
+
+
+def reason(line: bytes, **options: Any) -> str | None:
+    (row,) = parse(line, **options)
+    assert (row["request"] is None) != (row["rejected"] is None)
+    return None if row["rejected"] is None else row["rejected"]["reason"]
+
+
+def replaced(old: bytes, new: bytes) -> bytes:
+    assert LINE.count(old) == 1
+    return LINE.replace(old, new)
+
+
+# What a line says
+
+
+def test_request_columns() -> None:
+    (row,) = parse(LINE)
+    completed = datetime(2026, 11, 20, 20, 30, 34, 831000, UTC)
+    received = completed - timedelta(microseconds=12345)
+    assert row["request"] == {
+        "received_at": received,
+        "dequeued_at": received + timedelta(microseconds=100),
+        "handled_at": received + timedelta(microseconds=1600),
+        "built_at": completed - timedelta(microseconds=745),
+        "completed_at": completed,
+        "api_key": 18,
+        "api_name": "API_VERSIONS",
+        "api_version": 4,
+        "correlation_id": 7,
+        "client_id": "c",
+        "connection": "10.0.0.1:9092-10.0.0.2:4711-3-0",
+        "listener": "PLAINTEXT",
+        "security_protocol": "PLAINTEXT",
+        "principal": "User:ANONYMOUS",
+        "software_name": "java",
+        "software_version": "4.1.1",
+        "is_forwarded": False,
+        "is_deprecated_version": False,
+        "total_ms": 12.345,
+        "request_queue_ms": 0.1,
+        "local_ms": 1.5,
+        "remote_ms": 10.0,
+        "throttle_ms": 0.0,
+        "response_queue_ms": 0.245,
+        "send_ms": 0.5,
+        "has_response": True,
+        "request_bytes": None,
+        "response_bytes": None,
+    }
+
+
+def test_every_column_of_the_tables_comes_from_somewhere() -> None:
+    shared = {"recording", "request_id", "node_id", "source_file", "line_number"}
+    names = {f.name for f in PARSED_LINE.field("request").type}
+    assert names == set(REQUESTS.arrow_schema.names) - shared
+    names = {f.name for f in PARSED_LINE.field("fetch").type}
+    assert names == set(FETCHES.arrow_schema.names) - shared
+    names = {f.name for f in PARSED_LINE.field("rejected").type}
+    assert names == set(REJECTED_LINES.arrow_schema.names) - shared - {"line_id"}
+
+
+def test_line_id_is_the_content_on_a_node_whatever_the_line_end() -> None:
+    expected = hashlib.blake2b(b"11\0" + LINE, digest_size=16).hexdigest()
+    rows = parse(LINE, LINE + b"\n", LINE + b"\r\n", LINE + b"\r")
+    assert [row["line_id"] for row in rows] == [expected] * 4
+    assert [row["request"] for row in rows] == [rows[0]["request"]] * 4
+    (other,) = LineParser("r", 1, "UTC").parse([LINE], "f.log")
+    assert other.column("line_id").to_pylist() != [expected]
+
+
+def test_line_numbers_go_on_over_batches() -> None:
+    parser = LineParser("r", 11, "UTC", rows_max=2)
+    batches = list(parser.parse([LINE] * 5, "f.log", first_line_number=41))
+    assert [batch.num_rows for batch in batches] == [2, 2, 1]
+    numbers = [n for batch in batches for n in batch.column("line_number").to_pylist()]
+    assert numbers == [41, 42, 43, 44, 45]
+
+
+def test_batches_are_bounded_by_bytes() -> None:
+    parser = LineParser("r", 11, "UTC", bytes_max=2 * len(LINE))
+    assert [b.num_rows for b in parser.parse([LINE] * 5, "f.log")] == [2, 2, 1]
+    parser = LineParser("r", 11, "UTC", bytes_max=1)
+    assert [b.num_rows for b in parser.parse([LINE] * 2, "f.log")] == [1, 1]
+
+
+def test_second_pass_begins_at_its_line_over_batches() -> None:
+    line = LINE.replace(b"2026-11-20 20:30", b"2026-10-25 02:30")
+    parser = LineParser("r", 11, "Europe/Berlin", rows_max=2)
+
+    def hours(fold_changes_at_line: int | None) -> list[int]:
+        batches = list(parser.parse([line] * 5, "f.log", 11, fold_changes_at_line))
+        rows = pa.Table.from_batches(batches).to_pylist()
+        return [row["request"]["completed_at"].hour for row in rows]
+
+    assert hours(None) == [0] * 5
+    assert hours(14) == [0, 0, 0, 1, 1]
+    assert hours(11) == hours(3) == [1] * 5
+    assert hours(99) == [0] * 5
+
+
+def test_no_lines_are_no_batches() -> None:
+    assert parse() == []
+
+
+def test_same_rows_whatever_the_batches() -> None:
+    whole = parse(*LINES)
+    assert parse(*LINES, rows_max=7) == whole
+    assert parse(*LINES, bytes_max=40_000) == whole
+
+
+def test_recorded_lines_are_all_requests() -> None:
+    rows = parse(*LINES)
+    assert [row["rejected"] for row in rows] == [None] * len(LINES)
+    naive = [json.loads(line[line.index(b"{") : line.rindex(b" (")]) for line in LINES]
+    names = [body["requestHeader"]["requestApiKeyName"] for body in naive]
+    assert Counter(row["request"]["api_name"] for row in rows) == Counter(names)
+    for row, body in zip(rows, naive, strict=True):
+        assert row["request"]["correlation_id"] == body["requestHeader"]["correlationId"]
+        assert row["request"]["is_forwarded"] == body["isForwarded"]
+        assert row["request"]["total_ms"] == body["totalTimeMs"]
+        assert row["request"]["has_response"] == (body["response"] != "")
+
+
+def test_each_api_has_its_typed_row() -> None:
+    views = {"FETCH": "fetch", "PRODUCE": "produce", "BROKER_HEARTBEAT": "broker_heartbeat"}
+    writes = {"CREATE_TOPICS", "DELETE_TOPICS", "INCREMENTAL_ALTER_CONFIGS"}
+    for row in parse(*LINES):
+        name = row["request"]["api_name"]
+        for api, view in views.items():
+            assert (row[view] is not None) == (name == api)
+        assert (row["metadata_write"] is not None) == (name in writes)
+
+
+# What is tolerated
+
+
+@pytest.mark.parametrize("level", [b"INFO", b"WARN", b"TRACE", b" INFO"])
+def test_other_levels(level: bytes) -> None:
+    assert reason(replaced(b"DEBUG", level)) is None
+
+
+def test_more_pattern_text() -> None:
+    assert reason(replaced(b"} (kafka.request", b"} [handler-3] (kafka.request")) is None
+    assert reason(replaced(b"DEBUG ", b"DEBUG [handler-3] ")) is None
+
+
+def test_fields_that_a_newer_kafka_adds() -> None:
+    row = parse(replaced(b'{"isForwarded"', b'{"new":{"a":[1,"}"]},"isForwarded"'))[0]
+    assert row["request"] == parse(LINE)[0]["request"]
+
+
+def test_fields_that_may_be_missing() -> None:
+    line = LINE.replace(
+        b',"clientInformation":{"softwareName":"java","softwareVersion":"4.1.1"}', b""
+    )
+    (row,) = parse(line.replace(b'"clientId":"c"', b'"clientId":null'))
+    assert row["request"]["software_name"] is None
+    assert row["request"]["client_id"] is None
+
+
+def test_deprecated_version() -> None:
+    line = replaced(b'"API_VERSIONS"}', b'"API_VERSIONS","requestApiVersionDeprecated":true}')
+    assert parse(line)[0]["request"]["is_deprecated_version"]
+
+
+def test_text_that_is_not_ascii() -> None:
+    line = replaced(b'"clientId":"c"', '"clientId":"größe \\ud83d\\ude00"'.encode())
+    assert parse(line)[0]["request"]["client_id"] == "größe 😀"
+
+
+def test_missing_response() -> None:
+    assert not parse(replaced(b'{"errorCode":0}', b'""'))[0]["request"]["has_response"]
+
+
+# What is not
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b"", "blank"),
+        (b"  \t", "blank"),
+        (b"java.lang.IllegalStateException: no", "not_a_request_line"),
+        (b"\tat kafka.server.KafkaApis.handle(KafkaApis.scala:1)", "not_a_request_line"),
+        (
+            b"[2026-11-20 20:30:34,831] INFO Started (kafka.server.KafkaServer)",
+            "not_a_request_line",
+        ),
+        (b"x" + LINE, "not_a_request_line"),
+        (replaced(b"DEBUG ", b"NOISE "), "not_a_request_line"),
+        (LINE[:-1], "truncated"),
+        (LINE[:300], "truncated"),
+        (replaced(b"kafka.request.logger", b"kafka.other.logger"), "truncated"),
+        (replaced(b'"totalTimeMs":12.345', b'"totalTimeMs":12.3.45'), "bad_json"),
+        (replaced(b'"request":{}', b'"request":{"a":}'), "bad_json"),
+        (replaced(b"2026-11-20", b"2026-13-20"), "bad_stamp"),
+        (replaced(b"2026-11-20", b"20261-1-20"), "bad_stamp"),
+        (replaced(b"20:30:34,831", b"20:30:34.831"), "bad_stamp"),
+        (replaced(b"20:30:34,831", b"20:30: 4,831"), "bad_stamp"),
+        (replaced(b"20:30:34,831", b"20:30:34,8"), "bad_stamp"),
+        (replaced(b'"clientId":"c"', b'"clientId":"\xff"'), "binary"),
+        (replaced(b'"clientId":"c"', b'"clientId":"\0"'), "binary"),
+        (replaced(b'"connection":', b'"connexion":'), "missing_field"),
+        (replaced(b'"correlationId":7', b'"correlationId":"7"'), "bad_envelope"),
+        (replaced(b'"correlationId":7', b'"correlationId":2147483648'), "bad_envelope"),
+        (replaced(b'"sendTimeMs":0.5', b'"sendTimeMs":-0.5'), "absurd_times"),
+        (replaced(b'"totalTimeMs":12.345', b'"totalTimeMs":1e15'), "absurd_times"),
+        (replaced(b'"request":{}', b'"request":[]'), "bad_body"),
+        (replaced(b'"request":{}', b'"request":null'), "bad_body"),
+        (LINE + LINE, "interleaved"),
+        (LINE[:400] + LINE[:60] + LINE[400:], "interleaved"),
+    ],
+)
+def test_rejected(line: bytes, expected: str) -> None:
+    assert reason(line) == expected
+
+
+def test_every_reason_says_why_in_a_sentence() -> None:
+    assert len({r.value for r in Reason}) == len(Reason)
+    assert all(r.value.endswith(".") for r in Reason)
+
+
+def test_too_long() -> None:
+    assert reason(LINE, line_bytes_max=len(LINE)) is None
+    assert reason(LINE, line_bytes_max=len(LINE) - 1) == "too_long"
+
+
+def test_rejected_line_is_cut_and_its_length_kept() -> None:
+    (row,) = parse(b"\xffabc" + b"d" * 5000)
+    assert row["rejected"]["line_bytes"] == 5004
+    assert row["rejected"]["line"] == "\ufffdabc" + "d" * 996
+
+
+def test_rejected_line_says_nothing_else() -> None:
+    produce = next(line for line in LINES if b'"PRODUCE"' in line)
+    broken = produce.replace(b'"acks":', b'"acks":"1","x":')
+    (row,) = parse(broken)
+    assert row["rejected"]["reason"] == "bad_body"
+    assert row["produce"] is None
+    assert row["isr_changes"] == row["topics"] == row["configs"] == []
+
+
+@pytest.mark.parametrize(
+    ("api", "field"),
+    [
+        ("FETCH", "maxWaitMs"),
+        ("FETCH", "fetchOffset"),
+        ("FETCH", "responses"),
+        ("PRODUCE", "timeoutMs"),
+        ("PRODUCE", "index"),
+        ("BROKER_HEARTBEAT", "brokerId"),
+        ("METADATA", "leaderId"),
+        ("ALTER_PARTITION", "partitionEpoch"),
+        ("CREATE_TOPICS", "topics"),
+        ("DESCRIBE_CONFIGS", "resourceName"),
+        ("INCREMENTAL_ALTER_CONFIGS", "resources"),
+        ("DELETE_TOPICS", "responses"),
+    ],
+)
+def test_body_that_lacks_a_field_rejects_its_line_alone(api: str, field: str) -> None:
+    needle, quoted = b'"%s"' % api.encode(), b'"%s":' % field.encode()
+    index = next(i for i, line in enumerate(LINES) if needle in line and quoted in line)
+    broken = LINES[index].replace(quoted, b'"other":')
+    rows = parse(*LINES[:index], broken, *LINES[index + 1 :])
+    rejected = [i for i, row in enumerate(rows) if row["rejected"]]
+    assert rejected == [index]
+    assert rows[index]["rejected"]["reason"] == "bad_body"
+    whole = parse(*LINES)
+    assert rows[:index] == whole[:index]
+    assert rows[index + 1 :] == whole[index + 1 :]
+
+
+def test_stamp_of() -> None:
+    assert stamp_of(LINE) == b"2026-11-20 20:30:34,831"
+    assert stamp_of(b"\tat kafka") is None
+    assert stamp_of(b"") is None

@@ -1,0 +1,144 @@
+"""Local stamps to UTC, and the hour of autumn that occurs twice."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import UTC, datetime
+
+import pytest
+
+from replay.request_log import FoldBoundary, LocalTime, fold_boundary, has_ambiguous_hour
+from replay.request_log.reasons import Reason, Unreadable
+
+ZONE = "Europe/Berlin"  # 2026: forward on 29 March at 02:00, back on 25 October at 03:00
+
+
+def utc(zone: str, stamp: str, second_pass: bool = False) -> str:
+    us = LocalTime(zone).microseconds(stamp.encode(), second_pass)
+    return datetime.fromtimestamp(us // 1_000_000, UTC).strftime("%d %H:%M:%S")
+
+
+def test_summer_and_winter() -> None:
+    assert utc(ZONE, "2026-07-01 12:00:00,000") == "01 10:00:00"
+    assert utc(ZONE, "2026-01-01 12:00:00,000") == "01 11:00:00"
+    assert utc("Asia/Kolkata", "2026-01-01 12:00:00,000") == "01 06:30:00"
+
+
+def test_milliseconds() -> None:
+    time = LocalTime("UTC")
+    assert time.microseconds(b"1970-01-01 00:00:01,007") == 1_007_000
+    assert time.microseconds(b"1970-01-01 00:00:01,999") == 1_999_000
+
+
+def test_ambiguous_hour() -> None:
+    assert utc(ZONE, "2026-10-25 02:30:00,000") == "25 00:30:00"
+    assert utc(ZONE, "2026-10-25 02:30:00,000", second_pass=True) == "25 01:30:00"
+    assert utc(ZONE, "2026-10-25 03:00:00,000", second_pass=True) == "25 02:00:00"
+    assert utc(ZONE, "2026-10-25 01:59:59,000", second_pass=True) == "24 23:59:59"
+
+
+def test_gap_of_spring() -> None:
+    with pytest.raises(Unreadable) as caught:
+        utc(ZONE, "2026-03-29 02:30:00,000")
+    assert caught.value.reason is Reason.stamp_not_in_time_zone
+    assert utc(ZONE, "2026-03-29 01:59:59,000") == "29 00:59:59"
+    assert utc(ZONE, "2026-03-29 03:00:00,000") == "29 01:00:00"
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "2026-02-30 00:00:00,000",
+        "2026-01-01 24:00:00,000",
+        "2026-01-01 00:00:60,000",
+        "2026-01-01T00:00:00,000",
+        "2026-01-01 00:00:00,0",
+        "+026-01-01 00:00:00,000",
+        "2026-01-01 00:0 :00,000",
+        "",
+    ],
+)
+def test_bad_stamps(stamp: str) -> None:
+    with pytest.raises(Unreadable) as caught:
+        utc("UTC", stamp)
+    assert caught.value.reason is Reason.bad_stamp
+
+
+@pytest.mark.parametrize("stamp", [b"0001-01-01 00:00:00,000", b"9999-12-31 23:59:59,999"])
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_ends_of_the_calendar_raise_nothing_else(stamp: bytes, zone: str) -> None:
+    with contextlib.suppress(Unreadable):
+        LocalTime(zone).microseconds(stamp)
+
+
+@pytest.mark.parametrize(
+    ("zone", "first", "last", "expected"),
+    [
+        (ZONE, "2026-10-25 01:00:00,000", "2026-10-25 04:00:00,000", True),
+        (ZONE, "2026-10-25 02:59:59,999", "2026-10-25 02:59:59,999", True),
+        (ZONE, "2026-10-25 03:00:00,000", "2026-10-25 23:00:00,000", False),
+        (ZONE, "2026-03-29 00:00:00,000", "2026-03-29 23:00:00,000", False),
+        (ZONE, "2026-10-25 02:58:00,000", "2026-10-25 02:01:00,000", True),
+        ("UTC", "2026-01-01 00:00:00,000", "2026-12-31 00:00:00,000", False),
+        ("Australia/Lord_Howe", "2026-04-05 01:20:00,000", "2026-04-05 01:50:00,000", True),
+    ],
+)
+def test_has_ambiguous_hour(zone: str, first: str, last: str, expected: bool) -> None:
+    assert has_ambiguous_hour(zone, first.encode(), last.encode()) is expected
+
+
+def boundary(*times: str, zone: str = ZONE, day: str = "2026-10-25") -> FoldBoundary:
+    """Of a file with a line per time, from line 1."""
+    stamps = ((n, f"{day} {time}:00,000".encode()) for n, time in enumerate(times, 1))
+    return fold_boundary(stamps, zone)
+
+
+def test_step_back_is_the_change() -> None:
+    assert boundary("01:50", "02:10", "02:55", "02:01", "02:40", "03:05") == FoldBoundary(4, True)
+    assert boundary("02:55", "02:01") == FoldBoundary(2, True)
+
+
+def test_step_back_of_half_an_hour_in_lord_howe() -> None:
+    times = ("01:20", "01:40", "01:58", "01:31", "02:10")
+    assert boundary(*times, zone="Australia/Lord_Howe", day="2026-04-05") == FoldBoundary(4, True)
+
+
+def test_small_steps_back_are_the_order_of_completion() -> None:
+    assert boundary("02:10", "02:09", "02:10", zone="UTC") == FoldBoundary(None, True)
+    assert boundary("01:59", "02:10", "02:09", "02:11") == FoldBoundary(None, True)
+
+
+def test_file_that_stops_in_the_first_pass() -> None:
+    assert boundary("01:55", "02:05", "02:20", "03:40") == FoldBoundary(None, True)
+
+
+def test_file_that_begins_in_the_second_pass() -> None:
+    assert boundary("01:15", "02:35", "02:50", "03:01") == FoldBoundary(2, True)
+    assert boundary("02:35", "02:50", "03:01") == FoldBoundary(1, True)
+
+
+def test_pause_within_the_hour() -> None:
+    assert boundary("01:58", "02:05", "02:30", "02:50", "03:01") == FoldBoundary(3, True)
+
+
+def test_no_ambiguous_line() -> None:
+    assert boundary("00:10", "01:10", "03:10") == FoldBoundary(None, True)
+    assert boundary() == FoldBoundary(None, True)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ("02:10", "02:20"),  # nothing around it
+        ("02:00", "02:10", "03:10"),  # an hour's pause may lie before the file
+        ("01:00", "02:05"),  # or after it
+        ("01:50", "02:10", "02:40", "03:10"),  # two pauses alike
+    ],
+)
+def test_undecided(times: tuple[str, ...]) -> None:
+    assert boundary(*times) == FoldBoundary(None, False)
+
+
+def test_stamps_that_cannot_be_read_are_passed_over() -> None:
+    stamps = [(1, b"2026-10-25 02:55:00,000"), (2, b"x"), (3, b"2026-10-25 02:01:00,000")]
+    assert fold_boundary(stamps, ZONE) == FoldBoundary(3, True)
