@@ -1,6 +1,7 @@
 """The rules and how each is run: by which key, in which order, on what, and what it hands out.
 
-``pipelines.seam`` reads this and nothing else of a rule.
+This is all that ``pipelines`` sees of a rule: the seam runs it, and what sums up and renders takes
+the names that its rows carry from here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,19 @@ from typing import Protocol
 import pyarrow as pa
 
 from replay import hwm_parking, metadata_log
+from replay.hwm_parking import WITH_KIP, WITHOUT_KIP, Completion
 from replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+
+__all__ = [
+    "HWM_PARKING",
+    "RULES",
+    "WITHOUT_KIP",
+    "WITH_KIP",
+    "Completion",
+    "Replay",
+    "Rule",
+    "Settings",
+]
 
 
 class Replay(Protocol):

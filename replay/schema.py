@@ -469,7 +469,7 @@ LATENCY_SUMMARY = Table(
         Column("count", LONG, "values"),
         Column("unknown_count", LONG, "rows without a value, never counted as small"),
         Column("mean_ms", MS, "sum of integer microseconds / count"),
-        Column("p50_ms", MS, "value at rank floor(0.5 * (n - 1)) of n = count + unknown_count, unknown last"),
+        Column("p50_ms", MS, "at rank floor(0.5 * (n - 1)), the unknown ranked last"),
         Column("p90_ms", MS, "likewise"),
         Column("p95_ms", MS, "likewise"),
         Column("p99_ms", MS, "likewise"),

@@ -1,0 +1,242 @@
+"""What all jobs share: arguments, configuration, and how a job ends.
+
+A job is a parser and a function of ``Job`` that returns an ``Exit``. Whatever goes wrong is one
+sentence on stderr after ``error:``. What was not foreseen also leaves its traceback in a file.
+
+Configuration is TOML: conf/defaults.toml, over it the file of ``--conf``, over it each ``--set``.
+Only keys that the defaults have are taken, so that a misspelt key is not silently nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import tomllib
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import IntEnum
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pyspark.sql import SparkSession
+
+from pipelines.errors import IngestError, UserError, WriteConflictError
+from pipelines.recording import (
+    Recording,
+    RecordingOptions,
+    load_recordings,
+    voters_from_text,
+)
+from pipelines.session import SparkStartError, spark_session
+from pipelines.warehouse import Warehouse
+
+DEFAULTS = Path(__file__).resolve().parent.parent / "conf" / "defaults.toml"
+Config = dict[str, dict[str, Any]]
+
+#: Progress, a line at a time, also where stdout is a pipe.
+say = partial(print, flush=True)
+
+
+class Exit(IntEnum):
+    """Exit status of a job."""
+
+    DONE = 0
+    FAILED = 1
+    WRONG_USAGE = 2
+    FELL_SHORT = 3
+    """Done, but a critical quality check failed or too many lines were rejected."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the command line of a job says."""
+
+    name: str
+    arguments: argparse.Namespace
+    config: Config
+
+    @property
+    def warehouse_path(self) -> str:
+        """``--warehouse`` as given."""
+        return str(self.arguments.warehouse)
+
+    def recordings(self) -> list[Recording]:
+        """The recordings named, with the options for one applied. Raises UserError."""
+        given = self.arguments
+        options = RecordingOptions(
+            nodes=tuple(given.node),
+            name=given.name,
+            timezone=given.timezone,
+            kafka_version=given.kafka_version,
+            voters=voters_from_text(given.voters) if given.voters else None,
+        )
+        return load_recordings(given.recordings, options)
+
+    def spark(self) -> SparkSession:
+        """The Spark session. Seconds: ask after everything that can fail without it."""
+        return spark_session(f"kafka protocol replay: {self.name}", warehouse=self.warehouse_path)
+
+    def warehouse(self) -> Warehouse:
+        """The warehouse, with a Spark session."""
+        return Warehouse(self.spark(), self.warehouse_path)
+
+
+class JobParser(argparse.ArgumentParser):
+    """Help keeps the examples' lines; an error is one sentence and status 2."""
+
+    def __init__(self, name: str, description: str, examples: str) -> None:
+        super().__init__(
+            prog=f"python -m jobs.{name}",
+            description=description,
+            epilog=f"examples:\n{examples}\n\n{_EXIT_STATUSES}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.name = name
+        self.add_argument(
+            "--warehouse", default="warehouse", metavar="DIR", help="folder of the Delta tables"
+        )
+        self.add_argument(
+            "--conf", metavar="FILE", help="TOML file, over conf/defaults.toml (see there for keys)"
+        )
+        self.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="one setting, over --conf: --set ingest.max_rejected_share=0.05",
+        )
+
+    def with_recordings(self) -> JobParser:
+        """The same parser, asking for recordings."""
+        self.add_argument(
+            "recordings", nargs="*", metavar="RECORDING", help="folder with a recording.json"
+        )
+        one = self.add_argument_group(
+            "a recording without a manifest, or over it", "for one recording at a time"
+        )
+        one.add_argument(
+            "--node",
+            action="append",
+            default=[],
+            metavar="ID=PATH",
+            help="log of a node: file, glob or folder; once per node",
+        )
+        one.add_argument("--name", help="name of the recording in every table")
+        one.add_argument("--timezone", metavar="ZONE", help="IANA zone of the stamps, e.g. UTC")
+        one.add_argument("--kafka-version", metavar="X.Y.Z", help="version that was recorded")
+        one.add_argument("--voters", metavar="ID,ID,...", help="node ids of the quorum's voters")
+        return self
+
+    def error(self, message: str) -> NoReturn:
+        """Argparse calls this."""
+        raise UserError(f"{message} (python -m jobs.{self.name} --help shows examples)")
+
+
+_EXIT_STATUSES = """exit status:
+  0  done
+  1  failed
+  2  wrong usage, or a recording that cannot be read
+  3  done, but a critical quality check failed or too many lines were rejected"""
+
+
+def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | None = None) -> int:
+    """Runs a job and returns its exit status; raises SystemExit for --help only."""
+    warehouse = tempfile.gettempdir()
+    try:
+        arguments = parser.parse_args(argv)
+        warehouse = arguments.warehouse
+        config = read_config(arguments.conf, arguments.set)
+        return int(work(Job(parser.name, arguments, config)))
+    except UserError as error:
+        return _failed(str(error), Exit.WRONG_USAGE)
+    except (IngestError, WriteConflictError, SparkStartError) as error:
+        return _failed(str(error), Exit.FAILED)
+    except KeyboardInterrupt:
+        return _failed("interrupted; the same command completes what is missing", Exit.FAILED)
+    except Exception as error:
+        where = _keep_traceback(parser.name, warehouse)
+        what = next((line for line in str(error).splitlines() if line.strip()), "no message")
+        sentence = f"{parser.name} failed: {type(error).__name__}: {what.strip()}"
+        return _failed(f"{sentence}; the traceback is in {where}", Exit.FAILED)
+
+
+def read_config(file: str | None, settings: Sequence[str]) -> Config:
+    """Defaults, then the file, then ``section.key=value`` each. Raises UserError."""
+    config = _toml(DEFAULTS)
+    if file is not None:
+        for section, values in _toml(Path(file)).items():
+            if not isinstance(values, Mapping):
+                raise UserError(f"{section!r} in {file} stands outside of a [section]: move it")
+            for key, value in values.items():
+                _set(config, section, key, value, file)
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        section, dot, key = name.strip().partition(".")
+        if not (equals and dot):
+            raise UserError(
+                f"--set {setting!r} is not SECTION.KEY=VALUE: write for instance "
+                "--set ingest.max_rejected_share=0.05"
+            )
+        _set(config, section, key, _toml_value(text.strip()), f"--set {setting!r}")
+    return config
+
+
+def _set(config: Config, section: str, key: str, value: object, source: str) -> None:
+    if key not in config.get(section, {}):
+        known = [f"{name}.{k}" for name, keys in config.items() for k in keys]
+        raise UserError(
+            f"{source}: there is no setting {section}.{key}: there are {', '.join(sorted(known))}"
+        )
+    default = config[section][key]
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not type(default):
+        raise UserError(
+            f"{source}: {section}.{key} is {value!r}: write a {_type_name(default)} such as "
+            f"{default!r}"
+        )
+    config[section][key] = value
+
+
+def _type_name(value: object) -> str:
+    names = {int: "whole number", float: "number", bool: "truth value", list: "list", str: "text"}
+    return names.get(type(value), "value")
+
+
+def _toml(path: Path) -> Config:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UserError(f"the configuration {path} cannot be read ({error}): correct it") from None
+
+
+def _toml_value(text: str) -> object:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # a text without quotes
+
+
+def _failed(sentence: str, status: Exit) -> int:
+    print(f"error: {sentence}", file=sys.stderr, flush=True)
+    return int(status)
+
+
+def _keep_traceback(name: str, warehouse: str) -> Path:
+    """Writes the traceback under the warehouse, or where temporary files go if that fails."""
+    text = traceback.format_exc()
+    file_name = f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.log"
+    for folder in (Path(warehouse) / "_logs", Path(tempfile.gettempdir())):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / file_name).write_text(text, encoding="utf-8")
+            return folder / file_name
+        except OSError:
+            continue
+    print(text, file=sys.stderr)
+    return Path("stderr")

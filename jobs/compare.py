@@ -1,0 +1,53 @@
+"""Predicts one recording from another and prints prediction and recording side by side."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobs._cli import Exit, Job, JobParser, run, say
+from jobs._steps import say_all
+from pipelines.headlines import accuracy_line, accuracy_rows, side_by_side
+from pipelines.recording import MANIFEST, load_recordings
+from pipelines.steps import summarize
+
+PARSER = JobParser(
+    "compare",
+    "Predicts AFTER from BEFORE: what BEFORE's log says would happen under the rule that AFTER's "
+    "brokers ran, beside what they did. Both must have been replayed (jobs.run) into the "
+    "warehouse; they are compared fairly if both show the same work on two clusters.",
+    """  python -m jobs.compare metadata-4.0 metadata-4.1
+  python -m jobs.compare metadata-4.1 metadata-4.1      (a self-check)""",
+)
+PARSER.add_argument("before", metavar="BEFORE", help="name or folder of a recording")
+PARSER.add_argument("after", metavar="AFTER", help="name or folder of a recording")
+
+
+def name_of(recording: str) -> str:
+    """The name of a recording that is given by its name or by its folder."""
+    if (Path(recording) / MANIFEST).is_file():
+        return load_recordings([recording])[0].name
+    return recording
+
+
+def work(job: Job) -> Exit:
+    """Compares the two recordings named."""
+    before, after = name_of(job.arguments.before), name_of(job.arguments.after)
+    warehouse = job.warehouse()
+    names = [before] if before == after else [before, after]
+    summarize(warehouse.spark, names, warehouse, [(before, after)], say)
+    rows = accuracy_rows(warehouse, before, after)
+    say(f"hwm_parking: {after} predicted from {before} (variant {rows[0]['variant']})")
+    say_all(side_by_side(rows))
+    say(accuracy_line(rows))
+    return Exit.DONE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The job; ``argv`` without the program's name."""
+    return run(PARSER, work, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Print docs/tables.md from the schema: ``python -m jobs.docs > docs/tables.md``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from replay.schema import TABLES, Table
+
+_HEAD = """# Tables
+
+Printed from `replay/schema.py` by `make docs`; do not edit. Each table is a Delta table at
+`<warehouse>/<table>`. Times are UTC with microseconds. A key is unique, and none of its columns
+is ever null.
+"""
+
+
+def table_page() -> str:
+    """The page: every table with its key and its columns."""
+    return "\n".join([_HEAD, *(line for table in TABLES.values() for line in _section(table))])
+
+
+def _section(table: Table) -> Iterator[str]:
+    yield f"## {table.name}\n"
+    yield f"{table.comment}.\n"
+    yield f"Key: {', '.join(f'`{name}`' for name in table.key)}.\n"
+    yield "| column | type | what it says |"
+    yield "|---|---|---|"
+    for column in table.columns:
+        said = column.comment.replace("|", "\\|")
+        yield f"| `{column.name}` | {_type_name(column.type)} | {said} |"
+    yield ""
+
+
+def _type_name(data_type: pa.DataType) -> str:
+    """The type as Spark SQL calls it; structs by their fields."""
+    if pa.types.is_list(data_type):
+        return f"array of {_type_name(data_type.value_type)}"
+    if pa.types.is_struct(data_type):
+        fields = ", ".join(f"{field.name} {_type_name(field.type)}" for field in data_type)
+        return f"struct({fields})"
+    names = {"timestamp[us, tz=UTC]": "timestamp", "int32": "int", "int64": "bigint"}
+    return names.get(str(data_type), str(data_type))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table_page())

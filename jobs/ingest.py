@@ -1,0 +1,58 @@
+"""Reads request logs into the warehouse: every line once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from jobs._cli import Config, Exit, Job, JobParser, run, say
+from pipelines.ingest import IngestSettings, LinesRead, ingest
+from pipelines.log_files import find_log_files
+
+PARSER = JobParser(
+    "ingest",
+    "Reads the request logs of recordings into Delta tables. Files that are in already are not "
+    "read again, lines that are in already are counted as repeated.",
+    """  python -m jobs.ingest data/samples/metadata-4.0 data/samples/metadata-4.1
+  python -m jobs.ingest my-recording --warehouse /data/warehouse
+  python -m jobs.ingest --name friday --timezone Europe/Berlin --kafka-version 4.1.1 \\
+      --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs""",
+).with_recordings()
+
+
+def ingest_settings(config: Config) -> IngestSettings:
+    """The part of the configuration that says how logs are read."""
+    values = dict(config["ingest"])
+    values.pop("max_rejected_share")
+    return IngestSettings(**values)
+
+
+def too_many_rejected(read: Sequence[LinesRead], config: Config) -> bool:
+    """Says which recordings have too many rejected lines; whether there are any."""
+    share_max = config["ingest"]["max_rejected_share"]
+    above = [lines for lines in read if lines.rejected_share > share_max]
+    for lines in above:
+        say(
+            f"warning: {lines.rejected_share:.1%} of the lines of {lines.recording} could not be "
+            f"read, more than {share_max:.1%}: the table rejected_lines says why"
+        )
+    return bool(above)
+
+
+def work(job: Job) -> Exit:
+    """Ingests the recordings named."""
+    recordings = job.recordings()
+    for recording in recordings:
+        find_log_files(recording)  # what is missing is said before Spark starts
+    warehouse = job.warehouse()
+    read = ingest(warehouse.spark, recordings, warehouse, ingest_settings(job.config), say)
+    return Exit.FELL_SHORT if too_many_rejected(read, job.config) else Exit.DONE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The job; ``argv`` without the program's name."""
+    return run(PARSER, work, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

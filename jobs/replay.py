@@ -1,0 +1,37 @@
+"""Replays the rules on recordings whose logs are in the warehouse."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from jobs._cli import Exit, Job, JobParser, run, say
+from jobs._steps import replay_settings
+from pipelines.steps import replay, voters_of
+
+PARSER = JobParser(
+    "replay",
+    "Replays recordings that jobs.ingest has read, under every rule and variant. Outcomes that "
+    "today's rules, settings and logs would give again are left as they are.",
+    """  python -m jobs.replay data/samples/metadata-4.0
+  python -m jobs.replay my-recording --set 'hwm_parking.max_wait_ms=[50, 100, 200]'""",
+).with_recordings()
+
+
+def work(job: Job) -> Exit:
+    """Replays the recordings named."""
+    recordings = job.recordings()
+    settings = replay_settings(job.config)
+    for recording in recordings:
+        voters_of(recording)  # what is missing is said before Spark starts
+    replay(recordings, job.warehouse(), settings, say)
+    return Exit.DONE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The job; ``argv`` without the program's name."""
+    return run(PARSER, work, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""Writes the report: one HTML page on recordings that were replayed and summed up."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobs._cli import Exit, Job, JobParser, run, say
+from jobs._steps import names_of
+from pipelines.report import REPORT_NAME, write_report
+
+PARSER = JobParser(
+    "report",
+    "Writes one self-contained HTML page on recordings that jobs.summarize has summed up: what "
+    "KIP-1166 does to the cluster, what it costs, how accurate that is and what was read.",
+    """  python -m jobs.report data/samples/metadata-4.0
+  python -m jobs.report data/samples/metadata-4.0 --output metadata-4.0.html""",
+).with_recordings()
+PARSER.add_argument(
+    "--output", metavar="FILE", help=f"the page (default: {REPORT_NAME} in the warehouse)"
+)
+
+
+def work(job: Job) -> Exit:
+    """Reports on the recordings named."""
+    recordings = job.recordings()
+    path = Path(job.arguments.output or Path(job.warehouse_path) / REPORT_NAME)
+    versions = {r.name: r.kafka_version for r in recordings if r.kafka_version}
+    say(f"report: {write_report(job.warehouse(), names_of(recordings), path, versions)}")
+    return Exit.DONE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The job; ``argv`` without the program's name."""
+    return run(PARSER, work, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

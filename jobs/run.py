@@ -1,0 +1,67 @@
+"""The whole way: ingest, replay, summarize, report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobs._cli import Exit, Job, JobParser, run, say
+from jobs._steps import Stopwatch, names_of, replay_settings, say_all
+from jobs.ingest import ingest_settings, too_many_rejected
+from pipelines.headlines import accuracy_line, accuracy_rows, headline_figures, headlines
+from pipelines.ingest import ingest
+from pipelines.log_files import find_log_files
+from pipelines.report import write_report
+from pipelines.steps import comparable_pairs, replay, summarize, voters_of
+
+PARSER = JobParser(
+    "run",
+    "Takes recordings of request logs from raw lines to a report: reads them into Delta tables, "
+    "replays every request under the rules, sums up, and writes one HTML page. Run again, it "
+    "changes nothing; with more logs, it reads what is new.",
+    """  python -m jobs.run data/samples/metadata-4.0 data/samples/metadata-4.1
+  python -m jobs.run my-recording --warehouse /data/warehouse
+  python -m jobs.run --name friday --timezone Europe/Berlin --voters 1,2,3 \\
+      --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs""",
+).with_recordings()
+
+
+def work(job: Job) -> Exit:
+    """Runs every step on the recordings named."""
+    watch = Stopwatch()
+    recordings = job.recordings()
+    names = names_of(recordings)
+    settings = replay_settings(job.config)
+    for recording in recordings:  # what is missing is said before Spark starts
+        find_log_files(recording)
+        voters_of(recording)
+    with watch.phase("start Spark"):
+        warehouse = job.warehouse()
+    with watch.phase("ingest"):
+        read = ingest(warehouse.spark, recordings, warehouse, ingest_settings(job.config), say)
+    with watch.phase("replay"):
+        replay(recordings, warehouse, settings, say)
+    with watch.phase("summarize"):
+        summarize(warehouse.spark, names, warehouse, comparable_pairs(recordings), say)
+    with watch.phase("report"):
+        report = write_report(warehouse, names, Path(job.warehouse_path) / "report.html")
+    say("")
+    say_all(headlines(headline_figures(warehouse, names), names))
+    say(accuracy_line([r for r in accuracy_rows(warehouse) if {*names} >= _pair(r)]))
+    say(f"report: {report}")
+    say(str(watch))
+    return Exit.FELL_SHORT if too_many_rejected(read, job.config) else Exit.DONE
+
+
+def _pair(row: dict[str, str]) -> set[str]:
+    return {row["predicted_from"], row["recorded_in"]}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The job; ``argv`` without the program's name."""
+    return run(PARSER, work, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""Sums up the outcomes of recordings, and holds the predictions against what was recorded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from jobs._cli import Exit, Job, JobParser, run, say
+from jobs._steps import names_of, say_all
+from pipelines.headlines import headline_figures, headlines
+from pipelines.steps import comparable_pairs, summarize
+
+PARSER = JobParser(
+    "summarize",
+    "Writes latency_summary, bandwidth_summary and prediction_accuracy of recordings that "
+    "jobs.replay has replayed. Recordings with the same scenario and seed in their manifests are "
+    "held against each other.",
+    """  python -m jobs.summarize data/samples/metadata-4.0 data/samples/metadata-4.1""",
+).with_recordings()
+
+
+def work(job: Job) -> Exit:
+    """Summarizes the recordings named."""
+    recordings = job.recordings()
+    names = names_of(recordings)
+    warehouse = job.warehouse()
+    summarize(warehouse.spark, names, warehouse, comparable_pairs(recordings), say)
+    say_all(headlines(headline_figures(warehouse, names), names))
+    return Exit.DONE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The job; ``argv`` without the program's name."""
+    return run(PARSER, work, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,19 @@
+"""What went wrong, said to the person who can put it right."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """Wrong usage or an unreadable recording.
+
+    The message is one sentence that says what is wrong and what to do about it. Jobs print it after
+    ``error:`` and exit with 2; nobody ever sees a stack trace for it.
+    """
+
+
+class IngestError(Exception):
+    """Ingest found that its own books do not balance; nothing was committed, jobs exit with 1."""
+
+
+class WriteConflictError(Exception):
+    """Another job wrote to the same rows of a table at the same time; jobs exit with 1."""

@@ -1,0 +1,47 @@
+"""Fingerprints of everything that rows follow from: code, configuration and input.
+
+Rows with the fingerprint of today's code, configuration and input need not be made again; any
+change of a rule, a setting or a log makes another fingerprint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from pyspark.sql import functions as F
+
+from pipelines.warehouse import Warehouse
+from replay.schema import INGESTED_FILES
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+@cache
+def _code() -> str:
+    """Hash of every module that rows follow from."""
+    digest = hashlib.blake2b(digest_size=16)
+    for package in ("replay", "pipelines"):
+        for path in sorted((_ROOT / package).rglob("*.py")):
+            digest.update(str(path.relative_to(_ROOT)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def fingerprint(*parts: object) -> str:
+    """Fingerprint of the code and of ``parts`` (anything that JSON can hold)."""
+    said = json.dumps([_code(), *parts], sort_keys=True, default=str)
+    return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
+
+
+def contents(warehouse: Warehouse, recordings: Sequence[str]) -> Mapping[str, list[str]]:
+    """The logs that each recording's typed tables hold: content hashes per node, sorted."""
+    files = (
+        warehouse.read(INGESTED_FILES)
+        .where(F.col("recording").isin(list(recordings)))
+        .groupBy("recording")
+        .agg(F.sort_array(F.collect_set(F.concat_ws(":", "node_id", "content_hash"))).alias("h"))
+    )
+    return {row["recording"]: list(row["h"]) for row in files.collect()}

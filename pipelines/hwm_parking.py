@@ -1,0 +1,72 @@
+"""hwm_parking over Spark: recorded FETCHes of the metadata log, replayed per controller."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipelines.phases import phase_of
+from pipelines.seam import replayed_by, rows_of
+from replay.metadata_log import INPUT_SCHEMA, NOT_SENT
+from replay.rules import HWM_PARKING, Settings
+from replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+
+
+def metadata_fetches(fetches: DataFrame) -> DataFrame:
+    """FETCHes of the metadata log in the form the rule reads: recording, node_id, INPUT_SCHEMA.
+
+    A FETCH without an answer in the log (its level was switched while it waited) tells nothing.
+    """
+    asked = F.col("request_partitions")[0]
+    told = F.col("response_partitions")[0]
+    columns: dict[str, Column] = {
+        "request_id": F.col("request_id"),
+        "replica_id": F.col("replica_id"),
+        "leader_epoch": asked["current_leader_epoch"],
+        "correlation_id": F.col("correlation_id"),
+        "api_version": F.col("api_version"),
+        "received_us": F.unix_micros("received_at"),
+        "dequeued_us": F.unix_micros("dequeued_at"),
+        "built_us": F.unix_micros("built_at"),
+        "completed_us": F.unix_micros("completed_at"),
+        "max_wait_us": F.col("max_wait_ms") * F.lit(1000),
+        "fetch_offset": asked["fetch_offset"],
+        "last_fetched_epoch": asked["last_fetched_epoch"],
+        "high_watermark": F.coalesce(asked["high_watermark"], F.lit(NOT_SENT)),
+        "error_code": F.when(F.col("error_code") != 0, F.col("error_code")).otherwise(
+            F.coalesce(told["error_code"], F.lit(0))
+        ),
+        "response_high_watermark": F.coalesce(told["high_watermark"], F.lit(-1)),
+        "record_bytes": F.coalesce(told["record_bytes"], F.lit(0)),
+        "is_diverging": told["diverging_epoch"].isNotNull(),
+        "is_snapshot": told["snapshot_end_offset"].isNotNull(),
+        "request_bytes": F.col("request_bytes"),
+        "response_bytes": F.col("response_bytes"),
+    }
+    long_or_as_is = {
+        name: column.cast("bigint") if INPUT_SCHEMA.field(name).type == "int64" else column
+        for name, column in columns.items()
+    }
+    return fetches.where(
+        F.col("is_cluster_metadata") & F.col("error_code").isNotNull() & asked.isNotNull()
+    ).select(
+        "recording",
+        "node_id",
+        *(long_or_as_is[name].alias(name) for name in INPUT_SCHEMA.names),
+    )
+
+
+def replayed_hwm_parking(fetches: DataFrame, settings: Settings) -> DataFrame:
+    """Outcomes and lags of every controller's log, as rows of one struct each (``rows_of``)."""
+    return metadata_fetches(fetches).transform(replayed_by(HWM_PARKING, settings))
+
+
+def fetch_parking_outcomes(replayed: DataFrame) -> DataFrame:
+    """Rows of fetch_parking_outcomes."""
+    return rows_of(replayed, FETCH_PARKING_OUTCOMES.name)
+
+
+def high_watermark_lag(replayed: DataFrame, phases: DataFrame) -> DataFrame:
+    """Rows of high_watermark_lag, each with its phase."""
+    lags = rows_of(replayed, HIGH_WATERMARK_LAG.name).join(F.broadcast(phases), "recording")
+    return lags.withColumn("phase", phase_of("leader_at")).drop("steady_from", "steady_until")

@@ -1,0 +1,392 @@
+"""Pictures as SVG, drawn from plain values: the same values give the same bytes.
+
+Colours are left to the page (classes ``recorded``, ``without``, ``with``), so that dark pages and
+print can change them; lines also differ in their dashes, so that they are told apart without any.
+Every text and attribute is escaped. Lengths are in the picture's own units, about CSS pixels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from markupsafe import Markup, escape
+
+from pipelines.report.data import Curve
+from pipelines.report.words import milliseconds, number, visible
+
+#: Width of a letter of 12 px bold text in a wide typeface: what fits with it fits with any.
+_LETTER = 7.6
+_LINE_HEIGHT = 15
+_SWATCH = 20
+
+
+class Box(NamedTuple):
+    """A rectangle: left, top, right, bottom."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def overlaps(self, other: Box) -> bool:
+        """Whether the two share any area."""
+        return (
+            self.left < other.right
+            and other.left < self.right
+            and self.top < other.bottom
+            and other.top < self.bottom
+        )
+
+    def holds(self, x: float, y: float) -> bool:
+        """Whether the point is inside."""
+        return self.left <= x <= self.right and self.top <= y <= self.bottom
+
+
+@dataclass(frozen=True)
+class Line:
+    """A distribution to draw: its class, label, and median in ms (None where it is not known)."""
+
+    variant: str
+    label: str
+    curve: Curve
+    median: float | None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of parts that are stacked: (class, value) from the left."""
+
+    variant: str
+    label: str
+    parts: tuple[tuple[str, float], ...]
+
+    @property
+    def total(self) -> float:
+        """Its whole length."""
+        return sum(value for _, value in self.parts)
+
+
+def tag(name: str, *content: object, **attributes: object) -> Markup:
+    """An element; content and attribute values are escaped unless they are Markup.
+
+    ``_`` in an attribute's name stands for ``-``, a trailing one is dropped (``class_``).
+    """
+    said = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{_escaped(_plain(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    inside = "".join(str(_escaped(c)) for c in content)
+    return Markup(f"<{name}{said}>{inside}</{name}>")
+
+
+def _escaped(value: object) -> Markup:
+    return value if isinstance(value, Markup) else escape(visible(str(value)))
+
+
+def _plain(value: object) -> object:
+    """Coordinates with at most one decimal: enough for the eye, and short."""
+    return f"{round(value, 1):g}" if isinstance(value, float) else value
+
+
+def _picture(
+    name: str, width: int, height: int, title: str, description: str, content: Iterable[Markup]
+) -> Markup:
+    """An SVG that screen readers read as one image; ``name`` is unique on the page."""
+    return tag(
+        "svg",
+        tag("title", title, id=f"{name}-title"),
+        tag("desc", description, id=f"{name}-desc"),
+        *content,
+        class_="picture",
+        viewBox=f"0 0 {width} {height}",
+        role="img",
+        aria_labelledby=f"{name}-title {name}-desc",
+    )
+
+
+# --- the distribution of the lag -----------------------------------------------------------------
+
+_WIDTH, _HEIGHT = 440, 290
+_PLOT = Box(42, 14, 430, 238)
+_LEAST_MS = 0.1
+
+
+class _Axes(NamedTuple):
+    """Milliseconds on a logarithmic axis of whole decades, shares on a linear one."""
+
+    from_decade: int
+    to_decade: int
+
+    def x(self, ms: float) -> float:
+        """Where a duration is; what is shorter than the axis stands at its begin."""
+        decades = self.to_decade - self.from_decade
+        along = (math.log10(max(ms, 10.0**self.from_decade)) - self.from_decade) / decades
+        return _PLOT.left + along * (_PLOT.right - _PLOT.left)
+
+    def y(self, share: float) -> float:
+        """Where a share is."""
+        return _PLOT.bottom - share * (_PLOT.bottom - _PLOT.top)
+
+
+def distribution(name: str, lines: Sequence[Line], title: str, description: str) -> Markup:
+    """Empirical distributions: for each duration the share of values that are no longer."""
+    axes = _axes(lines)
+    drawn = [_vertices(line.curve, axes) for line in lines]
+    content = [*_grid(axes)]
+    content += [
+        tag("path", class_=f"line {line.variant}", d=_path(points))
+        for line, points in zip(lines, drawn, strict=True)
+    ]
+    content += _medians(lines, axes)
+    content += _labels(lines, drawn, axes)
+    return _picture(name, _WIDTH, _HEIGHT, title, description, content)
+
+
+def _axes(lines: Sequence[Line]) -> _Axes:
+    shortest = min((max(line.curve.start_ms, _LEAST_MS) for line in lines), default=1.0)
+    longest = max((line.curve.points[-1][0] for line in lines), default=1000.0)
+    first = math.floor(math.log10(shortest))
+    last = max(first + 2, math.ceil(math.log10(max(longest, _LEAST_MS)) - 1e-9))
+    return _Axes(first, last)
+
+
+def _grid(axes: _Axes) -> Iterator[Markup]:
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        y = axes.y(share)
+        yield tag(
+            "line",
+            class_="axis" if share == 0 else "grid",
+            x1=_PLOT.left,
+            x2=_PLOT.right,
+            y1=y,
+            y2=y,
+        )
+        said = f"{share * 100:.0f}\N{NO-BREAK SPACE}%" if share == 1 else f"{share * 100:.0f}"
+        yield tag("text", said, class_="tick end", x=_PLOT.left - 7, y=y + 4)
+    for decade in range(axes.from_decade, axes.to_decade + 1):
+        x = axes.x(10.0**decade)
+        yield tag("line", class_="grid", x1=x, x2=x, y1=_PLOT.top, y2=_PLOT.bottom + 5)
+        said = f"{10.0**decade:,g}" if decade < 5 else f"10^{decade}"
+        if decade == axes.to_decade:
+            said += " ms"
+        anchor = "end" if decade == axes.to_decade else "middle"
+        yield tag("text", said, class_=f"tick {anchor}", x=x, y=_PLOT.bottom + 19)
+        if decade < axes.to_decade:
+            for part in range(2, 10):
+                minor = axes.x(part * 10.0**decade)
+                yield tag(
+                    "line",
+                    class_="axis",
+                    x1=minor,
+                    x2=minor,
+                    y1=_PLOT.bottom,
+                    y2=_PLOT.bottom + 3,
+                )
+    yield tag(
+        "text",
+        "time from the commit until the replica is told",
+        class_="axis-name middle",
+        x=(_PLOT.left + _PLOT.right) / 2,
+        y=_HEIGHT - 8,
+    )
+
+
+def _vertices(curve: Curve, axes: _Axes) -> list[tuple[float, float]]:
+    return [(axes.x(curve.start_ms), axes.y(0))] + [
+        (axes.x(ms), axes.y(share)) for ms, share in curve.points
+    ]
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    """A staircase: level until the next value, then up."""
+    start = f"M{_plain(points[0][0])} {_plain(points[0][1])}"
+    return start + "".join(f"H{_plain(x)}V{_plain(y)}" for x, y in points[1:])
+
+
+def _medians(lines: Sequence[Line], axes: _Axes) -> Iterator[Markup]:
+    for line in lines:
+        if line.median is not None:
+            yield tag(
+                "circle",
+                class_=f"median {line.variant}",
+                cx=axes.x(line.median),
+                cy=axes.y(0.5),
+                r=4,
+            )
+
+
+def _labels(
+    lines: Sequence[Line], drawn: Sequence[list[tuple[float, float]]], axes: _Axes
+) -> Iterator[Markup]:
+    """Each line's name and median beside it, where neither a line nor another label is."""
+    taken: list[Box] = []
+    for line, points in zip(lines, drawn, strict=True):
+        told = [line.label, f"median {milliseconds(line.median)}"]
+        width = _SWATCH + 6 + _LETTER * max(len(text) for text in told)
+        box = _free_place(points, drawn, taken, width)
+        taken.append(box)
+        yield from _label(line, told, box)
+
+
+def _free_place(
+    points: Sequence[tuple[float, float]],
+    drawn: Sequence[Sequence[tuple[float, float]]],
+    taken: Sequence[Box],
+    width: float,
+) -> Box:
+    """The first place beside the line that is free, else the one with the least in its way."""
+    height = 2 * _LINE_HEIGHT + 2
+    best: tuple[int, Box] | None = None
+    for box in _places(points, width, height):
+        if box.left < _PLOT.left + 2 or box.right > _PLOT.right or box.top < _PLOT.top:
+            continue
+        if box.bottom > _PLOT.bottom - 2:
+            continue
+        in_the_way = 1000 * sum(box.overlaps(other) for other in taken)
+        in_the_way += sum(box.holds(x, y) for line in drawn for x, y in _along(line))
+        if best is None or in_the_way < best[0]:
+            best = (in_the_way, box)
+        if in_the_way == 0:
+            break
+    return best[1] if best else Box(_PLOT.left + 4, _PLOT.top, _PLOT.left + width, _PLOT.top + 30)
+
+
+def _places(points: Sequence[tuple[float, float]], width: float, height: float) -> Iterator[Box]:
+    """Places to try: right of a rising line its lower part is free, left of it the upper part."""
+    away = 12.0
+    for step in range(10):
+        for right in (True, False):
+            level = (0.12 + 0.08 * step) if right else (0.86 - 0.08 * step)
+            y = _PLOT.bottom - level * (_PLOT.bottom - _PLOT.top)
+            x = min(points, key=lambda point: abs(point[1] - y))[0]
+            left = x + away if right else x - away - width
+            yield Box(left, y - height / 2, left + width, y + height / 2)
+
+
+def _along(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+    """Points all along the staircase, close enough that no label fits between two."""
+    for (x1, y1), (x2, y2) in pairwise(points):
+        steps = 1 + int(max(abs(x2 - x1), abs(y2 - y1)) / 4)
+        for step in range(steps + 1):
+            yield x1 + (x2 - x1) * step / steps, y1
+            yield x2, y1 + (y2 - y1) * step / steps
+
+
+def _label(line: Line, told: Sequence[str], box: Box) -> Iterator[Markup]:
+    middle = box.top + _LINE_HEIGHT / 2
+    yield tag(
+        "line",
+        class_=f"line {line.variant}",
+        x1=box.left,
+        x2=box.left + _SWATCH,
+        y1=middle,
+        y2=middle,
+    )
+    for row, text in enumerate(told):
+        yield tag(
+            "text",
+            text,
+            class_=f"label {line.variant}" if row == 0 else "label",
+            x=box.left + _SWATCH + 6,
+            y=box.top + 12 + row * _LINE_HEIGHT,
+        )
+
+
+# --- the cost ------------------------------------------------------------------------------------
+
+_BAR_WIDTH, _BAR_HEIGHT, _BAR_STEP = 440, 17, 26
+_BAR_FROM, _BAR_TO, _BARS_TOP = 132, 368, 22
+
+
+def bars(name: str, rows: Sequence[Bar], unit: str, title: str, description: str) -> Markup:
+    """Horizontal bars, the total at the end of each, parts named above the first."""
+    longest = max((bar.total for bar in rows), default=0.0)
+    scale = (_BAR_TO - _BAR_FROM) / longest if longest > 0 else 0.0
+    content = list(_part_names(rows, scale))
+    for place, bar in enumerate(rows):
+        content += _bar(bar, _BARS_TOP + place * _BAR_STEP, scale, unit)
+    height = _BARS_TOP + len(rows) * _BAR_STEP
+    return _picture(name, _BAR_WIDTH, height, title, description, content)
+
+
+def _part_names(rows: Sequence[Bar], scale: float) -> Iterator[Markup]:
+    """What the parts are, above those of the first bar; left out where they would collide."""
+    if not rows:
+        return
+    x, free_from = float(_BAR_FROM), float(_BAR_FROM)
+    for part, value in rows[0].parts:
+        if value > 0 and x >= free_from:
+            yield tag("text", part, class_="tick", x=x, y=_BARS_TOP - 7)
+            free_from = x + _LETTER * len(part) + 8
+        x += value * scale
+
+
+def _bar(bar: Bar, top: float, scale: float, unit: str) -> Iterator[Markup]:
+    middle = top + _BAR_HEIGHT / 2 + 4
+    yield tag("text", bar.label, class_=f"label end {bar.variant}", x=_BAR_FROM - 8, y=middle)
+    x = float(_BAR_FROM)
+    for place, (_, value) in enumerate(bar.parts):
+        width = value * scale
+        if width > 0:
+            yield tag(
+                "rect",
+                class_=f"bar part-{place} {bar.variant}",
+                x=x,
+                y=top,
+                width=max(0.5, width - 1.5),
+                height=_BAR_HEIGHT,
+            )
+        x += width
+    said = f"{_bar_number(bar.total)} {unit}"
+    yield tag("text", said, class_="label", x=x + 6, y=middle)
+
+
+def _bar_number(value: float) -> str:
+    return number(value, 0 if value >= 100 else 1)
+
+
+# --- error and tolerance -------------------------------------------------------------------------
+
+_BAND_WIDTH, _BAND_HEIGHT, _BAND_REACH = 96, 16, 2.0
+
+
+def band(error: float | None, tolerance: float, passed: bool) -> Markup:
+    """An error as a dot on a line, the tolerance as a band on it; an arrow where it is far out."""
+    middle, y = _BAND_WIDTH / 2, _BAND_HEIGHT / 2
+    unit = (middle - 8) / _BAND_REACH
+    content = [
+        tag("rect", class_="band", x=middle - unit, y=2, width=2 * unit, height=_BAND_HEIGHT - 4),
+        tag("line", class_="axis", x1=middle, x2=middle, y1=2, y2=_BAND_HEIGHT - 2),
+    ]
+    state = "passed" if passed else "failed"
+    if error is not None and math.isfinite(error):
+        share = error / tolerance if tolerance > 0 else (0.0 if error == 0 else math.inf)
+        share = math.copysign(math.inf, error) if math.isinf(share) else share
+        if abs(share) <= _BAND_REACH:
+            content.append(
+                tag("circle", class_=f"dot {state}", cx=middle + share * unit, cy=y, r=3.5)
+            )
+        else:
+            content.append(_arrow(math.copysign(1, share), middle, y, state))
+    return tag(
+        "svg",
+        *content,
+        class_="band-picture",
+        viewBox=f"0 0 {_BAND_WIDTH} {_BAND_HEIGHT}",
+        width=_BAND_WIDTH,
+        height=_BAND_HEIGHT,
+        aria_hidden="true",
+    )
+
+
+def _arrow(side: float, middle: float, y: float, state: str) -> Markup:
+    tip, back = middle + side * (middle - 1), middle + side * (middle - 8)
+    corners = (
+        f"{_plain(tip)},{_plain(y)} {_plain(back)},{_plain(y - 4)} {_plain(back)},{_plain(y + 4)}"
+    )
+    return tag("polygon", class_=f"dot {state}", points=corners)

@@ -1,0 +1,375 @@
+"""The warehouse: a folder of Delta tables, and the only ways in which rows get there.
+
+* ``create_missing_tables`` makes empty tables as ``replay.schema`` describes them.
+* ``insert_new`` appends rows whose key is not in the table yet. Said twice, it is done once.
+* ``append`` is for rows that are known to be new: three times as fast on small data.
+* ``replace`` puts rows in the place of all rows of a scope, in one transaction.
+
+Tables use no Delta feature beyond protocol versions (reader 1, writer 2), so that delta-rs, DuckDB
+and whoever else reads Delta can read them: no deletion vectors, no column mapping.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from delta.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from pipelines.errors import UserError, WriteConflictError
+from replay.schema import TABLES, Table
+
+ScopeValue: TypeAlias = str | int | bool
+#: Rows of a table by the values of some of its columns: all rows of a recording, of a rule in it.
+Scope: TypeAlias = Mapping[str, ScopeValue]
+
+_TABLE_PROPERTIES = {
+    "delta.enableDeletionVectors": "false",
+    "delta.columnMapping.mode": "none",
+}
+#: Nested and free text columns are never filtered by: their statistics only make commits long.
+_STATS_TYPES = frozenset({"string", "int", "bigint", "double", "timestamp"})
+_STATS_NAMES_LEFT_OUT = frozenset({"reason", "line", "value", "connection"})
+#: Starting a write costs more than writing a small table: so many at once.
+WRITERS = 4
+#: What Delta raises where another writer was first; they have no common class in Python.
+_CONFLICTS = (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+_ATTEMPTS = 4
+_SECONDS_BETWEEN_ATTEMPTS = 0.5
+#: Operations in a table's history that leave its rows as they are.
+_ROWS_STAY = ("CREATE TABLE", "OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
+
+
+class SchemaError(Exception):
+    """Rows do not fit their table: a mistake in this program, never in a recording."""
+
+
+class Warehouse:
+    """The Delta tables under ``path``: a folder, created by the first write."""
+
+    def __init__(self, spark: SparkSession, path: str | Path) -> None:
+        self.spark = spark
+        self.path = str(path).rstrip("/")
+        # Parquet's default for Spark, INT96, is deprecated and has no statistics.
+        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+
+    def path_of(self, table: Table) -> str:
+        """Where the table is: ``<warehouse>/<table>``."""
+        return f"{self.path}/{table.name}"
+
+    def exists(self, table: Table) -> bool:
+        """Whether the table is there; its rows may be none."""
+        return bool(DeltaTable.isDeltaTable(self.spark, self.path_of(table)))
+
+    def create_missing_tables(self, tables: Iterable[Table] = tuple(TABLES.values())) -> None:
+        """Creates the tables that are not there yet, empty. Others stay as they are."""
+        missing = [table for table in tables if not self.exists(table)]
+        if missing:
+            with ThreadPoolExecutor(WRITERS) as pool:
+                list(pool.map(self._create, missing))
+
+    def read(self, table: Table, where: Scope | None = None) -> DataFrame:
+        """All rows of the table as of now, or those of a scope.
+
+        Raises UserError if the table was never created.
+        """
+        if not self.exists(table):
+            raise UserError(
+                f"there is no table {table.name} in the warehouse {self.path}: run jobs.ingest or "
+                "jobs.run with this --warehouse first"
+            )
+        rows = self.spark.read.format("delta").load(self.path_of(table))
+        return rows.filter(_condition(where)) if where else rows
+
+    @contextmanager
+    def exclusively(self, what: str) -> Iterator[None]:
+        """Keeps a second job that does ``what`` out of a local warehouse while the first is at it.
+
+        Delta finds writers that are in each other's way only where they read what the other writes;
+        plain appends are not. The lock dies with the process. Raises WriteConflictError.
+        """
+        if "://" in self.path:  # an object store knows no locks
+            yield
+            return
+        lock = Path(self.path) / f"_{what}.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with lock.open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise WriteConflictError(
+                    f"another {what} into the warehouse {self.path} is running: wait until it is "
+                    "done and run this one again"
+                ) from None
+            yield
+
+    def append(self, table: Table, rows: DataFrame) -> None:
+        """Appends rows whose keys the caller knows not to be there; one transaction.
+
+        A partition of ``rows`` becomes a file. Raises SchemaError.
+        """
+        self.create_missing_tables([table])
+        writer = _writer(_as_table(rows, table), "append")
+        _translated(lambda: writer.save(self.path_of(table)), table)
+
+    def insert_new(
+        self,
+        table: Table,
+        rows: DataFrame,
+        where: Column | None = None,
+        in_few_files: bool = False,
+    ) -> None:
+        """Appends the rows whose key is not in the table; one transaction.
+
+        ``rows`` are unique by key. ``where``, if given, holds for every row and prunes what is read
+        of the table. ``in_few_files``: the rows come in few partitions already. Raises SchemaError,
+        WriteConflictError.
+        """
+        self.create_missing_tables([table])
+        checked = _as_table(rows, table)
+
+        def append() -> None:
+            # Read anew on each attempt, so that what made the last one fail is seen. Read inside
+            # the transaction, so that Delta finds two jobs that insert the same keys.
+            there = self.read(table)
+            if where is not None:
+                there = there.filter(where)
+            keys = there.select(*table.key)
+            new = checked.join(keys, on=list(table.key), how="left_anti").select(*checked.columns)
+            new = new if in_few_files else _in_few_files(new, table)
+            _writer(new, "append").save(self.path_of(table))
+
+        _attempted(append, table)
+
+    def replace(
+        self, table: Table, rows: DataFrame, where: Scope, fingerprint: str | None = None
+    ) -> None:
+        """Puts ``rows`` in the place of all rows of the scope ``where``; one transaction.
+
+        ``rows`` all belong to the scope; Delta refuses others. With a ``fingerprint`` of everything
+        the rows follow from, ``is_current`` later tells whether they would come out the same.
+        Raises SchemaError, WriteConflictError.
+        """
+        self.create_missing_tables([table])
+        checked = _as_table(rows, table)
+
+        def overwrite() -> None:
+            writer = _writer(_in_few_files(checked, table), "overwrite")
+            writer = writer.option("replaceWhere", _predicate(where))
+            if fingerprint is not None:
+                said = json.dumps({"scope": dict(where), "fingerprint": fingerprint})
+                writer = writer.option("userMetadata", said)
+            writer.save(self.path_of(table))
+
+        _attempted(overwrite, table)
+
+    def is_current(self, table: Table, where: Scope, fingerprint: str) -> bool:
+        """Whether the scope's rows are what ``replace`` last wrote there with this fingerprint."""
+        return self.fingerprint_of(table, where) == fingerprint
+
+    def fingerprint_of(self, table: Table, where: Scope) -> str | None:
+        """The fingerprint with which ``replace`` last wrote this scope.
+
+        Told from the table's history. None if the scope was never written, if anything else may
+        have touched it since, or if the history no longer reaches back that far.
+        """
+        if not self.exists(table):
+            return None
+        for operation, user_metadata in self._commits(table):
+            said = _said(user_metadata)
+            if said is None:
+                if operation.startswith(_ROWS_STAY):
+                    continue
+                return None
+            scope, written = said
+            if scope == dict(where):
+                return written
+            if _overlap(scope, where):
+                return None
+        return None
+
+    def _commits(self, table: Table) -> Iterator[tuple[str, str | None]]:
+        """Operation and user metadata of the table's commits, the last one first."""
+        if "://" in self.path:
+            history = DeltaTable.forPath(self.spark, self.path_of(table)).history()
+            for row in history.orderBy(F.desc("version")).collect():
+                yield row["operation"], row["userMetadata"]
+            return
+        # The same, without the Spark job: milliseconds instead of half a second per question.
+        log = Path(self.path_of(table), "_delta_log")
+        for commit in sorted(log.glob("*.json"), reverse=True):
+            if commit.stem.isdecimal():
+                info = _commit_info(commit)
+                yield info.get("operation", ""), info.get("userMetadata")
+
+    def _create(self, table: Table) -> None:
+        fields = from_arrow_schema(table.arrow_schema).fields
+        builder = (
+            DeltaTable.createIfNotExists(self.spark)
+            .location(self.path_of(table))
+            .comment(table.comment)
+            .partitionedBy(*table.partitioned_by)
+            .property("delta.dataSkippingStatsColumns", ",".join(_stats_columns(table)))
+        )
+        for name, value in _TABLE_PROPERTIES.items():
+            builder = builder.property(name, value)
+        for field, column in zip(fields, table.columns, strict=True):
+            builder = builder.addColumn(
+                field.name, field.dataType, nullable=column.nullable, comment=column.comment
+            )
+        _attempted(builder.execute, table)
+
+
+def _as_table(rows: DataFrame, table: Table) -> DataFrame:
+    """The columns in the table's order. Raises SchemaError unless names and types are the table's.
+
+    Whether a key is null only the rows tell: Delta's NOT NULL constraints do while writing.
+    """
+    wanted = from_arrow_schema(table.arrow_schema)
+    missing = set(wanted.names) - set(rows.columns)
+    unknown = set(rows.columns) - set(wanted.names)
+    if missing or unknown or len(rows.columns) != len(wanted.names):
+        raise SchemaError(
+            f"rows for {table.name} do not have its columns: missing {sorted(missing)}, "
+            f"not in the table {sorted(unknown)}"
+        )
+    for field in wanted.fields:
+        given = rows.schema[field.name].dataType
+        if _shape(given) != _shape(field.dataType):
+            raise SchemaError(
+                f"rows for {table.name} have {field.name} as {given.simpleString()}, "
+                f"the table has {field.dataType.simpleString()}"
+            )
+    return rows.select(*wanted.names)
+
+
+def _shape(data_type: DataType) -> Any:
+    """A type without nullability and comments, which differ by how a DataFrame came about."""
+    if isinstance(data_type, StructType):
+        return tuple((field.name, _shape(field.dataType)) for field in data_type.fields)
+    if isinstance(data_type, ArrayType):
+        return ("array", _shape(data_type.elementType))
+    if isinstance(data_type, MapType):
+        return ("map", _shape(data_type.keyType), _shape(data_type.valueType))
+    return data_type.simpleString()
+
+
+def _in_few_files(rows: DataFrame, table: Table) -> DataFrame:
+    """One file for small data, several of a good size for large, sorted as they came.
+
+    The rebalance leaves both decisions to adaptive execution, which knows the bytes by then.
+    """
+    return rows.hint("rebalance", *[F.col(name) for name in table.partitioned_by])
+
+
+def _writer(rows: DataFrame, mode: str) -> Any:
+    return rows.write.format("delta").mode(mode)
+
+
+def _attempted(write: Callable[[], object], table: Table) -> None:
+    """Writes, again if another writer was in the way: for writes that can be said twice."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            _translated(write, table)
+            return
+        except _CONFLICTS as conflict:
+            if attempt == _ATTEMPTS:
+                raise WriteConflictError(
+                    f"another job keeps writing to the same rows of {table.name}: run this one "
+                    "again when it is done"
+                ) from conflict
+            time.sleep(_SECONDS_BETWEEN_ATTEMPTS * attempt)
+
+
+def _translated(write: Callable[[], object], table: Table) -> None:
+    """Writes; what Delta says of a null in a key becomes a SchemaError."""
+    try:
+        write()
+    except (PySparkException, Py4JJavaError) as error:
+        if "NOT NULL constraint violated" not in str(error):
+            raise
+        said = str(error).partition("NOT NULL constraint violated")[2].split("\n")[0]
+        raise SchemaError(f"a row for {table.name} has null where none may be{said}") from error
+
+
+def _condition(where: Scope) -> Column:
+    condition = F.lit(True)
+    for name, value in where.items():
+        condition = condition & (F.col(name) == F.lit(value))
+    return condition
+
+
+def _predicate(where: Scope) -> str:
+    return " AND ".join(f"`{name}` = {_sql(value)}" for name, value in where.items())
+
+
+def _sql(value: ScopeValue) -> str:
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{escaped}'"
+    return str(value).lower()
+
+
+def _commit_info(commit: Path) -> dict[str, Any]:
+    """The action of a commit that says what it was; writers other than Spark may leave it out."""
+    with commit.open(encoding="utf-8") as actions:
+        for action in actions:
+            if action.startswith('{"commitInfo":'):
+                return dict(json.loads(action)["commitInfo"])
+    return {}
+
+
+def _said(user_metadata: str | None) -> tuple[dict[str, ScopeValue], str] | None:
+    """Scope and fingerprint of a commit by ``replace``; None for any other commit."""
+    try:
+        said = json.loads(user_metadata or "")
+        return dict(said["scope"]), str(said["fingerprint"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _overlap(one: Scope, other: Scope) -> bool:
+    """Whether a row could be in both scopes."""
+    return all(one[name] == other[name] for name in one.keys() & other.keys())
+
+
+def _stats_columns(table: Table) -> list[str]:
+    fields = from_arrow_schema(table.arrow_schema).fields
+    return [
+        field.name
+        for field in fields
+        if field.dataType.simpleString() in _STATS_TYPES
+        and field.name not in _STATS_NAMES_LEFT_OUT
+        and field.name not in table.partitioned_by
+    ]

@@ -1,0 +1,38 @@
+"""What tests share: one Spark session for all of them, and the marker that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines.session import spark_session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    session = spark_session(
+        "tests",
+        warehouse=tmp_path_factory.mktemp("warehouse"),
+        conf_overrides={
+            # Two threads wherever the tests run: enough to interleave tasks, and a test that
+            # passes on a large machine passes on the small one.
+            "spark.master": "local[2]",
+            # Tests have rows, not gigabytes; more than one partition, or a wrong grouping would
+            # not show.
+            "spark.sql.shuffle.partitions": 3,
+            # Merging would put those rows back into one partition.
+            "spark.sql.adaptive.coalescePartitions.enabled": False,
+            # One data source's failure is one test's: no second attempt hides a flaky one.
+            "spark.task.maxFailures": 1,
+        },
+    )
+    yield session
+    session.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)

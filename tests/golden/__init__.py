@@ -1,0 +1,1 @@
+"""Golden tests: recordings of real brokers, read by a reader of their own."""

@@ -1,0 +1,288 @@
+"""hwm_parking against real brokers: what it replays is what they did.
+
+The logs are read by ``naive_log``, so these figures also say that our parser loses nothing. The
+steady phase is from the last broker's first unfencing to the first wantShutDown; brokers are the
+replicas above 10; an advance counts where its verdict is ``replayed``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import pytest
+from notation.recorded import Replayed, replay_of
+
+from replay.hwm_parking import STAMP_SLACK_US, WITH_KIP, WITHOUT_KIP, variants
+from replay.outcomes import RECORDED
+
+from .naive_log import RECORDINGS, Recording, percentile, recording
+
+pytestmark = pytest.mark.golden
+
+Row = dict[str, Any]
+
+
+class Epoch(NamedTuple):
+    """One leader's epoch of a recording; ``own_rule`` is the variant that its Kafka runs."""
+
+    recording: str
+    leader_id: int
+    leader_epoch: int
+    own_rule: str
+
+    def __str__(self) -> str:
+        return f"{self.recording} epoch {self.leader_epoch}"
+
+
+METADATA_4_0 = Epoch("metadata-4.0", 2, 1, WITHOUT_KIP)
+METADATA_4_1 = Epoch("metadata-4.1", 2, 2, WITH_KIP)
+FREEZE_4_1 = Epoch("freeze-4.1", 2, 1, WITH_KIP)
+FAILOVER_BEFORE = Epoch("failover-4.0", 1, 1, WITHOUT_KIP)
+FAILOVER_AFTER = Epoch("failover-4.0", 2, 2, WITHOUT_KIP)
+EVERY_EPOCH = [METADATA_4_0, METADATA_4_1, FREEZE_4_1, FAILOVER_BEFORE, FAILOVER_AFTER]
+DISTURBED = [FREEZE_4_1, FAILOVER_BEFORE, FAILOVER_AFTER]
+
+#: Broker 13 is stopped for 14 s; controller 1 is away for 8 s and comes back in the next epoch.
+FROZEN, RESTARTED = 13, 1
+MAX_WAIT_US = 500_000
+
+Replays = dict[tuple[str, int], Replayed]
+
+
+@pytest.fixture(scope="session")
+def replays() -> Replays:
+    """Every controller's log of the four recordings, replayed once."""
+    return {
+        (name, node): replay_of(node, recording(name).voters, variants(), [fetches])
+        for name in RECORDINGS
+        for node, fetches in recording(name).fetches.items()
+    }
+
+
+def parking_of(replays: Replays, epoch: Epoch, variant: str) -> list[Row]:
+    """FETCHes that the leader of an epoch answered or turned away."""
+    rows = replays[epoch.recording, epoch.leader_id].variant(variant).parking
+    return [
+        row
+        for row in rows
+        if row["leader_epoch"] == epoch.leader_epoch and row["verdict"] == "replayed"
+    ]
+
+
+# --- the steady phase ----------------------------------------------------------------------------
+
+
+class Figures(NamedTuple):
+    """What the steady phase looks like under one variant."""
+
+    fetches_per_second: float
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+
+
+def figures_of(replays: Replays, epoch: Epoch, variant: str) -> Figures:
+    log: Recording = recording(epoch.recording)
+    rows = replays[epoch.recording, epoch.leader_id].variant(variant)
+    fetches = sum(row["dequeued_at"] in log.steady for row in rows.parking)
+    lags = [
+        row["lag_ms"]
+        for row in rows.lag
+        if row["leader_at"] in log.steady
+        and row["replica_id"] > 10
+        and row["verdict"] == "replayed"
+    ]
+    return Figures(fetches / log.steady.seconds, *(percentile(lags, q) for q in (0.5, 0.9, 0.99)))
+
+
+@pytest.mark.parametrize(
+    ("predicted_from", "variant", "recorded_in", "rate", "p50_ms", "p90_ms", "p99_ms"),
+    [
+        (METADATA_4_0, WITHOUT_KIP, METADATA_4_0, 0.005, 2, 3, 5),
+        (METADATA_4_1, WITH_KIP, METADATA_4_1, 0.005, 1, 3, 6),
+        (METADATA_4_0, WITH_KIP, METADATA_4_1, 0.02, 1, 3, 8),
+        (METADATA_4_1, WITHOUT_KIP, METADATA_4_0, 0.03, 10, 5, 10),
+    ],
+    ids=["4.0 itself", "4.1 itself", "4.1 from 4.0", "4.0 from 4.1"],
+)
+def test_steady_phase_is_what_kafka_did(
+    replays: Replays,
+    predicted_from: Epoch,
+    variant: str,
+    recorded_in: Epoch,
+    rate: float,
+    p50_ms: float,
+    p90_ms: float,
+    p99_ms: float,
+) -> None:
+    predicted = figures_of(replays, predicted_from, variant)
+    recorded = figures_of(replays, recorded_in, RECORDED)
+
+    assert predicted.fetches_per_second == pytest.approx(recorded.fetches_per_second, rel=rate)
+    assert predicted.p50_ms == pytest.approx(recorded.p50_ms, abs=p50_ms)
+    assert predicted.p90_ms == pytest.approx(recorded.p90_ms, abs=p90_ms)
+    assert predicted.p99_ms == pytest.approx(recorded.p99_ms, abs=p99_ms)
+
+
+def test_kip_changes_the_figures_by_more_than_the_tolerances(replays: Replays) -> None:
+    """Else the comparisons above would hold whatever the rule is."""
+    without = figures_of(replays, METADATA_4_0, RECORDED)
+    with_kip = figures_of(replays, METADATA_4_1, RECORDED)
+    assert with_kip.fetches_per_second > 1.9 * without.fetches_per_second
+    assert with_kip.p50_ms < 0.01 * without.p50_ms
+
+
+# --- epochs with a freeze and a failover ---------------------------------------------------------
+
+
+def counts(rows: Iterable[Row], what: Callable[[Row], Any]) -> Counter[Any]:
+    return Counter(map(what, rows))
+
+
+def by_replica(row: Row) -> int:
+    replica: int = row["replica_id"]
+    return replica
+
+
+def by_second(row: Row) -> int:
+    at: int = row["dequeued_at"]
+    return at // 1_000_000
+
+
+@pytest.mark.parametrize("epoch", DISTURBED, ids=str)
+def test_each_replica_fetches_as_often_as_it_did(replays: Replays, epoch: Epoch) -> None:
+    recorded = counts(parking_of(replays, epoch, RECORDED), by_replica)
+    predicted = counts(parking_of(replays, epoch, epoch.own_rule), by_replica)
+
+    assert predicted.keys() == recorded.keys()
+    for replica, fetches in recorded.items():
+        assert predicted[replica] == pytest.approx(fetches, rel=0.02)
+
+
+@pytest.mark.parametrize("epoch", DISTURBED, ids=str)
+def test_answers_have_the_causes_that_they_had(replays: Replays, epoch: Epoch) -> None:
+    """Within 2 % of all FETCHes: the early wakes that no KIP explains are waits in the replay."""
+    recorded = counts(parking_of(replays, epoch, RECORDED), lambda row: row["completion"])
+    predicted = counts(parking_of(replays, epoch, epoch.own_rule), lambda row: row["completion"])
+
+    for completion in (recorded | predicted).keys() - {"unexplained"}:
+        difference = abs(predicted[completion] - recorded[completion])
+        assert difference <= 0.02 * recorded.total(), completion
+
+
+@pytest.mark.parametrize("epoch", DISTURBED, ids=str)
+def test_each_second_has_the_fetches_that_it_had(replays: Replays, epoch: Epoch) -> None:
+    """Measured 1.8 % (freeze), 1.6 % and 1.1 % (failover): a FETCH at a second's end slips over."""
+    recorded = counts(parking_of(replays, epoch, RECORDED), by_second)
+    predicted = counts(parking_of(replays, epoch, epoch.own_rule), by_second)
+
+    misplaced = sum(abs(predicted[s] - recorded[s]) for s in recorded | predicted)
+    assert misplaced <= 0.025 * recorded.total()
+
+
+def test_frozen_broker_sends_nothing_while_it_is_frozen(replays: Replays) -> None:
+    """SIGSTOP at 20:39:23.65, SIGCONT 14 s later (the recording's events.jsonl)."""
+    frozen_us, thawed_us = 1_795_207_563_653_536, 1_795_207_577_654_177
+    for variant in (RECORDED, WITHOUT_KIP, WITH_KIP):
+        rows = parking_of(replays, FREEZE_4_1, variant)
+        meanwhile = [r for r in rows if frozen_us + 50_000 < r["dequeued_at"] < thawed_us]
+        assert FROZEN not in counts(meanwhile, by_replica)
+        assert len(meanwhile) > 100
+
+
+# --- what a constant would say -------------------------------------------------------------------
+
+FETCHES_PER_APPEND = {WITHOUT_KIP: 1, WITH_KIP: 2}
+
+
+def constant_baseline(replays: Replays, epoch: Epoch) -> int:
+    """FETCHes of any replica by the naive guess: one an append without the KIP, two with it.
+
+    Appends are counted as the places where some replica's FETCH found the log's end.
+    """
+    ends = {row["fetch_offset"] for row in parking_of(replays, epoch, RECORDED)}
+    return FETCHES_PER_APPEND[epoch.own_rule] * (len(ends) - 1)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "replica"), [(FREEZE_4_1, FROZEN), (FAILOVER_AFTER, RESTARTED)], ids=str
+)
+def test_constant_fails_where_the_replay_passes(
+    replays: Replays, epoch: Epoch, replica: int
+) -> None:
+    recorded = counts(parking_of(replays, epoch, RECORDED), by_replica)[replica]
+    predicted = counts(parking_of(replays, epoch, epoch.own_rule), by_replica)[replica]
+
+    assert predicted == pytest.approx(recorded, rel=0.02)
+    assert constant_baseline(replays, epoch) != pytest.approx(recorded, rel=0.1)
+
+
+@pytest.mark.parametrize("epoch", [METADATA_4_0, METADATA_4_1], ids=str)
+def test_constant_is_a_fair_guess_where_nothing_happens(replays: Replays, epoch: Epoch) -> None:
+    """Else it would be a baseline of straw."""
+    recorded = counts(parking_of(replays, epoch, RECORDED), by_replica)
+    for fetches in recorded.values():
+        assert constant_baseline(replays, epoch) == pytest.approx(fetches, rel=0.05)
+
+
+# --- verdicts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epoch", EVERY_EPOCH, ids=str)
+def test_rule_explains_nearly_all_that_was_recorded(replays: Replays, epoch: Epoch) -> None:
+    causes = counts(parking_of(replays, epoch, RECORDED), lambda row: row["completion"])
+    assert causes["unexplained"] <= 0.01 * causes.total()
+
+
+@pytest.mark.parametrize("epoch", EVERY_EPOCH, ids=str)
+def test_unexplained_answers_are_the_early_empty_ones(replays: Replays, epoch: Epoch) -> None:
+    """kafka-semantics.md, section 2: empty, early, nothing new (once the leader has started)."""
+    steady = recording(epoch.recording).steady
+    rows = parking_of(replays, epoch, RECORDED)
+    for row in rows:
+        if row["completion"] == "unexplained" and row["dequeued_at"] in steady:
+            assert row["record_bytes"] == 0
+            assert row["parked_ms"] < 500
+            assert row["response_high_watermark"] <= row["fetch_offset"]
+
+
+@pytest.mark.parametrize("epoch", EVERY_EPOCH, ids=str)
+def test_only_who_asks_no_more_is_unknown(replays: Replays, epoch: Epoch) -> None:
+    """At the shutdown replicas leave one by one; whatever moves after that they never learn.
+
+    A replayed replica may miss its last answer: it is still parked when it leaves.
+    """
+    steady = recording(epoch.recording).steady
+    last_told_us: dict[int, int] = {}
+    for row in parking_of(replays, epoch, RECORDED):
+        if row["completion"] != "error":
+            last_told_us[row["replica_id"]] = row["built_at"]
+    for lag in replays[epoch.recording, epoch.leader_id].lag:
+        if lag["verdict"] == "unknown":
+            parked_us = 0 if lag["variant"] == RECORDED else MAX_WAIT_US
+            left_us = last_told_us[lag["replica_id"]] - parked_us - STAMP_SLACK_US
+            assert lag["leader_at"] >= max(left_us, steady.until_us)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_every_recorded_answer_has_a_known_cause_or_none(replays: Replays, name: str) -> None:
+    """These recordings begin before the first election: nothing is hidden in an earlier log."""
+    for (of, _), rows in replays.items():
+        if of == name:
+            assert "unknown" not in counts(rows.parking, lambda row: row["verdict"])
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_every_recorded_fetch_is_a_row(replays: Replays, name: str) -> None:
+    for node, fetches in recording(name).fetches.items():
+        rows = replays[name, node].variant(RECORDED).parking
+        assert {row["recorded_request_id"] for row in rows} == {f.request_id for f in fetches}
+        assert len(rows) == len(fetches)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_controllers_that_never_led_have_no_lag(replays: Replays, name: str) -> None:
+    leaders = {epoch.leader_id for epoch in EVERY_EPOCH if epoch.recording == name}
+    assert {node for (of, node), rows in replays.items() if of == name and rows.lag} == leaders

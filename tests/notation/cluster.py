@@ -1,0 +1,188 @@
+"""A small cluster that writes plausible logs: a leader, replicas with moods, and no randomness.
+
+It plays ``Leader`` with a clock of its own, so what it writes is what the rule says; how the
+replay takes that log (in pieces, under the other rule, over hours) is what the tests are about.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import NamedTuple
+
+from replay.hwm_parking import Answer, Completion, Fetch, Leader, Replica
+from replay.metadata_log import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
+from replay.wire_size import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
+
+from .recorded import EPOCH, fetched, in_order, micros
+
+#: Where the epoch of the cluster begins.
+EPOCH_START = 10
+#: Bytes of one record.
+RECORD_BYTES = 100
+#: A FETCH without a high watermark, and an answer without records, on the wire.
+REQUEST_BYTES, EMPTY_RESPONSE_BYTES = 120, 80
+_MAX_WAIT_US = 500_000
+
+
+class Silence(NamedTuple):
+    """A replica sends nothing for a while; a restart also forgets the high watermark."""
+
+    since_ms: int
+    length_ms: int
+    restarts: bool = False
+
+
+@dataclass(frozen=True)
+class Member:
+    """A replica: when it starts, its delays between an answer and the next FETCH, its silences."""
+
+    replica_id: int
+    starts_ms: int = 0
+    gaps_ms: tuple[float, ...] = (1.0,)
+    silences: tuple[Silence, ...] = ()
+
+    def next_at(self, built_us: int, gap_us: int) -> tuple[int, bool]:
+        """When the FETCH after an answer arrives, and whether the replica restarted between."""
+        at = built_us + gap_us
+        for silence in self.silences:
+            since, until = micros(silence.since_ms), micros(silence.since_ms + silence.length_ms)
+            if since < at < until:
+                return until, silence.restarts
+        return at, False
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Who is there and when the leader (node 1) appends: (milliseconds since the last, records)."""
+
+    members: tuple[Member, ...]
+    voters: tuple[int, ...] = (1, 2, 3)
+    appends: tuple[tuple[int, int], ...] = ((100, 1),)
+    hwm_aware: bool = False
+    service_us: int = 200
+    length_ms: int = 10_000
+    #: Beginning of the clock: stamps are never near zero.
+    epoch_us: int = field(default=1_000_000_000_000)
+
+    def log(self) -> list[RecordedFetch]:
+        """The leader's log, in the order in which the replay wants it."""
+        moved = [row._replace(**_shifted(row, self.epoch_us)) for row in _Run(self).rows()]
+        return in_order(moved)
+
+
+def every(interval_ms: int, length_ms: int, records: int = 1) -> tuple[tuple[int, int], ...]:
+    """Appends at a steady rate."""
+    return repeating([(interval_ms, records)], length_ms)
+
+
+def repeating(pattern: Sequence[tuple[int, int]], length_ms: int) -> tuple[tuple[int, int], ...]:
+    """A pattern of appends, again and again until a length is full."""
+    cycles = length_ms // sum(wait_ms for wait_ms, _ in pattern)
+    return tuple(pattern) * cycles
+
+
+def cut(rows: Sequence[RecordedFetch], size: int) -> Iterator[Sequence[RecordedFetch]]:
+    """A log in pieces of so many FETCHes."""
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
+
+
+def _shifted(row: RecordedFetch, by: int) -> dict[str, int]:
+    times = ("received_us", "dequeued_us", "built_us", "completed_us")
+    return {name: getattr(row, name) + by for name in times}
+
+
+class _Run:
+    """One run of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._leader = Leader(
+            hwm_aware=cluster.hwm_aware,
+            voters=frozenset(cluster.voters) - {1},
+            voter_count=len(cluster.voters),
+            epoch_start_offset=EPOCH_START,
+            log_end_offset=EPOCH_START,
+        )
+        self._members = {member.replica_id: member for member in cluster.members}
+        self._gaps = {member.replica_id: cycle(member.gaps_ms) for member in cluster.members}
+        self._replicas = {
+            member.replica_id: Replica(EPOCH_START, EPOCH - 1) for member in cluster.members
+        }
+        self._correlation = dict.fromkeys(self._members, 0)
+        self._in_flight: dict[int, tuple[int, Fetch]] = {}
+        self._events: list[tuple[int, str, int]] = []
+        self._rows: list[RecordedFetch] = []
+        self._tokens = 0
+        self._free_us = 0
+
+    def rows(self) -> list[RecordedFetch]:
+        """Run to the end; a FETCH that is parked then is not in the log."""
+        for member in self._members.values():
+            heapq.heappush(self._events, (micros(member.starts_ms), "fetch", member.replica_id))
+        at_ms, end = 0, EPOCH_START
+        for wait_ms, records in self._cluster.appends:
+            at_ms, end = at_ms + wait_ms, end + records
+            heapq.heappush(self._events, (micros(at_ms), "append", end))
+        while self._events and self._events[0][0] <= micros(self._cluster.length_ms):
+            at, kind, what = heapq.heappop(self._events)
+            if kind == "append":
+                self._send(at, self._leader.append(what))
+            elif kind == "fetch":
+                self._fetch(at, what)
+            else:
+                self._send(at, self._leader.expire(what))
+        return self._rows
+
+    def _fetch(self, at: int, replica_id: int) -> None:
+        replica = self._replicas[replica_id]
+        self._tokens += 1
+        self._correlation[replica_id] += 1
+        known = replica.high_watermark if self._cluster.hwm_aware else NOT_SENT
+        place = (replica.fetch_offset, replica.last_fetched_epoch)
+        fetch = Fetch(replica_id, *place, known, _MAX_WAIT_US, self._tokens)
+        self._in_flight[fetch.token] = (at, fetch)
+        self._send(at, self._leader.fetch(fetch))
+        if fetch.token in self._in_flight:
+            heapq.heappush(self._events, (at + _MAX_WAIT_US, "expire", fetch.token))
+
+    def _send(self, at: int, answers: list[Answer]) -> None:
+        for answer in answers:
+            self._free_us = max(at, self._free_us) + self._cluster.service_us
+            self._answer(self._free_us, answer)
+
+    def _answer(self, built: int, answer: Answer) -> None:
+        dequeued, fetch = self._in_flight.pop(answer.fetch.token)
+        replica_id = fetch.replica_id
+        has_records = answer.completion is Completion.RECORDS
+        records = answer.log_end_offset - fetch.fetch_offset if has_records else 0
+        size = RECORD_BYTES * max(0, records)
+        sends = {"high_watermark": fetch.high_watermark} if self._cluster.hwm_aware else {}
+        self._rows.append(
+            fetched(
+                replica_id,
+                dequeued / 1000,
+                built / 1000,
+                fetch.fetch_offset,
+                correlation_id=self._correlation[replica_id],
+                last_fetched_epoch=fetch.last_fetched_epoch,
+                response_high_watermark=answer.high_watermark,
+                record_bytes=size,
+                request_bytes=REQUEST_BYTES + (HIGH_WATERMARK_TAG_BYTES if sends else 0),
+                response_bytes=EMPTY_RESPONSE_BYTES
+                - records_field_bytes(0)
+                + records_field_bytes(size),
+                **sends,
+            )
+        )
+        replica = self._replicas[replica_id]
+        replica.take(answer, EPOCH, self._leader)
+        gap = micros(next(self._gaps[replica_id]))
+        following, restarted = self._members[replica_id].next_at(built, gap)
+        if restarted:
+            replica.high_watermark = UNKNOWN_OFFSET
+            self._correlation[replica_id] = 0
+        heapq.heappush(self._events, (following, "fetch", replica_id))

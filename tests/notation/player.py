@@ -1,0 +1,161 @@
+"""Plays a history on ``Leader`` and checks every answer."""
+
+from __future__ import annotations
+
+from replay.hwm_parking import Answer, Completion, Fetch, Leader, Replica
+from replay.metadata_log import NOT_SENT
+
+from .grammar import (
+    Appends,
+    Event,
+    Fetches,
+    History,
+    NotationError,
+    Outcome,
+    Passes,
+    Resigns,
+    RollsSegment,
+    Scene,
+    Step,
+    Told,
+    parse,
+)
+
+
+def check(text: str) -> None:
+    """Play a history under each of its rules; ``AssertionError`` where the leader disagrees."""
+    history = parse(text)
+    for position, hwm_aware in enumerate(history.scene.rules):
+        _Player(history, hwm_aware).play(position)
+
+
+def leader_of(scene: Scene, hwm_aware: bool) -> Leader:
+    """The leader that a scene describes."""
+    return Leader(
+        hwm_aware=hwm_aware,
+        voters=frozenset(scene.voters) - {scene.leader},
+        voter_count=len(scene.voters),
+        epoch_start_offset=scene.epoch_start_offset,
+        log_end_offset=scene.log_end_offset,
+        log_start_offset=scene.log_start_offset,
+        epoch_ends=dict(scene.epoch_ends),
+        snapshot=scene.snapshot,
+        high_watermark=scene.high_watermark,
+    )
+
+
+class _Player:
+    """One leader, the replicas as their answers leave them, and how long the parked still wait."""
+
+    def __init__(self, history: History, hwm_aware: bool) -> None:
+        self._history = history
+        self._rule = "with KIP-1166" if hwm_aware else "without KIP-1166"
+        self._leader = leader_of(history.scene, hwm_aware)
+        self._replicas: dict[int, Replica] = {}
+        self._wait_ms: dict[int, int] = {}
+        self._tokens = 0
+
+    def play(self, position: int) -> None:
+        for step in self._history.steps:
+            answers = self._cause(step, step.event)
+            for answer in answers:
+                replica = self._replicas[answer.fetch.replica_id]
+                replica.take(answer, self._history.scene.epoch, self._leader)
+            self._compare(step, step.outcomes[position], answers)
+
+    def _cause(self, step: Step, event: Event) -> list[Answer]:
+        match event:
+            case Fetches():
+                return self._fetch(step, event)
+            case Appends(log_end_offset):
+                return self._leader.append(log_end_offset)
+            case Resigns():
+                return self._leader.resign()
+            case RollsSegment():
+                self._leader.roll_segment()
+                return []
+            case Passes(milliseconds):
+                return self._pass(milliseconds)
+
+    def _fetch(self, step: Step, event: Fetches) -> list[Answer]:
+        if any(fetch.replica_id == event.replica_id for fetch in self._leader.parked):
+            raise NotationError(f"line {step.number}: {event.replica_id} is parked already")
+        epoch = event.last_fetched_epoch
+        said = Replica(
+            event.fetch_offset,
+            self._history.scene.epoch if epoch is None else epoch,
+            event.high_watermark,
+        )
+        if event.is_next:
+            self._compare_next(step, self._replicas.get(event.replica_id), said)
+        self._replicas[event.replica_id] = said
+        self._tokens += 1
+        self._wait_ms[self._tokens] = event.max_wait_ms
+        return self._leader.fetch(
+            Fetch(
+                event.replica_id,
+                said.fetch_offset,
+                said.last_fetched_epoch,
+                said.high_watermark,
+                event.max_wait_ms * 1000,
+                self._tokens,
+            )
+        )
+
+    def _pass(self, milliseconds: int) -> list[Answer]:
+        answers: list[Answer] = []
+        for fetch in self._leader.parked:
+            self._wait_ms[fetch.token] -= milliseconds
+            if self._wait_ms[fetch.token] <= 0:
+                answers += self._leader.expire(fetch.token)
+        return answers
+
+    def _compare_next(self, step: Step, built: Replica | None, said: Replica) -> None:
+        if built is None:
+            raise NotationError(f"line {step.number}: 'then fetches' follows an earlier FETCH")
+        built_now = (built.fetch_offset, built.last_fetched_epoch, built.high_watermark)
+        expected = (said.fetch_offset, said.last_fetched_epoch, said.high_watermark)
+        assert built_now == expected, self._disagree(
+            step, _fetch_text(said), f"it fetches {_fetch_text(built)}"
+        )
+
+    def _compare(self, step: Step, outcome: Outcome, answers: list[Answer]) -> None:
+        told = tuple(_told(answer) for answer in answers)
+        assert told == outcome.answers, self._disagree(
+            step, _listed(outcome.answers), _listed(told)
+        )
+        if outcome.leader_high_watermark is not None:
+            assert self._leader.high_watermark == outcome.leader_high_watermark, self._disagree(
+                step,
+                f"leader has high watermark {outcome.leader_high_watermark}",
+                f"leader has high watermark {self._leader.high_watermark}",
+            )
+
+    def _disagree(self, step: Step, expected: str, found: str) -> str:
+        return (
+            f"line {step.number} {self._rule}: {step.text}\n"
+            f"  the history says: {expected}\n  the rule says:    {found}"
+        )
+
+
+def _told(answer: Answer) -> Told:
+    completion = answer.completion
+    has_records = completion is Completion.RECORDS
+    tells = has_records or completion in (Completion.TIMEOUT, Completion.HIGH_WATERMARK)
+    return Told(
+        answer.fetch.replica_id,
+        completion.value,
+        answer.parked,
+        (answer.fetch.fetch_offset, answer.log_end_offset) if has_records else None,
+        answer.high_watermark if tells else None,
+    )
+
+
+def _listed(answers: tuple[Told, ...]) -> str:
+    return "; ".join(map(str, answers)) or "nobody"
+
+
+def _fetch_text(replica: Replica) -> str:
+    sent = replica.high_watermark != NOT_SENT
+    knowing = f" knowing {replica.high_watermark}" if sent else ""
+    return f"{replica.fetch_offset} of epoch {replica.last_fetched_epoch}{knowing}"

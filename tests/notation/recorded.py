@@ -1,0 +1,102 @@
+"""Recorded FETCHes by hand: milliseconds, and only what a test is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from replay.hwm_parking import HwmParking, replayed
+from replay.metadata_log import INPUT_SCHEMA, NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
+from replay.outcomes import Variant
+
+#: The leader epoch of FETCHes that don't say another.
+EPOCH = 5
+
+
+def fetched(
+    replica_id: int, dequeued_ms: float, built_ms: float, fetch_offset: int, **others: Any
+) -> RecordedFetch:
+    """A FETCH that the leader of ``EPOCH`` answered, empty and of a 4.0 replica unless said."""
+    sends = "high_watermark" in others
+    values: dict[str, Any] = {
+        "request_id": f"{built_ms:012.3f}-{replica_id:03d}",
+        "leader_epoch": EPOCH,
+        # Rising with time, as one connection's ids do.
+        "correlation_id": round(dequeued_ms * 10),
+        "api_version": 18 if sends else 17,
+        "received_us": micros(dequeued_ms),
+        "completed_us": micros(built_ms),
+        "max_wait_us": 500_000,
+        "last_fetched_epoch": EPOCH,
+        "high_watermark": NOT_SENT,
+        "error_code": 0,
+        "response_high_watermark": UNKNOWN_OFFSET,
+        "record_bytes": 0,
+        "is_diverging": False,
+        "is_snapshot": False,
+        "request_bytes": None,
+        "response_bytes": None,
+    }
+    return RecordedFetch(
+        replica_id=replica_id,
+        dequeued_us=micros(dequeued_ms),
+        built_us=micros(built_ms),
+        fetch_offset=fetch_offset,
+        **(values | others),
+    )
+
+
+def micros(milliseconds: float) -> int:
+    """Milliseconds as the microseconds of the rows."""
+    return round(milliseconds * 1000)
+
+
+def in_order(rows: Iterable[RecordedFetch]) -> list[RecordedFetch]:
+    """In the order in which the replay wants them."""
+    return sorted(rows, key=lambda row: (row.built_us, row.request_id))
+
+
+def batch_of(rows: Sequence[RecordedFetch]) -> pa.RecordBatch:
+    """Recorded FETCHes as the batch that ``HwmParking.feed`` takes."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(INPUT_SCHEMA)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, INPUT_SCHEMA, strict=True)],
+        schema=INPUT_SCHEMA,
+    )
+
+
+class Replayed(NamedTuple):
+    """Rows of both outputs, times as microseconds since the epoch."""
+
+    parking: list[dict[str, Any]]
+    lag: list[dict[str, Any]]
+
+    def variant(self, name: str) -> Replayed:
+        """The rows of one variant."""
+        return Replayed(*([row for row in rows if row["variant"] == name] for rows in self))
+
+
+def replay_of(
+    node_id: int,
+    voters: Iterable[int],
+    rules: list[Variant],
+    pieces: Iterable[Sequence[RecordedFetch]],
+) -> Replayed:
+    """Feed a log piece by piece and gather everything that comes out."""
+    parking: list[dict[str, Any]] = []
+    lag: list[dict[str, Any]] = []
+    for outcomes in replayed(HwmParking(node_id, voters, rules), map(batch_of, pieces)):
+        parking += _rows(outcomes.parking)
+        lag += _rows(outcomes.lag)
+    return Replayed(parking, lag)
+
+
+def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows with times as integers: exact, and in the unit of the input."""
+    columns = [
+        column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()

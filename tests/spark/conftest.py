@@ -1,0 +1,23 @@
+"""A warehouse that the whole way was run on once, for every test that only looks at it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import run
+from pipelines.warehouse import Warehouse
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FAILOVER = REPOSITORY / "tests" / "recordings" / "failover-4.0"
+FREEZE = REPOSITORY / "tests" / "recordings" / "freeze-4.1"
+
+
+@pytest.fixture(scope="session")
+def finished(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """A leader change without the KIP and a frozen broker with it, from raw logs to report."""
+    path = tmp_path_factory.mktemp("finished")
+    assert run.main([str(FAILOVER), str(FREEZE), "--warehouse", str(path)]) == 0
+    return Warehouse(spark, path)

@@ -1,0 +1,65 @@
+"""Recordings made of the small logs in tests/data/ingest, each with something the matter."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from pipelines.recording import Recording, load_recording
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "ingest"
+CONTROLLER = (DATA / "controller-2.log").read_bytes()
+BROKER = (DATA / "broker-11.log").read_bytes()
+
+
+def lines_of(log: bytes) -> list[bytes]:
+    """Lines with their LF."""
+    return log.splitlines(keepends=True)
+
+
+def write_recording(
+    folder: Path,
+    files: Mapping[str, bytes],
+    logs: Mapping[int, str | list[str]],
+    timezone: str = "UTC",
+    **entries: object,
+) -> Recording:
+    """Writes files and manifest into ``folder``, whose name is the recording's; loads it.
+
+    A file whose name ends in .gz is compressed here unless it is already.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        compress = name.endswith(".gz") and content[:2] != b"\x1f\x8b"
+        (folder / name).write_bytes(gzip.compress(content, mtime=0) if compress else content)
+    manifest = {
+        "name": folder.name,
+        "kafka_version": "4.0.0",
+        "timezone": timezone,
+        "voters": [2],
+        "nodes": [
+            {
+                "node_id": node_id,
+                "role": "controller" if node_id < 10 else "broker",
+                "log": log,
+            }
+            for node_id, log in logs.items()
+        ],
+        **entries,
+    }
+    (folder / "recording.json").write_text(json.dumps(manifest))
+    return load_recording(folder)
+
+
+def plain(folder: Path) -> Recording:
+    """Both logs as they are: what the others are compared with."""
+    files = {"controller-2.log": CONTROLLER, "broker-11.log": BROKER}
+    return write_recording(folder, files, {2: "controller-2.log", 11: "broker-11.log"})
+
+
+def stamped(*stamps: str) -> bytes:
+    """A log of one API_VERSIONS line again and again, with these stamps."""
+    line = next(line for line in lines_of(CONTROLLER) if b"API_VERSIONS" in line)
+    return b"".join(b"[" + stamp.encode() + line[24:] for stamp in stamps)

@@ -1,0 +1,418 @@
+"""Ingest: every line once, whatever the files look like and wherever the last run was killed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+from small_logs import BROKER, CONTROLLER, lines_of, plain, stamped, write_recording
+
+import pipelines.ingest
+from jobs.ingest import main
+from pipelines.errors import IngestError, UserError, WriteConflictError
+from pipelines.ingest import IngestSettings, LinesRead, ingest
+from pipelines.log_files import Survey, find_log_files, survey
+from pipelines.parse_range import ParsedRange, parse_range
+from pipelines.recording import RecordingOptions, load_recording
+from pipelines.warehouse import Warehouse
+from replay.schema import (
+    CONFIGS,
+    FETCHES,
+    INGESTED_FILES,
+    LOG_TABLES,
+    REJECTED_LINES,
+    REQUESTS,
+    Table,
+)
+
+LINES = len(lines_of(CONTROLLER)) + len(lines_of(BROKER))
+Row = tuple[Any, ...]
+
+
+def rows_of(
+    warehouse: Warehouse, table: Table, recording: str, without: tuple[str, ...] = ()
+) -> list[Row]:
+    """A recording's rows in a table, sorted, less its name and other columns."""
+    rows = _by_delta_rs(warehouse, table).filter(pc.field("recording") == recording)
+    left = rows.drop_columns(["recording", *(set(without) & set(rows.column_names))])
+    return sorted((tuple(row.values()) for row in left.to_pylist()), key=repr)
+
+
+def _by_delta_rs(warehouse: Warehouse, table: Table) -> pa.Table:
+    """Read without Spark: a tenth of the time, and a second opinion."""
+    return deltalake.DeltaTable(warehouse.path_of(table)).to_pyarrow_table()
+
+
+def contents(warehouse: Warehouse, recording: str, places: bool = False) -> dict[str, list[Row]]:
+    """All log tables of a recording; ``places`` also compares files and line numbers."""
+    tables = LOG_TABLES if places else LOG_TABLES[1:]
+    without = () if places else ("source_file", "line_number")
+    return {table.name: rows_of(warehouse, table, recording, without) for table in tables}
+
+
+def quiet(_: str) -> None:
+    """Says nothing."""
+
+
+class Ingested:
+    """One run over recordings of every kind, shared by the tests below: Spark is slow to start."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.warehouse = Warehouse(spark, folder / "warehouse")
+        self.said: list[str] = []
+        self.recordings = {r.name: r for r in _recordings(folder)}
+        read = ingest(spark, [*self.recordings.values()], self.warehouse, say=self.said.append)
+        self.read: dict[str, LinesRead] = {lines.recording: lines for lines in read}
+
+    def contents(self, recording: str) -> dict[str, list[Row]]:
+        return contents(self.warehouse, recording)
+
+    def completed_at(self, recording: str) -> list[str]:
+        rows = self.warehouse.read(REQUESTS, {"recording": recording}).orderBy("line_number")
+        stamps = rows.select("completed_at").toArrow().column(0).to_pylist()
+        return [f"{stamp:%H:%M}" for stamp in stamps]
+
+
+def _recordings(folder: Path) -> Iterator[Any]:
+    controller, broker = {2: "controller-2.log"}, {11: "broker-11.log"}
+    both = {"controller-2.log": CONTROLLER, "broker-11.log": BROKER}
+    head, tail = lines_of(CONTROLLER)[:15], lines_of(CONTROLLER)[15:]
+
+    yield plain(folder / "plain")
+    yield write_recording(
+        folder / "gzip",
+        {
+            "c.log.gz": CONTROLLER,
+            "b.log": gzip.compress(BROKER[:999]) + gzip.compress(BROKER[999:]),
+        },
+        {2: "c.log.gz", 11: "b.log"},  # the name does not tell what is compressed
+    )
+    yield write_recording(
+        folder / "rotated",
+        {
+            "kafka-request.log.2026-11-20-20.gz": b"".join(head),
+            "kafka-request.log": b"".join(tail),
+            "kafka-request.log.2026-11-20-21": b"",
+            "server.log": b"[2026-11-20 20:36:00,000] INFO hello (kafka.server)\n",
+            "broker-11.log": BROKER,
+        },
+        {2: ".", 11: ["broker-*.log"]},
+    )
+    crlf = {name: log.replace(b"\n", b"\r\n") for name, log in both.items()}
+    yield write_recording(folder / "crlf", crlf, controller | broker)
+    yield write_recording(
+        folder / "repeated",
+        {"controller-2.log": CONTROLLER, "b.log": BROKER + BROKER, "b.log.1": BROKER[:-1]},
+        controller | {11: "b.log*"},
+    )
+    yield write_recording(
+        folder / "half-gzip",
+        {"c.log.gz": gzip.compress(CONTROLLER)[:4000], "broker-11.log": BROKER},
+        {2: "c.log.gz"} | broker,
+    )
+    garbage = bytes(range(256)) * 40 + b"\n\n\n" + BROKER + b"\0\0\0"
+    yield write_recording(
+        folder / "garbage", both | {"broker-11.log": garbage}, controller | broker
+    )
+    autumn = stamped(
+        "2026-10-25 01:59:59,000",
+        "2026-10-25 02:10:00,000",
+        "2026-10-25 02:59:59,000",
+        "2026-10-25 02:00:00,100",
+        "2026-10-25 02:59:59,900",
+        "2026-10-25 03:00:00,000",
+    )
+    yield write_recording(
+        folder / "autumn", {"c.log": autumn}, {2: "c.log"}, timezone="Europe/Berlin"
+    )
+    spring = stamped(
+        "2026-03-29 01:59:59,999", "2026-03-29 02:30:00,000", "2026-03-29 03:00:00,000"
+    )
+    yield write_recording(
+        folder / "spring", {"c.log": spring}, {2: "c.log"}, timezone="Europe/Berlin"
+    )
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "c.log").write_bytes(CONTROLLER)
+    (elsewhere / "b.log").write_bytes(BROKER)
+    nodes = (f"2={elsewhere}/c*", f"11={elsewhere}/b.log")
+    options = RecordingOptions(nodes, name="options", timezone="UTC", voters=(2,))
+    yield load_recording(None, options)
+
+
+@pytest.fixture(scope="module")
+def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ingested:
+    return Ingested(spark, tmp_path_factory.mktemp("ingest"))
+
+
+def test_every_line_of_a_plain_log_becomes_a_request(ingested: Ingested) -> None:
+    tables = ingested.contents("plain")
+    assert len(tables["requests"]) == LINES
+    assert tables["rejected_lines"] == []
+    assert [name for name, rows in tables.items() if not rows] == ["rejected_lines"]
+    assert f"ingest plain: lines read {LINES} = requests {LINES} + rejected 0 + repeated 0" in (
+        ingested.said
+    )
+
+
+@pytest.mark.parametrize("variant", ["gzip", "rotated", "crlf", "repeated", "options"])
+def test_the_same_lines_give_the_same_rows_however_they_are_packed(
+    ingested: Ingested, variant: str
+) -> None:
+    assert ingested.contents(variant) == ingested.contents("plain")
+
+
+def test_lines_read_are_requests_rejected_and_repeated_in_every_file(ingested: Ingested) -> None:
+    files = ingested.warehouse.read(INGESTED_FILES).collect()
+    assert {row["recording"] for row in files} == set(ingested.recordings)
+    for row in files:
+        assert row["lines_read"] == row["requests"] + row["rejected"] + row["repeated"], row
+    for name, lines in ingested.read.items():
+        mine = [row for row in files if row["recording"] == name]
+        assert lines.lines_read == sum(row["lines_read"] for row in mine)
+        tables = ingested.contents(name)
+        assert lines.requests == len(tables["requests"])
+        assert lines.rejected == len(tables["rejected_lines"])
+
+
+def test_source_file_is_the_name_within_the_recording(ingested: Ingested) -> None:
+    def files(recording: str) -> set[str]:
+        rows = ingested.warehouse.read(INGESTED_FILES, {"recording": recording}).collect()
+        return {row["source_file"] for row in rows}
+
+    assert files("rotated") == {
+        "broker-11.log",
+        "kafka-request.log",
+        "kafka-request.log.2026-11-20-20.gz",
+        "kafka-request.log.2026-11-20-21",
+    }
+    assert files("options") == {"b.log", "c.log"}
+
+
+def test_of_repeated_lines_the_least_file_and_line_number_stay(ingested: Ingested) -> None:
+    brokers = len(lines_of(BROKER))
+    rows = ingested.warehouse.read(REQUESTS, {"recording": "repeated", "node_id": 11}).collect()
+    assert {row["source_file"] for row in rows} == {"b.log"}
+    assert sorted(row["line_number"] for row in rows) == [*range(1, brokers + 1)]
+    files = ingested.warehouse.read(INGESTED_FILES, {"recording": "repeated"}).collect()
+    repeated = {row["source_file"]: row["repeated"] for row in files}
+    assert repeated == {"controller-2.log": 0, "b.log": brokers, "b.log.1": brokers}
+
+
+def test_of_half_a_gzip_stream_what_can_be_read_is(ingested: Ingested) -> None:
+    half, whole = ingested.contents("half-gzip"), ingested.contents("plain")
+    assert 0 < len(half["requests"]) < LINES
+    assert set(half["requests"]) < set(whole["requests"])
+    assert [row[2] for row in half["rejected_lines"]] == ["truncated"]
+    warnings = [said for said in ingested.said if said.startswith("warning")]
+    assert any("c.log.gz" in w and "in the middle of its gzip stream" in w for w in warnings)
+    assert warnings == [f"warning: {w}" for w in ingested.read["half-gzip"].warnings]
+
+
+def test_binary_garbage_is_rejected_and_nothing_else_is(ingested: Ingested) -> None:
+    garbage, whole = ingested.contents("garbage"), ingested.contents("plain")
+    assert garbage["requests"] == whole["requests"]
+    reasons = {row[2] for row in garbage["rejected_lines"]}
+    assert {"blank", "not_a_request_line"} <= reasons
+    # Of 40 times 256 byte values (LF among them) copies repeat; blank lines too.
+    lines = ingested.read["garbage"]
+    assert lines.repeated > 0
+    assert lines.lines_read == LINES + lines.rejected + lines.repeated
+
+
+def test_an_hour_that_occurs_twice_is_told_apart(ingested: Ingested) -> None:
+    assert ingested.completed_at("autumn") == ["23:59", "00:10", "00:59", "01:00", "01:59", "02:00"]
+
+
+def test_an_hour_that_never_occurs_is_rejected(ingested: Ingested) -> None:
+    assert ingested.completed_at("spring") == ["00:59", "01:00"]
+    rejected = ingested.contents("spring")["rejected_lines"]
+    assert [row[2] for row in rejected] == ["stamp_not_in_time_zone"]
+
+
+def test_deltalake_reads_what_spark_reads(ingested: Ingested) -> None:
+    for table in (INGESTED_FILES, REQUESTS, FETCHES, CONFIGS):
+        spark_rows = ingested.warehouse.read(table).toArrow()
+        other = _by_delta_rs(ingested.warehouse, table)
+        assert other.schema.names == table.arrow_schema.names
+        assert _sorted(other) == _sorted(spark_rows)
+
+
+def _sorted(rows: pa.Table) -> list[str]:
+    return sorted(map(repr, rows.to_pylist()))
+
+
+def test_partitions_and_byte_ranges_change_nothing(
+    spark: SparkSession, ingested: Ingested, tmp_path: Path
+) -> None:
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    names = ("plain", "repeated", "garbage")
+    recordings = [ingested.recordings[name] for name in names]
+    settings = IngestSettings(
+        range_bytes=10_000, tasks=7, survey_on_driver_bytes_max=0, one_file_bytes_max=0
+    )
+    read = ingest(spark, recordings, warehouse, settings, quiet)
+    assert read == [ingested.read[name] for name in names]
+    for name in names:
+        assert contents(warehouse, name, places=True) == contents(
+            ingested.warehouse, name, places=True
+        )
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 7])
+@pytest.mark.parametrize("range_bytes", [1, 10_000])
+def test_ranges_cover_every_line_once(ingested: Ingested, tasks: int, range_bytes: int) -> None:
+    for file in find_log_files(ingested.recordings["garbage"]):
+        whole, cut = survey(file), survey(file, range_bytes)
+        assert replace(cut, ranges=whole.ranges) == whole
+        assert len(cut.ranges) > len(whole.ranges)
+        assert _rows(cut) == _rows(whole)
+
+
+def _rows(of_file: Survey) -> list[dict[str, Any]]:
+    batches = [b for r in of_file.ranges for b in parse_range(ParsedRange.of(of_file, r))]
+    return list(pa.Table.from_batches(batches).to_pylist())
+
+
+def test_a_file_that_is_in_is_not_read_again(spark: SparkSession, ingested: Ingested) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("parsed again")
+
+    said: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipelines.ingest, "_parsed", never)
+        recording = ingested.recordings["plain"]
+        (read,) = ingest(spark, [recording], ingested.warehouse, say=said.append)
+    assert (read.files_read, read.files_known, read.lines_read) == (0, 2, 0)
+    assert said == [
+        "ingest plain: 2 files known already",
+        "ingest plain: lines read 0 = requests 0 + rejected 0 + repeated 0",
+    ]
+
+
+def test_the_same_lines_under_another_name_later_are_repeated(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Also where the zone was corrected meanwhile, and where one file has grown."""
+    folder, warehouse = tmp_path / "growing", Warehouse(spark, tmp_path / "warehouse")
+    bad = b"not a line of ours\n"
+    logs = {2: "c.log*"}
+    first = write_recording(folder, {"c.log": CONTROLLER[:-1] + b"\n" + bad}, logs)
+    ingest(spark, [first], warehouse, say=quiet)
+    before = contents(warehouse, "growing")
+    (folder / "c.log").rename(folder / "c.log.1")
+    files = {"c.log.0": bad + CONTROLLER + stamped("2026-11-20 20:37:20,000")}
+    second = write_recording(folder, files, logs, timezone="Asia/Tokyo")
+    (read,) = ingest(spark, [second], warehouse, say=quiet)
+    controllers = len(lines_of(CONTROLLER))
+    assert (read.requests, read.rejected, read.repeated) == (1, 0, 2 * controllers + 2)
+    after = contents(warehouse, "growing")
+    assert after["rejected_lines"] == before["rejected_lines"]
+    assert set(before["requests"]) < set(after["requests"])
+    assert len(after["requests"]) == controllers + 1
+    rows = warehouse.read(REQUESTS).filter(f"line_number <= {controllers}").collect()
+    assert {row["source_file"] for row in rows} == {"c.log"}
+
+
+class Killed(Exception):
+    """Stands for a process that ends between two transactions."""
+
+
+def _kill_after(transactions: int, patch: pytest.MonkeyPatch) -> None:
+    """Lets so many tables be written, and nothing after them."""
+    left = [transactions]
+    for name in ("append", "insert_new"):
+        write = getattr(Warehouse, name)
+
+        def guarded(
+            self: Warehouse, table: Table, *args: Any, write: Any = write, **kwargs: Any
+        ) -> None:
+            if left[0] <= 0:
+                raise Killed
+            left[0] -= 1
+            write(self, table, *args, **kwargs)
+
+        patch.setattr(Warehouse, name, guarded)
+
+
+def test_killed_between_any_two_tables_the_next_run_completes_it(
+    spark: SparkSession, ingested: Ingested, tmp_path: Path
+) -> None:
+    """Killed early, killed with only the books missing, then let through."""
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    recording = ingested.recordings["garbage"]
+    for transactions in (3, 9):
+        with pytest.MonkeyPatch.context() as patch:
+            _kill_after(transactions, patch)
+            with pytest.raises(Killed):
+                ingest(spark, [recording], warehouse, say=quiet)
+        assert rows_of(warehouse, INGESTED_FILES, "garbage") == []
+    assert len(rows_of(warehouse, REQUESTS, "garbage")) == LINES
+    assert ingest(spark, [recording], warehouse, say=quiet) == [ingested.read["garbage"]]
+    assert contents(warehouse, "garbage", places=True) == contents(
+        ingested.warehouse, "garbage", places=True
+    )
+
+
+def test_lines_that_get_lost_stop_the_run_before_anything_is_written(
+    spark: SparkSession, ingested: Ingested, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one_more(*args: Any) -> Survey:
+        of_file = survey(*args)
+        return replace(of_file, lines=of_file.lines + 1)
+
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    monkeypatch.setattr(
+        pipelines.ingest, "_survey_or_error", lambda file, range_bytes: one_more(file, range_bytes)
+    )
+    with pytest.raises(IngestError, match=r"controller-2\.log .* had 41 lines .* 40 requests"):
+        ingest(spark, [ingested.recordings["plain"]], warehouse, say=quiet)
+    assert all(warehouse.read(table).isEmpty() for table in (REQUESTS, REJECTED_LINES))
+
+
+def test_a_second_ingest_at_the_same_time_is_kept_out(
+    spark: SparkSession, ingested: Ingested
+) -> None:
+    with (
+        ingested.warehouse.exclusively("ingest"),
+        pytest.raises(WriteConflictError, match="another ingest"),
+    ):
+        ingest(spark, [ingested.recordings["plain"]], ingested.warehouse, say=quiet)
+
+
+def test_a_recording_that_cannot_be_read_leaves_no_trace(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    recording = write_recording(
+        tmp_path / "empty", {"c.log": b"", "b.log": BROKER}, {2: "c.log", 11: "b.log"}
+    )
+    with pytest.raises(UserError, match=r"log of node 2 .* \(c\.log\) is empty"):
+        ingest(spark, [recording], warehouse, say=quiet)
+    assert not Path(warehouse.path).exists()
+
+
+def test_the_job_says_what_it_read_and_ends_with_a_status(
+    spark: SparkSession, ingested: Ingested, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder, warehouse = str(ingested.recordings["spring"].path), str(tmp_path / "warehouse")
+    assert main([folder, "--warehouse", warehouse]) == 3
+    out = capsys.readouterr().out
+    assert "lines read 3 = requests 2 + rejected 1 + repeated 0" in out
+    assert "33.3% of the lines of spring could not be read, more than 1.0%" in out
+    manifest = Path(folder) / "recording.json"
+    wrong = json.loads(manifest.read_text()) | {"timezone": "Europe/Atlantis"}
+    (tmp_path / "recording.json").write_text(json.dumps(wrong))
+    assert main([str(tmp_path), "--warehouse", warehouse]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: node 2 of recording 'spring' has an unknown time zone")
+    assert error.count("\n") == 1

@@ -1,0 +1,108 @@
+"""The session: Delta works, times are UTC, and the terminal stays the jobs' own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines.session import read_settings, spark_session
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def run_python(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=REPOSITORY,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def test_delta_table_is_written_appended_to_and_read(spark: SparkSession, tmp_path: Path) -> None:
+    table = str(tmp_path / "table")
+    rows = spark.range(5)
+
+    rows.write.format("delta").save(table)
+    rows.write.format("delta").mode("append").save(table)
+
+    read = spark.read.format("delta").load(table)
+    assert sorted(row.id for row in read.collect()) == sorted(2 * list(range(5)))
+    versions = spark.sql(f"DESCRIBE HISTORY delta.`{table}`").select("version")
+    assert sorted(row.version for row in versions.collect()) == [0, 1]
+
+
+def test_times_are_utc_whatever_the_machine_says(spark: SparkSession) -> None:
+    noon = spark.sql("SELECT unix_micros(timestamp'2025-07-01 12:00:00') AS noon").first()
+
+    assert noon is not None
+    expected = datetime(2025, 7, 1, 12, tzinfo=UTC).timestamp()
+    assert noon.noon == expected * 1_000_000
+
+
+def test_python_workers_are_this_interpreter(spark: SparkSession) -> None:
+    def interpreter(_: int) -> str:
+        return sys.executable
+
+    assert spark.sparkContext.parallelize([0], 1).map(interpreter).first() == sys.executable
+
+
+def test_active_session_is_reused_and_takes_overrides(spark: SparkSession) -> None:
+    key = "spark.sql.session.localRelationCacheThreshold"
+    try:
+        again = spark_session("another name", conf_overrides={key: 1234})
+
+        assert again is spark
+        assert again.conf.get(key) == "1234"
+        assert again.conf.get("spark.sql.shuffle.partitions") == "3"
+    finally:
+        spark.conf.unset(key)
+
+
+def test_every_setting_has_a_reason_above_it() -> None:
+    lines = (REPOSITORY / "conf" / "spark-defaults.conf").read_text().splitlines()
+    settings = [number for number, line in enumerate(lines) if line.startswith("spark.")]
+
+    assert len(settings) == len(read_settings())
+    for number in settings:
+        above = lines[number - 1]
+        assert above.startswith(("#", "spark.")), f"no reason above: {lines[number]}"
+
+
+@pytest.mark.slow
+def test_start_work_and_end_print_nothing() -> None:
+    finished = run_python(
+        "from pipelines.session import spark_session\n"
+        "spark = spark_session('quiet')\n"
+        "assert spark.range(100).repartition(4).count() == 100\n"
+        "spark.stop()\n",
+        # A zone that a log line or a default could leak in from.
+        TZ="America/New_York",
+    )
+
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
+
+
+def test_without_java_the_reason_is_one_sentence() -> None:
+    finished = run_python(
+        "from pipelines.session import SparkStartError, spark_session\n"
+        "try:\n"
+        "    spark_session('no Java')\n"
+        "except SparkStartError as error:\n"
+        "    print(error)\n",
+        JAVA_HOME="/nonexistent",
+    )
+
+    assert finished.stdout.startswith("Spark did not start (it needs Java 17 or later")
+    assert "/nonexistent/bin/java" in finished.stdout
+    assert finished.stdout.count("\n") == 1
+    assert finished.stderr == ""

@@ -1,0 +1,260 @@
+"""Finding, surveying and cutting log files; whether they look like one recording. No Spark."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines import log_bytes
+from pipelines.errors import UserError
+from pipelines.log_bytes import LogBytes, LongLine, split_lines
+from pipelines.log_files import ByteRange, LogFile, Survey, find_log_files, survey
+from pipelines.parse_range import ParsedRange, parse_range
+from pipelines.recording import Node, Recording
+from pipelines.survey_checks import check_recording, warnings_of
+from replay.request_log import LineParser
+
+REST = b"] DEBUG Completed request:{} (kafka.request.logger)\n"
+
+
+def line(stamp: str) -> bytes:
+    return b"[2026-11-20 " + stamp.encode() + b",000" + REST
+
+
+def recording_of(path: Path, nodes: dict[int, str], timezone: str = "UTC") -> Recording:
+    return Recording(
+        "r", timezone, tuple(Node(i, None, (log,), timezone) for i, log in nodes.items()), path
+    )
+
+
+def survey_of(path: Path, content: bytes, range_bytes: int = 1 << 20, zone: str = "UTC") -> Survey:
+    path.write_bytes(content)
+    return survey(LogFile("r", 1, zone, path.name, str(path)), range_bytes)
+
+
+# --- finding
+
+
+def test_a_name_is_one_file_a_glob_many_and_a_folder_kafkas_own(tmp_path: Path) -> None:
+    node = tmp_path / "node-1"
+    node.mkdir()
+    names = ["kafka-request.log", "kafka-request.log.2026-11-20-20", "server.log", ".hidden.log"]
+    for name in [*names, "kafka-request.log.2026-11-20-19.gz"]:
+        (node / name).write_bytes(b"")
+
+    def found(log: str) -> list[str]:
+        return [file.source_file for file in find_log_files(recording_of(tmp_path, {1: log}))]
+
+    rotated = [
+        "node-1/kafka-request.log",
+        "node-1/kafka-request.log.2026-11-20-19.gz",
+        "node-1/kafka-request.log.2026-11-20-20",
+    ]
+    assert found("node-1/kafka-request.log") == rotated[:1]
+    assert found("node-1/kafka-request.log*") == rotated
+    assert found("node-1") == rotated
+    assert found("*/*.log") == [rotated[0], "node-1/server.log"]
+    assert found(f"{node}/kafka*") == rotated  # absolute, but within
+
+
+def test_outside_of_the_recording_names_begin_below_what_was_named(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    (logs / "deep").mkdir(parents=True)
+    (logs / "deep" / "a.log").write_bytes(b"")
+
+    def found(log: Path) -> list[str]:
+        recording = recording_of(tmp_path / "elsewhere", {1: str(log)})
+        return [file.source_file for file in find_log_files(recording)]
+
+    assert found(logs / "deep" / "a.log") == ["a.log"]
+    assert found(logs / "deep") == ["a.log"]
+    assert found(logs / "*" / "a.log") == ["deep/a.log"]
+
+
+def test_a_node_without_a_log_and_a_log_of_two_nodes_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"node 1 of recording 'r' has no log: .* 'gone\*'"):
+        find_log_files(recording_of(tmp_path, {1: "gone*"}))
+    (tmp_path / "a.log").write_bytes(b"")
+    with pytest.raises(UserError, match=r"a\.log .* of node 1 and of node 2"):
+        find_log_files(recording_of(tmp_path, {1: "a.log", 2: "*.log"}))
+
+
+# --- bytes and lines
+
+
+@given(
+    content=st.binary(max_size=300) | st.text("a\r\n", max_size=300).map(str.encode),
+    cuts=st.lists(st.integers(0, 300)),
+    line_bytes_max=st.integers(0, 50),
+)
+def test_lines_are_the_same_however_the_bytes_arrive(
+    content: bytes, cuts: list[int], line_bytes_max: int
+) -> None:
+    edges = sorted({0, len(content), *(min(cut, len(content)) for cut in cuts)})
+    chunks = [content[a:b] for a, b in pairwise(edges)]
+    expected = content.split(b"\n")
+    if not expected[-1]:
+        expected.pop()
+    digest = hashlib.blake2b(b"7\0", digest_size=16)
+    for got, whole in zip(split_lines(chunks, line_bytes_max, digest), expected, strict=True):
+        if isinstance(got, bytes):
+            assert got == whole
+            assert len(got) <= line_bytes_max
+        else:
+            text = whole[:-1] if whole.endswith(b"\r") else whole
+            assert len(whole) > line_bytes_max
+            assert (got.head, got.line_bytes) == (text[:1000], len(text))
+            assert (
+                got.digest.hexdigest() == hashlib.blake2b(b"7\0" + text, digest_size=16).hexdigest()
+            )
+
+
+def test_members_and_padding_of_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b"one\n") + b"\0" * 9 + gzip.compress(b"two\n") + b"\0" * 99)
+    log = LogBytes(str(path))
+    assert b"".join(log.chunks()) == b"one\ntwo\n"
+    assert log.damage is None
+
+
+@pytest.mark.parametrize("keep", [3, 12, 50, 4000])
+def test_damaged_gzip_gives_what_was_before_the_damage(tmp_path: Path, keep: int) -> None:
+    content = random.Random(1).randbytes(9000)
+    compressed = gzip.compress(content)
+    path = tmp_path / "a.gz"
+    path.write_bytes(compressed[:keep])
+    log = LogBytes(str(path))
+    head = b"".join(log.chunks())
+    assert content.startswith(head)
+    assert len(head) >= keep - 100
+    assert log.damage == "ends in the middle of its gzip stream"
+    path.write_bytes(compressed[:-8] + b"\1" * 8)  # checksum
+    assert b"".join(log.chunks()) in (content, b"")
+    assert log.damage == "has a damaged gzip stream"
+
+
+def test_a_zip_bomb_comes_in_chunks(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b"\n" * (5 << 20)))
+    sizes = [len(chunk) for chunk in LogBytes(str(path)).chunks()]
+    assert sum(sizes) == 5 << 20
+    assert max(sizes) <= log_bytes.CHUNK_BYTES
+
+
+# --- survey
+
+
+def test_a_survey_counts_and_cuts_at_line_ends(tmp_path: Path) -> None:
+    content = line("20:00:00") + b"x" * 25 + b"\n" + line("20:00:09") + b"half"
+    found = survey_of(tmp_path / "a.log", content, range_bytes=10)
+    size = len(line("20:00:00"))
+    assert (found.bytes_read, found.lines, found.has_requests) == (len(content), 4, True)
+    assert found.first_stamp == b"2026-11-20 20:00:00,000"
+    assert found.last_stamp == b"2026-11-20 20:00:09,000"
+    assert found.content_hash == hashlib.blake2b(content, digest_size=16).hexdigest()
+    assert found.ranges == (
+        ByteRange(0, size, 1),
+        ByteRange(size, size + 26, 2),
+        ByteRange(size + 26, 2 * size + 26, 3),
+        ByteRange(2 * size + 26, len(content), 4),
+    )
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 2, 7, 100, 1000])
+def test_chunks_change_nothing(
+    tmp_path: Path, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"".join(line(f"20:00:{second:02}") for second in range(40)) + b"\n\n no line"
+    expected = survey_of(tmp_path / "a.log", content, range_bytes=150)
+    monkeypatch.setattr(log_bytes, "CHUNK_BYTES", chunk_bytes)
+    assert survey_of(tmp_path / "a.log", content, range_bytes=150) == expected
+    zipped = survey_of(tmp_path / "a.log", gzip.compress(content), range_bytes=150)
+    assert (zipped.content_hash, zipped.lines, zipped.bytes_read) == (
+        expected.content_hash,
+        expected.lines,
+        expected.bytes_read,
+    )
+    assert zipped.ranges == (ByteRange(0, None, 1),)
+
+
+def test_an_empty_file_has_no_ranges(tmp_path: Path) -> None:
+    found = survey_of(tmp_path / "a.log", b"")
+    assert (found.lines, found.bytes_read, found.has_requests, found.ranges) == (0, 0, False, ())
+
+
+def test_a_line_above_the_limit_is_rejected_as_the_parser_would(tmp_path: Path) -> None:
+    long_line = b"[2026-11-20 20:00:05,000" + REST[:-1] + b"\xff" * 3000
+    content = line("20:00:00") + long_line + b"\r\n" + long_line + b"\n" + line("20:00:09")
+    found = survey_of(tmp_path / "a.log", content)
+    batches = list(parse_range(ParsedRange.of(found, found.ranges[0]), line_bytes_max=500))
+    expected = LineParser("r", 1, "UTC", line_bytes_max=500).parse(content.splitlines(), "a.log")
+    rows = pa.Table.from_batches(batches)
+    assert rows.to_pylist() == pa.Table.from_batches(list(expected)).to_pylist()
+    reasons = [row["reason"] for row in rows.column("rejected").to_pylist()]
+    assert reasons[1:3] == ["too_long", "too_long"]
+
+
+def test_a_line_of_40_mb_passes(tmp_path: Path) -> None:
+    lines = list(split_lines([b"x" * (1 << 20)] * 40 + [b"\ny"], line_bytes_max=256 << 20))
+    assert [len(found) for found in lines if not isinstance(found, LongLine)] == [40 << 20, 1]
+
+
+def test_an_ambiguous_hour_that_does_not_tell_is_warned_about(tmp_path: Path) -> None:
+    content = b"[2026-10-25 02:30:00,000" + REST
+    found = survey_of(tmp_path / "a.log", content, zone="Europe/Berlin")
+    assert not found.fold_is_known
+    (warning,) = warnings_of([found])
+    assert "occurs twice in Europe/Berlin" in warning
+    assert survey_of(tmp_path / "a.log", content).fold_is_known
+
+
+# --- whole recordings
+
+
+def check(tmp_path: Path, logs: dict[int, bytes], zones: dict[int, str] | None = None) -> None:
+    nodes, surveys = [], []
+    for node_id, content in logs.items():
+        path, zone = tmp_path / f"{node_id}.log", (zones or {}).get(node_id, "UTC")
+        path.write_bytes(content)
+        nodes.append(Node(node_id, None, (path.name,), zone))
+        surveys.append(survey(LogFile("r", node_id, zone, path.name, str(path))))
+    check_recording(Recording("r", "UTC", tuple(nodes), tmp_path), surveys, gap_minutes_max=10)
+
+
+def test_nodes_that_logged_at_the_same_time_pass(tmp_path: Path) -> None:
+    check(tmp_path, {1: line("20:00:00") + line("20:10:00"), 2: line("20:19:00")})
+    check(tmp_path, {1: line("20:00:00")})
+
+
+def test_a_node_in_the_wrong_zone_is_named_with_its_likely_offset(tmp_path: Path) -> None:
+    same = line("20:00:00") + line("20:10:00")
+    message = (
+        r"node 2 of recording 'r' logged from 2026-11-20 19:00 to .* 19:10 UTC "
+        r"\(read as Europe/Berlin\) but the other nodes from .* 20:00 to .* 20:10 UTC: its stamps "
+        r"look 1 h off, set nodes\[\]\.timezone of node 2"
+    )
+    with pytest.raises(UserError, match=message):
+        check(tmp_path, {1: same, 2: same, 3: same}, {2: "Europe/Berlin"})
+    zones = dict.fromkeys((2, 3), "Asia/Kolkata")
+    with pytest.raises(UserError, match=r"node 2, 3 .* look 5\.5 h off"):
+        check(tmp_path, dict.fromkeys((1, 2, 3, 4, 5), same), zones)
+
+
+def test_logs_of_another_day_are_no_matter_of_zones(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="are these logs of another day"):
+        check(tmp_path, {1: line("20:00:00"), 2: line("20:00:00").replace(b"-11-", b"-12-")})
+
+
+def test_a_log_without_a_request_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"node 2 .* \(2\.log\) is empty: set kafka\.request\.log"):
+        check(tmp_path, {1: line("20:00:00"), 2: b""})
+    with pytest.raises(UserError, match=r"node 2 .* holds not a single request line"):
+        check(tmp_path, {1: line("20:00:00"), 2: b"[2026-11-20 20:00:00,000] INFO hello\n"})

@@ -1,0 +1,164 @@
+"""Manifests, ``--node`` and what is missing, said by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.errors import UserError
+from pipelines.recording import (
+    Node,
+    RecordingOptions,
+    load_recording,
+    load_recordings,
+    voters_from_text,
+)
+
+NODES = [
+    {"node_id": 11, "role": "broker", "log": "b.log"},
+    {"node_id": 1, "role": "controller", "log": ["c.log", "c.log.1.gz"], "timezone": "Asia/Tokyo"},
+]
+MANIFEST = {
+    "name": "friday",
+    "kafka_version": "4.1.1",
+    "timezone": "Europe/Berlin",
+    "voters": [3, 1, 2],
+    "nodes": NODES,
+    "min_insync_replicas": 2,
+    "broker_heartbeat_interval_ms": 2000,
+    "seed": 7,
+}
+
+
+def folder_with(path: Path, **entries: Any) -> Path:
+    """A folder whose manifest is ``MANIFEST`` with other entries; None leaves one out."""
+    path.mkdir(exist_ok=True)
+    manifest = {k: v for k, v in (MANIFEST | entries).items() if v is not None}
+    (path / "recording.json").write_text(json.dumps(manifest))
+    return path
+
+
+def test_a_manifest_is_read(tmp_path: Path) -> None:
+    recording = load_recording(folder_with(tmp_path))
+    assert (recording.name, recording.kafka_version) == ("friday", "4.1.1")
+    assert recording.nodes == (
+        Node(1, "controller", ("c.log", "c.log.1.gz"), "Asia/Tokyo"),
+        Node(11, "broker", ("b.log",), "Europe/Berlin"),
+    )
+    assert (recording.voters, recording.controller_ids) == ((1, 2, 3), (1,))
+    assert (recording.min_insync_replicas, recording.broker_heartbeat_interval_ms) == (2, 2000)
+    assert recording.extra == {"seed": 7}
+    assert load_recording(tmp_path / "recording.json") == recording
+
+
+def test_what_a_manifest_leaves_out_is_none(tmp_path: Path) -> None:
+    left_out = ("kafka_version", "voters", "min_insync_replicas", "broker_heartbeat_interval_ms")
+    recording = load_recording(folder_with(tmp_path / "r", name=None, **dict.fromkeys(left_out)))
+    assert recording.name == "r"  # its folder's
+    assert [getattr(recording, name) for name in left_out] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"nodes": None}, "names no nodes: .* --node ID=PATH"),
+        ({"nodes": {"1": "c.log"}}, "'nodes' .* not a list"),
+        ({"nodes": [{"log": "c.log"}]}, "node number 1 .* no whole number 'node_id'"),
+        ({"nodes": [{"node_id": True, "log": "c.log"}]}, "no whole number 'node_id'"),
+        ({"nodes": [{"node_id": 1}]}, "node 1 .* names no 'log'"),
+        ({"nodes": [{"node_id": 1, "log": [1]}]}, "node 1 .* names no 'log'"),
+        ({"nodes": NODES + NODES[:1]}, "lists node 11 twice"),
+        ({"timezone": None}, "time zone of recording 'friday' is not known"),
+        ({"timezone": "Mars/Olympus"}, "unknown time zone 'Mars/Olympus'"),
+        ({"timezone": "../etc"}, "unknown time zone"),
+        ({"timezone": 1}, "'timezone' .* is 1: write a text"),
+        ({"voters": "1,2"}, "'voters' .* not a list"),
+        ({"voters": []}, "'voters' .* not a list"),
+        ({"min_insync_replicas": "2"}, "'min_insync_replicas' .* is '2'"),
+        ({"min_insync_replicas": -1}, "'min_insync_replicas' .* is -1"),
+    ],
+)
+def test_what_is_wrong_is_said_by_name(
+    tmp_path: Path, entries: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        load_recording(folder_with(tmp_path, **entries))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"nodes": "\xff"}'])
+def test_a_manifest_that_is_no_json_object(tmp_path: Path, text: str) -> None:
+    (tmp_path / "recording.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(UserError, match=r"recording\.json"):
+        load_recording(tmp_path)
+
+
+def test_a_folder_without_manifest_needs_nodes(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"holds no recording\.json: .* --node ID=PATH"):
+        load_recording(tmp_path)
+    with pytest.raises(UserError, match="no such folder"):
+        load_recording(tmp_path / "missing")
+    with pytest.raises(UserError, match="no recording given"):
+        load_recordings([])
+
+
+def test_nodes_alone_make_a_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = RecordingOptions(("1=c.log", "11=b/*"), "x", "UTC", "4.0.0", (1,))
+    (recording,) = load_recordings([], options)
+    assert recording.path is None
+    assert (recording.name, recording.kafka_version, recording.voters) == ("x", "4.0.0", (1,))
+    assert recording.nodes == (
+        Node(1, None, (str(tmp_path / "c.log"),), "UTC"),
+        Node(11, None, (str(tmp_path / "b/*"),), "UTC"),
+    )
+    assert recording.controller_ids == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (RecordingOptions(("1=c.log",), timezone="UTC"), "has no name: pass --name"),
+        (RecordingOptions(("1=c.log",), "x"), "time zone of recording 'x' is not known"),
+        (RecordingOptions(("c.log",), "x", "UTC"), "'c.log' is not ID=PATH"),
+        (RecordingOptions(("one=c.log",), "x", "UTC"), "is not ID=PATH"),
+        (RecordingOptions(("1=",), "x", "UTC"), "is not ID=PATH"),
+        (RecordingOptions(("1=a", "1=b"), "x", "UTC"), "names node 1 twice"),
+    ],
+)
+def test_what_options_lack_is_said_by_name(options: RecordingOptions, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        load_recordings([], options)
+
+
+def test_options_win_over_the_manifest(tmp_path: Path) -> None:
+    options = RecordingOptions(("1=/logs/c.log", "12=/logs/b"), "monday", "UTC", None, (9,))
+    recording = load_recording(folder_with(tmp_path), options)
+    assert (recording.name, recording.kafka_version, recording.voters) == (
+        "monday",
+        "4.1.1",
+        (9,),
+    )
+    assert recording.nodes == (
+        Node(1, "controller", ("/logs/c.log",), "UTC"),
+        Node(11, "broker", ("b.log",), "UTC"),
+        Node(12, None, ("/logs/b",), "UTC"),
+    )
+
+
+def test_options_are_for_one_recording_and_names_for_one_each(tmp_path: Path) -> None:
+    folders = [folder_with(tmp_path / name) for name in "ab"]
+    with pytest.raises(UserError, match="describe one recording, but 2 are given"):
+        load_recordings(folders, RecordingOptions(name="x"))
+    with pytest.raises(UserError, match="2 of the recordings are named 'friday'"):
+        load_recordings(folders)
+    folder_with(tmp_path / "b", name="monday")
+    assert [recording.name for recording in load_recordings(folders)] == ["friday", "monday"]
+
+
+def test_voters_from_text() -> None:
+    assert voters_from_text("3, 1,2") == (1, 2, 3)
+    with pytest.raises(UserError, match="--voters 1,2,3"):
+        voters_from_text("1;2")

@@ -1,0 +1,109 @@
+"""Numbers as they are printed, and sentences that hold for any figures."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.report import words
+from pipelines.report.data import CURVE_POINTS, MIXED_FROM, Protocol, protocol_of
+
+
+def plain(text: str) -> str:
+    return text.replace(words.SPACE, " ")
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "said"),
+    [
+        (None, 1, "–"),
+        (1234567, 0, "1,234,567"),
+        (-1.25, 1, "−1.2"),
+        (-0.004, 2, "0.00"),
+        (0.0, 0, "0"),
+    ],
+)
+def test_number(value: float | None, decimals: int, said: str) -> None:
+    assert words.number(value, decimals) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(4.5, "+4.50"), (-4.5, "−4.50"), (0.001, "0.00"), (None, "–")]
+)
+def test_signed(value: float | None, said: str) -> None:
+    assert words.signed(value, 2) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (328.231, "328 ms"),
+        (1.198, "1.2 ms"),
+        (26.26, "26.3 ms"),
+        (0.063, "0.06 ms"),
+        (0, "0.00 ms"),
+    ],
+)
+def test_milliseconds(value: float, said: str) -> None:
+    assert plain(words.milliseconds(value)) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(812, "812 B"), (4505.6, "4.5 kB"), (-4505.6, "−4.5 kB"), (3.2e9, "3.2 GB")],
+)
+def test_size(value: float, said: str) -> None:
+    assert plain(words.size(value)) == said
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([1.2, 1.7], "1.2 to 1.7 ms"),
+        ([1.21, 1.19], "1.2 ms"),
+        ([0.5, 328.2], "0.50 to 328 ms"),
+    ],
+)
+def test_range(values: list[float], said: str) -> None:
+    assert plain(words.between(values)) == said
+
+
+def test_range_of_sizes_names_both_units_where_they_differ() -> None:
+    assert plain(words.between([900, 4500], "bytes")) == "900 B to 4.5 kB"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("Größe ≥ 日本", "Größe ≥ 日本"),
+        ("a\0b", "a\\u0000b"),
+        ("\u202eabc\u2069", "\\u202eabc\\u2069"),
+        ("tab\tline\n", "tab\\u0009line\\u000a"),
+        ("\ud800", "\\ud800"),
+        ("\ufeffzero\u200bwidth", "\\ufeffzero\\u200bwidth"),
+    ],
+)
+def test_invisible_characters_are_written_out(text: str, shown: str) -> None:
+    assert words.visible(text) == shown
+    words.visible(text).encode()
+
+
+@pytest.mark.parametrize(
+    ("share", "protocol"),
+    [
+        (0.0, Protocol.WITHOUT),
+        (MIXED_FROM, Protocol.WITHOUT),
+        (0.5, Protocol.MIXED),
+        (1.0, Protocol.WITH),
+    ],
+)
+def test_protocol_is_told_by_what_fetches_say(share: float, protocol: Protocol) -> None:
+    assert protocol_of(share) is protocol
+
+
+def test_accuracy_sentence_of_nothing() -> None:
+    assert words.accuracy_sentence([]) == "No prediction was held against a recording."
+
+
+def test_curves_are_bounded() -> None:
+    assert CURVE_POINTS <= 200
