@@ -12,7 +12,7 @@ from jobs.ingest import ingest_settings, too_many_rejected
 from pipelines.headlines import accuracy_line, accuracy_rows, headline_figures, headlines
 from pipelines.ingest import ingest
 from pipelines.log_files import find_log_files
-from pipelines.report import write_report
+from pipelines.report import REPORT_NAME, write_report
 from pipelines.steps import comparable_pairs, replay, summarize, voters_of
 
 PARSER = JobParser(
@@ -45,7 +45,9 @@ def work(job: Job) -> Exit:
     with watch.phase("summarize"):
         summarize(warehouse.spark, names, warehouse, comparable_pairs(recordings), say)
     with watch.phase("report"):
-        report = write_report(warehouse, names, Path(job.warehouse_path) / "report.html")
+        versions = {r.name: r.kafka_version for r in recordings if r.kafka_version}
+        page = Path(job.warehouse_path) / REPORT_NAME
+        report = write_report(warehouse, names, page, versions)
     say("")
     say_all(headlines(headline_figures(warehouse, names), names))
     say(accuracy_line([r for r in accuracy_rows(warehouse) if {*names} >= _pair(r)]))

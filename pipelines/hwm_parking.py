@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from pipelines.phases import phase_of
 from pipelines.seam import replayed_by, rows_of
-from replay.metadata_log import INPUT_SCHEMA, NOT_SENT
+from replay.metadata_log import INPUT_SCHEMA, NO_ANSWER, NOT_SENT
 from replay.rules import HWM_PARKING, Settings
 from replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 
@@ -15,7 +15,7 @@ from replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 def metadata_fetches(fetches: DataFrame) -> DataFrame:
     """FETCHes of the metadata log in the form the rule reads: recording, node_id, INPUT_SCHEMA.
 
-    A FETCH without an answer in the log (its level was switched while it waited) tells nothing.
+    What a version does not have is -1, as in Kafka's own defaults.
     """
     asked = F.col("request_partitions")[0]
     told = F.col("response_partitions")[0]
@@ -33,27 +33,29 @@ def metadata_fetches(fetches: DataFrame) -> DataFrame:
         "fetch_offset": asked["fetch_offset"],
         "last_fetched_epoch": asked["last_fetched_epoch"],
         "high_watermark": F.coalesce(asked["high_watermark"], F.lit(NOT_SENT)),
-        "error_code": F.when(F.col("error_code") != 0, F.col("error_code")).otherwise(
-            F.coalesce(told["error_code"], F.lit(0))
-        ),
-        "response_high_watermark": F.coalesce(told["high_watermark"], F.lit(-1)),
+        "error_code": F.when(F.col("error_code").isNull(), F.lit(NO_ANSWER))
+        .when(F.col("error_code") != 0, F.col("error_code"))
+        .otherwise(F.coalesce(told["error_code"], F.lit(0))),
+        "response_high_watermark": told["high_watermark"],
         "record_bytes": F.coalesce(told["record_bytes"], F.lit(0)),
-        "is_diverging": told["diverging_epoch"].isNotNull(),
-        "is_snapshot": told["snapshot_end_offset"].isNotNull(),
+        "is_diverging": F.coalesce(told["diverging_epoch"], F.lit(-1)) >= 0,
+        "is_snapshot": F.coalesce(told["snapshot_end_offset"], F.lit(-1)) >= 0,
         "request_bytes": F.col("request_bytes"),
         "response_bytes": F.col("response_bytes"),
     }
-    long_or_as_is = {
-        name: column.cast("bigint") if INPUT_SCHEMA.field(name).type == "int64" else column
-        for name, column in columns.items()
-    }
-    return fetches.where(
-        F.col("is_cluster_metadata") & F.col("error_code").isNotNull() & asked.isNotNull()
-    ).select(
-        "recording",
-        "node_id",
-        *(long_or_as_is[name].alias(name) for name in INPUT_SCHEMA.names),
+    return fetches.where("is_cluster_metadata AND size(request_partitions) > 0").select(
+        "recording", "node_id", *(_as_read(name, columns[name]) for name in INPUT_SCHEMA.names)
     )
+
+
+def _as_read(name: str, column: Column) -> Column:
+    """A column in the type of the rule's input; only sizes may be null there."""
+    if INPUT_SCHEMA.field(name).type != "int64":
+        return column.alias(name)
+    number = column.cast("bigint")
+    if name.endswith("_bytes") and name != "record_bytes":
+        return number.alias(name)
+    return F.coalesce(number, F.lit(-1)).alias(name)
 
 
 def replayed_hwm_parking(fetches: DataFrame, settings: Settings) -> DataFrame:

@@ -29,49 +29,36 @@ from functools import partial
 
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.window import Window
 
-from pipelines.errors import IngestError, UserError
+from pipelines.books import (
+    FILE,
+    Books,
+    Counts,
+    FileKey,
+    ParsedLines,
+    balanced,
+    check_lines,
+    file_of,
+    file_of_row,
+)
+from pipelines.errors import UserError
 from pipelines.log_files import RANGE_BYTES, LogFile, Survey, disk_bytes, find_log_files, survey
+from pipelines.log_tables import LISTS, STRUCTS, TABLES_OF_LINES, rows_of
 from pipelines.parse_range import LINE_BYTES_MAX, ParsedRange, parse_range
 from pipelines.recording import Recording
 from pipelines.survey_checks import check_recording, warnings_of
 from pipelines.warehouse import WRITERS, Warehouse
 from replay.request_log import PARSED_LINE
-from replay.schema import (
-    BROKER_HEARTBEATS,
-    CONFIGS,
-    FETCHES,
-    INGESTED_FILES,
-    ISR_CHANGES,
-    LOG_TABLES,
-    METADATA_WRITES,
-    PRODUCES,
-    REJECTED_LINES,
-    REQUESTS,
-    TOPICS,
-    Table,
-)
+from replay.schema import INGESTED_FILES, LOG_TABLES, REJECTED_LINES, REQUESTS, Table
 
-#: Typed tables by the struct of the wide row that holds their columns ...
-_STRUCTS = {
-    "fetch": FETCHES,
-    "produce": PRODUCES,
-    "broker_heartbeat": BROKER_HEARTBEATS,
-    "metadata_write": METADATA_WRITES,
-}
-#: ... or by the list of structs.
-_LISTS = {"isr_changes": ISR_CHANGES, "topics": TOPICS, "configs": CONFIGS}
-_FILE = ("recording", "node_id", "source_file")
-_LINE = (*_FILE, "line_number")
+_LINE = (*FILE, "line_number")
 #: A line read before may have been read in another time zone, if the manifest was corrected since:
 #: zones lie up to 26 hours apart.
 _ZONE_SLACK_US = 27 * 3_600_000_000
-
-FileKey = tuple[str, int, str]  # recording, node id, source file
 
 
 @dataclass(frozen=True)
@@ -135,7 +122,7 @@ def ingest(
         say(f"warning: {warning}")
 
     with warehouse.exclusively("ingest"):
-        books = _Books.of(warehouse, files)
+        books = Books.of(warehouse, files)
         fresh = [s for s in surveys if not books.holds(s)]
         for recording in recordings:
             _announce(recording, surveys, fresh, say)
@@ -181,99 +168,29 @@ def _raised(result: Survey | UserError) -> Survey:
     return result
 
 
-# --- what the warehouse holds already
-
-
-@dataclass(frozen=True)
-class _Books:
-    """What the warehouse accounts for, of files with the names of this run's.
-
-    ``contents``: (file, content hash) in ``ingested_files``; ``accounted``: requests and rejected
-    lines of a file that rows there account for. ``is_empty``: no log table is there yet, so that
-    nothing can be repeated from an earlier run.
-    """
-
-    warehouse: Warehouse
-    mine: Column
-    contents: frozenset[tuple[FileKey, str]]
-    accounted: Mapping[FileKey, tuple[int, int]]
-    is_empty: bool
-
-    @staticmethod
-    def of(warehouse: Warehouse, files: Sequence[LogFile]) -> _Books:
-        mine = F.col("recording").isin(sorted({file.recording for file in files}))
-        mine = mine & F.col("source_file").isin(sorted({file.source_file for file in files}))
-        if not any(warehouse.exists(table) for table in LOG_TABLES):
-            return _Books(warehouse, mine, frozenset(), {}, is_empty=True)
-        warehouse.create_missing_tables(LOG_TABLES)
-        ingested = warehouse.read(INGESTED_FILES).filter(mine).collect()
-        accounted: dict[FileKey, tuple[int, int]] = {}
-        for row in ingested:
-            requests, rejected = accounted.get(_file_key(row), (0, 0))
-            accounted[_file_key(row)] = (requests + row["requests"], rejected + row["rejected"])
-        contents = frozenset((_file_key(row), row["content_hash"]) for row in ingested)
-        return _Books(warehouse, mine, contents, accounted, is_empty=False)
-
-    def holds(self, of_file: Survey) -> bool:
-        """Whether this content has been read under this name."""
-        return (_key_of(of_file.file), of_file.content_hash) in self.contents
-
-    def unaccounted(self) -> dict[FileKey, tuple[int, int]]:
-        """Requests and rejected lines of a file that nothing accounts for: a killed run's."""
-        if self.is_empty:
-            return {}
-        there: list[dict[FileKey, int]] = []
-        for table in (REQUESTS, REJECTED_LINES):
-            per_file = self.warehouse.read(table).filter(self.mine).groupBy(*_FILE).count()
-            there.append({_file_key(row): row["count"] for row in per_file.collect()})
-        requests, rejected = there
-        return {
-            file: (
-                requests.get(file, 0) - self.accounted.get(file, (0, 0))[0],
-                rejected.get(file, 0) - self.accounted.get(file, (0, 0))[1],
-            )
-            for file in requests.keys() | rejected.keys() | self.accounted.keys()
-        }
-
-
-def _file_key(row: Row) -> FileKey:
-    return row["recording"], row["node_id"], row["source_file"]
-
-
-def _key_of(file: LogFile) -> FileKey:
-    return file.recording, file.node_id, file.source_file
-
-
 # --- parse, drop what is repeated, write
-
-
-@dataclass(frozen=True)
-class _Counts:
-    requests: int
-    rejected: int
-    repeated: int
 
 
 def _ingest_files(
     spark: SparkSession,
     surveys: Sequence[Survey],
-    books: _Books,
+    books: Books,
     warehouse: Warehouse,
     settings: IngestSettings,
-) -> dict[FileKey, _Counts]:
+) -> dict[FileKey, Counts]:
     with ThreadPoolExecutor(WRITERS) as pool:
         # Empty tables are made while Python parses: neither waits for the other.
         tables_are_there = pool.submit(warehouse.create_missing_tables, LOG_TABLES)
         lines = _parsed(spark, surveys, settings).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             parsed = _counted(lines)
-            _check_lines(surveys, parsed)
+            check_lines(surveys, parsed)
             tables_are_there.result()
             near = _near(parsed)
             earlier = None if books.is_empty else _earlier_lines(warehouse, surveys, near)
             repeated = _repeated(lines, earlier).persist(StorageLevel.MEMORY_AND_DISK)
             dropped = _dropped_per_file(repeated)
-            counts = _balanced(surveys, parsed, dropped, books.unaccounted())
+            counts = balanced(surveys, parsed, dropped, books.unaccounted())
             kept = lines.join(repeated, on=list(_LINE), how="left_anti") if dropped else lines
             is_small = sum(s.bytes_read for s in surveys) <= settings.one_file_bytes_max
             insert = _Insert(warehouse, near, is_small, tables_are_new=books.is_empty)
@@ -303,57 +220,27 @@ def _parsed(spark: SparkSession, surveys: Sequence[Survey], settings: IngestSett
     return positions.mapInArrow(parse, schema)
 
 
-@dataclass(frozen=True)
-class _Parsed:
-    """Of a file: requests and rejected lines as parsed, repeated or not.
-
-    ``holds`` are the other columns of the wide row that any line has something in. Stamps of the
-    first and last request are UTC microseconds since 1970.
-    """
-
-    requests: int = 0
-    rejected: int = 0
-    holds: frozenset[str] = frozenset()
-    first_us: int | None = None
-    last_us: int | None = None
-
-
-def _counted(lines: DataFrame) -> dict[FileKey, _Parsed]:
+def _counted(lines: DataFrame) -> dict[FileKey, ParsedLines]:
     completed_at = F.unix_micros("request.completed_at")
-    per_file = lines.groupBy(*_FILE).agg(
-        F.count("request").alias("requests"),
-        F.count("rejected").alias("rejected"),
+    per_file = lines.groupBy(*FILE).agg(
+        *(F.count(name).alias(name) for name in STRUCTS),
+        *(F.sum(F.size(name)).alias(name) for name in LISTS),
         F.min(completed_at).alias("first_us"),
         F.max(completed_at).alias("last_us"),
-        *(F.bool_or(F.col(name).isNotNull()).alias(name) for name in _STRUCTS),
-        *(F.bool_or(F.size(name) > 0).alias(name) for name in _LISTS),
     )
     return {
-        _file_key(row): _Parsed(
-            row["requests"],
-            row["rejected"],
-            frozenset(name for name in (*_STRUCTS, *_LISTS) if row[name]),
-            row["first_us"],
-            row["last_us"],
+        file_of_row(row): ParsedLines(
+            requests=row["request"],
+            rejected=row["rejected"],
+            columns=frozenset(name for name in TABLES_OF_LINES if row[name]),
+            first_us=row["first_us"],
+            last_us=row["last_us"],
         )
         for row in per_file.collect()
     }
 
 
-def _check_lines(surveys: Sequence[Survey], parsed: Mapping[FileKey, _Parsed]) -> None:
-    """Raises IngestError unless every line that the survey counted was parsed, once."""
-    for of_file in surveys:
-        counted = parsed.get(_key_of(of_file.file), _Parsed())
-        if counted.requests + counted.rejected != of_file.lines:
-            raise IngestError(
-                f"{of_file.file.source_file} of recording {of_file.file.recording!r} had "
-                f"{of_file.lines:,} lines when it was surveyed, but {counted.requests:,} requests "
-                f"and {counted.rejected:,} rejected lines were read from it: nothing was written; "
-                "if it is still being written to, run again"
-            )
-
-
-def _near(parsed: Mapping[FileKey, _Parsed]) -> Callable[[str], Column]:
+def _near(parsed: Mapping[FileKey, ParsedLines]) -> Callable[[str], Column]:
     """The condition on a time column that rows of these lines meet, whenever they were read."""
     firsts = [counted.first_us for counted in parsed.values() if counted.first_us is not None]
     lasts = [counted.last_us for counted in parsed.values() if counted.last_us is not None]
@@ -398,46 +285,13 @@ def _repeated(lines: DataFrame, earlier: DataFrame | None) -> DataFrame:
 
 def _dropped_per_file(repeated: DataFrame) -> dict[FileKey, tuple[int, int]]:
     """Repeated lines per file: requests, and such as could not be read."""
-    per_file = repeated.groupBy(*_FILE).agg(
+    per_file = repeated.groupBy(*FILE).agg(
         F.count("*").alias("lines"), F.count_if(F.col("is_rejected")).alias("rejected")
     )
     return {
-        _file_key(row): (row["lines"] - row["rejected"], row["rejected"])
+        file_of_row(row): (row["lines"] - row["rejected"], row["rejected"])
         for row in per_file.collect()
     }
-
-
-def _balanced(
-    surveys: Sequence[Survey],
-    parsed: Mapping[FileKey, _Parsed],
-    dropped: Mapping[FileKey, tuple[int, int]],
-    unaccounted: Mapping[FileKey, tuple[int, int]],
-) -> dict[FileKey, _Counts]:
-    """What each file adds to the books. Raises IngestError if that is not all of its lines.
-
-    A repeated line that stands in the warehouse as this file's own, from a run that was killed
-    before it could say so, is this file's request after all.
-    """
-    counts: dict[FileKey, _Counts] = {}
-    for of_file in surveys:
-        file = _key_of(of_file.file)
-        lines = parsed.get(file, _Parsed())
-        requests_dropped, rejected_dropped = dropped.get(file, (0, 0))
-        requests_there, rejected_there = unaccounted.get(file, (0, 0))
-        count = _Counts(
-            requests=lines.requests - requests_dropped + requests_there,
-            rejected=lines.rejected - rejected_dropped + rejected_there,
-            repeated=requests_dropped + rejected_dropped - requests_there - rejected_there,
-        )
-        total = count.requests + count.rejected + count.repeated
-        if total != of_file.lines or min(count.requests, count.rejected, count.repeated) < 0:
-            raise IngestError(
-                f"the lines of {of_file.file.source_file} of recording "
-                f"{of_file.file.recording!r} do not add up: {of_file.lines:,} read, {count}; "
-                "were rows of requests or ingested_files deleted? Nothing was written"
-            )
-        counts[file] = count
-    return counts
 
 
 @dataclass(frozen=True)
@@ -456,7 +310,7 @@ class _Insert:
         if self.is_small:
             rows = rows.coalesce(1)
         if self.tables_are_new:
-            self.warehouse.append(table, rows)
+            self.warehouse.append(table, rows, in_few_files=self.is_small)
             return
         names = {column.name for column in table.columns}
         time = next((name for name in ("completed_at", "at") if name in names), None)
@@ -464,54 +318,31 @@ class _Insert:
         self.warehouse.insert_new(table, rows, near, in_few_files=self.is_small)
 
 
-def _tables_with_rows(parsed: Mapping[FileKey, _Parsed]) -> set[str]:
-    """Names of the tables that get rows, unless all are repeated: others need no transaction."""
-    columns = frozenset().union(*(file.holds for file in parsed.values()))
-    names = {table.name for name, table in (_STRUCTS | _LISTS).items() if name in columns}
-    if any(file.requests for file in parsed.values()):
-        names.add(REQUESTS.name)
-    if any(file.rejected for file in parsed.values()):
-        names.add(REJECTED_LINES.name)
-    return names
+def _tables_with_rows(parsed: Mapping[FileKey, ParsedLines]) -> list[Table]:
+    """Tables that get rows, unless all of them are repeated: others need no transaction."""
+    columns = frozenset().union(*(of_file.columns for of_file in parsed.values()))
+    return [table for column, table in TABLES_OF_LINES.items() if column in columns]
 
 
 def _write(
-    lines: DataFrame, with_rows: set[str], insert: _Insert, pool: ThreadPoolExecutor
+    lines: DataFrame, tables: Sequence[Table], insert: _Insert, pool: ThreadPoolExecutor
 ) -> None:
-    """Every log table but ``ingested_files``; ``requests`` after all that hangs on a request."""
-    tables = [(table, rows) for table, rows in tables_of(lines) if table.name in with_rows]
-    before = [pool.submit(insert, *table) for table in tables if table[0] is not REQUESTS]
+    """All tables but ``ingested_files``; ``requests`` after what hangs on a request."""
+    before = [
+        pool.submit(insert, table, rows_of(table, lines))
+        for table in tables
+        if table is not REQUESTS
+    ]
     for written in before:
         written.result()
-    for table, rows in tables:
-        if table is REQUESTS:
-            insert(table, rows)
-
-
-def tables_of(lines: DataFrame) -> list[tuple[Table, DataFrame]]:
-    """The tables that wide rows (``PARSED_LINE``) hold, each with its rows."""
-    request_id = F.col("line_id").alias("request_id")
-    about = ("recording", request_id, "node_id")
-    place = ("source_file", "line_number")
-    requests = lines.filter("request is not null").select(*about, *place, "request.*")
-    rejected = lines.filter("rejected is not null").select(
-        "recording", "line_id", "node_id", *place, "rejected.*"
-    )
-    structs = [
-        (table, lines.filter(F.col(name).isNotNull()).select(*about, f"{name}.*"))
-        for name, table in _STRUCTS.items()
-    ]
-    lists = [
-        (table, lines.filter(F.size(name) > 0).select(*about, F.inline(name)))
-        for name, table in _LISTS.items()
-    ]
-    return [(REQUESTS, requests), (REJECTED_LINES, rejected), *structs, *lists]
+    if REQUESTS in tables:
+        insert(REQUESTS, rows_of(REQUESTS, lines))
 
 
 def _commit(
     spark: SparkSession,
     surveys: Sequence[Survey],
-    counts: Mapping[FileKey, _Counts],
+    counts: Mapping[FileKey, Counts],
     warehouse: Warehouse,
 ) -> None:
     rows = [
@@ -522,9 +353,9 @@ def _commit(
             "content_hash": s.content_hash,
             "bytes_read": s.bytes_read,
             "lines_read": s.lines,
-            "requests": counts[_key_of(s.file)].requests,
-            "rejected": counts[_key_of(s.file)].rejected,
-            "repeated": counts[_key_of(s.file)].repeated,
+            "requests": counts[file_of(s.file)].requests,
+            "rejected": counts[file_of(s.file)].rejected,
+            "repeated": counts[file_of(s.file)].repeated,
         }
         for s in surveys
     ]
@@ -559,13 +390,13 @@ def _lines_read(
     recording: Recording,
     surveys: Sequence[Survey],
     fresh: Sequence[Survey],
-    counts: Mapping[FileKey, _Counts],
+    counts: Mapping[FileKey, Counts],
 ) -> LinesRead:
     mine = [s for s in surveys if s.file.recording == recording.name]
     new = [s for s in fresh if s.file.recording == recording.name]
     total: Counter[str] = Counter()
     for of_file in new:
-        total.update(vars(counts[_key_of(of_file.file)]))
+        total.update(vars(counts[file_of(of_file.file)]))
     return LinesRead(
         recording=recording.name,
         files_read=len(new),

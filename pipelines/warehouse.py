@@ -134,13 +134,14 @@ class Warehouse:
                 ) from None
             yield
 
-    def append(self, table: Table, rows: DataFrame) -> None:
+    def append(self, table: Table, rows: DataFrame, in_few_files: bool = False) -> None:
         """Appends rows whose keys the caller knows not to be there; one transaction.
 
-        A partition of ``rows`` becomes a file. Raises SchemaError.
+        ``in_few_files``: the rows come in few partitions already. Raises SchemaError.
         """
         self.create_missing_tables([table])
-        writer = _writer(_as_table(rows, table), "append")
+        checked = _as_table(rows, table)
+        writer = _writer(checked if in_few_files else _in_few_files(checked, table), "append")
         _translated(lambda: writer.save(self.path_of(table)), table)
 
     def insert_new(

@@ -64,6 +64,7 @@ import pyarrow as pa
 
 from replay.metadata_log import (
     INPUT_SCHEMA,
+    NO_ANSWER,
     NOT_SENT,
     UNKNOWN_OFFSET,
     WAKE_SPREAD_US,
@@ -531,6 +532,7 @@ NOT_LEADER = "asked a controller that did not lead"
 AWAY = "the replica was away (silent for over a second) when the high watermark moved"
 NEVER_LEARNED = "the leader's epoch or the log ended before the replica learned"
 MIDDLE_OF_EPOCH = "the log begins within the leader's epoch: its high watermark is not known yet"
+NOT_IN_LOG = "the log has no answer: its level was switched while the FETCH waited"
 
 #: NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
 NOT_LEADING = frozenset({6, 8, 74, 75})
@@ -828,7 +830,10 @@ class HwmParking:
             self._epochs[row.leader_epoch] = epoch
         sequence = self._sequences[row.leader_epoch, row.replica_id]
         self._sequences[row.leader_epoch, row.replica_id] += 1
-        if row.error_code in NOT_LEADING and not epoch.turned_away(row):
+        if row.error_code == NO_ANSWER:
+            untold = (Completion.UNEXPLAINED, False, Verdict.UNKNOWN, NOT_IN_LOG)
+            write_recorded(self._parking, row, sequence, epoch, *untold)
+        elif row.error_code in NOT_LEADING and not epoch.turned_away(row):
             refused = (Completion.ERROR, False, Verdict.NOT_APPLICABLE, NOT_LEADER)
             write_recorded(self._parking, row, sequence, epoch, *refused)
         else:

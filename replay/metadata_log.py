@@ -22,6 +22,8 @@ UNKNOWN_OFFSET = -1
 NOT_SENT = 2**63 - 1
 #: First FETCH version with the field.
 HWM_AWARE_VERSION = 18
+#: error_code of a FETCH whose answer is not in the log: "response":"".
+NO_ANSWER = -2
 #: A replica silent for longer than this between an answer and its next FETCH is away.
 ABSENCE_US = 1_000_000
 #: Answers that one append wakes are built within this.

@@ -20,6 +20,7 @@ from pipelines.report.words import milliseconds, number, visible
 
 #: Width of a letter of 12 px bold text in a wide typeface: what fits with it fits with any.
 _LETTER = 7.6
+_SMALL_LETTER = 6.6
 _LINE_HEIGHT = 15
 _SWATCH = 20
 
@@ -168,14 +169,15 @@ def _grid(axes: _Axes) -> Iterator[Markup]:
         )
         said = f"{share * 100:.0f}\N{NO-BREAK SPACE}%" if share == 1 else f"{share * 100:.0f}"
         yield tag("text", said, class_="tick end", x=_PLOT.left - 7, y=y + 4)
+    # Long axes name every second or third decade, so that the figures keep apart.
+    named = 1 + (axes.to_decade - axes.from_decade) // 6
     for decade in range(axes.from_decade, axes.to_decade + 1):
         x = axes.x(10.0**decade)
         yield tag("line", class_="grid", x1=x, x2=x, y1=_PLOT.top, y2=_PLOT.bottom + 5)
-        said = f"{10.0**decade:,g}" if decade < 5 else f"10^{decade}"
-        if decade == axes.to_decade:
-            said += " ms"
-        anchor = "end" if decade == axes.to_decade else "middle"
-        yield tag("text", said, class_=f"tick {anchor}", x=x, y=_PLOT.bottom + 19)
+        if (axes.to_decade - decade) % named == 0:
+            said = number(10.0**decade, max(0, -decade))
+            anchor = "end" if decade == axes.to_decade else "middle"
+            yield tag("text", said, class_=f"tick {anchor}", x=x, y=_PLOT.bottom + 19)
         if decade < axes.to_decade:
             for part in range(2, 10):
                 minor = axes.x(part * 10.0**decade)
@@ -189,7 +191,7 @@ def _grid(axes: _Axes) -> Iterator[Markup]:
                 )
     yield tag(
         "text",
-        "time from the commit until the replica is told",
+        "ms from the commit until the replica is told",
         class_="axis-name middle",
         x=(_PLOT.left + _PLOT.right) / 2,
         y=_HEIGHT - 8,
@@ -322,7 +324,7 @@ def _part_names(rows: Sequence[Bar], scale: float) -> Iterator[Markup]:
     for part, value in rows[0].parts:
         if value > 0 and x >= free_from:
             yield tag("text", part, class_="tick", x=x, y=_BARS_TOP - 7)
-            free_from = x + _LETTER * len(part) + 8
+            free_from = x + _SMALL_LETTER * len(part) + 8
         x += value * scale
 
 

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replay.hwm_parking import Answer, Completion, Fetch, Leader, Replica
 from replay.metadata_log import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
@@ -90,7 +90,7 @@ def cut(rows: Sequence[RecordedFetch], size: int) -> Iterator[Sequence[RecordedF
         yield rows[start : start + size]
 
 
-def _shifted(row: RecordedFetch, by: int) -> dict[str, int]:
+def _shifted(row: RecordedFetch, by: int) -> dict[str, Any]:
     times = ("received_us", "dequeued_us", "built_us", "completed_us")
     return {name: getattr(row, name) + by for name in times}
 

@@ -369,6 +369,19 @@ def test_snapshot_that_shows_late_cut_anywhere_gives_the_same_rows() -> None:
     assert ordered(in_pieces.parking, "sequence") == ordered(whole.parking, "sequence")
 
 
+@pytest.mark.parametrize("variant", [WITHOUT_KIP, WITH_KIP])
+def test_replica_comes_back_after_a_long_silence_however_the_log_is_cut(variant: str) -> None:
+    cluster = quiet_cluster(Member(11, 50, (4.0,), (Silence(3_000, 6_000),)))
+    returns_us = cluster.epoch_us + micros(9_000)
+    log = cluster.log()
+    with short_lookahead():
+        for pieces in ([log], list(cut(log, 5))):
+            rows = by_replica(replayed(cluster, pieces).variant(variant).parking)[11]
+            after = [row["dequeued_at"] for row in rows if row["dequeued_at"] >= returns_us]
+            assert min(after) == returns_us
+            assert len(after) >= 8
+
+
 def quiet_cluster(observer: Member) -> Cluster:
     """Two steady voters beside an observer."""
     steady = (Member(2, 0, (3.0,)), Member(3, 100, (5.0,)))

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.accuracy import WITH_KIP, WITHOUT_KIP
 from pipelines.errors import UserError
 from pipelines.report import write_report
 from pipelines.report.data import CURVE_POINTS, EXAMPLES, Protocol, read_report
 from pipelines.warehouse import Scope, Warehouse
 from replay.outcomes import RECORDED
+from replay.rules import WITH_KIP, WITHOUT_KIP
 from replay.schema import TABLES, Table
 
 START = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)

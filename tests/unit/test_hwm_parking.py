@@ -20,6 +20,7 @@ from replay.hwm_parking import (
     HANDLING_SLACK_US,
     MIDDLE_OF_EPOCH,
     NEVER_LEARNED,
+    NOT_IN_LOG,
     NOT_LEADER,
     WITH_KIP,
     WITHOUT_KIP,
@@ -36,7 +37,7 @@ from replay.hwm_parking import (
     replayed,
     variants,
 )
-from replay.metadata_log import NOT_SENT, UNKNOWN_OFFSET, Absence, Evidence, Timeline
+from replay.metadata_log import NO_ANSWER, NOT_SENT, UNKNOWN_OFFSET, Absence, Evidence, Timeline
 from replay.outcomes import RECORDED, Variant
 
 # --- Kafka's own tests ---------------------------------------------------------------------------
@@ -131,6 +132,7 @@ def test_kafka_leader_immediately_sends_diverging_epoch() -> None:
     check("""
     voters 1 2 3, leader 1, epoch 5 starts at 10, epoch 3 ends at 8, log ends at 15, without | with KIP-1166
     2 fetches 12 of epoch 3  -> diverging; leader has high watermark -1
+    3 fetches 8 of epoch 3   -> records 8..15, high watermark -1   # nothing beyond the epoch's end
     """)  # noqa: E501
 
 
@@ -170,6 +172,15 @@ def test_kafka_fetch_request_offset_at_zero() -> None:
     """)  # noqa: E501
 
 
+def test_kafka_fetch_at_zero_is_sent_to_a_snapshot_though_the_log_is_whole() -> None:
+    """The case of testFetchRequestOffsetAtZero itself. Synthetic: in no recording."""
+    check("""
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log starts at 0, snapshot ends at 4, log ends at 15, without | with KIP-1166
+    9 fetches 0  -> snapshot
+    8 fetches 1  -> records 1..15, high watermark -1
+    """)  # noqa: E501
+
+
 def test_kafka_fetch_at_zero_without_a_snapshot_gets_records() -> None:
     """The other side of testFetchRequestOffsetAtZero."""
     check("""
@@ -204,6 +215,9 @@ def test_kafka_update_high_watermark_metadata() -> None:
     9 fetches 15 knowing 15     -> parked
     leader rolls its segment    -> nobody
     2 fetches 15 knowing 15     -> 9: high watermark 15; parked; leader has high watermark 15
+    500 ms pass                 -> 2: timeout, high watermark 15
+    9 fetches 15 knowing 15     -> parked
+    2 fetches 15 knowing 15     -> parked   # news once a segment
     """)
 
 
@@ -664,6 +678,14 @@ def test_of_answers_told_before_the_first_that_tells_enough_counts() -> None:
     assert [lag.learned_us for lag in lags.take()] == [102]
 
 
+def test_answers_that_tell_nothing_new_do_not_push_out_the_first_that_did() -> None:
+    lags = tracker()
+    for at in range(101, 150):
+        lags.told(9, at, 15)
+    lags.advanced(Advance(100, 14, 15))
+    assert [lag.learned_us for lag in lags.take()] == [101]
+
+
 def test_replica_that_comes_later_has_no_lag() -> None:
     lags = tracker(fetched(9, 0, 1, 15), fetched(8, 5, 6, 15))
     lags.advanced(Advance(micros(4), 14, 15))
@@ -741,6 +763,28 @@ def test_fetch_waits_for_the_raft_thread() -> None:
     loop = loop_over(*woken, fetched(7, 200, 300, 16))
     built = [row.built_us for row in loop.advance(micros(50))]
     assert built == [micros(3), micros(5), micros(7)]
+
+
+def test_expired_fetch_is_answered_one_answers_time_later() -> None:
+    """2 ms an answer: processed at 302, over at 802, answered at 804."""
+    woken = [fetched(r, 1, 100 + 2 * i, 14, record_bytes=9) for i, r in enumerate((7, 8, 9))]
+    loop = loop_over(*woken, fetched(7, 200, 300, 16), fetched(6, 300, 800, 15))
+    (row,) = (row for row in loop.advance(micros(900)) if row.replica_id == 6)
+    assert (row.built_us, row.parked_us) == (micros(804), micros(502))
+
+
+def test_append_at_the_moment_of_expiry_comes_first() -> None:
+    loop = loop_over(fetched(9, 0, 500, 15))
+    loop.append(micros(500), 16)
+    row, *_ = loop.advance(micros(600))
+    assert row.answer.completion is Completion.RECORDS
+
+
+def test_fetch_at_the_moment_of_an_append_is_answered_at_once() -> None:
+    loop = loop_over(fetched(9, 100, 500, 15))
+    loop.append(micros(100), 16)
+    row, *_ = loop.advance(micros(600))
+    assert (row.answer.completion, row.answer.parked) == (Completion.RECORDS, False)
 
 
 def test_resignation_turns_away_who_is_parked_and_ends_the_loop() -> None:
@@ -919,6 +963,17 @@ def test_loop_turns_away_who_is_parked_when_the_leader_stops() -> None:
     assert [(r["replica_id"], r["built_at"]) for r in turned_away] == [(2, TURNED_AWAY.built_us)]
 
 
+def test_leader_that_refuses_at_once_had_stopped_when_the_fetch_came() -> None:
+    """Nobody knows since when; the FETCHes that the loops have parked then are turned away."""
+    at_ms = ENDED.epoch_us / 1000 + 10_000
+    refused = fetched(3, at_ms, at_ms + 5, TURNED_AWAY.fetch_offset, error_code=6)
+    earlier = [row for row in ENDED.log() if row.replica_id != 3]
+    others = [fetched(3, at_ms - 108, at_ms - 107, TURNED_AWAY.fetch_offset - 1, record_bytes=9)]
+    rows = in_order([*earlier, *others, refused])
+    parking = replay_of(1, [1, 2, 3], variants(), [rows]).parking
+    assert max(r["built_at"] for r in parking if r["variant"] != RECORDED) <= refused.dequeued_us
+
+
 ENDED = replace(SMALL, appends=every(430, 10_000))
 #: Replica 2 had the last record, asked again, and was told after 200 ms: not the leader.
 TURNED_AWAY = fetched(
@@ -936,6 +991,31 @@ def test_other_errors_are_said_as_they_are() -> None:
     recorded = replay_of(1, [1, 2, 3], variants(), [rows]).variant(RECORDED).parking
     said = [(r["decision"], r["verdict"]) for r in recorded if r["completion"] == "error"]
     assert said == [("immediate", "replayed")]
+
+
+def test_replica_that_only_got_errors_is_in_no_loop() -> None:
+    rows = in_order([*SMALL.log(), fetched(99, 0, 1, 15, error_code=2)])
+    parking = replay_of(1, [1, 2, 3], variants(), [rows]).parking
+    assert {r["variant"] for r in parking if r["replica_id"] == 99} == {RECORDED}
+
+
+def test_fetch_without_an_answer_in_the_log_is_unknown_and_tells_the_loops_nothing() -> None:
+    """The logger's level was switched while it waited."""
+    at_ms = SMALL.epoch_us / 1000 + 5_000
+    rows = in_order([*SMALL.log(), fetched(99, at_ms, at_ms + 1, 900, error_code=NO_ANSWER)])
+    replayed_rows = replay_of(1, [1, 2, 3], variants(), [rows])
+    (row,) = (row for row in replayed_rows.parking if row["replica_id"] == 99)
+    said = (row["variant"], row["completion"], row["verdict"], row["reason"])
+    assert said == (RECORDED, "unexplained", "unknown", NOT_IN_LOG)
+    assert replayed_rows.variant(WITH_KIP) == small_replay().variant(WITH_KIP)
+
+
+def test_diverging_voter_moves_nothing() -> None:
+    """Synthetic: the voter's FETCH at 900 is told to truncate, so nobody has 900."""
+    at_ms = SMALL.epoch_us / 1000 + 5_000
+    rows = in_order([*SMALL.log(), fetched(3, at_ms, at_ms + 1, 900, is_diverging=True)])
+    recorded = replay_of(1, [1, 2, 3], variants(), [rows]).variant(RECORDED)
+    assert max(lag["high_watermark"] for lag in recorded.lag) < 900
 
 
 def test_answers_that_need_the_past_of_a_log_that_begins_late_are_unknown() -> None:

@@ -278,6 +278,12 @@ def test_next_fetch_is_not_known_beyond_the_log() -> None:
     assert replica.next_fetch(micros(993.001)) is None
 
 
+def test_fetch_that_seems_to_come_before_the_answer_tells_no_gap() -> None:
+    """Stamps are cut to milliseconds."""
+    replica = evidence_of(fetched(9, 0, 500, 15), fetched(9, 499.5, 1_000, 15)).replicas[9]
+    assert replica.gaps.nearest(micros(500)) is None
+
+
 def test_each_replica_has_its_own_gaps() -> None:
     evidence = evidence_of(
         *(fetched(9, 0, 500, 15), fetched(9, 507, 1_000, 15)),

@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 
 import pytest
 
-from pipelines.accuracy import WITH_KIP, WITHOUT_KIP
 from pipelines.report import render
 from pipelines.report.data import (
     Check,
@@ -25,6 +24,7 @@ from pipelines.report.data import (
     Traffic,
 )
 from replay.outcomes import RECORDED
+from replay.rules import WITH_KIP, WITHOUT_KIP
 
 #: Ends a script, an attribute and a picture; turns the reading direction; hides.
 HOSTILE = (
