@@ -195,7 +195,7 @@ def _ingest_files(
             is_small = sum(s.bytes_read for s in surveys) <= settings.one_file_bytes_max
             insert = _Insert(warehouse, near, is_small, tables_are_new=books.is_empty)
             _write(kept, _tables_with_rows(parsed), insert, pool)
-            _commit(spark, surveys, counts, warehouse)
+            insert(INGESTED_FILES, _ingested_files(spark, surveys, counts))
             repeated.unpersist()
             return counts
         finally:
@@ -339,12 +339,10 @@ def _write(
         insert(REQUESTS, rows_of(REQUESTS, lines))
 
 
-def _commit(
-    spark: SparkSession,
-    surveys: Sequence[Survey],
-    counts: Mapping[FileKey, Counts],
-    warehouse: Warehouse,
-) -> None:
+def _ingested_files(
+    spark: SparkSession, surveys: Sequence[Survey], counts: Mapping[FileKey, Counts]
+) -> DataFrame:
+    """A row per file: written last, they say that the files are in."""
     rows = [
         {
             "recording": s.file.recording,
@@ -361,7 +359,7 @@ def _commit(
     ]
     schema = from_arrow_schema(INGESTED_FILES.arrow_schema)
     table = pa.Table.from_pylist(rows, schema=INGESTED_FILES.arrow_schema)
-    warehouse.insert_new(INGESTED_FILES, spark.createDataFrame(table, schema))
+    return spark.createDataFrame(table, schema)
 
 
 # --- what is said

@@ -58,6 +58,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -79,6 +80,8 @@ from replay.wire_size import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 
 #: How far behind the log the replay runs: longer than any FETCH stays parked or is being sent.
 LOOKAHEAD_US = 60_000_000
+#: How often the replay moves on, in log time.
+STEPS_PER_LOOKAHEAD = 6
 #: Stamps are cut to milliseconds, so two derived times of one event differ by up to this.
 STAMP_SLACK_US = 2_000
 #: The longest that the leader may take over an answer that is due and still be explained.
@@ -121,6 +124,11 @@ class Answer(NamedTuple):
     log_end_offset: int
 
 
+def turned_away(fetch: Fetch, *, parked: bool = False) -> Answer:
+    """NOT_LEADER_OR_FOLLOWER: empty, and without a high watermark."""
+    return Answer(fetch, Completion.ERROR, parked, UNKNOWN_OFFSET, fetch.fetch_offset)
+
+
 @dataclass
 class Leader:
     """The leader of one epoch: its offsets, its voters' progress and its parked FETCHes.
@@ -160,24 +168,20 @@ class Leader:
         return woken
 
     def voter_progress(self, replica_id: int, offset: int) -> list[Answer]:
-        """``maybeUpdateHighWatermark``: the floor(N/2)-th of the voters' offsets, descending.
-
-        The leader's own offset is at or above all others, so it stands first where it votes.
-        """
+        """A FETCH at an offset says that its sender has everything below; voters' count."""
         if replica_id not in self.voters:
             return []
         self._voter_offsets[replica_id] = offset
-        offsets = sorted(self._voter_offsets.values(), reverse=True)
-        rank = self.voter_count // 2 - (self.voter_count - len(self.voters))
-        return self._advance(offsets[rank]) if 0 <= rank < len(offsets) else []
+        return self._update_high_watermark()
 
     def append(self, log_end_offset: int) -> list[Answer]:
         """Append up to ``log_end_offset``: every FETCH that waits at or below it completes."""
         self.log_end_offset = max(self.log_end_offset, log_end_offset)
-        woken = self._wake(Completion.RECORDS, lambda f: f.fetch_offset <= self.log_end_offset)
-        if self.voter_count == 1:
-            woken += self._advance(self.log_end_offset)
-        return woken
+        # Only a leader that is the single voter commits alone; it does so before it answers.
+        woken = self._update_high_watermark()
+        return woken + self._wake(
+            Completion.RECORDS, lambda f: f.fetch_offset <= self.log_end_offset
+        )
 
     def expire(self, token: int) -> list[Answer]:
         """A FETCH has been parked for its maxWaitMs: what was built at park time is sent."""
@@ -192,7 +196,7 @@ class Leader:
         """Stop leading: NOT_LEADER_OR_FOLLOWER, empty, for everyone who is parked."""
         parked = [a.fetch for a in self._parked.values()]
         self._parked.clear()
-        return [Answer(f, Completion.ERROR, True, UNKNOWN_OFFSET, f.fetch_offset) for f in parked]
+        return [turned_away(fetch, parked=True) for fetch in parked]
 
     @property
     def parked(self) -> list[Fetch]:
@@ -217,20 +221,38 @@ class Leader:
             return Completion.HIGH_WATERMARK
         return Completion.TIMEOUT if fetch.max_wait_us == 0 else None
 
-    def _advance(self, candidate: int) -> list[Answer]:
-        if candidate <= self.epoch_start_offset or candidate < self.high_watermark:
+    def _update_high_watermark(self) -> list[Answer]:
+        """``maybeUpdateHighWatermark``: the floor(N/2)-th of the voters' offsets, descending.
+
+        The leader's own offset is at or above all others, so it stands first where it votes.
+        """
+        own = [self.log_end_offset] if self.voter_count > len(self.voters) else []
+        offsets = [*own, *sorted(self._voter_offsets.values(), reverse=True)]
+        rank = self.voter_count // 2
+        if rank >= len(offsets) or not self._is_update(offsets[rank]):
             return []
-        if candidate == self.high_watermark and self.segment == self._high_watermark_segment:
-            return []
-        self.high_watermark = candidate
+        self.high_watermark = offsets[rank]
         self._high_watermark_segment = self.segment
         return self._wake(Completion.HIGH_WATERMARK, lambda f: True) if self.hwm_aware else []
 
+    def _is_update(self, candidate: int) -> bool:
+        rolled = self.segment != self._high_watermark_segment
+        above = candidate > self.high_watermark or (candidate == self.high_watermark and rolled)
+        return above and candidate > self.epoch_start_offset
+
     def _wake(self, completion: Completion, chosen: Callable[[Fetch], bool]) -> list[Answer]:
+        """Complete parked FETCHes; what is sent is not tested again, only read anew."""
         waiting = [a.fetch for a in self._parked.values() if chosen(a.fetch)]
         for fetch in waiting:
             del self._parked[fetch.token]
-        return [self._answer(fetch, completion, parked=True) for fetch in waiting]
+        return [
+            self._answer(
+                fetch,
+                Completion.RECORDS if fetch.fetch_offset < self.log_end_offset else completion,
+                parked=True,
+            )
+            for fetch in waiting
+        ]
 
     def _answer(self, fetch: Fetch, completion: Completion, *, parked: bool = False) -> Answer:
         told_nothing = completion in (Completion.DIVERGING, Completion.SNAPSHOT)
@@ -274,7 +296,10 @@ class LagTracker:
                 continue
             told = self._told[replica_id]
             known = bisect_left(told, (advance.high_watermark, -1))
-            if known < len(told):
+            if replica.is_away(advance.at):
+                # It may be away for good, so nothing waits for its return.
+                self.lags.append(Lag(replica_id, advance, None, away=True))
+            elif known < len(told):
                 self._learned(replica_id, advance, told[known][1])
             else:
                 self._waiting[replica_id].append(advance)
@@ -302,10 +327,9 @@ class LagTracker:
         return taken
 
     def _learned(self, replica_id: int, advance: Advance, built_us: int | None) -> None:
-        away = self._evidence.replicas[replica_id].is_away(advance.at)
         # Stamps are cut to milliseconds: an answer can't really be built before the advance.
         learned = None if built_us is None else max(built_us, advance.at)
-        self.lags.append(Lag(replica_id, advance, learned, away))
+        self.lags.append(Lag(replica_id, advance, learned, away=False))
 
 
 class SimulatedFetch(NamedTuple):
@@ -315,7 +339,6 @@ class SimulatedFetch(NamedTuple):
     sequence: int
     dequeued_us: int
     built_us: int
-    parked_us: int
     fetch: Fetch
     answer: Answer
 
@@ -340,8 +363,8 @@ class Replica:
     def take(self, answer: Answer, leader_epoch: int, leader: Leader) -> None:
         """Append what an answer carries and learn its high watermark (``handleFetchResponse``)."""
         if answer.completion is Completion.DIVERGING:
+            # The records that stay are of that epoch, as far as the leader has it too.
             self.fetch_offset = leader.epoch_ends[self.last_fetched_epoch]
-            self.last_fetched_epoch -= 1
         elif answer.completion is Completion.SNAPSHOT:
             self.fetch_offset = leader.snapshot or 0
             self.last_fetched_epoch = leader_epoch
@@ -354,6 +377,14 @@ class Replica:
 
 # Kinds of event of the closed loop; the number decides which of two at one time comes first.
 _APPEND, _EXPIRE, _ARRIVE, _PROCESS = range(4)
+
+
+class InFlight(NamedTuple):
+    """A FETCH of the closed loop that is not answered yet."""
+
+    sequence: int
+    dequeued_us: int
+    fetch: Fetch
 
 
 class ClosedLoop:
@@ -372,7 +403,7 @@ class ClosedLoop:
         self._max_wait_us = max_wait_us
         self._replicas: dict[int, Replica] = {}
         self._events: list[tuple[int, int, int, int]] = []
-        self._in_flight: dict[int, tuple[int, int, int, Fetch]] = {}
+        self._in_flight: dict[int, InFlight] = {}
         self._tokens = 0
         self._free_us = 0
         self.lag = LagTracker(evidence)
@@ -393,7 +424,7 @@ class ClosedLoop:
         while self._events and self._events[0][0] <= until:
             at, kind, what, token = heapq.heappop(self._events)
             if kind == _APPEND:
-                self._answer_all(at, self._leader.append(what))
+                self._append(at, what)
             elif kind == _ARRIVE:
                 self._arrive(at, what)
             elif kind == _PROCESS:
@@ -406,9 +437,23 @@ class ClosedLoop:
     def resign(self, at: int) -> list[SimulatedFetch]:
         """The leader stops leading at a time: run up to it and turn away who is parked."""
         answered = self.advance(at)
-        self._answer_all(at, self._leader.resign(), schedule=False)
+        # Who is parked is turned away, and so is who still waits for the Raft thread.
+        refused = self._leader.resign()
+        waiting = self._in_flight.keys() - {answer.fetch.token for answer in refused}
+        refused += [turned_away(self._in_flight[token].fetch) for token in sorted(waiting)]
+        self._answer_all(at, refused, schedule=False)
         self._events.clear()
         return answered + self.advance(at)
+
+    @property
+    def offsets(self) -> set[int]:
+        """Where the replicas stand."""
+        return {replica.fetch_offset for replica in self._replicas.values()}
+
+    def learn(self, log_start_offset: int, snapshot: int | None) -> None:
+        """The log shows that the leader has a snapshot instead of its first records."""
+        self._leader.log_start_offset = log_start_offset
+        self._leader.snapshot = snapshot
 
     def _join(self, replica_id: int, first: RecordedFetch) -> None:
         known = UNKNOWN_OFFSET if first.high_watermark == NOT_SENT else first.high_watermark
@@ -430,19 +475,27 @@ class ClosedLoop:
         )
         processed = max(at, self._free_us) + self._evidence.service_us(at)
         self._free_us = processed
-        self._in_flight[fetch.token] = (replica.sequence, at, processed, fetch)
+        self._in_flight[fetch.token] = InFlight(replica.sequence, at, fetch)
         replica.sequence += 1
         heapq.heappush(self._events, (processed, _PROCESS, replica_id, fetch.token))
 
     def _process(self, at: int, token: int) -> None:
-        _, dequeued, _, fetch = self._in_flight[token]
-        before = self._leader.high_watermark
-        answers = self._leader.fetch(fetch)
-        if self._leader.high_watermark != before:
-            self.lag.advanced(Advance(dequeued, before, self._leader.high_watermark))
+        _, dequeued, fetch = self._in_flight[token]
+        answers = self._moving(dequeued, partial(self._leader.fetch, fetch))
         self._answer_all(at, answers)
         if not any(answer.fetch.token == token for answer in answers):
             heapq.heappush(self._events, (at + fetch.max_wait_us, _EXPIRE, 0, token))
+
+    def _append(self, at: int, log_end_offset: int) -> None:
+        self._answer_all(at, self._moving(at, partial(self._leader.append, log_end_offset)))
+
+    def _moving(self, at: int, step: Callable[[], list[Answer]]) -> list[Answer]:
+        """Take a step of the leader and note whether it moved the high watermark."""
+        before = self._leader.high_watermark
+        answers = step()
+        if self._leader.high_watermark != before:
+            self.lag.advanced(Advance(at, before, self._leader.high_watermark))
+        return answers
 
     def _answer_all(self, at: int, answers: list[Answer], *, schedule: bool = True) -> None:
         """The Raft thread builds answers one after the other, the first at ``at``."""
@@ -450,12 +503,9 @@ class ClosedLoop:
         for position, answer in enumerate(answers):
             built = at + position * service
             self._free_us = max(self._free_us, built)
-            sequence, dequeued, processed, fetch = self._in_flight.pop(answer.fetch.token)
-            parked = built - processed if answer.parked else 0
+            sequence, dequeued, fetch = self._in_flight.pop(answer.fetch.token)
             self._answered.append(
-                SimulatedFetch(
-                    fetch.replica_id, sequence, dequeued, built, max(0, parked), fetch, answer
-                )
+                SimulatedFetch(fetch.replica_id, sequence, dequeued, built, fetch, answer)
             )
             replica = self._replicas[fetch.replica_id]
             self.lag.told(fetch.replica_id, built, answer.high_watermark)
@@ -495,9 +545,9 @@ def explain(
         causes[Completion.RECORDS] = appended
     if row.hwm_aware:
         behind = row.high_watermark < high_watermark.value(at)
-        moved = at if behind else high_watermark.next_change(at - STAMP_SLACK_US)
+        moved = at if behind else high_watermark.next_change(at)
         if moved is not None:
-            causes[Completion.HIGH_WATERMARK] = max(at, moved)
+            causes[Completion.HIGH_WATERMARK] = moved
     completion = _shown(row, causes)
     cause = causes.get(completion)
     due = min(causes.values())
@@ -664,19 +714,24 @@ class LeaderEpoch:
                 )
                 for variant in self._variants
             ]
+        leader = self._progress
+        for loop in self._loops:
+            loop.learn(self._evidence.log_start_offset, self._evidence.snapshot)
         for at, end in self._evidence.appends(until):
             self._log_end_offset.add(at, end)
+            self._followed(at, partial(leader.append, end))
             for loop in self._loops:
                 loop.append(at, end)
         while self._by_dequeue and self._by_dequeue[0][0] <= until:
             at, _, row = heapq.heappop(self._by_dequeue)
             if not row.is_diverging and not row.is_snapshot:
-                self._voter_fetched(at, row)
+                self._followed(at, partial(leader.voter_progress, row.replica_id, row.fetch_offset))
 
-    def _voter_fetched(self, at: int, row: RecordedFetch) -> None:
+    def _followed(self, at: int, step: Callable[[], object]) -> None:
+        """Take a step of the recorded leader and note whether it moved the high watermark."""
         assert self._progress is not None
         before = self._progress.high_watermark
-        self._progress.voter_progress(row.replica_id, row.fetch_offset)
+        step()
         after = self._progress.high_watermark
         if after != before:
             self._high_watermark.add(at, after)
@@ -747,7 +802,7 @@ class LeaderEpoch:
             response_high_watermark=answer.high_watermark,
             decision="parked" if answer.parked else "immediate",
             completion=answer.completion.value,
-            parked_ms=row.parked_us / 1000,
+            parked_ms=(row.built_us - row.dequeued_us) / 1000 if answer.parked else 0.0,
             record_bytes=carried,
             request_bytes=None if request is None else request + tag,
             response_bytes=(
@@ -782,7 +837,8 @@ class LeaderEpoch:
             )
 
     def _forget(self, before: int) -> None:
-        self._evidence.forget(before)
+        stand = [loop.offsets for loop in self._loops]
+        self._evidence.forget(before, set().union(*stand))
         self._log_end_offset.forget(before)
         self._high_watermark.forget(before)
 
@@ -810,10 +866,14 @@ class HwmParking:
         for row in map(RecordedFetch._make, zip(*columns, strict=True)):
             if (row.built_us, row.request_id) < self._front:
                 raise ValueError("FETCHes must come in order of built_us, request_id")
+            # Replaying in steps of the log's time, whatever the batches, makes the rows a function
+            # of the log alone.
+            step = LOOKAHEAD_US // STEPS_PER_LOOKAHEAD
+            if row.built_us // step != self._front[0] // step:
+                for epoch in list(self._epochs.values()):
+                    self._advance(epoch)
             self._front = (row.built_us, row.request_id)
             self._take(row)
-        for epoch in list(self._epochs.values()):
-            self._advance(epoch)
         return self._hand_out()
 
     def finish(self) -> Outcomes:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -154,7 +156,9 @@ class Evidence:
         self.log_start_offset = 0
         self.snapshot: int | None = None
         self._reached_us: dict[int, int] = {}
+        self._appended = -1
         self._bytes_below: dict[int, int] = {}
+        self._seen_us: dict[int, int] = {}
         self._unplaced: list[tuple[int, int, int]] = []
         self._wakes: dict[int, list[RecordedFetch]] = defaultdict(list)
         self._service = Samples()
@@ -190,10 +194,20 @@ class Evidence:
         replica.heard_until_us = row.dequeued_us
 
     def close(self) -> None:
-        """No FETCH follows: the last records an answer carried end somewhere behind its offset."""
+        """No FETCH follows: the last records an answer carried end somewhere behind its offset.
+
+        At the next end that is known, else, for all the log says, after one record.
+        """
         for replica in self.replicas.values():
-            if replica.last.record_bytes > 0:
-                self._carried(replica.last, replica.last.fetch_offset + 1)
+            last = replica.last
+            if last.record_bytes <= 0 or self._appended > last.fetch_offset:
+                continue
+            ends = [end for end in self._reached_us if end > last.fetch_offset]
+            if ends:
+                end = min(ends)
+                self._reached_us[end] = min(self._reached_us[end], last.built_us)
+            else:
+                self._carried(last, last.fetch_offset + 1)
 
     def _follow(self, replica: ReplicaEvidence, row: RecordedFetch, after: RecordedFetch) -> None:
         gap = after.dequeued_us - row.built_us
@@ -224,12 +238,17 @@ class Evidence:
 
     def _carried(self, row: RecordedFetch, end: int) -> None:
         """An answer carried the records from its FETCH's offset to ``end``."""
-        known = self._reached_us.get(end)
-        self._reached_us[end] = row.built_us if known is None else min(known, row.built_us)
+        if end > self._appended:
+            self._reached_us[end] = min(self._reached_us.get(end, row.built_us), row.built_us)
+        for offset in (row.fetch_offset, end):
+            self._seen_us[offset] = max(self._seen_us.get(offset, 0), row.built_us)
         self._unplaced.append((row.fetch_offset, end, row.record_bytes))
         if not self._bytes_below:
             self._bytes_below[row.fetch_offset] = 0
-        self._unplaced = [piece for piece in self._unplaced if not self._placed(*piece)][-64:]
+        open_pieces = len(self._unplaced) + 1
+        while len(self._unplaced) < open_pieces:
+            open_pieces = len(self._unplaced)
+            self._unplaced = [piece for piece in self._unplaced if not self._placed(*piece)][-64:]
 
     def _placed(self, start: int, end: int, size: int) -> bool:
         below = self._bytes_below
@@ -241,20 +260,31 @@ class Evidence:
 
     def record_bytes(self, start: int, end: int) -> int | None:
         """Bytes of the records from one offset to another; None if no answer tells."""
+        if end <= start:
+            return 0
         if start in self._bytes_below and end in self._bytes_below:
             return self._bytes_below[end] - self._bytes_below[start]
         return None
 
     def appends(self, until: int) -> list[tuple[int, int]]:
-        """Appends not asked for yet: (time, log end offset after it) up to a time, in order."""
-        taken, earliest = [], None
+        """Appends not asked for yet: (time, log end offset after it) up to a time, in order.
+
+        An end that was reached no earlier than a later one is no append of its own: somebody
+        caught up in pieces.
+        """
+        taken: list[tuple[int, int]] = []
+        earliest = None
         for end in sorted(self._reached_us, reverse=True):
             reached = self._reached_us[end]
-            earliest = reached if earliest is None else min(earliest, reached)
-            if earliest <= until:
-                taken.append((earliest, end))
-        for _, end in taken:
-            del self._reached_us[end]
+            if reached <= until:
+                del self._reached_us[end]
+            if earliest is None or reached < earliest:
+                earliest = reached
+                if reached <= until:
+                    taken.append((reached, end))
+        if taken:
+            self._appended = taken[0][1]
+            self._reached_us = {o: t for o, t in self._reached_us.items() if o > self._appended}
         return taken[::-1]
 
     def service_us(self, at: int) -> int:
@@ -279,16 +309,23 @@ class Evidence:
             if len(together) >= max(2, min(WAKE_MEMBERS_MIN, len(self.replicas))):
                 self._service.add(first, (together[-1] - first) // (len(together) - 1))
 
-    def forget(self, before: int) -> None:
-        """Drop what no replay that has passed ``before`` will ask for again."""
+    def forget(self, before: int, stand: Collection[int] = ()) -> None:
+        """Drop what no replay that has passed ``before`` will ask for again.
+
+        ``stand`` are the offsets at which replicas stand, some maybe for long.
+        """
         self._service.forget(before)
         for replica in self.replicas.values():
             for samples in (replica.gaps, replica.request_envelopes, replica.response_envelopes):
                 samples.forget(before)
             replica.absences = [a for a in replica.absences if a.until_us >= before]
-        if len(self._bytes_below) > 4096:
-            low = min(r.last.fetch_offset for r in self.replicas.values())
-            self._bytes_below = {o: b for o, b in self._bytes_below.items() if o >= low}
+        kept = {replica.last.fetch_offset for replica in self.replicas.values()}.union(stand)
+        ends = sorted(self._seen_us)
+        for offset, after in pairwise(ends):
+            # The log ended at an offset until the next one was seen.
+            if self._seen_us[after] < before and offset not in kept:
+                del self._seen_us[offset]
+                self._bytes_below.pop(offset, None)
 
 
 @dataclass

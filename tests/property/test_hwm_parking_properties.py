@@ -266,8 +266,8 @@ def check_high_watermarks(parking: list[dict[str, Any]], cluster: Cluster) -> No
 
 
 def check_waits(parking: list[dict[str, Any]]) -> None:
-    """Nobody waits for longer than maxWaitMs and the answers built before its own."""
-    service_ms = 5
+    """Nobody waits for longer than maxWaitMs, the Raft thread, and answers before its own."""
+    service_ms = 10
     for row in parking:
         assert row["parked_ms"] <= 500 + service_ms
         assert (row["completion"] == "timeout") <= (row["parked_ms"] >= 500)
@@ -320,11 +320,6 @@ def ordered(rows: list[dict[str, Any]], last: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["variant"], row["replica_id"], row[last]))
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a replica that is silent for longer than half the lookahead tells late how far its "
-    "last records went; that end is appended a second time, in the past",
-)
 @pytest.mark.parametrize("size", [1, 5, 20])
 def test_log_with_a_long_silence_cut_anywhere_gives_the_same_rows(size: int) -> None:
     """Broker 11 is frozen for longer than the lookahead, as for a minute in reality."""
@@ -336,10 +331,6 @@ def test_log_with_a_long_silence_cut_anywhere_gives_the_same_rows(size: int) -> 
     assert ordered(in_pieces.parking, "sequence") == ordered(whole.parking, "sequence")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the second append of one end wakes replicas in the past: answers before their FETCH",
-)
 def test_long_silence_keeps_the_protocol_of_the_others() -> None:
     frozen = Member(11, 50, (4.0,), (Silence(3_000, 6_000),))
     cluster = quiet_cluster(frozen)
@@ -348,11 +339,6 @@ def test_long_silence_keeps_the_protocol_of_the_others() -> None:
     check_answers(rows.variant(WITHOUT_KIP).parking)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the loops' leaders copy snapshot and log start when they are made: of a snapshot that "
-    "shows later they learn only if the log comes in one piece",
-)
 def test_snapshot_that_shows_late_cut_anywhere_gives_the_same_rows() -> None:
     """Synthetic: broker 12 is new, is sent to a snapshot of 0..12 and goes on behind it."""
     cluster = quiet_cluster(Member(11, 50, (4.0,)))
@@ -448,10 +434,6 @@ def test_memory_is_a_span_of_the_log_and_not_the_log() -> None:
     assert grown(cluster, warm_ms=40 * 60_000) == {}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="LagTracker keeps every advance that a replica which left for good will never learn",
-)
 def test_memory_is_bounded_though_a_replica_left() -> None:
     """Broker 11 is removed after five seconds; the log goes on for ten minutes."""
     cluster = Cluster(

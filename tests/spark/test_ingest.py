@@ -268,14 +268,20 @@ def test_partitions_and_byte_ranges_change_nothing(
         )
 
 
-@pytest.mark.parametrize("tasks", [1, 2, 7])
 @pytest.mark.parametrize("range_bytes", [1, 10_000])
-def test_ranges_cover_every_line_once(ingested: Ingested, tasks: int, range_bytes: int) -> None:
+def test_ranges_cover_every_line_once(ingested: Ingested, range_bytes: int) -> None:
     for file in find_log_files(ingested.recordings["garbage"]):
         whole, cut = survey(file), survey(file, range_bytes)
         assert replace(cut, ranges=whole.ranges) == whole
         assert len(cut.ranges) > len(whole.ranges)
         assert _rows(cut) == _rows(whole)
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 7])
+def test_tasks_parse_every_range_once(spark: SparkSession, ingested: Ingested, tasks: int) -> None:
+    surveys = [survey(file, 10_000) for file in find_log_files(ingested.recordings["garbage"])]
+    parsed = pipelines.ingest._parsed(spark, surveys, IngestSettings(tasks=tasks)).toArrow()
+    assert _sorted(parsed) == sorted(repr(row) for of_file in surveys for row in _rows(of_file))
 
 
 def _rows(of_file: Survey) -> list[dict[str, Any]]:

@@ -165,12 +165,12 @@ def test_appends_are_handed_out_up_to_a_time() -> None:
 
 
 def test_who_has_the_end_has_all_before_it() -> None:
-    """9 is told of 16 late, but 8 had 17 by then: 16 was there as well."""
+    """9 is told of 16 late, but 8 had 17 by then: 16 was no append of its own."""
     evidence = evidence_of(
         *(records(8, 0, 100, 15), fetched(8, 103, 600, 17)),
         *(records(9, 0, 300, 15), fetched(9, 303, 800, 16)),
     )
-    assert evidence.appends(FOREVER) == [(micros(100), 16), (micros(100), 17)]
+    assert evidence.appends(FOREVER) == [(micros(100), 17)]
 
 
 def test_empty_answers_append_nothing() -> None:
@@ -202,11 +202,6 @@ def test_turned_away_stranger_says_nothing() -> None:
     assert set(evidence.replicas) == {9}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Evidence.close() invents an end at fetch_offset + 1 although a FETCH that was turned "
-    "away told the end: the loop then answers twice",
-)
 def test_end_that_is_known_is_not_invented() -> None:
     evidence = evidence_of(records(9, 0, 100, 15))
     evidence.turned_away(fetched(9, 103, 200, 18, error_code=6))
@@ -214,11 +209,6 @@ def test_end_that_is_known_is_not_invented() -> None:
     assert evidence.appends(FOREVER) == [(micros(100), 18)]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Evidence.close() invents an end at fetch_offset + 1 for each replica that asks no "
-    "more, although others told the end of the same records",
-)
 def test_end_that_another_replica_told_is_not_invented() -> None:
     evidence = evidence_of(
         *(records(9, 0, 100, 15), fetched(9, 103, 600, 18)),
@@ -228,10 +218,6 @@ def test_end_that_another_replica_told_is_not_invented() -> None:
     assert evidence.appends(FOREVER) == [(micros(100), 18)]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="an end that was handed out is entered again when a slow replica tells it late",
-)
 def test_append_is_handed_out_once_however_late_a_replica_tells_of_it() -> None:
     """9 had the records in time, froze for a minute, and only then says how far it had got."""
     evidence = evidence_of(
@@ -243,11 +229,6 @@ def test_append_is_handed_out_once_however_late_a_replica_tells_of_it() -> None:
     assert evidence.appends(FOREVER) == []
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="an end below one that was handed out becomes an append: it wakes all who wait and "
-    "puts a smaller value behind a larger one on the timeline",
-)
 def test_replica_that_catches_up_in_pieces_appends_nothing() -> None:
     """A new broker reads the log in pieces of fetch.max.bytes (1 MiB in 4.3)."""
     evidence = evidence_of(records(8, 0, 100, 15), fetched(8, 103, 600, 16))
@@ -539,21 +520,12 @@ def many_appends(count: int) -> Evidence:
     return evidence_of(*steps, fetched(9, 10 * count, 10 * count + 9, count))
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="forget() ignores `before` for the bytes: beyond 4,096 offsets it drops everything "
-    "below where the replicas are now, which the loops, a minute behind, still ask for",
-)
 def test_bytes_that_the_loops_have_yet_to_reach_are_kept() -> None:
     evidence = many_appends(5_000)
     evidence.forget(before=micros(10 * 4_000))
     assert evidence.record_bytes(4_500, 4_501) == 90
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="one replica that left for good keeps the bytes of the whole log in memory",
-)
 def test_replica_that_left_does_not_keep_all_bytes() -> None:
     evidence = many_appends(5_000)
     evidence.replicas[8] = evidence_of(fetched(8, 0, 1, 0)).replicas[8]
