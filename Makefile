@@ -20,7 +20,7 @@ define step
 	else printf 'failed\n'; cat "$$log"; rm -f "$$log"; exit 1; fi
 endef
 
-.PHONY: help setup run test lint bench clean
+.PHONY: help setup run test lint docs accuracy clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,10 +52,14 @@ lint: setup ## check format, types and the borders between the packages
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: setup ## measure the replays and print ratios
-	@$(BIN)/python -m jobs.bench
+docs: setup ## print docs/tables.md from the schema
+	@$(BIN)/python -m jobs.docs > docs/tables.md
+
+accuracy: setup ## replay every recording in the repository and print docs/accuracy.md
+	@$(BIN)/python -m jobs.run $(SAMPLES) tests/recordings/* --warehouse $(WAREHOUSE)-accuracy
+	@$(BIN)/python -m jobs.accuracy --warehouse $(WAREHOUSE)-accuracy > docs/accuracy.md
 
 clean: ## remove what setup, runs and tests have made
-	@rm -rf .venv *.egg-info warehouse spark-warehouse metastore_db derby.log
+	@rm -rf .venv *.egg-info warehouse warehouse-accuracy spark-warehouse metastore_db derby.log
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

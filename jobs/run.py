@@ -13,7 +13,7 @@ from pipelines.headlines import accuracy_line, accuracy_rows, headline_figures, 
 from pipelines.ingest import ingest
 from pipelines.log_files import find_log_files
 from pipelines.report import REPORT_NAME, write_report
-from pipelines.steps import comparable_pairs, replay, summarize, voters_of
+from pipelines.steps import comparable_pairs, replay, report_mark, summarize, voters_of
 
 PARSER = JobParser(
     "run",
@@ -47,10 +47,14 @@ def work(job: Job) -> Exit:
     with watch.phase("report"):
         versions = {r.name: r.kafka_version for r in recordings if r.kafka_version}
         page = Path(job.warehouse_path) / REPORT_NAME
-        report = write_report(warehouse, names, page, versions)
+        mark = report_mark(names, warehouse, versions)
+        report = write_report(warehouse, names, page, versions, mark)
+    with watch.phase("headlines"):
+        figures = headline_figures(warehouse, names)
+        held = [row for row in accuracy_rows(warehouse) if {*names} >= _pair(row)]
     say("")
-    say_all(headlines(headline_figures(warehouse, names), names))
-    say(accuracy_line([r for r in accuracy_rows(warehouse) if {*names} >= _pair(r)]))
+    say_all(headlines(figures, names))
+    say(accuracy_line(held))
     say(f"report: {report}")
     say(str(watch))
     return Exit.FELL_SHORT if too_many_rejected(read, job.config) else Exit.DONE

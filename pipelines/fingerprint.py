@@ -34,19 +34,23 @@ _MODULES = (
 )
 
 
+#: What the page follows from besides.
+REPORT_MODULES = ("pipelines/report/*",)
+
+
 @cache
-def _code() -> str:
-    """Hash of every module that outcomes and summaries follow from."""
+def _code(patterns: tuple[str, ...] = _MODULES) -> str:
+    """Hash of the files that rows or a page follow from."""
     digest = hashlib.blake2b(digest_size=16)
-    for pattern in _MODULES:
-        for path in sorted(_ROOT.glob(pattern)):
+    for pattern in patterns:
+        for path in sorted(path for path in _ROOT.glob(pattern) if path.is_file()):
             digest.update(str(path.relative_to(_ROOT)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
-def fingerprint(*parts: object) -> str:
+def fingerprint(*parts: object, modules: tuple[str, ...] = _MODULES) -> str:
     """Fingerprint of the code and of ``parts`` (anything that JSON can hold)."""
-    said = json.dumps([_code(), *parts], sort_keys=True, default=str)
+    said = json.dumps([_code(modules), *parts], sort_keys=True, default=str)
     return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
 
 

@@ -106,21 +106,26 @@ def side_by_side(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _side(row: Mapping[str, Any]) -> str:
-    group = "" if row["group_value"] == "all" else f" {row['group_value']}"
-    unit = "" if row["unit"] in ("count", "share") else f", {row['unit']}"
-    name = f"{row['metric']}{group}{unit}"
     if row["tolerance"] is None:
         verdict = "not judged"
     else:
         verdict = f"{row['tolerance']:.3g} {'yes' if row['passed'] else 'NO'}"
     unknown = f"   unknown: {row['unknown_count']}" if row["unknown_count"] else ""
     return (
-        f"  {name:<44}{_figure(row['baseline']):>10}{_figure(row['predicted']):>11}"
-        f"{_figure(row['recorded']):>10}{_figure(row['error']):>9}  {verdict}{unknown}"
+        f"  {measure_name(row):<44}{figure(row['baseline']):>10}{figure(row['predicted']):>11}"
+        f"{figure(row['recorded']):>10}{figure(row['error']):>9}  {verdict}{unknown}"
     )
 
 
-def _figure(value: float | None) -> str:
+def measure_name(row: Mapping[str, Any]) -> str:
+    """What a row of prediction_accuracy measures: metric, group, unit."""
+    group = "" if row["group_value"] == "all" else f" {row['group_value']}"
+    unit = "" if row["unit"] in ("count", "share") else f", {row['unit']}"
+    return f"{row['metric']}{group}{unit}"
+
+
+def figure(value: float | None) -> str:
+    """A number in four digits; none as a dash."""
     if value is None:
         return "-"
     return f"{value:.0f}" if value == int(value) and abs(value) >= 10 else f"{value:.4g}"

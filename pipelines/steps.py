@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from pipelines import accuracy, hwm_parking, summaries
 from pipelines.errors import UserError
-from pipelines.fingerprint import contents, fingerprint
+from pipelines.fingerprint import REPORT_MODULES, contents, fingerprint
 from pipelines.phases import steady_phases
 from pipelines.recording import Recording
 from pipelines.warehouse import WRITERS, Warehouse
@@ -136,7 +136,7 @@ def summarize(
             LATENCY_SUMMARY: latencies,
             BANDWIDTH_SUMMARY: summaries.hwm_parking_bandwidth(outcomes, phases),
         }
-        measures = accuracy.hwm_parking_measures(outcomes, lags, latencies, phases)
+        measures = accuracy.hwm_parking_measures(outcomes, lags, latencies, phases).persist()
         explained = accuracy.answers_explained(outcomes)
         predicted = accuracy.predictions(spark, measures, explained, own, open_pairs).persist()
         held = [
@@ -145,9 +145,33 @@ def summarize(
         ]
         _write(warehouse, [*_per_recording(sums, {name: wanted[name] for name in stale}), *held])
         predicted.unpersist()
+        measures.unpersist()
     finally:
         latencies.unpersist()
         phases.unpersist()
+
+
+def report_mark(
+    recordings: Sequence[str], warehouse: Warehouse, kafka_versions: Mapping[str, str]
+) -> str | None:
+    """Fingerprint of a report on recordings; None where a table was not written by ``summarize``.
+
+    A page with this mark would come out the same.
+    """
+    summed = [
+        warehouse.fingerprint_of(table, _scope(name))
+        for table in (LATENCY_SUMMARY, BANDWIDTH_SUMMARY)
+        for name in recordings
+    ]
+    held = [
+        warehouse.fingerprint_of(PREDICTION_ACCURACY, _pair_scope((one, other)))
+        for one in recordings
+        for other in recordings
+    ]
+    if None in summed:
+        return None
+    told = (list(recordings), dict(kafka_versions))
+    return fingerprint(told, summed, held, modules=REPORT_MODULES)
 
 
 def comparable_pairs(recordings: Sequence[Recording]) -> list[Pair]:

@@ -80,7 +80,9 @@ class Warehouse:
 
     def __init__(self, spark: SparkSession, path: str | Path) -> None:
         self.spark = spark
-        self.path = str(path).rstrip("/")
+        # Delta takes a relative path for the name of a table; a URI is absolute as it is.
+        is_uri = "://" in str(path)
+        self.path = str(path).rstrip("/") if is_uri else str(Path(path).absolute())
         # Parquet's default for Spark, INT96, is deprecated and has no statistics.
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 

@@ -44,9 +44,11 @@ def test_a_second_run_changes_nothing(
 
 
 def test_compare_prints_prediction_beside_recording(
-    finished: Warehouse, capsys: pytest.CaptureFixture[str]
+    finished: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status = compare.main([str(FAILOVER), "freeze-4.1", "--warehouse", finished.path])
+    copy = tmp_path / "copy"
+    shutil.copytree(finished.path, copy)
+    status = compare.main([str(FAILOVER), "freeze-4.1", "--warehouse", str(copy)])
     said = capsys.readouterr().out
     assert status == 0
     assert "freeze-4.1 predicted from failover-4.0 (variant with_kip_1166)" in said
@@ -97,7 +99,7 @@ def test_a_changed_rule_is_never_taken_for_the_old_one(
     name = {"recording": "failover-4.0", "rule": "hwm_parking"}
     written = finished.fingerprint_of(FETCH_PARKING_OUTCOMES, name)
     assert written is not None
-    monkeypatch.setattr("pipelines.fingerprint._code", lambda: "another rule")
+    monkeypatch.setattr("pipelines.fingerprint._code", lambda patterns: "another rule")
     changed = steps.fingerprint("hwm_parking", "the same logs")
     monkeypatch.undo()
     assert changed != steps.fingerprint("hwm_parking", "the same logs")

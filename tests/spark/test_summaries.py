@@ -149,7 +149,10 @@ def test_headlines_say_each_variant_of_each_recording(finished: Warehouse) -> No
     assert text.count("with_kip_1166") == 2
     assert text.count("  recorded") == 2
     assert "never recorded: no FETCH" in text
-    assert accuracy_line(accuracy_rows(finished)).endswith("of 27")
+    rows = accuracy_rows(finished)
+    judged = sum(row["tolerance"] is not None for row in rows)
+    assert judged > 20
+    assert accuracy_line(rows).endswith(f"{judged} of {judged}")
 
 
 def test_accuracy_is_kept_per_pair(finished: Warehouse) -> None:

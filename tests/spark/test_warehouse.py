@@ -204,3 +204,14 @@ def test_every_table_has_a_key_and_lies_in_a_folder_of_its_name(warehouse: Wareh
         assert warehouse.path_of(table).endswith(f"/{name}")
         assert not any(columns[key].nullable for key in table.key)
         assert set(table.partitioned_by) <= set(table.key)
+
+
+@pytest.mark.parametrize("name", ["ware-house", "ware house 1.x", "it's"])
+def test_a_warehouse_may_have_any_relative_path(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    warehouse = Warehouse(spark, name)
+    warehouse.create_missing_tables([INGESTED_FILES])
+    assert warehouse.read(INGESTED_FILES).count() == 0
+    assert (tmp_path / name / INGESTED_FILES.name / "_delta_log").is_dir()
