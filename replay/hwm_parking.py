@@ -47,7 +47,8 @@ Assumptions, and where they can fail
 * An append is known from the first answer that carries it; if no FETCH was parked at the time, it
   was a little earlier.
 * The leader's own empty wake-ups (answers that are early, empty and tell nothing new) are in no
-  KIP: they are ``unexplained`` and no variant has them.
+  KIP: they are ``unexplained`` and no variant has them. ``woke_everyone`` tells those of which
+  the log shows that all who were parked woke together, as a drain without a batch does it.
 """
 
 from __future__ import annotations
@@ -563,6 +564,18 @@ def explain(
     return (completion if explained else Completion.UNEXPLAINED), parked
 
 
+def woke_everyone(row: RecordedFetch, others: Iterable[RecordedFetch]) -> bool:
+    """Was an answer that is early, empty and no news part of a wake of everyone who was parked?
+
+    ``KafkaRaftClient.flushLeaderLog`` completes all FETCHes at or below the log end offset, also
+    where the drain before it returned no batch. No KIP has that; the check is that nobody who was
+    parked then stayed so. ``others`` are the leader's answers around that time.
+    """
+    before, after = row.built_us - WAKE_SPREAD_US, row.built_us + WAKE_SPREAD_US
+    early = row.told and not row.record_bytes and row.built_us < row.dequeued_us + row.max_wait_us
+    return early and not any(o.dequeued_us < before and o.built_us > after for o in others)
+
+
 def _shown(row: RecordedFetch, causes: dict[Completion, int]) -> Completion:
     """What an answer shows by itself: records, a wait that was over, or news."""
     if row.record_bytes > 0:
@@ -582,6 +595,7 @@ NOT_LEADER = "asked a controller that did not lead"
 AWAY = "the replica was away (silent for over a second) when the high watermark moved"
 NEVER_LEARNED = "the leader's epoch or the log ended before the replica learned"
 MIDDLE_OF_EPOCH = "the log begins within the leader's epoch: its high watermark is not known yet"
+EMPTY_WAKE = "woken early and empty with everyone who was parked: the leader drained no batch"
 NOT_IN_LOG = "the log has no answer: its level was switched while the FETCH waited"
 
 #: NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
@@ -739,6 +753,7 @@ class LeaderEpoch:
 
     def _explain(self, until: int, parking: Rows) -> None:
         ready = [item for item in self._to_explain if item[0].built_us <= until]
+        around = [row for row, _ in self._to_explain]
         self._to_explain = self._to_explain[len(ready) :]
         for row, sequence in ready:
             if row.told:
@@ -746,17 +761,13 @@ class LeaderEpoch:
                 completion, parked = explain(row, self._log_end_offset, self._high_watermark)
             else:
                 completion, parked = Completion.ERROR, row.error_code in NOT_LEADING
-            unknown = completion is Completion.UNEXPLAINED and self._cannot_know(row)
-            write_recorded(
-                parking,
-                row,
-                sequence,
-                self,
-                completion,
-                parked,
-                Verdict.UNKNOWN if unknown else Verdict.REPLAYED,
-                MIDDLE_OF_EPOCH if unknown else None,
-            )
+            verdict, reason = Verdict.REPLAYED, None
+            if completion is Completion.UNEXPLAINED:
+                if self._cannot_know(row):
+                    verdict, reason = Verdict.UNKNOWN, MIDDLE_OF_EPOCH
+                elif woke_everyone(row, around):
+                    reason = EMPTY_WAKE
+            write_recorded(parking, row, sequence, self, completion, parked, verdict, reason)
 
     def _cannot_know(self, row: RecordedFetch) -> bool:
         known = self._high_watermark.value(row.built_us) != UNKNOWN_OFFSET

@@ -13,10 +13,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from replay import hwm_parking, metadata_log
-from replay.hwm_parking import WITH_KIP, WITHOUT_KIP, Completion
+from replay.hwm_parking import EMPTY_WAKE, WITH_KIP, WITHOUT_KIP, Completion
 from replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 
 __all__ = [
+    "EMPTY_WAKE",
     "HWM_PARKING",
     "RULES",
     "WITHOUT_KIP",

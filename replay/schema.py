@@ -104,7 +104,9 @@ _WHAT_IF = (
 )
 _VERDICT = (
     _key("verdict", TEXT, "replayed, not_applicable or unknown"),
-    Column("reason", TEXT, "why not applicable or unknown; null where replayed"),
+    Column(
+        "reason", TEXT, "why not applicable or unknown, or what is known of an unexplained answer"
+    ),
 )
 
 INGESTED_FILES = Table(

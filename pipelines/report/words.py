@@ -43,6 +43,7 @@ _METRICS = {
     "fetch_bytes_per_second": "bytes a second",
     "fetches": "FETCHes",
     "answers_explained": "answers that the rule explains",
+    "answers_explained_or_woken": "answers that it or a wake of all explains",
 }
 #: Decimals of a unit, so that the figures of a column line up.
 _DECIMALS = {"ms": 2, "1/s": 2, "count": 0, "bytes/s": 0}

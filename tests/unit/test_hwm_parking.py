@@ -36,8 +36,17 @@ from replay.hwm_parking import (
     explain,
     replayed,
     variants,
+    woke_everyone,
 )
-from replay.metadata_log import NO_ANSWER, NOT_SENT, UNKNOWN_OFFSET, Absence, Evidence, Timeline
+from replay.metadata_log import (
+    NO_ANSWER,
+    NOT_SENT,
+    UNKNOWN_OFFSET,
+    Absence,
+    Evidence,
+    RecordedFetch,
+    Timeline,
+)
 from replay.outcomes import RECORDED, Variant
 
 # --- Kafka's own tests ---------------------------------------------------------------------------
@@ -606,6 +615,31 @@ def test_move_that_the_fetch_knows_does_not_make_its_answer_due() -> None:
     log_end = Timeline([0, micros(1_300)], [16, 17])
     row = fetched(9, 1_011, 1_300, 16, record_bytes=9, **KNOWS_16)
     assert explain(row, log_end, HIGH_WATERMARK) == (Completion.RECORDS, True)
+
+
+def test_wake_without_news_is_the_leaders_if_nobody_stayed_parked() -> None:
+    woken = fetched(9, 100, 300, 15)
+    with_it = fetched(8, 110, 310, 15)
+    later = fetched(7, 320, 500, 15)
+    assert woke_everyone(woken, [woken, with_it, later])
+
+
+def test_wake_that_leaves_somebody_parked_is_not_the_leaders() -> None:
+    woken = fetched(9, 100, 300, 15)
+    assert not woke_everyone(woken, [woken, fetched(8, 110, 500, 15)])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        fetched(9, 100, 300, 15, record_bytes=9),
+        fetched(9, 100, 600, 15),
+        fetched(9, 100, 300, 15, error_code=6),
+    ],
+    ids=["records", "timeout", "error"],
+)
+def test_answer_with_a_cause_of_its_own_is_no_wake(answer: RecordedFetch) -> None:
+    assert not woke_everyone(answer, [answer])
 
 
 # --- lags ----------------------------------------------------------------------------------------
