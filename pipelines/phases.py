@@ -15,10 +15,8 @@ STARTING, STEADY, STOPPING = "starting", "steady", "stopping"
 
 def steady_phases(requests: DataFrame, broker_heartbeats: DataFrame) -> DataFrame:
     """One row per recording: recording, steady_from, steady_until (timestamps, until exclusive)."""
-    span = requests.groupBy("recording").agg(
-        F.min("received_at").alias("first_at"), F.max("completed_at").alias("last_at")
-    )
     answered = F.col("error_code") == 0
+    span = _spans(requests, broker_heartbeats.where(answered))
     brokers = broker_heartbeats.groupBy("recording", "broker_id").agg(
         F.min(F.when(answered & ~F.col("is_fenced"), F.col("built_at"))).alias("unfenced_at"),
         F.min(F.when(F.col("want_shut_down"), F.col("received_at"))).alias("shut_down_at"),
@@ -31,6 +29,27 @@ def steady_phases(requests: DataFrame, broker_heartbeats: DataFrame) -> DataFram
         F.coalesce("unfenced_at", "first_at").alias("steady_from"),
         F.coalesce("shut_down_at", F.expr("last_at + INTERVAL 1 MICROSECOND")).alias(
             "steady_until"
+        ),
+    )
+
+
+def _spans(requests: DataFrame, answered_heartbeats: DataFrame) -> DataFrame:
+    """recording, first_at, last_at: what the logs cover of the time that a controller was active.
+
+    Logs of other nodes may reach further; where no controller answered heartbeats, all count.
+    """
+    active = answered_heartbeats.select("recording", "node_id", F.lit(True).alias("active"))
+    nodes = (
+        requests.groupBy("recording", "node_id")
+        .agg(F.min("received_at").alias("first_at"), F.max("completed_at").alias("last_at"))
+        .join(active.distinct(), ["recording", "node_id"], "left")
+    )
+    return nodes.groupBy("recording").agg(
+        F.coalesce(F.min(F.when(F.col("active"), F.col("first_at"))), F.min("first_at")).alias(
+            "first_at"
+        ),
+        F.coalesce(F.max(F.when(F.col("active"), F.col("last_at"))), F.max("last_at")).alias(
+            "last_at"
         ),
     )
 
