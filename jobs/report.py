@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobs._cli import Exit, Job, JobParser, run, say
-from jobs._steps import names_of
+from jobs._steps import kafka_versions_of, names_of
 from pipelines.report import REPORT_NAME, write_report
 
 PARSER = JobParser(
@@ -26,7 +26,7 @@ def work(job: Job) -> Exit:
     """Reports on the recordings named."""
     recordings = job.recordings()
     path = Path(job.arguments.output or Path(job.warehouse_path) / REPORT_NAME)
-    versions = {r.name: r.kafka_version for r in recordings if r.kafka_version}
+    versions = kafka_versions_of(recordings)
     say(f"report: {write_report(job.warehouse(), names_of(recordings), path, versions)}")
     return Exit.DONE
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobs._cli import Exit, Job, JobParser, run, say
-from jobs._steps import Stopwatch, names_of, replay_settings, say_all
+from jobs._steps import Stopwatch, kafka_versions_of, names_of, replay_settings, say_all
 from jobs.ingest import ingest_settings, too_many_rejected
 from pipelines.headlines import accuracy_line, accuracy_rows, headline_figures, headlines
 from pipelines.ingest import ingest
@@ -45,7 +45,7 @@ def work(job: Job) -> Exit:
     with watch.phase("summarize"):
         summarize(warehouse.spark, names, warehouse, comparable_pairs(recordings), say)
     with watch.phase("report"):
-        versions = {r.name: r.kafka_version for r in recordings if r.kafka_version}
+        versions = kafka_versions_of(recordings)
         page = Path(job.warehouse_path) / REPORT_NAME
         mark = report_mark(names, warehouse, versions)
         report = write_report(warehouse, names, page, versions, mark)

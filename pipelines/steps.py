@@ -80,8 +80,8 @@ def replay(
     told = Settings({r.name: voters_of(r) for r in recordings}, settings.max_wait_ms)
     fetches = warehouse.read(FETCHES).where(F.col("recording").isin(stale))
     replayed = hwm_parking.replayed_hwm_parking(fetches, told).persist(StorageLevel.MEMORY_AND_DISK)
+    phases = _phases(warehouse, stale).persist()
     try:
-        phases = _phases(warehouse, stale)
         rows = {
             FETCH_PARKING_OUTCOMES: hwm_parking.fetch_parking_outcomes(replayed),
             HIGH_WATERMARK_LAG: hwm_parking.high_watermark_lag(replayed, phases),
@@ -89,6 +89,7 @@ def replay(
         _write(warehouse, _per_recording(rows, {name: wanted[name] for name in stale}))
     finally:
         replayed.unpersist()
+        phases.unpersist()
 
 
 def summarize(

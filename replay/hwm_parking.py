@@ -573,7 +573,10 @@ def woke_everyone(row: RecordedFetch, others: Iterable[RecordedFetch]) -> bool:
     """
     before, after = row.built_us - WAKE_SPREAD_US, row.built_us + WAKE_SPREAD_US
     early = row.told and not row.record_bytes and row.built_us < row.dequeued_us + row.max_wait_us
-    return early and not any(o.dequeued_us < before and o.built_us > after for o in others)
+    no_news = row.response_high_watermark <= row.high_watermark
+    return (
+        early and no_news and not any(o.dequeued_us < before and o.built_us > after for o in others)
+    )
 
 
 def _shown(row: RecordedFetch, causes: dict[Completion, int]) -> Completion:
@@ -695,23 +698,18 @@ class LeaderEpoch:
         self._write_lags(Variant(RECORDED), self._recorded_lag, lag)
 
     def _leader(self, hwm_aware: bool) -> Leader:
-        count = len(self._voters | {self.leader_id} if self._leader_votes else self._voters)
         start = self._evidence.epoch_start_offset
         first = min(r.first.fetch_offset for r in self._evidence.replicas.values())
         return Leader(
             hwm_aware=hwm_aware,
             voters=self._voters - {self.leader_id},
-            voter_count=count,
+            voter_count=len(self._voters),
             epoch_start_offset=start,
             log_end_offset=max(start, first),
             log_start_offset=self._evidence.log_start_offset,
             epoch_ends=self._evidence.epoch_ends,
             snapshot=self._evidence.snapshot,
         )
-
-    @property
-    def _leader_votes(self) -> bool:
-        return self.leader_id in self._voters
 
     def _follow_leader(self, until: int) -> None:
         """Bring the leader's log end offset and high watermark up to a time."""

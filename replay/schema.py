@@ -406,7 +406,11 @@ FETCH_PARKING_OUTCOMES = Table(
             TEXT,
             "records, high_watermark, timeout, diverging, snapshot, error or unexplained",
         ),
-        Column("parked_ms", MS, "from the handler taking it until the response was built"),
+        Column(
+            "parked_ms",
+            MS,
+            "from the handler taking it until the response was built; 0 if immediate",
+        ),
         Column("record_bytes", LONG, "records in the response"),
         Column("request_bytes", LONG, "on the wire: frame, header, body"),
         Column("response_bytes", LONG, "on the wire: frame, header, body"),
@@ -439,7 +443,7 @@ HIGH_WATERMARK_LAG = Table(
         Column("is_voter", BOOL, "the replica is a voter"),
         Column("leader_at", AT, "dequeue time of the voter FETCH that moved it"),
         Column("learned_at", AT, "the replica's first response built with a value >= it"),
-        Column("lag_ms", MS, "learned_at - leader_at; null where it never learned"),
+        Column("lag_ms", MS, "learned_at - leader_at; null where it never learned or was away"),
         Column("phase", TEXT, "starting, steady or stopping"),
         *_VERDICT,
     ),
@@ -571,7 +575,7 @@ REPLAY_STATE = Table(
     key=("recording", "rule", "state_key", "as_of"),
 )
 
-#: Tables that ingest fills, in the order it writes them; the first is the commit marker.
+#: What is typed of the lines, a table for each kind of body.
 TYPED_TABLES = (
     FETCHES,
     PRODUCES,
@@ -581,6 +585,7 @@ TYPED_TABLES = (
     TOPICS,
     CONFIGS,
 )
+#: All that ingest fills; ingested_files is written last and says that the files are in.
 LOG_TABLES = (INGESTED_FILES, REQUESTS, REJECTED_LINES, *TYPED_TABLES)
 TABLES = {
     table.name: table

@@ -635,8 +635,9 @@ def test_wake_that_leaves_somebody_parked_is_not_the_leaders() -> None:
         fetched(9, 100, 300, 15, record_bytes=9),
         fetched(9, 100, 600, 15),
         fetched(9, 100, 300, 15, error_code=6),
+        fetched(9, 100, 300, 15, high_watermark=14, response_high_watermark=15),
     ],
-    ids=["records", "timeout", "error"],
+    ids=["records", "timeout", "error", "news"],
 )
 def test_answer_with_a_cause_of_its_own_is_no_wake(answer: RecordedFetch) -> None:
     assert not woke_everyone(answer, [answer])
