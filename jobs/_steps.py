@@ -6,21 +6,35 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from jobs._cli import Config, say
+from jobs._cli import Config, read_config, say
 from pipelines.errors import UserError
 from pipelines.recording import Recording
 from pipelines.steps import ReplaySettings
 
 
 def replay_settings(config: Config) -> ReplaySettings:
-    """Section [hwm_parking] of the configuration. Raises UserError for a senseless wait."""
-    waits = config["hwm_parking"]["max_wait_ms"]
-    if not all(isinstance(wait, int) and wait > 0 for wait in waits):
+    """The rules' sections of the configuration. Raises UserError for a senseless value."""
+    return ReplaySettings(
+        max_wait_ms=_sweep(config, "hwm_parking", "max_wait_ms", 1),
+        session_slots=_sweep(config, "incremental_fetch", "session_slots", 0),
+        min_insync_replicas=_sweep(config, "min_isr_acks", "min_insync_replicas", 1),
+        broker_heartbeat_interval_ms=_sweep(
+            config, "lowest_acked_offset", "broker_heartbeat_interval_ms", 1
+        ),
+        draft_partition_id_is_string=config["incremental_fetch"]["draft_partition_id_is_string"],
+    )
+
+
+def _sweep(config: Config, section: str, key: str, least: int) -> tuple[int, ...]:
+    """The values of a sweep, each once, rising."""
+    values = config[section][key]
+    if not all(isinstance(value, int) and value >= least for value in values):
+        example = read_config(None, [])[section][key]
         raise UserError(
-            f"hwm_parking.max_wait_ms is {waits!r}: write whole milliseconds above 0, "
-            "such as [100, 250]"
+            f"{section}.{key} is {values!r}: write whole numbers, {least} or more, "
+            f"such as {example!r}"
         )
-    return ReplaySettings(tuple(sorted(set(waits))))
+    return tuple(sorted(set(values)))
 
 
 def names_of(recordings: Sequence[Recording]) -> list[str]:

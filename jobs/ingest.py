@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from jobs._cli import Config, Exit, Job, JobParser, run, say
+from pipelines.client_observations import ingest_client_observations
 from pipelines.ingest import IngestSettings, LinesRead, ingest
 from pipelines.log_files import find_log_files
 
@@ -46,6 +47,7 @@ def work(job: Job) -> Exit:
         find_log_files(recording)  # what is missing is said before Spark starts
     warehouse = job.warehouse()
     read = ingest(warehouse.spark, recordings, warehouse, ingest_settings(job.config), say)
+    ingest_client_observations(warehouse.spark, recordings, warehouse)
     return Exit.FELL_SHORT if too_many_rejected(read, job.config) else Exit.DONE
 
 

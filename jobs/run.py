@@ -9,6 +9,7 @@ from pathlib import Path
 from jobs._cli import Exit, Job, JobParser, run, say
 from jobs._steps import Stopwatch, kafka_versions_of, names_of, replay_settings, say_all
 from jobs.ingest import ingest_settings, too_many_rejected
+from pipelines.client_observations import ingest_client_observations
 from pipelines.headlines import accuracy_line, accuracy_rows, headline_figures, headlines
 from pipelines.ingest import ingest
 from pipelines.log_files import find_log_files
@@ -40,6 +41,7 @@ def work(job: Job) -> Exit:
         warehouse = job.warehouse()
     with watch.phase("ingest"):
         read = ingest(warehouse.spark, recordings, warehouse, ingest_settings(job.config), say)
+        ingest_client_observations(warehouse.spark, recordings, warehouse)
     with watch.phase("replay"):
         replay(recordings, warehouse, settings, say)
     with watch.phase("summarize"):

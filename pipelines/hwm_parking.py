@@ -7,9 +7,10 @@ from pyspark.sql import functions as F
 
 from pipelines.phases import phase_of
 from pipelines.seam import replayed_by, rows_of
+from pipelines.summaries import Read
 from replay.metadata_log import INPUT_SCHEMA, NO_ANSWER, NOT_SENT
 from replay.rules import HWM_PARKING, Settings
-from replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+from replay.schema import FETCH_PARKING_OUTCOMES, FETCHES, HIGH_WATERMARK_LAG, Table
 
 
 def metadata_fetches(fetches: DataFrame) -> DataFrame:
@@ -58,17 +59,17 @@ def _as_read(name: str, column: Column) -> Column:
     return F.coalesce(number, F.lit(-1)).alias(name)
 
 
-def replayed_hwm_parking(fetches: DataFrame, settings: Settings) -> DataFrame:
+def replayed_hwm_parking(read: Read, settings: Settings) -> DataFrame:
     """Outcomes and lags of every controller's log, as rows of one struct each (``rows_of``)."""
-    return metadata_fetches(fetches).transform(replayed_by(HWM_PARKING, settings))
+    return metadata_fetches(read(FETCHES)).transform(replayed_by(HWM_PARKING, settings))
 
 
-def fetch_parking_outcomes(replayed: DataFrame) -> DataFrame:
-    """Rows of fetch_parking_outcomes."""
-    return rows_of(replayed, FETCH_PARKING_OUTCOMES.name)
-
-
-def high_watermark_lag(replayed: DataFrame, phases: DataFrame) -> DataFrame:
-    """Rows of high_watermark_lag, each with its phase."""
+def outcome_rows(replayed: DataFrame, phases: DataFrame) -> dict[Table, DataFrame]:
+    """Rows of fetch_parking_outcomes and high_watermark_lag, each lag with its phase."""
     lags = rows_of(replayed, HIGH_WATERMARK_LAG.name).join(F.broadcast(phases), "recording")
-    return lags.withColumn("phase", phase_of("leader_at")).drop("steady_from", "steady_until")
+    return {
+        FETCH_PARKING_OUTCOMES: rows_of(replayed, FETCH_PARKING_OUTCOMES.name),
+        HIGH_WATERMARK_LAG: lags.withColumn("phase", phase_of("leader_at")).drop(
+            "steady_from", "steady_until"
+        ),
+    }

@@ -10,7 +10,9 @@ from replay.schema import (
     CONFIGS,
     FETCHES,
     ISR_CHANGES,
+    METADATA_OFFSETS,
     METADATA_WRITES,
+    PRODUCER_IDS,
     PRODUCES,
     REJECTED_LINES,
     REQUESTS,
@@ -26,9 +28,15 @@ STRUCTS = {
     "produce": PRODUCES,
     "broker_heartbeat": BROKER_HEARTBEATS,
     "metadata_write": METADATA_WRITES,
+    "producer_id": PRODUCER_IDS,
 }
 #: ... and with several, by the list of structs.
-LISTS = {"isr_changes": ISR_CHANGES, "topics": TOPICS, "configs": CONFIGS}
+LISTS = {
+    "isr_changes": ISR_CHANGES,
+    "topics": TOPICS,
+    "configs": CONFIGS,
+    "metadata_offsets": METADATA_OFFSETS,
+}
 TABLES_OF_LINES = STRUCTS | LISTS
 #: Columns that the wide row has once, outside of its structs.
 _SHARED = ("recording", "line_id", "request_id", "node_id", "source_file", "line_number")

@@ -114,5 +114,6 @@ def _rejected_as_too_long(part: ParsedRange, line: LongLine, line_number: int) -
         "isr_changes": [],
         "topics": [],
         "configs": [],
+        "metadata_offsets": [],
     }
     return pa.RecordBatch.from_pylist([row], schema=PARSED_LINE)

@@ -1,15 +1,16 @@
 """The steps of a run between ingest and report: replay and summarize, each idempotent.
 
-A step writes each table of each recording in one transaction that carries a fingerprint of what
-the rows follow from. Where the fingerprints are today's, nothing is done; a run that was killed
-between two tables is completed by the next one.
+A step writes each table in one transaction, which says of every recording in it what its rows
+follow from (a fingerprint). Where the fingerprints are today's, nothing is done; a run that was
+killed between two tables is completed by the next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import reduce
 from itertools import permutations
 from typing import NamedTuple
 
@@ -17,19 +18,18 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines import accuracy, hwm_parking, summaries
+from pipelines.accuracy import judged, wanted_pairs
 from pipelines.errors import UserError
 from pipelines.fingerprint import REPORT_MODULES, contents, fingerprint
 from pipelines.phases import steady_phases
 from pipelines.recording import Recording
-from pipelines.warehouse import WRITERS, Warehouse
-from replay.rules import HWM_PARKING, Settings
+from pipelines.rules import RULES, RuleSteps
+from pipelines.summaries import Read, latency_summary
+from pipelines.warehouse import WRITERS, Scope, Warehouse, Written
+from replay.rules import Settings
 from replay.schema import (
     BANDWIDTH_SUMMARY,
     BROKER_HEARTBEATS,
-    FETCH_PARKING_OUTCOMES,
-    FETCHES,
-    HIGH_WATERMARK_LAG,
     LATENCY_SUMMARY,
     PREDICTION_ACCURACY,
     REQUESTS,
@@ -38,15 +38,17 @@ from replay.schema import (
 
 Say = Callable[[str], object]
 Pair = tuple[str, str]
-RULE = HWM_PARKING.name
-_OUTCOMES = (FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG)
 
 
 @dataclass(frozen=True)
 class ReplaySettings:
-    """What replays are told by the configuration. ``max_wait_ms``: values of a sweep."""
+    """What replays are told by the configuration; all but the last are values of sweeps."""
 
     max_wait_ms: tuple[int, ...] = ()
+    session_slots: tuple[int, ...] = ()
+    min_insync_replicas: tuple[int, ...] = ()
+    broker_heartbeat_interval_ms: tuple[int, ...] = ()
+    draft_partition_id_is_string: bool = False
 
 
 def voters_of(recording: Recording) -> tuple[int, ...]:
@@ -66,30 +68,51 @@ def replay(
     settings: ReplaySettings,
     say: Say = print,
 ) -> None:
-    """Replays hwm_parking for recordings whose outcomes are not today's."""
-    logs = contents(warehouse, [r.name for r in recordings])
-    wanted = {
-        r.name: fingerprint(RULE, logs.get(r.name), voters_of(r), settings.max_wait_ms)
-        for r in recordings
-    }
-    stale = _stale(warehouse, _OUTCOMES, wanted)
-    if not stale:
-        say("replay hwm_parking: outcomes are those of these logs and rules already")
-        return
-    say(f"replay hwm_parking: {', '.join(stale)}")
-    told = Settings({r.name: voters_of(r) for r in recordings}, settings.max_wait_ms)
-    fetches = warehouse.read(FETCHES).where(F.col("recording").isin(stale))
-    replayed = hwm_parking.replayed_hwm_parking(fetches, told).persist(StorageLevel.MEMORY_AND_DISK)
-    phases = _phases(warehouse, stale).persist()
-    try:
-        rows = {
-            FETCH_PARKING_OUTCOMES: hwm_parking.fetch_parking_outcomes(replayed),
-            HIGH_WATERMARK_LAG: hwm_parking.high_watermark_lag(replayed, phases),
+    """Replays each rule for the recordings whose outcomes are not today's."""
+    names = [recording.name for recording in recordings]
+    logs = contents(warehouse, names)
+    told = _settings(recordings, settings)
+    done = []
+    for steps in RULES:
+        wanted = {
+            name: fingerprint(steps.name, logs.get(name), told.of(name, steps.rule.settings))
+            for name in names
         }
-        _write(warehouse, _per_recording(rows, {name: wanted[name] for name in stale}))
+        stale = _stale(warehouse, steps.outcomes, wanted, steps.name)
+        if not stale:
+            done.append(steps.name)
+            continue
+        say(f"replay {steps.name}: {', '.join(stale)}")
+        _replay_rule(steps, warehouse, {name: wanted[name] for name in stale}, told)
+    if done:
+        say(f"replay {', '.join(done)}: outcomes are those of these logs and rules already")
+
+
+def _replay_rule(
+    steps: RuleSteps, warehouse: Warehouse, wanted: Mapping[str, str], told: Settings
+) -> None:
+    read = _reader(warehouse, list(wanted))
+    replayed = steps.replayed(read, told).persist(StorageLevel.MEMORY_AND_DISK)
+    phases = _phases(read).persist()
+    try:
+        rows = steps.rows(replayed, phases)
+        scopes = [Written(_scope(name, steps.name), mark) for name, mark in wanted.items()]
+        _write(warehouse, [Write(table, rows[table], scopes) for table in steps.outcomes])
     finally:
         replayed.unpersist()
         phases.unpersist()
+
+
+def _settings(recordings: Sequence[Recording], settings: ReplaySettings) -> Settings:
+    """What the rules are told: the configuration, and what manifests say that logs can't."""
+    replicas = {r.name: r.min_insync_replicas for r in recordings}
+    intervals = {r.name: r.broker_heartbeat_interval_ms for r in recordings}
+    return Settings(
+        voters={r.name: voters_of(r) for r in recordings},
+        default_min_insync_replicas={n: v for n, v in replicas.items() if v is not None},
+        recorded_heartbeat_interval_ms={n: v for n, v in intervals.items() if v is not None},
+        **vars(settings),
+    )
 
 
 def summarize(
@@ -103,21 +126,9 @@ def summarize(
 
     Both of a pair are among ``recordings``; a pair of one and the same is a self-check.
     """
-    outcomes = warehouse.read(FETCH_PARKING_OUTCOMES).where(F.col("recording").isin([*recordings]))
-    lags = warehouse.read(HIGH_WATERMARK_LAG).where(F.col("recording").isin([*recordings]))
-    own = accuracy.own_variants(outcomes)
-    made_of = {
-        name: [warehouse.fingerprint_of(table, _scope(name)) for table in _OUTCOMES]
-        for name in recordings
-    }
-    for name, marks in made_of.items():
-        if None in marks:
-            raise UserError(
-                f"the warehouse {warehouse.path} has no outcomes of a recording {name!r}: "
-                "run jobs.run (or jobs.replay) on it with this --warehouse first"
-            )
-    wanted = {name: fingerprint(RULE, made_of[name]) for name in recordings}
-    asked = {pair: fingerprint(RULE, [made_of[name] for name in pair]) for pair in pairs}
+    made_of = {name: _outcome_marks(warehouse, name) for name in recordings}
+    wanted = {name: fingerprint(marks) for name, marks in made_of.items()}
+    asked = {pair: fingerprint([made_of[name] for name in pair]) for pair in pairs}
     stale = _stale(warehouse, (LATENCY_SUMMARY, BANDWIDTH_SUMMARY), wanted)
     open_pairs = [
         pair
@@ -128,28 +139,62 @@ def summarize(
         say("summarize: summaries are those of these outcomes already")
         return
     say(f"summarize: {', '.join(recordings)}")
-    phases = _phases(warehouse, recordings).persist()
-    latencies = summaries.latency_summary(
-        summaries.hwm_parking_latencies(outcomes, lags, phases)
-    ).persist()
-    try:
-        sums = {
-            LATENCY_SUMMARY: latencies,
-            BANDWIDTH_SUMMARY: summaries.hwm_parking_bandwidth(outcomes, phases),
-        }
-        measures = accuracy.hwm_parking_measures(outcomes, lags, latencies, phases).persist()
-        explained = accuracy.answers_explained(outcomes)
-        predicted = accuracy.predictions(spark, measures, explained, own, open_pairs).persist()
-        held = [
-            Write(PREDICTION_ACCURACY, _of_pair(predicted, pair), _pair_scope(pair), asked[pair])
-            for pair in open_pairs
+    read = _reader(warehouse, recordings)
+    phases = _phases(read).persist()
+    values = [steps.latencies(read, phases) for steps in RULES]
+    latencies = latency_summary(_union(values)).persist()
+    fresh = F.col("recording").isin(stale)
+    scopes = [Written(_scope(name), wanted[name]) for name in stale]
+    writes = []
+    if stale:
+        ways = [steps.bandwidth(read, phases) for steps in RULES if steps.bandwidth]
+        writes = [
+            Write(LATENCY_SUMMARY, latencies.where(fresh), scopes),
+            Write(BANDWIDTH_SUMMARY, _union(ways).where(fresh), scopes),
         ]
-        _write(warehouse, [*_per_recording(sums, {name: wanted[name] for name in stale}), *held])
-        predicted.unpersist()
-        measures.unpersist()
+    if open_pairs:
+        held = _predictions(spark, read, latencies, phases, open_pairs)
+        of_pairs = [Written(_pair_scope(pair), asked[pair]) for pair in open_pairs]
+        writes.append(Write(PREDICTION_ACCURACY, held, of_pairs))
+    try:
+        _write(warehouse, writes)
     finally:
         latencies.unpersist()
         phases.unpersist()
+
+
+def _predictions(
+    spark: SparkSession,
+    read: Read,
+    latencies: DataFrame,
+    phases: DataFrame,
+    pairs: Sequence[Pair],
+) -> DataFrame:
+    """Rows of prediction_accuracy of all rules."""
+    wanted = wanted_pairs(spark, pairs)
+    return _union(
+        judged(
+            spark,
+            steps.predictions(read, latencies.where(F.col("rule") == steps.name), phases, wanted),
+            steps.tolerances,
+        )
+        for steps in RULES
+    )
+
+
+def _outcome_marks(warehouse: Warehouse, recording: str) -> list[str | None]:
+    """Fingerprints of a recording's outcomes. Raises UserError where it was not replayed."""
+    marks = [
+        warehouse.fingerprint_of(table, _scope(recording, steps.name))
+        for steps in RULES
+        for table in steps.outcomes
+    ]
+    if None in marks:
+        raise UserError(
+            f"the warehouse {warehouse.path} has no outcomes of a recording {recording!r}: "
+            "run jobs.run (or jobs.replay) on it with this --warehouse first"
+        )
+    return marks
 
 
 def report_mark(
@@ -190,54 +235,52 @@ def comparable_pairs(recordings: Sequence[Recording]) -> list[Pair]:
     return [*((name, name) for name in workloads), *crossed]
 
 
-def _phases(warehouse: Warehouse, recordings: Sequence[str]) -> DataFrame:
+def _reader(warehouse: Warehouse, recordings: Sequence[str]) -> Read:
     chosen = F.col("recording").isin([*recordings])
-    return steady_phases(
-        warehouse.read(REQUESTS).where(chosen), warehouse.read(BROKER_HEARTBEATS).where(chosen)
-    )
+    return lambda table: warehouse.read(table).where(chosen)
 
 
-def _stale(warehouse: Warehouse, tables: Sequence[Table], wanted: Mapping[str, str]) -> list[str]:
+def _phases(read: Read) -> DataFrame:
+    return steady_phases(read(REQUESTS), read(BROKER_HEARTBEATS))
+
+
+def _union(frames: Iterable[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.unionByName, frames)
+
+
+def _stale(
+    warehouse: Warehouse,
+    tables: Sequence[Table],
+    wanted: Mapping[str, str],
+    rule: str | None = None,
+) -> list[str]:
     """Recordings of which some table is not what ``wanted`` says it should be."""
     return [
         name
         for name, mark in wanted.items()
-        if not all(warehouse.is_current(table, _scope(name), mark) for table in tables)
+        if not all(warehouse.is_current(table, _scope(name, rule), mark) for table in tables)
     ]
 
 
 class Write(NamedTuple):
-    """One transaction: these rows in the place of all rows of a scope."""
+    """One transaction: these rows in the place of all rows of some scopes."""
 
     table: Table
     rows: DataFrame
-    scope: Mapping[str, str]
-    fingerprint: str
+    written: Sequence[Written]
 
 
-def _per_recording(rows: Mapping[Table, DataFrame], wanted: Mapping[str, str]) -> Iterator[Write]:
-    """Each table of each recording."""
-    for table, of_all in rows.items():
-        for name, mark in wanted.items():
-            yield Write(table, of_all.where(F.col("recording") == name), _scope(name), mark)
-
-
-def _write(warehouse: Warehouse, writes: Iterable[Write]) -> None:
+def _write(warehouse: Warehouse, writes: Sequence[Write]) -> None:
     """Several at a time: starting a write costs more than a small write."""
-    at_once = list(writes)
-    warehouse.create_missing_tables({write.table for write in at_once})
+    warehouse.create_missing_tables({write.table for write in writes})
     with ThreadPoolExecutor(WRITERS) as pool:
-        for written in [pool.submit(warehouse.replace, *write) for write in at_once]:
-            written.result()
+        for done in [pool.submit(warehouse.replace_all, *write) for write in writes]:
+            done.result()
 
 
-def _scope(recording: str) -> dict[str, str]:
-    return {"recording": recording, "rule": RULE}
+def _scope(recording: str, rule: str | None = None) -> Scope:
+    return {"recording": recording} | ({"rule": rule} if rule else {})
 
 
-def _of_pair(predicted: DataFrame, pair: Pair) -> DataFrame:
-    return predicted.where((F.col("predicted_from") == pair[0]) & (F.col("recorded_in") == pair[1]))
-
-
-def _pair_scope(pair: Pair) -> dict[str, str]:
-    return {"recording": pair[0], "rule": RULE, "recorded_in": pair[1]}
+def _pair_scope(pair: Pair) -> Scope:
+    return {"recording": pair[0], "recorded_in": pair[1]}

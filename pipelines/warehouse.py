@@ -14,11 +14,11 @@ from __future__ import annotations
 import fcntl
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from delta.exceptions import (
     ConcurrentAppendException,
@@ -69,6 +69,13 @@ _ATTEMPTS = 4
 _SECONDS_BETWEEN_ATTEMPTS = 0.5
 #: Operations in a table's history that leave its rows as they are.
 _ROWS_STAY = ("CREATE TABLE", "OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
+
+
+class Written(NamedTuple):
+    """A scope that a write replaces, and a fingerprint of what its rows follow from."""
+
+    scope: Scope
+    fingerprint: str | None = None
 
 
 class SchemaError(Exception):
@@ -184,15 +191,20 @@ class Warehouse:
         the rows follow from, ``is_current`` later tells whether they would come out the same.
         Raises SchemaError, WriteConflictError.
         """
+        self.replace_all(table, rows, [Written(where, fingerprint)])
+
+    def replace_all(self, table: Table, rows: DataFrame, written: Sequence[Written]) -> None:
+        """The same for several scopes at once: all of them or none are there afterwards."""
         self.create_missing_tables([table])
         checked = _as_table(rows, table)
+        marks = [w._asdict() for w in written if w.fingerprint is not None]
 
         def overwrite() -> None:
             writer = _writer(_in_few_files(checked, table), "overwrite")
-            writer = writer.option("replaceWhere", _predicate(where))
-            if fingerprint is not None:
-                said = json.dumps({"scope": dict(where), "fingerprint": fingerprint})
-                writer = writer.option("userMetadata", said)
+            scopes = " OR ".join(f"({_predicate(w.scope)})" for w in written)
+            writer = writer.option("replaceWhere", scopes)
+            if marks:
+                writer = writer.option("userMetadata", json.dumps({"written": marks}))
             writer.save(self.path_of(table))
 
         _attempted(overwrite, table)
@@ -211,14 +223,12 @@ class Warehouse:
             return None
         for operation, user_metadata in self._commits(table):
             said = _said(user_metadata)
-            if said is None:
-                if operation.startswith(_ROWS_STAY):
-                    continue
+            if not said and not operation.startswith(_ROWS_STAY):
                 return None
-            scope, written = said
-            if scope == dict(where):
-                return written
-            if _overlap(scope, where):
+            for scope, fingerprint in said:
+                if scope == where:
+                    return fingerprint
+            if any(_overlap(scope, where) for scope, _ in said):
                 return None
         return None
 
@@ -353,13 +363,13 @@ def _commit_info(commit: Path) -> dict[str, Any]:
     return {}
 
 
-def _said(user_metadata: str | None) -> tuple[dict[str, ScopeValue], str] | None:
-    """Scope and fingerprint of a commit by ``replace``; None for any other commit."""
+def _said(user_metadata: str | None) -> list[tuple[dict[str, ScopeValue], str]]:
+    """Scopes and fingerprints of a commit by ``replace``; none for any other commit."""
     try:
-        said = json.loads(user_metadata or "")
-        return dict(said["scope"]), str(said["fingerprint"])
+        marks = json.loads(user_metadata or "")["written"]
+        return [(dict(mark["scope"]), str(mark["fingerprint"])) for mark in marks]
     except (ValueError, TypeError, KeyError):
-        return None
+        return []
 
 
 def _overlap(one: Scope, other: Scope) -> bool:

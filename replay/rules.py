@@ -7,7 +7,7 @@ the names that its rows carry from here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
@@ -43,18 +43,39 @@ class Replay(Protocol):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the replays are told besides the log. ``voters``: voter ids by recording."""
+    """What the replays are told besides the log.
+
+    By recording: ``voters`` (ids), ``default_min_insync_replicas`` and
+    ``recorded_heartbeat_interval_ms`` (of the manifest, which only fills what logs leave open).
+    The others are the values that sweeps take. ``draft_partition_id_is_string``: whether KIP-227's
+    draft means it when it declares a request's partition_id a STRING.
+    """
 
     voters: Mapping[str, Sequence[int]]
     max_wait_ms: Sequence[int] = ()
+    session_slots: Sequence[int] = ()
+    draft_partition_id_is_string: bool = False
+    default_min_insync_replicas: Mapping[str, int] = field(default_factory=dict)
+    min_insync_replicas: Sequence[int] = ()
+    recorded_heartbeat_interval_ms: Mapping[str, int] = field(default_factory=dict)
+    broker_heartbeat_interval_ms: Sequence[int] = ()
+
+    def of(self, recording: str, names: Sequence[str]) -> dict[str, object]:
+        """Some settings, of those by recording the recording's."""
+        values = {name: getattr(self, name) for name in names}
+        return {
+            name: value.get(recording) if isinstance(value, Mapping) else value
+            for name, value in values.items()
+        }
 
 
 @dataclass(frozen=True)
 class Rule:
     """A rule as the seam runs it.
 
-    ``outputs`` are the schemas of the batches handed out, by table name and in order; the columns
-    ``keep`` of the key are put in front of each row.
+    ``settings`` are the fields of ``Settings`` that its rows follow from. ``outputs`` are the
+    schemas of the batches handed out, by table name and in order; the columns ``keep`` of the key
+    are put in front of each row.
     """
 
     name: str
@@ -63,6 +84,7 @@ class Rule:
     keep: tuple[str, ...]
     input_schema: pa.Schema
     outputs: Mapping[str, pa.Schema]
+    settings: tuple[str, ...]
     start: Callable[[Settings, Mapping[str, str | int]], Replay]
 
 
@@ -82,6 +104,7 @@ HWM_PARKING = Rule(
         FETCH_PARKING_OUTCOMES.name: hwm_parking.PARKING_SCHEMA,
         HIGH_WATERMARK_LAG.name: hwm_parking.LAG_SCHEMA,
     },
+    settings=("voters", "max_wait_ms"),
     start=_start_hwm_parking,
 )
 

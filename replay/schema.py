@@ -252,6 +252,8 @@ PRODUCE_PARTITION = _struct(
     ("log_start_offset", LONG),
     ("current_leader_id", INT),
     ("current_leader_epoch", INT),
+    ("error_message", TEXT),
+    ("record_errors", pa.list_(_struct(("batch_index_error_message", TEXT)))),
 )
 PRODUCES = Table(
     "produces",
@@ -268,6 +270,7 @@ PRODUCES = Table(
         Column("timeout_ms", INT, "timeoutMs"),
         Column("has_response", BOOL, "false with acks=0"),
         Column("partitions", pa.list_(PRODUCE_PARTITION), "in the order of the request"),
+        Column("node_endpoints", pa.list_(NODE_ENDPOINT), "nodeEndpoints (v10+)"),
         Column("request_bytes", LONG, "on the wire: frame, header, body"),
         Column("response_bytes", LONG, "on the wire: frame, header, body"),
     ),
@@ -292,12 +295,23 @@ BROKER_HEARTBEATS = Table(
         Column("is_caught_up", BOOL, "isCaughtUp"),
         Column("is_fenced", BOOL, "isFenced: the answer"),
         Column("should_shut_down", BOOL, "shouldShutDown"),
+        Column("offline_log_dirs", INT, "offlineLogDirs (v1+): how many; null if not sent"),
+        Column("cordoned_log_dirs", INT, "cordonedLogDirs (v2+): how many; null if not sent"),
+        Column("request_bytes", LONG, "on the wire: frame, header, body"),
+        Column("response_bytes", LONG, "on the wire: frame, header, body"),
     ),
     key=("recording", "request_id"),
 )
 
+#: ``partitions``: how many the API speaks of. ``configs``: how many it names (CREATE_TOPICS,
+#: ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS). ``feature_level``: the new level (UPDATE_FEATURES).
 METADATA_WRITE_RESOURCE = _struct(
-    ("resource_type", TEXT), ("name", TEXT), ("partitions", INT), ("error_code", INT)
+    ("resource_type", TEXT),
+    ("name", TEXT),
+    ("partitions", INT),
+    ("configs", INT),
+    ("feature_level", INT),
+    ("error_code", INT),
 )
 METADATA_WRITES = Table(
     "metadata_writes",
@@ -381,6 +395,67 @@ CONFIGS = Table(
     key=("recording", "request_id", "resource_type", "resource_name", "name", "operation"),
 )
 
+METADATA_OFFSETS = Table(
+    "metadata_offsets",
+    "Where nodes stood in the metadata log, as lines say it by the way",
+    (
+        _RECORDING,
+        _REQUEST_ID,
+        _NODE_ID,
+        Column("at", AT, "built_at: the offset was reached by then"),
+        Column("dequeued_at", AT, "when the request was taken up: it was read after that"),
+        Column("source", TEXT, "API that said it"),
+        Column("connection", TEXT, "local host:port-remote host:port-processor-index"),
+        _key("subject_id", INT, "node that the offset is of"),
+        _key(
+            "kind",
+            TEXT,
+            "finalized_features_epoch (API_VERSIONS): on a broker the last offset of its metadata"
+            " image, inclusive, on a controller only that of the last feature change;"
+            " broker_epoch (BROKER_REGISTRATION): the registration's own offset, inclusive, of the"
+            " first one where the same process registers again;"
+            " high_watermark, log_end_offset (DESCRIBE_QUORUM): exclusive",
+        ),
+        Column("offset", LONG, "offset in the metadata log; what is not known has no row"),
+        Column("leader_epoch", INT, "leader epoch (DESCRIBE_QUORUM)"),
+    ),
+    key=("recording", "request_id", "subject_id", "kind"),
+)
+
+PRODUCER_IDS = Table(
+    "producer_ids",
+    "One row per INIT_PRODUCER_ID: who asked to be idempotent or transactional",
+    (
+        _RECORDING,
+        _REQUEST_ID,
+        _NODE_ID,
+        Column("at", AT, "built_at: the producer has its id from then on"),
+        Column("dequeued_at", AT, "when the request was taken up"),
+        Column("client_id", TEXT, "clientId of the request header, null if the client sent none"),
+        Column("connection", TEXT, "local host:port-remote host:port-processor-index"),
+        Column("transactional_id", TEXT, "transactionalId, null for others"),
+        Column("producer_id", LONG, "producerId answered, -1 none; null without a response"),
+        Column("producer_epoch", INT, "producerEpoch answered, -1 none; null without a response"),
+        Column("error_code", INT, "errorCode; null without a response"),
+    ),
+    key=("recording", "request_id"),
+)
+
+CLIENT_OBSERVATIONS = Table(
+    "client_observations",
+    "What clients of the cluster saw, where a recording has it; no replay reads it",
+    (
+        _RECORDING,
+        _key("operation", TEXT, "what the client asked for: create, ..."),
+        _key("topic", TEXT, "topic name"),
+        _key("broker_id", INT, "broker that a client asked whether it can be seen"),
+        _key("requested_at", AT, "the client asked for it"),
+        Column("responded_at", AT, "the client had the answer"),
+        Column("visible_at", AT, "the first answer of that broker that shows it"),
+    ),
+    key=("recording", "operation", "topic", "broker_id", "requested_at"),
+)
+
 FETCH_PARKING_OUTCOMES = Table(
     "fetch_parking_outcomes",
     "hwm_parking: every FETCH of the metadata log, recorded and as each variant would have it",
@@ -457,6 +532,231 @@ HIGH_WATERMARK_LAG = Table(
         "leader_epoch",
         "replica_id",
         "high_watermark",
+    ),
+)
+
+FETCH_SESSION_OUTCOMES = Table(
+    "fetch_session_outcomes",
+    "incremental_fetch: every FETCH of topic partitions, recorded and as each variant has it",
+    (
+        _RECORDING,
+        *_WHAT_IF,
+        _REQUEST_ID,
+        _key("attempt", INT, "0; a FETCH that a session error answers is 0 and its retry 1"),
+        _NODE_ID,
+        Column(
+            "session_key",
+            TEXT,
+            "node, session id and the request that created it; without a"
+            " session: node, client and connection",
+        ),
+        Column("client_id", TEXT, "clientId, null if the client sent none"),
+        Column("client_kind", TEXT, "follower, consumer or consumer_without_sessions"),
+        Column("replica_id", INT, "fetching replica, -1 for consumers"),
+        Column("api_version", INT, "version that is counted"),
+        Column("received_at", AT, "arrival"),
+        Column("dequeued_at", AT, "the handler takes it"),
+        Column("built_at", AT, "the response was built"),
+        Column("session_id", INT, "sessionId asked with; null where it would be another one"),
+        Column("session_epoch", INT, "sessionEpoch asked with; the draft has none"),
+        Column("is_full", BOOL, "lists every partition of the session"),
+        Column("session_partitions", INT, "partitions of the session after this request"),
+        Column("request_partitions", INT, "partitions listed in the request"),
+        Column("response_partitions", INT, "partitions listed in the response"),
+        Column("forgotten_partitions", INT, "partitions taken out of the session"),
+        Column("record_bytes", LONG, "records in the response"),
+        Column("request_bytes", LONG, "on the wire: frame, header, body"),
+        Column("response_bytes", LONG, "on the wire: frame, header, body"),
+        Column("session_error", INT, "70, 71 or 106 where a session error is the answer, else 0"),
+        Column(
+            "equals_recorded",
+            BOOL,
+            "variant incremental: same partitions in the same order,"
+            " same bytes, both ways; null where the recorded FETCH is not comparable",
+        ),
+        *_VERDICT,
+    ),
+    key=(
+        "recording",
+        "rule",
+        "variant",
+        "parameter",
+        "parameter_value",
+        "request_id",
+        "attempt",
+    ),
+)
+
+FETCH_SESSION_EVICTIONS = Table(
+    "fetch_session_evictions",
+    "incremental_fetch: what the session cache does with each session, per number of slots",
+    (
+        _RECORDING,
+        *_WHAT_IF,
+        _NODE_ID,
+        _key("session_key", TEXT, "session that it happens to, as in fetch_session_outcomes"),
+        _key("event", TEXT, "created, refused, evicted or closed"),
+        _key("request_id", TEXT, "FETCH that caused it"),
+        Column("at", AT, "when"),
+        Column("shard", INT, "shard of the cache, from 0"),
+        Column("partitions", INT, "partitions of the session"),
+        Column("privileged", BOOL, "the session is a follower's"),
+        Column("reason", TEXT, "why: idle, smaller, cache full, no slots, all forgotten, ..."),
+    ),
+    key=(
+        "recording",
+        "rule",
+        "variant",
+        "parameter",
+        "parameter_value",
+        "node_id",
+        "session_key",
+        "event",
+        "request_id",
+    ),
+)
+
+PRODUCE_ACK_OUTCOMES = Table(
+    "produce_ack_outcomes",
+    "min_isr_acks: every partition of a PRODUCE, recorded, with acks=all and with"
+    " acks=min.insync.replicas",
+    (
+        _RECORDING,
+        *_WHAT_IF,
+        _REQUEST_ID,
+        _NODE_ID,
+        _key("topic", TEXT, "topic name, else topic id"),
+        _key("partition", INT, "partition index"),
+        Column("client_id", TEXT, "clientId, null if the client sent none"),
+        Column("acks", INT, "as recorded: -1 all, 0, 1"),
+        Column("is_transactional", BOOL, "has a transactionalId"),
+        Column(
+            "is_idempotent", BOOL, "null where neither transactionalId nor INIT_PRODUCER_ID tells"
+        ),
+        Column("record_bytes", LONG, "records of this partition"),
+        Column("received_at", AT, "arrival of the request"),
+        Column("appended_at", AT, "the leader's log has the batch"),
+        Column("built_at", AT, "the recorded response was built"),
+        Column("base_offset", LONG, "first offset of the batch; null where the log can't tell"),
+        Column("last_offset", LONG, "last offset of the batch; null where the log can't tell"),
+        Column("min_insync_replicas", INT, "in force at the append"),
+        Column("isr", pa.list_(INT), "committed ISR at the append, ascending; null: not known"),
+        Column("all_isr_acked_at", AT, "the high watermark passed it: acks=all is answered"),
+        Column("min_isr_acked_at", AT, "min.insync.replicas replicas had it"),
+        Column("visible_at", AT, "consumers can see it: the high watermark passed it"),
+        Column("recorded_error", INT, "Kafka's error code in the log; null without a response"),
+        Column("acks_all_error", INT, "error code with acks=all; null: not known"),
+        Column("min_isr_error", INT, "error code with acks=min.insync.replicas; null: not known"),
+        Column("todays_min_isr_error", INT, "what a broker without the KIP answers acks=-2: 21"),
+        Column(
+            "partition_recorded_latency_ms",
+            MS,
+            "arrival until the response was built, where the request has this partition only",
+        ),
+        Column("partition_acks_all_latency_ms", MS, "arrival until acks=all would be answered"),
+        Column("partition_min_isr_latency_ms", MS, "arrival until acks=-2 would be answered"),
+        Column("request_recorded_latency_ms", MS, "arrival until the response was built"),
+        Column("request_acks_all_latency_ms", MS, "the request's slowest partition"),
+        Column("request_min_isr_latency_ms", MS, "the request's slowest partition"),
+        Column("replicas_at_min_isr_ack", INT, "replicas, leader included, that had it then"),
+        Column("exposure_ms", MS, "from the early ack until the whole ISR had it"),
+        *_VERDICT,
+    ),
+    key=(
+        "recording",
+        "rule",
+        "variant",
+        "parameter",
+        "parameter_value",
+        "request_id",
+        "topic",
+        "partition",
+    ),
+)
+
+HEARTBEAT_OUTCOMES = Table(
+    "heartbeat_outcomes",
+    "lowest_acked_offset: every recorded BROKER_HEARTBEAT and what its response would have carried",
+    (
+        _RECORDING,
+        *_WHAT_IF,
+        _REQUEST_ID,
+        _key("controller_id", INT, "controller that answered"),
+        Column("broker_id", INT, "broker that asked"),
+        Column("received_at", AT, "arrival"),
+        Column("built_at", AT, "the response was built"),
+        Column("current_metadata_offset", LONG, "last offset the broker has applied, inclusive"),
+        Column("is_fenced", BOOL, "the broker after this heartbeat"),
+        Column("unfenced_brokers", INT, "brokers that count, after this heartbeat"),
+        Column(
+            "lowest_acknowledged_offset", LONG, "what the response would carry; never goes back"
+        ),
+        Column("lowest_acknowledged_offset_raw", LONG, "as the controller would compute it"),
+        Column("response_bytes", LONG, "recorded, on the wire: frame, header, body"),
+        Column("replayed_response_bytes", LONG, "with the new field"),
+        *_VERDICT,
+    ),
+    key=("recording", "rule", "variant", "parameter", "parameter_value", "request_id"),
+)
+
+METADATA_WRITE_OUTCOMES = Table(
+    "metadata_write_outcomes",
+    "lowest_acked_offset: every successful metadata write, when it was applied and who knew",
+    (
+        _RECORDING,
+        *_WHAT_IF,
+        _REQUEST_ID,
+        Column("controller_id", INT, "controller that wrote it"),
+        Column("api_name", TEXT, "requestApiKeyName"),
+        Column("client_id", TEXT, "clientId of the request, also where a broker forwarded it"),
+        Column("via_broker", INT, "broker that forwarded it; null: sent to the controller"),
+        Column("received_at", AT, "arrival at the broker that forwarded it, else the controller"),
+        Column("responded_at", AT, "the controller had built the response"),
+        Column("offset_low", LONG, "its last record's offset is at least this"),
+        Column("offset_high", LONG, "and at most this"),
+        Column("applied_everywhere_at", AT, "latest: every unfenced broker had surely applied it"),
+        Column("last_broker_id", INT, "the broker that all others waited for"),
+        Column("known_at", AT, "via_broker is told a lowest acknowledged offset >= the write's"),
+        Column("known_everywhere_at", AT, "every unfenced broker is told one"),
+        Column("stale_window_ms", MS, "today: from the response until applied everywhere"),
+        Column(
+            "read_after_write_ms",
+            MS,
+            "under the rule: from the request until via_broker"
+            " (else every broker) knows it applied everywhere",
+        ),
+        *_VERDICT,
+    ),
+    key=("recording", "rule", "variant", "parameter", "parameter_value", "request_id"),
+)
+
+METADATA_WRITE_VISIBILITY = Table(
+    "metadata_write_visibility",
+    "lowest_acked_offset: when each broker had applied a metadata write, by kind of evidence",
+    (
+        _RECORDING,
+        *_WHAT_IF,
+        _REQUEST_ID,
+        _key("broker_id", INT, "broker that applies it"),
+        _key("evidence", TEXT, "heartbeat, api_versions or fetch_high_watermark"),
+        Column(
+            "applied_at_earliest",
+            AT,
+            "last sign that it had not applied it, at the soonest the write's commit",
+        ),
+        Column("applied_at_latest", AT, "first sign that it had"),
+        Column("known_at", AT, "the broker is told a lowest acknowledged offset >= the write's"),
+        *_VERDICT,
+    ),
+    key=(
+        "recording",
+        "rule",
+        "variant",
+        "parameter",
+        "parameter_value",
+        "request_id",
+        "broker_id",
+        "evidence",
     ),
 )
 
@@ -584,6 +884,8 @@ TYPED_TABLES = (
     ISR_CHANGES,
     TOPICS,
     CONFIGS,
+    METADATA_OFFSETS,
+    PRODUCER_IDS,
 )
 #: All that ingest fills; ingested_files is written last and says that the files are in.
 LOG_TABLES = (INGESTED_FILES, REQUESTS, REJECTED_LINES, *TYPED_TABLES)
@@ -591,8 +893,15 @@ TABLES = {
     table.name: table
     for table in (
         *LOG_TABLES,
+        CLIENT_OBSERVATIONS,
         FETCH_PARKING_OUTCOMES,
         HIGH_WATERMARK_LAG,
+        FETCH_SESSION_OUTCOMES,
+        FETCH_SESSION_EVICTIONS,
+        PRODUCE_ACK_OUTCOMES,
+        HEARTBEAT_OUTCOMES,
+        METADATA_WRITE_OUTCOMES,
+        METADATA_WRITE_VISIBILITY,
         LATENCY_SUMMARY,
         BANDWIDTH_SUMMARY,
         PREDICTION_ACCURACY,

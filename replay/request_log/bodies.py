@@ -31,9 +31,24 @@ class Told:
 
     broker_heartbeat: Row | None = None
     metadata_write: Row | None = None
+    producer_id: Row | None = None
     isr_changes: list[Row] = field(default_factory=list)
     topics: list[Row] = field(default_factory=list)
     configs: list[Row] = field(default_factory=list)
+    metadata_offsets: list[Row] = field(default_factory=list)
+
+
+def resource(
+    resource_type: str,
+    name: str | None,
+    error_code: int | None,
+    *,
+    partitions: int | None = None,
+    configs: int | None = None,
+    feature_level: int | None = None,
+) -> Row:
+    """A row of ``METADATA_WRITE_RESOURCE``: what a write is about, and its answer."""
+    return (resource_type, name, partitions, configs, feature_level, error_code)
 
 
 def decode(raw: msgspec.Raw, decoder: msgspec.json.Decoder[_Body]) -> _Body | None:

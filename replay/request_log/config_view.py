@@ -7,7 +7,7 @@ log of the two writing APIs only; here they are null everywhere.
 
 import msgspec
 
-from .bodies import Fields, Row, Told, decode
+from .bodies import Fields, Row, Told, decode, resource
 from .envelope import Envelope, Int8, Int16
 
 DESCRIBE_CONFIGS = 32
@@ -91,9 +91,9 @@ def read_describe(envelope: Envelope) -> Told:
     """Every config of the answer."""
     response = decode(envelope.response, _describe_response)
     rows: dict[tuple[str, str, str], Row] = {}
-    for resource in response.results if response else ():
-        type_, resource_name = resource_type(resource.resource_type), resource.resource_name
-        for config in resource.configs:
+    for described in response.results if response else ():
+        type_, resource_name = resource_type(described.resource_type), described.resource_name
+        for config in described.configs:
             value = shown(config.value, config.is_sensitive)
             rows[type_, resource_name, config.name] = (
                 type_,
@@ -102,7 +102,7 @@ def read_describe(envelope: Envelope) -> Told:
                 value,
                 "describe",
                 config.config_source,
-                resource.error_code,
+                described.error_code,
             )
     return Told(configs=list(rows.values()))
 
@@ -119,13 +119,13 @@ def read_alter(envelope: Envelope) -> Told:
         for answer in (response.responses if response else ())
     }
     resources = [
-        (
-            resource_type(resource.resource_type),
-            resource.resource_name,
-            None,
-            errors.get((resource.resource_type, resource.resource_name)),
+        resource(
+            resource_type(altered.resource_type),
+            altered.resource_name,
+            errors.get((altered.resource_type, altered.resource_name)),
+            configs=len({config.name for config in altered.configs}),
         )
-        for resource in request.resources
+        for altered in request.resources
     ]
     write = (request.validate_only, error, resources)
     if request.validate_only:
@@ -135,13 +135,13 @@ def read_alter(envelope: Envelope) -> Told:
 
 def _altered(request: _AlterRequest, errors: dict[tuple[int, str], int]) -> list[Row]:
     rows: dict[tuple[int, str, str, int], Row] = {}
-    for resource in request.resources:
-        of_resource = (resource.resource_type, resource.resource_name)
-        for config in resource.configs:
+    for altered in request.resources:
+        of_resource = (altered.resource_type, altered.resource_name)
+        for config in altered.configs:
             operation = config.config_operation
             rows[(*of_resource, config.name, operation)] = (
-                resource_type(resource.resource_type),
-                resource.resource_name,
+                resource_type(altered.resource_type),
+                altered.resource_name,
                 config.name,
                 None if operation == 1 else shown(config.value),
                 _OPERATIONS.get(operation, f"operation-{operation}"),

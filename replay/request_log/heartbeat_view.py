@@ -1,7 +1,7 @@
 """BROKER_HEARTBEAT v0-v2: its bodies as a row of ``broker_heartbeats``.
 
-Source: ``BrokerHeartbeatRequest.json``, ``BrokerHeartbeatResponse.json``. Two fields more than the
-table holds, counts of log directories, are kept for the size of the request.
+Source: ``BrokerHeartbeatRequest.json``, ``BrokerHeartbeatResponse.json``. Of log directories only
+the counts are kept, which the size of the request follows from.
 """
 
 import msgspec

@@ -11,7 +11,9 @@ from ..schema import (
     INT,
     ISR_CHANGES,
     LONG,
+    METADATA_OFFSETS,
     METADATA_WRITES,
+    PRODUCER_IDS,
     PRODUCES,
     REJECTED_LINES,
     REQUESTS,
@@ -37,9 +39,11 @@ METADATA_WRITE = _struct(METADATA_WRITES)
 ISR_CHANGE = _struct(ISR_CHANGES)
 TOPIC = _struct(TOPICS)
 CONFIG = _struct(CONFIGS)
+METADATA_OFFSET = _struct(METADATA_OFFSETS)
+PRODUCER_ID = _struct(PRODUCER_IDS)
 
-#: One row per line. Exactly one of ``request`` and ``rejected`` is not null; the four typed structs
-#: are null, the three lists empty, where the line says nothing of the kind.
+#: One row per line. Exactly one of ``request`` and ``rejected`` is not null; the typed structs are
+#: null, the lists empty, where the line says nothing of the kind.
 PARSED_LINE = pa.schema(
     [
         pa.field("recording", TEXT, nullable=False),
@@ -53,8 +57,10 @@ PARSED_LINE = pa.schema(
         pa.field("produce", PRODUCE),
         pa.field("broker_heartbeat", BROKER_HEARTBEAT),
         pa.field("metadata_write", METADATA_WRITE),
+        pa.field("producer_id", PRODUCER_ID),
         pa.field("isr_changes", pa.list_(ISR_CHANGE), nullable=False),
         pa.field("topics", pa.list_(TOPIC), nullable=False),
         pa.field("configs", pa.list_(CONFIG), nullable=False),
+        pa.field("metadata_offsets", pa.list_(METADATA_OFFSET), nullable=False),
     ]
 )

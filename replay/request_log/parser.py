@@ -29,8 +29,10 @@ from . import (
     fetch_view,
     heartbeat_view,
     isr_view,
+    offset_view,
     parsed_line,
     produce_view,
+    producer_id_view,
     topic_view,
     write_view,
 )
@@ -63,10 +65,13 @@ _READERS: dict[int, Callable[[Envelope], Told]] = {
     config_view.DESCRIBE_CONFIGS: config_view.read_describe,
     config_view.ALTER_CONFIGS: config_view.read_alter,
     config_view.INCREMENTAL_ALTER_CONFIGS: config_view.read_alter,
+    offset_view.BROKER_REGISTRATION: offset_view.read_broker_registration,
+    offset_view.DESCRIBE_QUORUM: offset_view.read_describe_quorum,
+    producer_id_view.API_KEY: producer_id_view.read,
     **dict.fromkeys(write_view.API_KEYS, write_view.read),
 }
-#: A heartbeat's own columns, and two more that its size follows from.
-_HEARTBEAT_BODY = (
+#: A heartbeat's own columns, in the order of ``heartbeat_view``.
+_HEARTBEAT_COLUMNS = (
     "broker_id",
     "broker_epoch",
     "current_metadata_offset",
@@ -76,13 +81,11 @@ _HEARTBEAT_BODY = (
     "is_caught_up",
     "is_fenced",
     "should_shut_down",
+    "offline_log_dirs",
+    "cordoned_log_dirs",
 )
-_HEARTBEAT_SIZED = pa.struct(
-    [
-        *(parsed_line.BROKER_HEARTBEAT.field(name) for name in _HEARTBEAT_BODY),
-        pa.field("offline_log_dirs", INT),
-        pa.field("cordoned_log_dirs", INT),
-    ]
+_HEARTBEAT_BODY = pa.struct(
+    [parsed_line.BROKER_HEARTBEAT.field(name) for name in _HEARTBEAT_COLUMNS]
 )
 
 
@@ -151,7 +154,7 @@ class LineParser:
             "node_id": pa.repeat(pa.scalar(self.node_id, INT), n),
             "source_file": pa.repeat(pa.scalar(source_file, TEXT), n),
             "line_number": pa.array(np.arange(first, first + n), LONG),
-            **_typed_columns(reading),
+            **_typed_columns(reading, self.node_id),
             "rejected": _rejected(lines, reading.reasons),
         }
         return pa.record_batch([columns[name] for name in PARSED_LINE.names], schema=PARSED_LINE)
@@ -170,10 +173,10 @@ def _rejected(lines: Sequence[bytes], reasons: Sequence[Reason | None]) -> pa.St
     return scatter(rejected, np.array(positions, np.int64), len(lines))
 
 
-def _typed_columns(reading: Reading) -> Columns:
+def _typed_columns(reading: Reading, node_id: int) -> Columns:
     """Request and typed views, each with a row per line."""
     reject_absurd_times(reading)
-    told = reading.told_by(_READERS)
+    told = reading.told_by(_READERS | {offset_view.API_VERSIONS: _api_versions_of(node_id)})
     fetches = _bodies(reading, fetch_view.API_KEY, fetch_view.fetch_columns)
     produces = _bodies(reading, produce_view.API_KEY, produce_view.produce_columns)
     n, readable = len(reading.reasons), reading.readable()
@@ -193,12 +196,25 @@ def _typed_columns(reading: Reading) -> Columns:
         "produce": produce,
         "broker_heartbeat": heartbeat,
         "metadata_write": _metadata_write(told, requests, n),
+        "producer_id": _producer_id(told, requests, n),
         "isr_changes": _lists(
             told, lambda t: t.isr_changes, parsed_line.ISR_CHANGE, requests, ("dequeued_at",)
         ),
         "topics": _lists(told, lambda t: t.topics, parsed_line.TOPIC, requests, ()),
         "configs": _lists(told, lambda t: t.configs, parsed_line.CONFIG, requests, ()),
+        "metadata_offsets": _lists(
+            told,
+            lambda t: t.metadata_offsets,
+            parsed_line.METADATA_OFFSET,
+            requests,
+            ("dequeued_at", "connection"),
+        ),
     }
+
+
+def _api_versions_of(node_id: int) -> Callable[[Envelope], Told]:
+    """API_VERSIONS tells of the node that answered."""
+    return lambda envelope: offset_view.read_api_versions(envelope, node_id)
 
 
 def _bodies(
@@ -253,17 +269,7 @@ def _produce(
         "request_bytes": wire_size.produce_request_bytes(batch),
         "response_bytes": wire_size.produce_response_bytes(batch),
     }
-    columns["partitions"] = _less(columns["partitions"], parsed_line.PRODUCE.field("partitions"))
     return _sized(parsed_line.PRODUCE, columns, sizes, rows, requests, n)
-
-
-def _less(lists: pa.ListArray, field: pa.Field) -> pa.ListArray:
-    """Lists of structs without the fields that the table lacks."""
-    flat = lists.values
-    columns = {f.name: flat.field(f.name) for f in field.type.value_type}
-    values = struct_of(field.type.value_type, columns)
-    mask = lists.is_null() if lists.null_count else None
-    return pa.ListArray.from_arrays(lists.offsets, values, type=field.type, mask=mask)
 
 
 def _heartbeat(
@@ -271,10 +277,10 @@ def _heartbeat(
 ) -> tuple[pa.StructArray, Columns]:
     bodies = {row: t.broker_heartbeat for row, t in told.items() if t.broker_heartbeat is not None}
     rows = np.array(list(bodies), np.int64)
-    body = struct_rows(_HEARTBEAT_SIZED, list(bodies.values()), {})
+    body = struct_rows(_HEARTBEAT_BODY, list(bodies.values()), {})
     columns = {
         **_taken(requests, parsed_line.BROKER_HEARTBEAT, rows),
-        **dict(zip((f.name for f in _HEARTBEAT_SIZED), body.flatten(), strict=True)),
+        **dict(zip(_HEARTBEAT_COLUMNS, body.flatten(), strict=True)),
     }
     batch = pa.RecordBatch.from_pydict(columns)
     sizes = {
@@ -328,6 +334,13 @@ def _with_names(writes: Mapping[int, Row]) -> list[Row]:
         )
         for validate_only, error_code, resources in writes.values()
     ]
+
+
+def _producer_id(told: Mapping[int, Told], requests: Columns, n: int) -> pa.StructArray:
+    answers = {row: t.producer_id for row, t in told.items() if t.producer_id is not None}
+    rows = np.array(list(answers), np.int64)
+    shared = _taken({**requests, "at": requests["built_at"]}, parsed_line.PRODUCER_ID, rows)
+    return scatter(struct_rows(parsed_line.PRODUCER_ID, list(answers.values()), shared), rows, n)
 
 
 def _lists(

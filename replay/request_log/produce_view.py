@@ -1,9 +1,8 @@
 """PRODUCE v3-v13: its bodies as the columns of ``produces``.
 
 Source: ``ProduceRequest.json``, ``ProduceResponse.json``. A response need not list partitions in
-the order of the request, so they are matched by topic and index. The columns carry three fields
-more than the table, which only the size of the response follows from: ``node_endpoints``, and of
-each partition ``error_message`` and ``record_errors``.
+the order of the request, so they are matched by topic and index. Of a record's error only the
+message is kept, which the size of the response follows from.
 """
 
 from __future__ import annotations
@@ -53,15 +52,6 @@ _RESPONSE = _struct(
     responses=pa.list_(_RESPONSE_TOPIC),
     nodeEndpoints=pa.list_(NODE_ENDPOINT_JSON),
 )
-_SIZED_RECORD_ERROR = _struct(batch_index_error_message=TEXT)
-#: ``PRODUCE_PARTITION`` and what the response's size needs besides.
-SIZED_PARTITION = pa.struct(
-    [
-        *PRODUCE_PARTITION,
-        pa.field("error_message", TEXT),
-        pa.field("record_errors", pa.list_(_SIZED_RECORD_ERROR)),
-    ]
-)
 
 
 def produce_columns(envelopes: Sequence[Envelope]) -> tuple[Positions, dict[str, pa.Array]]:
@@ -104,7 +94,7 @@ def _side_by_side(sent: Partitions, answered: Partitions) -> pa.StructArray:
         return answered.ints(name).take(match)
 
     return struct_of(
-        SIZED_PARTITION,
+        PRODUCE_PARTITION,
         {
             "topic_id": sent.topic_id,
             "topic": sent.topic,
@@ -122,9 +112,12 @@ def _side_by_side(sent: Partitions, answered: Partitions) -> pa.StructArray:
 
 
 def _record_errors(errors: pa.ListArray) -> pa.ListArray:
+    """Null where there was no answer, empty where none was bad."""
+    type_ = PRODUCE_PARTITION.field("record_errors").type.value_type
     lengths, flat = lists_in(errors)
     message = pc.struct_field(flat, "batchIndexErrorMessage")
-    return list_of(lengths, struct_of(_SIZED_RECORD_ERROR, {"batch_index_error_message": message}))
+    absent: Bools = errors.is_null().to_numpy(zero_copy_only=False)
+    return list_of(lengths, struct_of(type_, {"batch_index_error_message": message}), absent)
 
 
 def _matches(sent: Partitions, answered: Partitions) -> pa.Int64Array:

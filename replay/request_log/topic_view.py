@@ -6,7 +6,7 @@ v7+ ids). With ``validateOnly`` nothing is created: a write is told, no topic an
 
 import msgspec
 
-from .bodies import Fields, Row, Told, decode
+from .bodies import Fields, Row, Told, decode, resource
 from .config_view import shown
 from .envelope import Envelope, Int8, Int16, Int32
 
@@ -83,7 +83,9 @@ def read(envelope: Envelope) -> Told:
 
 def _resource(name: str, asked: _AskedTopic, answered: _AnsweredTopic | None) -> Row:
     error = answered.error_code if answered else None
-    return ("topic", name, _partitions(asked, answered), error)
+    configs = None if asked is _NOT_ASKED else len({config.name for config in asked.configs})
+    partitions = _partitions(asked, answered)
+    return resource("topic", name, error, partitions=partitions, configs=configs)
 
 
 def _topic(name: str, asked: _AskedTopic, answered: _AnsweredTopic | None) -> Row:

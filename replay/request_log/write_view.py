@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from .bodies import Fields, Row, Told, decode
+from .bodies import Fields, Row, Told, decode, resource
 from .envelope import Envelope, Int8, Int16, Int32
 
 DELETE_TOPICS = 20
@@ -63,6 +63,7 @@ class _CreatePartitionsAnswer(Fields, frozen=True):
 
 class _Feature(Fields, frozen=True):
     feature: str
+    max_version_level: Int16
 
 
 class _FeatureAnswer(Fields, frozen=True):
@@ -232,7 +233,7 @@ def _delete_topics_row(envelope: Envelope) -> Row:
     for response in answer.responses if answer else ():
         errors[response.topic_id] = errors[response.name] = response.error_code
     names = [*asked.topic_names, *(t.name or t.topic_id or "" for t in asked.topics)]
-    rows = [("topic", name, None, errors.get(name)) for name in names]
+    rows = [resource("topic", name, errors.get(name)) for name in names]
     return (False, _no_top_level(answer), rows)
 
 
@@ -242,7 +243,7 @@ def _create_partitions_row(envelope: Envelope) -> Row:
     if asked is None:
         return (None, _no_top_level(answer), None)
     errors = {result.name: result.error_code for result in (answer.results if answer else ())}
-    rows = [("topic", t.name, t.count, errors.get(t.name)) for t in asked.topics]
+    rows = [resource("topic", t.name, errors.get(t.name), partitions=t.count) for t in asked.topics]
     return (asked.validate_only, _no_top_level(answer), rows)
 
 
@@ -255,7 +256,13 @@ def _update_features_row(envelope: Envelope) -> Row:
     errors = {result.feature: result.error_code for result in (answer.results if answer else ())}
     # v2 answers one error for all
     rows = [
-        ("feature", f.feature, None, errors.get(f.feature, error)) for f in asked.feature_updates
+        resource(
+            "feature",
+            f.feature,
+            errors.get(f.feature, error),
+            feature_level=f.max_version_level,
+        )
+        for f in asked.feature_updates
     ]
     return (asked.validate_only, error, rows)
 
@@ -273,14 +280,14 @@ def _alter_quotas_row(envelope: Envelope) -> Row:
         return (None, _no_top_level(answer), None)
     errors = {_entity_name(e.entity): e.error_code for e in (answer.entries if answer else ())}
     names = [_entity_name(entry.entity) for entry in asked.entries]
-    rows = [("client_quota", name, None, errors.get(name)) for name in names]
+    rows = [resource("client_quota", name, errors.get(name)) for name in names]
     return (asked.validate_only, _no_top_level(answer), rows)
 
 
 def _by_position(names: list[str | None], results: list[_Answer] | None) -> Row:
     answered = results is not None and len(results) == len(names)
     errors = [r.error_code for r in results] if results and answered else [None] * len(names)
-    rows = [("acl", name, None, error) for name, error in zip(names, errors, strict=True)]
+    rows = [resource("acl", name, error) for name, error in zip(names, errors, strict=True)]
     return (False, None if results is None else 0, rows)
 
 
@@ -314,7 +321,7 @@ def _elect_leaders_row(envelope: Envelope) -> Row:
         counts = {result.topic: len(result.partition_result) for result in results}
     else:
         counts = {topic.topic: len(topic.partitions) for topic in asked.topic_partitions}
-    rows = [("topic", name, count, errors.get(name)) for name, count in counts.items()]
+    rows = [resource("topic", n, errors.get(n), partitions=count) for n, count in counts.items()]
     return (False, error, rows)
 
 
@@ -325,7 +332,10 @@ def _reassign_row(envelope: Envelope) -> Row:
     if asked is None:
         return (None, error, None)
     errors = {t.name: _worst(t.partitions) for t in (answer.responses if answer else ())}
-    rows = [("topic", t.name, len(t.partitions), errors.get(t.name)) for t in asked.topics]
+    rows = [
+        resource("topic", t.name, errors.get(t.name), partitions=len(t.partitions))
+        for t in asked.topics
+    ]
     return (False, error, rows)
 
 
@@ -336,7 +346,7 @@ def _alter_scram_row(envelope: Envelope) -> Row:
         return (None, _no_top_level(answer), None)
     errors = {result.user: result.error_code for result in (answer.results if answer else ())}
     names = dict.fromkeys(c.name for c in (*asked.deletions, *asked.upsertions))
-    rows = [("user", name, None, errors.get(name)) for name in names]
+    rows = [resource("user", name, errors.get(name)) for name in names]
     return (False, _no_top_level(answer), rows)
 
 

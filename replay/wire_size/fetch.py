@@ -24,16 +24,16 @@ from .frame import request_overhead_bytes, response_overhead_bytes, sizes_array
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_VERSIONS = (4, 18)
+FETCH_VERSIONS = range(4, 19)
 _NO_HIGH_WATERMARK = 2**63 - 1
 #: tag, size, (replicaId, replicaEpoch, no tags)
-_REPLICA_STATE_TAG_BYTES = 2 + 4 + 8 + 1
+REPLICA_STATE_TAG_BYTES = 2 + 4 + 8 + 1
 #: tag, size, uuid
-_DIRECTORY_ID_TAG_BYTES = 2 + 16
+DIRECTORY_ID_TAG_BYTES = 2 + 16
 #: tag, size, (epoch, endOffset, no tags); snapshotId is the same
-_EPOCH_END_OFFSET_TAG_BYTES = 2 + 4 + 8 + 1
+EPOCH_END_OFFSET_TAG_BYTES = 2 + 4 + 8 + 1
 #: tag, size, (leaderId, leaderEpoch, no tags)
-_CURRENT_LEADER_TAG_BYTES = 2 + 4 + 4 + 1
+CURRENT_LEADER_TAG_BYTES = 2 + 4 + 4 + 1
 
 
 def fetch_request_bytes(fetches: pa.RecordBatch) -> pa.Int64Array:
@@ -71,7 +71,7 @@ def _flexible(version: Ints) -> Bools:
 
 
 def _known(version: Ints) -> Bools:
-    return (version >= _VERSIONS[0]) & (version <= _VERSIONS[1])
+    return (version >= FETCH_VERSIONS.start) & (version < FETCH_VERSIONS.stop)
 
 
 def _has_request(columns: Columns, version: Ints) -> Bools:
@@ -102,7 +102,7 @@ def _request_partitions(partitions: Nested, version: Ints) -> Ints:
     size += 8 * (each >= 5)  # logStartOffset
     size += 4 * (each >= 9)  # currentLeaderEpoch
     size += (4 + 1) * (each >= 12)  # lastFetchedEpoch, number of tags
-    size += _DIRECTORY_ID_TAG_BYTES * ((each >= 17) & flat.present("replica_directory_id"))
+    size += DIRECTORY_ID_TAG_BYTES * ((each >= 17) & flat.present("replica_directory_id"))
     told = flat.ints("high_watermark", _NO_HIGH_WATERMARK) != _NO_HIGH_WATERMARK
     size += HIGH_WATERMARK_TAG_BYTES * ((each >= 18) & told)
     return size
@@ -117,7 +117,7 @@ def _request_tags(columns: Columns, version: Ints) -> Ints:
     cluster_id = string_sizes(columns.utf8_lengths("cluster_id"), np.ones(len(version), np.bool_))
     size = columns.present("cluster_id") * tagged(cluster_id)
     is_replica = (columns.ints("replica_id", -1) != -1) | (columns.ints("replica_epoch", -1) != -1)
-    size += _REPLICA_STATE_TAG_BYTES * ((version >= 15) & is_replica)
+    size += REPLICA_STATE_TAG_BYTES * ((version >= 15) & is_replica)
     return size
 
 
@@ -145,7 +145,7 @@ def _response_partitions(partitions: Nested, version: Ints) -> Ints:
 
 
 def _response_partition_tags(flat: Columns) -> Ints:
-    size: Ints = _EPOCH_END_OFFSET_TAG_BYTES * flat.present("diverging_epoch").astype(np.int64)
-    size += _CURRENT_LEADER_TAG_BYTES * flat.present("current_leader_id")
-    size += _EPOCH_END_OFFSET_TAG_BYTES * flat.present("snapshot_epoch")
+    size: Ints = EPOCH_END_OFFSET_TAG_BYTES * flat.present("diverging_epoch").astype(np.int64)
+    size += CURRENT_LEADER_TAG_BYTES * flat.present("current_leader_id")
+    size += EPOCH_END_OFFSET_TAG_BYTES * flat.present("snapshot_epoch")
     return size

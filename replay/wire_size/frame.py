@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from .columns import Columns
     from .encoding import Bools, Ints
 
-_FRAME_BYTES = 4
+FRAME_BYTES = 4
 #: api key, api version, correlation id, length of the client id.
-_REQUEST_HEADER_BYTES = 2 + 2 + 4 + 2
-_CORRELATION_ID_BYTES = 4
+REQUEST_HEADER_BYTES = 2 + 2 + 4 + 2
+CORRELATION_ID_BYTES = 4
 
 
 def request_overhead_bytes(columns: Columns, flexible: Bools) -> Ints:
     """Frame and header of each request, from ``client_id``."""
-    fixed = _FRAME_BYTES + _REQUEST_HEADER_BYTES
+    fixed = FRAME_BYTES + REQUEST_HEADER_BYTES
     return fixed + columns.utf8_lengths("client_id") + flexible
 
 
 def response_overhead_bytes(flexible: Bools) -> Ints:
     """Frame and header of each response."""
-    overhead: Ints = _FRAME_BYTES + _CORRELATION_ID_BYTES + flexible.astype("int64")
+    overhead: Ints = FRAME_BYTES + CORRELATION_ID_BYTES + flexible.astype("int64")
     return overhead
 
 

@@ -1,10 +1,7 @@
 """PRODUCE v3-v13. Source: ``ProduceRequest.json``, ``ProduceResponse.json``.
 
-Columns: those of ``produces``, and where a broker told more than that table holds also
-``node_endpoints`` (as in ``fetches``) and, in ``partitions``, ``error_message`` (string) and
-``record_errors`` (list of struct ``batch_index_error_message``); absent, they count as empty.
-A row has a request body if ``acks`` is not null, a response if ``has_response`` (its partitions are
-those of the request).
+Columns: those of ``produces``. A row has a request body if ``acks`` is not null, a response if
+``has_response`` (its partitions are those of the request).
 """
 
 from __future__ import annotations

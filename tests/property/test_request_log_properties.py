@@ -20,6 +20,10 @@ ALL_LINES = gzip.decompress(
 ).splitlines()
 LINES = sorted(ALL_LINES, key=len)[:200]
 lines = st.sampled_from(LINES)
+#: What a line may say besides being a request.
+TYPED = [field for field in PARSED_LINE if field.name not in ("request", "rejected")]
+STRUCTS = [field.name for field in TYPED if pa.types.is_struct(field.type)]
+LISTS = [field.name for field in TYPED if pa.types.is_list(field.type)]
 garbage = st.binary(max_size=60) | st.sampled_from(
     [b"", b"[", b"]", b"{}", b'""', b"null", b"\0", b"\xff", b" Completed request:", b"[2026-"]
 )
@@ -33,11 +37,10 @@ def parse(*given_lines: bytes, **options: Any) -> list[dict[str, Any]]:
 
 
 def is_one_or_the_other(row: dict[str, Any]) -> bool:
-    typed = ("fetch", "produce", "broker_heartbeat", "metadata_write")
     if row["rejected"] is None:
         return row["request"] is not None
-    says_nothing = all(row[name] is None for name in typed)
-    says_nothing &= not (row["isr_changes"] or row["topics"] or row["configs"])
+    says_nothing = all(row[name] is None for name in STRUCTS)
+    says_nothing &= all(row[name] == [] for name in LISTS)
     return (
         says_nothing and row["request"] is None and row["rejected"]["reason"] in Reason.__members__
     )

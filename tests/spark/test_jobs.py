@@ -77,16 +77,16 @@ def test_a_replay_killed_between_two_tables_is_completed(
     shutil.copytree(finished.path, copy)
     warehouse = Warehouse(spark, copy)
     arguments = [str(FAILOVER), "--warehouse", str(copy), "--set", "hwm_parking.max_wait_ms=[50]"]
-    real = Warehouse.replace
+    real = Warehouse.replace_all
 
     def dies(self: Warehouse, table: object, *rest: object) -> None:
         if table is HIGH_WATERMARK_LAG:
             raise RuntimeError("killed")
         real(self, table, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Warehouse, "replace", dies)
+    monkeypatch.setattr(Warehouse, "replace_all", dies)
     assert replay.main(arguments) == 1
-    monkeypatch.setattr(Warehouse, "replace", real)
+    monkeypatch.setattr(Warehouse, "replace_all", real)
     assert replay.main(arguments) == 0
     for table in (FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG):
         swept = warehouse.read(table).where("recording = 'failover-4.0' AND parameter != 'none'")
@@ -108,8 +108,8 @@ def test_a_changed_rule_is_never_taken_for_the_old_one(
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("hwm_parking.max_wait_ms=[0]", "above 0"),
-        ("hwm_parking.max_wait_ms=['a']", "above 0"),
+        ("hwm_parking.max_wait_ms=[0]", "1 or more"),
+        ("hwm_parking.max_wait_ms=['a']", "1 or more"),
         ("hwm_parking.nonsense=1", "nonsense"),
     ],
 )

@@ -11,7 +11,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipelines.hwm_parking import metadata_fetches, replayed_hwm_parking
+from pipelines.hwm_parking import metadata_fetches
 from pipelines.seam import replayed_by, rows_of
 from pipelines.warehouse import Warehouse
 from replay.hwm_parking import HwmParking, replayed, variants
@@ -32,6 +32,10 @@ RECORDING, LEADER = "failover-4.0", 2
 _KEY = FETCH_PARKING_OUTCOMES.key
 
 
+def replayed_fetches(fetches: DataFrame) -> DataFrame:
+    return metadata_fetches(fetches).transform(replayed_by(HWM_PARKING, SETTINGS))
+
+
 def of_failover(finished: Warehouse) -> DataFrame:
     return finished.read(FETCHES).where(F.col("recording") == RECORDING)
 
@@ -45,8 +49,8 @@ def test_rows_do_not_depend_on_partitions(finished: Warehouse, partitions: int) 
     fetches = of_failover(finished)
     # Shuffled on purpose: the order in which rows arrive must not matter either.
     shuffled = fetches.repartition(partitions, F.xxhash64("request_id", F.lit(partitions)))
-    again = replayed_hwm_parking(shuffled, SETTINGS)
-    once = replayed_hwm_parking(fetches.coalesce(1), SETTINGS)
+    again = replayed_fetches(shuffled)
+    once = replayed_fetches(fetches.coalesce(1))
     for table in (FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG):
         assert rows(rows_of(again, table.name)) == rows(rows_of(once, table.name))
 
@@ -67,7 +71,7 @@ def test_spark_gives_the_rows_of_the_pure_replay(finished: Warehouse) -> None:
             )
         ]
     )
-    by_spark = rows_of(replayed_hwm_parking(of_failover(finished), SETTINGS), _PARKING)
+    by_spark = rows_of(replayed_fetches(of_failover(finished)), _PARKING)
     found = by_spark.where(F.col("leader_id") == LEADER).drop("recording").toArrow()
     order = [(name, "ascending") for name in _KEY if name != "recording"]
     assert found.num_rows > 3000

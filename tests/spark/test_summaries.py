@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.accuracy import TOLERANCES
 from pipelines.headlines import accuracy_line, accuracy_rows, headline_figures, headlines
+from pipelines.measures.hwm_parking import TOLERANCES
 from pipelines.summaries import latency_summary
 from pipelines.warehouse import Warehouse
 from replay.schema import (

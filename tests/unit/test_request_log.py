@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pipelines.log_tables import LISTS, STRUCTS
 from replay.request_log import PARSED_LINE, LineParser, Reason, stamp_of
-from replay.schema import FETCHES, REJECTED_LINES, REQUESTS
 
 LINES = gzip.decompress(
     (Path(__file__).parents[1] / "data" / "request_log" / "lines.log.gz").read_bytes()
@@ -92,12 +92,10 @@ def test_request_columns() -> None:
 
 def test_every_column_of_the_tables_comes_from_somewhere() -> None:
     shared = {"recording", "request_id", "node_id", "source_file", "line_number"}
-    names = {f.name for f in PARSED_LINE.field("request").type}
-    assert names == set(REQUESTS.arrow_schema.names) - shared
-    names = {f.name for f in PARSED_LINE.field("fetch").type}
-    assert names == set(FETCHES.arrow_schema.names) - shared
-    names = {f.name for f in PARSED_LINE.field("rejected").type}
-    assert names == set(REJECTED_LINES.arrow_schema.names) - shared - {"line_id"}
+    for column, table in (STRUCTS | LISTS).items():
+        type_ = PARSED_LINE.field(column).type
+        row = type_.value_type if column in LISTS else type_
+        assert {f.name for f in row} == set(table.arrow_schema.names) - shared - {"line_id"}
 
 
 def test_line_id_is_the_content_on_a_node_whatever_the_line_end() -> None:
@@ -163,13 +161,22 @@ def test_recorded_lines_are_all_requests() -> None:
 
 
 def test_each_api_has_its_typed_row() -> None:
-    views = {"FETCH": "fetch", "PRODUCE": "produce", "BROKER_HEARTBEAT": "broker_heartbeat"}
+    views = {
+        "FETCH": "fetch",
+        "PRODUCE": "produce",
+        "BROKER_HEARTBEAT": "broker_heartbeat",
+        "INIT_PRODUCER_ID": "producer_id",
+    }
+    tell_offsets = {"API_VERSIONS", "BROKER_REGISTRATION", "DESCRIBE_QUORUM"}
+    told_by = Counter[str]()
     writes = {"CREATE_TOPICS", "DELETE_TOPICS", "INCREMENTAL_ALTER_CONFIGS"}
     for row in parse(*LINES):
         name = row["request"]["api_name"]
         for api, view in views.items():
             assert (row[view] is not None) == (name == api)
         assert (row["metadata_write"] is not None) == (name in writes)
+        told_by.update({name: len(row["metadata_offsets"])})
+    assert {name for name, offsets in told_by.items() if offsets} == tell_offsets
 
 
 # What is tolerated

@@ -14,8 +14,10 @@ API_KEYS = {
     "PRODUCE": 0,
     "FETCH": 1,
     "METADATA": 3,
+    "API_VERSIONS": 18,
     "CREATE_TOPICS": 19,
     "DELETE_TOPICS": 20,
+    "INIT_PRODUCER_ID": 22,
     "CREATE_ACLS": 30,
     "DELETE_ACLS": 31,
     "DESCRIBE_CONFIGS": 32,
@@ -26,8 +28,10 @@ API_KEYS = {
     "ALTER_PARTITION_REASSIGNMENTS": 45,
     "ALTER_CLIENT_QUOTAS": 49,
     "ALTER_USER_SCRAM_CREDENTIALS": 51,
+    "DESCRIBE_QUORUM": 55,
     "ALTER_PARTITION": 56,
     "UPDATE_FEATURES": 57,
+    "BROKER_REGISTRATION": 62,
     "BROKER_HEARTBEAT": 63,
 }
 ID = "YkSpcwHCQGiqAR6cTJn52w"
@@ -242,7 +246,7 @@ def test_produce_matches_answers_by_topic_and_index() -> None:
     assert rows[0]["produce"]["transactional_id"] == "tx"
 
 
-def test_produce_response_size_counts_what_the_table_does_not_hold() -> None:
+def test_produce_response_size_counts_errors_and_endpoints() -> None:
     request = {
         "transactionalId": None,
         "acks": -1,
@@ -257,8 +261,11 @@ def test_produce_response_size_counts_what_the_table_does_not_hold() -> None:
             "nodeEndpoints": endpoints,
         }
         produce = parse("PRODUCE", 13, request, response)["produce"]
-        assert set(produce["partitions"][0]) >= {"current_leader_id"}
-        assert "error_message" not in produce["partitions"][0]
+        assert len(produce["node_endpoints"]) == len(endpoints)
+        (partition,) = produce["partitions"]
+        assert partition["error_message"] == fields.get("errorMessage")
+        told = [e["batch_index_error_message"] for e in partition["record_errors"] or ()]
+        assert told == [e["batchIndexErrorMessage"] for e in fields.get("recordErrors", ())]
         return int(produce["response_bytes"])
 
     plain = size([])
@@ -268,6 +275,21 @@ def test_produce_response_size_counts_what_the_table_does_not_hold() -> None:
     endpoint = {"nodeId": 2, "host": "h", "port": 9093, "rack": None}
     assert size([endpoint]) == plain + 2 + 1 + 4 + 2 + 4 + 1 + 1
     assert size([], currentLeader={"leaderId": 2, "leaderEpoch": 4}) == plain + 11
+
+
+def test_produce_without_an_answer_has_no_errors_rather_than_an_empty_list() -> None:
+    data = [{"index": i, "recordsSizeInBytes": 5} for i in (0, 1)]
+    topics = [{"name": "t", "partitionData": data}]
+    request = {"transactionalId": None, "acks": -1, "timeoutMs": 9, "topicData": topics}
+    answer = {"index": 1, "errorCode": 0, "baseOffset": 0, "recordErrors": [], "errorMessage": None}
+    answered = {"responses": [{"name": "t", "partitionResponses": [answer]}]}
+    no_response, half = parse_all(
+        line("PRODUCE", 12, request, ""), line("PRODUCE", 12, request, answered)
+    )
+    errors = [[p["record_errors"] for p in r["produce"]["partitions"]] for r in (no_response, half)]
+    assert errors == [[None, None], [None, []]]
+    endpoints = [r["produce"]["node_endpoints"] for r in (no_response, half)]
+    assert endpoints == [None, []]
 
 
 # BROKER_HEARTBEAT
@@ -294,10 +316,27 @@ def test_heartbeat() -> None:
     assert some(heartbeats[0], *names, *answers) == (11, 5, 99, False, True, 0, True, False, True)
     assert some(heartbeats[1], *names, *answers) == (11, 5, 99, False, True, *(None,) * 4)
     assert some(heartbeats[2], *names, *answers) == (*(None,) * 5, 0, True, False, True)
-    # frame 4, header 12, body 23, tag 2 + 1 + 16
-    assert rows[0]["request"]["request_bytes"] == 4 + 12 + 23 + 19
-    assert rows[0]["request"]["response_bytes"] == 4 + 5 + 10
-    assert rows[1]["request"]["response_bytes"] is None
+    counts = [some(h, "offline_log_dirs", "cordoned_log_dirs") for h in heartbeats]
+    assert counts == [(1, None), (1, None), (None, None)]
+    # frame 4, header 12, body 23, tag 2 + 1 + 16; frame 4, header 5, body 10
+    sizes = [some(h, "request_bytes", "response_bytes") for h in heartbeats]
+    assert sizes == [(4 + 12 + 23 + 19, 4 + 5 + 10), (4 + 12 + 23 + 19, None), (None, 4 + 5 + 10)]
+    assert sizes == [some(row["request"], "request_bytes", "response_bytes") for row in rows]
+
+
+def test_no_cordoned_log_dirs_is_not_the_same_as_none_told() -> None:
+    request = {
+        "brokerId": 11,
+        "currentMetadataOffset": 99,
+        "wantFence": False,
+        "wantShutDown": False,
+    }
+    rows = parse_all(
+        line("BROKER_HEARTBEAT", 2, request, ""),
+        line("BROKER_HEARTBEAT", 2, request | {"cordonedLogDirs": []}, ""),
+        line("BROKER_HEARTBEAT", 2, request | {"cordonedLogDirs": [ID, ID]}, ""),
+    )
+    assert [row["broker_heartbeat"]["cordoned_log_dirs"] for row in rows] == [None, 0, 2]
 
 
 def test_forwarded_lines_have_no_size() -> None:
@@ -451,8 +490,8 @@ def test_create_topics() -> None:
         [BUILT_AT, "CREATE_TOPICS", "topic", "t", "secret", None, "describe", 5, 0],
     ]
     assert [tuple(r.values()) for r in row["metadata_write"]["resources"]] == [
-        ("topic", "t", 3, 0),
-        ("topic", "u", 1, 36),
+        ("topic", "t", 3, 1, None, 0),
+        ("topic", "u", 1, 0, None, 36),
     ]
 
 
@@ -463,6 +502,7 @@ def test_create_topics_without_one_body() -> None:
     no_request = parse("CREATE_TOPICS", 7, "", CREATED)
     assert [t["partitions"] for t in no_request["topics"]] == [3, None]
     assert no_request["metadata_write"]["validate_only"] is None
+    assert [r["configs"] for r in no_request["metadata_write"]["resources"]] == [None, None]
 
 
 def test_nothing_is_created_or_set_with_validate_only() -> None:
@@ -495,14 +535,16 @@ def test_incremental_alter_configs() -> None:
     assert write("INCREMENTAL_ALTER_CONFIGS", 1, request, response) == (
         False,
         0,
-        [("topic", "t", None, 40)],
+        [("topic", "t", None, 4, None, 40)],
     )
 
 
 def test_alter_configs_sets() -> None:
     resource = {"resourceType": 4, "resourceName": "", "configs": [{"name": "a", "value": "1"}]}
-    (config,) = parse("ALTER_CONFIGS", 2, {"resources": [resource]}, "")["configs"]
+    row = parse("ALTER_CONFIGS", 2, {"resources": [resource]}, "")
+    (config,) = row["configs"]
     assert some(config, "resource_type", "resource_name", "operation") == ("broker", "", "set")
+    assert [r["configs"] for r in row["metadata_write"]["resources"]] == [1]
 
 
 def test_describe_configs() -> None:
@@ -529,31 +571,34 @@ ERROR, FINE = {"errorCode": 8}, {"errorCode": 0}
             "DELETE_TOPICS",
             {"topicNames": ["t", "u"]},
             {"responses": [{"name": "u", **ERROR}, {"name": "t", **FINE}]},
-            (False, 0, [("topic", "t", None, 0), ("topic", "u", None, 8)]),
+            (False, 0, [("topic", "t", None, None, None, 0), ("topic", "u", None, None, None, 8)]),
         ),
         (
             "DELETE_TOPICS",
             {"topics": [{"name": None, "topicId": ID}]},
             {"responses": [{"name": "t", "topicId": ID, **ERROR}]},
-            (False, 0, [("topic", ID, None, 8)]),
+            (False, 0, [("topic", ID, None, None, None, 8)]),
         ),
         (
             "CREATE_PARTITIONS",
             {"topics": [{"name": "t", "count": 6}], "validateOnly": True},
             {"results": [{"name": "t", **ERROR}]},
-            (True, 0, [("topic", "t", 6, 8)]),
+            (True, 0, [("topic", "t", 6, None, None, 8)]),
         ),
         (
             "UPDATE_FEATURES",
-            {"featureUpdates": [{"feature": "metadata.version"}], "validateOnly": False},
+            {
+                "featureUpdates": [{"feature": "metadata.version", "maxVersionLevel": 27}],
+                "validateOnly": False,
+            },
             {"errorCode": 8},
-            (False, 8, [("feature", "metadata.version", None, 8)]),
+            (False, 8, [("feature", "metadata.version", None, None, 27, 8)]),
         ),
         (
             "UPDATE_FEATURES",
-            {"featureUpdates": [{"feature": "metadata.version"}]},
-            {"errorCode": 0, "results": [{"feature": "metadata.version", **ERROR}]},
-            (False, 0, [("feature", "metadata.version", None, 8)]),
+            {"featureUpdates": [{"feature": "kraft.version", "maxVersionLevel": 0}]},
+            {"errorCode": 0, "results": [{"feature": "kraft.version", **ERROR}]},
+            (False, 0, [("feature", "kraft.version", None, None, 0, 8)]),
         ),
         (
             "ALTER_CLIENT_QUOTAS",
@@ -579,19 +624,19 @@ ERROR, FINE = {"errorCode": 8}, {"errorCode": 0}
                     }
                 ]
             },
-            (False, 0, [("client_quota", "client-id=<default>,user=u", None, 8)]),
+            (False, 0, [("client_quota", "client-id=<default>,user=u", None, None, None, 8)]),
         ),
         (
             "CREATE_ACLS",
             {"creations": [{"resourceType": 2, "resourceName": n} for n in ("a", "b")]},
             {"results": [FINE, ERROR]},
-            (False, 0, [("acl", "a", None, 0), ("acl", "b", None, 8)]),
+            (False, 0, [("acl", "a", None, None, None, 0), ("acl", "b", None, None, None, 8)]),
         ),
         (
             "DELETE_ACLS",
             {"filters": [{"resourceTypeFilter": 2, "resourceNameFilter": None}]},
             {"filterResults": [ERROR]},
-            (False, 0, [("acl", None, None, 8)]),
+            (False, 0, [("acl", None, None, None, None, 8)]),
         ),
         (
             "ELECT_LEADERS",
@@ -600,13 +645,13 @@ ERROR, FINE = {"errorCode": 8}, {"errorCode": 0}
                 "errorCode": 0,
                 "replicaElectionResults": [{"topic": "t", "partitionResult": [FINE, ERROR]}],
             },
-            (False, 0, [("topic", "t", 2, 8)]),
+            (False, 0, [("topic", "t", 2, None, None, 8)]),
         ),
         (
             "ELECT_LEADERS",
             {"topicPartitions": None},
             {"errorCode": 0, "replicaElectionResults": [{"topic": "t", "partitionResult": [FINE]}]},
-            (False, 0, [("topic", "t", 1, 0)]),
+            (False, 0, [("topic", "t", 1, None, None, 0)]),
         ),
         (
             "ALTER_PARTITION_REASSIGNMENTS",
@@ -616,13 +661,13 @@ ERROR, FINE = {"errorCode": 8}, {"errorCode": 0}
                 ]
             },
             {"errorCode": 0, "responses": [{"name": "t", "partitions": [FINE, FINE]}]},
-            (False, 0, [("topic", "t", 2, 0)]),
+            (False, 0, [("topic", "t", 2, None, None, 0)]),
         ),
         (
             "ALTER_USER_SCRAM_CREDENTIALS",
             {"deletions": [{"name": "u"}], "upsertions": [{"name": "v"}, {"name": "u"}]},
             {"results": [{"user": "u", **ERROR}, {"user": "v", **FINE}]},
-            (False, 0, [("user", "u", None, 8), ("user", "v", None, 0)]),
+            (False, 0, [("user", "u", None, None, None, 8), ("user", "v", None, None, None, 0)]),
         ),
     ],
 )
@@ -631,6 +676,111 @@ def test_other_writes(api: str, request_body: Any, response_body: Any, expected:
     assert write(api, 0, "", response_body)[::2] == (None, None)
     validate_only, error, resources = write(api, 0, request_body, "")
     assert (validate_only, error) == (expected[0], None)
-    assert all(resource[3] is None for resource in resources)
+    assert all(resource[-1] is None for resource in resources)
     forwarded = parse(api, 0, request_body, response_body, forwarded=True)
     assert forwarded["metadata_write"]["is_forwarded"]
+
+
+# Metadata offsets
+
+
+def offsets(*args: Any, **options: Any) -> list[tuple[Any, ...]]:
+    """(kind, subject, offset, leader epoch) of each row; times and sender are the line's."""
+    row = parse(*args, **options)
+    for told in row["metadata_offsets"]:
+        assert some(told, "at", "source", "connection") == (BUILT_AT, args[0], "a:1-b:2-0-0")
+        assert told["dequeued_at"] == row["request"]["dequeued_at"]
+    return [
+        some(t, "kind", "subject_id", "offset", "leader_epoch") for t in row["metadata_offsets"]
+    ]
+
+
+def test_api_versions_tells_of_the_node_that_logged() -> None:
+    known = {"errorCode": 0, "apiKeys": [], "finalizedFeaturesEpoch": 64}
+    assert offsets("API_VERSIONS", 4, {}, known) == [("finalized_features_epoch", 11, 64, None)]
+    # tagged: absent is -1, "unknown"; an unsupported version is answered without
+    for response in ({"errorCode": 0}, {"errorCode": 35, "apiKeys": []}, {**known, **NO_EPOCH}, ""):
+        assert offsets("API_VERSIONS", 4, {}, response) == []
+
+
+NO_EPOCH = {"finalizedFeaturesEpoch": -1}
+
+
+def test_broker_registration_tells_its_own_offset() -> None:
+    request = {"brokerId": 13, "incarnationId": ID, "previousBrokerEpoch": -1}
+    registered = {"throttleTimeMs": 0, "errorCode": 0, "brokerEpoch": 17}
+    told = offsets("BROKER_REGISTRATION", 4, request, registered)
+    assert told == [("broker_epoch", 13, 17, None)]
+    refused = registered | {"errorCode": 41, "brokerEpoch": -1}
+    assert offsets("BROKER_REGISTRATION", 4, request, refused) == []
+    assert offsets("BROKER_REGISTRATION", 4, request, "") == []
+    assert offsets("BROKER_REGISTRATION", 4, "", registered) == []  # of whom?
+
+
+def quorum(**fields: Any) -> dict[str, Any]:
+    partition = {
+        "partitionIndex": 0,
+        "errorCode": 0,
+        "leaderId": 2,
+        "leaderEpoch": 7,
+        "highWatermark": 40,
+        "currentVoters": [{"replicaId": n, "logEndOffset": o} for n, o in ((1, 41), (2, 42))],
+        "observers": [{"replicaId": n, "logEndOffset": o} for n, o in ((11, 39), (12, -1))],
+        **fields,
+    }
+    topic = {"topicName": "__cluster_metadata", "partitions": [partition]}
+    return {"errorCode": 0, "topics": [topic]}
+
+
+def test_describe_quorum_tells_of_the_leader_and_of_every_replica_it_knows() -> None:
+    told = offsets("DESCRIBE_QUORUM", 2, {"topics": []}, quorum(), forwarded=True)
+    assert told == [
+        ("high_watermark", 2, 40, 7),
+        ("log_end_offset", 1, 41, 7),
+        ("log_end_offset", 2, 42, 7),
+        ("log_end_offset", 11, 39, 7),
+    ]
+
+
+def test_describe_quorum_of_an_error_or_an_unknown_high_watermark() -> None:
+    nobody = {"currentVoters": [], "observers": []}
+    for response in (
+        quorum(errorCode=6),
+        quorum(highWatermark=-1, **nobody),
+        {"errorCode": 41, "topics": []},
+        "",
+    ):
+        assert offsets("DESCRIBE_QUORUM", 2, {"topics": []}, response) == []
+
+
+def test_a_node_with_two_directories_stands_where_its_newest_log_is() -> None:
+    observers = [{"replicaId": 1, "logEndOffset": 7, "replicaDirectoryId": ID}]
+    told = offsets("DESCRIBE_QUORUM", 2, {}, quorum(observers=observers))
+    assert [t[:3] for t in told[1:]] == [("log_end_offset", 1, 41), ("log_end_offset", 2, 42)]
+
+
+# Producer ids
+
+
+def test_init_producer_id() -> None:
+    request = {"transactionalId": "tx", "transactionTimeoutMs": 60000}
+    response = {"throttleTimeMs": 0, "errorCode": 0, "producerId": 4000, "producerEpoch": 3}
+    refused = response | {"errorCode": 14, "producerId": -1, "producerEpoch": -1}
+    rows = parse_all(
+        line("INIT_PRODUCER_ID", 4, request, response),
+        line("INIT_PRODUCER_ID", 4, request | {"transactionalId": None}, refused),
+        line("INIT_PRODUCER_ID", 4, request, ""),
+        line("FETCH", 17, raft_fetch(), told()),
+    )
+    names = ("transactional_id", "producer_id", "producer_epoch", "error_code")
+    assert [some(row["producer_id"], *names) for row in rows[:3]] == [
+        ("tx", 4000, 3, 0),
+        (None, -1, -1, 14),
+        ("tx", None, None, None),
+    ]
+    assert some(rows[0]["producer_id"], "at", "client_id", "connection") == (
+        BUILT_AT,
+        "c",
+        "a:1-b:2-0-0",
+    )
+    assert rows[3]["producer_id"] is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,11 @@ import pytest
 
 from replay import wire_size
 from replay.request_log import LineParser
-from replay.schema import FETCHES
+from replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES, Table
 from replay.wire_size.encoding import varint_sizes
 
+#: Columns that typed rows have outside of the struct of their line.
+SHARED = ("recording", "request_id", "node_id")
 DATA = Path(__file__).parents[1] / "data" / "request_log"
 
 
@@ -60,6 +63,25 @@ def test_typed_tables_tell_the_same_sizes(parsed: list[dict]) -> None:
     for request, body in both:
         assert body["request_bytes"] == request["request_bytes"]
         assert body["response_bytes"] == request["response_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("view", "table", "api"),
+    [
+        ("fetch", FETCHES, "fetch"),
+        ("produce", PRODUCES, "produce"),
+        ("broker_heartbeat", BROKER_HEARTBEATS, "broker_heartbeat"),
+    ],
+)
+def test_sizes_follow_from_the_typed_table_alone(
+    parsed: list[dict], view: str, table: Table, api: str
+) -> None:
+    rows = [row[view] for row in parsed if row[view]]
+    assert rows
+    batch = pa.RecordBatch.from_pylist(rows, pa.schema([*table.without(*SHARED)]))
+    for side in ("request", "response"):
+        sizes = getattr(wire_size, f"{api}_{side}_bytes")(batch.drop_columns([f"{side}_bytes"]))
+        assert sizes.to_pylist() == [row[f"{side}_bytes"] for row in rows]
 
 
 def test_other_apis_have_no_size(parsed: list[dict]) -> None:
@@ -132,3 +154,20 @@ def test_sizes_of_a_slice_are_the_slice_of_the_sizes() -> None:
     batch = fetch_rows(api_version=[17] * 4, max_wait_ms=[1] * 4, request_partitions=partitions)
     whole = wire_size.fetch_request_bytes(batch).to_pylist()
     assert wire_size.fetch_request_bytes(batch.slice(1, 2)).to_pylist() == whole[1:3]
+
+
+def test_lowest_acknowledged_offset_is_a_plain_int64_after_the_other_fields() -> None:
+    """The draft's schema, written out: every field in its order, then the empty tags."""
+    fields = struct.pack(">ihbbb", 0, 0, True, False, False)
+    header = struct.pack(">i", 7) + b"\0"
+    today = struct.pack(">i", len(header) + len(fields) + 1) + header + fields + b"\0"
+    lowest = struct.pack(">q", 42)
+    draft = today[:-1] + lowest + b"\0"
+    heartbeats = pa.RecordBatch.from_pylist(
+        [{"api_version": 1, "error_code": 0}, {"api_version": 1, "error_code": None}],
+        pa.schema([BROKER_HEARTBEATS.arrow_schema.field(n) for n in ("api_version", "error_code")]),
+    )
+    assert wire_size.broker_heartbeat_response_bytes(heartbeats).to_pylist() == [len(today), None]
+    sizes = wire_size.broker_heartbeat_response_with_lowest_acknowledged_offset_bytes(heartbeats)
+    assert sizes.to_pylist() == [len(draft), None]
+    assert len(draft) - len(today) == wire_size.LOWEST_ACKNOWLEDGED_OFFSET_BYTES == 8

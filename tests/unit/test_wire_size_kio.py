@@ -1,7 +1,7 @@
 """Sizes against kio's serializers: generated messages, every version that kio and Kafka share.
 
-Messages are generated as rows of the tables, topics in runs, and translated to kio's entities:
-a field that a version lacks is left out there, and must not count here.
+Messages are drawn as rows of the tables (``wire_messages``) and translated to kio's entities: a
+field that a version lacks is left out there, and must not count here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import datetime
 import importlib
 import io
 import uuid
-from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -20,25 +19,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
+from wire_messages import (
+    fetch_request,
+    fetch_response,
+    int64,
+    names,
+    one_row,
+    produce,
+    topics,
+)
 
 from replay import wire_size
-from replay.request_log.produce_view import SIZED_PARTITION
-from replay.schema import BROKER_HEARTBEATS, FETCHES, INT, NODE_ENDPOINT, PRODUCES
-
-NO_HIGH_WATERMARK = 2**63 - 1
-int32 = st.integers(-(2**31), 2**31 - 1)
-int64 = st.integers(-(2**63), 2**63 - 1)
-errors = st.sampled_from([0, 1, 3, 6, 74, 100])
-#: Lengths around those at which a varint takes a byte more, in characters of one byte and of two.
-names = st.builds(
-    lambda character, n: character * n,
-    st.sampled_from("abé"),
-    st.sampled_from([1, 5, 62, 63, 64, 125, 126, 127, 128]),
-)
-record_bytes = st.none() | st.sampled_from([0, 1, 126, 127, 128, 16382, 16383, 16384])
-ids = st.integers(1, 2**128 - 1).map(
-    lambda n: base64.urlsafe_b64encode(n.to_bytes(16, "big"))[:22].decode()
-)
+from replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES
 
 
 def kio(api: str, version: int, side: str) -> Any:
@@ -64,30 +56,6 @@ def uuid_of(text: str | None) -> uuid.UUID | None:
     return None if text is None else uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
 
 
-def topics(partitions: list[dict[str, Any]]) -> list[tuple[str, str, list[dict[str, Any]]]]:
-    groups = groupby(partitions, key=lambda p: (p["topic_id"], p["topic"]))
-    return [(topic_id, topic, list(group)) for (topic_id, topic), group in groups]
-
-
-@st.composite
-def in_topics(draw: st.DrawFn, partition: st.SearchStrategy[dict]) -> list[dict[str, Any]]:
-    """Partitions, those of a topic side by side."""
-    drawn = draw(st.lists(st.tuples(ids, names, st.lists(partition, min_size=1)), max_size=4))
-    unique = {topic_id: (topic, group) for topic_id, topic, group in drawn}
-    by_name = {topic: (topic_id, group) for topic_id, (topic, group) in unique.items()}
-    return [
-        {**p, "topic_id": topic_id, "topic": topic}
-        for topic, (topic_id, group) in by_name.items()
-        for p in group
-    ]
-
-
-def one_row(schema: pa.Schema, row: dict[str, Any], *more: pa.Field) -> pa.RecordBatch:
-    fields = {f.name: f for f in (*schema, *more)}  # the wider field of a name wins
-    arrays = [pa.array([row.get(name)], f.type) for name, f in fields.items()]
-    return pa.RecordBatch.from_arrays(arrays, names=list(fields))
-
-
 def record_errors_of(partition: dict[str, Any], module: Any) -> tuple[Any, ...]:
     cls = getattr(module, "BatchIndexAndErrorMessage", None)
     if cls is None:
@@ -98,42 +66,6 @@ def record_errors_of(partition: dict[str, Any], module: Any) -> tuple[Any, ...]:
 def endpoints(row: dict[str, Any], module: Any) -> tuple[Any, ...]:
     cls = getattr(module, "NodeEndpoint", None)
     return () if cls is None else tuple(cls(**endpoint) for endpoint in row["node_endpoints"])
-
-
-node_endpoints = st.lists(
-    st.fixed_dictionaries(
-        {"node_id": int32, "host": names, "port": int32, "rack": st.none() | names}
-    ),
-    max_size=3,
-)
-fetch_partition = st.fixed_dictionaries(
-    {
-        "partition": int32,
-        "current_leader_epoch": int32,
-        "fetch_offset": int64,
-        "last_fetched_epoch": int32,
-        "log_start_offset": int64,
-        "partition_max_bytes": int32,
-        "replica_directory_id": st.none() | ids,
-        "high_watermark": st.just(NO_HIGH_WATERMARK) | int64,
-    }
-)
-fetch_request = st.fixed_dictionaries(
-    {
-        "cluster_id": st.none() | names,
-        "replica_id": st.just(-1) | int32,
-        "replica_epoch": st.just(-1) | int64,
-        "max_wait_ms": st.integers(0, 2**31 - 1),
-        "min_bytes": int32,
-        "max_bytes": int32,
-        "isolation_level": st.sampled_from([0, 1]),
-        "session_id": int32,
-        "session_epoch": int32,
-        "rack_id": names | st.just(""),
-        "request_partitions": in_topics(fetch_partition),
-        "forgotten_partitions": in_topics(st.fixed_dictionaries({"partition": int32})),
-    }
-)
 
 
 @pytest.mark.parametrize("version", range(4, 19))
@@ -168,38 +100,6 @@ def test_fetch_request(version: int, row: dict[str, Any]) -> None:
     )
     batch = one_row(FETCHES.arrow_schema, {**row, "api_version": version})
     assert wire_size.fetch_request_body_bytes(batch).to_pylist() == [size(entity)]
-
-
-def both_or_neither(first: str, second: str, b: st.SearchStrategy[int]) -> Any:
-    neither = st.just({first: None, second: None})
-    return neither | st.fixed_dictionaries({first: st.integers(0, 2**31 - 1), second: b})
-
-
-@st.composite
-def fetched_partition(draw: st.DrawFn) -> dict[str, Any]:
-    return {
-        "partition": draw(int32),
-        "error_code": draw(errors),
-        "high_watermark": draw(int64),
-        "last_stable_offset": draw(int64),
-        "log_start_offset": draw(int64),
-        "preferred_read_replica": draw(int32),
-        "record_bytes": draw(record_bytes),
-        "aborted_transactions": draw(st.none() | st.sampled_from([0, 1, 2, 126, 127, 130])),
-        **draw(both_or_neither("current_leader_id", "current_leader_epoch", int32)),
-        **draw(both_or_neither("diverging_epoch", "diverging_end_offset", int64)),
-        **draw(both_or_neither("snapshot_epoch", "snapshot_end_offset", int64)),
-    }
-
-
-fetch_response = st.fixed_dictionaries(
-    {
-        "error_code": errors,
-        "response_session_id": int32,
-        "response_partitions": in_topics(fetched_partition()),
-        "node_endpoints": node_endpoints,
-    }
-)
 
 
 #: kio's tagged field: its class, and its fields with our columns.
@@ -277,40 +177,8 @@ def test_fetch_response(version: int, row: dict[str, Any]) -> None:
     assert wire_size.fetch_response_body_bytes(batch).to_pylist() == [size(entity)]
 
 
-@st.composite
-def produced_partition(draw: st.DrawFn) -> dict[str, Any]:
-    messages = st.fixed_dictionaries({"batch_index_error_message": st.none() | names})
-    return {
-        "partition": draw(int32),
-        "record_bytes": draw(record_bytes),
-        "error_code": draw(errors),
-        "base_offset": draw(int64),
-        "log_append_time_ms": -1,
-        "log_start_offset": draw(int64),
-        "error_message": draw(st.none() | names),
-        "record_errors": draw(st.lists(messages, max_size=3)),
-        **draw(both_or_neither("current_leader_id", "current_leader_epoch", int32)),
-    }
-
-
-produce = st.fixed_dictionaries(
-    {
-        "transactional_id": st.none() | names,
-        "acks": st.sampled_from([-1, 0, 1]),
-        "timeout_ms": st.integers(0, 2**31 - 1),
-        "has_response": st.just(True),
-        "partitions": in_topics(produced_partition()),
-        "node_endpoints": node_endpoints,
-    }
-)
-
-
 def produce_batch(row: dict[str, Any], version: int) -> pa.RecordBatch:
-    more = (
-        pa.field("partitions", pa.list_(SIZED_PARTITION)),
-        pa.field("node_endpoints", pa.list_(NODE_ENDPOINT)),
-    )
-    return one_row(PRODUCES.arrow_schema, {**row, "api_version": version}, *more)
+    return one_row(PRODUCES.arrow_schema, {**row, "api_version": version})
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -410,8 +278,7 @@ def test_broker_heartbeat(
         "offline_log_dirs": offline,
         "cordoned_log_dirs": cordoned,
     }
-    more = (pa.field("offline_log_dirs", INT), pa.field("cordoned_log_dirs", INT))
-    batch = one_row(BROKER_HEARTBEATS.arrow_schema, row, *more)
+    batch = one_row(BROKER_HEARTBEATS.arrow_schema, row)
     assert wire_size.broker_heartbeat_request_body_bytes(batch).to_pylist() == [size(request)]
     assert wire_size.broker_heartbeat_response_body_bytes(batch).to_pylist() == [size(response)]
 

@@ -1,0 +1,158 @@
+"""What the rule min_isr_acks reads: one leader's PRODUCEs and FETCHes, and facts of other nodes.
+
+One Arrow schema for all kinds of events, so that a log of a whole cluster becomes one ordered
+stream per leader. ``Kind`` says which columns an event fills; the others are null.
+
+Order is (at_us, kind_order, request_id). ``at_us`` is when the event takes effect on the leader:
+
+* a PRODUCE when the handler takes it;
+* a follower's FETCH where its progress is noted: within the handler's time, on average half way,
+  but never later than ``PROGRESS_US_MAX`` after it began (what makes a handler take longer than
+  twice that is a pause, and the first milliseconds are as likely to be before it as after);
+* facts when the node that tells them stood by them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import pyarrow as pa
+
+#: Name of the config that the rule is about.
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+#: A follower's progress is noted at most this long after the handler took its FETCH.
+PROGRESS_US_MAX = 2_000
+
+
+class Kind(StrEnum):
+    """What an event is. Events of one time are taken in this order."""
+
+    #: A topic's name and id: true at all times, so it comes first.
+    TOPIC = "topic"
+    #: min.insync.replicas was set, deleted or described.
+    CONFIG = "config"
+    #: A heartbeat that says something new, or before or after a silence.
+    HEARTBEAT = "heartbeat"
+    #: METADATA told ISR and leader of partitions.
+    METADATA = "metadata"
+    #: ALTER_PARTITION arrived at the controller ...
+    ISR_ASKED = "isr_asked"
+    #: ... and was answered.
+    ISR_ANSWERED = "isr_answered"
+    #: This node's FETCH of the metadata log, as the active controller answered it.
+    METADATA_FETCH = "metadata_fetch"
+    #: A follower's FETCH from this node.
+    FETCH = "fetch"
+    #: A PRODUCE to this node.
+    PRODUCE = "produce"
+
+
+KIND_ORDER = {kind: order for order, kind in enumerate(Kind)}
+
+
+class Partition(NamedTuple):
+    """A partition as an event names it: by name or, where its version has only that, by id."""
+
+    topic: str | None
+    topic_id: str | None
+    partition: int
+    #: PRODUCE: bytes of the batch, its first offset (-1: nothing appended, None: no response),
+    #: and the recorded error (written out, never read by the rule).
+    record_bytes: int | None = None
+    base_offset: int | None = None
+    error_code: int | None = None
+    #: FETCH: the follower's log end offset, and whether the leader refused to take note of it.
+    fetch_offset: int | None = None
+    is_refused: bool | None = None
+    #: FETCH and facts: leader epoch. Facts: leader, ISR (asked, answered or told), replicas.
+    leader_epoch: int | None = None
+    leader_id: int | None = None
+    isr: list[int] | None = None
+    replicas: list[int] | None = None
+
+
+class Event(NamedTuple):
+    """One event. Times are microseconds since the epoch."""
+
+    at_us: int
+    kind_order: int
+    request_id: str
+    kind: str
+    received_us: int | None = None
+    dequeued_us: int | None = None
+    handled_us: int | None = None
+    #: When the response was built. PRODUCE: recorded, written out, never read by the rule.
+    built_us: int | None = None
+    #: FETCH: the follower. HEARTBEAT: the broker. METADATA: the node that told.
+    replica_id: int | None = None
+    #: FETCH and HEARTBEAT: the broker's epoch, -1 if not sent.
+    replica_epoch: int | None = None
+    #: FETCH: the session it belongs to afterwards, 0 none.
+    session_id: int | None = None
+    client_id: str | None = None
+    acks: int | None = None
+    timeout_us: int | None = None
+    is_transactional: bool | None = None
+    is_idempotent: bool | None = None
+    #: METADATA_FETCH: the node's log end offset, and what the answer brought.
+    fetch_offset: int | None = None
+    record_bytes: int | None = None
+    high_watermark: int | None = None
+    #: HEARTBEAT: what the broker wants, and what it is told.
+    want_shut_down: bool | None = None
+    is_fenced: bool | None = None
+    #: CONFIG: topic (empty: default), operation, value. TOPIC: name; its id is the value.
+    name: str | None = None
+    operation: str | None = None
+    value: str | None = None
+    partitions: list[Partition] | None = None
+
+
+_TEXTS = {"topic", "topic_id", "request_id", "kind", "client_id", "name", "operation", "value"}
+_LISTS = {"isr", "replicas"}
+_LONGS = {"record_bytes", "base_offset", "fetch_offset", "high_watermark", "replica_epoch"}
+
+
+def _type(name: str) -> pa.DataType:
+    if name in _TEXTS:
+        return pa.string()
+    if name in _LISTS:
+        return pa.list_(pa.int32())
+    if name.startswith(("is_", "want_")):
+        return pa.bool_()
+    return pa.int64() if name in _LONGS or name.endswith("_us") else pa.int32()
+
+
+PARTITION_TYPE = pa.struct([(name, _type(name)) for name in Partition._fields])
+#: Input of the replay: ``Event``, a column per field.
+INPUT_SCHEMA = pa.schema(
+    [
+        (name, pa.list_(PARTITION_TYPE) if name == "partitions" else _type(name))
+        for name in Event._fields
+    ]
+)
+
+
+def events_of(batch: pa.RecordBatch) -> list[Event]:
+    """The events of a batch of ``INPUT_SCHEMA``."""
+    columns = [batch.column(name).to_pylist() for name in Event._fields[:-1]]
+    partitions = [
+        None if row is None else [Partition(**partition) for partition in row]
+        for row in batch.column("partitions").to_pylist()
+    ]
+    return [Event(*row) for row in zip(*columns, partitions, strict=True)]
+
+
+def batch_of(events: list[Event]) -> pa.RecordBatch:
+    """A batch of ``INPUT_SCHEMA`` from events."""
+    rows = [
+        {
+            **event._asdict(),
+            "partitions": None
+            if event.partitions is None
+            else [partition._asdict() for partition in event.partitions],
+        }
+        for event in events
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=INPUT_SCHEMA)

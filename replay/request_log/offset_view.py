@@ -1,0 +1,109 @@
+"""Where nodes stood in the metadata log, as three APIs say it by the way: ``metadata_offsets``.
+
+Source: ``ApiVersionsResponse.json``, ``BrokerRegistration{Request,Response}.json``,
+``DescribeQuorumResponse.json``.
+
+- API_VERSIONS, ``finalizedFeaturesEpoch``: on a broker the offset of its current metadata image
+  (``KRaftMetadataCache.features``), on a controller only that of the last change of a feature. A
+  line does not tell which of the two its node is, so both get one kind.
+- BROKER_REGISTRATION, ``brokerEpoch``: the offset of the registration's own record
+  (``ClusterControlManager.registerBroker``). A process that registers once more keeps its epoch:
+  the offset is then that of its first registration.
+- DESCRIBE_QUORUM: the leader's high watermark and every replica's log end offset, both exclusive.
+
+-1 says "unknown" in all of them: no row.
+"""
+
+import msgspec
+
+from .bodies import Fields, Row, Told, decode
+from .envelope import Envelope, Int16, Int32, Int64
+from .fetch_view import METADATA_TOPIC
+
+API_VERSIONS = 18
+DESCRIBE_QUORUM = 55
+BROKER_REGISTRATION = 62
+
+
+class _ApiVersions(Fields, frozen=True):
+    finalized_features_epoch: Int64 = -1
+
+
+class _Registration(Fields, frozen=True):
+    broker_id: Int32
+
+
+class _Registered(Fields, frozen=True):
+    error_code: Int16
+    broker_epoch: Int64 = -1
+
+
+class _Replica(Fields, frozen=True):
+    replica_id: Int32
+    log_end_offset: Int64
+
+
+class _QuorumPartition(Fields, frozen=True):
+    error_code: Int16
+    leader_id: Int32
+    leader_epoch: Int32
+    high_watermark: Int64
+    current_voters: tuple[_Replica, ...] = ()
+    observers: tuple[_Replica, ...] = ()
+
+
+class _QuorumTopic(Fields, frozen=True):
+    topic_name: str
+    partitions: list[_QuorumPartition]
+
+
+class _DescribeQuorum(Fields, frozen=True):
+    topics: tuple[_QuorumTopic, ...] = ()
+
+
+_api_versions = msgspec.json.Decoder(_ApiVersions)
+_registration = msgspec.json.Decoder(_Registration)
+_registered = msgspec.json.Decoder(_Registered)
+_describe_quorum = msgspec.json.Decoder(_DescribeQuorum)
+
+
+def read_api_versions(envelope: Envelope, node_id: int) -> Told:
+    """Where the node that logged stood."""
+    response = decode(envelope.response, _api_versions)
+    if response is None or response.finalized_features_epoch < 0:
+        return Told()
+    row = (node_id, "finalized_features_epoch", response.finalized_features_epoch, None)
+    return Told(metadata_offsets=[row])
+
+
+def read_broker_registration(envelope: Envelope) -> Told:
+    """The offset of the registration, if it was one."""
+    request = decode(envelope.request, _registration)
+    response = decode(envelope.response, _registered)
+    if request is None or response is None or response.error_code or response.broker_epoch < 0:
+        return Told()
+    return Told(metadata_offsets=[(request.broker_id, "broker_epoch", response.broker_epoch, None)])
+
+
+def read_describe_quorum(envelope: Envelope) -> Told:
+    """The high watermark and the log end offsets that the leader answered."""
+    response = decode(envelope.response, _describe_quorum)
+    rows: list[Row] = []
+    for topic in response.topics if response else ():
+        for partition in topic.partitions:
+            if topic.topic_name == METADATA_TOPIC and partition.error_code == 0:
+                rows += _quorum(partition)
+    return Told(metadata_offsets=rows)
+
+
+def _quorum(partition: _QuorumPartition) -> list[Row]:
+    epoch = partition.leader_epoch
+    rows: list[Row] = []
+    if partition.high_watermark >= 0:
+        rows.append((partition.leader_id, "high_watermark", partition.high_watermark, epoch))
+    # A node whose disk was replaced is listed once per directory: it is where the newest log is.
+    ends: dict[int, int] = {}
+    for replica in (*partition.current_voters, *partition.observers):
+        ends[replica.replica_id] = max(ends.get(replica.replica_id, -1), replica.log_end_offset)
+    rows += [(node, "log_end_offset", end, epoch) for node, end in ends.items() if end >= 0]
+    return rows
