@@ -21,27 +21,49 @@ PARSER = JobParser(
 _HEAD = """# How good the predictions are
 
 Printed by `make accuracy` from the table `prediction_accuracy`; do not edit. A prediction is made
-from one recording under the rule that another's brokers ran, and held against what those brokers
-did. The naive guess is a constant: one FETCH per append and replica (two with KIP-1166), and a lag
-as of a wait of 0 to 500 ms (none with it). Percentiles are those of the brokers, in the steady
-phase. An outcome that is unknown counts as a miss.
+from one recording under the rule that another's brokers ran (or its own: a self-check), and held
+against what those brokers did. An outcome that is unknown counts as a miss.
 """
+
+#: What the figures of a rule mean, and what the naive guess beside them is.
+_ABOUT = {
+    "hwm_parking": "FETCHes of the metadata log and how late brokers learn of a high watermark, "
+    "in the steady phase. The naive guess is a constant: one FETCH per append and replica (two "
+    "with KIP-1166), and a lag as of a wait of 0 to 500 ms (none with it).",
+    "incremental_fetch": "Partitions listed per FETCH and bytes, by kind of client, in the steady "
+    "phase; `fetches_as_recorded` is the share of recorded incremental FETCHes whose partition "
+    "lists, their order and the bytes come out the same, both ways. The naive guess is that "
+    "nothing changes.",
+    "min_isr_acks": "How long PRODUCEs with acks=all waited; `answers_within_2_ms` is the share of "
+    "them, over the whole recording, whose answer is replayed within 2 ms. Across recordings: what "
+    "acks=min.insync.replicas would take, against a cluster whose ISR is no larger than that. The "
+    "naive guess is that nothing changes.",
+    "lowest_acked_offset": "When metadata writes were applied, and who knew; held against what "
+    "clients saw where a recording has it, and simulated heartbeats against recorded ones.",
+}
 
 
 def page(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The page: a section for each pair of recordings."""
+    """The page: a section for each rule, in it one for each pair of recordings."""
     judged = [row for row in rows if row["tolerance"] is not None]
-    sections = groupby(judged, key=itemgetter("predicted_from", "recorded_in", "variant"))
-    lines = [line for pair, of_pair in sections for line in _section(pair, list(of_pair))]
-    return "\n".join([_HEAD, f"{accuracy_line(rows).capitalize()}.\n", *lines])
+    lines = [_HEAD, f"{accuracy_line(rows).capitalize()}.\n"]
+    for rule, of_rule in groupby(judged, key=itemgetter("rule")):
+        found = list(of_rule)
+        lines += [f"## {rule}\n", f"{_ABOUT[rule]}\n", f"{accuracy_line(found).capitalize()}.\n"]
+        for pair, of_pair in groupby(found, key=_PAIR):
+            lines += _section(pair, list(of_pair))
+    return "\n".join(lines)
+
+
+_PAIR = itemgetter("predicted_from", "recorded_in", "variant")
 
 
 def _section(pair: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     before, after, variant = pair
     if before == after:
-        yield f"## {after}, replayed as it ran ({variant})\n"
+        yield f"### {after}, replayed as it ran ({variant})\n"
     else:
-        yield f"## {after}, predicted from {before} ({variant})\n"
+        yield f"### {after}, predicted from {before} ({variant})\n"
     yield "| figure | naive guess | predicted | recorded | error | tolerance | within |"
     yield "|---|--:|--:|--:|--:|--:|---|"
     for row in rows:

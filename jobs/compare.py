@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from jobs._cli import Exit, Job, JobParser, run, say
 from jobs._steps import say_all
 from pipelines.headlines import accuracy_line, accuracy_rows, side_by_side
 from pipelines.recording import MANIFEST, load_recordings
+from pipelines.rules import RULES
 from pipelines.steps import summarize
 
 PARSER = JobParser(
     "compare",
-    "Predicts AFTER from BEFORE: what BEFORE's log says would happen under the rule that AFTER's "
+    "Predicts AFTER from BEFORE: what BEFORE's log says would happen under the rules that AFTER's "
     "brokers ran, beside what they did. Both must have been replayed (jobs.run) into the "
     "warehouse; they are compared fairly if both show the same work on two clusters.",
-    """  python -m jobs.compare metadata-4.0 metadata-4.1
+    """  python -m jobs.compare metadata-4.0 metadata-4.1            (with and without KIP-1166)
+  python -m jobs.compare sessions-off sessions-on             (with and without fetch sessions)
+  python -m jobs.compare acks-slow-follower acks-two-replicas (three replicas, and two)
   python -m jobs.compare metadata-4.1 metadata-4.1      (a self-check)""",
 )
 PARSER.add_argument("before", metavar="BEFORE", help="name or folder of a recording")
@@ -38,8 +43,12 @@ def work(job: Job) -> Exit:
     names = [before] if before == after else [before, after]
     summarize(warehouse.spark, names, warehouse, [(before, after)], say)
     rows = accuracy_rows(warehouse, before, after)
-    say(f"hwm_parking: {after} predicted from {before} (variant {rows[0]['variant']})")
-    say_all(side_by_side(rows))
+    for (rule, variant), of_rule in groupby(rows, key=itemgetter("rule", "variant")):
+        say(f"{rule}: {after} predicted from {before} (variant {variant})")
+        say_all(side_by_side(list(of_rule)))
+    for rule in RULES:
+        if rule.name not in {row["rule"] for row in rows}:
+            say(f"{rule.name}: {before} can't tell anything that {after} recorded")
     say(accuracy_line(rows))
     return Exit.DONE
 

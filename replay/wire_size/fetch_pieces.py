@@ -130,10 +130,13 @@ class FetchPieces:
     # --- response
 
     def response_fixed_bytes(self, node_endpoints_tag_bytes: int = 0) -> int:
-        """Frame, header and body of a response without its topics."""
+        """Frame, header and body of a response without its topics.
+
+        ``node_endpoints_tag_bytes`` is the result of the method of that name.
+        """
         size = FRAME_BYTES + CORRELATION_ID_BYTES + self.is_flexible
         size += 4 + (2 + 4) * (self.version >= 7)  # throttleTimeMs; errorCode, sessionId
-        return size + self.is_flexible + node_endpoints_tag_bytes * (self.version >= 16)
+        return size + self.is_flexible + node_endpoints_tag_bytes
 
     def response_partition_bytes(
         self,

@@ -30,6 +30,7 @@ ids = st.integers(1, 2**128 - 1).map(
 
 
 def topics(partitions: list[dict[str, Any]]) -> list[tuple[str, str, list[dict[str, Any]]]]:
+    """Runs of adjacent partitions of a topic: its id, its name, the run."""
     groups = groupby(partitions, key=lambda p: (p["topic_id"], p["topic"]))
     return [(topic_id, topic, list(group)) for (topic_id, topic), group in groups]
 
@@ -48,6 +49,7 @@ def in_topics(draw: st.DrawFn, partition: st.SearchStrategy[dict]) -> list[dict[
 
 
 def one_row(schema: pa.Schema, row: dict[str, Any]) -> pa.RecordBatch:
+    """A batch of this row; what it does not have is null."""
     arrays = [pa.array([row.get(f.name)], f.type) for f in schema]
     return pa.RecordBatch.from_arrays(arrays, names=schema.names)
 

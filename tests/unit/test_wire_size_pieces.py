@@ -1,0 +1,160 @@
+"""Sums of pieces are whole messages: what changes may be counted without listing what does not."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wire_messages import (
+    NO_HIGH_WATERMARK,
+    fetch_request,
+    fetch_response,
+    names,
+    one_row,
+    topics,
+)
+
+from replay import wire_size
+from replay.schema import FETCHES
+from replay.wire_size import FETCH_VERSIONS, FetchPieces, fetch_pieces
+
+client_ids = st.none() | names | st.just("")
+
+
+def utf8(text: str | None) -> int:
+    return len((text or "").encode())
+
+
+def runs(partitions: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    """(name bytes, partitions) of each topic."""
+    return [(utf8(name), len(group)) for _, name, group in topics(partitions)]
+
+
+def request_by_pieces(pieces: FetchPieces, row: dict[str, Any]) -> int:
+    cluster_id = row["cluster_id"]
+    fixed = pieces.request_fixed_bytes(
+        utf8(row["client_id"]),
+        rack_id_bytes=utf8(row["rack_id"]),
+        cluster_id_bytes=None if cluster_id is None else utf8(cluster_id),
+        has_replica_state=(row["replica_id"], row["replica_epoch"]) != (-1, -1),
+    )
+    partitions = [
+        pieces.request_partition_bytes(
+            has_directory_id=p["replica_directory_id"] is not None,
+            has_high_watermark=p["high_watermark"] != NO_HIGH_WATERMARK,
+        )
+        for p in row["request_partitions"]
+    ]
+    asked = pieces.topics_bytes(runs(row["request_partitions"])) + sum(partitions)
+    return fixed + asked + pieces.forgotten_bytes(runs(row["forgotten_partitions"]))
+
+
+def response_by_pieces(pieces: FetchPieces, row: dict[str, Any]) -> int:
+    endpoints = [(utf8(e["host"]), utf8(e["rack"])) for e in row["node_endpoints"]]
+    partitions = [
+        pieces.response_partition_bytes(
+            p["record_bytes"],
+            p["aborted_transactions"],
+            has_diverging_epoch=p["diverging_epoch"] is not None,
+            has_current_leader=p["current_leader_id"] is not None,
+            has_snapshot_id=p["snapshot_epoch"] is not None,
+        )
+        for p in row["response_partitions"]
+    ]
+    fixed = pieces.response_fixed_bytes(pieces.node_endpoints_tag_bytes(endpoints))
+    return fixed + pieces.topics_bytes(runs(row["response_partitions"])) + sum(partitions)
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+@settings(max_examples=20, deadline=None)
+@given(row=fetch_request, client_id=client_ids, data=st.data())
+def test_request(version: int, row: dict[str, Any], client_id: str | None, data: Any) -> None:
+    # a topic may come again after another
+    asked = data.draw(st.permutations(row["request_partitions"]))
+    row = {**row, "api_version": version, "client_id": client_id, "request_partitions": asked}
+    expected = wire_size.fetch_request_bytes(one_row(FETCHES.arrow_schema, row))
+    assert [request_by_pieces(fetch_pieces(version), row)] == expected.to_pylist()
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+@settings(max_examples=20, deadline=None)
+@given(row=fetch_response, data=st.data())
+def test_response(version: int, row: dict[str, Any], data: Any) -> None:
+    told = data.draw(st.permutations(row["response_partitions"]))
+    row = {**row, "api_version": version, "response_partitions": told}
+    expected = wire_size.fetch_response_bytes(one_row(FETCHES.arrow_schema, row))
+    assert [response_by_pieces(fetch_pieces(version), row)] == expected.to_pylist()
+
+
+def plain(topic: int, partition: int) -> dict[str, Any]:
+    """A partition of an incremental request and of its answer at once."""
+    return {
+        "topic_id": base64.urlsafe_b64encode(topic.to_bytes(16, "big"))[:22].decode(),
+        "topic": f"{topic:04d}",
+        "partition": partition,
+        "replica_directory_id": None,
+        "high_watermark": NO_HIGH_WATERMARK,
+        "record_bytes": 0,
+        "aborted_transactions": None,
+        "diverging_epoch": None,
+        "current_leader_id": None,
+        "snapshot_epoch": None,
+    }
+
+
+@pytest.mark.parametrize("version", [11, 12, 17])
+@pytest.mark.parametrize("n", [0, 126, 127, 128, 16_382, 16_383])
+@pytest.mark.parametrize("kind", ["topics", "partitions"])
+def test_prefixes_of_long_arrays(version: int, n: int, kind: str) -> None:
+    partitions = [plain(i, 0) if kind == "topics" else plain(7, i) for i in range(n)]
+    row = {
+        "api_version": version,
+        "client_id": "broker-12-fetcher-0",
+        "replica_id": 12,
+        "replica_epoch": 5,
+        "cluster_id": None,
+        "rack_id": "",
+        "max_wait_ms": 500,
+        "error_code": 0,
+        "request_partitions": partitions,
+        "forgotten_partitions": partitions,
+        "response_partitions": partitions,
+        "node_endpoints": [],
+    }
+    batch = one_row(_THAT_COUNT, row)
+    pieces = fetch_pieces(version)
+    requests, responses = (
+        wire_size.fetch_request_bytes(batch),
+        wire_size.fetch_response_bytes(batch),
+    )
+    assert requests.to_pylist() == [request_by_pieces(pieces, row)]
+    assert responses.to_pylist() == [response_by_pieces(pieces, row)]
+
+
+#: ``fetches`` without what no size depends on: building it is most of the time.
+_THAT_COUNT = pa.schema([f for f in FETCHES.arrow_schema if not pa.types.is_timestamp(f.type)])
+
+
+@pytest.mark.parametrize("version", [-1, 3, 19])
+def test_no_pieces_of_a_version_without_sizes(version: int) -> None:
+    with pytest.raises(ValueError, match=f"FETCH v{version} is none of v4 to v18"):
+        fetch_pieces(version)
+
+
+def test_pieces_are_made_once_a_version() -> None:
+    assert fetch_pieces(17) is fetch_pieces(17)
+    assert {fetch_pieces(v).version for v in FETCH_VERSIONS} == set(range(4, 19))
+
+
+def test_a_follower_asks_with_33_bytes_a_partition() -> None:
+    """The figure of a replica fetcher since v12, and what v17 and v18 may add to it."""
+    assert fetch_pieces(12).request_partition_bytes(has_directory_id=True) == 33
+    assert fetch_pieces(17).request_partition_bytes(has_directory_id=True) == 33 + 18
+    both = fetch_pieces(18).request_partition_bytes(has_directory_id=True, has_high_watermark=True)
+    assert both == 33 + 18 + 10
+    # an empty answer: 34, no aborted transactions, no records, no tags
+    assert fetch_pieces(12).response_partition_bytes(None) == 34 + 1 + 1 + 1
