@@ -21,6 +21,7 @@ def replay_settings(config: Config) -> ReplaySettings:
         broker_heartbeat_interval_ms=_sweep(
             config, "lowest_acked_offset", "broker_heartbeat_interval_ms", 1
         ),
+        lowest_acked_counts_stopping=config["lowest_acked_offset"]["counts_stopping_brokers"],
         draft_partition_id_is_string=config["incremental_fetch"]["draft_partition_id_is_string"],
     )
 

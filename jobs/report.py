@@ -13,7 +13,7 @@ from pipelines.report import REPORT_NAME, write_report
 PARSER = JobParser(
     "report",
     "Writes one self-contained HTML page on recordings that jobs.summarize has summed up: what "
-    "KIP-1166 does to the cluster, what it costs, how accurate that is and what was read.",
+    "each rule would do to the cluster, what that costs, how accurate it is and what was read.",
     """  python -m jobs.report data/samples/metadata-4.0
   python -m jobs.report data/samples/metadata-4.0 --output metadata-4.0.html""",
 ).with_recordings()

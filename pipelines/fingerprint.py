@@ -24,10 +24,14 @@ _ROOT = Path(__file__).resolve().parent.parent
 #: are the input), nor how a report looks.
 _MODULES = (
     "replay/*.py",
+    "replay/fetch_sessions/*.py",
     "replay/wire_size/*.py",
     "pipelines/accuracy.py",
     "pipelines/hwm_parking.py",
+    "pipelines/incremental_fetch.py",
+    "pipelines/lowest_acked_offset.py",
     "pipelines/measures/*.py",
+    "pipelines/min_isr_acks.py",
     "pipelines/phases.py",
     "pipelines/rules.py",
     "pipelines/seam.py",

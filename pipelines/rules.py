@@ -11,12 +11,24 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from pipelines import hwm_parking
+from pipelines import (
+    hwm_parking,
+    incremental_fetch,
+    lowest_acked_offset,
+    measures,
+    min_isr_acks,
+)
 from pipelines.accuracy import Tolerance
-from pipelines.measures import hwm_parking as hwm_parking_measures
 from pipelines.summaries import Read
-from replay.rules import HWM_PARKING, Rule, Settings
-from replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG, Table
+from replay.rules import (
+    HWM_PARKING,
+    INCREMENTAL_FETCH,
+    LOWEST_ACKED_OFFSET,
+    MIN_ISR_ACKS,
+    Rule,
+    Settings,
+)
+from replay.schema import TABLES, Table
 
 Rows = Mapping[Table, DataFrame]
 
@@ -32,10 +44,9 @@ class RuleSteps:
     """
 
     rule: Rule
-    outcomes: tuple[Table, ...]
     replayed: Callable[[Read, Settings], DataFrame]
     rows: Callable[[DataFrame, DataFrame], Rows]
-    latencies: Callable[[Read, DataFrame], DataFrame]
+    latencies: Callable[[Read, DataFrame], DataFrame] | None
     bandwidth: Callable[[Read, DataFrame], DataFrame] | None
     predictions: Callable[[Read, DataFrame, DataFrame, DataFrame], DataFrame]
     tolerances: tuple[Tolerance, ...]
@@ -45,16 +56,48 @@ class RuleSteps:
         """The rule's name, as in the column ``rule``."""
         return self.rule.name
 
+    @property
+    def outcomes(self) -> tuple[Table, ...]:
+        """The tables that its rows go to."""
+        return tuple(TABLES[name] for name in self.rule.outputs)
+
 
 RULES = (
     RuleSteps(
         rule=HWM_PARKING,
-        outcomes=(FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG),
         replayed=hwm_parking.replayed_hwm_parking,
         rows=hwm_parking.outcome_rows,
-        latencies=hwm_parking_measures.latencies,
-        bandwidth=hwm_parking_measures.bandwidth,
-        predictions=hwm_parking_measures.predictions,
-        tolerances=hwm_parking_measures.TOLERANCES,
+        latencies=measures.hwm_parking.latencies,
+        bandwidth=measures.hwm_parking.bandwidth,
+        predictions=measures.hwm_parking.predictions,
+        tolerances=measures.hwm_parking.TOLERANCES,
+    ),
+    RuleSteps(
+        rule=INCREMENTAL_FETCH,
+        replayed=incremental_fetch.replayed_incremental_fetch,
+        rows=incremental_fetch.outcome_rows,
+        latencies=None,
+        bandwidth=measures.incremental_fetch.bandwidth,
+        predictions=measures.incremental_fetch.predictions,
+        tolerances=measures.incremental_fetch.TOLERANCES,
+    ),
+    RuleSteps(
+        rule=MIN_ISR_ACKS,
+        replayed=min_isr_acks.replayed_min_isr_acks,
+        rows=min_isr_acks.outcome_rows,
+        latencies=measures.min_isr_acks.latencies,
+        bandwidth=None,
+        predictions=measures.min_isr_acks.predictions,
+        tolerances=measures.min_isr_acks.TOLERANCES,
+    ),
+    # Reads high_watermark_lag, so after hwm_parking.
+    RuleSteps(
+        rule=LOWEST_ACKED_OFFSET,
+        replayed=lowest_acked_offset.replayed_lowest_acked_offset,
+        rows=lowest_acked_offset.outcome_rows,
+        latencies=measures.lowest_acked_offset.latencies,
+        bandwidth=None,
+        predictions=measures.lowest_acked_offset.predictions,
+        tolerances=measures.lowest_acked_offset.TOLERANCES,
     ),
 )

@@ -42,13 +42,14 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class ReplaySettings:
-    """What replays are told by the configuration; all but the last are values of sweeps."""
+    """What replays are told by the configuration; tuples are the values of sweeps."""
 
     max_wait_ms: tuple[int, ...] = ()
     session_slots: tuple[int, ...] = ()
     min_insync_replicas: tuple[int, ...] = ()
     broker_heartbeat_interval_ms: tuple[int, ...] = ()
     draft_partition_id_is_string: bool = False
+    lowest_acked_counts_stopping: bool = False
 
 
 def voters_of(recording: Recording) -> tuple[int, ...]:
@@ -141,7 +142,7 @@ def summarize(
     say(f"summarize: {', '.join(recordings)}")
     read = _reader(warehouse, recordings)
     phases = _phases(read).persist()
-    values = [steps.latencies(read, phases) for steps in RULES]
+    values = [steps.latencies(read, phases) for steps in RULES if steps.latencies]
     latencies = latency_summary(_union(values)).persist()
     fresh = F.col("recording").isin(stale)
     scopes = [Written(_scope(name), wanted[name]) for name in stale]

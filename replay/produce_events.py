@@ -23,6 +23,8 @@ import pyarrow as pa
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 #: A follower's progress is noted at most this long after the handler took its FETCH.
 PROGRESS_US_MAX = 2_000
+#: ``operation`` of a heartbeat after which none follows for longer than ``SILENCE_US``.
+SILENCE, SILENCE_US = "silence", 9_000_000
 
 
 class Kind(StrEnum):
@@ -57,12 +59,13 @@ class Partition(NamedTuple):
     topic: str | None
     topic_id: str | None
     partition: int
-    #: PRODUCE: bytes of the batch, its first offset (-1: nothing appended, None: no response),
-    #: and the recorded error (written out, never read by the rule).
+    #: Records of the batch (PRODUCE) or of the answer (FETCH). PRODUCE: its first offset (-1:
+    #: nothing appended, None: no response), the recorded error (written, never read by the rule).
     record_bytes: int | None = None
     base_offset: int | None = None
     error_code: int | None = None
-    #: FETCH: the follower's log end offset, and whether the leader refused to take note of it.
+    #: FETCH: the follower's log end offset (None: answered without having been listed again), and
+    #: whether the leader refused to take note of it.
     fetch_offset: int | None = None
     is_refused: bool | None = None
     #: FETCH and facts: leader epoch. Facts: leader, ISR (asked, answered or told), replicas.

@@ -12,16 +12,50 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from replay import hwm_parking, metadata_log
+from replay import (
+    applied_events,
+    hwm_parking,
+    incremental_fetch,
+    lowest_acked_offset,
+    metadata_log,
+    min_isr_acks,
+    produce_events,
+)
+from replay.fetch_sessions.rows import ClientKind
 from replay.hwm_parking import EMPTY_WAKE, WITH_KIP, WITHOUT_KIP, Completion
-from replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+from replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT, SESSION_SLOTS
+from replay.lowest_acked_offset import FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED
+from replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
+from replay.schema import (
+    FETCH_PARKING_OUTCOMES,
+    FETCH_SESSION_EVICTIONS,
+    FETCH_SESSION_OUTCOMES,
+    HEARTBEAT_OUTCOMES,
+    HIGH_WATERMARK_LAG,
+    METADATA_WRITE_OUTCOMES,
+    METADATA_WRITE_VISIBILITY,
+    PRODUCE_ACK_OUTCOMES,
+)
 
 __all__ = [
+    "ACKS_ALL",
+    "ACKS_MIN_INSYNC_REPLICAS",
     "EMPTY_WAKE",
+    "FINEST_EVIDENCE",
+    "FULL",
+    "HEARTBEAT_INTERVAL",
     "HWM_PARKING",
+    "INCREMENTAL",
+    "INCREMENTAL_DRAFT",
+    "INCREMENTAL_FETCH",
+    "LOWEST_ACKED",
+    "LOWEST_ACKED_OFFSET",
+    "MIN_ISR_ACKS",
     "RULES",
+    "SESSION_SLOTS",
     "WITHOUT_KIP",
     "WITH_KIP",
+    "ClientKind",
     "Completion",
     "Replay",
     "Rule",
@@ -49,6 +83,8 @@ class Settings:
     ``recorded_heartbeat_interval_ms`` (of the manifest, which only fills what logs leave open).
     The others are the values that sweeps take. ``draft_partition_id_is_string``: whether KIP-227's
     draft means it when it declares a request's partition_id a STRING.
+    ``lowest_acked_counts_stopping``: whether brokers in controlled shutdown hold back the lowest
+    acknowledged offset.
     """
 
     voters: Mapping[str, Sequence[int]]
@@ -59,6 +95,7 @@ class Settings:
     min_insync_replicas: Sequence[int] = ()
     recorded_heartbeat_interval_ms: Mapping[str, int] = field(default_factory=dict)
     broker_heartbeat_interval_ms: Sequence[int] = ()
+    lowest_acked_counts_stopping: bool = False
 
     def of(self, recording: str, names: Sequence[str]) -> dict[str, object]:
         """Some settings, of those by recording the recording's."""
@@ -108,4 +145,78 @@ HWM_PARKING = Rule(
     start=_start_hwm_parking,
 )
 
-RULES = {rule.name: rule for rule in (HWM_PARKING,)}
+
+def _start_min_isr_acks(settings: Settings, key: Mapping[str, str | int]) -> Replay:
+    default = settings.default_min_insync_replicas.get(str(key["recording"]))
+    rules = min_isr_acks.variants(settings.min_insync_replicas)
+    return min_isr_acks.MinIsrAcks(int(key["node_id"]), rules, default)
+
+
+MIN_ISR_ACKS = Rule(
+    name=min_isr_acks.RULE,
+    key=("recording", "node_id"),
+    order=("at_us", "kind_order", "request_id"),
+    keep=("recording",),
+    input_schema=produce_events.INPUT_SCHEMA,
+    outputs={PRODUCE_ACK_OUTCOMES.name: min_isr_acks.ACKS_SCHEMA},
+    settings=("default_min_insync_replicas", "min_insync_replicas"),
+    start=_start_min_isr_acks,
+)
+
+
+def _start_incremental_fetch(settings: Settings, key: Mapping[str, str | int]) -> Replay:
+    return incremental_fetch.IncrementalFetch(
+        int(key["node_id"]),
+        settings.session_slots,
+        draft_partition_id_is_string=settings.draft_partition_id_is_string,
+    )
+
+
+INCREMENTAL_FETCH = Rule(
+    name=incremental_fetch.RULE,
+    key=("recording", "node_id"),
+    order=("dequeued_us", "request_id"),
+    keep=("recording",),
+    input_schema=incremental_fetch.INPUT_SCHEMA,
+    outputs={
+        FETCH_SESSION_OUTCOMES.name: incremental_fetch.OUTCOME_SCHEMA,
+        FETCH_SESSION_EVICTIONS.name: incremental_fetch.EVICTION_SCHEMA,
+    },
+    settings=("session_slots", "draft_partition_id_is_string"),
+    start=_start_incremental_fetch,
+)
+
+
+def _start_lowest_acked_offset(settings: Settings, key: Mapping[str, str | int]) -> Replay:
+    recording = str(key["recording"])
+    return lowest_acked_offset.LowestAckedOffset(
+        settings.voters[recording],
+        settings.broker_heartbeat_interval_ms,
+        settings.recorded_heartbeat_interval_ms.get(recording),
+        settings.lowest_acked_counts_stopping,
+    )
+
+
+LOWEST_ACKED_OFFSET = Rule(
+    name=lowest_acked_offset.RULE,
+    key=("recording",),
+    order=applied_events.ORDER,
+    keep=("recording",),
+    input_schema=applied_events.INPUT_SCHEMA,
+    outputs={
+        HEARTBEAT_OUTCOMES.name: lowest_acked_offset.HEARTBEAT_SCHEMA,
+        METADATA_WRITE_OUTCOMES.name: lowest_acked_offset.WRITE_SCHEMA,
+        METADATA_WRITE_VISIBILITY.name: lowest_acked_offset.VISIBILITY_SCHEMA,
+    },
+    settings=(
+        "voters",
+        "recorded_heartbeat_interval_ms",
+        "broker_heartbeat_interval_ms",
+        "lowest_acked_counts_stopping",
+    ),
+    start=_start_lowest_acked_offset,
+)
+
+RULES = {
+    rule.name: rule for rule in (HWM_PARKING, INCREMENTAL_FETCH, MIN_ISR_ACKS, LOWEST_ACKED_OFFSET)
+}

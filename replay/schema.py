@@ -564,6 +564,11 @@ FETCH_SESSION_OUTCOMES = Table(
         Column("request_partitions", INT, "partitions listed in the request"),
         Column("response_partitions", INT, "partitions listed in the response"),
         Column("forgotten_partitions", INT, "partitions taken out of the session"),
+        Column(
+            "added_partitions",
+            INT,
+            "partitions that the client's FETCH before did not ask for; null: not known",
+        ),
         Column("record_bytes", LONG, "records in the response"),
         Column("request_bytes", LONG, "on the wire: frame, header, body"),
         Column("response_bytes", LONG, "on the wire: frame, header, body"),
@@ -601,7 +606,9 @@ FETCH_SESSION_EVICTIONS = Table(
         Column("shard", INT, "shard of the cache, from 0"),
         Column("partitions", INT, "partitions of the session"),
         Column("privileged", BOOL, "the session is a follower's"),
-        Column("reason", TEXT, "why: idle, smaller, cache full, no slots, all forgotten, ..."),
+        Column(
+            "reason", TEXT, "why: idle, smaller, not privileged, cache full, all forgotten, ..."
+        ),
     ),
     key=(
         "recording",
@@ -657,7 +664,11 @@ PRODUCE_ACK_OUTCOMES = Table(
         Column("partition_min_isr_latency_ms", MS, "arrival until acks=-2 would be answered"),
         Column("request_recorded_latency_ms", MS, "arrival until the response was built"),
         Column("request_acks_all_latency_ms", MS, "the request's slowest partition"),
+        Column("request_acks_all_latency_earliest_ms", MS, "the least that the log allows"),
+        Column("request_acks_all_latency_latest_ms", MS, "the most that the log allows"),
         Column("request_min_isr_latency_ms", MS, "the request's slowest partition"),
+        Column("request_min_isr_latency_earliest_ms", MS, "the least that the log allows"),
+        Column("request_min_isr_latency_latest_ms", MS, "the most that the log allows"),
         Column("replicas_at_min_isr_ack", INT, "replicas, leader included, that had it then"),
         Column("exposure_ms", MS, "from the early ack until the whole ISR had it"),
         *_VERDICT,
@@ -714,8 +725,15 @@ METADATA_WRITE_OUTCOMES = Table(
         Column("responded_at", AT, "the controller had built the response"),
         Column("offset_low", LONG, "its last record's offset is at least this"),
         Column("offset_high", LONG, "and at most this"),
-        Column("applied_everywhere_at", AT, "latest: every unfenced broker had surely applied it"),
-        Column("last_broker_id", INT, "the broker that all others waited for"),
+        Column(
+            "applied_everywhere_at",
+            AT,
+            "every broker that counts had applied it: the latest that the evidence leaves;"
+            " with a heartbeat interval: as modelled from when brokers learned of commits",
+        ),
+        Column(
+            "last_broker_id", INT, "the broker that others waited for, maybe until it was fenced"
+        ),
         Column("known_at", AT, "via_broker is told a lowest acknowledged offset >= the write's"),
         Column("known_everywhere_at", AT, "every unfenced broker is told one"),
         Column("stale_window_ms", MS, "today: from the response until applied everywhere"),
@@ -744,8 +762,18 @@ METADATA_WRITE_VISIBILITY = Table(
             AT,
             "last sign that it had not applied it, at the soonest the write's commit",
         ),
-        Column("applied_at_latest", AT, "first sign that it had"),
-        Column("known_at", AT, "the broker is told a lowest acknowledged offset >= the write's"),
+        Column(
+            "applied_at_latest",
+            AT,
+            "first sign that it had; fetch_high_watermark: 500 ms after the broker knew it to be"
+            " committed, null where a heartbeat denies it",
+        ),
+        Column(
+            "known_at",
+            AT,
+            "the broker is told a lowest acknowledged offset >= the write's: from then on it could"
+            " renegotiate ApiVersions after UPDATE_FEATURES",
+        ),
         *_VERDICT,
     ),
     key=(

@@ -60,15 +60,30 @@ def predictions(read: Read, summary: DataFrame, phases: DataFrame, pairs: DataFr
     Predicted under the rule that the brokers of ``recorded_in`` ran.
     """
     outcomes, lags = read(FETCH_PARKING_OUTCOMES), read(HIGH_WATERMARK_LAG)
-    own = _own_variants(outcomes).withColumnRenamed("recording", "recorded_in")
-    wanted = F.broadcast(pairs.join(own, "recorded_in"))
+    own = _own_variants(outcomes)
+    wanted = F.broadcast(
+        pairs.join(own.withColumnRenamed("recording", "recorded_in"), "recorded_in")
+    )
     both = side_by_side(_measures(outcomes, lags, summary, phases), wanted)
     # One FETCH more of a rare completion is no large error: it is held against all FETCHes.
     of_all = F.sum("recorded").over(Window.partitionBy(*_ALL_FETCHES))
     scaled = both.withColumn("scale", F.when(F.col("group_kind") == "completion", of_all))
-    # Voters are shown beside the brokers; the demands are on the brokers.
-    scaled = scaled.withColumn("is_judged", F.col("group_value") != "voter")
-    return scaled.unionByName(held_against(_answers_explained(outcomes), wanted, 1.0))
+    return _with_demands(scaled, own).unionByName(
+        held_against(_answers_explained(outcomes), wanted, 1.0)
+    )
+
+
+def _with_demands(rows: DataFrame, own: DataFrame) -> DataFrame:
+    """Which rows are judged: those of brokers (voters are shown beside them), and no pair of
+    recordings of one protocol: that shows how much two runs differ, and predicts nothing."""
+    ran = own.select(F.col("recording").alias("predicted_from"), F.col("own_variant").alias("ran"))
+    crossed = F.col("predicted_from") != F.col("recorded_in")
+    predicts = ~crossed | (F.col("ran") != F.col("variant"))
+    return (
+        rows.join(F.broadcast(ran), "predicted_from", "left")
+        .withColumn("is_judged", (F.col("group_value") != "voter") & predicts)
+        .drop("ran")
+    )
 
 
 def _own_variants(outcomes: DataFrame) -> DataFrame:

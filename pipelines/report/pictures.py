@@ -1,7 +1,8 @@
 """Pictures as SVG, drawn from plain values: the same values give the same bytes.
 
-Colours are left to the page (classes ``recorded``, ``without``, ``with``), so that dark pages and
-print can change them; lines also differ in their dashes, so that they are told apart without any.
+Colours are left to the page (classes ``recorded``, ``without``, ``with``, ``other``), so that dark
+pages and print can change them; lines also differ in their dashes, so that they are told apart
+without any.
 Every text and attribute is escaped. Lengths are in the picture's own units, about CSS pixels.
 """
 
@@ -10,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from pipelines.report.data import Curve
+from pipelines.report.values import Curve
 from pipelines.report.words import milliseconds, number, visible
 
 #: Width of a letter of 12 px bold text in a wide typeface: what fits with it fits with any.
@@ -110,7 +111,7 @@ def _picture(
     )
 
 
-# --- the distribution of the lag -----------------------------------------------------------------
+# --- distributions of durations ------------------------------------------------------------------
 
 _WIDTH, _HEIGHT = 440, 290
 _PLOT = Box(42, 14, 430, 238)
@@ -134,11 +135,13 @@ class _Axes(NamedTuple):
         return _PLOT.bottom - share * (_PLOT.bottom - _PLOT.top)
 
 
-def distribution(name: str, lines: Sequence[Line], title: str, description: str) -> Markup:
+def distribution(
+    name: str, lines: Sequence[Line], axis_name: str, title: str, description: str
+) -> Markup:
     """Empirical distributions: for each duration the share of values that are no longer."""
     axes = _axes(lines)
     drawn = [_vertices(line.curve, axes) for line in lines]
-    content = [*_grid(axes)]
+    content = [*_grid(axes), _axis_name(axis_name)]
     content += [
         tag("path", class_=f"line {line.variant}", d=_path(points))
         for line, points in zip(lines, drawn, strict=True)
@@ -178,20 +181,21 @@ def _grid(axes: _Axes) -> Iterator[Markup]:
             said = number(10.0**decade, max(0, -decade))
             anchor = "end" if decade == axes.to_decade else "middle"
             yield tag("text", said, class_=f"tick {anchor}", x=x, y=_PLOT.bottom + 19)
-        if decade < axes.to_decade:
-            for part in range(2, 10):
-                minor = axes.x(part * 10.0**decade)
-                yield tag(
-                    "line",
-                    class_="axis",
-                    x1=minor,
-                    x2=minor,
-                    y1=_PLOT.bottom,
-                    y2=_PLOT.bottom + 3,
-                )
-    yield tag(
+    minor = [
+        axes.x(part * 10.0**decade)
+        for decade in range(axes.from_decade, axes.to_decade)
+        for part in range(2, 10)
+    ]
+    ticks = "".join(
+        f"M{_plain(x)} {_plain(_PLOT.bottom)}V{_plain(_PLOT.bottom + 3)}" for x in minor
+    )
+    yield tag("path", class_="axis", d=ticks)
+
+
+def _axis_name(said: str) -> Markup:
+    return tag(
         "text",
-        "ms from the commit until the replica is told",
+        said,
         class_="axis-name middle",
         x=(_PLOT.left + _PLOT.right) / 2,
         y=_HEIGHT - 8,
@@ -260,14 +264,17 @@ def _free_place(
 
 def _places(points: Sequence[tuple[float, float]], width: float, height: float) -> Iterator[Box]:
     """Places to try: right of a rising line its lower part is free, left of it the upper part."""
-    away = 12.0
-    for step in range(10):
-        for right in (True, False):
-            level = (0.12 + 0.08 * step) if right else (0.86 - 0.08 * step)
-            y = _PLOT.bottom - level * (_PLOT.bottom - _PLOT.top)
-            x = min(points, key=lambda point: abs(point[1] - y))[0]
-            left = x + away if right else x - away - width
-            yield Box(left, y - height / 2, left + width, y + height / 2)
+    for away, step, right in product((12.0, 40.0, 90.0), range(10), (True, False)):
+        level = (0.12 + 0.08 * step) if right else (0.86 - 0.08 * step)
+        y = _PLOT.bottom - level * (_PLOT.bottom - _PLOT.top)
+        x = _nearest(points, y)[0]
+        left = x + away if right else x - away - width
+        yield Box(left, y - height / 2, left + width, y + height / 2)
+
+
+def _nearest(points: Sequence[tuple[float, float]], y: float) -> tuple[float, float]:
+    """The point that is nearest in height."""
+    return min(points, key=lambda point: abs(point[1] - y))
 
 
 def _along(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
@@ -299,7 +306,7 @@ def _label(line: Line, told: Sequence[str], box: Box) -> Iterator[Markup]:
         )
 
 
-# --- the cost ------------------------------------------------------------------------------------
+# --- bars ----------------------------------------------------------------------------------------
 
 _BAR_WIDTH, _BAR_HEIGHT, _BAR_STEP = 440, 17, 26
 _BAR_FROM, _BAR_TO, _BARS_TOP = 132, 368, 22
@@ -358,13 +365,13 @@ _BAND_WIDTH, _BAND_HEIGHT, _BAND_REACH = 96, 16, 2.0
 
 
 def band(error: float | None, tolerance: float, passed: bool) -> Markup:
-    """An error as a dot on a line, the tolerance as a band on it; an arrow where it is far out."""
+    """An error as a dot, in units of the tolerance; an arrow where it is far out.
+
+    The band and its middle, the same in every row, are the page's (``band-picture``).
+    """
     middle, y = _BAND_WIDTH / 2, _BAND_HEIGHT / 2
     unit = (middle - 8) / _BAND_REACH
-    content = [
-        tag("rect", class_="band", x=middle - unit, y=2, width=2 * unit, height=_BAND_HEIGHT - 4),
-        tag("line", class_="axis", x1=middle, x2=middle, y1=2, y2=_BAND_HEIGHT - 2),
-    ]
+    content = []
     state = "passed" if passed else "failed"
     if error is not None and math.isfinite(error):
         share = error / tolerance if tolerance > 0 else (0.0 if error == 0 else math.inf)

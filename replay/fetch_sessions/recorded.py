@@ -16,7 +16,7 @@ from replay.schema import FETCH_REQUEST_PARTITION, FETCH_RESPONSE_PARTITION, FET
 #: Which partition: its topic's id, or the topic's name where the version has no ids, and its index.
 PartitionKey = tuple[str, int]
 
-#: Epochs that are no count of FETCHes (``FetchMetadata``): full and create a session; full and none.
+#: Epochs of full FETCHes (``FetchMetadata``): one asks for a session, the other for none.
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 #: "No session" (``FetchMetadata.INVALID_SESSION_ID``).
 NO_SESSION = 0
@@ -114,8 +114,9 @@ class TopicName(NamedTuple):
 class RecordedFetch(NamedTuple):
     """A FETCH of topic partitions. Times are microseconds since the epoch.
 
-    ``request_partitions`` is None without a request body, ``error_code`` without a response. Of the
-    sizes only variant ``recorded`` and ``equals_recorded`` know.
+    ``request_partitions`` is None without a request body, and then sender and session are not
+    known; ``error_code`` is None without a response. Of the sizes only variant ``recorded`` and
+    ``equals_recorded`` know.
     """
 
     request_id: str
@@ -189,6 +190,10 @@ _NESTED: Mapping[str, tuple[pa.DataType, type]] = {
 _TEXT = {"request_id", "client_id", "connection", "rack_id", "cluster_id"}
 
 
+#: Of a request that is not in the log: nobody's, and of no session.
+_WITHOUT_REQUEST = {"replica_id": -1, "replica_epoch": -1, "session_id": 0, "session_epoch": -1}
+
+
 def _type_of(name: str) -> pa.DataType:
     if name in _NESTED:
         return _NESTED[name][0]
@@ -206,6 +211,8 @@ def recorded_fetches(batch: pa.RecordBatch) -> Iterator[RecordedFetch]:
     columns = [
         _lists(batch.column(name), _NESTED[name][1])
         if name in _NESTED
+        else batch.column(name).fill_null(_WITHOUT_REQUEST[name]).to_pylist()
+        if name in _WITHOUT_REQUEST
         else batch.column(name).to_pylist()
         for name in INPUT_SCHEMA.names
     ]

@@ -3,60 +3,40 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from in_memory import InMemory, Rows, what_if
+from pyspark.sql import SparkSession
 
 from pipelines.errors import UserError
 from pipelines.report import write_report
-from pipelines.report.data import CURVE_POINTS, EXAMPLES, Protocol, read_report
-from pipelines.warehouse import Scope, Warehouse
+from pipelines.report.accuracy import SHOWN_BESIDE
+from pipelines.report.data import read_report
+from pipelines.report.hwm_parking import Protocol
+from pipelines.report.logs import EXAMPLES
+from pipelines.report.reading import CURVE_POINTS
+from pipelines.warehouse import Warehouse
 from replay.outcomes import RECORDED
-from replay.rules import WITH_KIP, WITHOUT_KIP
-from replay.schema import TABLES, Table
+from replay.rules import (
+    ACKS_ALL,
+    ACKS_MIN_INSYNC_REPLICAS,
+    INCREMENTAL,
+    LOWEST_ACKED,
+    WITH_KIP,
+    WITHOUT_KIP,
+)
 
 START = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
 NOT_ASKED = "not asked for"
-Rows = Mapping[str, list[dict[str, Any]]]
 
 
-class InMemory(Warehouse):
-    """Tables that were never written: reading is what is tested here, and Delta has its tests."""
-
-    def __init__(self, spark: SparkSession, rows: Rows, shuffle: int, partitions: int) -> None:
-        super().__init__(spark, "in memory")
-        self._tables = {
-            name: self._table(table, rows.get(name, []), shuffle, partitions)
-            for name, table in TABLES.items()
-        }
-
-    def _table(
-        self, table: Table, rows: list[dict[str, Any]], shuffle: int, partitions: int
-    ) -> DataFrame:
-        shuffled = random.Random(shuffle).sample(rows, len(rows))
-        filled = [{name: row.get(name) for name in table.arrow_schema.names} for row in shuffled]
-        loose = pa.schema([field.with_nullable(True) for field in table.arrow_schema])
-        frame = self.spark.createDataFrame(pa.Table.from_pylist(filled, schema=loose))
-        return frame.repartition(partitions)
-
-    def read(self, table: Table, where: Scope | None = None) -> DataFrame:
-        assert where is None
-        return self._tables[table.name]
-
-
-def what_if(recording: str, variant: str, wait: str | None = None) -> dict[str, Any]:
-    return {
-        "recording": recording,
-        "rule": "hwm_parking",
-        "variant": variant,
-        "parameter": "max_wait_ms" if wait else "none",
-        "parameter_value": wait or "none",
-    }
+def hwm(recording: str, variant: str, wait: str | None = None) -> dict[str, Any]:
+    if wait is None:
+        return what_if(recording, "hwm_parking", variant)
+    return what_if(recording, "hwm_parking", variant, "max_wait_ms", wait)
 
 
 def lags_us(variant: str) -> list[int]:
@@ -67,7 +47,7 @@ def lags_us(variant: str) -> list[int]:
 
 def lag_rows(recording: str, variant: str) -> list[dict[str, Any]]:
     steady = {
-        **what_if(recording, variant),
+        **hwm(recording, variant),
         "is_voter": False,
         "phase": "steady",
         "verdict": "replayed",
@@ -82,7 +62,7 @@ def lag_rows(recording: str, variant: str) -> list[dict[str, Any]]:
 def summary_rows(recording: str, variant: str, wait: str | None = None) -> list[dict[str, Any]]:
     return [
         {
-            **what_if(recording, variant, wait),
+            **hwm(recording, variant, wait),
             "metric": metric,
             "group_kind": "replica_kind",
             "group_value": "broker",
@@ -97,7 +77,7 @@ def summary_rows(recording: str, variant: str, wait: str | None = None) -> list[
 def traffic_rows(recording: str, variant: str, wait: str | None = None) -> list[dict[str, Any]]:
     return [
         {
-            **what_if(recording, variant, wait),
+            **hwm(recording, variant, wait),
             "api_name": "FETCH",
             "node_id": leader,
             "client_kind": "broker",
@@ -114,7 +94,7 @@ def traffic_rows(recording: str, variant: str, wait: str | None = None) -> list[
 
 def check_rows(recording: str) -> list[dict[str, Any]]:
     judged = {
-        **what_if(recording, WITHOUT_KIP),
+        **hwm(recording, WITHOUT_KIP),
         "predicted_from": recording,
         "recorded_in": recording,
         "metric": "fetches",
@@ -129,11 +109,20 @@ def check_rows(recording: str) -> list[dict[str, Any]]:
         "sample_count": 210,
         "unknown_count": 0,
     }
+    acks = {
+        **what_if(recording, "min_isr_acks", ACKS_ALL),
+        "metric": SHOWN_BESIDE[0],
+        "tolerance": None,
+        "passed": None,
+    }
     return [
         {**judged, "group_value": "9"},
         judged,
         {**judged, "group_value": "12", "tolerance": None, "passed": None},
         {**judged, "recorded_in": NOT_ASKED},
+        # Not judged, and shown all the same where there is something to compare.
+        {**judged, **acks, "recorded": 7.0},
+        {**judged, **acks, "recorded": None},
     ]
 
 
@@ -141,7 +130,7 @@ def rows_of(recording: str) -> Rows:
     variants = (RECORDED, WITHOUT_KIP, WITH_KIP)
     line = {"recording": recording, "node_id": 1, "source_file": "a.log", "reason": "bad_json"}
     replays = (WITHOUT_KIP, WITH_KIP)
-    outcome = {**what_if(recording, RECORDED), "verdict": "replayed", "decision": "parked"}
+    outcome = {**hwm(recording, RECORDED), "verdict": "replayed", "decision": "parked"}
     return {
         "ingested_files": [
             {
@@ -188,6 +177,51 @@ def rows_of(recording: str) -> Rows:
         "bandwidth_summary": [row for v in variants for row in traffic_rows(recording, v)]
         + [row for v in replays for row in traffic_rows(recording, v, "100")],
         "prediction_accuracy": check_rows(recording),
+        **outcomes_of(recording),
+    }
+
+
+def outcomes_of(recording: str) -> Rows:
+    """Outcomes of the rules that sum up elsewhere: counted by verdict, drawn as distributions."""
+    fetch = what_if(recording, "incremental_fetch", INCREMENTAL)
+    produce = {
+        **what_if(recording, "min_isr_acks", ACKS_MIN_INSYNC_REPLICAS),
+        "node_id": 11,
+        "topic": "t",
+        "partition": 0,
+        "acks": -1,
+        "received_at": START + timedelta(seconds=5),
+    }
+    write = {
+        **what_if(recording, "lowest_acked_offset", LOWEST_ACKED),
+        "api_name": "CREATE_TOPICS",
+        "received_at": START + timedelta(seconds=5),
+    }
+    answered = {"verdict": "replayed", "recorded_error": 0, "acks_all_error": 0}
+    refused = {"verdict": "replayed", "recorded_error": 19, "acks_all_error": 19}
+    return {
+        "fetch_session_outcomes": [
+            {**fetch, "verdict": "replayed", "is_full": False, "equals_recorded": True},
+            {**fetch, "verdict": "unknown", "reason": "began before the log"},
+            {**fetch, "variant": RECORDED, "verdict": "replayed", "is_full": False},
+        ],
+        "fetch_session_evictions": [
+            {**fetch, "parameter": "session_slots", "parameter_value": "8", "event": "refused"}
+        ]
+        * 3,
+        "produce_ack_outcomes": [
+            {**produce, **answered, "request_id": str(n), "partition_min_isr_latency_ms": n + 1.0}
+            for n in range(4)
+        ]
+        + [{**produce, **refused, "request_id": "refused"}],
+        "metadata_write_outcomes": [
+            {**write, "verdict": "replayed", "stale_window_ms": 40.0, "read_after_write_ms": 90.0},
+            {**write, "verdict": "unknown", "reason": "the log ended"},
+        ],
+        "heartbeat_outcomes": [
+            {**write, "response_bytes": size, "replayed_response_bytes": size and size + 8}
+            for size in (19, 19, None)
+        ],
     }
 
 
@@ -205,10 +239,23 @@ def test_report_says_what_the_tables_say(warehouse: Warehouse) -> None:
     report = read_report(warehouse, ["one", "one"], {"one": "4.0.1"})
 
     (one,) = report.recordings
+    assert (one.logs.stated_version, one.logs.logged_versions) == ("4.0.1", ("4.0.0",))
+    assert one.logs.lines_read == (24, 12, 10, 2)
+    assert (one.logs.nodes[0].first_at, one.logs.nodes[0].files) == (START, 2)
+
+    (rejected,) = one.logs.rejected
+    assert (rejected.reason, rejected.count) == ("bad_json", 10)
+    assert [line.line_number for line in rejected.examples] == list(range(1, EXAMPLES + 1))
+    # What is judged or goes with it, among what was asked for, replicas in order of their numbers.
+    assert [check.group_value for check in report.checks] == ["9", "11", "11"]
+    assert report.checks[2].metric == SHOWN_BESIDE[0]
+
+
+def test_metadata_fetches_say_what_the_tables_say(warehouse: Warehouse) -> None:
+    (recording,) = read_report(warehouse, ["one"]).recordings
+    one = recording.hwm_parking
+
     assert one.protocol is Protocol.WITHOUT
-    assert (one.stated_version, one.logged_versions) == ("4.0.1", ("4.0.0",))
-    assert one.lines_read == (24, 12, 10, 2)
-    assert (one.nodes[0].first_at, one.nodes[0].files) == (START, 2)
     assert one.max_wait_ms == (500, 500)
     assert (one.metadata_fetches, one.judged_answers, one.unexplained_answers) == (3, 2, 1)
 
@@ -219,15 +266,9 @@ def test_report_says_what_the_tables_say(warehouse: Warehouse) -> None:
     assert [point.max_wait_ms for point in one.sweep] == [100]
     assert one.sweep[0].with_kip.lag["broker"].p50 == 1.5
 
-    doubts = {(d.what, d.phase, d.reason): d.counts for d in one.doubts}
-    assert doubts["answers", None, "elsewhere"] == {RECORDED: 1}
-    assert doubts["advances", "steady", "the log ended"][WITH_KIP] == 3
-
-    (rejected,) = one.rejected
-    assert (rejected.reason, rejected.count) == ("bad_json", 10)
-    assert [line.line_number for line in rejected.examples] == list(range(1, EXAMPLES + 1))
-    # Only what is judged, only among what was asked for, replicas in the order of their numbers.
-    assert [check.group_value for check in report.checks] == ["9", "11"]
+    doubts = {(d.what, d.reason): d.counts for d in one.doubts}
+    assert doubts["answers", "elsewhere"] == {RECORDED: 1}
+    assert doubts["advances steady", "the log ended"][WITH_KIP] == 3
 
     for variant in (RECORDED, WITHOUT_KIP, WITH_KIP):
         values = [us / 1000 for us in lags_us(variant)]
@@ -238,6 +279,29 @@ def test_report_says_what_the_tables_say(warehouse: Warehouse) -> None:
             # Exact: the three that are unknown are among all, and never reached.
             assert share == sum(value <= ms for value in values) / 1000
         assert curve.points[-1] == (max(values), 0.997)
+
+
+def test_other_rules_count_their_outcomes(warehouse: Warehouse) -> None:
+    (one,) = read_report(warehouse, ["one"]).recordings
+
+    fetches = one.incremental_fetch
+    assert fetches.uses_sessions
+    assert (fetches.fetches, fetches.equal, fetches.compared) == (1, 1, 1)
+    assert fetches.unknown == {INCREMENTAL: 1}
+    assert [(point.slots, point.events) for point in fetches.sweep] == [(8, {"refused": 3})]
+
+    acks = one.min_isr_acks
+    assert (acks.produced, acks.waited) == (5, 5)
+    assert acks.errors == {RECORDED: {19: 1}, ACKS_ALL: {19: 1}}
+    # Drawn are the values that latency_summary sums up: four that are known, of five.
+    drawn = acks.curves[ACKS_MIN_INSYNC_REPLICAS]
+    assert drawn.points == ((1.0, 0.2), (2.0, 0.4), (3.0, 0.6), (4.0, 0.8))
+
+    writes = one.lowest_acked_offset
+    assert writes.writes == 2
+    assert writes.curves[LOWEST_ACKED, "read_after_write"].points == ((90.0, 0.5),)
+    sent = writes.heartbeats
+    assert (sent.heartbeats, sent.recorded_bytes, sent.replayed_bytes) == (2, 38, 54)
 
 
 def test_same_tables_same_bytes(spark: SparkSession, warehouse: Warehouse, tmp_path: Path) -> None:

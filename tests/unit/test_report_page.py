@@ -6,25 +6,16 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from report_examples import acks_check, check, logs, recording, report, silent
 
 from pipelines.report import render
-from pipelines.report.data import (
-    Check,
-    Curve,
-    Doubt,
-    Figures,
-    Lag,
-    NodeRead,
-    Protocol,
-    RecordingReport,
-    Rejected,
-    RejectedLine,
-    Report,
-    SweepPoint,
-    Traffic,
-)
+from pipelines.report.accuracy import MOST_ROWS, SHOWN_BESIDE
+from pipelines.report.data import RULE_NAMES, Report
+from pipelines.report.hwm_parking import Protocol
+from pipelines.report.logs import NodeRead, Rejected, RejectedLine
+from pipelines.report.sections import MOST_DETAILS, MOST_DOUBTS
+from pipelines.report.values import Doubt
 from replay.outcomes import RECORDED
-from replay.rules import WITH_KIP, WITHOUT_KIP
 
 #: Ends a script, an attribute and a picture; turns the reading direction; hides.
 HOSTILE = (
@@ -34,66 +25,6 @@ HOSTILE = (
 HOSTILE_AS_SHOWN = (
     HOSTILE.replace("\u202e", "\\u202e").replace("\u200f", "\\u200f").replace("\0", "\\u0000")
 )
-
-
-def lag(p50: float, unknown: int = 0) -> Lag:
-    return Lag(100, unknown, p50, p50 * 2, p50 * 3, p50 * 4, p50 * 5, p50 * 6)
-
-
-def figures(p50: float, fetches: int) -> Figures:
-    traffic = Traffic(fetches, fetches * 160, fetches * 200, 0, 60.0)
-    return Figures(
-        lag={kind: lag(p50) for kind in ("all", "broker", "voter")},
-        curve={kind: Curve(p50 / 3, ((p50, 0.5), (p50 * 6, 1.0))) for kind in ("broker", "voter")},
-        traffic={"broker": traffic, "voter": traffic},
-    )
-
-
-def recording(name: str = "one", own: Protocol = Protocol.WITHOUT) -> RecordingReport:
-    slow, fast = figures(328.2, 450), figures(1.2, 920)
-    return RecordingReport(
-        name=name,
-        protocol=own,
-        protocol_share=1.0 if own is Protocol.WITH else 0.0,
-        logged_versions=("4.0.0",),
-        nodes=(NodeRead(1, 1, 1000, 12, 10, 1, 1, "ab"),),
-        max_wait_ms=(500, 500),
-        figures={
-            RECORDED: fast if own is Protocol.WITH else slow,
-            WITHOUT_KIP: slow,
-            WITH_KIP: fast,
-        },
-        sweep=(SweepPoint(100, figures(120.0, 2000), figures(1.3, 3000)),),
-        metadata_fetches=900,
-        judged_answers=800,
-        unexplained_answers=4,
-        doubts=(Doubt("advances", "steady", "unknown", "the log ended", {RECORDED: 3}),),
-        rejected=(Rejected("bad_json", 1, (RejectedLine(1, "a.log", 7, "line", 4),)),),
-    )
-
-
-def check(name: str = "one", passed: bool = True, error: float = 0.8) -> Check:
-    return Check(
-        predicted_from=name,
-        recorded_in=name,
-        variant=WITHOUT_KIP,
-        metric="high_watermark_lag_p50",
-        group_kind="replica_kind",
-        group_value="broker",
-        unit="ms",
-        baseline=250.0,
-        predicted=329.0,
-        recorded=328.2,
-        error=error,
-        tolerance=2.0,
-        passed=passed,
-        sample_count=627,
-        unknown_count=3,
-    )
-
-
-def report(name: str = "one") -> Report:
-    return Report((recording(name),), (check(name),))
 
 
 class Parsed(HTMLParser):
@@ -126,53 +57,65 @@ def text_of(page: str) -> str:
     return Parsed(page).text.replace("\N{NO-BREAK SPACE}", " ")
 
 
-def hostile_report() -> Report:
-    rejected = Rejected(HOSTILE, 1, (RejectedLine(1, HOSTILE, 7, HOSTILE, 99),))
-    doubt = Doubt("answers", None, "unknown", HOSTILE, {RECORDED: 1})
+def report_saying(text: str) -> Report:
+    """A report in which all that comes from logs, tables and manifests is this text."""
+    rejected = Rejected(text, 1, (RejectedLine(1, text, 7, text, 99),))
+    found = replace(logs(), stated_version=text, logged_versions=(text,), rejected=(rejected,))
+    one = recording(text)
+    doubt = Doubt(text, "unknown", text, {RECORDED: 1, text: 2})
+    few = min(one.lowest_acked_offset.by_api.values(), key=str)
+    by_variant = {**one.lowest_acked_offset.by_variant, text: few}
     one = replace(
-        recording(HOSTILE),
-        stated_version=HOSTILE,
-        logged_versions=(HOSTILE,),
-        rejected=(rejected,),
-        doubts=(doubt,),
+        one,
+        logs=found,
+        hwm_parking=replace(one.hwm_parking, doubts=(doubt,)),
+        incremental_fetch=replace(one.incremental_fetch, doubts=(doubt,), events={text: 1}),
+        min_isr_acks=replace(one.min_isr_acks, doubts=(doubt,)),
+        lowest_acked_offset=replace(
+            one.lowest_acked_offset,
+            by_api={text: few, "CREATE_TOPICS": few},
+            by_variant=by_variant,
+            doubts=(doubt,),
+        ),
     )
-    bad = replace(check(HOSTILE), metric=HOSTILE, unit=HOSTILE, variant=HOSTILE)
-    return Report((one,), (bad,))
-
-
-def harmless_report() -> Report:
-    rejected = Rejected("reason", 1, (RejectedLine(1, "file", 7, "line", 99),))
-    doubt = Doubt("answers", None, "unknown", "reason", {RECORDED: 1})
-    one = replace(
-        recording("name"),
-        stated_version="4",
-        logged_versions=("4",),
-        rejected=(rejected,),
-        doubts=(doubt,),
+    bad = replace(
+        check(text), metric=text, unit=text, variant=text, group_kind=text, group_value=text
     )
-    plain = replace(check("name"), metric="metric", unit="unit", variant="variant")
-    return Report((one,), (plain,))
+    unlike = replace(one.incremental_fetch, figures={})
+    # A second one, so that the answers name where most and least changes.
+    other = replace(recording("other"), incremental_fetch=unlike, logs=found)
+    return Report((one, other), (bad, acks_check(text, "other")))
 
 
 def test_hostile_text_comes_out_as_text() -> None:
-    hostile, harmless = Parsed(render(hostile_report())), Parsed(render(harmless_report()))
+    hostile, harmless = Parsed(render(report_saying(HOSTILE))), Parsed(render(report_saying("x")))
 
     assert hostile.structure == harmless.structure
-    assert hostile.texts.count(HOSTILE_AS_SHOWN) >= 4  # name, file, line and reason
+    assert hostile.texts.count(HOSTILE_AS_SHOWN) >= 10
     assert not any(name.startswith("on") for name, _ in hostile.values)
 
 
+def test_hostile_names_in_answers_come_out_as_text() -> None:
+    """Where recordings differ, the answers name them."""
+    one, other = recording(HOSTILE), recording("other")
+    same = dict.fromkeys(one.min_isr_acks.latency, one.min_isr_acks.latency["acks_all"])
+    other = replace(other, min_isr_acks=replace(other.min_isr_acks, latency=same))
+    page = render(Report((one, other)))
+
+    assert f"That is {HOSTILE_AS_SHOWN} , where it changes most" in Parsed(page).text
+    assert "<img" not in page
+
+
 def test_nothing_invisible_or_reordering_reaches_the_page() -> None:
-    page = render(hostile_report())
+    page = render(report_saying(HOSTILE))
 
     assert not set(page) & set("\0\u202e\u200f\u2066\u2028")
 
 
 def test_hostile_text_stays_text_inside_pictures() -> None:
-    page = render(hostile_report())
-    pictures = page.split("<svg")[1:]
+    pictures = render(report_saying(HOSTILE)).split("<svg")[1:]
 
-    assert pictures
+    assert len(pictures) > 8
     for picture in pictures:
         inside = picture.split("</svg>")[0]
         assert "<img" not in inside
@@ -192,8 +135,12 @@ def test_nothing_is_loaded_from_anywhere() -> None:
     assert "//" not in page.replace("/*", "").replace("*/", "")
 
 
-def test_every_link_inside_the_page_leads_somewhere() -> None:
-    parsed = Parsed(render(report()))
+@pytest.mark.parametrize("recordings", [("one",), ("one", "two", "three")])
+def test_every_link_inside_the_page_leads_somewhere(recordings: tuple[str, ...]) -> None:
+    many = Report(
+        tuple(recording(name) for name in recordings), (check(), acks_check("one", "one"))
+    )
+    parsed = Parsed(render(many))
     ids = [value for name, value in parsed.values if name == "id"]
 
     assert len(ids) == len(set(ids))
@@ -213,77 +160,86 @@ def test_elements_are_closed_in_order() -> None:
     assert open_elements == []
 
 
+def test_every_row_of_a_table_fills_its_columns() -> None:
+    """Cells and the heads of their columns, counted with what they span."""
+    page = render(Report((recording(), silent()), (check(), acks_check("one", "one"))))
+    for table in page.split("<table")[1:]:
+        widths = set()
+        for row in table.split("</table>")[0].split("<tr")[1:]:
+            cells = Parsed(f"<tr{row}").values
+            spans = [int(value) for name, value in cells if name == "colspan"]
+            count = row.count("<td") + row.count("<th ") + row.count("<th>")
+            widths.add(count - len(spans) + sum(spans))
+        assert len(widths) == 1
+
+
 def test_same_values_give_the_same_bytes() -> None:
     assert render(report()) == render(report())
 
 
-def test_headline_of_a_cluster_without_the_kip() -> None:
-    text = text_of(render(report()))
+def test_every_rule_has_its_answer_up_front() -> None:
+    page = render(report())
+    overview = text_of(page.split('id="short"')[1].split("</section>")[0])
 
-    assert "With KIP-1166, brokers learn a committed metadata change in 1.2 ms instead" in text
-    assert "brokers would learn a committed metadata change in 1.2 ms instead of 328 ms" in text
-    assert "It would cost 15.7 more FETCHes a second (30.7 instead of 15.0)" in text
-    assert "and 5.6 kB a second more (11.0 kB instead of 5.4 kB)" in text
-
-
-def test_headline_of_a_cluster_with_the_kip() -> None:
-    text = text_of(render(Report((recording(own=Protocol.WITH),))))
-
-    assert "Thanks to KIP-1166, which this cluster runs, brokers learn" in text
-    assert "It costs 15.7 more FETCHes a second" in text
+    assert page.count('<section aria-labelledby="') == len(RULE_NAMES) + 4
+    assert "Brokers learn a committed metadata change in 1.2 ms instead of 328 ms" in overview
+    assert "a follower’s FETCH lists 3.0 partitions instead of 64.0" in overview
+    assert "would be answered in 13.5 ms instead of 240 ms" in overview
+    assert "some broker may show the old state for up to 229 ms" in overview
 
 
-def test_several_recordings_give_ranges_and_the_price_first() -> None:
-    other = replace(
-        recording("two"),
-        figures={**recording().figures, WITH_KIP: figures(1.7, 960)},
+def test_a_rule_that_was_not_replayed_has_no_section() -> None:
+    page = render(replace(report(), rules=("hwm_parking",), checks=(check(),)))
+
+    assert 'id="hwm-parking"' in page
+    assert 'id="min-isr-acks"' not in page
+    # With one question, its answer is the headline.
+    assert "<h1>Brokers learn a committed metadata change in" in page
+
+
+def test_recordings_without_anything_to_say_take_one_sentence_each() -> None:
+    text = text_of(render(Report((silent("a"), silent("b")))))
+
+    assert "These logs do not tell how soon a metadata change is known." in text
+    assert "a , b : these logs hold no FETCH of the metadata log." in text
+    assert "a , b : these logs hold no FETCH of topic partitions." in text
+    assert "a , b : these logs hold no PRODUCE." in text
+    assert "a , b : these logs hold no metadata write." in text
+    assert text.count("No prediction was held against a recording.") == 6
+
+
+def test_pictures_are_drawn_of_some_recordings_and_the_others_named() -> None:
+    names = [f"recording-{n}" for n in range(MOST_DETAILS + 5)]
+    few = render(Report(tuple(recording(name) for name in names[:MOST_DETAILS])))
+    many = render(Report(tuple(recording(name) for name in names)))
+
+    assert few.count('class="picture"') == many.count('class="picture"')
+    left_out = f"Pictures are drawn of the {MOST_DETAILS} recordings that tell most"
+    assert left_out in text_of(many)
+    assert left_out not in text_of(few)
+    for name in names:
+        assert many.count(f'<th scope="row"><bdi>{name}</bdi></th>') >= len(RULE_NAMES) + 1
+
+
+def test_doubts_are_capped_and_what_is_unknown_comes_first() -> None:
+    many = tuple(
+        Doubt("writes", verdict, f"reason {n:03}", {"lowest_acked_offset": n + 1})
+        for n in range(MOST_DOUBTS)
+        for verdict in ("not_applicable", "unknown")
     )
-    text = text_of(render(Report((recording(), other))))
-
-    assert "in 1.2 to 1.7 ms instead of 328 ms" in text
-    assert "The price: 15.7 to 17.0 more FETCHes a second" in text
-
-
-def test_without_metadata_fetches_the_page_says_so() -> None:
-    text = text_of(render(Report((RecordingReport("empty", nodes=recording().nodes),))))
-
-    assert "KIP-1166: these logs do not tell what it changes" in text
-    assert "hold no FETCH of the metadata log" in text
-    assert "No prediction was held against a recording." in text
-
-
-def test_a_median_that_is_unknown_is_not_made_up() -> None:
-    unknown = Lag(10, 90, None, None, None, None, None, 400.0)
     one = recording()
-    slow = replace(one.figures[RECORDED], lag={"broker": unknown})
-    text = text_of(render(Report((replace(one, figures={**one.figures, RECORDED: slow}),))))
+    one = replace(one, lowest_acked_offset=replace(one.lowest_acked_offset, doubts=many))
+    page = render(Report((one,)))
+    section = page.split('id="lowest-acked-offset"')[1].split("</section>")[0]
 
-    assert "The median lag cannot be told" in text
-    assert "90 of 100 without KIP-1166" in text
-    assert "brokers would learn" not in text
-
-
-def test_unknown_changes_stand_beside_the_headline() -> None:
-    one = recording()
-    some = replace(one.figures[WITH_KIP], lag={"broker": lag(1.2, unknown=7)})
-    text = text_of(render(Report((replace(one, figures={**one.figures, WITH_KIP: some}),))))
-
-    assert "Of 0 changes without and 7 with KIP-1166 it is unknown when" in text
-
-
-def test_no_difference_is_not_sold_as_one() -> None:
-    one = recording()
-    same = {**one.figures, WITH_KIP: one.figures[WITHOUT_KIP]}
-    text = text_of(render(Report((replace(one, figures=same),))))
-
-    assert "KIP-1166 changes little here" in text
-    assert "0.0 more FETCHes a second" in text
+    assert section.count('<td class="left">unknown</td>') == MOST_DOUBTS
+    assert section.index("reason 019") < section.index("reason 000")
+    assert f"{MOST_DOUBTS} further rows are left out here" in text_of(section)
 
 
 def test_failures_are_shown_as_plainly_as_passes() -> None:
     missed = check(passed=False, error=-30.0)
-    page = render(Report((recording(),), (check(), missed)))
-    text = text_of(page)
+    text = text_of(render(Report((recording(),), (check(), missed))))
 
     assert "1 of 2 predictions lies within tolerance; 1 does not." in text
     assert "✓ within" in text
@@ -291,13 +247,43 @@ def test_failures_are_shown_as_plainly_as_passes() -> None:
     assert "−30.00" in text
 
 
+def test_of_many_rows_those_that_missed_are_kept() -> None:
+    rows = [replace(check(), group_kind="replica_id", group_value=str(n)) for n in range(60)]
+    rows[57] = replace(rows[57], passed=False)
+    page = render(Report((recording(),), tuple(rows)))
+
+    assert page.count("✓ within") == MOST_ROWS - 1
+    assert page.count("✗ outside") == 1
+    text = text_of(page)
+    assert "59 of 60 within tolerance · 1 outside" in text
+    assert f"{60 - MOST_ROWS} further rows are left out here" in text
+
+
+def test_what_is_not_judged_counts_neither_way() -> None:
+    rates = replace(acks_check("one", "one"), metric=SHOWN_BESIDE[0], tolerance=None, passed=None)
+    text = text_of(render(Report((recording(),), (acks_check("one", "one"), rates))))
+
+    assert "1 of 1 prediction lies within tolerance." in text
+    assert "PRODUCEs a second" in text
+    assert "not judged" in text
+
+
 def test_self_checks_and_predictions_of_others_are_apart() -> None:
     crossed = replace(check("one"), recorded_in="two")
     text = text_of(render(Report((recording("one"), recording("two")), (check(), crossed))))
 
-    assert "Self-checks A recording replayed under the protocol that it ran" in text
-    assert "Predictions of other clusters One recording" in text
+    assert "Self-checks 1 of 1 prediction lies within tolerance. one" in text
+    assert "Predictions of other clusters 1 of 1 prediction" in text
     assert "From one , replayed without KIP-1166, to two : 1 of 1 within tolerance" in text
+
+
+def test_each_section_says_how_sure_it_is() -> None:
+    page = render(Report((recording(),), (check(), acks_check("one", "one", passed=False))))
+    sure = [text_of(part.split("</p>")[0]) for part in page.split("How sure is this?")[1:]]
+
+    assert "1 of 1 prediction lies within tolerance" in sure[0]
+    assert "None of its predictions was held" in sure[1]
+    assert "0 of 1 prediction" in sure[2]
 
 
 def test_lines_add_up_or_the_page_says_that_they_do_not() -> None:
@@ -305,15 +291,8 @@ def test_lines_add_up_or_the_page_says_that_they_do_not() -> None:
     assert "12 = 10 requests + 1 rejected + 1 repeated" in text
     assert "does not hold" not in text
 
-    lost = replace(recording(), nodes=(NodeRead(1, 1, 1000, 13, 10, 1, 1, "ab"),))
-    assert "The sum does not hold" in text_of(render(Report((lost,))))
-
-
-def test_sweep_is_there_only_where_one_was_run() -> None:
-    assert "Waiting less or more" in text_of(render(report()))
-
-    without = replace(recording(), sweep=())
-    assert "Waiting less or more" not in text_of(render(Report((without,))))
+    lost = replace(recording(), logs=replace(logs(), nodes=(NodeRead(1, 1, 9, 13, 10, 1, 1),)))
+    assert "the sum does not hold" in text_of(render(Report((lost,))))
 
 
 def test_rejected_lines_have_their_reason_in_words() -> None:
@@ -325,18 +304,3 @@ def test_rejected_lines_have_their_reason_in_words() -> None:
 @pytest.mark.parametrize("own", list(Protocol))
 def test_every_protocol_has_a_page(own: Protocol) -> None:
     assert "<h1>" in render(Report((recording(own=own),)))
-
-
-def test_a_cluster_whose_brokers_are_its_voters_is_told_of_controllers() -> None:
-    one = recording()
-    voters = {
-        variant: Figures(
-            lag={"voter": found.lag["voter"]},
-            curve={"voter": found.curve["voter"]},
-            traffic={"voter": found.traffic["voter"]},
-        )
-        for variant, found in one.figures.items()
-    }
-    text = text_of(render(Report((replace(one, figures=voters),))))
-
-    assert "With KIP-1166, controllers would learn" in text

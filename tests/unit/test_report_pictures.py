@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pipelines.report.data import Curve
 from pipelines.report.pictures import Bar, Line, band, bars, distribution, tag
+from pipelines.report.values import Curve
 
 
 def curve(*ms: float) -> Curve:
@@ -32,7 +32,7 @@ FAST = curve(0.1, 0.5, 1.2, 2.0, 7.0, 26.0, 45.0)
 
 
 def test_distribution_is_one_image_with_title_and_description() -> None:
-    root = parsed(distribution("lag-0", lines(SLOW, FAST), "title", "description"))
+    root = parsed(distribution("lag-0", lines(SLOW, FAST), "ms", "title", "description"))
 
     assert root.get("role") == "img"
     assert root.get("aria-labelledby") == "lag-0-title lag-0-desc"
@@ -51,7 +51,7 @@ def test_distribution_is_one_image_with_title_and_description() -> None:
     ],
 )
 def test_distribution_stays_in_its_frame(curves: tuple[Curve, ...]) -> None:
-    root = parsed(distribution("lag-0", lines(*curves), "title", "description"))
+    root = parsed(distribution("lag-0", lines(*curves), "ms", "title", "description"))
     _, _, width, height = map(float, (root.get("viewBox") or "").split())
 
     for path in root.iter("path"):
@@ -67,7 +67,7 @@ def test_distribution_stays_in_its_frame(curves: tuple[Curve, ...]) -> None:
 
 
 def test_labels_neither_cover_lines_nor_each_other() -> None:
-    root = parsed(distribution("lag-0", lines(SLOW, FAST), "title", "description"))
+    root = parsed(distribution("lag-0", lines(SLOW, FAST), "ms", "title", "description"))
     swatches = [e for e in root.iter("line") if (e.get("class") or "").startswith("line ")]
 
     tops = [(float(s.get("x1") or 0), float(s.get("y1") or 0)) for s in swatches]
@@ -77,15 +77,19 @@ def test_labels_neither_cover_lines_nor_each_other() -> None:
 
 
 def test_same_values_give_the_same_picture() -> None:
-    one, other = (distribution("n", lines(SLOW, FAST), "t", "d") for _ in range(2))
+    one, other = (distribution("n", lines(SLOW, FAST), "ms", "t", "d") for _ in range(2))
     assert one == other
 
 
 def test_lines_differ_without_colour_by_class() -> None:
-    root = parsed(distribution("n", lines(SLOW, FAST, SLOW), "t", "d"))
-    classes = [path.get("class") for path in root.iter("path")]
+    root = parsed(distribution("n", lines(SLOW, FAST, SLOW), "ms", "t", "d"))
+    classes = [path.get("class") or "" for path in root.iter("path")]
 
-    assert classes == ["line without", "line with", "line recorded"]
+    assert [name for name in classes if name.startswith("line ")] == [
+        "line without",
+        "line with",
+        "line recorded",
+    ]
 
 
 def test_bars_are_as_long_as_their_values() -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pipelines.report import words
-from pipelines.report.data import CURVE_POINTS, MIXED_FROM, Protocol, protocol_of
+from pipelines.report.hwm_parking import MIXED_FROM, Protocol, protocol_of
+from pipelines.report.reading import CURVE_POINTS
+from replay.outcomes import RECORDED
+from replay.rules import FULL, WITH_KIP, WITHOUT_KIP
 
 
 def plain(text: str) -> str:
@@ -101,9 +104,26 @@ def test_protocol_is_told_by_what_fetches_say(share: float, protocol: Protocol) 
     assert protocol_of(share) is protocol
 
 
-def test_accuracy_sentence_of_nothing() -> None:
-    assert words.accuracy_sentence([]) == "No prediction was held against a recording."
-
-
 def test_curves_are_bounded() -> None:
     assert CURVE_POINTS <= 200
+
+
+def test_two_sizes_share_a_unit_where_they_can() -> None:
+    assert words.two_sizes(6200, 10700) == ("6.2", "10.7", "kB/s")
+    first, second, unit = words.two_sizes(900, 10700)
+    assert (plain(first), second, unit) == ("900 B/s", "10.7", "kB/s")
+
+
+def test_variants_have_one_order_and_unknown_ones_come_last() -> None:
+    found = words.in_order(["someday", FULL, WITH_KIP, RECORDED, WITHOUT_KIP, "another"])
+
+    assert found == [RECORDED, WITHOUT_KIP, WITH_KIP, FULL, "another", "someday"]
+    assert words.variant_name("someday") == "someday"
+    assert words.variant_class("someday") == "other"
+
+
+@pytest.mark.parametrize(
+    ("names", "said"), [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")]
+)
+def test_names_are_joined(names: list[str], said: str) -> None:
+    assert words.joined(names) == said

@@ -1,0 +1,234 @@
+"""lowest_acked_offset: how stale reads are, what the draft costs, and what clients really saw."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from pipelines.accuracy import Tolerance, held_against, measure, side_by_side
+from pipelines.phases import is_steady
+from pipelines.summaries import WHAT_IF, Read, distributions, measured
+from replay.outcomes import RECORDED, Verdict
+from replay.rules import HEARTBEAT_INTERVAL, LOWEST_ACKED, LOWEST_ACKED_OFFSET
+from replay.schema import (
+    BROKER_HEARTBEATS,
+    CLIENT_OBSERVATIONS,
+    METADATA_WRITE_OUTCOMES,
+    METADATA_WRITE_VISIBILITY,
+    METADATA_WRITES,
+)
+
+#: Clients ask each broker again this long after its answer, so they may see a topic so late.
+POLL_MS = 30
+#: How long an answer may have taken, but for a broker that stands still ...
+ANSWER_MS = 70
+#: ... whose clients give up after two seconds and ask again.
+FROZEN_POLL_MS = 2_000
+#: A broker whose heartbeats are this far apart stood still in between.
+STANDSTILL_US = 4_000_000
+#: How near a sweep's interval must be to the recorded one to be held against it.
+_SAME_INTERVAL = 0.05
+
+#: What the project demands of itself. Metrics without an entry are shown and not judged.
+TOLERANCES = (
+    Tolerance("claims_not_before_clients_saw_it", LOWEST_ACKED, True, 0.0, None),
+    *(
+        Tolerance(f"simulated_read_after_write_{p}", LOWEST_ACKED, True, None, 0.10)
+        for p in ("p50", "p90")
+    ),
+)
+_PERCENTILES = ("p50", "p90")
+
+
+def latencies(read: Read, phases: DataFrame) -> DataFrame:
+    """Values for latency_summary: writes that arrived in the steady phase.
+
+    ``stale_window``: from the controller's answer until every broker had applied it (today).
+    ``read_after_write``: from the request until the broker that forwarded it knows that.
+    """
+    writes = _steady_writes(read, phases)
+    groups = {"api_name": F.col("api_name")}
+    return measured(writes, "stale_window", "stale_window_ms", groups).unionByName(
+        measured(writes, "read_after_write", "read_after_write_ms", groups)
+    )
+
+
+def _steady_writes(read: Read, phases: DataFrame) -> DataFrame:
+    applicable = F.col("verdict") != Verdict.NOT_APPLICABLE.value
+    outcomes = read(METADATA_WRITE_OUTCOMES).where(applicable)
+    return outcomes.join(F.broadcast(phases), "recording").where(is_steady("received_at"))
+
+
+def predictions(read: Read, summary: DataFrame, phases: DataFrame, pairs: DataFrame) -> DataFrame:
+    """Claims against what clients saw, and simulated heartbeats against recorded ones.
+
+    The draft is in no release, so nothing here is predicted of another recording.
+    """
+    itself = pairs.where(F.col("predicted_from") == F.col("recorded_in"))
+    wanted = F.broadcast(itself.withColumn("own_variant", F.lit(LOWEST_ACKED)))
+    seen = _claims(read)
+    return reduce(
+        DataFrame.unionByName,
+        [
+            held_against(_claims_in_time(seen), wanted, 1.0),
+            side_by_side(_stale_windows(read, summary, phases), wanted),
+            side_by_side(_simulated(read, summary), wanted),
+        ],
+    )
+
+
+# --- claims against what clients saw --------------------------------------------------------------
+
+
+def _claims(read: Read) -> DataFrame:
+    """Each claim that a broker had applied a topic's creation, beside when clients saw it there."""
+    created = (
+        read(METADATA_WRITES)
+        .where((F.col("api_name") == "CREATE_TOPICS") & (F.col("error_code") == 0))
+        .select("recording", "request_id", F.inline("resources"))
+        .where("resource_type = 'topic'")
+        .select("recording", "request_id", F.col("name").alias("topic"))
+    )
+    claims = read(METADATA_WRITE_VISIBILITY).where(
+        (F.col("variant") == LOWEST_ACKED)
+        & (F.col("parameter") == "none")
+        & (F.col("verdict") == Verdict.REPLAYED.value)
+        & F.col("applied_at_latest").isNotNull()
+    )
+    saw = read(CLIENT_OBSERVATIONS).where("operation = 'create'")
+    return (
+        claims.join(created, ["recording", "request_id"])
+        .join(saw, ["recording", "topic", "broker_id"])
+        .join(_standstills(read), ["recording", "broker_id"], "left")
+    )
+
+
+def _standstills(read: Read) -> DataFrame:
+    """recording, broker_id, still_from, still_until: its longest standstill, if any."""
+    of_broker = Window.partitionBy("recording", "broker_id").orderBy("received_at", "request_id")
+    gaps = read(BROKER_HEARTBEATS).select(
+        "recording",
+        "broker_id",
+        F.lag("received_at").over(of_broker).alias("still_from"),
+        F.col("received_at").alias("still_until"),
+    )
+    long = F.unix_micros("still_until") - F.unix_micros("still_from") > STANDSTILL_US
+    return (
+        gaps.where(long)
+        .groupBy("recording", "broker_id")
+        .agg(F.min("still_from").alias("still_from"), F.max("still_until").alias("still_until"))
+    )
+
+
+def _claims_in_time(claims: DataFrame) -> DataFrame:
+    """Share of claims that are not earlier than one poll before a client saw it, per evidence."""
+    still = F.coalesce(
+        F.col("visible_at").between(
+            F.col("still_from"), F.expr("still_until + INTERVAL 3 SECONDS")
+        ),
+        F.lit(False),
+    )
+    poll_us = F.when(still, FROZEN_POLL_MS).otherwise(0) + F.lit(POLL_MS + ANSWER_MS)
+    earliest = F.unix_micros("visible_at") - poll_us * 1000
+    in_time = F.unix_micros("applied_at_latest") >= earliest
+    return (
+        claims.groupBy(*WHAT_IF, "evidence")
+        .agg(
+            (F.sum(in_time.cast("bigint")) / F.count("*")).alias("value"),
+            F.count("*").alias("sample_count"),
+        )
+        .select(
+            *WHAT_IF,
+            *measure("claims_not_before_clients_saw_it", "evidence", F.col("evidence"), "share"),
+            "value",
+            "sample_count",
+            F.lit(0).cast("bigint").alias("unknown_count"),
+        )
+    )
+
+
+def _stale_windows(read: Read, summary: DataFrame, phases: DataFrame) -> DataFrame:
+    """The stale window of CREATE_TOPICS by the evidence, beside what clients saw of it.
+
+    By heartbeats it is what can be known, and far above what is: so it is shown and not judged.
+    """
+    stale = summary.where(
+        (F.col("metric") == "stale_window")
+        & (F.col("group_value") == "CREATE_TOPICS")
+        & (F.col("parameter") == "none")
+    )
+    predicted = _figures(stale, "create_topics_stale_window")
+    last_seen = F.max("visible_at")
+    saw = (
+        read(CLIENT_OBSERVATIONS)
+        .where("operation = 'create'")
+        .groupBy("recording", "topic", "requested_at", "responded_at")
+        .agg((F.unix_micros(last_seen) - F.unix_micros(F.col("responded_at"))).alias("us"))
+        .join(F.broadcast(phases), "recording")
+        .where(is_steady("requested_at"))
+    )
+    spread = distributions(saw, ("recording",), "us")
+    as_summary = spread.select(
+        "recording",
+        F.lit(LOWEST_ACKED_OFFSET.name).alias("rule"),
+        F.lit(RECORDED).alias("variant"),
+        F.lit("none").alias("parameter"),
+        F.lit("none").alias("parameter_value"),
+        *((F.col(p) / F.lit(1000.0)).alias(f"{p}_ms") for p in _PERCENTILES),
+        "count",
+        "unknown_count",
+    )
+    return predicted.unionByName(_figures(as_summary, "create_topics_stale_window"))
+
+
+def _figures(summary: DataFrame, metric: str) -> DataFrame:
+    """p50 and p90 of rows of latency_summary as measures."""
+    figures = F.array(
+        *(
+            F.struct(F.lit(f"{metric}_{p}").alias("metric"), F.col(f"{p}_ms").alias("value"))
+            for p in _PERCENTILES
+        )
+    )
+    return summary.withColumn("figure", F.explode(figures)).select(
+        *WHAT_IF,
+        *measure(F.col("figure.metric"), "all", F.lit("all"), "ms"),
+        F.col("figure.value").alias("value"),
+        F.lit(None).cast("double").alias("baseline"),
+        F.col("count").alias("sample_count"),
+        "unknown_count",
+    )
+
+
+# --- simulated heartbeats against recorded ones --------------------------------------------------
+
+
+def _simulated(read: Read, summary: DataFrame) -> DataFrame:
+    """read_after_write simulated at the recorded heartbeat interval, beside the recorded beats."""
+    chosen = summary.where(
+        (F.col("metric") == "read_after_write")
+        & (F.col("group_kind") == "all")
+        & (F.col("variant") == LOWEST_ACKED)
+    )
+    plain = chosen.where(F.col("parameter") == "none").withColumn("variant", F.lit(RECORDED))
+    apart = F.abs(F.col("parameter_value").cast("double") / F.col("interval_ms") - 1)
+    swept = (
+        chosen.where(F.col("parameter") == HEARTBEAT_INTERVAL)
+        .join(_recorded_interval(read), "recording")
+        .where(apart <= _SAME_INTERVAL)
+        .drop("interval_ms")
+    )
+    as_plain = swept.withColumn("parameter", F.lit("none")).withColumn(
+        "parameter_value", F.lit("none")
+    )
+    return _figures(plain.unionByName(as_plain), "simulated_read_after_write")
+
+
+def _recorded_interval(read: Read) -> DataFrame:
+    """recording, interval_ms: median time from an answered heartbeat to the broker's next."""
+    of_broker = Window.partitionBy("recording", "broker_id").orderBy("received_at", "request_id")
+    gap: Column = F.unix_micros("received_at") - F.unix_micros(F.lag("built_at").over(of_broker))
+    gaps = read(BROKER_HEARTBEATS).select("recording", gap.alias("gap_us"))
+    spread = distributions(gaps.where("gap_us IS NOT NULL"), ("recording",), "gap_us")
+    return spread.select("recording", (F.col("p50") / F.lit(1000.0)).alias("interval_ms"))

@@ -1,0 +1,90 @@
+"""What ``lowest_acked_offset`` reads of a log: one row a line, of four kinds, and what was learned.
+
+Each row stands at the moment at which the log knows it (``at_us``: the response was built), and
+says in its other times when things happened before that. Times are microseconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+#: BROKER_HEARTBEAT that a controller answered.
+HEARTBEAT = "heartbeat"
+#: Request that writes to the metadata log: on the controller, and the broker's own line of it.
+WRITE = "write"
+#: Raft FETCH of the metadata log.
+FETCH = "fetch"
+#: API_VERSIONS answered by a broker: ``offset`` is finalizedFeaturesEpoch.
+API_VERSIONS = "api_versions"
+#: A replica learned a high watermark (table high_watermark_lag), under ``variant``.
+LEARNED = "learned"
+
+#: high_watermark of a FETCH without the field (below v18).
+NOT_SENT = 2**63 - 1
+#: error_code where the log has no answer.
+NO_ANSWER = -2
+
+
+class Event(NamedTuple):
+    """A row of the input. What a kind does not have stands at its default; no other nulls.
+
+    ``broker_id`` is the node that the row is about: who sent the heartbeat or FETCH, who answered
+    API_VERSIONS, who learned. ``offset`` is inclusive for heartbeats and API_VERSIONS (the last
+    offset applied), and the fetch offset (exclusive end of the log) for FETCHes.
+    ``written``, ``partitions`` and ``configs`` count what a write names and was granted.
+    """
+
+    at_us: int
+    kind: str
+    request_id: str
+    node_id: int
+    received_us: int = -1
+    dequeued_us: int = -1
+    handled_us: int = -1
+    error_code: int = NO_ANSWER
+    connection: str | None = None
+    broker_id: int = -1
+    broker_epoch: int = -1
+    offset: int = -1
+    want_fence: bool = False
+    want_shut_down: bool = False
+    is_fenced: bool = False
+    response_bytes: int | None = None
+    leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    high_watermark: int = NOT_SENT
+    is_diverging: bool = False
+    api_name: str = ""
+    client_id: str | None = None
+    correlation_id: int = -1
+    is_forwarded: bool = False
+    validate_only: bool = False
+    written: int = 0
+    partitions: int = 0
+    configs: int = 0
+    variant: str = ""
+
+
+_TEXT = ("kind", "request_id", "connection", "api_name", "client_id", "variant")
+_BOOL = (
+    "want_fence",
+    "want_shut_down",
+    "is_fenced",
+    "is_diverging",
+    "is_forwarded",
+    "validate_only",
+)
+
+
+def _type(name: str) -> pa.DataType:
+    if name in _TEXT:
+        return pa.string()
+    return pa.bool_() if name in _BOOL else pa.int64()
+
+
+#: Input of the replay: ``Event``, a column per field.
+INPUT_SCHEMA = pa.schema([(name, _type(name)) for name in Event._fields])
+#: In this order.
+ORDER = ("at_us", "kind", "request_id")

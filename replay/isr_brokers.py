@@ -1,0 +1,241 @@
+"""Which brokers count, as one leader sees it: unfenced, stopping, fenced, and since when.
+
+A controller that fences a broker or lets it stop takes it out of every ISR by itself, and no
+ALTER_PARTITION line tells. The heartbeats do: a broker that wants to shut down is taken out when
+it says so first; one that falls silent is fenced by the first scan (every 1.125 s) after its
+session of 9 s (``BrokerHeartbeatManager``, ``ReplicationControlManager.maybeFenceOneStaleBroker``).
+The leader acts on it when it has *applied* the metadata records, and that it can only after it was
+told a high watermark above them. Both are read from the leader's own FETCHes of the metadata log:
+
+* what they brought: the append in the window of a scan that holds a record for the broker and one
+  for each of its partitions is the fencing;
+* which high watermark they told, and that the leader sent its next FETCH: it has the answer now.
+  A frozen broker sends nothing, so it applies nothing either until it goes on.
+
+Where it can fail: two large appends in the window of one scan (``Doubt``: the first is taken, and
+what hangs on it is unknown), a session timeout that is not Kafka's default, no controller's log
+(then a change counts from when the controller answered, and a fencing is not seen at all).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from replay.produce_events import SILENCE, SILENCE_US, Event
+
+#: broker.session.timeout.ms, and how often the controller looks (an eighth of it).
+SESSION_US, SCAN_US = SILENCE_US, 1_125_000
+#: Between the scan that is due and the answer that brings its records: timers, fsync, Raft.
+SCAN_SLACK_US = 600_000
+#: Two derived times of one moment differ by up to this: stamps and threads.
+COMMIT_SLACK_US = 5_000
+#: Records of the smallest append that fences: the broker's and one partition's.
+FENCING_RECORDS_MIN = 2
+#: Answers remembered: a node fetches a few times a second, and a scan's window is two seconds.
+ANSWERS_KEPT_US = 30_000_000
+
+
+class Standing(StrEnum):
+    """What the controller made of a broker."""
+
+    UNFENCED = "unfenced"
+    STOPPING = "stopping"
+    FENCED = "fenced"
+
+
+class Applied(NamedTuple):
+    """From ``at_us`` on the leader knows of a broker's standing."""
+
+    at_us: int
+    broker_id: int
+    standing: Standing
+
+
+class Doubt(NamedTuple):
+    """A broker was fenced somewhere between two times; the first was taken."""
+
+    since_us: int
+    until_us: int
+
+
+class _Answer(NamedTuple):
+    """An answer of the metadata log: built, from which offset to which, high watermark told."""
+
+    built_us: int
+    start: int
+    end: int
+    high_watermark: int
+
+
+@dataclass
+class _Pending:
+    """A change that the leader has not applied yet.
+
+    ``after_us`` is when the controller had committed it, or, for a fencing (``until_us`` set), the
+    window of the scan. ``offset`` is the end of its records where that is known.
+    """
+
+    standing: Standing
+    broker_id: int
+    epoch: int
+    after_us: int
+    until_us: int | None = None
+    offset: int | None = None
+
+
+@dataclass
+class Brokers:
+    """Brokers' standings as one node knows them. Fed in order of time.
+
+    ``partitions_with(broker)`` counts partitions with the broker in their ISR, as far as known.
+    """
+
+    partitions_with: Callable[[int], int]
+    standings: dict[int, Standing] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
+    doubts: list[Doubt] = field(default_factory=list)
+    _decided: dict[int, tuple[Standing, int]] = field(default_factory=dict)
+    _pending: list[_Pending] = field(default_factory=list)
+    _answers: list[_Answer] = field(default_factory=list)
+    _asked: Event | None = None
+    _fencings: list[tuple[_Pending, int]] = field(default_factory=list)
+
+    def may_join(self, broker_id: int, epoch: int) -> bool:
+        """``isReplicaIsrEligible``: unfenced, not stopping, and the epoch it fetches with is its.
+
+        A broker of which no heartbeat is in the log fetches, so it is taken for unfenced.
+        """
+        if self.standings.get(broker_id, Standing.UNFENCED) is not Standing.UNFENCED:
+            return False
+        return epoch < 0 or self.epochs.get(broker_id, epoch) == epoch
+
+    def is_active(self, broker_id: int) -> bool:
+        """The controller may make it a leader: it was not decided otherwise, applied or not."""
+        decided = self._decided.get(broker_id)
+        return decided is None or decided[0] is Standing.UNFENCED
+
+    def heartbeat(self, event: Event) -> list[Applied]:
+        """Take a heartbeat (``Kind.HEARTBEAT``); ``operation`` "silence": none follows for long."""
+        assert event.replica_id is not None
+        assert event.built_us is not None
+        assert event.dequeued_us is not None
+        broker, epoch = event.replica_id, event.replica_epoch or 0
+        standing = (
+            Standing.FENCED
+            if event.is_fenced
+            else Standing.STOPPING
+            if event.want_shut_down
+            else Standing.UNFENCED
+        )
+        # A broker that stops at once is told that it is fenced; out of the ISR it is either way.
+        if event.want_shut_down:
+            standing = Standing.STOPPING
+        self._expect(standing, broker, epoch, event.built_us)
+        if event.operation == SILENCE and standing is Standing.UNFENCED:
+            due = event.dequeued_us + SESSION_US
+            self._pending.append(
+                _Pending(Standing.FENCED, broker, epoch, due, due + SCAN_US + SCAN_SLACK_US)
+            )
+        return [] if self._asked else self._apply_unseen()
+
+    def _expect(self, standing: Standing, broker: int, epoch: int, built_us: int) -> None:
+        fenced = any(p.broker_id == broker and p.until_us is not None for p in self._pending)
+        if self._decided.get(broker) == (standing, epoch) and not fenced:
+            return
+        self._decided[broker] = (standing, epoch)
+        self._pending.append(_Pending(standing, broker, epoch, built_us))
+
+    def _apply_unseen(self) -> list[Applied]:
+        """No answers of the metadata log are known: a change counts when it was answered."""
+        known = [p for p in self._pending if p.until_us is None]
+        self._pending = [p for p in self._pending if p.until_us is not None]
+        return [self._take(p, p.after_us) for p in known]
+
+    def metadata_fetch(self, event: Event) -> list[Applied]:
+        """This node FETCHes the metadata log: it has received its previous answer by now."""
+        asked, self._asked = self._asked, event
+        if asked is None or asked.built_us is None or event.fetch_offset is None:
+            return []
+        start = -1 if asked.fetch_offset is None else asked.fetch_offset
+        told = -1 if asked.high_watermark is None else asked.high_watermark
+        answer = _Answer(asked.built_us, start, event.fetch_offset, told)
+        before = self._answers[-1].built_us if self._answers else 0
+        self._find_fencings(answer, before)
+        self._answers.append(answer)
+        self._forget(answer.built_us)
+        return self._apply(answer, event.at_us)
+
+    def close(self) -> list[Applied]:
+        """The log is over: the last answer was received, if no FETCH shows it."""
+        asked, self._asked = self._asked, None
+        if asked is None or asked.built_us is None:
+            return []
+        told = -1 if asked.high_watermark is None else asked.high_watermark
+        return self._apply(_Answer(asked.built_us, told, told, told), asked.built_us)
+
+    def committed_after(self, after_us: int) -> bool:
+        """The node has been told of a commit after a time (controller's), and has the answer."""
+        if not self._answers:
+            return self._asked is None
+        return self._tells(self._answers[-1], after_us)
+
+    def _tells(self, answer: _Answer, after_us: int) -> bool:
+        since = after_us - COMMIT_SLACK_US
+        if answer.built_us < since:
+            return False
+        known = [a.high_watermark for a in self._answers if a.built_us < since]
+        return answer.high_watermark > max(known, default=-1)
+
+    def _find_fencings(self, answer: _Answer, before_us: int) -> None:
+        records = answer.end - answer.start
+        for pending, since_us in self._fencings:
+            # A second append as large within the window: it may have been that one.
+            assert pending.until_us is not None
+            least = max(FENCING_RECORDS_MIN, 1 + self.partitions_with(pending.broker_id))
+            if answer.built_us <= pending.until_us and records >= least:
+                self.doubts.append(Doubt(since_us, answer.built_us))
+        for pending in self._pending:
+            if pending.until_us is None or pending.offset is not None:
+                continue
+            least = max(FENCING_RECORDS_MIN, 1 + self.partitions_with(pending.broker_id))
+            in_window = pending.after_us <= answer.built_us <= pending.until_us
+            # Who slept through the window is told all at once.
+            slept = before_us < pending.after_us <= answer.built_us
+            if (in_window or slept) and records >= least:
+                pending.offset = answer.end
+                self._decided[pending.broker_id] = (Standing.FENCED, pending.epoch)
+        self._fencings = [f for f in self._fencings if (f[0].until_us or 0) >= answer.built_us]
+
+    def _apply(self, answer: _Answer, at_us: int) -> list[Applied]:
+        applied: list[Applied] = []
+        kept: list[_Pending] = []
+        for pending in self._pending:
+            if pending.until_us is None:
+                due = self._tells(answer, pending.after_us)
+            elif pending.offset is None:
+                if answer.built_us <= pending.until_us:
+                    kept.append(pending)
+                continue
+            else:
+                due = answer.high_watermark >= pending.offset
+            if not due:
+                kept.append(pending)
+                continue
+            if pending.until_us is not None and answer.built_us <= pending.until_us:
+                self._fencings.append((pending, answer.built_us))
+            applied.append(self._take(pending, at_us))
+        self._pending = kept
+        return applied
+
+    def _take(self, pending: _Pending, at_us: int) -> Applied:
+        self.standings[pending.broker_id] = pending.standing
+        self.epochs[pending.broker_id] = pending.epoch
+        return Applied(at_us, pending.broker_id, pending.standing)
+
+    def _forget(self, built_us: int) -> None:
+        if built_us - self._answers[0].built_us > 2 * ANSWERS_KEPT_US:
+            self._answers = [a for a in self._answers if built_us - a.built_us < ANSWERS_KEPT_US]
+        self.doubts = [d for d in self.doubts if built_us - d.until_us < 4 * ANSWERS_KEPT_US]

@@ -1,0 +1,201 @@
+"""A naive reader for ``lowest_acked_offset``: json.loads a line, one line an ``Event``.
+
+It shares no code with ``replay.request_log``. Beside the rule's input it reads what the rule never
+sees: brokers' METADATA answers, which say for each moment whether a topic was visible there, and
+what DESCRIBE_QUORUM told. What clients noted down is no truth about a broker: their library polls
+whichever broker it likes (of metadata-4.1's polls nearly all reached broker 12).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+from notation.heartbeats import in_order
+from notation.recorded import replay_of as parking_of
+
+from replay import applied_events
+from replay.applied_events import NOT_SENT, Event
+from replay.hwm_parking import variants
+
+from .naive_log import RECORDINGS, Line, lines_of, metadata_fetch, recording
+
+METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, ALTER_CONFIGS = 3, 18, 19, 20, 44
+DESCRIBE_QUORUM, BROKER_HEARTBEAT = 55, 63
+WRITES = {CREATE_TOPICS, DELETE_TOPICS, ALTER_CONFIGS}
+UNKNOWN_TOPIC = 3
+
+
+class Poll(NamedTuple):
+    """A METADATA that a broker answered: which of the topics asked for it knew."""
+
+    dequeued_us: int
+    built_us: int
+    asked: frozenset[str] | None
+    shown: frozenset[str]
+
+
+class Observed(NamedTuple):
+    """A recording: the rule's input, and the truth beside it."""
+
+    events: list[Event]
+    polls: dict[int, list[Poll]]
+    high_watermarks: list[tuple[int, int]]
+    created: dict[str, str]
+    deleted_us: dict[str, int]
+
+
+@cache
+def observed(name: str) -> Observed:
+    """Read a recording, controllers and brokers."""
+    folder = RECORDINGS[name]
+    manifest = json.loads((folder / "recording.json").read_text())
+    lines = [
+        line
+        for node in manifest["nodes"]
+        for line in lines_of(folder / node["log"], node["node_id"])
+    ]
+    brokers = {n["node_id"] for n in manifest["nodes"] if n["role"] == "broker"}
+    events = [event for line in lines if (event := _event(line, brokers)) is not None]
+    events += _learned(name)
+    polls: dict[int, list[Poll]] = {broker: [] for broker in brokers}
+    for line in lines:
+        if line.node_id in brokers and _api(line) == METADATA:
+            polls[line.node_id].append(_poll(line))
+    return Observed(
+        in_order(events),
+        {
+            broker: sorted(found, key=lambda poll: poll.dequeued_us)
+            for broker, found in polls.items()
+        },
+        [told for line in lines if line.node_id not in brokers for told in _high_watermark(line)],
+        {line.digest: _name(line) for line in lines if _api(line) == CREATE_TOPICS},
+        {
+            name: line.received_us
+            for line in lines
+            if _api(line) == DELETE_TOPICS and line.node_id in brokers
+            for name in line.what["request"]["topicNames"]
+        },
+    )
+
+
+def _api(line: Line) -> int:
+    key: int = line.what["requestHeader"]["requestApiKey"]
+    return key
+
+
+def _event(line: Line, brokers: set[int]) -> Event | None:
+    api, request, response = _api(line), line.what["request"], line.what["response"]
+    if api == BROKER_HEARTBEAT:
+        return _clocked(
+            line,
+            applied_events.HEARTBEAT,
+            error_code=response["errorCode"],
+            connection=line.what["connection"],
+            broker_id=request["brokerId"],
+            broker_epoch=request["brokerEpoch"],
+            offset=request["currentMetadataOffset"],
+            want_fence=request["wantFence"],
+            want_shut_down=request["wantShutDown"],
+            is_fenced=response["isFenced"],
+        )
+    if api in WRITES:
+        return _write(line, api)
+    if api == API_VERSIONS and line.node_id in brokers:
+        epoch = response.get("finalizedFeaturesEpoch", -1)
+        return _clocked(
+            line, applied_events.API_VERSIONS, error_code=0, broker_id=line.node_id, offset=epoch
+        )
+    fetch = metadata_fetch(line)
+    if fetch is None:
+        return None
+    return _clocked(
+        line,
+        applied_events.FETCH,
+        error_code=fetch.error_code,
+        broker_id=fetch.replica_id,
+        offset=fetch.fetch_offset,
+        leader_epoch=fetch.leader_epoch,
+        last_fetched_epoch=fetch.last_fetched_epoch,
+        high_watermark=NOT_SENT if fetch.api_version < 18 else fetch.high_watermark,
+        is_diverging=fetch.is_diverging or fetch.is_snapshot,
+    )
+
+
+def _clocked(line: Line, kind: str, **fields: Any) -> Event:
+    local_us = round(line.what["localTimeMs"] * 1000)
+    return Event(
+        line.built_us,
+        kind,
+        line.digest,
+        line.node_id,
+        received_us=line.received_us,
+        dequeued_us=line.dequeued_us,
+        handled_us=line.dequeued_us + local_us,
+        **fields,
+    )
+
+
+def _write(line: Line, api: int) -> Event:
+    request, response, header = (line.what[k] for k in ("request", "response", "requestHeader"))
+    answers = response["topics" if api == CREATE_TOPICS else "responses"]
+    key = "resourceName" if api == ALTER_CONFIGS else "name"
+    granted = {answer[key] for answer in answers if answer["errorCode"] == 0}
+    created = request["topics"] if api == CREATE_TOPICS else []
+    return _clocked(
+        line,
+        applied_events.WRITE,
+        error_code=0,
+        connection=line.what["connection"],
+        api_name=header["requestApiKeyName"],
+        client_id=header["clientId"],
+        correlation_id=header["correlationId"],
+        is_forwarded=line.what["isForwarded"],
+        validate_only=request.get("validateOnly", False),
+        written=len(granted),
+        partitions=sum(t["numPartitions"] for t in created if t["name"] in granted),
+        configs=sum(len(t["configs"]) for t in created if t["name"] in granted),
+    )
+
+
+def _learned(name: str) -> Iterator[Event]:
+    """When replicas learned, as hwm_parking has it: recorded, without and with KIP-1166."""
+    log = recording(name)
+    for node, fetches in log.fetches.items():
+        for row in parking_of(node, log.voters, variants(), [fetches]).lag:
+            if row["learned_at"] is not None:
+                names = ("variant", "leader_epoch", "replica_id", "high_watermark")
+                yield Event(
+                    row["learned_at"],
+                    applied_events.LEARNED,
+                    "/".join(str(row[n]) for n in names),
+                    node,
+                    error_code=0,
+                    broker_id=row["replica_id"],
+                    high_watermark=row["high_watermark"],
+                    variant=row["variant"],
+                )
+
+
+def _poll(line: Line) -> Poll:
+    asked, told = line.what["request"]["topics"], line.what["response"]["topics"]
+    return Poll(
+        line.dequeued_us,
+        line.built_us,
+        None if asked is None else frozenset(topic["name"] for topic in asked),
+        frozenset(topic["name"] for topic in told if topic["errorCode"] != UNKNOWN_TOPIC),
+    )
+
+
+def _high_watermark(line: Line) -> Iterator[tuple[int, int]]:
+    if _api(line) == DESCRIBE_QUORUM and line.what["response"]["topics"]:
+        partition = line.what["response"]["topics"][0]["partitions"][0]
+        if partition["errorCode"] == 0:
+            yield line.built_us, partition["highWatermark"]
+
+
+def _name(line: Line) -> str:
+    name: str = line.what["request"]["topics"][0]["name"]
+    return name

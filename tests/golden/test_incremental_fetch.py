@@ -1,0 +1,251 @@
+"""incremental_fetch against real brokers: what it replays is what they did.
+
+Sessions recorded: every incremental FETCH is derived with the partitions, the order and the bytes
+that it had, both ways. Sessions not recorded: what they would have saved is what they save in the
+recording that has them, of the same load. The logs are read by ``naive_fetches``.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import pytest
+from kafka_model.fetch_sessions import FetchManager, FetchSessionHandler
+from kafka_model.log import batch_of
+
+from replay.fetch_sessions.recorded import (
+    ForgottenPartition,
+    RecordedFetch,
+    recorded_fetches,
+)
+from replay.incremental_fetch import (
+    FULL,
+    INCREMENTAL,
+    INCREMENTAL_DRAFT,
+    OUTCOME_SCHEMA,
+    IncrementalFetch,
+)
+from replay.outcomes import RECORDED
+
+from .naive_fetches import BROKERS, fetches_of
+from .naive_log import percentile
+
+pytestmark = pytest.mark.golden
+
+Row = dict[str, Any]
+#: Incremental FETCHes of each recording that sessions were on in.
+INCREMENTAL_FETCHES = {
+    "sessions-on": 1168,
+    "acks-not-enough": 1886,
+    "acks-slow-follower": 2408,
+    "acks-two-replicas": 4954,
+    "acks-varying": 7426,
+    "mixed-4.2": 6527,
+    "failover-4.0": 626,
+    "freeze-4.1": 546,
+    "metadata-4.0": 666,
+    "metadata-4.1": 653,
+}
+KINDS = ("follower", "consumer")
+_LEFT_OUT = {"received_at", "dequeued_at", "built_at"}
+COLUMNS = [name for name in OUTCOME_SCHEMA.names if name not in _LEFT_OUT]
+
+
+@cache
+def outcomes(name: str, slots: tuple[int, ...] = ()) -> list[Row]:
+    """Outcomes of all brokers of a recording."""
+    rows: list[Row] = []
+    for node in BROKERS:
+        replay = IncrementalFetch(node, slots)
+        for batch in (replay.feed(fetches_of(name, node)), replay.finish()):
+            rows += batch.outcomes.select(COLUMNS).to_pylist()
+    return rows
+
+
+def of_variant(name: str, variant: str, value: object = "none") -> list[Row]:
+    slots = () if value == "none" else (int(str(value)),)
+    return [
+        row
+        for row in outcomes(name, slots)
+        if row["variant"] == variant and row["parameter_value"] == str(value)
+    ]
+
+
+@pytest.mark.parametrize("name", INCREMENTAL_FETCHES)
+def test_every_incremental_fetch_is_the_recorded_one(name: str) -> None:
+    rows = of_variant(name, INCREMENTAL)
+    equal = Counter(row["equals_recorded"] for row in rows)
+    assert equal[True] == INCREMENTAL_FETCHES[name]
+    assert equal[False] == 0
+    recorded = {row["request_id"]: row for row in of_variant(name, RECORDED)}
+    assert all(recorded[r["request_id"]]["is_full"] for r in rows if r["equals_recorded"] is None)
+    assert {row["verdict"] for row in rows} == {"replayed"}
+
+
+def test_full_fetches_are_those_recorded_without_sessions() -> None:
+    full = of_variant("sessions-off", FULL)
+    recorded = {row["request_id"]: row for row in of_variant("sessions-off", RECORDED)}
+    assert len(full) == len(recorded) == 2057
+    for row in full:
+        of_log = recorded[row["request_id"]]
+        for column in ("request_bytes", "response_bytes", "request_partitions"):
+            assert row[column] == of_log[column]
+
+
+def test_no_slots_are_no_sessions() -> None:
+    """session_slots = 0 is what the recording without sessions really did."""
+    recorded = {row["request_id"]: row for row in of_variant("sessions-off", RECORDED)}
+    for row in of_variant("sessions-off", INCREMENTAL, 0):
+        assert row["is_full"]
+        assert row["response_bytes"] == recorded[row["request_id"]]["response_bytes"]
+
+
+# --- what sessions would save is what they save --------------------------------------------------
+
+
+def steady(rows: Iterable[Row], kind: str) -> list[Row]:
+    """Incremental FETCHes under which no partition comes or goes.
+
+    Left out are the full FETCHes and the consumers' first ones, which add what their first did not
+    have: whether a consumer begins with 2 partitions or with 64 is not a matter of sessions.
+    """
+    return [
+        row
+        for row in rows
+        if row["client_kind"] == kind
+        and not row["is_full"]
+        and not row["added_partitions"]
+        and not row["forgotten_partitions"]
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("column", ["request_partitions", "response_partitions"])
+def test_partitions_predicted_from_full_fetches(kind: str, column: str) -> None:
+    """Measured: followers -1.9 % and -1.1 %, consumers -6.7 % and -4.8 %; p90 the same."""
+    predicted = [r[column] for r in steady(of_variant("sessions-off", INCREMENTAL), kind)]
+    recorded = [r[column] for r in steady(of_variant("sessions-on", RECORDED), kind)]
+    assert statistics.fmean(predicted) == pytest.approx(statistics.fmean(recorded), rel=0.10)
+    assert percentile(predicted, 0.9) == pytest.approx(percentile(recorded, 0.9), rel=0.10)
+    full = [r[column] for r in of_variant("sessions-off", RECORDED) if r["client_kind"] == kind]
+    assert statistics.fmean(full) > 15 * statistics.fmean(predicted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bytes_beside_records_predicted_from_full_fetches(kind: str) -> None:
+    def overhead(rows: list[Row]) -> float:
+        return statistics.fmean(
+            r["request_bytes"] + r["response_bytes"] - r["record_bytes"] for r in rows
+        )
+
+    predicted = overhead(steady(of_variant("sessions-off", INCREMENTAL), kind))
+    recorded = overhead(steady(of_variant("sessions-on", RECORDED), kind))
+    assert predicted == pytest.approx(recorded, rel=0.05)
+
+
+def test_client_without_sessions_is_left_as_it_is() -> None:
+    for name in ("sessions-on", "sessions-off"):
+        recorded = {row["request_id"]: row for row in of_variant(name, RECORDED)}
+        for variant, more in ((FULL, 0), (INCREMENTAL, 0), (INCREMENTAL_DRAFT, 8)):
+            rows = [
+                r
+                for r in of_variant(name, variant)
+                if r["client_kind"] == "consumer_without_sessions"
+            ]
+            assert len(rows) > 300
+            for row in rows:
+                of_log = recorded[row["request_id"]]
+                assert row["request_bytes"] == of_log["request_bytes"]
+                assert row["response_bytes"] == of_log["response_bytes"] + more
+
+
+def test_draft_is_for_followers() -> None:
+    """Names are not given here, so that its sizes are unknown, with the reason."""
+    rows = of_variant("sessions-off", INCREMENTAL_DRAFT)
+    assert all(r["is_full"] for r in rows if r["client_kind"] != "follower")
+    incremental = [r for r in rows if not r["is_full"]]
+    assert len(incremental) == 781
+    listed = [r for r in incremental if r["request_partitions"] or r["response_partitions"]]
+    assert {r["reason"] for r in listed} == {"the name of a topic is not in the log"}
+
+
+# --- there and back ------------------------------------------------------------------------------
+
+
+def with_sessions(rows: list[RecordedFetch]) -> list[RecordedFetch]:
+    """The log that Kafka's own code would have written of the same FETCHes with sessions."""
+    broker, handlers = FetchManager(8000), {}
+    written = []
+    for row in rows:
+        handler = handlers.setdefault(row.connection, FetchSessionHandler({}))
+        told = {partition.key: partition for partition in row.response_partitions or ()}
+        request = handler.build(row.request_partitions or ())
+        context = broker.new_context(request, row.dequeued_us // 1000)
+        built_ms = row.built_us // 1000
+        response = broker.respond(context, told.__getitem__, (), row.is_follower, built_ms)
+        handler.handle(response)
+        written.append(
+            row._replace(
+                session_id=request.session_id,
+                session_epoch=request.epoch,
+                request_partitions=request.partitions,
+                forgotten_partitions=[ForgottenPartition(t, None, p) for t, p in request.forgotten],
+                response_session_id=response.session_id,
+                response_partitions=response.partitions,
+            )
+        )
+    return written
+
+
+@pytest.mark.parametrize("node", BROKERS)
+def test_full_fetches_come_back_from_incremental_ones(node: int) -> None:
+    """Consumers' to the byte; followers' in sum, since the order they list in has to be followed.
+
+    Measured: 756 of the followers' 793 are exact, and all of them together are 0.05 % too large.
+    """
+    rows = [r for r in recorded_fetches(fetches_of("sessions-off", node)) if not r.session_epoch]
+    replay = IncrementalFetch(node)
+    batch = batch_of(with_sessions(rows))
+    full = {r["request_id"]: r for r in replay.feed(batch).outcomes.to_pylist() if _is_full(r)}
+    for column in ("request_bytes", "response_bytes"):
+        recorded = {row.request_id: getattr(row, column) for row in rows}
+        wrong = [row for row in rows if full[row.request_id][column] != recorded[row.request_id]]
+        assert all(row.is_follower for row in wrong)
+        assert len(wrong) < 0.15 * sum(row.is_follower for row in rows)
+        total = sum(row[column] for row in full.values())
+        assert total == pytest.approx(sum(recorded.values()), rel=0.001)
+
+
+def _is_full(row: Row) -> bool:
+    return bool(row["variant"] == FULL)
+
+
+# --- a log that begins in the middle -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mixed-4.2", "sessions-on"])
+def test_log_that_begins_in_the_middle_is_unknown_until_a_full_fetch(name: str) -> None:
+    """Nothing ends it sooner: followers' sessions last as long as these recordings."""
+    for node in BROKERS:
+        batch = fetches_of(name, node)
+        replay = IncrementalFetch(node)
+        rows = replay.feed(batch.slice(batch.num_rows // 2)).outcomes.to_pylist()
+        followers = [r for r in rows if r["client_kind"] == "follower"]
+        derived = {(r["verdict"], r["reason"]) for r in followers if r["variant"] != RECORDED}
+        assert derived == {("unknown", "the session began before the log")}
+        recorded = [r for r in followers if r["variant"] == RECORDED]
+        assert all(r["verdict"] == "replayed" and r["request_bytes"] > 0 for r in recorded)
+        assert {r["session_partitions"] for r in recorded} == {None}
+
+
+def test_session_that_a_restarted_follower_opens_ends_it() -> None:
+    batch = fetches_of("acks-not-enough", 11)
+    replay = IncrementalFetch(11)
+    rows = replay.feed(batch.slice(batch.num_rows // 2)).outcomes.to_pylist()
+    verdicts = Counter(r["verdict"] for r in rows if r["variant"] == INCREMENTAL)
+    assert verdicts["replayed"] > 500
+    assert verdicts["unknown"] > 0

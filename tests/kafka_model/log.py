@@ -1,0 +1,196 @@
+"""FETCH logs by hand, and their replay: only what a test is about has to be said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from replay.fetch_sessions.recorded import (
+    AskedPartition,
+    ForgottenPartition,
+    RecordedFetch,
+    ToldPartition,
+)
+from replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch, replayed
+from replay.wire_size import fetch_request_bytes, fetch_response_bytes
+
+from .fetch_sessions import Request, Response
+
+NODE = 11
+NO_HIGH_WATERMARK = 2**63 - 1
+Row = dict[str, Any]
+
+
+def asked(topic: str, partition: int, fetch_offset: int = 0, **others: Any) -> AskedPartition:
+    """A partition asked for; a topic of 22 characters is an id, any other a name."""
+    values = {
+        "current_leader_epoch": 0,
+        "last_fetched_epoch": -1,
+        "log_start_offset": 0,
+        "partition_max_bytes": 1 << 20,
+        "replica_directory_id": None,
+        "high_watermark": NO_HIGH_WATERMARK,
+    }
+    return AskedPartition(
+        **_topic(topic), partition=partition, fetch_offset=fetch_offset, **(values | others)
+    )
+
+
+def told(topic: str, partition: int, high_watermark: int = 0, **others: Any) -> ToldPartition:
+    """A partition answered: without records and without an error unless said."""
+    values: dict[str, Any] = dict.fromkeys(ToldPartition._fields)
+    values |= {
+        "error_code": 0,
+        "last_stable_offset": high_watermark,
+        "log_start_offset": 0,
+        "preferred_read_replica": -1,
+        "record_bytes": 0,
+        "aborted_transactions": 0,
+    }
+    values |= _topic(topic) | {"partition": partition, "high_watermark": high_watermark} | others
+    return ToldPartition(**values)
+
+
+def failed(topic: str, partition: int, error_code: int) -> ToldPartition:
+    """A partition answered with an error."""
+    return told(topic, partition, -1, error_code=error_code, log_start_offset=-1)
+
+
+def is_id(topic: str) -> bool:
+    return len(topic) == 22
+
+
+def _topic(topic: str) -> dict[str, str | None]:
+    return (
+        {"topic_id": topic, "topic": None} if is_id(topic) else {"topic_id": None, "topic": topic}
+    )
+
+
+def fetched(
+    at_ms: float,
+    request: Request,
+    response: Response | None,
+    *,
+    lasts_ms: float = 0,
+    replica_id: int = 12,
+    connection: str = "one",
+    **others: Any,
+) -> RecordedFetch:
+    """A FETCH as a broker logs it: taken up at ``at_ms``, answered ``lasts_ms`` later."""
+    is_follower = replica_id >= 0
+    values: dict[str, Any] = {
+        "request_id": f"{at_ms:014.3f} {connection}",
+        "api_version": request.version,
+        "client_id": f"broker-{replica_id}-fetcher-0" if is_follower else "console-consumer",
+        "connection": connection,
+        "replica_id": replica_id,
+        "replica_epoch": 7 if is_follower and request.version >= 15 else -1,
+        "received_us": micros(at_ms),
+        "dequeued_us": micros(at_ms),
+        "built_us": micros(at_ms + lasts_ms),
+        "session_id": request.session_id,
+        "session_epoch": request.epoch,
+        "rack_id": "",
+        "cluster_id": None,
+        "request_partitions": request.partitions,
+        "forgotten_partitions": [
+            ForgottenPartition(**_topic(topic), partition=p) for topic, p in request.forgotten
+        ],
+        "throttle_ms": 0.0,
+        "error_code": None if response is None else response.error,
+        "response_session_id": None if response is None else response.session_id,
+        "response_partitions": None if response is None else response.partitions,
+        "node_endpoints": [],
+        "topic_names": None,
+        "request_bytes": None,
+        "response_bytes": None,
+    }
+    return _weighed(RecordedFetch(**(values | others)))
+
+
+def names_row(names: Mapping[str, str]) -> RecordedFetch:
+    """The row that says which topic an id is of."""
+    return RecordedFetch._make(
+        sorted(names.items()) if name == "topic_names" else None for name in RecordedFetch._fields
+    )
+
+
+def _weighed(row: RecordedFetch) -> RecordedFetch:
+    """With the sizes that ingest counts, from whole messages."""
+    batch = batch_of([row])
+    has_request = pa.array([None if row.request_partitions is None else 0], pa.int64())
+    batch = batch.append_column("max_wait_ms", has_request)
+    return row._replace(
+        request_bytes=fetch_request_bytes(batch)[0].as_py(),
+        response_bytes=fetch_response_bytes(batch)[0].as_py(),
+    )
+
+
+def micros(milliseconds: float) -> int:
+    return round(milliseconds * 1000)
+
+
+def batch_of(rows: Sequence[RecordedFetch]) -> pa.RecordBatch:
+    """Rows as the batch that ``IncrementalFetch.feed`` takes."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(INPUT_SCHEMA)
+    arrays = [
+        pa.array([_plain(value) for value in column], field.type)
+        for column, field in zip(columns, INPUT_SCHEMA, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=INPUT_SCHEMA)
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return [
+        element._asdict()
+        if hasattr(element, "_asdict")
+        else dict(zip(("topic_id", "topic"), element, strict=True))
+        for element in value
+    ]
+
+
+class Replayed(NamedTuple):
+    """Rows of both outputs."""
+
+    outcomes: list[Row]
+    evictions: list[Row]
+
+    def variant(self, name: str, value: object = "none") -> list[Row]:
+        """Outcomes of a variant, in the order of the log."""
+        return [
+            row
+            for row in self.outcomes
+            if row["variant"] == name and row["parameter_value"] == str(value)
+        ]
+
+    def events(self, value: object = "none") -> list[Row]:
+        """What happened to sessions in one cache."""
+        return [row for row in self.evictions if row["parameter_value"] == str(value)]
+
+
+def replay_of(
+    pieces: Iterable[Sequence[RecordedFetch]],
+    slots: Iterable[int] = (),
+    names: Mapping[str, str] | None = None,
+    **settings: bool,
+) -> Replayed:
+    """Feed a log piece by piece and gather everything that comes out."""
+    replay = IncrementalFetch(NODE, slots, **settings)
+    batches = map(batch_of, ([names_row(names)] if names else [], *pieces))
+    result = Replayed([], [])
+    for out in replayed(replay, batches):
+        result.outcomes.extend(_rows(out.outcomes))
+        result.evictions.extend(_rows(out.evictions))
+    return result
+
+
+def _rows(batch: pa.RecordBatch) -> list[Row]:
+    columns = [
+        column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()

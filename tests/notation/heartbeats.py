@@ -1,0 +1,283 @@
+"""Histories of heartbeats by hand: as text that reads like the draft KIP, and as events.
+
+A history is a line an event, ``event -> outcome``; outcomes that differ by what the controller
+counts stand beside each other, ``heartbeats only | FETCHes too``::
+
+    A unfences with 7     -> lowest 7
+    B fetches 8
+    A heartbeats 10       -> lowest 7 | lowest 8
+    12 s pass
+    controller 2 takes over
+    A heartbeats 11       -> lowest 10, raw -1
+
+``raw`` is said where it differs from the value that never falls. ``nobody counts`` is an outcome
+too. Brokers are letters; a heartbeat comes 10 ms after the event before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from replay import applied_events
+from replay.applied_events import INPUT_SCHEMA, Event
+from replay.heartbeat_controller import Carried, Heartbeat, HeartbeatManager
+from replay.lowest_acked_offset import LowestAckedOffset, replayed
+
+VOTERS = (1, 2, 3)
+CONTROLLER = 2
+MS = 1000
+
+
+class NotationError(ValueError):
+    """A history that cannot be read; says the line."""
+
+
+_EVENT = re.compile(
+    r"(?P<broker>[A-Z]) (?P<what>registers|unfences with|heartbeats|stops with|is gone with|"
+    r"fetches|restarts)(?: (?P<offset>\d+))?"
+    r"|(?P<seconds>[\d.]+) s pass|controller (?P<controller>\d+) takes over"
+)
+_OUTCOME = re.compile(r"lowest (?P<clamped>-?\d+)(?:, raw (?P<raw>-?\d+))?|nobody counts")
+
+
+def check(history: str, *, counts_stopping: bool = False) -> None:
+    """Play a history under both readings and compare every outcome."""
+    for position, counts_fetches in enumerate((False, True)):
+        player = _Player(counts_fetches, counts_stopping)
+        for number, line in enumerate(history.splitlines(), 1):
+            text = line.partition("#")[0].strip()
+            if text:
+                player.play(number, text, position)
+
+
+class _Player:
+    """One controller after the other, and the brokers as they last were."""
+
+    def __init__(self, counts_fetches: bool, counts_stopping: bool) -> None:
+        self._reading = "FETCHes too" if counts_fetches else "heartbeats only"
+        self._counts_fetches = counts_fetches
+        self._manager = HeartbeatManager(
+            tells_applied=counts_fetches, counts_stopping=counts_stopping, certain_from_us=0
+        )
+        self._at = 0
+        self._controller = 1
+        self._epochs: dict[int, int] = {}
+
+    def play(self, number: int, text: str, position: int) -> None:
+        said, _, outcomes = (part.strip() for part in text.partition("->"))
+        event = _EVENT.fullmatch(said)
+        if event is None:
+            raise NotationError(f"line {number}: {said!r} is no event")
+        carried = self._cause(event)
+        expected = [part.strip() for part in outcomes.split("|")] if outcomes else []
+        if expected:
+            wanted = expected[min(position, len(expected) - 1)]
+            if _OUTCOME.fullmatch(wanted) is None:
+                raise NotationError(f"line {number}: {wanted!r} is no outcome")
+            found = _said(carried)
+            assert found == wanted, f"line {number}, {self._reading}: {text}\n  found: {found}"
+
+    def _cause(self, event: re.Match[str]) -> Carried | None:
+        self._at += 10 * MS
+        if event["seconds"]:
+            self._at += round(float(event["seconds"]) * 1_000_000)
+            self._manager.advance(self._at)
+        elif event["controller"]:
+            self._controller = int(event["controller"])
+        elif event["what"] == "fetches":
+            if self._counts_fetches:
+                self._manager.apply(self._at, ord(event["broker"]), int(event["offset"]))
+        else:
+            return self._heartbeat(ord(event["broker"]), event["what"], int(event["offset"] or -1))
+        return None
+
+    def _heartbeat(self, broker_id: int, what: str, offset: int) -> Carried | None:
+        if what == "restarts":
+            self._epochs[broker_id] = self._epochs.get(broker_id, 0) + 1
+        return self._manager.heartbeat(
+            Heartbeat(
+                self._controller,
+                broker_id,
+                self._epochs.get(broker_id, 0),
+                self._at,
+                self._at + MS,
+                offset,
+                is_fenced=what in ("registers", "is gone with", "restarts"),
+                want_shut_down=what in ("stops with", "is gone with"),
+            )
+        )
+
+
+def _said(carried: Carried | None) -> str:
+    assert carried is not None
+    if carried.raw is None:
+        return "nobody counts"
+    raw = "" if carried.raw == carried.clamped else f", raw {carried.raw}"
+    return f"lowest {carried.clamped}{raw}"
+
+
+# --- events --------------------------------------------------------------------------------------
+
+
+def us(milliseconds: float) -> int:
+    """Milliseconds as the microseconds of events."""
+    return round(milliseconds * MS)
+
+
+def beat(
+    broker_id: int, received_ms: float, offset: int, built_ms: float | None = None, **others: Any
+) -> Event:
+    """A heartbeat of an unfenced broker, answered 2 ms later unless said."""
+    built = received_ms + 2 if built_ms is None else built_ms
+    values: dict[str, Any] = {
+        "node_id": CONTROLLER,
+        "request_id": f"beat {broker_id} {received_ms:012.3f}",
+        "handled_us": us(received_ms + 1),
+        "error_code": 0,
+        "broker_epoch": 5,
+        "response_bytes": 19,
+        "connection": f"10.0.0.2:9093-10.0.1.{broker_id}:40000-1-2",
+    }
+    return Event(
+        us(built),
+        applied_events.HEARTBEAT,
+        received_us=us(received_ms),
+        dequeued_us=us(received_ms),
+        broker_id=broker_id,
+        offset=offset,
+        **(values | others),
+    )
+
+
+def raft_fetch(
+    replica_id: int, dequeued_ms: float, built_ms: float, offset: int, **others: Any
+) -> Event:
+    """A Raft FETCH that the leader of epoch 1 answered; its sender's last record is of it."""
+    values: dict[str, Any] = {
+        "node_id": CONTROLLER,
+        "request_id": f"fetch {replica_id} {dequeued_ms:012.3f}",
+        "error_code": 0,
+        "leader_epoch": 1,
+        "last_fetched_epoch": 1,
+    }
+    return Event(
+        us(built_ms),
+        applied_events.FETCH,
+        received_us=us(dequeued_ms),
+        dequeued_us=us(dequeued_ms),
+        broker_id=replica_id,
+        offset=offset,
+        **(values | others),
+    )
+
+
+def create_topic(dequeued_ms: float, built_ms: float, **others: Any) -> Event:
+    """CREATE_TOPICS of one topic with one partition, forwarded to the controller by broker 11."""
+    values: dict[str, Any] = {
+        "node_id": CONTROLLER,
+        "request_id": f"write {dequeued_ms:012.3f}",
+        "error_code": 0,
+        "api_name": "CREATE_TOPICS",
+        "client_id": "admin",
+        "correlation_id": 7,
+        "is_forwarded": True,
+        "connection": "10.0.0.2:9093-10.0.1.11:50000-1-2",
+        "written": 1,
+        "partitions": 1,
+    }
+    return Event(
+        us(built_ms),
+        applied_events.WRITE,
+        received_us=us(dequeued_ms),
+        dequeued_us=us(dequeued_ms),
+        **(values | others),
+    )
+
+
+def learned(broker_id: int, at_ms: float, high_watermark: int, variant: str = "recorded") -> Event:
+    """A broker learned a high watermark."""
+    return Event(
+        us(at_ms),
+        applied_events.LEARNED,
+        f"{variant}/{broker_id}/{high_watermark}",
+        CONTROLLER,
+        error_code=0,
+        broker_id=broker_id,
+        high_watermark=high_watermark,
+        variant=variant,
+    )
+
+
+def born_empty(at_ms: float = 0) -> list[Event]:
+    """Two of three voters begin with an empty log: nothing can have been committed before."""
+    return [
+        raft_fetch(voter, at_ms, at_ms + 1, 0, last_fetched_epoch=0, error_code=6, node_id=1)
+        for voter in (2, 3)
+    ]
+
+
+def in_order(events: Iterable[Event]) -> list[Event]:
+    """In the order in which the replay wants them."""
+    return sorted(events, key=lambda event: (event.at_us, event.kind, event.request_id))
+
+
+def batch_of(events: Sequence[Event]) -> pa.RecordBatch:
+    """Events as the batch that ``LowestAckedOffset.feed`` takes."""
+    columns = list(zip(*events, strict=True)) or [()] * len(INPUT_SCHEMA)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, INPUT_SCHEMA, strict=True)],
+        schema=INPUT_SCHEMA,
+    )
+
+
+Row = dict[str, Any]
+
+
+class Replayed(NamedTuple):
+    """Rows of the three outputs, times as microseconds since the epoch."""
+
+    heartbeats: list[Row]
+    writes: list[Row]
+    visibility: list[Row]
+
+    def writes_of(self, variant: str, interval_ms: int | None = None) -> list[Row]:
+        """Writes under one variant, in the order in which they were answered."""
+        value = "none" if interval_ms is None else str(interval_ms)
+        return [
+            row
+            for row in self.writes
+            if row["variant"] == variant and row["parameter_value"] == value
+        ]
+
+
+def replay_of(
+    pieces: Iterable[Sequence[Event]],
+    start: Callable[[], LowestAckedOffset] = lambda: LowestAckedOffset(VOTERS, (2000,), 2000),
+) -> Replayed:
+    """Feed a log piece by piece and gather everything that comes out."""
+    rows: Replayed = Replayed([], [], [])
+    for outcomes in replayed(start(), map(batch_of, pieces)):
+        for gathered, batch in zip(rows, outcomes, strict=True):
+            gathered += _rows(batch)
+    return rows
+
+
+def pieces_of(events: Sequence[Event], cuts: Iterable[int]) -> Iterator[Sequence[Event]]:
+    """A log cut at some places."""
+    begin = 0
+    for end in [*sorted(cuts), len(events)]:
+        yield events[begin:end]
+        begin = end
+
+
+def _rows(batch: pa.RecordBatch) -> list[Row]:
+    """Rows with times as integers: exact, and in the unit of the input."""
+    columns = [
+        column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()

@@ -1,0 +1,229 @@
+"""Histories of one leader in milliseconds: PRODUCEs, FETCHes, facts, and what the replay says.
+
+Node 11 leads partition 0 of topic "t", replicas 11, 12 and 13. A FETCH is noted half a millisecond
+after the handler took it, so that it takes effect at the millisecond that a history names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from replay.min_isr_acks import ACKS_SCHEMA, MinIsrAcks, replayed, variants
+from replay.produce_events import KIND_ORDER, SILENCE, Event, Kind, Partition, batch_of
+
+LEADER = 11
+REPLICAS = (11, 12, 13)
+#: Beginning of the clock: stamps are never near zero.
+EPOCH_US = 1_000_000_000_000
+Row = dict[str, Any]
+
+
+def at(ms: float) -> int:
+    """Microseconds of a history's millisecond."""
+    return EPOCH_US + round(ms * 1000)
+
+
+def ms(value: Any) -> float | None:
+    """A history's millisecond of a time in a row."""
+    return None if value is None else (value.timestamp() * 1e6 - EPOCH_US) / 1000
+
+
+@dataclass
+class History:
+    """Events in any order; ``rows`` replays them. ``isr`` and ``min_isr`` are known at once."""
+
+    isr: Sequence[int] | None = REPLICAS
+    min_isr: int | None = 2
+    replicas: Sequence[int] = REPLICAS
+    events: list[Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.isr is not None:
+            self.metadata(-1000, self.isr)
+        if self.min_isr is not None:
+            self.config(-1000, self.min_isr, operation="describe")
+
+    def produce(
+        self,
+        ms: float,
+        base: int | None,
+        *,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+        recorded_ms: float | None = None,
+        error: int | None = 0,
+        partition: int = 0,
+        **more: Any,
+    ) -> str:
+        """A PRODUCE that is appended at a time; returns its request id."""
+        one = Partition("t", None, partition, 100, base, error)
+        return self.request(
+            ms, [one], acks=acks, timeout_ms=timeout_ms, recorded_ms=recorded_ms, **more
+        )
+
+    def request(
+        self,
+        ms: float,
+        partitions: list[Partition],
+        *,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+        recorded_ms: float | None = None,
+        transactional: bool = False,
+    ) -> str:
+        """A PRODUCE of several partitions; it arrived a millisecond before the append."""
+        request_id = f"p{len(self.events):05}"
+        self._add(
+            ms - 0.5,
+            Kind.PRODUCE,
+            request_id,
+            received_us=at(ms - 1),
+            dequeued_us=at(ms - 0.5),
+            handled_us=at(ms),
+            built_us=at(ms if recorded_ms is None else recorded_ms),
+            client_id="producer",
+            acks=acks,
+            timeout_us=timeout_ms * 1000,
+            is_transactional=transactional,
+            partitions=partitions,
+        )
+        return request_id
+
+    def fetch(
+        self,
+        ms: float,
+        replica: int,
+        offset: int | None,
+        *,
+        refused: bool = False,
+        epoch: int = 1,
+        leader_epoch: int = 0,
+        session: int = 1,
+        partition: int = 0,
+    ) -> None:
+        """A follower's FETCH; ``offset`` None: the session has the partition, unchanged."""
+        asked = Partition(
+            "t", None, partition, fetch_offset=offset, leader_epoch=leader_epoch, is_refused=refused
+        )
+        self._add(
+            ms,
+            Kind.FETCH,
+            dequeued_us=at(ms - 0.5),
+            handled_us=at(ms + 0.5),
+            replica_id=replica,
+            replica_epoch=epoch,
+            session_id=session,
+            partitions=[] if offset is None else [asked],
+        )
+
+    def metadata(
+        self, ms: float, isr: Sequence[int], *, leader: int = LEADER, epoch: int = 0, node: int = 11
+    ) -> None:
+        """METADATA of a node: ISR, leader and its epoch."""
+        told = Partition(
+            "t",
+            None,
+            0,
+            leader_epoch=epoch,
+            leader_id=leader,
+            isr=list(isr),
+            replicas=list(self.replicas),
+        )
+        self._add(ms, Kind.METADATA, replica_id=node, partitions=[told])
+
+    def alter_partition(self, ms: float, asked: Sequence[int], answered_ms: float | None) -> None:
+        """The leader asks for an ISR; ``answered_ms`` None: it is refused a millisecond later."""
+        told = Partition("t", None, 0, leader_epoch=0, isr=list(asked))
+        self._add(ms, Kind.ISR_ASKED, partitions=[told])
+        refused = answered_ms is None
+        answer = told._replace(isr=None) if refused else told
+        self._add(ms + 1 if refused else answered_ms, Kind.ISR_ANSWERED, partitions=[answer])
+
+    def config(
+        self,
+        ms: float,
+        value: int | None,
+        *,
+        operation: str = "set",
+        topic: str = "t",
+        applies: bool = False,
+    ) -> None:
+        """min.insync.replicas; ``applies``: the leader has to learn of it first."""
+        self._add(
+            ms,
+            Kind.CONFIG,
+            built_us=at(ms) if applies else None,
+            name=topic,
+            operation=operation,
+            value=None if value is None else str(value),
+        )
+
+    def heartbeat(
+        self,
+        ms: float,
+        broker: int,
+        *,
+        epoch: int = 1,
+        stops: bool = False,
+        fenced: bool = False,
+        silence: bool = False,
+    ) -> None:
+        """A heartbeat, answered a millisecond later."""
+        self._add(
+            ms,
+            Kind.HEARTBEAT,
+            dequeued_us=at(ms),
+            built_us=at(ms + 1),
+            replica_id=broker,
+            replica_epoch=epoch,
+            want_shut_down=stops,
+            is_fenced=fenced,
+            operation=SILENCE if silence else None,
+        )
+
+    def metadata_fetch(
+        self, ms: float, offset: int, high_watermark: int, *, built_ms: float
+    ) -> None:
+        """The leader's own FETCH of the metadata log and its answer."""
+        self._add(
+            ms,
+            Kind.METADATA_FETCH,
+            received_us=at(ms),
+            built_us=at(built_ms),
+            fetch_offset=offset,
+            high_watermark=high_watermark,
+            record_bytes=0,
+        )
+
+    def in_order(self) -> list[Event]:
+        """The events as the rule wants them."""
+        return sorted(self.events, key=lambda event: event[:3])
+
+    def rows(
+        self, sweep: Sequence[int] = (), sizes: Iterable[int] = (), until_ms: float | None = None
+    ) -> list[Row]:
+        """The replay's rows, the log in pieces of these sizes; it goes on until ``until_ms``."""
+        if until_ms is not None:
+            self._add(until_ms, Kind.METADATA, partitions=[])
+        events, batches = self.in_order(), []
+        for size in sizes:
+            batches.append(batch_of(events[:size]))
+            events = events[size:]
+        replay = MinIsrAcks(LEADER, variants(sweep))
+        handed_out = [o.acks for o in replayed(replay, [*batches, batch_of(events)])]
+        rows: list[Row] = pa.Table.from_batches(handed_out, ACKS_SCHEMA).to_pylist()
+        return rows
+
+    def row(self, request_id: str | None = None, **options: Any) -> Row:
+        """The one row of a request, or the only row there is."""
+        rows = [r for r in self.rows(**options) if request_id in (None, r["request_id"])]
+        assert len(rows) == 1
+        return rows[0]
+
+    def _add(self, ms: float, kind: Kind, request_id: str | None = None, **columns: Any) -> None:
+        request_id = request_id or f"e{len(self.events):05}"
+        self.events.append(Event(at(ms), KIND_ORDER[kind], request_id, kind.value, **columns))

@@ -1,0 +1,180 @@
+"""Whatever clients and brokers do: the replay is what Kafka's own code would have done.
+
+``kafka_model.world`` draws clients, partitions and answers, and has a literal copy of Kafka's
+session handling write the logs. A seed is drawn by hypothesis and stands in the failure.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka_model.log import Replayed, replay_of
+from kafka_model.world import World, log_of
+
+from replay.fetch_sessions.recorded import RecordedFetch
+from replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT
+from replay.outcomes import RECORDED
+
+pytestmark = pytest.mark.property
+
+SLOTS = (0, 8, 16, 1000)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def world_of(seed: int, clients: int = 10, steps: int = 40) -> World:
+    return World(Random(seed), clients, steps)
+
+
+def wire(row: dict[str, Any]) -> tuple[object, ...]:
+    """What a replayed FETCH looks like on the wire."""
+    lists = ("request_partitions", "forgotten_partitions", "response_partitions")
+    sizes = ("request_bytes", "response_bytes", "session_error")
+    names = ("is_full", "session_epoch", *lists, *sizes)
+    return (row["request_id"][:-2], row["attempt"], *(row[name] for name in names))
+
+
+def wire_of(row: RecordedFetch) -> tuple[object, ...]:
+    """The same of a logged one."""
+    return (
+        row.request_id[:-2],
+        int(row.request_id[-1]),
+        row.is_full,
+        row.session_epoch,
+        len(row.request_partitions or ()),
+        len(row.forgotten_partitions or ()),
+        len(row.response_partitions or ()),
+        row.request_bytes,
+        row.response_bytes,
+        row.error_code,
+    )
+
+
+def replayed(world: World, log: list[RecordedFetch], *slots: int) -> Replayed:
+    return replay_of([log], slots, world.names)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds)
+def test_log_without_sessions_tells_what_any_number_of_slots_would_do(seed: int) -> None:
+    """Every FETCH, refusals, evictions and retries included: lists' lengths, epochs and bytes."""
+    world = world_of(seed)
+    rows = replayed(world, log_of(world.moments, world.names, slots=0), *SLOTS[1:])
+    for slots in SLOTS[1:]:
+        expected = [wire_of(row) for row in log_of(world.moments, world.names, slots)]
+        assert [wire(row) for row in rows.variant(INCREMENTAL, slots)] == expected
+    enough = [wire_of(row) for row in log_of(world.moments, world.names, 80_000)]
+    assert [wire(row) for row in rows.variant(INCREMENTAL)] == enough
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds, st.sampled_from(SLOTS))
+def test_log_with_sessions_explains_itself(seed: int, slots: int) -> None:
+    """Order included: each incremental FETCH is derived as it stands in the log."""
+    world = world_of(seed)
+    rows = replayed(world, log_of(world.moments, world.names, slots))
+    assert False not in [row["equals_recorded"] for row in rows.variant(INCREMENTAL)]
+    for row in rows.outcomes:
+        assert row["verdict"] != "unknown"
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds, st.sampled_from(SLOTS[1:]))
+def test_full_fetches_do_not_depend_on_how_the_log_was_recorded(seed: int, slots: int) -> None:
+    """Partitions; bytes but for the topics, since followers' order does not show."""
+    world = world_of(seed)
+    moments = [m for m in world.moments if not m.is_goodbye]
+    off = replayed(world, log_of(moments, world.names, 0))
+    on = replayed(world, log_of(moments, world.names, slots))
+    expected = {row["request_id"][:-2]: row for row in off.variant(FULL)}
+    names = ("request_partitions", "response_partitions", "record_bytes", "session_partitions")
+    for row in on.variant(FULL):
+        if row["verdict"] == "not_applicable":
+            continue
+        of_full = expected[row["request_id"][:-2]]
+        assert [row[name] for name in names] == [of_full[name] for name in names]
+        assert (
+            abs(row["request_bytes"] - of_full["request_bytes"]) <= 20 * row["request_partitions"]
+        )
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds, st.lists(st.integers(0, 60), max_size=5), st.sampled_from([0, 8]))
+def test_rows_do_not_depend_on_how_the_log_is_cut(seed: int, cuts: list[int], slots: int) -> None:
+    world = world_of(seed)
+    log = log_of(world.moments, world.names, slots)
+    bounds = [0, *sorted(cuts), len(log)]
+    pieces = [log[a:b] for a, b in pairwise(bounds)]
+    assert replay_of(pieces, (8,), world.names) == replay_of([log], (8,), world.names)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds)
+def test_what_is_explained_is_not_read(seed: int) -> None:
+    """Sizes blanked, incremental responses in another order: the same."""
+    world, shuffle = world_of(seed), Random(seed)
+    log = log_of(world.moments, world.names, 80_000)
+    blanked = []
+    for row in log:
+        response = list(row.response_partitions or ())
+        if not row.is_full:
+            shuffle.shuffle(response)
+        blanked.append(
+            row._replace(request_bytes=None, response_bytes=None, response_partitions=response)
+        )
+    expected, got = (replayed(world, rows, 8) for rows in (log, blanked))
+    for variant, value in ((FULL, "none"), (INCREMENTAL_DRAFT, "none"), (INCREMENTAL, 8)):
+        assert got.variant(variant, value) == expected.variant(variant, value)
+    assert got.evictions == expected.evictions
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds)
+def test_every_variant_says_something_of_every_fetch(seed: int) -> None:
+    world = world_of(seed)
+    log = log_of(world.moments, world.names, 0)
+    rows = replayed(world, log, 8)
+    requests = {row.request_id for row in log}
+    for variant in (RECORDED, FULL, INCREMENTAL_DRAFT, INCREMENTAL):
+        assert {row["request_id"] for row in rows.variant(variant)} == requests
+    keys = [
+        (r["variant"], r["parameter_value"], r["request_id"], r["attempt"]) for r in rows.outcomes
+    ]
+    assert len(set(keys)) == len(keys)
+    events = [
+        (e["parameter_value"], e["session_key"], e["event"], e["request_id"])
+        for e in rows.evictions
+    ]
+    assert len(set(events)) == len(events)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds, st.sampled_from([8, 16]))
+def test_no_shard_has_more_sessions_than_slots(seed: int, slots: int) -> None:
+    """As the events tell: created less evicted and closed, in each shard, at each moment."""
+    world = world_of(seed)
+    rows = replayed(world, log_of(world.moments, world.names, 0), slots)
+    here: dict[int, int] = {}
+    events = rows.events(slots)
+    for event in events:
+        step = {"created": 1, "refused": 0}.get(event["event"], -1)
+        here[event["shard"]] = here.get(event["shard"], 0) + step
+        assert 0 <= here[event["shard"]] <= slots // 8
+    assert {e["event"] for e in events} <= {"created", "refused", "evicted", "closed"}
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds)
+def test_sessions_never_list_more_than_full_fetches(seed: int) -> None:
+    world = world_of(seed)
+    rows = replayed(world, log_of(world.moments, world.names, 0))
+    full = {row["request_id"]: row for row in rows.variant(FULL)}
+    for row in (*rows.variant(INCREMENTAL), *rows.variant(INCREMENTAL_DRAFT)):
+        of_full = full[row["request_id"]]
+        assert row["request_partitions"] <= of_full["request_partitions"]
+        assert row["response_partitions"] <= of_full["response_partitions"]
+        assert row["record_bytes"] == of_full["record_bytes"]

@@ -1,0 +1,225 @@
+"""Whatever producers, followers and controllers do: what must hold of every replayed leader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from notation.leader_log import REPLICAS, History, Row, ms
+
+from replay.partition_log import Level, PartitionLeader, Passing, moment
+from replay.produce_answers import NONE, NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT
+
+pytestmark = pytest.mark.property
+
+ISRS = [(11,), (11, 12), (11, 13), (11, 12, 13)]
+_ACTION = st.sampled_from(["produce", "produce", "produce_0", "fetch", "fetch", "fetch", "isr"])
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """A leader whose batches hold one to three records, followers that lag, an ISR that changes."""
+    min_isr = draw(st.integers(1, 3))
+    isr = draw(st.sampled_from(ISRS))
+    history = History(isr=isr, min_isr=min_isr)
+    now, log_end, edges = 0.0, 0, [0]
+    stand = dict.fromkeys(REPLICAS[1:], 0)
+    for action in draw(st.lists(_ACTION, min_size=3, max_size=40)):
+        now += draw(st.sampled_from([1, 2, 7, 40, 900]))
+        records = draw(st.integers(1, 3))
+        if action == "fetch":
+            replica = draw(st.sampled_from(REPLICAS[1:]))
+            ahead = [edge for edge in edges if edge >= stand[replica]]
+            stand[replica] = draw(st.sampled_from(ahead))
+            history.fetch(now, replica, stand[replica])
+        elif action == "isr":
+            isr = draw(st.sampled_from(ISRS))
+            history.alter_partition(now, isr, now + 0.5)
+        elif action == "produce" and len(isr) < min_isr:
+            history.produce(now, -1, error=NOT_ENOUGH_REPLICAS)
+        else:
+            blind = action == "produce_0"
+            timeout = draw(st.sampled_from([20, 30_000]))
+            history.produce(
+                now, None if blind else log_end, acks=0 if blind else -1, timeout_ms=timeout
+            )
+            log_end += records
+            edges.append(log_end)
+    return history
+
+
+def replay(history: History, sweep: Sequence[int] = (), **options: Any) -> list[Row]:
+    """Rows in the order of appends, the variant with the config in force first."""
+    rows = history.rows(sweep=sweep, **options)
+    return sorted(rows, key=lambda row: (row["parameter_value"] != "none", row["request_id"]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories())
+def test_each_produce_has_one_row_with_a_verdict(history: History) -> None:
+    rows = replay(history)
+    produced = [event.request_id for event in history.events if event.kind == "produce"]
+    assert sorted(row["request_id"] for row in rows) == sorted(produced)
+    for row in rows:
+        known = row["acks_all_error"] is not None and row["min_isr_error"] is not None
+        assert (row["verdict"] == "replayed") == known
+        assert (row["reason"] is None) == known
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories())
+def test_nobody_is_answered_early_before_enough_copies_exist(history: History) -> None:
+    """Counted anew from the FETCHes: copies at the early answer, the leader's own among them."""
+    fetches = [e for e in history.in_order() if e.kind == "fetch"]
+    for row in replay(history):
+        base = row["base_offset"]
+        if row["min_isr_error"] != NONE or base is None:
+            continue
+        acked = row["min_isr_acked_at"]
+        copies = {
+            event.replica_id
+            for event in fetches
+            for partition in event.partitions or ()
+            if (partition.fetch_offset or 0) > base
+            and event.at_us <= round(acked.timestamp() * 1e6)
+        }
+        assert 1 + len(copies) >= row["min_insync_replicas"]
+        assert row["replicas_at_min_isr_ack"] >= row["min_insync_replicas"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories())
+def test_the_early_answer_is_never_after_the_late_one(history: History) -> None:
+    for row in replay(history):
+        early, late = row["partition_min_isr_latency_ms"], row["partition_acks_all_latency_ms"]
+        if early is not None and late is not None and row["acks_all_error"] == NONE:
+            assert early <= late
+        if row["exposure_ms"] is not None:
+            assert row["exposure_ms"] >= 0
+        for name in ("acks_all", "min_isr"):
+            best, low, high = (
+                row[f"request_{name}_latency{which}_ms"] for which in ("", "_earliest", "_latest")
+            )
+            assert (best is None) or low <= best <= high
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories())
+def test_more_replicas_never_answer_sooner(history: History) -> None:
+    rows = replay(history, sweep=(1, 2, 3))
+    by_request: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        by_request.setdefault(row["request_id"], {})[row["parameter_value"]] = row
+    for of_request in by_request.values():
+        for fewer, more in pairwise(("1", "2", "3")):
+            one, other = of_request[fewer], of_request[more]
+            if other["min_isr_error"] == NONE:
+                assert one["min_isr_error"] in (NONE, None)
+                if one["min_isr_error"] == NONE:
+                    assert one["min_isr_acked_at"] <= other["min_isr_acked_at"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories())
+def test_high_watermark_passes_batches_in_their_order(history: History) -> None:
+    rows = [r for r in replay(history) if r["base_offset"] is not None and r["visible_at"]]
+    by_offset = sorted(rows, key=lambda row: row["base_offset"])
+    for before, after in pairwise(by_offset):
+        assert before["visible_at"] <= after["visible_at"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories())
+def test_no_answer_is_later_than_the_timeout(history: History) -> None:
+    timeouts = {e.request_id: (e.timeout_us or 0) / 1000 for e in history.events}
+    for row in replay(history, until_ms=300_000):
+        for which in ("acks_all", "min_isr"):
+            latency = row[f"partition_{which}_latency_ms"]
+            if latency is not None:
+                assert latency <= timeouts[row["request_id"]] + 1
+                timed_out = row[f"{which}_error"] == REQUEST_TIMED_OUT
+                assert not timed_out or latency == timeouts[row["request_id"]] + 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(history=histories(), sizes=st.lists(st.integers(0, 12), max_size=6))
+def test_rows_do_not_depend_on_how_the_log_is_cut(history: History, sizes: list[int]) -> None:
+    assert history.rows(sweep=(1, 3), sizes=sizes) == history.rows(sweep=(1, 3))
+
+
+@settings(max_examples=60, deadline=None)
+@given(history=histories(), rest=histories())
+def test_what_was_handed_out_stands_whatever_follows(history: History, rest: History) -> None:
+    """A log that goes on gives the same rows for what was settled, and settles the rest."""
+    longer = History(isr=None, min_isr=None, events=[*history.events])
+    shift = 3_600_000_000
+    longer.events += [
+        event._replace(
+            at_us=event.at_us + shift,
+            request_id=f"later {event.request_id}",
+            dequeued_us=None if event.dequeued_us is None else event.dequeued_us + shift,
+            handled_us=None if event.handled_us is None else event.handled_us + shift,
+        )
+        for event in rest.events
+        if event.kind == "fetch" and event.dequeued_us is not None
+    ]
+    alone = {r["request_id"]: r for r in history.rows(until_ms=200_000)}
+    followed = {r["request_id"]: r for r in longer.rows(until_ms=4_000_000)}
+    assert alone == followed
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=30), st.integers(0, 60))
+def test_level_passes_a_base_offset_once_and_for_all(
+    steps: list[tuple[int, int]], base: int
+) -> None:
+    """``Level`` against a scan of all it was told."""
+    level, now, told = Level(), 0, []
+    for offset, wait in steps:
+        now += wait
+        level.rise(offset, Passing(moment(now), 3, 1, ()))
+        told.append((now, offset))
+    first = next((at for at, offset in told if offset > base), None)
+    passed = level.passed(base)
+    assert (None if passed is None else passed.span.at_us) == first
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    isr=st.sampled_from(ISRS),
+    offsets=st.lists(st.integers(0, 20), min_size=2, max_size=2),
+    min_isr=st.integers(1, 3),
+)
+def test_levels_are_what_a_naive_count_gives(
+    isr: tuple[int, ...], offsets: list[int], min_isr: int
+) -> None:
+    """High watermark: the least of the ISR; copied offset: what min.insync.replicas of it have."""
+    leader = PartitionLeader(11, lambda *_: False, [min_isr], isr=frozenset(isr))
+    leader.replicas = frozenset(REPLICAS)
+    leader.produce(0, 20, lambda *_: 0)
+    for replica, offset in zip(REPLICAS[1:], offsets, strict=True):
+        leader.fetch(moment(1), replica, offset, 1, 1)
+    ends = [21, *(o for r, o in zip(REPLICAS[1:], offsets, strict=True) if r in isr)]
+    levels = leader.levels[0]
+    if len(isr) < min_isr:
+        assert not levels.committed.offsets
+        return
+    enough = [end for end in range(22) if sum(o >= end for o in ends) >= min_isr]
+    assert levels.committed.offsets[-1] == min(ends)
+    assert levels.copied.offsets[-1] == max(enough)
+
+
+def test_histories_reach_both_answers() -> None:
+    """The strategy is not empty of what the properties are about."""
+    history = History()
+    for replica in REPLICAS[1:]:
+        history.fetch(-1, replica, 0)
+    history.produce(0, 0)
+    history.fetch(3, 12, 1)
+    history.fetch(5, 13, 1)
+    row = history.row()
+    assert (ms(row["min_isr_acked_at"]), ms(row["all_isr_acked_at"])) == (3, 5)

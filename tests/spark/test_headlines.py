@@ -1,0 +1,195 @@
+"""What a run ends with: a block for each recording and rule, and predictions beside recordings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from in_memory import InMemory, Rows, what_if
+from pyspark.sql import SparkSession
+
+from pipelines.headlines import (
+    accuracy_line,
+    accuracy_rows,
+    headline_figures,
+    headlines,
+    side_by_side,
+)
+from pipelines.warehouse import Warehouse
+from replay.outcomes import RECORDED
+from replay.rules import (
+    ACKS_ALL,
+    ACKS_MIN_INSYNC_REPLICAS,
+    FINEST_EVIDENCE,
+    FULL,
+    INCREMENTAL,
+    INCREMENTAL_DRAFT,
+    LOWEST_ACKED,
+    WITH_KIP,
+    WITHOUT_KIP,
+)
+
+
+def latency(
+    rule: str, variant: str, metric: str, p50: float, group: str = "all", unknown: int = 0
+) -> dict[str, Any]:
+    return {
+        **what_if("one", rule, variant),
+        "metric": metric,
+        "group_kind": "all" if group == "all" else "replica_kind",
+        "group_value": group,
+        "count": 100,
+        "unknown_count": unknown,
+        "p50_ms": p50,
+        "p90_ms": p50 * 2,
+        "p99_ms": None,
+    }
+
+
+def traffic(rule: str, variant: str, kind: str, requests: int, partitions: int) -> list[Any]:
+    """A minute of requests and answers of 100 bytes each, on each of two nodes."""
+    return [
+        {
+            **what_if("one", rule, variant),
+            "api_name": "FETCH",
+            "node_id": node,
+            "client_kind": kind,
+            "direction": direction,
+            "requests": requests,
+            "partitions": requests * partitions,
+            "bytes": requests * 100,
+            "span_s": 60.0,
+        }
+        for node in (1, 2)
+        for direction in ("request", "response")
+    ]
+
+
+def check(rule: str, variant: str, metric: str, passed: bool | None) -> dict[str, Any]:
+    return {
+        **what_if("one", rule, variant),
+        "predicted_from": "one",
+        "recorded_in": "two",
+        "metric": metric,
+        "group_kind": "all",
+        "group_value": "all",
+        "unit": "ms",
+        "predicted": 12.5,
+        "recorded": 12.0,
+        "error": 0.5,
+        "tolerance": None if passed is None else 1.0,
+        "passed": passed,
+        "unknown_count": 0,
+    }
+
+
+ROWS: Rows = {
+    "bandwidth_summary": [
+        *(
+            row
+            for variant in (RECORDED, WITHOUT_KIP, WITH_KIP)
+            for row in traffic("hwm_parking", variant, "broker", 60, 1)
+        ),
+        *(
+            row
+            for variant, partitions in ((FULL, 64), (INCREMENTAL, 3), (INCREMENTAL_DRAFT, 4))
+            for kind, listed in (("follower", partitions), ("consumer", 1000))
+            for row in traffic("incremental_fetch", variant, kind, 30, listed)
+        ),
+    ],
+    "latency_summary": [
+        *(
+            latency("hwm_parking", variant, "high_watermark_lag", p50, group)
+            for variant, p50 in ((RECORDED, 328.0), (WITHOUT_KIP, 329.0), (WITH_KIP, 1.2))
+            for group in ("all", "broker", "voter")
+        ),
+        *(
+            latency("min_isr_acks", variant, "produce_latency", p50, unknown=unknown)
+            for variant, p50, unknown in (
+                (RECORDED, 241.0, 0),
+                (ACKS_ALL, 240.5, 2),
+                (ACKS_MIN_INSYNC_REPLICAS, 13.5, 7),
+            )
+        ),
+        latency("min_isr_acks", ACKS_MIN_INSYNC_REPLICAS, "exposure", 113.6, unknown=9),
+        latency("lowest_acked_offset", LOWEST_ACKED, "stale_window", 1417.0),
+        latency("lowest_acked_offset", FINEST_EVIDENCE, "stale_window", 229.0),
+        latency("lowest_acked_offset", LOWEST_ACKED, "read_after_write", 3213.0, unknown=1),
+        # A sweep is no headline.
+        {
+            **latency("lowest_acked_offset", LOWEST_ACKED, "read_after_write", 5.0),
+            "parameter": "broker_heartbeat_interval_ms",
+            "parameter_value": "100",
+        },
+    ],
+    "fetch_session_outcomes": [
+        {**what_if("one", "incremental_fetch", INCREMENTAL), "verdict": "unknown"},
+        {**what_if("one", "incremental_fetch", FULL), "verdict": "unknown"},
+    ],
+    "prediction_accuracy": [
+        check("min_isr_acks", ACKS_ALL, "produce_latency_p50", passed=False),
+        check("incremental_fetch", INCREMENTAL, "fetch_bytes", passed=None),
+        check("hwm_parking", WITH_KIP, "high_watermark_lag_p50", passed=True),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession) -> Warehouse:
+    return InMemory(spark, ROWS)
+
+
+def test_each_rule_has_a_block(warehouse: Warehouse) -> None:
+    lines = headlines(headline_figures(warehouse, ["one"]), ["one"])
+
+    assert lines[0] == "hwm_parking on one: metadata FETCHes, and how late brokers learn"
+    assert lines[2].split() == ["recorded", "2.00", "400", "328.0", "656.0", "unknown"]
+    assert lines[4].split()[:2] == ["with_kip_1166", "2.00"]
+    assert lines[5].startswith("incremental_fetch on one: partitions in a follower's FETCH")
+    assert lines[6] == (
+        "  full 64.00, 400   incremental 3.00, 400   incremental_draft 4.00, 400   unknown: 1"
+    )
+    assert lines[8] == (
+        "  until the answer: recorded 241.0 / 482.0   acks_all 240.5 / 481.0   "
+        "acks_min_insync_replicas 13.5 / 27.0   unknown: 7"
+    )
+    assert lines[9] == "  exposure, p90: 227.2   unknown: 9"
+    assert lines[11] == (
+        "  stale window 1,417.0 / 2,834.0 (by the finest evidence 229.0 / 458.0)"
+        "   read-after-write 3,213.0 / 6,426.0   unknown: 1"
+    )
+    assert len(lines) == 12
+
+
+def test_nothing_takes_one_line_for_each_rule(warehouse: Warehouse) -> None:
+    lines = headlines(headline_figures(warehouse, ["nothing"]), ["nothing"])
+
+    assert [line.split(" on nothing: no ")[0] for line in lines] == [
+        "hwm_parking",
+        "incremental_fetch",
+        "min_isr_acks",
+        "lowest_acked_offset",
+    ]
+
+
+def test_predictions_are_in_the_order_of_the_rules(warehouse: Warehouse) -> None:
+    rows = accuracy_rows(warehouse, "one", "two")
+
+    assert [row["rule"] for row in rows] == ["hwm_parking", "incremental_fetch", "min_isr_acks"]
+    assert accuracy_rows(warehouse, "two", "one") == []
+    assert accuracy_line(rows) == "predictions within their tolerance: 1 of 2"
+    lines = side_by_side(rows)
+    assert [line for line in lines if not line.startswith("  ")] == [
+        "hwm_parking (variant with_kip_1166)",
+        "incremental_fetch (variant incremental)",
+        "min_isr_acks (variant acks_all)",
+    ]
+    assert [line.rsplit("  ", 1)[1] for line in lines if " ms " in line] == [
+        "1 yes",
+        "not judged",
+        "1 NO",
+    ]
+
+
+def test_no_predictions_have_no_lines() -> None:
+    assert side_by_side([]) == []

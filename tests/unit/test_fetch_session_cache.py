@@ -1,0 +1,146 @@
+"""The broker's session cache: slots, shards, eviction. Named after Kafka's FetchSessionTest."""
+
+from __future__ import annotations
+
+import pytest
+
+from replay.fetch_sessions.cache import EVICTION_MS, SHARDS, FetchSessionCache, Occurrence, Reason
+
+
+class Shard:
+    """One shard of a cache: newcomers go to it in turn with seven others, which stay unseen."""
+
+    def __init__(self, slots: int) -> None:
+        self.cache = FetchSessionCache(slots * SHARDS)
+        self.now_ms = 0
+
+    def create(self, key: str, size: int, privileged: bool = False) -> int | None:
+        session, self.happened = self.cache.maybe_create(key, privileged, size, self.now_ms)
+        for _ in range(SHARDS - 1):
+            self.cache.maybe_create("elsewhere", True, 1, self.now_ms)
+        return session
+
+    @property
+    def events(self) -> list[tuple[str, str, str]]:
+        return [(o.event.value, o.session_key, o.reason.value) for o in self.happened]
+
+
+@pytest.mark.parametrize("slots", [0, 1, 7])
+def test_fewer_slots_than_shards_are_none(slots: int) -> None:
+    cache = FetchSessionCache(slots)
+    session, happened = cache.maybe_create("a", True, 5, 0)
+    assert session is None
+    assert happened == [Occurrence("refused", Reason.NO_SLOTS, "a", 0, 5, True)]  # type: ignore[arg-type]
+
+
+def test_new_sessions_go_to_the_shards_in_turn() -> None:
+    cache = FetchSessionCache(8)
+    shards = [cache.maybe_create(str(n), False, 1, 0)[1][0].shard for n in range(10)]
+    assert shards == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1]
+    assert len(cache) == 8
+
+
+def test_refused_session_takes_its_turn_too() -> None:
+    cache = FetchSessionCache(8)
+    for n in range(8):
+        cache.maybe_create(str(n), True, 1, 0)
+    assert [cache.maybe_create("late", True, 1, 0)[1][0].shard for _ in range(3)] == [0, 1, 2]
+
+
+def test_without_a_limit_everyone_finds_a_slot() -> None:
+    cache = FetchSessionCache(None)
+    assert all(cache.maybe_create(str(n), False, 1, 0)[0] for n in range(5000))
+
+
+def test_fetch_session_cache_evicts_what_is_not_used() -> None:
+    """testSessionCache: the least recently used goes, once it is idle for more than 120 s."""
+    shard = Shard(2)
+    first, second = shard.create("first", 10), shard.create("second", 20)
+    assert first is not None
+    assert second is not None
+    shard.now_ms = EVICTION_MS
+    shard.cache.touch(second, 20, shard.now_ms)
+    assert shard.create("at the limit", 99) is None
+    shard.now_ms += 1
+    assert shard.create("after it", 1) is not None
+    assert shard.events == [
+        ("evicted", "first", "idle"),
+        ("created", "after it", "a slot was made free"),
+    ]
+    assert first not in shard.cache
+    assert second in shard.cache
+
+
+def test_privileged_session_handling() -> None:
+    """testPrivilegedSessionHandling: 2 slots; a follower throws out a consumer, not a follower."""
+    shard = Shard(2)
+    follower, consumer = shard.create("follower", 1, True), shard.create("consumer", 100)
+    assert follower is not None
+    assert consumer is not None
+    assert shard.create("other consumer", 1000) is None
+    assert shard.events == [("refused", "other consumer", "cache full")]
+
+    assert shard.create("other follower", 1, True) is not None
+    assert shard.events[0] == ("evicted", "consumer", "not privileged")
+    assert shard.create("third follower", 9, True) is None
+
+    # Later the follower that is not used any more goes, even for a consumer.
+    shard.now_ms = EVICTION_MS + 1
+    assert shard.create("late consumer", 1) is not None
+    assert shard.events[0] == ("evicted", "follower", "idle")
+
+
+def test_session_that_is_old_goes_for_a_larger_one() -> None:
+    """An old session may go for whoever is worth more: more partitions; the same loses."""
+    shard = Shard(1)
+    old = shard.create("old", 10)
+    assert old is not None
+    shard.now_ms = EVICTION_MS + 1
+    shard.cache.touch(old, 10, shard.now_ms)
+    assert shard.create("smaller", 9) is None
+    assert shard.create("as large", 10) is None
+    assert shard.create("larger", 11) is not None
+    assert shard.events[0] == ("evicted", "old", "smaller")
+
+
+def test_session_becomes_old_only_when_it_is_used() -> None:
+    shard = Shard(1)
+    young = shard.create("young", 1)
+    assert young is not None
+    shard.cache.touch(young, 1, EVICTION_MS)
+    shard.now_ms = EVICTION_MS + 60_000
+    assert shard.create("larger", 11) is None
+
+
+def test_among_evictable_ones_the_least_valuable_goes() -> None:
+    shard = Shard(3)
+    for key, size in (("large", 9), ("small", 2), ("middle", 5)):
+        shard.create(key, size)
+    assert shard.create("follower", 1, True) is not None
+    assert shard.events[0] == ("evicted", "small", "not privileged")
+
+
+def test_size_is_that_of_the_last_use() -> None:
+    shard = Shard(2)
+    grown, _ = shard.create("grown", 1), shard.create("small", 2)
+    assert grown is not None
+    shard.cache.touch(grown, 50, 1)
+    shard.create("follower", 1, True)
+    assert shard.events[0] == ("evicted", "small", "not privileged")
+
+
+def test_closed_session_leaves_its_slot() -> None:
+    shard = Shard(1)
+    first = shard.create("first", 1)
+    assert first is not None
+    assert [o.event for o in shard.cache.close(first, Reason.CLIENT)] == ["closed"]
+    assert shard.cache.close(first, Reason.CLIENT) == []
+    assert shard.create("second", 1) is not None
+
+
+def test_unlimited_cache_forgets_what_nobody_uses() -> None:
+    cache = FetchSessionCache(None)
+    old, new = cache.maybe_create("old", True, 1, 0)[0], cache.maybe_create("new", True, 1, 50)[0]
+    cache.forget_unused(before_ms=50)
+    assert old not in cache
+    assert new in cache

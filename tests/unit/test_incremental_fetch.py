@@ -1,0 +1,638 @@
+"""incremental_fetch on constructed histories, named after Kafka's own cases where they have one.
+
+Kafka's: FetchSessionTest (broker) and FetchSessionHandlerTest (client). Nothing here is in a
+recording: errors 70, 71 and 106, throttled answers, FETCHes below v16, ... are ``synthetic``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from kafka_model.fetch_sessions import Request, Response
+from kafka_model.log import Replayed, asked, batch_of, failed, fetched, replay_of, told
+
+from replay.fetch_sessions.recorded import AskedPartition, RecordedFetch, ToldPartition
+from replay.fetch_sessions.streams import CONNECTION_IDLE_US
+from replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT, IncrementalFetch
+from replay.outcomes import RECORDED
+from replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces
+
+FOO, BAR, NEW_FOO = ("foo".ljust(22, "_"), "bar".ljust(22, "_"), "new-foo".ljust(22, "_"))
+NAMES = {FOO: "foo", BAR: "bar", NEW_FOO: "foo"}
+FOO_0, FOO_1, BAR_0, BAR_1 = (FOO, 0), (FOO, 1), (BAR, 0), (BAR, 1)
+SESSION = 77
+SECOND = 1000.0
+
+Key = tuple[str, int]
+
+
+class Log:
+    """One client's FETCHes, one a second, in a session or without."""
+
+    def __init__(self, version: int = 17, session: int = SESSION, **others: Any) -> None:
+        self.rows: list[RecordedFetch] = []
+        self.version, self.session, self.others = version, session, others
+        self.at_ms = 0.0
+
+    def full(
+        self, *pairs: tuple[AskedPartition, ToldPartition], session_id: int = 0, **more: Any
+    ) -> Log:
+        """A full FETCH; it brings ``session``, if that is not 0."""
+        response = Response(0, self.session, [t for _, t in pairs])
+        return self.add(Request(session_id, 0, [a for a, _ in pairs], []), response, **more)
+
+    def incremental(
+        self,
+        partitions: Iterable[AskedPartition] = (),
+        answer: Iterable[ToldPartition] = (),
+        forgotten: Iterable[Key] = (),
+        error: int = 0,
+        answered_in: int | None = None,
+        **more: Any,
+    ) -> Log:
+        """An incremental FETCH in ``session``; ``answered_in``: the session id of the answer."""
+        epoch = sum(row.session_epoch > 0 for row in self.rows) + 1
+        told_id = self.session if answered_in is None else answered_in
+        request = Request(self.session, epoch, list(partitions), list(forgotten))
+        return self.add(request, Response(error, told_id, list(answer)), **more)
+
+    def add(self, request: Request, response: Response | None, **more: Any) -> Log:
+        self.at_ms += SECOND
+        request = request._replace(version=self.version)
+        self.rows.append(fetched(self.at_ms, request, response, **(self.others | more)))
+        return self
+
+    def replay(self, *slots: int, **settings: bool) -> Replayed:
+        return replay_of([self.rows], slots, NAMES, **settings)
+
+
+def both(key: Key, offset: int = 0, high_watermark: int = 0, **of_answer: Any) -> Any:
+    """A partition asked for and answered."""
+    return asked(*key, offset), told(*key, high_watermark, **of_answer)
+
+
+def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
+    return [row[name] for row in rows]
+
+
+def shapes(rows: list[dict[str, Any]]) -> list[tuple[int, int, int, int]]:
+    """Partitions of the session, asked for, forgotten, answered."""
+    names = ("session_partitions", "request_partitions", "forgotten_partitions")
+    return [(*(row[n] for n in names), row["response_partitions"]) for row in rows]
+
+
+# --- Kafka's own cases ---------------------------------------------------------------------------
+
+
+def test_incremental_fetch_session() -> None:
+    """testIncrementalFetchSession: forget foo-0, add bar-0: one partition is answered."""
+    log = Log().full(both(FOO_0, 0, 100), both(FOO_1, 10, 10))
+    log.incremental([asked(*BAR_0, 15)], [told(*BAR_0, 10)], [FOO_0])
+    rows = log.replay()
+    assert shapes(rows.variant(INCREMENTAL)) == [(2, 2, 0, 2), (2, 1, 1, 1)]
+    assert shapes(rows.variant(FULL)) == [(2, 2, 0, 2), (2, 2, 0, 2)]
+    assert column(rows.variant(INCREMENTAL), "equals_recorded") == [None, True]
+    assert column(rows.variant(INCREMENTAL), "added_partitions") == [2, 1]
+
+
+def test_deprioritizes_partitions_with_records_only() -> None:
+    """testDeprioritizesPartitionsWithRecordsOnly: tp2 has records, tp1 only a high watermark."""
+    tps = [(FOO, 1), (BAR, 2), (FOO, 3)]
+    log = Log(session=0)
+    log.full(*(both(tp, 0, 10) for tp in tps))
+    log.full(both(tps[0], 0, 11), both(tps[1], 0, 10, record_bytes=9), both(tps[2], 0, 10))
+    log.full(*(both(tp, 0, 12) for tp in tps))
+    sessions = Log()
+    sessions.full(*(both(tp, 0, 10) for tp in tps))
+    sessions.incremental([], [told(*tps[0], 11), told(*tps[1], 10, record_bytes=9)])
+    # Order tp1, tp3, tp2: foo stands together, so the topics are two.
+    sessions.incremental([], [told(*tps[0], 12), told(*tps[2], 12), told(*tps[1], 12)])
+    assert column(sessions.replay().variant(INCREMENTAL), "equals_recorded")[1:] == [True, True]
+    derived, recorded = log.replay().variant(INCREMENTAL), sessions.replay().variant(RECORDED)
+    for name in ("response_partitions", "response_bytes", "request_bytes"):
+        assert column(derived, name) == column(recorded, name)
+
+
+def test_update_and_generate_response_data() -> None:
+    """testUpdateAndGenerateResponseData: what fails is told each time, and once when it is over."""
+    answers = [told(*FOO_0, 10), failed(*FOO_0, 6), failed(*FOO_0, 6), told(*FOO_0, 10)]
+    answers.append(told(*FOO_0, 10))
+    log = Log(session=0)
+    for answer in answers:
+        log.full((asked(*FOO_0), answer), both(BAR_0, 0, 3))
+    rows = log.replay()
+    assert column(rows.variant(INCREMENTAL), "response_partitions") == [2, 1, 1, 1, 0]
+    # The draft repeats nothing that stays as it is.
+    assert column(rows.variant(INCREMENTAL_DRAFT), "response_partitions") == [2, 1, 0, 1, 0]
+
+
+def test_partition_is_told_again_when_its_error_is_over() -> None:
+    """Also where the failing answer had the high watermark that it had before and has after."""
+    log = Log(session=0).full(both(FOO_0, 0, 10))
+    log.full(both(FOO_0, 0, 10, error_code=6)).full(both(FOO_0, 0, 10)).full(both(FOO_0, 0, 10))
+    rows = log.replay().variant(INCREMENTAL)
+    assert column(rows, "response_partitions") == [1, 1, 1, 0]
+
+
+def test_reused_epoch() -> None:
+    """testUpdateAndGenerateResponseData: a FETCH of an epoch that was used is answered 71."""
+    log = Log().full(both(FOO_0))
+    log.incremental([asked(*FOO_0, 1)], [], error=71, answered_in=0)
+    log.full(both(FOO_0, 1), session_id=SESSION)
+    rows = log.replay().variant(INCREMENTAL)
+    assert column(rows, "verdict") == ["replayed", "not_applicable", "replayed"]
+    assert column(rows, "is_full") == [True, None, True]
+    assert column(log.replay().variant(RECORDED), "session_error") == [0, 71, 0]
+    events = [(e["event"], e["reason"]) for e in log.replay().events()]
+    assert events[1:] == [
+        ("closed", "client asked for a new one"),
+        ("created", "a slot was free"),
+    ]
+
+
+def test_zero_size_fetch_session() -> None:
+    """testZeroSizeFetchSession: forget all: the session is closed, the answer has session id 0."""
+    log = Log().full(both(FOO_0), both(FOO_1))
+    log.incremental([], [], [FOO_0, FOO_1], answered_in=0)
+    log.full(both(FOO_0, 5))
+    rows = log.replay()
+    assert shapes(rows.variant(INCREMENTAL)) == [(2, 2, 0, 2), (0, 0, 2, 0), (1, 1, 0, 1)]
+    assert column(rows.variant(INCREMENTAL), "is_full") == [True, False, True]
+    assert column(rows.variant(FULL), "verdict") == ["replayed", "not_applicable", "replayed"]
+    reasons = [event["reason"] for event in rows.events()]
+    assert reasons == ["a slot was free", "all forgotten", "a slot was free"]
+
+
+def test_incrementals() -> None:
+    """testIncrementals (handler): new ones first, then altered ones; error 71 starts again."""
+    log = Log(session=0)
+    log.full(both(FOO_0, 0), both(FOO_1, 10))
+    log.full(both(FOO_0, 0), both(FOO_1, 20), both(BAR_0, 20))
+    log.full(both(FOO_0, 5), both(FOO_1, 20), both(BAR_0, 20))
+    rows = log.replay().variant(INCREMENTAL)
+    assert column(rows, "request_partitions") == [2, 2, 1]
+    sessions = Log().full(both(FOO_0, 0), both(FOO_1, 10))
+    sessions.incremental([asked(*BAR_0, 20), asked(*FOO_1, 20)], [told(*BAR_0)])
+    sessions.incremental([asked(*FOO_0, 5)])
+    expected = sessions.replay()
+    assert column(expected.variant(INCREMENTAL), "equals_recorded")[1:] == [True, True]
+    assert column(rows, "request_bytes") == column(expected.variant(RECORDED), "request_bytes")
+
+
+def test_topic_id_replaced() -> None:
+    """testTopicIdReplaced: v13+ forgets the old id and lists the new one in its place."""
+    new = (NEW_FOO, 0)
+    log = Log().full(both(FOO_0, 3), both(BAR_0, 4))
+    log.incremental([asked(*new), asked(*BAR_0, 9)], [told(*new)], [FOO_0])
+    rows = log.replay().variant(INCREMENTAL)
+    assert rows[1]["equals_recorded"]
+    assert shapes(rows)[1] == (2, 2, 1, 1)
+    assert rows[1]["added_partitions"] == 1
+    off = Log(session=0).full(both(FOO_0, 3), both(BAR_0, 4)).full(both(new), both(BAR_0, 9))
+    assert shapes(off.replay().variant(INCREMENTAL))[1] == (2, 2, 1, 1)
+
+
+# --- which partitions, in which order ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"fetch_offset": 1},
+        {"log_start_offset": 1},
+        {"partition_max_bytes": 1},
+        {"current_leader_epoch": 1},
+        {"last_fetched_epoch": 1},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_request_lists_what_changed(change: dict[str, int]) -> None:
+    before = asked(*FOO_0)
+    log = Log(session=0).full((before, told(*FOO_0)), both(BAR_0))
+    log.full((before._replace(**change), told(*FOO_0)), both(BAR_0))
+    rows = log.replay()
+    assert column(rows.variant(INCREMENTAL), "request_partitions") == [2, 1]
+    has_epochs = "epoch" in next(iter(change))
+    draft = rows.variant(INCREMENTAL_DRAFT)
+    assert column(draft, "request_partitions") == [2, 0 if has_epochs else 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "listed", "listed_by_draft"),
+    [
+        ({}, 0, 0),
+        ({"last_stable_offset": 3}, 0, 1),
+        ({"high_watermark": 6}, 1, 1),
+        ({"log_start_offset": 1}, 1, 1),
+        ({"record_bytes": 5}, 1, 1),
+        ({"preferred_read_replica": 12}, 1, 0),
+        ({"diverging_epoch": 0, "diverging_end_offset": 1}, 1, 0),
+    ],
+    ids=str,
+)
+def test_response_lists_what_is_new(
+    change: dict[str, int], listed: int, listed_by_draft: int
+) -> None:
+    before = told(*FOO_0, 5)
+    log = Log(session=0).full((asked(*FOO_0), before), both(BAR_0))
+    log.full((asked(*FOO_0), before._replace(**change)), both(BAR_0))
+    rows = log.replay()
+    assert column(rows.variant(INCREMENTAL), "response_partitions") == [2, listed]
+    assert column(rows.variant(INCREMENTAL_DRAFT), "response_partitions") == [2, listed_by_draft]
+
+
+@pytest.mark.parametrize(
+    ("answers", "equal"),
+    [
+        ([told(*FOO_0, 9), told(*BAR_0, 9)], True),
+        ([told(*BAR_0, 9), told(*FOO_0, 9)], False),
+        ([told(*FOO_0, 9), told(*BAR_0, 0)], False),
+    ],
+    ids=["as a session does it", "another order", "one that has nothing new"],
+)
+def test_equals_recorded_is_no_formality(answers: list[ToldPartition], equal: bool) -> None:
+    log = Log().full(both(FOO_0), both(BAR_0)).incremental([], answers)
+    assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, equal]
+
+
+def test_equals_recorded_sees_a_partition_that_had_not_to_be_asked_for() -> None:
+    log = Log().full(both(FOO_0), both(BAR_0)).incremental([asked(*FOO_0)])
+    assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, False]
+
+
+def test_equals_recorded_sees_sizes() -> None:
+    log = Log().full(both(FOO_0)).incremental([asked(*FOO_0, 1)])
+    log.rows[1] = log.rows[1]._replace(response_bytes=1)
+    assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, False]
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ([failed(*FOO_0, 3), told(*BAR_0, 9)], "gone while the FETCH waited"),
+        ([told(*BAR_0, 9), failed(*FOO_0, 100)], "its id is not known"),
+        ([told(*BAR_0, 9), failed(*FOO_0, 29)], "not allowed"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_partitions_that_are_not_read_stand_at_the_end(
+    answers: list[ToldPartition], why: str
+) -> None:
+    log = Log().full(both(FOO_0), both(BAR_0)).incremental([], answers)
+    assert log.replay().variant(INCREMENTAL)[1]["equals_recorded"], why
+
+
+def test_partition_known_to_be_gone_is_not_read_again() -> None:
+    log = Log().full(both(FOO_0), both(BAR_0)).incremental([], [failed(*FOO_0, 3)])
+    log.incremental([], [told(*BAR_0, 9), failed(*FOO_0, 3)])
+    assert column(log.replay().variant(INCREMENTAL), "equals_recorded")[1:] == [True, True]
+
+
+# --- session errors, throttling, goodbyes --------------------------------------------------------
+
+
+def test_evicted_session() -> None:
+    """70: the client asks again in full; with enough slots that FETCH is incremental."""
+    log = Log().full(both(FOO_0), both(BAR_0))
+    log.incremental([asked(*FOO_0, 1)], [], error=70, answered_in=0)
+    log.full(both(FOO_0, 1, 1), both(BAR_0))
+    rows = log.replay()
+    assert column(rows.variant(INCREMENTAL), "verdict") == [
+        "replayed",
+        "not_applicable",
+        "replayed",
+    ]
+    assert shapes(rows.variant(INCREMENTAL))[2] == (2, 1, 0, 1)
+    assert shapes(rows.variant(RECORDED))[2] == (2, 2, 0, 2)
+    assert [event["event"] for event in rows.events()] == ["created"]
+
+
+def test_topic_id_error() -> None:
+    """106: a client that goes from names to ids is refused once, and starts again."""
+    off = Log(version=12, session=0).full(both(("foo", 0)), both(("bar", 0)))
+    off.version = 13
+    off.full(both(FOO_0), both(BAR_0)).full(both(FOO_0, 1), both(BAR_0))
+    rows = off.replay().variant(INCREMENTAL)
+    assert column(rows, "attempt") == [0, 0, 1, 0]
+    assert column(rows, "session_error") == [0, 106, 0, 0]
+    assert column(rows, "is_full") == [True, False, True, False]
+    assert column(rows, "request_partitions") == [2, 2, 2, 1]
+    assert column(rows, "response_partitions") == [2, 0, 2, 0]
+    assert [e["reason"] for e in off.replay().events()] == [
+        "a slot was free",
+        "client changed between topic names and ids",
+        "a slot was free",
+    ]
+    on = Log(version=12).full(both(("foo", 0)))
+    on.version = 13
+    on.incremental([asked(*FOO_0)], [], error=106, answered_in=0)
+    on.full(both(FOO_0), session_id=SESSION)
+    recorded = on.replay()
+    assert column(recorded.variant(INCREMENTAL), "verdict")[1] == "not_applicable"
+    assert column(recorded.variant(RECORDED), "session_error") == [0, 106, 0]
+    assert column(recorded.variant(INCREMENTAL), "is_full") == [True, None, True]
+
+
+def test_lost_connection_starts_again_under_every_protocol() -> None:
+    log = Log().full(both(FOO_0)).full(both(FOO_0), session_id=SESSION, connection="another")
+    rows = log.replay()
+    assert column(rows.variant(INCREMENTAL), "is_full") == [True, True]
+    assert column(rows.variant(INCREMENTAL), "session_id") == [0, SESSION]
+    assert [e["event"] for e in rows.events()] == ["created", "closed", "created"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "events"), [(7, ["created", "closed", "created"]), (8, ["created", "created"])]
+)
+def test_follower_on_a_new_connection_without_sessions(epoch: int, events: list[str]) -> None:
+    """The same run of a broker closes its session; another knows nothing of it."""
+    log = Log(session=0).full(both(FOO_0)).full(both(FOO_0), connection="2", replica_epoch=epoch)
+    rows = log.replay()
+    assert column(rows.variant(INCREMENTAL), "is_full") == [True, True]
+    assert [event["event"] for event in rows.events()] == events
+
+
+def test_restarted_client_leaves_its_session_behind() -> None:
+    """(0, 0) in the middle of a session: nobody closes the old one."""
+    log = Log().full(both(FOO_0))
+    log.session = SESSION + 1
+    log.full(both(FOO_0))
+    assert [event["event"] for event in log.replay().events()] == ["created", "created"]
+    assert column(log.replay().variant(INCREMENTAL), "is_full") == [True, True]
+
+
+def test_consumer_says_goodbye() -> None:
+    log = Log(replica_id=-1).full(both(FOO_0))
+    log.add(Request(SESSION, -1, [], []), Response(0, 0, []))
+    rows = log.replay()
+    assert column(rows.variant(INCREMENTAL), "session_epoch") == [0, -1]
+    assert column(rows.variant(INCREMENTAL), "session_id") == [0, SESSION]
+    assert shapes(rows.variant(FULL))[1] == (0, 0, 0, 0)
+    assert [(e["event"], e["reason"]) for e in rows.events()][1] == ("closed", "client closed it")
+    assert column(rows.variant(INCREMENTAL), "client_kind") == ["consumer", "consumer"]
+
+
+def test_consumer_says_goodbye_without_a_session() -> None:
+    """(0, -1) of a client that asked for sessions is its goodbye: the replayed one is closed."""
+    log = Log(replica_id=-1, session=0).full(both(FOO_0))
+    log.add(Request(0, -1, [], []), Response(0, 0, []))
+    assert [e["event"] for e in log.replay().events()] == ["created", "closed"]
+
+
+def test_throttled_consumer_is_told_nothing() -> None:
+    """KIP-219: full: no session; incremental: the session stays, and what is new is told later."""
+    log = Log(replica_id=-1, session=0)
+    log.add(Request(0, 0, [asked(*FOO_0)], []), Response(0, 0, []), throttle_ms=9.0)
+    log.full(both(FOO_0, 0, 5))
+    log.add(Request(0, 0, [asked(*FOO_0, 1)], []), Response(0, 0, []), throttle_ms=9.0)
+    log.full(both(FOO_0, 1, 6))
+    rows = log.replay().variant(INCREMENTAL)
+    assert column(rows, "is_full") == [True, True, False, False]
+    assert column(rows, "request_partitions") == [1, 1, 1, 0]
+    assert column(rows, "response_partitions") == [0, 1, 0, 1]
+    assert [e["event"] for e in log.replay().events()] == ["created"]
+    assert column(log.replay().variant(FULL), "response_partitions") == [0, 1, 0, 1]
+
+
+def test_client_that_asks_for_no_session() -> None:
+    """librdkafka sends (0, -1): every protocol leaves it as it is."""
+    row = fetched(
+        1, Request(0, -1, [asked(*FOO_0)], []), Response(0, 0, [told(*FOO_0)]), replica_id=-1
+    )
+    rows = replay_of([[row]], (8,), NAMES)
+    assert set(column(rows.outcomes, "client_kind")) == {"consumer_without_sessions"}
+    assert set(column(rows.outcomes, "request_bytes")) == {row.request_bytes}
+    more = {r["variant"]: r["response_bytes"] - (row.response_bytes or 0) for r in rows.outcomes}
+    assert more == {RECORDED: 0, FULL: 0, INCREMENTAL: 0, INCREMENTAL_DRAFT: 8}
+    assert rows.evictions == []
+
+
+# --- slots ---------------------------------------------------------------------------------------
+
+
+def test_eviction_is_noticed_with_the_next_fetch() -> None:
+    """A follower throws a consumer out: 70 and an empty answer, then the same in full."""
+    rows = []
+    for n in range(8):
+        consumer = Log(session=0, replica_id=-1, connection=f"consumer {n}")
+        rows += consumer.full(both(FOO_0), both(BAR_0)).rows
+    follower = Log(session=0).full(both(FOO_0), both(BAR_0))
+    late = follower.rows[0]._replace(dequeued_us=2_000_000, built_us=2_000_000, request_id="f")
+    again = consumer.full(both(FOO_0, 1), both(BAR_0)).rows[-1]
+    first = rows[0]._replace(
+        dequeued_us=3_000_000,
+        built_us=3_000_000,
+        request_id="again",
+        request_partitions=again.request_partitions,
+    )
+    replayed = replay_of([[*rows, late, first]], (8,), NAMES)
+    of_first = [r for r in replayed.variant(INCREMENTAL, 8) if r["request_id"] == "again"]
+    assert column(of_first, "attempt") == [0, 1]
+    assert column(of_first, "session_error") == [70, 0]
+    assert column(of_first, "is_full") == [False, True]
+    assert shapes(of_first) == [(2, 1, 0, 0), (2, 2, 0, 2)]
+    assert column(of_first, "session_epoch") == [1, 0]
+    last = [(e["event"], e["reason"]) for e in replayed.events(8)][8:]
+    assert last == [
+        ("evicted", "not privileged"),
+        ("created", "a slot was made free"),
+        ("refused", "cache full"),
+    ]
+    assert [r["attempt"] for r in replayed.variant(INCREMENTAL)] == [0] * 10
+
+
+def test_session_is_created_when_the_answer_is_built() -> None:
+    """A FETCH that waits gets its slot after one that came later and was answered sooner."""
+    waits = Log(session=0, connection="waits").full(both(FOO_0), lasts_ms=500)
+    quick = Log(session=0, connection="quick", replica_id=13).full(both(FOO_0), lasts_ms=1)
+    rows = [waits.rows[0], quick.rows[0]._replace(dequeued_us=1_000_100)]
+    events = replay_of([rows], (8,), NAMES).events(8)
+    assert [event["session_key"].rpartition("/")[2] for event in events] == ["quick", "waits"]
+    assert [event["shard"] for event in events] == [0, 1]
+
+
+# --- what the log does not say -------------------------------------------------------------------
+
+
+def test_session_that_began_before_the_log() -> None:
+    log = Log().incremental([asked(*FOO_0, 1)]).incremental()
+    log.full(both(FOO_0, 2), both(BAR_0), session_id=SESSION)
+    log.incremental([asked(*FOO_0, 3)])
+    rows = log.replay()
+    reason = "the session began before the log"
+    for variant in (FULL, INCREMENTAL, INCREMENTAL_DRAFT):
+        assert column(rows.variant(variant), "reason") == [reason, reason, None, None]
+        assert column(rows.variant(variant), "request_bytes")[:2] == [None, None]
+    assert column(rows.variant(RECORDED), "verdict") == ["replayed"] * 4
+    assert column(rows.variant(RECORDED), "session_partitions") == [None, None, 2, 2]
+    assert column(rows.variant(INCREMENTAL), "equals_recorded") == [None, None, None, True]
+
+
+def test_missing_answer_leaves_the_next_fetch_unknown() -> None:
+    """Without sessions, the full FETCH after it says all but what was told meanwhile."""
+    log = Log(session=0).full(both(FOO_0))
+    log.add(Request(0, 0, [asked(*FOO_0, 1)], []), None)
+    log.full(both(FOO_0, 1, 7)).full(both(FOO_0, 1, 8))
+    rows = log.replay()
+    verdicts = ["replayed", "unknown", "unknown", "replayed"]
+    assert column(rows.variant(INCREMENTAL), "verdict") == verdicts
+    assert column(rows.variant(INCREMENTAL_DRAFT), "verdict") == verdicts
+    assert column(rows.variant(FULL), "verdict") == ["replayed", "unknown", "replayed", "replayed"]
+    assert column(rows.variant(RECORDED), "verdict")[1] == "unknown"
+    assert shapes(rows.variant(INCREMENTAL))[3] == (1, 0, 0, 1)
+
+
+def test_missing_request_in_a_session_is_unknown_until_a_full_fetch() -> None:
+    log = Log().full(both(FOO_0)).incremental().incremental()
+    log.rows[1] = without_request(log.rows[1])
+    rows = log.replay()
+    assert column(rows.variant(INCREMENTAL), "verdict") == ["replayed", "unknown", "unknown"]
+    assert column(rows.variant(RECORDED), "session_id") == [0, None, SESSION]
+    assert set(column(rows.outcomes, "client_kind")) == {"follower"}
+    assert len(set(column(rows.outcomes, "session_key"))) == 1
+
+
+def test_missing_request_of_a_client_that_is_not_known() -> None:
+    row = without_request(Log(session=0).full(both(FOO_0)).rows[0])
+    rows = replay_of([[row]], (8,), NAMES).outcomes
+    assert {r["verdict"] for r in rows} == {"unknown"}
+    assert {r["reason"] for r in rows} == {"a body of this FETCH is not in the log"}
+
+
+def without_request(row: RecordedFetch) -> RecordedFetch:
+    """As ingest has it where the log says "request":""."""
+    gone = ("request_partitions", "forgotten_partitions", "replica_id", "replica_epoch")
+    gone += ("session_id", "session_epoch", "rack_id", "request_bytes")
+    return row._replace(**dict.fromkeys(gone))
+
+
+def test_version_that_is_not_known() -> None:
+    row = Log(session=0).full(both(FOO_0)).rows[0]._replace(api_version=19)
+    rows = replay_of([[row]], (), NAMES)
+    assert {r["verdict"] for r in rows.outcomes if r["variant"] != RECORDED} == {"unknown"}
+
+
+def test_error_for_the_whole_fetch() -> None:
+    """Any other top-level error: the client starts again, under every protocol."""
+    log = Log(session=0).full(both(FOO_0))
+    log.add(Request(0, 0, [asked(*FOO_0)], []), Response(-1, 0, []))
+    log.full(both(FOO_0))
+    rows = log.replay().variant(INCREMENTAL)
+    assert column(rows, "verdict") == ["replayed", "not_applicable", "replayed"]
+    assert column(rows, "is_full") == [True, None, True]
+
+
+def test_out_of_order_is_refused() -> None:
+    log = Log(session=0).full(both(FOO_0)).full(both(FOO_0))
+    with pytest.raises(ValueError, match="order"):
+        replay_of([log.rows[::-1]])
+
+
+# --- versions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_versions(version: int) -> None:
+    """v4 to v18: by name up to v12; below v7, as if upgraded and counted at v7."""
+    foo, bar = ((FOO, 0), (BAR, 0)) if version >= 13 else (("foo", 0), ("bar", 0))
+    epoch = 0 if version >= 7 else -1
+    log = Log(version=version, session=0)
+    for offset in (0, 1):
+        request = Request(0, epoch, [asked(*foo, offset), asked(*bar)], [])
+        log.add(request, Response(0, 0, [told(*foo, offset), told(*bar)]))
+    rows = log.replay()
+    assert column(rows.variant(INCREMENTAL), "request_partitions") == [2, 1]
+    assert column(rows.variant(INCREMENTAL), "client_kind") == ["follower", "follower"]
+    assert set(column(rows.variant(FULL), "api_version")) == {max(version, 7)}
+    assert set(column(rows.variant(RECORDED), "api_version")) == {version}
+    at_v7 = Log(version=max(version, 7), session=SESSION)
+    at_v7.full((asked(*foo), told(*foo)), (asked(*bar), told(*bar)))
+    at_v7.incremental([asked(*foo, 1)], [told(*foo, 1)])
+    recorded = at_v7.replay().variant(RECORDED)
+    for name in ("request_bytes", "response_bytes"):
+        assert column(rows.variant(INCREMENTAL), name) == column(recorded, name)
+        if version >= 7:
+            assert column(rows.variant(FULL), name) == column(rows.variant(RECORDED), name)
+
+
+# --- the draft -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_string", [False, True])
+def test_draft_sizes(is_string: bool) -> None:
+    pieces = IncrementalFetchPieces(is_string)
+    log = Log(session=0).full(both((FOO, 10)), both(BAR_0))
+    log.full(both((FOO, 10), 1, 1, record_bytes=7), both(BAR_0))
+    full, incremental = log.replay(draft_partition_id_is_string=is_string).variant(
+        INCREMENTAL_DRAFT
+    )
+    assert full["response_bytes"] == (log.rows[0].response_bytes or 0) + 8
+    request = pieces.request_fixed_bytes(len("broker-12-fetcher-0")) + pieces.topic_bytes(3)
+    assert incremental["request_bytes"] == request + pieces.request_partition_bytes(10)
+    response = pieces.response_fixed_bytes() + pieces.topic_bytes(3)
+    assert incremental["response_bytes"] == response + pieces.response_partition_bytes(7)
+
+
+def test_draft_sends_all_when_a_partition_comes_or_goes() -> None:
+    log = Log(session=0).full(both(FOO_0)).full(both(FOO_0))
+    log.full(both(FOO_0), both(BAR_0)).full(both(FOO_0), both(BAR_0)).full(both(BAR_0))
+    rows = log.replay()
+    assert column(rows.variant(INCREMENTAL_DRAFT), "is_full") == [True, False, True, False, True]
+    assert column(rows.variant(INCREMENTAL), "is_full") == [True, False, False, False, False]
+
+
+def test_draft_needs_names() -> None:
+    log = Log(session=0).full(both(FOO_0)).full(both(FOO_0)).full(both(FOO_0, 1))
+    rows = [r for r in replay_of([log.rows]).outcomes if r["variant"] == INCREMENTAL_DRAFT]
+    assert column(rows, "verdict") == ["replayed", "replayed", "unknown"]
+    assert column(rows, "reason")[2] == "the name of a topic is not in the log"
+    assert column(rows, "request_partitions") == [1, 0, 1]
+
+
+# --- streams -------------------------------------------------------------------------------------
+
+
+def test_clients_that_share_an_id_and_an_address_are_told_apart() -> None:
+    rows = [
+        log.full(both(key)).full(both(key, 1)).rows
+        for key, log in (
+            (FOO_0, Log(session=0, replica_id=-1, connection="10.0.0.1:9092-10.0.0.2:1-0")),
+            (BAR_0, Log(session=0, replica_id=-1, connection="10.0.0.1:9092-10.0.0.2:2-0")),
+        )
+    ]
+    log = sorted((row for of in rows for row in of), key=lambda r: (r.dequeued_us, r.request_id))
+    replayed = replay_of([log], (), NAMES).variant(INCREMENTAL)
+    assert len(set(column(replayed, "session_key"))) == 2
+    assert column(replayed, "is_full") == [True, True, False, False]
+    assert column(replayed, "session_partitions") == [1, 1, 1, 1]
+
+
+def test_session_key_names_session_and_request() -> None:
+    log = Log().full(both(FOO_0)).incremental()
+    key = f"11/{SESSION}/{log.rows[0].request_id}"
+    assert set(column(log.replay().outcomes, "session_key")) == {key}
+    assert column(log.replay().events(), "session_key") == [key]
+    without = Log(session=0).full(both(FOO_0)).replay()
+    assert set(column(without.outcomes, "session_key")) == {"11/broker-12-fetcher-0/one"}
+
+
+def test_session_goes_on_over_another_connection() -> None:
+    log = Log().full(both(FOO_0), both(BAR_0)).incremental(connection="another")
+    rows = log.replay().variant(INCREMENTAL)
+    assert column(rows, "equals_recorded") == [None, True]
+
+
+def test_stream_that_is_silent_for_long_is_over() -> None:
+    """Without a session a broker closes its connection: state does not grow for ever."""
+    log = Log(session=0).full(both(FOO_0))
+    log.at_ms += CONNECTION_IDLE_US / 1000 + 60_000
+    rows = log.full(both(FOO_0)).replay().variant(INCREMENTAL)
+    assert column(rows, "is_full") == [True, True]
+    replay = IncrementalFetch(11)
+    for n in range(20):
+        row = Log(session=0, replica_id=-1, connection=str(n)).full(both(FOO_0)).rows[0]
+        at = n * CONNECTION_IDLE_US // 2
+        replay.feed(batch_of([row._replace(dequeued_us=at, built_us=at)]))
+    assert len(replay._streams) <= 4
