@@ -18,7 +18,12 @@ from replay.schema import (
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
     METADATA_WRITES,
+    REQUESTS,
+    TOPICS,
 )
+
+#: METADATA of a broker whose image has no such topic (Errors.UNKNOWN_TOPIC_OR_PARTITION).
+UNKNOWN_TOPIC = 3
 
 #: Clients ask each broker again this long after its answer, so they may see a topic so late.
 POLL_MS = 30
@@ -34,6 +39,7 @@ _SAME_INTERVAL = 0.05
 #: What the project demands of itself. Metrics without an entry are shown and not judged.
 TOLERANCES = (
     Tolerance("claims_not_before_clients_saw_it", LOWEST_ACKED, True, 0.0, None),
+    Tolerance("claims_no_broker_denied", LOWEST_ACKED, True, 0.0, None),
     *(
         Tolerance(f"simulated_read_after_write_{p}", LOWEST_ACKED, True, None, 0.10)
         for p in ("p50", "p90")
@@ -68,22 +74,23 @@ def predictions(read: Read, summary: DataFrame, phases: DataFrame, pairs: DataFr
     """
     itself = pairs.where(F.col("predicted_from") == F.col("recorded_in"))
     wanted = F.broadcast(itself.withColumn("own_variant", F.lit(LOWEST_ACKED)))
-    seen = _claims(read)
+    claims = _claims(read)
     return reduce(
         DataFrame.unionByName,
         [
-            held_against(_claims_in_time(seen), wanted, 1.0),
+            held_against(_claims_not_denied(read, claims), wanted, 1.0),
+            held_against(_claims_in_time(read, claims), wanted, 1.0),
             side_by_side(_stale_windows(read, summary, phases), wanted),
             side_by_side(_simulated(read, summary), wanted),
         ],
     )
 
 
-# --- claims against what clients saw --------------------------------------------------------------
+# --- claims against what brokers answered and clients saw -----------------------------------------
 
 
 def _claims(read: Read) -> DataFrame:
-    """Each claim that a broker had applied a topic's creation, beside when clients saw it there."""
+    """Each claim that a broker had applied a topic's creation."""
     created = (
         read(METADATA_WRITES)
         .where((F.col("api_name") == "CREATE_TOPICS") & (F.col("error_code") == 0))
@@ -97,11 +104,56 @@ def _claims(read: Read) -> DataFrame:
         & (F.col("verdict") == Verdict.REPLAYED.value)
         & F.col("applied_at_latest").isNotNull()
     )
-    saw = read(CLIENT_OBSERVATIONS).where("operation = 'create'")
+    return claims.join(created, ["recording", "request_id"])
+
+
+def _claims_not_denied(read: Read, claims: DataFrame) -> DataFrame:
+    """Share of claims after which the broker never answered METADATA that it knows no such topic.
+
+    Of the claims about topics of which it ever said so: no other could be denied.
+    """
+    taken_up = read(REQUESTS).where("api_name = 'METADATA'")
+    denials = (
+        read(TOPICS)
+        .where((F.col("source") == "METADATA") & (F.col("error_code") == UNKNOWN_TOPIC))
+        .join(
+            taken_up.select("recording", "request_id", "dequeued_at"), ["recording", "request_id"]
+        )
+        .select("recording", "topic", F.col("node_id").alias("broker_id"), "dequeued_at")
+        .join(_deletions(read), ["recording", "topic"], "left")
+        .where("deleted_at IS NULL OR dequeued_at < deleted_at")
+        .groupBy("recording", "topic", "broker_id")
+        .agg(F.max("dequeued_at").alias("denied_at"))
+    )
+    decided = claims.join(denials, ["recording", "topic", "broker_id"])
+    return _share(
+        decided, "claims_no_broker_denied", F.col("applied_at_latest") >= F.col("denied_at")
+    )
+
+
+def _deletions(read: Read) -> DataFrame:
+    """recording, topic, deleted_at: when its deletion was asked for first."""
     return (
-        claims.join(created, ["recording", "request_id"])
-        .join(saw, ["recording", "topic", "broker_id"])
-        .join(_standstills(read), ["recording", "broker_id"], "left")
+        read(METADATA_WRITES)
+        .where("api_name = 'DELETE_TOPICS'")
+        .select("recording", "received_at", F.inline("resources"))
+        .groupBy("recording", F.col("name").alias("topic"))
+        .agg(F.min("received_at").alias("deleted_at"))
+    )
+
+
+def _share(decided: DataFrame, metric: str, holds: Column) -> DataFrame:
+    """The share of claims for which it holds, by kind of evidence."""
+    counted = decided.groupBy(*WHAT_IF, "evidence").agg(
+        (F.sum(holds.cast("bigint")) / F.count("*")).alias("value"),
+        F.count("*").alias("sample_count"),
+    )
+    return counted.select(
+        *WHAT_IF,
+        *measure(metric, "evidence", F.col("evidence"), "share"),
+        "value",
+        "sample_count",
+        F.lit(0).cast("bigint").alias("unknown_count"),
     )
 
 
@@ -122,31 +174,26 @@ def _standstills(read: Read) -> DataFrame:
     )
 
 
-def _claims_in_time(claims: DataFrame) -> DataFrame:
-    """Share of claims that are not earlier than one poll before a client saw it, per evidence."""
-    still = F.coalesce(
+def _claims_in_time(read: Read, claims: DataFrame) -> DataFrame:
+    """Share of claims that are not earlier than one poll before a client saw it.
+
+    A client names a broker for its poll, and its library may ask another one: so this is a rougher
+    truth than what brokers answered.
+    """
+    saw = read(CLIENT_OBSERVATIONS).where("operation = 'create'")
+    beside = claims.join(saw, ["recording", "topic", "broker_id"]).join(
+        _standstills(read), ["recording", "broker_id"], "left"
+    )
+    stood_still = F.coalesce(
         F.col("visible_at").between(
             F.col("still_from"), F.expr("still_until + INTERVAL 3 SECONDS")
         ),
         F.lit(False),
     )
-    poll_us = F.when(still, FROZEN_POLL_MS).otherwise(0) + F.lit(POLL_MS + ANSWER_MS)
-    earliest = F.unix_micros("visible_at") - poll_us * 1000
-    in_time = F.unix_micros("applied_at_latest") >= earliest
-    return (
-        claims.groupBy(*WHAT_IF, "evidence")
-        .agg(
-            (F.sum(in_time.cast("bigint")) / F.count("*")).alias("value"),
-            F.count("*").alias("sample_count"),
-        )
-        .select(
-            *WHAT_IF,
-            *measure("claims_not_before_clients_saw_it", "evidence", F.col("evidence"), "share"),
-            "value",
-            "sample_count",
-            F.lit(0).cast("bigint").alias("unknown_count"),
-        )
-    )
+    poll_ms = F.when(stood_still, FROZEN_POLL_MS).otherwise(0) + F.lit(POLL_MS + ANSWER_MS)
+    earliest_us = F.unix_micros("visible_at") - poll_ms * 1000
+    in_time = F.unix_micros("applied_at_latest") >= earliest_us
+    return _share(beside, "claims_not_before_clients_saw_it", in_time)
 
 
 def _stale_windows(read: Read, summary: DataFrame, phases: DataFrame) -> DataFrame:

@@ -187,7 +187,7 @@ def doubts_said(found: Iterable[tuple[str, Sequence[Doubt]]]) -> str:
         for doubt in doubts:
             counts[doubt.verdict] += max(doubt.counts.values(), default=0)
     unknown, elsewhere = (words.number(amount) for amount in counts.values())
-    return f"{unknown} unknown, {elsewhere} to which the rule does not apply"
+    return f"{unknown} outcomes unknown, {elsewhere} to which the rule does not apply"
 
 
 def doubt_table(
