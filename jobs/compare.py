@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 
 from jobs._cli import Exit, Job, JobParser, run, say
@@ -43,9 +41,8 @@ def work(job: Job) -> Exit:
     names = [before] if before == after else [before, after]
     summarize(warehouse.spark, names, warehouse, [(before, after)], say)
     rows = accuracy_rows(warehouse, before, after)
-    for (rule, variant), of_rule in groupby(rows, key=itemgetter("rule", "variant")):
-        say(f"{rule}: {after} predicted from {before} (variant {variant})")
-        say_all(side_by_side(list(of_rule)))
+    say(f"{after} predicted from {before}")
+    say_all(side_by_side(rows))
     for rule in RULES:
         if rule.name not in {row["rule"] for row in rows}:
             say(f"{rule.name}: {before} can't tell anything that {after} recorded")

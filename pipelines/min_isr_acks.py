@@ -64,6 +64,7 @@ def leader_events(read: Read) -> DataFrame:
     kinds = [
         produce_events(produces, read(PRODUCER_IDS)),
         fetch_events(fetches, leaders),
+        consumer_fetch_events(fetches, leaders),
         metadata_fetch_events(fetches, leaders),
         heartbeat_events(read(BROKER_HEARTBEATS), leaders),
         config_events(read(CONFIGS), leaders, topics),
@@ -199,6 +200,36 @@ def _answered_only() -> Column:
             partition=r["partition"],
             record_bytes=r["record_bytes"],
             is_refused=F.lit(False),
+        ),
+    )
+
+
+def consumer_fetch_events(fetches: DataFrame, leaders: DataFrame) -> DataFrame:
+    """Consumers' FETCHes, with what they list and forget of their sessions."""
+    consumers = fetches.where("NOT is_cluster_metadata AND replica_id = -1 AND error_code = 0")
+    return _events(
+        consumers.join(F.broadcast(leaders), ["recording", "node_id"], "left_semi"),
+        Kind.CONSUMER_FETCH,
+        F.unix_micros("handled_at"),
+        built_us=F.unix_micros("built_at"),
+        session_id=F.col("response_session_id"),
+        is_full=F.col("session_epoch") <= 0,
+        min_bytes=F.col("min_bytes"),
+        partitions=F.concat(
+            _listed("request_partitions", is_forgotten=False),
+            _listed("forgotten_partitions", is_forgotten=True),
+        ),
+    )
+
+
+def _listed(partitions: str, *, is_forgotten: bool) -> Column:
+    return F.transform(
+        F.coalesce(partitions, F.array()),
+        lambda p: _partition(
+            topic=p["topic"],
+            topic_id=p["topic_id"],
+            partition=p["partition"],
+            is_forgotten=F.lit(is_forgotten),
         ),
     )
 

@@ -30,8 +30,10 @@ What is read of a response
 *Inputs of the rule:* a PRODUCE's ``base_offset`` (-1: nothing was appended), errors and divergence
 of a partition in a FETCH's answer (then the leader took no note), the bytes of records it carried,
 the session id, and the facts of other lines: ISR and leader (ALTER_PARTITION, METADATA), configs,
-heartbeats, and the offsets and high watermarks of the *metadata* log.
-*Never read:* when a PRODUCE's response was built, its error, the partition's high watermark.
+heartbeats, and the offsets and high watermarks of the *metadata* log. Of a consumer's FETCH: its
+session id, and whether it was still parked when a follower's FETCH was taken.
+*Never read:* when a PRODUCE's response was built, its error, the partition's high watermark, nor
+when exactly a consumer was answered.
 ``recorded_error`` and ``*_recorded_latency_ms`` are written beside what was replayed, nothing else
 depends on them; ``tests/unit/test_min_isr_acks.py`` blanks them and gets the same rows.
 
@@ -40,6 +42,10 @@ Times
 A batch is appended when the handler of its PRODUCE returns (``handled_us``). A follower's progress
 is noted somewhere within its FETCH's handler, [dequeued, dequeued + local]. The log does not say
 where: in the middle, but at most ``PROGRESS_US_MAX`` after the begin, errs least on recordings.
+That is when the high watermark moves, and who waits for it is answered, unless a consumer's FETCH
+with the partition is parked: it is answered first, producers when the handler is nearly done
+(``replay.produce_consumers``). An early answer of acks=-2 moves no high watermark, unless the last
+replica has the batch too: only then it waits for consumers.
 ``*_earliest_ms`` and ``*_latest_ms`` are the bounds. A change of the ISR that a controller decides
 counts from when the leader has been told of its commit, at most ``APPLY_US_MAX`` too early.
 
@@ -79,6 +85,7 @@ from replay.produce_answers import (
     refused,
     visible_us,
 )
+from replay.produce_consumers import AFTER_ANSWER_US, Change, Consumers
 from replay.produce_events import Event, Kind, Partition, events_of
 from replay.schema import PRODUCE_ACK_OUTCOMES
 
@@ -176,6 +183,7 @@ class MinIsrAcks:
         self._topic_names: dict[str, str] = {}
         self._partitions: dict[tuple[str, int], PartitionLeader] = {}
         self._brokers = Brokers(self._partitions_with)
+        self._consumers = Consumers()
         self._last_fetch: dict[tuple[int, int], int] = {}
         self._waiting: list[Waiting] = []
         self._rows = Rows(ACKS_SCHEMA)
@@ -207,6 +215,8 @@ class MinIsrAcks:
                 self._produce(event)
             case Kind.FETCH:
                 self._fetch(event)
+            case Kind.CONSUMER_FETCH:
+                self._consumers.fetch(event, list(map(self._change, event.partitions or ())))
             case Kind.METADATA_FETCH:
                 self._apply(self._brokers.metadata_fetch(event))
                 self._apply_configs(event.at_us)
@@ -221,19 +231,24 @@ class MinIsrAcks:
                 for partition in event.partitions or ():
                     self._fact(event, partition, self._leader(partition)[1])
 
-    def _leader(self, partition: Partition) -> tuple[str, PartitionLeader]:
+    def _key(self, partition: Partition) -> tuple[str, int]:
         name = partition.topic
         if name is None:
             topic_id = partition.topic_id or ""
             name = self._topic_names.get(topic_id, topic_id)
         # A fact may name a topic by its id where the name is meant.
-        name = self._topic_names.get(name, name)
-        key = (name, partition.partition)
+        return self._topic_names.get(name, name), partition.partition
+
+    def _change(self, partition: Partition) -> Change:
+        return Change(self._key(partition), bool(partition.is_forgotten))
+
+    def _leader(self, partition: Partition) -> tuple[str, PartitionLeader]:
+        key = self._key(partition)
         leader = self._partitions.get(key)
         if leader is None:
-            leader = PartitionLeader(self._node_id, self._brokers.may_join, self._min_isrs(name))
+            leader = PartitionLeader(self._node_id, self._brokers.may_join, self._min_isrs(key[0]))
             self._partitions[key] = leader
-        return name, leader
+        return key[0], leader
 
     def _min_isrs(self, topic: str) -> list[int | None]:
         return [
@@ -267,15 +282,24 @@ class MinIsrAcks:
         assert event.dequeued_us is not None
         session = event.session_id or 0
         span = Span(event.at_us, event.dequeued_us, event.handled_us or event.at_us)
+        last_us = max(span.at_us, span.latest_us - AFTER_ANSWER_US)
         self._last_fetch[event.replica_id, session] = event.at_us
         epoch = -1 if event.replica_epoch is None else event.replica_epoch
         for partition in event.partitions or ():
             if partition.is_refused:
                 continue
-            leader = self._leader(partition)[1]
+            name, leader = self._leader(partition)
             if partition.fetch_offset is not None:
                 leader.in_epoch(partition.leader_epoch)
-                leader.fetch(span, event.replica_id, partition.fetch_offset, epoch, session)
+                woken = self._consumers.is_parked((name, partition.partition), span.earliest_us)
+                leader.fetch(
+                    span,
+                    event.replica_id,
+                    partition.fetch_offset,
+                    epoch,
+                    session,
+                    span._replace(at_us=last_us) if woken else None,
+                )
             leader.sent(event.replica_id, partition.record_bytes or 0)
 
     def _apply_configs(self, at_us: int) -> None:
@@ -357,9 +381,9 @@ class MinIsrAcks:
         timeout = waiting.event.timeout_us or 0
         if front_us - at > timeout + FOLLOWED_US_MAX:
             return True
-        return all(self._is_decided(batch) for _, _, batch, _ in waiting.batches)
+        return all(self._is_decided(batch, front_us) for _, _, batch, _ in waiting.batches)
 
-    def _is_decided(self, batch: Batch) -> bool:
+    def _is_decided(self, batch: Batch, front_us: int) -> bool:
         if not batch.levels or batch.lost_us is not None:
             return True
         if (batch.base_offset is not None and batch.base_offset < 0) or batch.isr is None:
@@ -371,7 +395,7 @@ class MinIsrAcks:
         return all(
             k is None
             or len(batch.isr) < k
-            or (levels.committed.passed(last) and levels.copied.passed(last))
+            or (levels.committed.answered(last, front_us) and levels.copied.passed(last))
             for k, levels in zip(batch.min_isrs, batch.levels, strict=True)
         )
 

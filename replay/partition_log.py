@@ -15,6 +15,9 @@ above b: the last offset is not needed. Two offsets follow from the followers':
 
 Each is kept as a ``Level``: when it first passed which offset. A batch is asked about afterwards,
 when its base offset is known, or its bounds: a PRODUCE with acks=0 logs none.
+
+Who waits for an offset is answered when it is passed, but where the high watermark wakes consumers
+first, later in the same handler (``replay.produce_consumers``).
 """
 
 from __future__ import annotations
@@ -47,12 +50,21 @@ class Span(NamedTuple):
 
 
 class Passing(NamedTuple):
-    """A level passed an offset: when, with which maximal ISR and minimum, and who stood where."""
+    """A level passed an offset: when, with which maximal ISR and minimum, and who stood where.
+
+    ``after_consumers``: when producers who waited are answered, if consumers are answered first.
+    """
 
     span: Span
     isr_size: int
     min_isr: int
     offsets: tuple[int, ...]
+    after_consumers: Span | None = None
+
+    @property
+    def answers(self) -> Span:
+        """When producers are answered who waited for it."""
+        return self.span if self.after_consumers is None else self.after_consumers
 
 
 def moment(at_us: int) -> Span:
@@ -67,17 +79,38 @@ class Level:
     offsets: list[int] = field(default_factory=list)
     passings: list[Passing] = field(default_factory=list)
 
+    def rises(self, offset: int) -> bool:
+        """Whether ``offset`` is above where it is."""
+        return not self.offsets or offset > self.offsets[-1]
+
     def rise(self, offset: int, passing: Passing) -> None:
         """It may be at ``offset`` now; a lower one than before changes nothing."""
-        if self.offsets and offset <= self.offsets[-1]:
+        if not self.rises(offset):
             return
+        self.answer(passing.answers)
         self.offsets.append(offset)
         self.passings.append(passing)
+
+    def answer(self, answers: Span) -> None:
+        """A handler answers all who wait for what was passed, also for another that is not done."""
+        for index in reversed(range(len(self.passings))):
+            before = self.passings[index]
+            late = before.after_consumers
+            if late is None or late.at_us <= answers.at_us:
+                return
+            latest_us = min(late.latest_us, answers.latest_us)
+            sooner = late._replace(at_us=answers.at_us, latest_us=latest_us)
+            self.passings[index] = before._replace(after_consumers=sooner)
 
     def passed(self, base_offset: int) -> Passing | None:
         """When it first was above a base offset, None if it is not yet."""
         index = bisect_right(self.offsets, base_offset)
         return self.passings[index] if index < len(self.offsets) else None
+
+    def answered(self, base_offset: int, front_us: int) -> bool:
+        """Whether it passed a base offset, and no FETCH still to come can answer sooner."""
+        passing = self.passed(base_offset)
+        return passing is not None and passing.answers.at_us <= front_us
 
     def forget(self, below: int) -> None:
         """Nobody asks for a base offset below ``below`` any more."""
@@ -102,6 +135,15 @@ class Levels:
 
     committed: Level = field(default_factory=Level)
     copied: Level = field(default_factory=Level)
+
+    def rise(self, high_watermark: int, copied: int, passing: Passing) -> None:
+        """Where they may be now. Consumers are woken by the high watermark alone."""
+        if self.committed.rises(high_watermark):
+            self.copied.answer(passing.answers)
+        else:
+            passing = passing._replace(after_consumers=None)
+        self.committed.rise(high_watermark, passing)
+        self.copied.rise(copied, passing)
 
 
 @dataclass
@@ -254,9 +296,19 @@ class PartitionLeader:
             self.followers[replica_id].sent_bytes = record_bytes
 
     def fetch(
-        self, span: Span, replica_id: int, offset: int, replica_epoch: int, session_id: int
+        self,
+        span: Span,
+        replica_id: int,
+        offset: int,
+        replica_epoch: int,
+        session_id: int,
+        after_consumers: Span | None = None,
     ) -> None:
-        """A follower fetches at an offset: it has everything below."""
+        """A follower fetches at an offset: it has everything below.
+
+        ``after_consumers``: when producers are answered if that moves the high watermark, because
+        consumers are parked that are answered first.
+        """
         follower = self.followers.setdefault(replica_id, Follower())
         self.places.fetched(follower.offset, offset, follower.sent_bytes)
         follower.sent_bytes = 0
@@ -264,7 +316,7 @@ class PartitionLeader:
         follower.session_id = session_id
         if offset >= self.log_end:
             follower.caught_up_us = max(follower.caught_up_us, span.at_us)
-        self.evaluate(span)
+        self.evaluate(span, after_consumers)
 
     def in_epoch(self, leader_epoch: int | None) -> None:
         """A follower's FETCH was taken, in a leader epoch: this node leads."""
@@ -335,7 +387,7 @@ class PartitionLeader:
             return min_isr
         return min(min_isr, len(self.replicas))
 
-    def evaluate(self, span: Span) -> None:
+    def evaluate(self, span: Span, after_consumers: Span | None = None) -> None:
         """Note where the high watermark and the copied offset are now."""
         if self.isr is None or self.leads is False:
             return
@@ -348,9 +400,8 @@ class PartitionLeader:
             k = self.effective(min_isr)
             if k is None or len(self.isr) < k:
                 continue
-            passing = Passing(span, isr_size, k, stand)
-            levels.committed.rise(high_watermark, passing)
-            levels.copied.rise(copies[max(k, 1) - 1], passing)
+            passing = Passing(span, isr_size, k, stand, after_consumers)
+            levels.rise(high_watermark, copies[max(k, 1) - 1], passing)
 
     def _waits_for(self, at_us: int) -> list[int]:
         """Offsets of the followers that hold the high watermark."""

@@ -33,7 +33,7 @@ class Answer(NamedTuple):
     """What a producer would have been told of one partition: when and which error.
 
     ``span`` None: not known, for ``reason``. ``passed_us``: when the offset was passed, if it was,
-    maybe after the answer; ``passing`` says how.
+    maybe before consumers were answered first, maybe after the answer; ``passing`` says how.
     """
 
     span: Span | None
@@ -121,15 +121,15 @@ def _answered(batch: Batch, passing: Passing | None, reason: str | None, timeout
         return Answer(None, None, reason=reason)
     deadline = batch.appended_us + timeout_us
     lost = batch.lost_us
-    passed = None
+    passed_us = None
     if passing is not None:
         # Nobody is answered before the handler of the PRODUCE is done.
-        passed = Span(*(max(at, batch.appended_us) for at in passing.span))
-        if passed.at_us <= min(deadline, deadline if lost is None else lost):
-            return Answer(passed, NONE, passed.at_us, passing)
+        passed_us = max(passing.span.at_us, batch.appended_us)
+        answers = Span(*(max(at, batch.appended_us) for at in passing.answers))
+        if answers.at_us <= min(deadline, deadline if lost is None else lost):
+            return Answer(answers, NONE, passed_us, passing)
     if lost is not None and lost < deadline:
         if batch.lost_when_unknown:
             return Answer(None, None, reason=LEADER_LOST)
         return Answer(Span(lost, lost, lost + APPLY_US_MAX), NOT_LEADER_OR_FOLLOWER)
-    at = None if passed is None else passed.at_us
-    return Answer(moment(deadline), REQUEST_TIMED_OUT, at, passing)
+    return Answer(moment(deadline), REQUEST_TIMED_OUT, passed_us, passing)

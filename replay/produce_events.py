@@ -9,6 +9,7 @@ Order is (at_us, kind_order, request_id). ``at_us`` is when the event takes effe
 * a follower's FETCH where its progress is noted: within the handler's time, on average half way,
   but never later than ``PROGRESS_US_MAX`` after it began (what makes a handler take longer than
   twice that is a pause, and the first milliseconds are as likely to be before it as after);
+* a consumer's FETCH when its handler is done: from then on it is parked, if it is;
 * facts when the node that tells them stood by them.
 """
 
@@ -44,6 +45,8 @@ class Kind(StrEnum):
     ISR_ANSWERED = "isr_answered"
     #: This node's FETCH of the metadata log, as the active controller answered it.
     METADATA_FETCH = "metadata_fetch"
+    #: A consumer's FETCH from this node.
+    CONSUMER_FETCH = "consumer_fetch"
     #: A follower's FETCH from this node.
     FETCH = "fetch"
     #: A PRODUCE to this node.
@@ -68,6 +71,8 @@ class Partition(NamedTuple):
     #: whether the leader refused to take note of it.
     fetch_offset: int | None = None
     is_refused: bool | None = None
+    #: CONSUMER_FETCH: the session has this partition no more.
+    is_forgotten: bool | None = None
     #: FETCH and facts: leader epoch. Facts: leader, ISR (asked, answered or told), replicas.
     leader_epoch: int | None = None
     leader_id: int | None = None
@@ -86,13 +91,17 @@ class Event(NamedTuple):
     dequeued_us: int | None = None
     handled_us: int | None = None
     #: When the response was built. PRODUCE: recorded, written out, never read by the rule.
+    #: CONSUMER_FETCH: read for whether it was parked at a time, not for when it was answered.
     built_us: int | None = None
     #: FETCH: the follower. HEARTBEAT: the broker. METADATA: the node that told.
     replica_id: int | None = None
     #: FETCH and HEARTBEAT: the broker's epoch, -1 if not sent.
     replica_epoch: int | None = None
-    #: FETCH: the session it belongs to afterwards, 0 none.
+    #: FETCH and CONSUMER_FETCH: the session it belongs to afterwards, 0 none.
     session_id: int | None = None
+    #: CONSUMER_FETCH: lists all partitions, not what changed; fetch.min.bytes.
+    is_full: bool | None = None
+    min_bytes: int | None = None
     client_id: str | None = None
     acks: int | None = None
     timeout_us: int | None = None

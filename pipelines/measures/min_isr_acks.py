@@ -33,7 +33,7 @@ TOLERANCES = (
 
 #: Who waits how long: the variant, and the column of a partition's latency under it.
 _LATENCIES = {
-    RECORDED: "request_recorded_latency_ms",
+    RECORDED: "partition_recorded_latency_ms",
     ACKS_ALL: "partition_acks_all_latency_ms",
     ACKS_MIN_INSYNC_REPLICAS: "partition_min_isr_latency_ms",
 }

@@ -37,6 +37,8 @@ RECORDINGS = (
     "acks-not-enough",
     "mixed-4.2",
 )
+#: Consumers fetch what is produced; without and with fetch sessions.
+WITH_CONSUMERS = ("sessions-off", "sessions-on")
 PRODUCE, FETCH, METADATA, CREATE_TOPICS, DESCRIBE_CONFIGS = 0, 1, 3, 19, 32
 INCREMENTAL_ALTER_CONFIGS, ALTER_PARTITION, BROKER_HEARTBEAT = 44, 56, 63
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
@@ -140,7 +142,10 @@ def _fetch(line: Line, own: dict[int, list[Event]]) -> None:
     request, response = line.what["request"], line.what["response"]
     state = request.get("replicaState", {})
     replica = state.get("replicaId", request.get("replicaId", -1))
-    if replica < 0 or response["errorCode"]:
+    if response["errorCode"]:
+        return
+    if replica < 0:
+        own[line.node_id].append(_consumer_fetch(line))
         return
     answers = {
         (topic["topicId"], partition["partitionIndex"]): partition
@@ -198,6 +203,30 @@ def _fetch(line: Line, own: dict[int, list[Event]]) -> None:
             session_id=response["sessionId"],
             partitions=asked,
         )
+    )
+
+
+def _consumer_fetch(line: Line) -> Event:
+    request = line.what["request"]
+    listed = [
+        Partition(topic.get("topic"), topic.get("topicId"), partition["partition"])
+        for topic in request["topics"]
+        for partition in topic["partitions"]
+    ]
+    forgotten = [
+        Partition(topic.get("topic"), topic.get("topicId"), number, is_forgotten=True)
+        for topic in request["forgottenTopicsData"]
+        for number in topic["partitions"]
+    ]
+    return _event(
+        _handled(line),
+        Kind.CONSUMER_FETCH,
+        line.digest,
+        built_us=line.built_us,
+        session_id=line.what["response"]["sessionId"],
+        is_full=request["sessionEpoch"] in (0, -1),
+        min_bytes=request["minBytes"],
+        partitions=listed + forgotten,
     )
 
 

@@ -12,6 +12,7 @@ from pipelines.report import (
     hwm_parking_section,
     incremental_fetch_section,
     lowest_acked_offset_section,
+    lowest_acked_offset_words,
     min_isr_acks_section,
 )
 from pipelines.report.data import RecordingReport, Report
@@ -283,7 +284,7 @@ def test_what_clients_saw_stands_beside_what_the_log_proves() -> None:
     seen = replace(
         check(passed=None),
         rule="lowest_acked_offset",
-        metric=lowest_acked_offset_section.SEEN,
+        metric=lowest_acked_offset_words.SEEN,
         recorded=38.2,
     )
     section = lowest(recording(), checks=(seen,))
@@ -313,7 +314,7 @@ def test_a_silent_recording_is_named_with_its_reason(make: Any) -> None:
 def test_unknown_outcomes_are_counted_where_they_are_seen() -> None:
     section = fetch(recording(), recording("two"))
 
-    assert section.doubts_said == "10 unknown, 2 to which the rule does not apply"
+    assert section.doubts_said == "10 outcomes unknown, 2 to which the rule does not apply"
     assert cells(section.doubts, "FETCHes")[:3] == [
         "unknown",
         "the session began before the log",
