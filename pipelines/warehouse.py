@@ -92,7 +92,7 @@ class Warehouse:
         self.path = str(path).rstrip("/") if is_uri else str(Path(path).absolute())
         # Parquet's default for Spark, INT96, is deprecated and has no statistics.
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        # That a rule has nothing to say of a recording is worth a commit too: it says of which logs.
+        # That a rule has nothing to say of a recording is worth a commit too.
         spark.conf.set("spark.databricks.delta.skipRecordingEmptyCommits", "false")
 
     def path_of(self, table: Table) -> str:

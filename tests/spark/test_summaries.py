@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.headlines import accuracy_line, accuracy_rows, headline_figures, headlines
-from pipelines.measures.hwm_parking import TOLERANCES
+from pipelines.rules import RULES
 from pipelines.summaries import latency_summary
 from pipelines.warehouse import Warehouse
 from replay.schema import (
@@ -94,7 +94,8 @@ def test_bandwidth_adds_up(finished: Warehouse) -> None:
     assert sums.where("bytes != record_bytes + overhead_bytes OR overhead_bytes <= 0").count() == 0
     assert sums.where("abs(bytes_per_second * span_s - bytes) > 1e-6 * bytes").count() == 0
     group = ("recording", "variant", "parameter_value")
-    requests = sums.where("direction = 'request'").groupBy(*group)
+    of_metadata = sums.where("rule = 'hwm_parking' AND direction = 'request'")
+    requests = of_metadata.groupBy(*group)
     summed = requests.agg(F.sum("requests").alias("requests")).collect()
     counted = {tuple(row)[:3]: row["requests"] for row in summed}
     outcomes = finished.read(FETCH_PARKING_OUTCOMES).where("verdict = 'replayed'")
@@ -112,8 +113,16 @@ def test_every_self_check_is_judged_and_nothing_is_judged_twice(finished: Wareho
         ("failover-4.0", "failover-4.0"),
         ("freeze-4.1", "freeze-4.1"),
     }
-    judged = {row["metric"] for row in rows if row["tolerance"] is not None}
-    assert judged == {tolerance.metric for tolerance in TOLERANCES}
+    judged = {(row["rule"], row["metric"]) for row in rows if row["tolerance"] is not None}
+    said = {
+        (steps.name, tolerance.metric)
+        for steps in RULES
+        for tolerance in steps.tolerances
+        if tolerance.self_check and steps.name != "min_isr_acks"  # nobody produced anything
+    }
+    assert judged == said
+    key = ("rule", "predicted_from", "recorded_in", "metric", "group_kind", "group_value")
+    assert len({tuple(row[name] for name in key) for row in rows}) == len(rows)
     for row in rows:
         assert row["error"] == pytest.approx(row["predicted"] - row["recorded"])
         if row["tolerance"] is not None:
