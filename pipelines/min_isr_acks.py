@@ -213,7 +213,7 @@ def consumer_fetch_events(fetches: DataFrame, leaders: DataFrame) -> DataFrame:
         F.unix_micros("handled_at"),
         built_us=F.unix_micros("built_at"),
         session_id=F.col("response_session_id"),
-        is_full=F.col("session_epoch") <= 0,
+        is_full=F.coalesce("session_epoch", F.lit(-1)) <= 0,
         min_bytes=F.col("min_bytes"),
         partitions=F.concat(
             _listed("request_partitions", is_forgotten=False),

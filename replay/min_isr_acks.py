@@ -44,8 +44,8 @@ is noted somewhere within its FETCH's handler, [dequeued, dequeued + local]. The
 where: in the middle, but at most ``PROGRESS_US_MAX`` after the begin, errs least on recordings.
 That is when the high watermark moves, and who waits for it is answered, unless a consumer's FETCH
 with the partition is parked: it is answered first, producers when the handler is nearly done
-(``replay.produce_consumers``). An early answer of acks=-2 moves no high watermark, unless the last
-replica has the batch too: only then it waits for consumers.
+(``replay.produce_consumers``). The FETCH that gives acks=-2 its early answer mostly moves no high
+watermark; only where it does, the answer waits for consumers too.
 ``*_earliest_ms`` and ``*_latest_ms`` are the bounds. A change of the ISR that a controller decides
 counts from when the leader has been told of its commit, at most ``APPLY_US_MAX`` too early.
 
@@ -85,6 +85,7 @@ from replay.produce_answers import (
     refused,
     visible_us,
 )
+from replay.produce_configs import MinIsrConfig
 from replay.produce_consumers import AFTER_ANSWER_US, Change, Consumers
 from replay.produce_events import Event, Kind, Partition, events_of
 from replay.schema import PRODUCE_ACK_OUTCOMES
@@ -132,40 +133,6 @@ class Waiting:
     open: int = 0
 
 
-class _MinIsrConfig:
-    """min.insync.replicas per topic, as set, deleted or described."""
-
-    def __init__(self, default: int | None) -> None:
-        self._default = default
-        self._set: dict[str, int] = {}
-        self._described: dict[str, int] = {}
-
-    def take(self, event: Event) -> str:
-        """Take a config; returns its topic, empty for the default."""
-        name, value = event.name or "", event.value
-        number = int(value) if value is not None and value.isdigit() else None
-        if event.operation == "describe":
-            # What describes a topic that was set may be older than what was set.
-            if number is not None and name:
-                self._described[name] = number
-            elif number is not None:
-                self._default = number
-        elif event.operation == "set" and number is not None:
-            if name:
-                self._set[name] = number
-            else:
-                self._default = number
-        elif name:
-            self._set.pop(name, None)
-            self._described.pop(name, None)
-        return name
-
-    def of(self, topic: str) -> int | None:
-        """The value in force for a topic, None if the log does not tell."""
-        told = self._set.get(topic, self._described.get(topic))
-        return self._default if told is None else told
-
-
 class MinIsrAcks:
     """The replay of one node's log: feed it events of ``INPUT_SCHEMA``.
 
@@ -178,7 +145,7 @@ class MinIsrAcks:
     ) -> None:
         self._node_id = node_id
         self._variants = list(rules)
-        self._configs = _MinIsrConfig(default_min_isr)
+        self._configs = MinIsrConfig(default_min_isr)
         self._altered: list[Event] = []
         self._topic_names: dict[str, str] = {}
         self._partitions: dict[tuple[str, int], PartitionLeader] = {}

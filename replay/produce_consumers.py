@@ -15,6 +15,7 @@ those of its session (KIP-227): a full FETCH lists all, an incremental one what 
 Where it can fail:
 
 * A pause may as well fall before the consumer's answer, or behind the producer's.
+* A follower's FETCH of many partitions: a pause behind another one's consumers is not counted.
 * A consumer that reads committed records waits for transactions too and may not be answered.
 * Who wants more than ``ENOUGH_BYTES`` is often looked at and left parked: it is taken for absent.
 * Of a session that began before the log, only what it has listed since is known.

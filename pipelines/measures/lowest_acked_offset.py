@@ -90,13 +90,18 @@ def predictions(read: Read, summary: DataFrame, phases: DataFrame, pairs: DataFr
 
 
 def _claims(read: Read) -> DataFrame:
-    """Each claim that a broker had applied a topic's creation."""
+    """Each claim that a broker had applied a topic's creation, and when that was asked for."""
     created = (
         read(METADATA_WRITES)
         .where((F.col("api_name") == "CREATE_TOPICS") & (F.col("error_code") == 0))
-        .select("recording", "request_id", F.inline("resources"))
-        .where("resource_type = 'topic'")
-        .select("recording", "request_id", F.col("name").alias("topic"))
+        .select(
+            "recording",
+            "request_id",
+            F.col("received_at").alias("created_at"),
+            F.inline("resources"),
+        )
+        .where("resource_type = 'topic' AND error_code = 0")
+        .select("recording", "request_id", "created_at", F.col("name").alias("topic"))
     )
     claims = read(METADATA_WRITE_VISIBILITY).where(
         (F.col("variant") == LOWEST_ACKED)
@@ -110,7 +115,8 @@ def _claims(read: Read) -> DataFrame:
 def _claims_not_denied(read: Read, claims: DataFrame) -> DataFrame:
     """Share of claims after which the broker never answered METADATA that it knows no such topic.
 
-    Of the claims about topics of which it ever said so: no other could be denied.
+    Of the claims about topics of which it ever said so, until the topic was deleted: no other
+    could be denied.
     """
     taken_up = read(REQUESTS).where("api_name = 'METADATA'")
     denials = (
@@ -120,25 +126,30 @@ def _claims_not_denied(read: Read, claims: DataFrame) -> DataFrame:
             taken_up.select("recording", "request_id", "dequeued_at"), ["recording", "request_id"]
         )
         .select("recording", "topic", F.col("node_id").alias("broker_id"), "dequeued_at")
-        .join(_deletions(read), ["recording", "topic"], "left")
+    )
+    # A topic may be deleted before it is created, and created again: its next deletion counts.
+    deleted_at = F.array_min(F.filter("deletions", lambda at: at > F.col("created_at")))
+    decided = (
+        claims.join(_deletions(read), ["recording", "topic"], "left")
+        .withColumn("deleted_at", deleted_at)
+        .join(denials, ["recording", "topic", "broker_id"])
         .where("deleted_at IS NULL OR dequeued_at < deleted_at")
-        .groupBy("recording", "topic", "broker_id")
+        .groupBy(*METADATA_WRITE_VISIBILITY.key, "topic", "applied_at_latest")
         .agg(F.max("dequeued_at").alias("denied_at"))
     )
-    decided = claims.join(denials, ["recording", "topic", "broker_id"])
     return _share(
         decided, "claims_no_broker_denied", F.col("applied_at_latest") >= F.col("denied_at")
     )
 
 
 def _deletions(read: Read) -> DataFrame:
-    """recording, topic, deleted_at: when its deletion was asked for first."""
+    """recording, topic, deletions: when its deletion was asked for."""
     return (
         read(METADATA_WRITES)
         .where("api_name = 'DELETE_TOPICS'")
         .select("recording", "received_at", F.inline("resources"))
         .groupBy("recording", F.col("name").alias("topic"))
-        .agg(F.min("received_at").alias("deleted_at"))
+        .agg(F.collect_set("received_at").alias("deletions"))
     )
 
 
@@ -158,19 +169,19 @@ def _share(decided: DataFrame, metric: str, holds: Column) -> DataFrame:
 
 
 def _standstills(read: Read) -> DataFrame:
-    """recording, broker_id, still_from, still_until: its longest standstill, if any."""
+    """recording, broker_id, standstills: array of (since, until), where it has any."""
     of_broker = Window.partitionBy("recording", "broker_id").orderBy("received_at", "request_id")
     gaps = read(BROKER_HEARTBEATS).select(
         "recording",
         "broker_id",
-        F.lag("received_at").over(of_broker).alias("still_from"),
-        F.col("received_at").alias("still_until"),
+        F.lag("received_at").over(of_broker).alias("since"),
+        F.col("received_at").alias("until"),
     )
-    long = F.unix_micros("still_until") - F.unix_micros("still_from") > STANDSTILL_US
+    long = F.unix_micros("until") - F.unix_micros("since") > STANDSTILL_US
     return (
         gaps.where(long)
         .groupBy("recording", "broker_id")
-        .agg(F.min("still_from").alias("still_from"), F.max("still_until").alias("still_until"))
+        .agg(F.collect_list(F.struct("since", "until")).alias("standstills"))
     )
 
 
@@ -180,20 +191,32 @@ def _claims_in_time(read: Read, claims: DataFrame) -> DataFrame:
     A client names a broker for its poll, and its library may ask another one: so this is a rougher
     truth than what brokers answered.
     """
-    saw = read(CLIENT_OBSERVATIONS).where("operation = 'create'")
-    beside = claims.join(saw, ["recording", "topic", "broker_id"]).join(
-        _standstills(read), ["recording", "broker_id"], "left"
-    )
-    stood_still = F.coalesce(
-        F.col("visible_at").between(
-            F.col("still_from"), F.expr("still_until + INTERVAL 3 SECONDS")
+    beside = _seen(read, claims).join(_standstills(read), ["recording", "broker_id"], "left")
+    stood_still = F.exists(
+        "standstills",
+        lambda still: F.col("visible_at").between(
+            still["since"], still["until"] + F.expr("INTERVAL 3 SECONDS")
         ),
-        F.lit(False),
     )
-    poll_ms = F.when(stood_still, FROZEN_POLL_MS).otherwise(0) + F.lit(POLL_MS + ANSWER_MS)
-    earliest_us = F.unix_micros("visible_at") - poll_ms * 1000
+    late_ms = F.when(stood_still, FROZEN_POLL_MS).otherwise(0)
+    earliest_us = F.unix_micros("visible_at") - (late_ms + F.lit(POLL_MS + ANSWER_MS)) * 1000
     in_time = F.unix_micros("applied_at_latest") >= earliest_us
     return _share(beside, "claims_not_before_clients_saw_it", in_time)
+
+
+def _seen(read: Read, claims: DataFrame) -> DataFrame:
+    """Claims beside what a client of that broker saw of the same creation.
+
+    A topic may be created more than once: the client's request next to the write is the one.
+    """
+    saw = read(CLIENT_OBSERVATIONS).where("operation = 'create'")
+    apart = F.abs(F.unix_micros("requested_at") - F.unix_micros("created_at"))
+    of_claim = Window.partitionBy(*METADATA_WRITE_VISIBILITY.key, "topic")
+    return (
+        claims.join(saw, ["recording", "topic", "broker_id"])
+        .withColumn("nearness", F.row_number().over(of_claim.orderBy(apart, "requested_at")))
+        .where("nearness = 1")
+    )
 
 
 def _stale_windows(read: Read, summary: DataFrame, phases: DataFrame) -> DataFrame:
@@ -207,7 +230,8 @@ def _stale_windows(read: Read, summary: DataFrame, phases: DataFrame) -> DataFra
         & (F.col("parameter") == "none")
     )
     predicted = _figures(stale, "create_topics_stale_window")
-    last_seen = F.max("visible_at")
+    # Not known where a client of some broker never saw it.
+    last_seen = F.when(F.count("visible_at") == F.count("*"), F.max("visible_at"))
     saw = (
         read(CLIENT_OBSERVATIONS)
         .where("operation = 'create'")
@@ -252,19 +276,26 @@ def _figures(summary: DataFrame, metric: str) -> DataFrame:
 
 
 def _simulated(read: Read, summary: DataFrame) -> DataFrame:
-    """read_after_write simulated at the recorded heartbeat interval, beside the recorded beats."""
+    """read_after_write simulated at the recorded heartbeat interval, beside the recorded beats.
+
+    Of several intervals that are near enough, the nearest.
+    """
     chosen = summary.where(
         (F.col("metric") == "read_after_write")
         & (F.col("group_kind") == "all")
         & (F.col("variant") == LOWEST_ACKED)
     )
     plain = chosen.where(F.col("parameter") == "none").withColumn("variant", F.lit(RECORDED))
-    apart = F.abs(F.col("parameter_value").cast("double") / F.col("interval_ms") - 1)
+    interval = F.col("parameter_value").cast("double")
+    apart = F.abs(interval / F.col("interval_ms") - 1)
+    nearest = Window.partitionBy("recording").orderBy(apart, interval)
     swept = (
         chosen.where(F.col("parameter") == HEARTBEAT_INTERVAL)
         .join(_recorded_interval(read), "recording")
         .where(apart <= _SAME_INTERVAL)
-        .drop("interval_ms")
+        .withColumn("nearness", F.row_number().over(nearest))
+        .where("nearness = 1")
+        .drop("interval_ms", "nearness")
     )
     as_plain = swept.withColumn("parameter", F.lit("none")).withColumn(
         "parameter_value", F.lit("none")

@@ -49,27 +49,39 @@ def latencies(read: Read, _: DataFrame) -> DataFrame:
 
     ``produce_latency`` per partition and ``produce_request_latency`` per request of producers that
     waited for all replicas: recorded, with acks=all and with acks=min.insync.replicas; the sweep
-    has the last only. ``exposure``: from the early answer until the whole ISR had the batch.
+    has the last only. ``exposure``: from the early answer until the whole ISR had the batch; a
+    PRODUCE that is refused exposes nothing.
     """
     produced = _applicable(read(PRODUCE_ACK_OUTCOMES))
     waited = produced.where(F.col("acks") == -1)
-    request = ["recording", "request_id", "parameter", "parameter_value"]
+    early = produced.where(
+        (F.col("verdict") == Verdict.UNKNOWN.value) | (F.col("min_isr_error") == 0)
+    )
     return reduce(
         DataFrame.unionByName,
         [
             _values(_by_variant(waited, _LATENCIES), "produce_latency", _groups()),
             _values(
-                _by_variant(waited.dropDuplicates(request), _REQUEST_LATENCIES),
+                _by_variant(_requests(waited), _REQUEST_LATENCIES),
                 "produce_request_latency",
                 {"node_id": F.col("node_id")},
             ),
-            _values(produced.withColumn("value_ms", F.col("exposure_ms")), "exposure", _groups()),
+            _values(early.withColumn("value_ms", F.col("exposure_ms")), "exposure", _groups()),
         ],
     )
 
 
 def _applicable(outcomes: DataFrame) -> DataFrame:
     return outcomes.where(F.col("verdict") != Verdict.NOT_APPLICABLE.value)
+
+
+def _requests(waited: DataFrame) -> DataFrame:
+    """One row per request: its latencies, unknown as soon as one of its partitions is."""
+    unknown = F.bool_or(F.col("verdict") == Verdict.UNKNOWN.value)
+    return waited.groupBy(*WHAT_IF, "request_id", "node_id").agg(
+        F.when(unknown, Verdict.UNKNOWN.value).otherwise(Verdict.REPLAYED.value).alias("verdict"),
+        *(F.max(name).alias(name) for name in _REQUEST_LATENCIES.values()),
+    )
 
 
 def _groups() -> dict[str, Column]:
@@ -127,13 +139,17 @@ def _with_demands(rows: DataFrame) -> DataFrame:
     """Partitions with few PRODUCEs are left out; single ones are judged across recordings only."""
     of_partition = F.col("group_kind") == "topic_partition"
     crossed = F.col("predicted_from") != F.col("recorded_in")
-    return rows.where(~of_partition | (F.col("sample_count") >= FEW)).withColumn(
+    produces = F.col("sample_count") + F.col("unknown_count")
+    return rows.where(~of_partition | (produces >= FEW)).withColumn(
         "is_judged", ~of_partition | crossed
     )
 
 
 def _wanted(outcomes: DataFrame, pairs: DataFrame) -> DataFrame:
-    """predicted_from, recorded_in, own_variant; pairs that can't tell are left out."""
+    """predicted_from, recorded_in, own_variant; pairs that can't tell are left out.
+
+    A self-check needs no ISR: where none is known, its answers are misses.
+    """
     waited = outcomes.where((F.col("acks") == -1) & F.col("isr").isNotNull())
     small = F.avg((F.size("isr") <= F.col("min_insync_replicas")).cast("double"))
     told = waited.groupBy("recording").agg((small > 0.9).alias("waits_for_min_isr"))
@@ -144,8 +160,8 @@ def _wanted(outcomes: DataFrame, pairs: DataFrame) -> DataFrame:
     of_recorded = told.withColumnRenamed("recording", "recorded_in")
     itself = F.col("predicted_from") == F.col("recorded_in")
     return (
-        pairs.join(of_predicted, "predicted_from")
-        .join(of_recorded, "recorded_in")
+        pairs.join(of_predicted, "predicted_from", "left")
+        .join(of_recorded, "recorded_in", "left")
         .where(itself | (F.col("has_more_replicas") & F.col("waits_for_min_isr")))
         .select(
             "predicted_from",

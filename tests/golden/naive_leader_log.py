@@ -30,18 +30,20 @@ from replay.produce_events import (
 
 from .naive_log import METADATA_TOPIC_ID, REPOSITORY, Line, lines_of
 
+#: Consumers fetch what is produced; without and with fetch sessions.
+WITH_CONSUMERS = ("sessions-off", "sessions-on")
 RECORDINGS = (
     "acks-varying",
     "acks-slow-follower",
     "acks-two-replicas",
     "acks-not-enough",
     "mixed-4.2",
+    *WITH_CONSUMERS,
 )
-#: Consumers fetch what is produced; without and with fetch sessions.
-WITH_CONSUMERS = ("sessions-off", "sessions-on")
 PRODUCE, FETCH, METADATA, CREATE_TOPICS, DESCRIBE_CONFIGS = 0, 1, 3, 19, 32
 INCREMENTAL_ALTER_CONFIGS, ALTER_PARTITION, BROKER_HEARTBEAT = 44, 56, 63
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+CONSUMER = -1
 _OPERATIONS = {0: "set", 1: "delete"}
 Row = dict[str, Any]
 
@@ -142,10 +144,11 @@ def _fetch(line: Line, own: dict[int, list[Event]]) -> None:
     request, response = line.what["request"], line.what["response"]
     state = request.get("replicaState", {})
     replica = state.get("replicaId", request.get("replicaId", -1))
-    if response["errorCode"]:
+    if response.get("errorCode"):
         return
     if replica < 0:
-        own[line.node_id].append(_consumer_fetch(line))
+        if replica == CONSUMER:
+            own[line.node_id].append(_consumer_fetch(line))
         return
     answers = {
         (topic["topicId"], partition["partitionIndex"]): partition
@@ -215,7 +218,7 @@ def _consumer_fetch(line: Line) -> Event:
     ]
     forgotten = [
         Partition(topic.get("topic"), topic.get("topicId"), number, is_forgotten=True)
-        for topic in request["forgottenTopicsData"]
+        for topic in request.get("forgottenTopicsData", ())
         for number in topic["partitions"]
     ]
     return _event(
@@ -223,8 +226,8 @@ def _consumer_fetch(line: Line) -> Event:
         Kind.CONSUMER_FETCH,
         line.digest,
         built_us=line.built_us,
-        session_id=line.what["response"]["sessionId"],
-        is_full=request["sessionEpoch"] in (0, -1),
+        session_id=line.what["response"].get("sessionId", 0),
+        is_full=request.get("sessionEpoch", -1) in (0, -1),
         min_bytes=request["minBytes"],
         partitions=listed + forgotten,
     )

@@ -1,7 +1,8 @@
 """Histories of one leader in milliseconds: PRODUCEs, FETCHes, facts, and what the replay says.
 
 Node 11 leads partition 0 of topic "t", replicas 11, 12 and 13. A FETCH is noted half a millisecond
-after the handler took it, so that it takes effect at the millisecond that a history names.
+after the handler took it, so that it takes effect at the millisecond that a history names; its
+handler is done half a millisecond later, if the history does not say otherwise.
 """
 
 from __future__ import annotations
@@ -104,8 +105,12 @@ class History:
         leader_epoch: int = 0,
         session: int = 1,
         partition: int = 0,
+        until_ms: float | None = None,
     ) -> None:
-        """A follower's FETCH; ``offset`` None: the session has the partition, unchanged."""
+        """A follower's FETCH; ``offset`` None: the session has the partition, unchanged.
+
+        ``until_ms``: when its handler is done.
+        """
         asked = Partition(
             "t", None, partition, fetch_offset=offset, leader_epoch=leader_epoch, is_refused=refused
         )
@@ -113,11 +118,36 @@ class History:
             ms,
             Kind.FETCH,
             dequeued_us=at(ms - 0.5),
-            handled_us=at(ms + 0.5),
+            handled_us=at(ms + 0.5 if until_ms is None else until_ms),
             replica_id=replica,
             replica_epoch=epoch,
             session_id=session,
             partitions=[] if offset is None else [asked],
+        )
+
+    def consumer_fetch(
+        self,
+        ms: float,
+        *partitions: int,
+        until_ms: float,
+        forgets: Sequence[int] = (),
+        session: int = 0,
+        full: bool = True,
+        min_bytes: int = 1,
+        topic: str = "t",
+    ) -> None:
+        """A consumer's FETCH whose handler is done at a time, answered at ``until_ms``."""
+        self._add(
+            ms,
+            Kind.CONSUMER_FETCH,
+            built_us=at(until_ms),
+            session_id=session,
+            is_full=full,
+            min_bytes=min_bytes,
+            partitions=[
+                *(Partition(topic, None, number) for number in partitions),
+                *(Partition(topic, None, number, is_forgotten=True) for number in forgets),
+            ],
         )
 
     def metadata(

@@ -16,13 +16,21 @@ from replay.produce_answers import NONE, NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT
 
 pytestmark = pytest.mark.property
 
+OF = ("partition", "request")
 ISRS = [(11,), (11, 12), (11, 13), (11, 12, 13)]
-_ACTION = st.sampled_from(["produce", "produce", "produce_0", "fetch", "fetch", "fetch", "isr"])
+_ACTION = st.sampled_from(
+    ["produce", "produce", "produce_0", "fetch", "fetch", "fetch", "isr", "consumer"]
+)
+#: How long after its begin a handler is done, at the least.
+_HANDLERS_MS = st.sampled_from([0.5, 0.5, 3, 30])
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    """A leader whose batches hold one to three records, followers that lag, an ISR that changes."""
+    """A leader whose batches hold one to three records, followers that lag, an ISR that changes.
+
+    Consumers, with a session or without, are parked or not while handlers overlap.
+    """
     min_isr = draw(st.integers(1, 3))
     isr = draw(st.sampled_from(ISRS))
     history = History(isr=isr, min_isr=min_isr)
@@ -35,7 +43,17 @@ def histories(draw: st.DrawFn) -> History:
             replica = draw(st.sampled_from(REPLICAS[1:]))
             ahead = [edge for edge in edges if edge >= stand[replica]]
             stand[replica] = draw(st.sampled_from(ahead))
-            history.fetch(now, replica, stand[replica])
+            history.fetch(now, replica, stand[replica], until_ms=now + draw(_HANDLERS_MS))
+        elif action == "consumer":
+            session = draw(st.integers(0, 2))
+            history.consumer_fetch(
+                now,
+                *draw(st.sets(st.integers(0, 1))),
+                forgets=sorted(draw(st.sets(st.integers(0, 1)))) if session else (),
+                until_ms=now + draw(st.sampled_from([0, 5, 500])),
+                session=session,
+                full=draw(st.booleans()) or not session,
+            )
         elif action == "isr":
             isr = draw(st.sampled_from(ISRS))
             history.alter_partition(now, isr, now + 0.5)
@@ -143,6 +161,22 @@ def test_no_answer_is_later_than_the_timeout(history: History) -> None:
                 assert latency <= timeouts[row["request_id"]] + 1
                 timed_out = row[f"{which}_error"] == REQUEST_TIMED_OUT
                 assert not timed_out or latency == timeouts[row["request_id"]] + 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories())
+def test_consumers_only_ever_delay_answers_and_move_nothing(history: History) -> None:
+    """Against the same history without them: the high watermark and the bounds are the same."""
+    alone = History(isr=None, min_isr=None)
+    alone.events = [event for event in history.events if event.kind != "consumer_fetch"]
+    late = {f"{of}_{which}_latency_ms" for of in OF for which in ("acks_all", "min_isr")}
+    same = ("visible_at", "all_isr_acked_at", "min_isr_acked_at", "isr", "base_offset", "reason")
+    both = (replay(one, until_ms=300_000) for one in (history, alone))
+    for row, without in zip(*both, strict=True):
+        assert [row[name] for name in same] == [without[name] for name in same]
+        for name in late:
+            assert (row[name] is None) == (without[name] is None)
+            assert row[name] is None or row[name] >= without[name]
 
 
 @settings(max_examples=60, deadline=None)

@@ -12,14 +12,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs import ingest
-from pipelines.min_isr_acks import leader_events, outcome_rows, replayed_min_isr_acks
+from pipelines.min_isr_acks import (
+    consumer_fetch_events,
+    leader_events,
+    outcome_rows,
+    replayed_min_isr_acks,
+)
 from pipelines.warehouse import Warehouse
 from replay.produce_events import INPUT_SCHEMA, Kind
 from replay.rules import Settings
-from replay.schema import PRODUCE_ACK_OUTCOMES, Table
+from replay.schema import FETCHES, PRODUCE_ACK_OUTCOMES, Table
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RECORDING = "acks-not-enough"
+#: Consumers with fetch sessions.
+WITH_CONSUMERS = "sessions-on"
 SWEEP = (1, 3)
 SETTINGS = Settings(voters={}, min_insync_replicas=SWEEP)
 _KEY = [name for name in PRODUCE_ACK_OUTCOMES.key if name != "recording"]
@@ -27,10 +34,18 @@ _KEY = [name for name in PRODUCE_ACK_OUTCOMES.key if name != "recording"]
 
 @pytest.fixture(scope="module")
 def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
-    """Brokers stop and come back: every kind of event occurs."""
-    path = tmp_path_factory.mktemp("acks")
-    recording = REPOSITORY / "tests" / "recordings" / RECORDING
-    assert ingest.main([str(recording), "--warehouse", str(path)]) == 0
+    """Brokers stop and come back: every kind of event occurs but for consumers' FETCHes."""
+    return warehouse_of(spark, tmp_path_factory.mktemp("acks"), RECORDING)
+
+
+@pytest.fixture(scope="module")
+def with_consumers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    return warehouse_of(spark, tmp_path_factory.mktemp("consumers"), WITH_CONSUMERS)
+
+
+def warehouse_of(spark: SparkSession, path: Path, recording: str) -> Warehouse:
+    folder = REPOSITORY / "tests" / "recordings" / recording
+    assert ingest.main([str(folder), "--warehouse", str(path)]) == 0
     return Warehouse(spark, path)
 
 
@@ -67,11 +82,58 @@ def test_rows_do_not_depend_on_partitions(ingested: Warehouse, outcomes: pa.Tabl
 
 def test_spark_gives_the_rows_of_the_pure_replay(outcomes: pa.Table) -> None:
     """Another reader, all heartbeats and all METADATA instead of changes, other pieces."""
+    assert_same_rows(outcomes, RECORDING)
+
+
+def test_spark_gives_the_rows_of_the_pure_replay_with_consumers(with_consumers: Warehouse) -> None:
+    assert_same_rows(rows_of(with_consumers.read, 3), WITH_CONSUMERS)
+
+
+def test_consumers_fetches_are_read_alike(with_consumers: Warehouse) -> None:
+    """Each with the partitions that it lists, in every leader's log."""
+    consumers = leader_events(with_consumers.read).where("kind = 'consumer_fetch'")
+    found = sorted(
+        (row["node_id"], row["at_us"], row["built_us"], row["session_id"], row["is_full"], listed)
+        for row in consumers.collect()
+        for listed in [sorted((p["topic_id"], p["partition"]) for p in row["partitions"])]
+    )
+    pure = sorted(
+        (node, event.at_us, event.built_us, event.session_id, event.is_full, listed)
+        for node, events in events_of(WITH_CONSUMERS).items()
+        for event in events
+        if event.kind == Kind.CONSUMER_FETCH
+        for listed in [sorted((p.topic_id, p.partition) for p in event.partitions or ())]
+    )
+    assert len(found) == 833
+    assert found == pure
+
+
+def test_forgotten_partitions_are_told(with_consumers: Warehouse) -> None:
+    """No recorded consumer forgets any: followers' FETCHes that do, as if they were consumers'."""
+    fetches = with_consumers.read(FETCHES).where("NOT is_cluster_metadata AND error_code = 0")
+    forgetting = fetches.where(F.size("forgotten_partitions") > 0).withColumn(
+        "replica_id", F.lit(-1)
+    )
+    leaders = forgetting.select("recording", "node_id").distinct()
+    events = {
+        row["request_id"]: row["partitions"]
+        for row in consumer_fetch_events(forgetting, leaders).collect()
+    }
+    asked = forgetting.select("request_id", "request_partitions", "forgotten_partitions").collect()
+    assert len(asked) == len(events) >= 2
+    for request_id, listed, forgotten in asked:
+        wanted = [(p["topic_id"], p["partition"], False) for p in listed]
+        wanted += [(p["topic_id"], p["partition"], True) for p in forgotten]
+        told = [(p["topic_id"], p["partition"], p["is_forgotten"]) for p in events[request_id]]
+        assert told == wanted
+
+
+def assert_same_rows(outcomes: pa.Table, recording: str) -> None:
     # The readers name requests each in its own way, and only Spark's looks at INIT_PRODUCER_ID.
     apart = {"recording", "request_id", "is_idempotent"}
     pure = [
         {name: value for name, value in row.items() if name not in apart}
-        for node, events in events_of(RECORDING).items()
+        for node, events in events_of(recording).items()
         for row in replay(node, events, SWEEP)
     ]
     found = [
@@ -92,7 +154,7 @@ def test_events_are_few_where_nothing_changes(ingested: Warehouse) -> None:
         for row in events.groupBy("node_id", "kind").count().collect()
     }
     assert {node for node, _ in counts} == {11, 12}
-    assert {kind for _, kind in counts} == {kind.value for kind in Kind}
+    assert {kind for _, kind in counts} == {k.value for k in Kind if k != Kind.CONSUMER_FETCH}
     for node in (11, 12):
         assert counts[node, Kind.HEARTBEAT.value] < 40
         assert counts[node, Kind.METADATA.value] < 20

@@ -1,0 +1,39 @@
+"""min.insync.replicas of each topic, as the log tells it over time."""
+
+from __future__ import annotations
+
+from replay.produce_events import Event
+
+
+class MinIsrConfig:
+    """min.insync.replicas per topic, as set, deleted or described."""
+
+    def __init__(self, default: int | None) -> None:
+        self._default = default
+        self._set: dict[str, int] = {}
+        self._described: dict[str, int] = {}
+
+    def take(self, event: Event) -> str:
+        """Take a config; returns its topic, empty for the default."""
+        name, value = event.name or "", event.value
+        number = int(value) if value is not None and value.isdigit() else None
+        if event.operation == "describe":
+            # What describes a topic that was set may be older than what was set.
+            if number is not None and name:
+                self._described[name] = number
+            elif number is not None:
+                self._default = number
+        elif event.operation == "set" and number is not None:
+            if name:
+                self._set[name] = number
+            else:
+                self._default = number
+        elif name:
+            self._set.pop(name, None)
+            self._described.pop(name, None)
+        return name
+
+    def of(self, topic: str) -> int | None:
+        """The value in force for a topic, None if the log does not tell."""
+        told = self._set.get(topic, self._described.get(topic))
+        return self._default if told is None else told

@@ -1,0 +1,263 @@
+"""Consumers that are parked on a partition are answered before its producers. Synthetic.
+
+Follower 13 moves the high watermark at 60 ms, in a handler that is done at 80. ``BEHIND`` is when
+a producer is answered then, with all consumers answered first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from notation.leader_log import History, Row, at, ms
+
+from replay.partition_log import Level, Passing, Span, moment
+from replay.produce_answers import NONE, REQUEST_TIMED_OUT
+from replay.produce_consumers import AFTER_ANSWER_US, SESSIONS_KEPT, Change, Consumers
+from replay.produce_events import KIND_ORDER, PROGRESS_US_MAX, Event, Kind
+
+#: From the PRODUCE's arrival, a millisecond before its append at 0.
+AT_ONCE, BEHIND = 61.0, 81.0 - AFTER_ANSWER_US / 1000
+
+
+def slow_handler(min_isr: int = 2, **options: Any) -> History:
+    """Follower 12 has the batch after 4 ms, 13 after 60, in a handler of 20."""
+    history = History(min_isr=min_isr)
+    for replica in (12, 13):
+        history.fetch(-10, replica, 0)
+    history.produce(0, 0, **options)
+    history.fetch(4, 12, 1)
+    history.fetch(60, 13, 1, until_ms=80)
+    return history
+
+
+def replayed(history: History) -> Row:
+    return history.row("p00004", until_ms=200_000)
+
+
+def latency(history: History) -> float:
+    found: float = replayed(history)["request_acks_all_latency_ms"]
+    return found
+
+
+def parked(history: History) -> None:
+    history.consumer_fetch(30, 0, until_ms=62)
+
+
+def parked_long_after(history: History) -> None:
+    history.consumer_fetch(30, 0, until_ms=500)
+
+
+def parked_in_a_session(history: History) -> None:
+    """The second FETCH lists nothing: its session has the partition."""
+    history.consumer_fetch(10, 0, 1, until_ms=20, session=7)
+    history.consumer_fetch(30, until_ms=62, session=7, full=False)
+
+
+def added_to_its_session(history: History) -> None:
+    history.consumer_fetch(10, 1, until_ms=20, session=7)
+    history.consumer_fetch(30, 0, until_ms=62, session=7, full=False)
+
+
+def of_a_session_that_is_older(history: History) -> None:
+    """It began before the log: the partition has been listed since."""
+    history.consumer_fetch(30, 0, until_ms=62, session=7, full=False)
+
+
+def one_of_two(history: History) -> None:
+    history.consumer_fetch(30, 0, until_ms=40)
+    history.consumer_fetch(31, 0, until_ms=62)
+
+
+@pytest.mark.parametrize(
+    "park",
+    [
+        parked,
+        parked_long_after,
+        parked_in_a_session,
+        added_to_its_session,
+        of_a_session_that_is_older,
+        one_of_two,
+    ],
+)
+def test_parked_consumer_is_answered_first(park: Callable[[History], None]) -> None:
+    history = slow_handler()
+    park(history)
+    assert latency(history) == BEHIND
+
+
+def no_consumer(history: History) -> None:
+    pass
+
+
+def of_another_partition(history: History) -> None:
+    history.consumer_fetch(30, 1, until_ms=62)
+
+
+def of_another_topic(history: History) -> None:
+    history.consumer_fetch(30, 0, until_ms=62, topic="u")
+
+
+def answered_before(history: History) -> None:
+    history.consumer_fetch(30, 0, until_ms=59)
+
+
+def answered_at_once(history: History) -> None:
+    history.consumer_fetch(59.9, 0, until_ms=59.9)
+
+
+def parked_only_after(history: History) -> None:
+    """The high watermark had moved: its handler was done within the follower's."""
+    history.consumer_fetch(61, 0, until_ms=90)
+
+
+def forgot_the_partition(history: History) -> None:
+    history.consumer_fetch(10, 0, 1, until_ms=20, session=7)
+    history.consumer_fetch(30, forgets=[0], until_ms=62, session=7, full=False)
+
+
+def listed_others_in_full(history: History) -> None:
+    history.consumer_fetch(10, 0, until_ms=20, session=7)
+    history.consumer_fetch(30, 1, until_ms=62, session=7)
+
+
+def waits_for_many_bytes(history: History) -> None:
+    history.consumer_fetch(30, 0, until_ms=500, min_bytes=100_000)
+
+
+@pytest.mark.parametrize(
+    "park",
+    [
+        no_consumer,
+        of_another_partition,
+        of_another_topic,
+        answered_before,
+        answered_at_once,
+        parked_only_after,
+        forgot_the_partition,
+        listed_others_in_full,
+        waits_for_many_bytes,
+    ],
+)
+def test_without_one_the_answer_comes_when_the_high_watermark_moves(
+    park: Callable[[History], None],
+) -> None:
+    """Half way through the handler, at most ``PROGRESS_US_MAX`` after it began."""
+    history = slow_handler()
+    park(history)
+    assert latency(history) == AT_ONCE
+
+
+def test_high_watermark_moves_all_the_same() -> None:
+    """What consumers see, how long a record is exposed and the bounds do not depend on it."""
+    alone, history = slow_handler(), slow_handler()
+    parked(history)
+    without, row = replayed(alone), replayed(history)
+    assert ms(row["visible_at"]) == ms(row["all_isr_acked_at"]) == 60
+    changed = {name for name, value in row.items() if without[name] != value}
+    assert changed == {"partition_acks_all_latency_ms", "request_acks_all_latency_ms"}
+    assert row["request_acks_all_latency_earliest_ms"] == 60.5
+    assert row["request_acks_all_latency_latest_ms"] == 81
+
+
+@pytest.mark.parametrize(("min_isr", "early"), [(1, 1), (2, 5), (3, BEHIND)])
+def test_early_answer_waits_for_consumers_only_where_the_last_replica_gives_it(
+    min_isr: int, early: float
+) -> None:
+    history = slow_handler(min_isr)
+    history.consumer_fetch(2, 0, until_ms=62)
+    row = replayed(history)
+    assert row["request_min_isr_latency_ms"] == early
+    assert row["request_acks_all_latency_ms"] == BEHIND
+
+
+def test_short_handler_has_nothing_to_wait_for() -> None:
+    history = History(isr=(11, 12))
+    produced = history.produce(0, 0)
+    history.consumer_fetch(2, 0, until_ms=4.2)
+    history.fetch(4, 12, 1, until_ms=4.4)
+    assert history.row(produced, until_ms=9000)["request_acks_all_latency_ms"] == 5
+
+
+def test_who_times_out_before_the_consumers_are_answered_is_told_so() -> None:
+    history = slow_handler(timeout_ms=70)
+    parked(history)
+    row = replayed(history)
+    assert (row["acks_all_error"], row["request_acks_all_latency_ms"]) == (REQUEST_TIMED_OUT, 71)
+    assert ms(row["visible_at"]) == 60
+
+
+def test_next_handler_answers_for_one_that_is_not_done() -> None:
+    """Two batches: 13 moves the high watermark over the first, and at once over the second."""
+    history = slow_handler()
+    history.produce(1, 1)
+    history.fetch(5, 12, 2)
+    parked(history)
+    history.fetch(65, 13, 2, session=2)
+    rows = [history.row(request, until_ms=200_000) for request in ("p00004", "p00007")]
+    assert [row["acks_all_error"] for row in rows] == [NONE, NONE]
+    assert [row["request_acks_all_latency_ms"] for row in rows] == [66, 65]
+
+
+def test_only_whether_it_was_parked_is_read_not_when_it_was_answered() -> None:
+    def rows(until_ms: float) -> list[Row]:
+        history = slow_handler()
+        history.consumer_fetch(30, 0, until_ms=until_ms)
+        return history.rows(until_ms=200_000)
+
+    assert rows(59.7) == rows(62) == rows(79) == rows(2_000)
+
+
+@pytest.mark.parametrize("size", range(12))
+def test_rows_do_not_depend_on_how_the_log_is_cut(size: int) -> None:
+    history = slow_handler()
+    parked_in_a_session(history)
+    one_of_two(history)
+    assert history.rows(sizes=[size, 1]) == history.rows()
+
+
+# --- what is remembered --------------------------------------------------------------------------
+
+
+def fetched(consumers: Consumers, ms: float, *keys: int, until_ms: float, **more: Any) -> None:
+    more = {"session_id": 0, "is_full": True, "min_bytes": 1, **more}
+    kind = Kind.CONSUMER_FETCH
+    event = Event(at(ms), KIND_ORDER[kind], f"{ms}", kind, built_us=at(until_ms), **more)
+    consumers.fetch(event, [Change(("t", key)) for key in keys])
+
+
+def test_single_fetches_are_forgotten_once_no_handler_can_have_met_them() -> None:
+    consumers = Consumers()
+    for step in range(100):
+        fetched(consumers, step, 0, 1, until_ms=step + 3)
+        assert consumers.is_parked(("t", 0), at(step + 2.5))
+        assert len(consumers._single) <= 4 + PROGRESS_US_MAX / 1000
+    fetched(consumers, 200, until_ms=201)
+    assert set(consumers._single) == {"200"}
+    assert not consumers._of_partition
+
+
+def test_sessions_that_were_used_last_are_remembered() -> None:
+    consumers = Consumers()
+    for session in range(1, SESSIONS_KEPT + 2):
+        fetched(consumers, session, session, until_ms=1e9, session_id=session)
+        fetched(consumers, session + 0.5, until_ms=1e9, session_id=1, is_full=False)
+    assert len(consumers._sessions) == len(consumers._of_partition) == SESSIONS_KEPT
+    assert consumers.is_parked(("t", 1), at(5e8))
+    assert not consumers.is_parked(("t", 2), at(5e8))
+    assert consumers.is_parked(("t", SESSIONS_KEPT + 1), at(5e8))
+
+
+def test_level_answers_sooner_only_who_waits_behind_consumers() -> None:
+    level = Level()
+    level.rise(1, Passing(moment(10), 2, 1, ()))
+    level.rise(2, Passing(Span(20, 19, 60), 2, 1, (), Span(59, 19, 60)))
+    level.rise(3, Passing(Span(30, 29, 50), 2, 1, ()))
+    found = [level.passed(offset) for offset in range(3)]
+    assert [passing.answers for passing in found if passing] == [
+        moment(10),
+        Span(30, 19, 50),
+        Span(30, 29, 50),
+    ]
+    assert [passing.span.at_us for passing in found if passing] == [10, 20, 30]
