@@ -24,7 +24,10 @@ _ROOT = Path(__file__).resolve().parent.parent
 #: are the input), nor how a report looks.
 _MODULES = (
     "replay/*.py",
-    "replay/fetch_sessions/*.py",
+    "replay/hwm_parking/*.py",
+    "replay/incremental_fetch/*.py",
+    "replay/lowest_acked_offset/*.py",
+    "replay/min_isr_acks/*.py",
     "replay/wire_size/*.py",
     "pipelines/accuracy.py",
     "pipelines/hwm_parking.py",

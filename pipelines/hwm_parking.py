@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pipelines.phases import phase_of
 from pipelines.seam import replayed_by, rows_of
 from pipelines.summaries import Read
-from replay.metadata_log import INPUT_SCHEMA, NO_ANSWER, NOT_SENT
+from replay.hwm_parking.metadata_log import INPUT_SCHEMA, NO_ANSWER, NOT_SENT
 from replay.rules import HWM_PARKING, Settings
 from replay.schema import FETCH_PARKING_OUTCOMES, FETCHES, HIGH_WATERMARK_LAG, Table
 

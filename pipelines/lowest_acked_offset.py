@@ -15,8 +15,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pipelines.hwm_parking import metadata_fetches
 from pipelines.seam import replayed_by, rows_of
 from pipelines.summaries import Read
-from replay import applied_events
-from replay.applied_events import INPUT_SCHEMA, NO_ANSWER, Event
+from replay.lowest_acked_offset import events
+from replay.lowest_acked_offset.events import INPUT_SCHEMA, NO_ANSWER, Event
 from replay.rules import LOWEST_ACKED_OFFSET, Settings
 from replay.schema import (
     BROKER_HEARTBEATS,
@@ -62,7 +62,7 @@ def heartbeat_events(broker_heartbeats: DataFrame) -> DataFrame:
     """Heartbeats that a controller answered, also with an error."""
     return _events(
         broker_heartbeats,
-        applied_events.HEARTBEAT,
+        events.HEARTBEAT,
         F.unix_micros("built_at"),
         **_clock(),
         error_code=F.coalesce("error_code", F.lit(NO_ANSWER)),
@@ -83,7 +83,7 @@ def write_events(metadata_writes: DataFrame) -> DataFrame:
     writes = metadata_writes.withColumn("_granted", F.coalesce(granted, F.array()))
     return _events(
         writes,
-        applied_events.WRITE,
+        events.WRITE,
         F.unix_micros("built_at"),
         **_clock(),
         error_code=F.coalesce("error_code", F.lit(NO_ANSWER)),
@@ -113,7 +113,7 @@ def fetch_events(fetches: DataFrame) -> DataFrame:
     same = ("leader_epoch", "last_fetched_epoch", "high_watermark", "error_code")
     return _events(
         metadata_fetches(fetches),
-        applied_events.FETCH,
+        events.FETCH,
         F.col("built_us"),
         received_us=F.col("received_us"),
         dequeued_us=F.col("dequeued_us"),
@@ -128,7 +128,7 @@ def api_versions_events(metadata_offsets: DataFrame) -> DataFrame:
     """Offsets of metadata images, as API_VERSIONS tells them."""
     return _events(
         metadata_offsets.where("kind = 'finalized_features_epoch'"),
-        applied_events.API_VERSIONS,
+        events.API_VERSIONS,
         F.unix_micros("at"),
         dequeued_us=F.unix_micros("dequeued_at"),
         error_code=F.lit(0),
@@ -144,7 +144,7 @@ def learned_events(high_watermark_lag: DataFrame) -> DataFrame:
         high_watermark_lag.where("parameter = 'none' AND learned_at IS NOT NULL").withColumnRenamed(
             "leader_id", "node_id"
         ),
-        applied_events.LEARNED,
+        events.LEARNED,
         F.unix_micros("learned_at"),
         request_id=F.concat_ws("/", *(n if n != "leader_id" else "node_id" for n in names)),
         error_code=F.lit(0),

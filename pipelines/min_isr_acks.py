@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.seam import replayed_by, rows_of
 from pipelines.summaries import Read
-from replay.produce_events import (
+from replay.min_isr_acks.events import (
     INPUT_SCHEMA,
     KIND_ORDER,
     MIN_INSYNC_REPLICAS,

@@ -12,18 +12,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from replay import (
-    applied_events,
-    hwm_parking,
-    incremental_fetch,
-    lowest_acked_offset,
-    metadata_log,
-    min_isr_acks,
-    produce_events,
-)
-from replay.fetch_sessions.rows import ClientKind
+from replay import hwm_parking, incremental_fetch, lowest_acked_offset, min_isr_acks
 from replay.hwm_parking import EMPTY_WAKE, WITH_KIP, WITHOUT_KIP, Completion
 from replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT, SESSION_SLOTS
+from replay.incremental_fetch.rows import ClientKind
 from replay.lowest_acked_offset import FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED
 from replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from replay.schema import (
@@ -136,7 +128,7 @@ HWM_PARKING = Rule(
     key=("recording", "node_id"),
     order=("built_us", "request_id"),
     keep=("recording",),
-    input_schema=metadata_log.INPUT_SCHEMA,
+    input_schema=hwm_parking.INPUT_SCHEMA,
     outputs={
         FETCH_PARKING_OUTCOMES.name: hwm_parking.PARKING_SCHEMA,
         HIGH_WATERMARK_LAG.name: hwm_parking.LAG_SCHEMA,
@@ -157,7 +149,7 @@ MIN_ISR_ACKS = Rule(
     key=("recording", "node_id"),
     order=("at_us", "kind_order", "request_id"),
     keep=("recording",),
-    input_schema=produce_events.INPUT_SCHEMA,
+    input_schema=min_isr_acks.INPUT_SCHEMA,
     outputs={PRODUCE_ACK_OUTCOMES.name: min_isr_acks.ACKS_SCHEMA},
     settings=("default_min_insync_replicas", "min_insync_replicas"),
     start=_start_min_isr_acks,
@@ -200,9 +192,9 @@ def _start_lowest_acked_offset(settings: Settings, key: Mapping[str, str | int])
 LOWEST_ACKED_OFFSET = Rule(
     name=lowest_acked_offset.RULE,
     key=("recording",),
-    order=applied_events.ORDER,
+    order=lowest_acked_offset.ORDER,
     keep=("recording",),
-    input_schema=applied_events.INPUT_SCHEMA,
+    input_schema=lowest_acked_offset.INPUT_SCHEMA,
     outputs={
         HEARTBEAT_OUTCOMES.name: lowest_acked_offset.HEARTBEAT_SCHEMA,
         METADATA_WRITE_OUTCOMES.name: lowest_acked_offset.WRITE_SCHEMA,

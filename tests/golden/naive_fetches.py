@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from kafka_model.log import NO_HIGH_WATERMARK, batch_of
 
-from replay.fetch_sessions.recorded import (
+from replay.incremental_fetch.recorded import (
     INPUT_SCHEMA,
     AskedPartition,
     ForgottenPartition,

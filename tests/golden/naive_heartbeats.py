@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from notation.heartbeats import in_order
 from notation.recorded import replay_of as parking_of
 
-from replay import applied_events
-from replay.applied_events import NOT_SENT, Event
 from replay.hwm_parking import variants
+from replay.lowest_acked_offset import events
+from replay.lowest_acked_offset.events import NOT_SENT, Event
 
 from .naive_log import RECORDINGS, Line, lines_of, metadata_fetch, recording
 
@@ -91,7 +91,7 @@ def _event(line: Line, brokers: set[int]) -> Event | None:
     if api == BROKER_HEARTBEAT:
         return _clocked(
             line,
-            applied_events.HEARTBEAT,
+            events.HEARTBEAT,
             error_code=response["errorCode"],
             connection=line.what["connection"],
             broker_id=request["brokerId"],
@@ -106,14 +106,14 @@ def _event(line: Line, brokers: set[int]) -> Event | None:
     if api == API_VERSIONS and line.node_id in brokers:
         epoch = response.get("finalizedFeaturesEpoch", -1)
         return _clocked(
-            line, applied_events.API_VERSIONS, error_code=0, broker_id=line.node_id, offset=epoch
+            line, events.API_VERSIONS, error_code=0, broker_id=line.node_id, offset=epoch
         )
     fetch = metadata_fetch(line)
     if fetch is None:
         return None
     return _clocked(
         line,
-        applied_events.FETCH,
+        events.FETCH,
         error_code=fetch.error_code,
         broker_id=fetch.replica_id,
         offset=fetch.fetch_offset,
@@ -146,7 +146,7 @@ def _write(line: Line, api: int) -> Event:
     created = request["topics"] if api == CREATE_TOPICS else []
     return _clocked(
         line,
-        applied_events.WRITE,
+        events.WRITE,
         error_code=0,
         connection=line.what["connection"],
         api_name=header["requestApiKeyName"],
@@ -169,7 +169,7 @@ def _learned(name: str) -> Iterator[Event]:
                 names = ("variant", "leader_epoch", "replica_id", "high_watermark")
                 yield Event(
                     row["learned_at"],
-                    applied_events.LEARNED,
+                    events.LEARNED,
                     "/".join(str(row[n]) for n in names),
                     node,
                     error_code=0,

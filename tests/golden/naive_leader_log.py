@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from replay.min_isr_acks import ACKS_SCHEMA, MinIsrAcks, replayed, variants
-from replay.produce_events import (
+from replay.min_isr_acks.events import (
     KIND_ORDER,
     MIN_INSYNC_REPLICAS,
     PROGRESS_US_MAX,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from notation.recorded import in_order
 
-from replay.metadata_log import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
+from replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RECORDINGS = {

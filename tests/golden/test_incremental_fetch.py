@@ -17,11 +17,6 @@ import pytest
 from kafka_model.fetch_sessions import FetchManager, FetchSessionHandler
 from kafka_model.log import batch_of
 
-from replay.fetch_sessions.recorded import (
-    ForgottenPartition,
-    RecordedFetch,
-    recorded_fetches,
-)
 from replay.incremental_fetch import (
     FULL,
     INCREMENTAL,
@@ -29,6 +24,7 @@ from replay.incremental_fetch import (
     OUTCOME_SCHEMA,
     IncrementalFetch,
 )
+from replay.incremental_fetch.recorded import ForgottenPartition, RecordedFetch, recorded_fetches
 from replay.outcomes import RECORDED
 
 from .naive_fetches import BROKERS, fetches_of

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 import pytest
 from notation.heartbeats import VOTERS, Replayed, Row, pieces_of, replay_of
 
-from replay import lowest_acked_offset as rule
 from replay.lowest_acked_offset import FINEST_EVIDENCE, LOWEST_ACKED, LowestAckedOffset
-from replay.metadata_write import STAMP_SLACK_US, CommittedOffsets
+from replay.lowest_acked_offset import replay as rule
+from replay.lowest_acked_offset.writes import STAMP_SLACK_US, CommittedOffsets
 
 from .naive_heartbeats import Observed, Poll, observed
 from .naive_log import RECORDINGS, percentile

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from replay.produce_answers import (
+from replay.min_isr_acks.answers import (
     LEADER_LOST,
     LOG_ENDED,
     NONE,

@@ -1,4 +1,4 @@
-"""Fetch sessions as Kafka 4.0 has them, method by method: the oracle of ``replay.fetch_sessions``.
+"""Fetch sessions as Kafka 4.0 has them, method by method: the oracle of ``incremental_fetch``.
 
 Source: ``FetchSessionHandler.java`` (client), ``FetchSession.scala`` (broker). Nothing here is fast
 or shares code with the replay, except for the tuples that partitions come in. Session ids count up.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from replay.fetch_sessions.recorded import AskedPartition, ToldPartition
+from replay.incremental_fetch.recorded import AskedPartition, ToldPartition
 
 Key = tuple[str, int]
 NOT_FOUND, INVALID_EPOCH, TOPIC_ID_ERROR = 70, 71, 106

@@ -13,7 +13,7 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 from replay.hwm_parking import Answer, Completion, Fetch, Leader, Replica
-from replay.metadata_log import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
+from replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
 from replay.wire_size import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 
 from .recorded import EPOCH, fetched, in_order, micros

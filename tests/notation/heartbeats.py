@@ -22,10 +22,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from replay import applied_events
-from replay.applied_events import INPUT_SCHEMA, Event
-from replay.heartbeat_controller import Carried, Heartbeat, HeartbeatManager
-from replay.lowest_acked_offset import LowestAckedOffset, replayed
+from replay.lowest_acked_offset import LowestAckedOffset, events, replayed
+from replay.lowest_acked_offset.controller import Carried, Heartbeat, HeartbeatManager
+from replay.lowest_acked_offset.events import INPUT_SCHEMA, Event
 
 VOTERS = (1, 2, 3)
 CONTROLLER = 2
@@ -144,7 +143,7 @@ def beat(
     }
     return Event(
         us(built),
-        applied_events.HEARTBEAT,
+        events.HEARTBEAT,
         received_us=us(received_ms),
         dequeued_us=us(received_ms),
         broker_id=broker_id,
@@ -166,7 +165,7 @@ def raft_fetch(
     }
     return Event(
         us(built_ms),
-        applied_events.FETCH,
+        events.FETCH,
         received_us=us(dequeued_ms),
         dequeued_us=us(dequeued_ms),
         broker_id=replica_id,
@@ -191,7 +190,7 @@ def create_topic(dequeued_ms: float, built_ms: float, **others: Any) -> Event:
     }
     return Event(
         us(built_ms),
-        applied_events.WRITE,
+        events.WRITE,
         received_us=us(dequeued_ms),
         dequeued_us=us(dequeued_ms),
         **(values | others),
@@ -202,7 +201,7 @@ def learned(broker_id: int, at_ms: float, high_watermark: int, variant: str = "r
     """A broker learned a high watermark."""
     return Event(
         us(at_ms),
-        applied_events.LEARNED,
+        events.LEARNED,
         f"{variant}/{broker_id}/{high_watermark}",
         CONTROLLER,
         error_code=0,

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from replay.min_isr_acks import ACKS_SCHEMA, MinIsrAcks, replayed, variants
-from replay.produce_events import KIND_ORDER, SILENCE, Event, Kind, Partition, batch_of
+from replay.min_isr_acks.events import KIND_ORDER, SILENCE, Event, Kind, Partition, batch_of
 
 LEADER = 11
 REPLICAS = (11, 12, 13)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay.hwm_parking import Answer, Completion, Fetch, Leader, Replica
-from replay.metadata_log import NOT_SENT
+from replay.hwm_parking.metadata_log import NOT_SENT
 
 from .grammar import (
     Appends,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from replay.hwm_parking import HwmParking, replayed
-from replay.metadata_log import INPUT_SCHEMA, NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
+from replay.hwm_parking.metadata_log import INPUT_SCHEMA, NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
 from replay.outcomes import Variant
 
 #: The leader epoch of FETCHes that don't say another.

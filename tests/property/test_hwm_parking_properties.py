@@ -15,7 +15,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from notation.cluster import Cluster, Member, Silence, cut, every, repeating
 from notation.recorded import EPOCH, Replayed, batch_of, fetched, in_order, micros, replay_of
 
-from replay import hwm_parking
 from replay.hwm_parking import (
     WITH_KIP,
     WITHOUT_KIP,
@@ -24,11 +23,12 @@ from replay.hwm_parking import (
     Fetch,
     HwmParking,
     Leader,
-    LeaderEpoch,
     Replica,
     variants,
 )
-from replay.metadata_log import ABSENCE_US, NOT_SENT, RecordedFetch
+from replay.hwm_parking import replay as hwm_parking
+from replay.hwm_parking.metadata_log import ABSENCE_US, NOT_SENT, RecordedFetch
+from replay.hwm_parking.replay import LeaderEpoch
 from replay.outcomes import RECORDED, Variant
 
 pytestmark = pytest.mark.property

@@ -25,10 +25,10 @@ from notation.heartbeats import (
     us,
 )
 
-from replay.applied_events import Event
-from replay.applied_timelines import Lowest, Rising
-from replay.heartbeat_controller import Carried, Heartbeat, HeartbeatManager
 from replay.lowest_acked_offset import LowestAckedOffset
+from replay.lowest_acked_offset.controller import Carried, Heartbeat, HeartbeatManager
+from replay.lowest_acked_offset.events import Event
+from replay.lowest_acked_offset.timelines import Lowest, Rising
 
 pytestmark = pytest.mark.property
 

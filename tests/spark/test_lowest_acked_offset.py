@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from pipelines.lowest_acked_offset import cluster_events, outcome_rows
 from pipelines.seam import replayed_by
 from pipelines.warehouse import Warehouse
-from replay.applied_events import INPUT_SCHEMA, ORDER
 from replay.lowest_acked_offset import LowestAckedOffset, replayed
+from replay.lowest_acked_offset.events import INPUT_SCHEMA, ORDER
 from replay.rules import LOWEST_ACKED_OFFSET, Settings
 from replay.schema import (
     BROKER_HEARTBEATS,

@@ -19,7 +19,7 @@ from pipelines.min_isr_acks import (
     replayed_min_isr_acks,
 )
 from pipelines.warehouse import Warehouse
-from replay.produce_events import INPUT_SCHEMA, Kind
+from replay.min_isr_acks.events import INPUT_SCHEMA, Kind
 from replay.rules import Settings
 from replay.schema import FETCHES, PRODUCE_ACK_OUTCOMES, Table
 

@@ -15,7 +15,7 @@ from pipelines.hwm_parking import metadata_fetches
 from pipelines.seam import replayed_by, rows_of
 from pipelines.warehouse import Warehouse
 from replay.hwm_parking import HwmParking, replayed, variants
-from replay.metadata_log import INPUT_SCHEMA
+from replay.hwm_parking.metadata_log import INPUT_SCHEMA
 from replay.rules import HWM_PARKING, Settings
 from replay.schema import (
     BROKER_HEARTBEATS,

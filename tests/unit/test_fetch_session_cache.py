@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from replay.fetch_sessions.cache import EVICTION_MS, SHARDS, FetchSessionCache, Occurrence, Reason
+from replay.incremental_fetch.cache import (
+    EVICTION_MS,
+    SHARDS,
+    FetchSessionCache,
+    Occurrence,
+    Reason,
+)
 
 
 class Shard:

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from replay.fetch_sessions.order import FullOrder
-from replay.fetch_sessions.runs import TopicRuns
-from replay.fetch_sessions.sizes import topics_of
+from replay.incremental_fetch.order import FullOrder
+from replay.incremental_fetch.runs import TopicRuns
+from replay.incremental_fetch.sizes import topics_of
 from replay.wire_size.fetch_pieces import fetch_pieces
 
 A, B, C = ("a" * 22, 0), ("b" * 22, 0), ("a" * 22, 1)

@@ -16,21 +16,13 @@ from notation.cluster import Cluster, Member, Silence, every
 from notation.recorded import EPOCH, Replayed, fetched, in_order, micros, replay_of
 
 from replay.hwm_parking import (
-    AWAY,
-    HANDLING_SLACK_US,
-    MIDDLE_OF_EPOCH,
-    NEVER_LEARNED,
-    NOT_IN_LOG,
-    NOT_LEADER,
     WITH_KIP,
     WITHOUT_KIP,
-    Advance,
     Answer,
     ClosedLoop,
     Completion,
     Fetch,
     HwmParking,
-    LagTracker,
     Leader,
     Replica,
     explain,
@@ -38,7 +30,9 @@ from replay.hwm_parking import (
     variants,
     woke_everyone,
 )
-from replay.metadata_log import (
+from replay.hwm_parking.closed_loop import Advance, LagTracker
+from replay.hwm_parking.explain import HANDLING_SLACK_US
+from replay.hwm_parking.metadata_log import (
     NO_ANSWER,
     NOT_SENT,
     UNKNOWN_OFFSET,
@@ -47,6 +41,7 @@ from replay.metadata_log import (
     RecordedFetch,
     Timeline,
 )
+from replay.hwm_parking.replay import AWAY, MIDDLE_OF_EPOCH, NEVER_LEARNED, NOT_IN_LOG, NOT_LEADER
 from replay.outcomes import RECORDED, Variant
 
 # --- Kafka's own tests ---------------------------------------------------------------------------

@@ -20,13 +20,13 @@ from notation.heartbeats import (
     us,
 )
 
-from replay import lowest_acked_offset as rule
-from replay.applied_events import API_VERSIONS, NOT_SENT, WRITE, Event
-from replay.applied_evidence import APPLY_GRACE_US, Claims
-from replay.heartbeat_controller import Heartbeat, HeartbeatManager
-from replay.heartbeat_simulation import ApplyDelay, Progress, Recorded, apply_delay_us
 from replay.lowest_acked_offset import LowestAckedOffset
-from replay.metadata_write import (
+from replay.lowest_acked_offset import replay as rule
+from replay.lowest_acked_offset.controller import Heartbeat, HeartbeatManager
+from replay.lowest_acked_offset.events import NOT_SENT, WRITE, Event
+from replay.lowest_acked_offset.evidence import API_VERSIONS, APPLY_GRACE_US, Claims
+from replay.lowest_acked_offset.simulation import ApplyDelay, Progress, Recorded, apply_delay_us
+from replay.lowest_acked_offset.writes import (
     NO_HIGH_WATERMARK,
     NOT_ANSWERED,
     NOTHING_WRITTEN,

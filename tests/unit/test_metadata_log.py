@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from notation.recorded import EPOCH, fetched, in_order, micros
 
-from replay.metadata_log import (
+from replay.hwm_parking.metadata_log import (
     ABSENCE_US,
     NOT_SENT,
     WAKE_MEMBERS_MIN,

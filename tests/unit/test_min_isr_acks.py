@@ -12,8 +12,7 @@ import pytest
 from notation.leader_log import REPLICAS, History, Row, ms
 
 from replay.min_isr_acks import MinIsrAcks, variants
-from replay.partition_log import Batch, Levels, Passing, moment
-from replay.produce_answers import (
+from replay.min_isr_acks.answers import (
     ISR_NOT_IN_LOG,
     LEADER_LOST,
     LOG_ENDED,
@@ -27,7 +26,8 @@ from replay.produce_answers import (
     REQUEST_TIMED_OUT,
     acks_all,
 )
-from replay.produce_events import Partition, batch_of
+from replay.min_isr_acks.events import Partition, batch_of
+from replay.min_isr_acks.partition_log import Batch, Levels, Passing, moment
 
 
 def answered(row: Row) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from replay.produce_places import BATCHES_KEPT, MARKER_BYTES, Places
+from replay.min_isr_acks.places import BATCHES_KEPT, MARKER_BYTES, Places
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """What a producer is told of one batch: with acks=all, and with acks=min.insync.replicas.
 
-``replay.partition_log`` says when the high watermark and the copied offset passed which offset.
+``partition_log`` says when the high watermark and the copied offset passed which offset.
 From that follow the two answers, with the errors and in the order of Kafka's ``appendRecords`` and
 ``DelayedProduce``; KIP-926 has the same errors. What the log leaves open has a reason.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from replay.partition_log import APPLY_US_MAX, Batch, Passing, Span, moment
+from replay.min_isr_acks.partition_log import APPLY_US_MAX, Batch, Passing, Span, moment
 
 #: Kafka's error codes (org.apache.kafka.common.protocol.Errors).
 NONE = 0

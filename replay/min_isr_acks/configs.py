@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay.produce_events import Event
+from replay.min_isr_acks.events import Event
 
 
 class MinIsrConfig:

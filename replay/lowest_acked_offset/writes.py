@@ -22,8 +22,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from replay.applied_events import NO_ANSWER, Event
-from replay.applied_timelines import Rising
+from replay.lowest_acked_offset.events import NO_ANSWER, Event
+from replay.lowest_acked_offset.timelines import Rising
 
 #: Stamps are cut to milliseconds, so two derived times of one node differ by up to this.
 STAMP_SLACK_US = 2_000

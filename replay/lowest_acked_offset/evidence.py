@@ -27,9 +27,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from replay.applied_events import NOT_SENT, Event
-from replay.applied_timelines import Rising, Signs
-from replay.metadata_write import STAMP_SLACK_US
+from replay.lowest_acked_offset.events import NOT_SENT, Event
+from replay.lowest_acked_offset.timelines import Rising, Signs
+from replay.lowest_acked_offset.writes import STAMP_SLACK_US
 
 HEARTBEAT = "heartbeat"
 API_VERSIONS = "api_versions"

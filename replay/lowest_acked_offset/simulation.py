@@ -10,7 +10,7 @@ The offset comes from ``Progress``: a broker has applied what is below the high 
 has learned (recorded, or replayed with or without KIP-1166), after a delay. The delay is from the
 log: each recorded heartbeat says of the newest thing its broker knew whether it was applied yet,
 and the delay is the age that parts the two best, over all brokers. A broker that a heartbeat shows
-to be slow (see ``replay.applied_evidence``) has applied what it knew half-way to the heartbeat that
+to be slow (see ``evidence``) has applied what it knew half-way to the heartbeat that
 first shows it.
 """
 
@@ -21,9 +21,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from replay.applied_timelines import Rising
-from replay.heartbeat_controller import RESET_OFFSET, Heartbeat, HeartbeatManager
-from replay.metadata_log import Samples
+from replay.hwm_parking.metadata_log import Samples
+from replay.lowest_acked_offset.controller import RESET_OFFSET, Heartbeat, HeartbeatManager
+from replay.lowest_acked_offset.timelines import Rising
 from replay.outcomes import RECORDED
 
 #: broker.heartbeat.interval.ms, Kafka's default; for a log that shows no steady heartbeat.

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from replay.produce_events import PROGRESS_US_MAX, Event
+from replay.min_isr_acks.events import PROGRESS_US_MAX, Event
 
 #: Topic and partition.
 Key = tuple[str, int]

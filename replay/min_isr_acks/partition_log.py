@@ -17,7 +17,7 @@ Each is kept as a ``Level``: when it first passed which offset. A batch is asked
 when its base offset is known, or its bounds: a PRODUCE with acks=0 logs none.
 
 Who waits for an offset is answered when it is passed, but where the high watermark wakes consumers
-first, later in the same handler (``replay.produce_consumers``).
+first, later in the same handler (``consumers``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from replay.produce_places import Places
+from replay.min_isr_acks.places import Places
 
 #: replica.lag.time.max.ms: a follower that was caught up within it may hold the high watermark.
 LAG_US_MAX = 30_000_000
