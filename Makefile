@@ -10,7 +10,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.setup-done
 WAREHOUSE ?= warehouse
-SAMPLES := data/samples/metadata-4.0 data/samples/metadata-4.1
+SAMPLES := $(wildcard data/samples/*)
 
 # $(call step,what it does,command): one line with the seconds it took; what the command printed
 # is shown only if it failed.

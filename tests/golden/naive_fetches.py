@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from kafka_model.log import NO_HIGH_WATERMARK, batch_of
+from recorded_logs import folder_of
 
 from replay.incremental_fetch.recorded import (
     INPUT_SCHEMA,
@@ -24,7 +25,7 @@ from replay.incremental_fetch.recorded import (
 )
 from replay.wire_size import fetch_request_bytes, fetch_response_bytes
 
-from .naive_log import FETCH, METADATA_TOPIC_ID, REPOSITORY, Line, lines_of
+from .naive_log import FETCH, METADATA_TOPIC_ID, Line, lines_of
 
 BROKERS = (11, 12, 13)
 
@@ -32,9 +33,7 @@ BROKERS = (11, 12, 13)
 @cache
 def fetches_of(name: str, node_id: int) -> pa.RecordBatch:
     """The FETCHes of one broker of a recording, as the replay reads them."""
-    folder = REPOSITORY / "tests" / "recordings" / name
-    if not folder.exists():
-        folder = REPOSITORY / "data" / "samples" / name
+    folder = folder_of(name)
     rows = sorted(_fetches(folder / f"broker-{node_id}.log.gz", node_id), key=_place)
     batch = batch_of(rows).append_column("max_wait_ms", pa.array([0] * len(rows), pa.int64()))
     sizes = {

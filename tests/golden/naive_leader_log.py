@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
+from recorded_logs import folder_of
 
 from replay.min_isr_acks import ACKS_SCHEMA, MinIsrAcks, replayed, variants
 from replay.min_isr_acks.events import (
@@ -28,7 +29,7 @@ from replay.min_isr_acks.events import (
     batch_of,
 )
 
-from .naive_log import METADATA_TOPIC_ID, REPOSITORY, Line, lines_of
+from .naive_log import METADATA_TOPIC_ID, Line, lines_of
 
 #: Consumers fetch what is produced; without and with fetch sessions.
 WITH_CONSUMERS = ("sessions-off", "sessions-on")
@@ -86,7 +87,7 @@ def replay(node: int, events: list[Event], sweep: tuple[int, ...] = ()) -> list[
 
 
 def _lines(recording: str) -> Iterator[Line]:
-    folder = REPOSITORY / "tests" / "recordings" / recording
+    folder = folder_of(recording)
     manifest = json.loads((folder / "recording.json").read_text())
     for node in manifest["nodes"]:
         yield from lines_of(folder / node["log"], node["node_id"])

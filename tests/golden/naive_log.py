@@ -18,15 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from notation.recorded import in_order
+from recorded_logs import folder_of
 
 from replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 RECORDINGS = {
-    "metadata-4.0": REPOSITORY / "data" / "samples" / "metadata-4.0",
-    "metadata-4.1": REPOSITORY / "data" / "samples" / "metadata-4.1",
-    "freeze-4.1": REPOSITORY / "tests" / "recordings" / "freeze-4.1",
-    "failover-4.0": REPOSITORY / "tests" / "recordings" / "failover-4.0",
+    name: folder_of(name) for name in ("metadata-4.0", "metadata-4.1", "freeze-4.1", "failover-4.0")
 }
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 FETCH, BROKER_HEARTBEAT = 1, 63

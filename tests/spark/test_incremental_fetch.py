@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from recorded_logs import folder_of
 
 from pipelines.incremental_fetch import (
     outcome_rows,
@@ -32,7 +32,7 @@ from replay.schema import (
 
 SETTINGS = Settings({}, session_slots=(0, 8))
 RECORDING, BROKER = "failover-4.0", 11
-FOLDER = Path(__file__).resolve().parents[1] / "recordings" / RECORDING
+FOLDER = folder_of(RECORDING)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 from golden.naive_leader_log import events_of, replay
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from recorded_logs import folder_of
 
 from jobs import ingest
 from pipelines.min_isr_acks import (
@@ -23,7 +24,6 @@ from replay.min_isr_acks.events import INPUT_SCHEMA, Kind
 from replay.rules import Settings
 from replay.schema import FETCHES, PRODUCE_ACK_OUTCOMES, Table
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 RECORDING = "acks-not-enough"
 #: Consumers with fetch sessions.
 WITH_CONSUMERS = "sessions-on"
@@ -44,8 +44,7 @@ def with_consumers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 
 
 def warehouse_of(spark: SparkSession, path: Path, recording: str) -> Warehouse:
-    folder = REPOSITORY / "tests" / "recordings" / recording
-    assert ingest.main([str(folder), "--warehouse", str(path)]) == 0
+    assert ingest.main([str(folder_of(recording)), "--warehouse", str(path)]) == 0
     return Warehouse(spark, path)
 
 
