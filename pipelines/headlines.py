@@ -191,7 +191,7 @@ def _min_isr_acks(name: str, figures: Figures) -> Iterator[str]:
         for variant in (RECORDED, ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)
     }
     if not any(waits.values()):
-        yield f"min_isr_acks on {name}: no PRODUCE with acks=all in its steady phase"
+        yield f"min_isr_acks on {name}: no PRODUCE with acks=all"
         return
     yield f"min_isr_acks on {name}: producers with acks=all, ms, p50 / p90"
     said = "   ".join(f"{variant} {_pair(row)}" for variant, row in waits.items())

@@ -40,8 +40,7 @@ from replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 
 _NOTHING = "hold no PRODUCE. PRODUCEs are in the request logs of the brokers."
 _NO_LATENCY = (
-    "hold no PRODUCE with acks=all in the steady phase of which it could be told how long it "
-    "waited, or would wait."
+    "hold no PRODUCE with acks=all of which it could be told how long it waited, or would wait."
 )
 #: Kafka's error codes that a PRODUCE can be answered with.
 _ERROR_NAMES = {

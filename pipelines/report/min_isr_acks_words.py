@@ -136,7 +136,7 @@ ABOUT = Markup(
     "can lose them than with acks=all. Consumers see them no sooner than today."
 )
 NOTES = (
-    "Per partition of PRODUCEs with acks=all, in the steady phase, from their arrival until the "
+    "Per partition of PRODUCEs with acks=all, in the whole recording, from their arrival until the "
     "answer. Recorded: the whole request’s answer. Exposure: from the early answer until the whole "
     "ISR has the records.",
 )
