@@ -102,6 +102,8 @@ _WHAT_IF = (
     _key("parameter", TEXT, "what a sweep varies, or none"),
     _key("parameter_value", TEXT, "the value it took, or none"),
 )
+#: What the keys of those tables begin with.
+_WHAT_IF_KEY = ("recording", *(column.name for column in _WHAT_IF))
 _VERDICT = (
     _key("verdict", TEXT, "replayed, not_applicable or unknown"),
     Column(
@@ -491,17 +493,7 @@ FETCH_PARKING_OUTCOMES = Table(
         Column("response_bytes", LONG, "on the wire: frame, header, body"),
         *_VERDICT,
     ),
-    key=(
-        "recording",
-        "rule",
-        "variant",
-        "parameter",
-        "parameter_value",
-        "leader_id",
-        "leader_epoch",
-        "replica_id",
-        "sequence",
-    ),
+    key=(*_WHAT_IF_KEY, "leader_id", "leader_epoch", "replica_id", "sequence"),
 )
 
 HIGH_WATERMARK_LAG = Table(
@@ -522,17 +514,7 @@ HIGH_WATERMARK_LAG = Table(
         Column("phase", TEXT, "starting, steady or stopping"),
         *_VERDICT,
     ),
-    key=(
-        "recording",
-        "rule",
-        "variant",
-        "parameter",
-        "parameter_value",
-        "leader_id",
-        "leader_epoch",
-        "replica_id",
-        "high_watermark",
-    ),
+    key=(*_WHAT_IF_KEY, "leader_id", "leader_epoch", "replica_id", "high_watermark"),
 )
 
 FETCH_SESSION_OUTCOMES = Table(
@@ -581,15 +563,7 @@ FETCH_SESSION_OUTCOMES = Table(
         ),
         *_VERDICT,
     ),
-    key=(
-        "recording",
-        "rule",
-        "variant",
-        "parameter",
-        "parameter_value",
-        "request_id",
-        "attempt",
-    ),
+    key=(*_WHAT_IF_KEY, "request_id", "attempt"),
 )
 
 FETCH_SESSION_EVICTIONS = Table(
@@ -610,17 +584,7 @@ FETCH_SESSION_EVICTIONS = Table(
             "reason", TEXT, "why: idle, smaller, not privileged, cache full, all forgotten, ..."
         ),
     ),
-    key=(
-        "recording",
-        "rule",
-        "variant",
-        "parameter",
-        "parameter_value",
-        "node_id",
-        "session_key",
-        "event",
-        "request_id",
-    ),
+    key=(*_WHAT_IF_KEY, "node_id", "session_key", "event", "request_id"),
 )
 
 PRODUCE_ACK_OUTCOMES = Table(
@@ -673,16 +637,7 @@ PRODUCE_ACK_OUTCOMES = Table(
         Column("exposure_ms", MS, "from the early ack until the whole ISR had it"),
         *_VERDICT,
     ),
-    key=(
-        "recording",
-        "rule",
-        "variant",
-        "parameter",
-        "parameter_value",
-        "request_id",
-        "topic",
-        "partition",
-    ),
+    key=(*_WHAT_IF_KEY, "request_id", "topic", "partition"),
 )
 
 HEARTBEAT_OUTCOMES = Table(
@@ -707,7 +662,7 @@ HEARTBEAT_OUTCOMES = Table(
         Column("replayed_response_bytes", LONG, "with the new field"),
         *_VERDICT,
     ),
-    key=("recording", "rule", "variant", "parameter", "parameter_value", "request_id"),
+    key=(*_WHAT_IF_KEY, "request_id"),
 )
 
 METADATA_WRITE_OUTCOMES = Table(
@@ -745,7 +700,7 @@ METADATA_WRITE_OUTCOMES = Table(
         ),
         *_VERDICT,
     ),
-    key=("recording", "rule", "variant", "parameter", "parameter_value", "request_id"),
+    key=(*_WHAT_IF_KEY, "request_id"),
 )
 
 METADATA_WRITE_VISIBILITY = Table(
@@ -776,16 +731,7 @@ METADATA_WRITE_VISIBILITY = Table(
         ),
         *_VERDICT,
     ),
-    key=(
-        "recording",
-        "rule",
-        "variant",
-        "parameter",
-        "parameter_value",
-        "request_id",
-        "broker_id",
-        "evidence",
-    ),
+    key=(*_WHAT_IF_KEY, "request_id", "broker_id", "evidence"),
 )
 
 _GROUP = (
@@ -810,16 +756,7 @@ LATENCY_SUMMARY = Table(
         Column("p999_ms", MS, "likewise"),
         Column("max_ms", MS, "largest"),
     ),
-    key=(
-        "recording",
-        "rule",
-        "variant",
-        "parameter",
-        "parameter_value",
-        "metric",
-        "group_kind",
-        "group_value",
-    ),
+    key=(*_WHAT_IF_KEY, "metric", "group_kind", "group_value"),
 )
 
 BANDWIDTH_SUMMARY = Table(
@@ -842,17 +779,7 @@ BANDWIDTH_SUMMARY = Table(
         Column("requests_per_second", MS, "requests / span_s"),
         Column("bytes_per_second", MS, "bytes / span_s"),
     ),
-    key=(
-        "recording",
-        "rule",
-        "variant",
-        "parameter",
-        "parameter_value",
-        "api_name",
-        "node_id",
-        "client_kind",
-        "direction",
-    ),
+    key=(*_WHAT_IF_KEY, "api_name", "node_id", "client_kind", "direction"),
 )
 
 PREDICTION_ACCURACY = Table(
@@ -875,18 +802,7 @@ PREDICTION_ACCURACY = Table(
         Column("sample_count", LONG, "values behind predicted"),
         Column("unknown_count", LONG, "outcomes that were unknown: each counts as a miss"),
     ),
-    key=(
-        "recording",
-        "rule",
-        "variant",
-        "parameter",
-        "parameter_value",
-        "predicted_from",
-        "recorded_in",
-        "metric",
-        "group_kind",
-        "group_value",
-    ),
+    key=(*_WHAT_IF_KEY, "predicted_from", "recorded_in", "metric", "group_kind", "group_value"),
 )
 
 REPLAY_STATE = Table(
