@@ -161,7 +161,9 @@ def _incremental_fetch(name: str, figures: Figures) -> Iterator[str]:
             figures_of = f"{_partitions_per_fetch(rows)}, {_bytes_per_second(rows):,.0f}"
             parts.append(f"{variant} {figures_of}")
     if not parts:
-        yield f"incremental_fetch on {name}: no FETCH of topic partitions in its steady phase"
+        none = f"all {figures.unknown} FETCHes are unknown (fetch_session_outcomes says why)"
+        nothing = none if figures.unknown else "no FETCH of topic partitions in its steady phase"
+        yield f"incremental_fetch on {name}: {nothing}"
         return
     yield (
         f"incremental_fetch on {name}: partitions in a follower's FETCH, "
