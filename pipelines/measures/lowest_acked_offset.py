@@ -46,7 +46,8 @@ TOLERANCES = (
     ),
 )
 _PERCENTILES = ("p50", "p90")
-_BOTH_SIDES = "predicted IS NOT NULL AND recorded IS NOT NULL"
+#: A prediction that is there and unknown is a miss, and stays.
+_BOTH_SIDES = "sample_count + unknown_count > 0 AND recorded IS NOT NULL"
 
 
 def latencies(read: Read, phases: DataFrame) -> DataFrame:

@@ -1,0 +1,207 @@
+"""Small outcome tables made by hand, what a rule's measures make of them, and plain arithmetic.
+
+The arithmetic here shares nothing with Spark's: lists are sorted, ranks counted, sums added.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipelines.accuracy import Tolerance, judged, wanted_pairs
+from pipelines.rules import RULES, RuleSteps
+from pipelines.summaries import Read, latency_summary
+from replay.outcomes import Verdict
+from replay.schema import PREDICTION_ACCURACY, TABLES, Table
+
+Row = dict[str, Any]
+Key = tuple[str, ...]
+#: A duration in integer microseconds, or None where it is not known.
+Micros = int | None
+
+BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
+#: The steady phase of every constructed recording, in seconds from BEGIN.
+STEADY_S = (10.0, 110.0)
+PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
+
+_numbers = count()
+
+
+def at(second: float) -> datetime:
+    return BEGIN + timedelta(microseconds=round(second * 1_000_000))
+
+
+def row(table: Table, **values: Any) -> Row:
+    """A row of a table: replayed, no sweep, a request of its own; the rest is null."""
+    unknown_names = values.keys() - set(table.arrow_schema.names)
+    assert not unknown_names, unknown_names
+    usual = {
+        "recording": "r",
+        "parameter": "none",
+        "parameter_value": "none",
+        "verdict": Verdict.REPLAYED.value,
+        "request_id": f"request {next(_numbers):06d}",
+        "attempt": 0,
+    }
+    filled = {name: values.get(name, usual.get(name)) for name in table.arrow_schema.names}
+    missing = [name for name in table.key if filled[name] is None]
+    assert not missing, missing
+    return filled
+
+
+def reader(spark: SparkSession, tables: Mapping[Table, Sequence[Row]]) -> Read:
+    """Reads these rows, in an order and over partitions that nothing may depend on."""
+    by_name = {table.name: rows for table, rows in tables.items()}
+    assert by_name.keys() <= TABLES.keys()
+
+    def read(table: Table) -> DataFrame:
+        rows = [*by_name.get(table.name, ())]
+        random.Random(len(rows)).shuffle(rows)
+        loose = pa.schema([field.with_nullable(True) for field in table.arrow_schema])
+        frame = spark.createDataFrame(pa.Table.from_pylist(rows, schema=loose))
+        return frame.repartition(2)
+
+    return read
+
+
+def phases(spark: SparkSession, *recordings: str) -> DataFrame:
+    """The same steady phase for all."""
+    since, until = (at(second) for second in STEADY_S)
+    rows = [(name, since, until) for name in recordings]
+    return spark.createDataFrame(
+        rows, "recording string, steady_from timestamp, steady_until timestamp"
+    )
+
+
+def rule_steps(name: str) -> RuleSteps:
+    [steps] = [steps for steps in RULES if steps.name == name]
+    return steps
+
+
+def latencies(spark: SparkSession, steps: RuleSteps, read: Read, *recordings: str) -> list[Row]:
+    """Rows of latency_summary."""
+    assert steps.latencies
+    values = steps.latencies(read, phases(spark, *recordings))
+    return rows_of(latency_summary(values))
+
+
+def accuracy(
+    spark: SparkSession,
+    steps: RuleSteps,
+    read: Read,
+    recordings: Sequence[str],
+    pairs: Iterable[tuple[str, str]],
+) -> dict[Key, Row]:
+    """Rows of prediction_accuracy by (predicted_from, recorded_in, metric, kind, value)."""
+    spans = phases(spark, *recordings)
+    if steps.latencies:
+        summary = latency_summary(steps.latencies(read, spans))
+    else:
+        summary = spark.createDataFrame([], "recording string, rule string")
+    wanted = wanted_pairs(spark, pairs)
+    predicted = steps.predictions(read, summary.where(F.col("rule") == steps.name), spans, wanted)
+    rows = judged(spark, predicted, steps.tolerances)
+    assert set(rows.columns) == set(PREDICTION_ACCURACY.arrow_schema.names)
+    found = rows_of(rows)
+    assert all(r["recording"] == r["predicted_from"] and r["rule"] == steps.name for r in found)
+    assert {(r["parameter"], r["parameter_value"]) for r in found} <= {("none", "none")}
+    return keyed(found, ("predicted_from", "recorded_in", "metric", "group_kind", "group_value"))
+
+
+def rows_of(frame: DataFrame) -> list[Row]:
+    return frame.toArrow().to_pylist()
+
+
+def keyed(rows: Iterable[Row], key: Sequence[str]) -> dict[Key, Row]:
+    """Rows by their key; it must be one."""
+    rows = list(rows)
+    found = {tuple(r[name] for name in key): r for r in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def micros(milliseconds: float | None) -> Micros:
+    return None if milliseconds is None else round(milliseconds * 1000)
+
+
+def at_rank(values: Sequence[int | None], thousandths: int) -> int | None:
+    """The value at rank floor(q * (n - 1)); those not known come last."""
+    ranked = sorted(value for value in values if value is not None)
+    rank = thousandths * (len(values) - 1) // 1000
+    return ranked[rank] if rank < len(ranked) else None
+
+
+def percentile_ms(values: Sequence[Micros], thousandths: int) -> float | None:
+    found = at_rank(values, thousandths) if values else None
+    return None if found is None else found / 1000
+
+
+def spread(values: Sequence[Micros]) -> Row:
+    """The figures of latency_summary."""
+    known = [value for value in values if value is not None]
+    return {
+        "count": len(known),
+        "unknown_count": len(values) - len(known),
+        "mean_ms": sum(known) / len(known) / 1000 if known else None,
+        "max_ms": max(known) / 1000 if known else None,
+        **{f"{name}_ms": percentile_ms(values, q) for name, q in PERCENTILES.items()},
+    }
+
+
+def known_and_unknown(values: Sequence[object]) -> Row:
+    known = sum(value is not None for value in values)
+    return {"sample_count": known, "unknown_count": len(values) - known}
+
+
+def verdict(
+    tolerances: Sequence[Tolerance],
+    key: Key,
+    variant: str,
+    predicted: float | None,
+    recorded: float | None,
+    *,
+    is_judged: bool = True,
+) -> Row:
+    """error, tolerance and passed, by plain arithmetic on one row."""
+    error = None if predicted is None or recorded is None else predicted - recorded
+    said = [
+        t
+        for t in tolerances
+        if (t.metric, t.variant, t.self_check) == (key[2], variant, key[0] == key[1])
+    ]
+    limits: list[float] = []
+    for tolerance in said if is_judged else []:
+        if tolerance.absolute is not None:
+            limits.append(tolerance.absolute)
+        if tolerance.relative is not None and recorded is not None:
+            limits.append(tolerance.relative * abs(recorded))
+    limit = max(limits) if limits else None
+    relative = error / recorded if error is not None and recorded else None
+    return {
+        "variant": variant,
+        "predicted": predicted,
+        "recorded": recorded,
+        "error": error,
+        "relative_error": relative,
+        "tolerance": limit,
+        "passed": None if limit is None else error is not None and abs(error) <= limit,
+    }
+
+
+def assert_same(
+    found: Mapping[Key, Row],
+    expected: Mapping[Key, Row],
+    only: Callable[[Key], bool] = lambda key: True,
+) -> None:
+    """The same keys, and under each every expected figure, to the last digit."""
+    chosen = {key: r for key, r in found.items() if only(key)}
+    assert chosen.keys() == {key for key in expected if only(key)}
+    for key, figures in chosen.items():
+        assert {name: figures[name] for name in expected[key]} == expected[key], key
