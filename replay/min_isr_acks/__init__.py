@@ -9,10 +9,9 @@ the record is *exposed*: acknowledged, but on fewer replicas than acks=all promi
 
 A leader's log tells when each batch was appended, and each FETCH of a follower at offset X tells
 that it has everything below X. ``partition_log`` turns that into the high watermark and the
-offset that enough replicas have; ``brokers`` follows which brokers may be in an ISR.
-``answers`` has the rule for one batch.
-``MinIsrAcks`` reads the events of one leader, asks for every partition of every PRODUCE what acks=all
-and acks=-2 would have done, and writes the rows:
+offset that enough replicas have; ``brokers`` follows which brokers may be in an ISR; ``answers``
+has the rule for one batch. ``MinIsrAcks`` reads the events of one leader, asks for every partition
+of every PRODUCE what acks=all and acks=-2 would have done, and writes the rows:
 
 * NOT_ENOUGH_REPLICAS (19) before the append, while the committed ISR is smaller than
   min.insync.replicas, for both (KIP-926, "Proposed Changes");
