@@ -8,6 +8,7 @@ figures those are, and which errors pass, each rule says in ``pipelines.measures
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,6 +27,7 @@ PREDICTED = (
     "baseline",
     "predicted",
     "recorded",
+    "unchanged",
     "scale",
     "is_judged",
     "sample_count",
@@ -65,51 +67,62 @@ def measure(metric: Column | str, kind: str, value: Column, unit: str) -> list[C
 
 
 def side_by_side(measures: DataFrame, wanted: DataFrame) -> DataFrame:
-    """Prediction and recording joined; a count that only one side has is none on the other.
+    """Prediction and recording of each pair; a count that only one side has is none on the other.
 
     ``measures``: a row per recording, variant and measure (WHAT_IF, MEASURE, value, baseline,
     sample_count, unknown_count), the variant ``recorded`` among them. ``wanted``: predicted_from,
-    recorded_in, own_variant (what to predict under).
+    recorded_in, own_variant (what to predict under). Besides ``PREDICTED`` there is ``unchanged``:
+    what was recorded in ``predicted_from``, the naive guess of what another cluster does.
     """
-    predicted = (
-        measures.withColumnRenamed("recording", "predicted_from")
-        .join(wanted, "predicted_from")
-        .where(F.col("variant") == F.col("own_variant"))
-        .withColumnRenamed("value", "predicted")
-        .drop("own_variant")
-    )
-    recorded = (
-        measures.where(F.col("variant") == RECORDED)
-        .withColumnRenamed("recording", "recorded_in")
-        .join(wanted, "recorded_in")
-        .select(
-            "predicted_from",
-            "recorded_in",
-            "rule",
-            F.col("own_variant").alias("variant"),
-            "parameter",
-            "parameter_value",
-            *MEASURE,
-            F.col("value").alias("recorded"),
-        )
+    is_recording = F.col("variant") == RECORDED
+    of_predicted = F.col("recording") == F.col("predicted_from")
+    roles = {
+        "is_predicted": of_predicted & (F.col("variant") == F.col("own_variant")),
+        "is_recorded": (F.col("recording") == F.col("recorded_in")) & is_recording,
+        "is_unchanged": of_predicted & is_recording,
+    }
+    # One pass over the measures, which are costly, and none of the sides is joined with another.
+    beside = measures.join(F.broadcast(wanted), reduce(Column.__or__, roles.values()))
+    named = beside.select(
+        "predicted_from",
+        "recorded_in",
+        "rule",
+        F.col("own_variant").alias("variant"),
+        *WHAT_IF[3:],
+        *MEASURE,
+        "value",
+        "baseline",
+        "sample_count",
+        "unknown_count",
+        *(role.alias(name) for name, role in roles.items()),
     )
     key = ["predicted_from", "recorded_in", *WHAT_IF[1:], *MEASURE]
-    joined = predicted.join(recorded, key, "full")
-    is_count = F.col("unit") == "count"
-    return joined.select(
+    sides = named.groupBy(*key).agg(
+        _of("is_predicted", "baseline").alias("baseline"),
+        _of("is_predicted", "value").alias("predicted"),
+        _of("is_recorded", "value").alias("recorded"),
+        _of("is_unchanged", "value").alias("unchanged"),
+        _of("is_predicted", "sample_count").alias("sample_count"),
+        _of("is_predicted", "unknown_count").alias("unknown_count"),
+        F.max(F.col("is_predicted") | F.col("is_recorded")).alias("is_wanted"),
+    )
+    nothing = F.when(F.col("unit") == "count", 0.0)
+    return sides.where("is_wanted").select(
         *key,
         "baseline",
-        F.when(is_count, F.coalesce("predicted", F.lit(0.0)))
-        .otherwise(F.col("predicted"))
-        .alias("predicted"),
-        F.when(is_count, F.coalesce("recorded", F.lit(0.0)))
-        .otherwise(F.col("recorded"))
-        .alias("recorded"),
+        F.coalesce("predicted", nothing).alias("predicted"),
+        F.coalesce("recorded", nothing).alias("recorded"),
+        "unchanged",
         F.lit(None).cast("double").alias("scale"),
         F.lit(True).alias("is_judged"),
         F.coalesce("sample_count", F.lit(0)).cast("bigint").alias("sample_count"),
         F.coalesce("unknown_count", F.lit(0)).cast("bigint").alias("unknown_count"),
     )
+
+
+def _of(role: str, name: str) -> Column:
+    """The value of the one row in that role."""
+    return F.max(F.when(F.col(role), F.col(name)))
 
 
 def held_against(measures: DataFrame, wanted: DataFrame, recorded: float) -> DataFrame:
@@ -129,6 +142,7 @@ def held_against(measures: DataFrame, wanted: DataFrame, recorded: float) -> Dat
         F.lit(None).cast("double").alias("baseline"),
         F.col("value").alias("predicted"),
         F.lit(recorded).alias("recorded"),
+        F.lit(None).cast("double").alias("unchanged"),
         F.lit(None).cast("double").alias("scale"),
         F.lit(True).alias("is_judged"),
         "sample_count",

@@ -7,7 +7,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipelines.accuracy import MEASURE, Tolerance, held_against, measure, side_by_side
+from pipelines.accuracy import Tolerance, held_against, measure, side_by_side
 from pipelines.phases import is_steady, steady_span_s
 from pipelines.summaries import WHAT_IF, Read, bandwidth_summary, distributions, steady
 from replay.outcomes import RECORDED, Verdict
@@ -78,8 +78,9 @@ def predictions(read: Read, _: DataFrame, phases: DataFrame, pairs: DataFrame) -
     """
     outcomes = read(FETCH_SESSION_OUTCOMES).where(F.col("parameter") == "none")
     wanted = F.broadcast(_wanted(_own_variants(outcomes), pairs))
-    measures = _measures(outcomes, phases)
-    both = _with_naive_guess(side_by_side(measures, wanted), measures)
+    both = side_by_side(_measures(outcomes, phases), wanted)
+    crossed = F.col("predicted_from") != F.col("recorded_in")
+    both = both.withColumn("baseline", F.when(crossed, F.col("unchanged")))
     return both.unionByName(held_against(_as_recorded(outcomes), wanted, 1.0))
 
 
@@ -163,18 +164,6 @@ def _bytes(fetches: DataFrame) -> DataFrame:
             "sample_count",
             "unknown_count",
         )
-    )
-
-
-def _with_naive_guess(both: DataFrame, measures: DataFrame) -> DataFrame:
-    """The naive guess across recordings: that it stays as it was in ``predicted_from``."""
-    unchanged = measures.where(F.col("variant") == RECORDED).select(
-        F.col("recording").alias("predicted_from"), *MEASURE, F.col("value").alias("unchanged")
-    )
-    crossed = F.col("predicted_from") != F.col("recorded_in")
-    return both.join(unchanged, ["predicted_from", *MEASURE], "left").select(
-        *[name for name in both.columns if name != "baseline"],
-        F.when(crossed, F.col("unchanged")).alias("baseline"),
     )
 
 

@@ -136,12 +136,16 @@ def predictions(read: Read, summary: DataFrame, _: DataFrame, pairs: DataFrame) 
 
 
 def _with_demands(rows: DataFrame) -> DataFrame:
-    """Partitions with few PRODUCEs are left out; single ones are judged across recordings only."""
+    """Partitions with few PRODUCEs are left out; single ones are judged across recordings only.
+
+    What nobody has to compute is that producers elsewhere wait as long as here.
+    """
     of_partition = F.col("group_kind") == "topic_partition"
     crossed = F.col("predicted_from") != F.col("recorded_in")
     produces = F.col("sample_count") + F.col("unknown_count")
-    return rows.where(~of_partition | (produces >= FEW)).withColumn(
-        "is_judged", ~of_partition | crossed
+    enough = rows.where(~of_partition | (produces >= FEW))
+    return enough.withColumn("is_judged", ~of_partition | crossed).withColumn(
+        "baseline", F.when(crossed & (F.col("unit") == "ms"), F.col("unchanged"))
     )
 
 
@@ -176,36 +180,22 @@ def _latency_measures(summary: DataFrame) -> DataFrame:
         (F.col("metric") == "produce_latency")
         & F.col("group_kind").isin("all", "node_id", "topic_partition")
     )
-    # What nobody has to compute: that the answer takes as long as it took.
-    unchanged = chosen.where(F.col("variant") == RECORDED)
-    key = [name for name in WHAT_IF if name != "variant"] + ["group_kind", "group_value"]
-    naive = unchanged.select(*key, *(F.col(f"{p}_ms").alias(f"was_{p}") for p in ("p50", "p90")))
     figures = F.array(
         *(
-            F.struct(
-                F.lit(f"produce_latency_{p}").alias("metric"),
-                F.col(f"{p}_ms").alias("value"),
-                F.when(F.col("variant") == ACKS_MIN_INSYNC_REPLICAS, F.col(f"was_{p}")).alias(
-                    "baseline"
-                ),
-            )
+            F.struct(F.lit(f"produce_latency_{p}").alias("metric"), F.col(f"{p}_ms").alias("value"))
             for p in ("p50", "p90")
         )
     )
-    return (
-        chosen.join(naive, key, "left")
-        .withColumn("figure", F.explode(figures))
-        .select(
-            *WHAT_IF,
-            F.col("figure.metric").alias("metric"),
-            "group_kind",
-            "group_value",
-            F.lit("ms").alias("unit"),
-            F.col("figure.value").alias("value"),
-            F.col("figure.baseline").alias("baseline"),
-            F.col("count").alias("sample_count"),
-            "unknown_count",
-        )
+    return chosen.withColumn("figure", F.explode(figures)).select(
+        *WHAT_IF,
+        F.col("figure.metric").alias("metric"),
+        "group_kind",
+        "group_value",
+        F.lit("ms").alias("unit"),
+        F.col("figure.value").alias("value"),
+        F.lit(None).cast("double").alias("baseline"),
+        F.col("count").alias("sample_count"),
+        "unknown_count",
     )
 
 
