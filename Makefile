@@ -20,7 +20,7 @@ define step
 	else printf 'failed\n'; cat "$$log"; rm -f "$$log"; exit 1; fi
 endef
 
-.PHONY: help setup run test lint docs accuracy clean
+.PHONY: help setup run test lint docs accuracy bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,10 @@ docs: setup ## print docs/tables.md from the schema
 accuracy: setup ## replay every recording in the repository and print docs/accuracy.md
 	@$(BIN)/python -m jobs.run $(SAMPLES) tests/recordings/* --warehouse $(WAREHOUSE)-accuracy
 	@$(BIN)/python -m jobs.accuracy --warehouse $(WAREHOUSE)-accuracy > docs/accuracy.md
+
+bench: setup ## measure speed beside DuckDB, Polars, Spark and orjson, and print docs/performance.md
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,bench]'
+	@PYTHONPATH=tests $(BIN)/python -m benchmarks
 
 clean: ## remove what setup, runs and tests have made
 	@rm -rf .venv *.egg-info warehouse warehouse-accuracy spark-warehouse metastore_db derby.log

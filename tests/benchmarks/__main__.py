@@ -1,0 +1,105 @@
+"""Measure everything and print docs/performance.md; ``--quick`` in less than two minutes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from recorded_logs import REPOSITORY
+
+from . import engines, kip_227, page, real_lines
+from .contenders import CONTENDERS, use_cores
+from .processes import Run, run
+
+PAGE = REPOSITORY / "docs" / "performance.md"
+MB = page.MB
+
+
+class DisagreementError(RuntimeError):
+    """Contenders did not read the same."""
+
+
+def main() -> int:
+    """Run the benchmarks named on the command line; all of them write the page."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small inputs, one run each")
+    parser.add_argument("--mb", type=int, help="size of each log that contenders read")
+    parser.add_argument("--runs", type=int, help="runs of each contender")
+    parser.add_argument("--out", type=Path, help="the page (a quick run prints it unless said)")
+    arguments = parser.parse_args()
+    quick: bool = arguments.quick
+    size = (arguments.mb or (40 if quick else 200)) * MB
+    runs = arguments.runs or (1 if quick else 3)
+
+    cores = os.sched_getaffinity(0)
+    use_cores(1)  # rules are measured in this process
+    rates = engines.rates(quick, 1.0 if quick else 5.0)
+    _say("rules", "measured")
+    scales = engines.scales(quick)
+    _say("incremental_fetch", "scaled")
+    os.sched_setaffinity(0, cores)
+    with tempfile.TemporaryDirectory(prefix="kafka-bench-") as folder:
+        written = _written_mb_per_second(Path(folder))
+        read = [_read(shape, Path(folder), size, runs) for shape in real_lines.SHAPES]
+    text = page.page(read, written, rates, scales, quick)
+    out = arguments.out or (None if quick else PAGE)
+    if out is not None:
+        out.write_text(text, encoding="utf-8")
+    print(text)
+    return 0
+
+
+def _read(shape: str, folder: Path, size: int, runs: int) -> page.Input:
+    """All contenders on one log, in turns, so that a slow minute hits all of them."""
+    log = folder / f"{shape}.log"
+    shapes = real_lines.templates(_recordings(), shape)
+    begin = time.perf_counter()
+    lines = real_lines.write_log(log, shapes, size)
+    written_s = time.perf_counter() - begin
+    found: dict[str, list[Run]] = {name: [] for name in CONTENDERS}
+    for number in range(runs):
+        for name in CONTENDERS:
+            out = folder / "out"
+            one = run(name, log, out)
+            shutil.rmtree(out) if out.is_dir() else out.unlink(missing_ok=True)
+            found[name].append(one)
+            _say(f"{shape} {number + 1}/{runs} {name}", f"{one.work.seconds:.2f} s")
+    log_bytes = log.stat().st_size
+    log.unlink()
+    _check(lines, found)
+    return page.Input(shape, log_bytes, lines, log_bytes / MB / written_s, found)
+
+
+def _check(lines: int, found: dict[str, list[Run]]) -> None:
+    """Everybody read every line, and the same durations."""
+    told = {(one.work.rows, one.work.total_us) for runs in found.values() for one in runs}
+    if len(told) != 1 or {rows for rows, _ in told} != {lines}:
+        raise DisagreementError(f"of {lines} lines, contenders read (lines, total_us): {told}")
+
+
+def _written_mb_per_second(folder: Path) -> float:
+    """How fast KIP-227's example is written."""
+    log = folder / "example.log"
+    begin = time.perf_counter()
+    written = kip_227.write_log(log, kip_227.Example(10_000, 100, 10, sessions=False))
+    seconds = time.perf_counter() - begin
+    log.unlink()
+    return written / MB / seconds
+
+
+def _recordings() -> list[Path]:
+    places = (REPOSITORY / "data" / "samples", REPOSITORY / "tests" / "recordings")
+    return sorted(folder for place in places for folder in place.iterdir() if folder.is_dir())
+
+
+def _say(what: str, told: str) -> None:
+    print(f"{what}: {told}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""What the rules read, as Arrow batches: made without Spark, and before any clock runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from notation import heartbeats, leader_log, recorded
+
+from replay.incremental_fetch import INPUT_SCHEMA as FETCH_INPUT
+from replay.lowest_acked_offset.events import Event
+from replay.min_isr_acks.events import Partition
+from replay.min_isr_acks.events import batch_of as leader_batch
+from replay.request_log import LineParser
+
+from . import kip_227
+
+#: Rows of a batch, as Spark hands them to Python by default.
+ROWS = 10_000
+#: What a batch of FETCHes may hold besides, so that a few huge ones do not become one.
+LINES_BYTES = 16 << 20
+
+
+class Fetches(NamedTuple):
+    """The FETCHes of an example as ``incremental_fetch`` reads them.
+
+    ``first`` are the names of topics and the full FETCHes that start, ``then`` all others, whose
+    lines have ``log_bytes`` and took ``parse_s`` to parse.
+    """
+
+    first: list[pa.RecordBatch]
+    then: list[pa.RecordBatch]
+    log_bytes: int
+    parse_s: float
+
+
+def fetches_of(example: kip_227.Example) -> Fetches:
+    """Written, parsed and brought into order; raises ``ValueError`` where a line was rejected."""
+    log = kip_227.lines(example)
+    size, written_s = 0, 0.0
+
+    def timed(lines: Iterator[bytes]) -> Iterator[bytes]:
+        nonlocal size, written_s
+        while True:
+            begin = time.perf_counter()
+            line = next(lines, None)
+            written_s += time.perf_counter() - begin
+            if line is None:
+                return
+            size += len(line)
+            yield line
+
+    first = [_names(example), *_parsed(islice(log, example.clients))]
+    begin = time.perf_counter()
+    then = list(_parsed(timed(log)))
+    return Fetches(first, then, size, time.perf_counter() - begin - written_s)
+
+
+def _parsed(lines: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+    parser = LineParser("kip-227", kip_227.NODE_ID, "UTC", rows_max=ROWS, bytes_max=LINES_BYTES)
+    for batch in parser.parse(lines, "broker-11.log"):
+        if batch.column("rejected").null_count < batch.num_rows:
+            raise ValueError("a line of the example was rejected")
+        yield _fetch_input(batch)
+
+
+def _fetch_input(lines: pa.RecordBatch) -> pa.RecordBatch:
+    """Parsed FETCH lines in the rule's input schema."""
+    fetch = lines.column("fetch")
+    columns = dict(zip([f.name for f in fetch.type], fetch.flatten(), strict=True))
+    columns["request_id"] = lines.column("line_id")
+    for name in ("received", "dequeued", "built"):
+        columns[f"{name}_us"] = columns[f"{name}_at"].cast(pa.int64())
+    columns["topic_names"] = pa.nulls(lines.num_rows, FETCH_INPUT.field("topic_names").type)
+    arrays = [columns[field.name].cast(field.type) for field in FETCH_INPUT]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=FETCH_INPUT)
+    return batch.take(pc.sort_indices(batch.column("dequeued_us")))
+
+
+def _names(example: kip_227.Example) -> pa.RecordBatch:
+    names = [{"topic_id": key, "topic": name} for key, name in kip_227.topic_ids(example).items()]
+    row = {"request_id": "", "dequeued_us": 0, "topic_names": names}
+    return pa.RecordBatch.from_pylist([row], schema=FETCH_INPUT)
+
+
+def metadata_fetches(replicas: int, appends: int) -> list[pa.RecordBatch]:
+    """Kafka 4.0's metadata log: every replica is parked until the leader appends, every 500 ms.
+
+    Replicas 2 and 3 are voters, the others brokers; all answers of an append carry the high
+    watermark that the FETCHes before it made.
+    """
+    rows = []
+    for number in range(appends):
+        begin, end = 500.0 * number, 500.0 * (number + 1)
+        for replica in range(2, replicas + 2):
+            spread = replica / 100
+            rows.append(
+                recorded.fetched(
+                    replica,
+                    begin + 1 + spread,
+                    end + spread,
+                    100 + number,
+                    record_bytes=80,
+                    response_high_watermark=99 + number if number else -1,
+                )
+            )
+    rows = recorded.in_order(rows)
+    return [recorded.batch_of(rows[i : i + ROWS]) for i in range(0, len(rows), ROWS)]
+
+
+def produces(partitions: int, rounds: int) -> list[pa.RecordBatch]:
+    """A leader of ``partitions``: in a round each gets a batch, then two followers fetch them.
+
+    acks=all, min.insync.replicas 2, replicas 11, 12 and 13; ten partitions to a PRODUCE.
+    """
+    history = leader_log.History(isr=None, min_isr=2)
+    _isr(history, partitions)
+    for number in range(rounds):
+        begin = 20.0 * number
+        for first in range(0, partitions, 10):
+            batch = [
+                Partition("t", None, p, 100, number, 0)
+                for p in range(first, min(first + 10, partitions))
+            ]
+            history.request(begin + 1 + first / partitions, batch, recorded_ms=begin + 9)
+        for replica, at_ms in ((12, begin + 5), (13, begin + 9)):
+            listed = [
+                Partition("t", None, p, fetch_offset=number + 1, leader_epoch=0, is_refused=False)
+                for p in range(partitions)
+            ]
+            _fetch(history, at_ms, replica, listed)
+    events = history.in_order()
+    return [leader_batch(events[i : i + ROWS]) for i in range(0, len(events), ROWS)]
+
+
+def _isr(history: leader_log.History, partitions: int) -> None:
+    history.metadata(-1000, leader_log.REPLICAS)
+    told = history.events[-1]
+    one = (told.partitions or [])[0]
+    listed = [one._replace(partition=number) for number in range(partitions)]
+    history.events[-1] = told._replace(partitions=listed)
+
+
+def _fetch(
+    history: leader_log.History, at_ms: float, replica: int, listed: list[Partition]
+) -> None:
+    history.fetch(at_ms, replica, None)
+    history.events[-1] = history.events[-1]._replace(partitions=listed)
+
+
+def broker_heartbeats(brokers: int, rounds: int) -> list[pa.RecordBatch]:
+    """Heartbeats every 2 s, the voters' FETCHes every 500 ms, and a new topic every 10 s."""
+    events: list[Event] = heartbeats.born_empty()
+    end = 10
+    for number in range(rounds):
+        begin = 10.0 + 2000.0 * number
+        for quarter in range(4):
+            end += 1
+            for voter in (1, 3):
+                at = begin + 500 * quarter + voter
+                events.append(heartbeats.raft_fetch(voter, at, at + 499, end))
+        if number % 5 == 0:
+            events.append(heartbeats.create_topic(begin + 700, begin + 1200))
+        events += [
+            heartbeats.beat(11 + broker, begin + 1900 * broker / brokers, end - 4)
+            for broker in range(brokers)
+        ]
+    return event_batches(events)
+
+
+def event_batches(events: Sequence[Event]) -> list[pa.RecordBatch]:
+    """Events of ``lowest_acked_offset`` in order, as batches."""
+    rows: list[Any] = heartbeats.in_order(events)
+    return [heartbeats.batch_of(rows[i : i + ROWS]) for i in range(0, len(rows), ROWS)]
