@@ -62,7 +62,7 @@ class Rate(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """A FETCH in a session of some size, after the session has begun; means over FETCHes."""
+    """A FETCH of so many partitions, from a client's third on; means over FETCHes."""
 
     partitions: int
     active: int
@@ -244,7 +244,7 @@ def scales(quick: bool) -> list[Scale]:
     """1,000 to 100,000 partitions: 1 % active and always 10 active, incremental and full."""
     sizes = (1_000, 10_000) if quick else (1_000, 10_000, 100_000)
     examples = [
-        *(Example(partitions, partitions // 100, 3, False) for partitions in sizes),
+        *(Example(partitions, partitions // 100, 4, False) for partitions in sizes),
         *(Example(partitions, partitions // 100, 30, True) for partitions in sizes),
         *(Example(partitions, 10, 300, True) for partitions in sizes),
     ]
@@ -264,7 +264,7 @@ def _scale(example: Example) -> Scale:
     full = rows.filter(pc.equal(rows.column("variant"), "full"))
     listed = pc.sum(full.column("request_partitions")).as_py()
     wire = pc.sum(pc.add(fed.column("request_bytes"), fed.column("response_bytes"))).as_py()
-    n = example.fetches - example.clients
+    n = example.fetches - example.starting
     if (fed.num_rows, full.num_rows, listed) != (n, n, n * example.partitions):
         raise ValueError("not every FETCH of the example was replayed")
     return Scale(

@@ -28,8 +28,8 @@ LINES_BYTES = 16 << 20
 class Fetches(NamedTuple):
     """The FETCHes of an example as ``incremental_fetch`` reads them.
 
-    ``first`` are the names of topics and the full FETCHes that start, ``then`` all others, whose
-    lines have ``log_bytes`` and took ``parse_s`` to parse.
+    ``first`` are the names of topics and the rounds that start, ``then`` all others, whose lines
+    have ``log_bytes`` and took ``parse_s`` to parse.
     """
 
     first: list[pa.RecordBatch]
@@ -54,7 +54,7 @@ def fetches_of(example: kip_227.Example) -> Fetches:
             size += len(line)
             yield line
 
-    first = [_names(example), *_parsed(islice(log, example.clients))]
+    first = [_names(example), *_parsed(islice(log, example.starting))]
     begin = time.perf_counter()
     then = list(_parsed(timed(log)))
     return Fetches(first, then, size, time.perf_counter() - begin - written_s)
