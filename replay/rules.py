@@ -66,6 +66,10 @@ class Replay(Protocol):
         """The log is over: hand out what is left."""
         ...
 
+    def saved(self) -> bytes:
+        """All that it carries after what it was fed, to go on from with the next piece of log."""
+        ...
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -114,13 +118,15 @@ class Rule:
     input_schema: pa.Schema
     outputs: Mapping[str, pa.Schema]
     settings: tuple[str, ...]
-    start: Callable[[Settings, Mapping[str, str | int]], Replay]
+    start: Callable[[Settings, Mapping[str, str | int], bytes | None], Replay]
 
 
-def _start_hwm_parking(settings: Settings, key: Mapping[str, str | int]) -> Replay:
+def _start_hwm_parking(
+    settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None
+) -> Replay:
     voters: Iterable[int] = settings.voters[str(key["recording"])]
     rules = hwm_parking.variants(settings.max_wait_ms)
-    return hwm_parking.HwmParking(int(key["node_id"]), voters, rules)
+    return hwm_parking.HwmParking(int(key["node_id"]), voters, rules, saved)
 
 
 HWM_PARKING = Rule(
@@ -138,10 +144,12 @@ HWM_PARKING = Rule(
 )
 
 
-def _start_min_isr_acks(settings: Settings, key: Mapping[str, str | int]) -> Replay:
+def _start_min_isr_acks(
+    settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None
+) -> Replay:
     default = settings.default_min_insync_replicas.get(str(key["recording"]))
     rules = min_isr_acks.variants(settings.min_insync_replicas)
-    return min_isr_acks.MinIsrAcks(int(key["node_id"]), rules, default)
+    return min_isr_acks.MinIsrAcks(int(key["node_id"]), rules, default, saved)
 
 
 MIN_ISR_ACKS = Rule(
@@ -156,11 +164,14 @@ MIN_ISR_ACKS = Rule(
 )
 
 
-def _start_incremental_fetch(settings: Settings, key: Mapping[str, str | int]) -> Replay:
+def _start_incremental_fetch(
+    settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None
+) -> Replay:
     return incremental_fetch.IncrementalFetch(
         int(key["node_id"]),
         settings.session_slots,
         draft_partition_id_is_string=settings.draft_partition_id_is_string,
+        saved=saved,
     )
 
 
@@ -179,13 +190,16 @@ INCREMENTAL_FETCH = Rule(
 )
 
 
-def _start_lowest_acked_offset(settings: Settings, key: Mapping[str, str | int]) -> Replay:
+def _start_lowest_acked_offset(
+    settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None
+) -> Replay:
     recording = str(key["recording"])
     return lowest_acked_offset.LowestAckedOffset(
         settings.voters[recording],
         settings.broker_heartbeat_interval_ms,
         settings.recorded_heartbeat_interval_ms.get(recording),
         settings.lowest_acked_counts_stopping,
+        saved=saved,
     )
 
 

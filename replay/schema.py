@@ -113,17 +113,25 @@ _VERDICT = (
 
 INGESTED_FILES = Table(
     "ingested_files",
-    "Log files read, and what became of their lines: lines_read = requests + rejected + repeated",
+    "Log files read, a row for each time that they had grown, and what became of their lines:"
+    " lines_read = requests + rejected + repeated",
     (
         _RECORDING,
         _NODE_ID,
         _key("source_file", TEXT, "the file's name within its recording"),
-        _key("content_hash", TEXT, "32 hex digits of BLAKE2b over the uncompressed bytes"),
-        Column("bytes_read", LONG, "uncompressed bytes"),
+        _key(
+            "content_hash",
+            TEXT,
+            "32 hex digits of BLAKE2b over the uncompressed bytes, from 0 up to where this reading"
+            " ended",
+        ),
+        Column("bytes_read", LONG, "uncompressed bytes that this reading took"),
         Column("lines_read", LONG, "lines, the last one also where it has no line end"),
         Column("requests", LONG, "lines that became a row of requests"),
         Column("rejected", LONG, "lines that became a row of rejected_lines"),
         Column("repeated", LONG, "lines whose content had been read before, here or elsewhere"),
+        Column("first_byte", LONG, "uncompressed byte where this reading began; null as 0"),
+        Column("timezone", TEXT, "zone that the stamps were read in"),
     ),
     key=("recording", "node_id", "source_file", "content_hash"),
 )
@@ -805,6 +813,41 @@ PREDICTION_ACCURACY = Table(
     key=(*_WHAT_IF_KEY, "predicted_from", "recorded_in", "metric", "group_kind", "group_value"),
 )
 
+QUALITY_RESULTS = Table(
+    "quality_results",
+    "What is expected of the tables (conf/quality), and whether it is so",
+    (
+        _RECORDING,
+        _key("suite", TEXT, "suite that the expectation is of: bronze, outcomes, summaries, ..."),
+        _key("table_name", TEXT, "table that it is of"),
+        _key("expectation", TEXT, "its name in the suite"),
+        Column("column", TEXT, "column that it is of, if of one"),
+        Column("severity", TEXT, "info, warning or critical: what it means that rows fail"),
+        Column("success", BOOL, "no row failed"),
+        Column("observed", TEXT, "what was seen, in words"),
+        Column("failing_rows", LONG, "rows that failed; of a query, the rows that it gave"),
+        Column("rows_checked", LONG, "rows of the recording in the table"),
+        Column("says", TEXT, "what is expected, in words"),
+    ),
+    key=("recording", "suite", "table_name", "expectation"),
+)
+
+QUALITY_FAILURES = Table(
+    "quality_failures",
+    "The first rows that failed an expectation, to look at; quality_results says how many failed",
+    (
+        _RECORDING,
+        _key("suite", TEXT, "suite of the expectation"),
+        _key("table_name", TEXT, "table that it is of"),
+        _key("expectation", TEXT, "its name in the suite"),
+        _key("number", INT, "from 1, in the order of failing_row"),
+        Column(
+            "failing_row", TEXT, "JSON: its key and what helps to see why, or what the query gave"
+        ),
+    ),
+    key=("recording", "suite", "table_name", "expectation", "number"),
+)
+
 REPLAY_STATE = Table(
     "replay_state",
     "What a rule carries from one piece of log to the next",
@@ -849,6 +892,8 @@ TABLES = {
         LATENCY_SUMMARY,
         BANDWIDTH_SUMMARY,
         PREDICTION_ACCURACY,
+        QUALITY_RESULTS,
+        QUALITY_FAILURES,
         REPLAY_STATE,
     )
 }

@@ -12,19 +12,23 @@ high watermark answers everyone who is parked.
 
 There is the rule and two ways of holding it against a log. What the log says that no rule explains
 (when the leader appended, how long a replica takes from an answer to its next FETCH, how fast the
-leader's Raft thread answers) is gathered in ``metadata_log``.
+leader's Raft thread answers) is gathered in ``evidence``.
 
-``Leader`` (``leader``)
+``leader``
     The rule: who is answered, who is parked, who is woken, why and with which high watermark.
     It follows ``KafkaRaftClient.tryCompleteFetchRequest`` and ``LeaderState
     .maybeUpdateHighWatermark`` and knows no clock.
-``ClosedLoop`` (``closed_loop``)
+``closed_loop``
     Leader and replicas, started anew: which FETCHes would exist, when, and what they would learn.
 ``explain``
     The open-loop check: could the rule have given the answer that was recorded?
 ``HwmParking`` (``replay``)
     The whole replay of one leader's log: recorded FETCHes in, outcomes and lags out. It runs a
     fixed span (``LOOKAHEAD_US``) behind the log, so its memory is that span and not the log.
+
+All but the last are kernels: functions over flat numbers (``state``), interpreted for short logs
+and compiled for long ones (``compiled``), in the pace that ``pace`` sets. ``tests/oracles`` has
+the same rule object by object; both give the same rows.
 
 What is read of a response
 --------------------------
@@ -47,26 +51,15 @@ Assumptions, and where they can fail
 * An append is known from the first answer that carries it; if no FETCH was parked at the time, it
   was a little earlier.
 * The leader's own empty wake-ups (answers that are early, empty and tell nothing new) are in no
-  KIP: they are ``unexplained`` and no variant has them. ``woke_everyone`` tells those of which
+  KIP: they are ``unexplained`` and no variant has them. ``explain`` tells those of which
   the log shows that all who were parked woke together, as a drain without a batch does it.
 """
 
-from .closed_loop import ClosedLoop, Replica
-from .explain import STAMP_SLACK_US, explain, woke_everyone
-from .leader import Answer, Completion, Fetch, Leader
+from .completion import Completion
+from .explain import STAMP_SLACK_US
+from .handed_out import EMPTY_WAKE, LAG_SCHEMA, PARKING_SCHEMA, RULE, WITH_KIP, WITHOUT_KIP
 from .metadata_log import INPUT_SCHEMA, NO_ANSWER, NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
-from .replay import (
-    EMPTY_WAKE,
-    LAG_SCHEMA,
-    PARKING_SCHEMA,
-    RULE,
-    WITH_KIP,
-    WITHOUT_KIP,
-    HwmParking,
-    Outcomes,
-    replayed,
-    variants,
-)
+from .replay import HwmParking, Outcomes, replayed, variants
 
 __all__ = [
     "EMPTY_WAKE",
@@ -80,17 +73,10 @@ __all__ = [
     "UNKNOWN_OFFSET",
     "WITHOUT_KIP",
     "WITH_KIP",
-    "Answer",
-    "ClosedLoop",
     "Completion",
-    "Fetch",
     "HwmParking",
-    "Leader",
     "Outcomes",
     "RecordedFetch",
-    "Replica",
-    "explain",
     "replayed",
     "variants",
-    "woke_everyone",
 ]

@@ -1,183 +1,204 @@
 """The rule: who is answered, who is parked, who is woken, why and with which high watermark.
 
 It follows ``KafkaRaftClient.tryCompleteFetchRequest`` and ``LeaderState.maybeUpdateHighWatermark``
-and knows no clock.
+and knows no clock. Kernels: a FETCH is the ``asked_`` fields of a replica; what a step of the
+leader answers is in ``state.due[run]``, the replicas in the order in which the Raft thread builds
+their answers, and in the ``answer_`` fields of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import NamedTuple
-
+from .compiled import kernel
+from .completion import DIVERGING, ERROR, HIGH_WATERMARK, RECORDS, SNAPSHOT, TIMEOUT
 from .metadata_log import UNKNOWN_OFFSET
+from .state import NONE, State
 
 
-class Completion(StrEnum):
-    """Why a FETCH was answered."""
-
-    RECORDS = "records"
-    HIGH_WATERMARK = "high_watermark"
-    TIMEOUT = "timeout"
-    DIVERGING = "diverging"
-    SNAPSHOT = "snapshot"
-    ERROR = "error"
-    UNEXPLAINED = "unexplained"
-
-
-class Fetch(NamedTuple):
-    """A FETCH of the metadata log, as its sender builds it (``buildFetchRequest``)."""
-
-    replica_id: int
-    fetch_offset: int
-    last_fetched_epoch: int
-    high_watermark: int
-    max_wait_us: int = 500_000
-    token: int = 0
-
-
-class Answer(NamedTuple):
-    """What the leader answers: why, whether it was parked first, and what it tells."""
-
-    fetch: Fetch
-    completion: Completion
-    parked: bool
-    high_watermark: int
-    log_end_offset: int
-
-
-def turned_away(fetch: Fetch, *, parked: bool = False) -> Answer:
-    """NOT_LEADER_OR_FOLLOWER: empty, and without a high watermark."""
-    return Answer(fetch, Completion.ERROR, parked, UNKNOWN_OFFSET, fetch.fetch_offset)
-
-
-@dataclass
-class Leader:
-    """The leader of one epoch: its offsets, its voters' progress and its parked FETCHes.
-
-    ``voters`` are the other voters; ``voter_count`` counts all, the leader included if it votes.
-    ``epoch_ends`` are the end offsets of earlier epochs, ``snapshot`` is the end offset of the
-    snapshot below which the log was deleted. Each method returns the answers it causes, in the
-    order in which the Raft thread builds them.
-    """
-
-    hwm_aware: bool
-    voters: frozenset[int]
-    voter_count: int
-    epoch_start_offset: int = -1
-    log_end_offset: int = 0
-    log_start_offset: int = 0
-    epoch_ends: dict[int, int] = field(default_factory=dict)
-    snapshot: int | None = None
-    high_watermark: int = UNKNOWN_OFFSET
-    segment: int = 0
-    _high_watermark_segment: int = 0
-    _voter_offsets: dict[int, int] = field(default_factory=dict)
-    _parked: dict[int, Answer] = field(default_factory=dict)
-
-    def fetch(self, fetch: Fetch) -> list[Answer]:
-        """Take a FETCH: answer it or park it (``tryCompleteFetchRequest``, steps 3 to 5)."""
-        refusal = self._validate(fetch)
-        if refusal is not None:
-            return [self._answer(fetch, refusal)]
-        # The high watermark moves before this answer is built, so the answer shows the move.
-        woken = self.voter_progress(fetch.replica_id, fetch.fetch_offset)
-        due = self._due_now(fetch)
-        if due is not None:
-            return [*woken, self._answer(fetch, due)]
+@kernel
+def fetch(state: State, run: int, number: int) -> None:
+    """Take a FETCH: answer it or park it (``tryCompleteFetchRequest``, steps 3 to 5)."""
+    leader, replica = state.leaders[run], state.replicas[run][number]
+    leader.due = 0
+    refusal = _refusal(state, run, number)
+    if refusal != NONE:
+        _answer(state, run, number, refusal)
+        return
+    # The high watermark moves before this answer is built, so the answer shows the move.
+    voter_progress(state, run, number, replica.asked_offset)
+    if replica.asked_offset < leader.log_end_offset:
+        _answer(state, run, number, RECORDS)
+    elif leader.hwm_aware and replica.asked_high_watermark < leader.high_watermark:
+        _answer(state, run, number, HIGH_WATERMARK)
+    elif replica.asked_max_wait_us == 0:
+        _answer(state, run, number, TIMEOUT)
+    else:
         # On expiry the answer built now is sent, with today's high watermark.
-        self._parked[fetch.token] = self._answer(fetch, Completion.TIMEOUT, parked=True)
-        return woken
+        replica.is_parked = 1
+        replica.answer_high_watermark = leader.high_watermark
+        replica.answer_log_end_offset = leader.log_end_offset
+        state.parked[run][leader.parked] = number
+        leader.parked += 1
 
-    def voter_progress(self, replica_id: int, offset: int) -> list[Answer]:
-        """A FETCH at an offset says that its sender has everything below; voters' count."""
-        if replica_id not in self.voters:
-            return []
-        self._voter_offsets[replica_id] = offset
-        return self._update_high_watermark()
 
-    def append(self, log_end_offset: int) -> list[Answer]:
-        """Append up to ``log_end_offset``: every FETCH that waits at or below it completes."""
-        self.log_end_offset = max(self.log_end_offset, log_end_offset)
-        # Only a leader that is the single voter commits alone; it does so before it answers.
-        woken = self._update_high_watermark()
-        return woken + self._wake(
-            Completion.RECORDS, lambda f: f.fetch_offset <= self.log_end_offset
-        )
+@kernel
+def voter_progress(state: State, run: int, number: int, offset: int) -> None:
+    """A FETCH at an offset says that its sender has everything below; voters' count."""
+    voters = state.voters
+    for place in range(state.epoch[0].voters):
+        if voters[place] == number:
+            state.replicas[run][number].progress = offset
+            _update_high_watermark(state, run)
+            return
 
-    def expire(self, token: int) -> list[Answer]:
-        """A FETCH has been parked for its maxWaitMs: what was built at park time is sent."""
-        answer = self._parked.pop(token, None)
-        return [] if answer is None else [answer]
 
-    def roll_segment(self) -> None:
-        """Start a new segment: an equal high watermark with new metadata counts as an update."""
-        self.segment += 1
+@kernel
+def append(state: State, run: int, log_end_offset: int) -> None:
+    """Append up to ``log_end_offset``: every FETCH that waits at or below it completes."""
+    leader = state.leaders[run]
+    leader.due = 0
+    leader.log_end_offset = max(leader.log_end_offset, log_end_offset)
+    # Only a leader that is the single voter commits alone; it does so before it answers.
+    _update_high_watermark(state, run)
+    _wake(state, run, RECORDS, leader.log_end_offset)
 
-    def resign(self) -> list[Answer]:
-        """Stop leading: NOT_LEADER_OR_FOLLOWER, empty, for everyone who is parked."""
-        parked = [a.fetch for a in self._parked.values()]
-        self._parked.clear()
-        return [turned_away(fetch, parked=True) for fetch in parked]
 
-    @property
-    def parked(self) -> list[Fetch]:
-        """FETCHes that wait, in the order in which they were parked."""
-        return [answer.fetch for answer in self._parked.values()]
+@kernel
+def expire(state: State, run: int, number: int, token: int) -> None:
+    """A FETCH has been parked for its maxWaitMs: what was built at park time is sent."""
+    leader, replica, parked = state.leaders[run], state.replicas[run][number], state.parked[run]
+    leader.due = 0
+    if not replica.is_parked or replica.token != token:
+        return
+    left = 0
+    for place in range(leader.parked):
+        if parked[place] != number:
+            parked[left] = parked[place]
+            left += 1
+    leader.parked = left
+    replica.is_parked = 0
+    replica.was_parked = 1
+    replica.completion = TIMEOUT
+    state.due[run][0] = number
+    leader.due = 1
 
-    def _validate(self, fetch: Fetch) -> Completion | None:
-        """``validateOffsetAndEpoch``: a log the leader can't continue from is told so at once."""
-        if self.snapshot is not None and (
-            fetch.fetch_offset == 0 or fetch.fetch_offset < self.log_start_offset
-        ):
-            return Completion.SNAPSHOT
-        end = self.epoch_ends.get(fetch.last_fetched_epoch)
-        if end is not None and fetch.fetch_offset > end:
-            return Completion.DIVERGING
-        return None
 
-    def _due_now(self, fetch: Fetch) -> Completion | None:
-        if fetch.fetch_offset < self.log_end_offset:
-            return Completion.RECORDS
-        if self.hwm_aware and fetch.high_watermark < self.high_watermark:
-            return Completion.HIGH_WATERMARK
-        return Completion.TIMEOUT if fetch.max_wait_us == 0 else None
+@kernel
+def resign(state: State, run: int) -> None:
+    """Stop leading: NOT_LEADER_OR_FOLLOWER, empty and without a high watermark, for all.
 
-    def _update_high_watermark(self) -> list[Answer]:
-        """``maybeUpdateHighWatermark``: the floor(N/2)-th of the voters' offsets, descending.
+    First who is parked, then who still waits for the Raft thread, in the order they came.
+    """
+    leader, replicas, due = state.leaders[run], state.replicas[run], state.due[run]
+    leader.due = 0
+    for place in range(leader.parked):
+        _answer(state, run, state.parked[run][place], ERROR)
+    leader.parked = 0
+    begin = leader.due
+    for number in range(len(replicas)):
+        if replicas[number].token and not replicas[number].is_parked:
+            _answer(state, run, number, ERROR)
+            place = leader.due - 1
+            while place > begin and replicas[due[place - 1]].token > replicas[number].token:
+                due[place] = due[place - 1]
+                place -= 1
+            due[place] = number
+    for place in range(begin):
+        replicas[due[place]].is_parked = 0
 
-        The leader's own offset is at or above all others, so it stands first where it votes.
-        """
-        own = [self.log_end_offset] if self.voter_count > len(self.voters) else []
-        offsets = [*own, *sorted(self._voter_offsets.values(), reverse=True)]
-        rank = self.voter_count // 2
-        if rank >= len(offsets) or not self._is_update(offsets[rank]):
-            return []
-        self.high_watermark = offsets[rank]
-        self._high_watermark_segment = self.segment
-        return self._wake(Completion.HIGH_WATERMARK, lambda f: True) if self.hwm_aware else []
 
-    def _is_update(self, candidate: int) -> bool:
-        rolled = self.segment != self._high_watermark_segment
-        above = candidate > self.high_watermark or (candidate == self.high_watermark and rolled)
-        return above and candidate > self.epoch_start_offset
+@kernel
+def _refusal(state: State, run: int, number: int) -> int:
+    """``validateOffsetAndEpoch``: a log the leader can't continue from is told so at once."""
+    epoch, ends, replica = state.epoch[0], state.epoch_ends, state.replicas[run][number]
+    offset = replica.asked_offset
+    if epoch.snapshot != NONE and (offset == 0 or offset < epoch.log_start_offset):
+        return SNAPSHOT
+    for place in range(epoch.epoch_ends):
+        if ends.epoch[place] == replica.asked_epoch and offset > ends.end[place]:
+            return DIVERGING
+    return NONE
 
-    def _wake(self, completion: Completion, chosen: Callable[[Fetch], bool]) -> list[Answer]:
-        """Complete parked FETCHes; what is sent is not tested again, only read anew."""
-        waiting = [a.fetch for a in self._parked.values() if chosen(a.fetch)]
-        for fetch in waiting:
-            del self._parked[fetch.token]
-        return [
-            self._answer(
-                fetch,
-                Completion.RECORDS if fetch.fetch_offset < self.log_end_offset else completion,
-                parked=True,
-            )
-            for fetch in waiting
-        ]
 
-    def _answer(self, fetch: Fetch, completion: Completion, *, parked: bool = False) -> Answer:
-        told_nothing = completion in (Completion.DIVERGING, Completion.SNAPSHOT)
-        end = fetch.fetch_offset if told_nothing else self.log_end_offset
-        return Answer(fetch, completion, parked, self.high_watermark, end)
+@kernel
+def _update_high_watermark(state: State, run: int) -> None:
+    """``maybeUpdateHighWatermark``: the floor(N/2)-th of the voters' offsets, descending.
+
+    The leader's own offset is at or above all others, so it stands first where it votes.
+    """
+    leader = state.leaders[run]
+    rank = leader.voter_count // 2 - leader.own_vote
+    offset = leader.log_end_offset if rank < 0 else _ranked(state, run, rank)
+    if offset == NONE or offset <= leader.epoch_start_offset:
+        return
+    rolled = leader.segment != leader.high_watermark_segment
+    if offset > leader.high_watermark or (offset == leader.high_watermark and rolled):
+        leader.high_watermark = offset
+        leader.high_watermark_segment = leader.segment
+        if leader.hwm_aware:
+            _wake(state, run, HIGH_WATERMARK, NONE)
+
+
+@kernel
+def _ranked(state: State, run: int, rank: int) -> int:
+    """The voters' offset that so many others stand before; NONE if there are too few."""
+    voters, replicas, count = state.voters, state.replicas[run], state.epoch[0].voters
+    for one in range(count):
+        offset = replicas[voters[one]].progress
+        before = 0
+        for other in range(count):
+            progress = replicas[voters[other]].progress
+            if progress > offset or (progress == offset and other < one):
+                before += 1
+        if before == rank:
+            return offset  # type: ignore[no-any-return]
+    return NONE
+
+
+@kernel
+def _wake(state: State, run: int, completion: int, until: int) -> None:
+    """Complete FETCHes parked at or below an offset (NONE: all), with what is known now."""
+    leader, replicas, parked = state.leaders[run], state.replicas[run], state.parked[run]
+    left = 0
+    for place in range(leader.parked):
+        number = parked[place]
+        replica = replicas[number]
+        if until != NONE and replica.asked_offset > until:
+            parked[left] = number
+            left += 1
+        else:
+            carries = replica.asked_offset < leader.log_end_offset
+            _answer(state, run, number, RECORDS if carries else completion)
+            replica.is_parked = 0
+    leader.parked = left
+
+
+@kernel
+def _answer(state: State, run: int, number: int, completion: int) -> None:
+    """What is sent is not tested again, only read anew."""
+    leader, replica = state.leaders[run], state.replicas[run][number]
+    tells_nothing = completion in (DIVERGING, SNAPSHOT, ERROR)
+    replica.completion = completion
+    replica.was_parked = replica.is_parked
+    replica.answer_high_watermark = UNKNOWN_OFFSET if completion == ERROR else leader.high_watermark
+    replica.answer_log_end_offset = replica.asked_offset if tells_nothing else leader.log_end_offset
+    state.due[run][leader.due] = number
+    leader.due += 1
+
+
+@kernel
+def take_answer(state: State, run: int, number: int) -> None:
+    """Append what an answer carries and learn its high watermark (``handleFetchResponse``)."""
+    epoch, ends, replica = state.epoch[0], state.epoch_ends, state.replicas[run][number]
+    if replica.completion == DIVERGING:
+        # The records that stay are of that epoch, as far as the leader has it too.
+        for place in range(epoch.epoch_ends):
+            if ends.epoch[place] == replica.last_fetched_epoch:
+                replica.fetch_offset = ends.end[place]
+    elif replica.completion == SNAPSHOT:
+        replica.fetch_offset = max(0, epoch.snapshot)
+        replica.last_fetched_epoch = epoch.leader_epoch
+    elif replica.answer_log_end_offset > replica.fetch_offset:
+        replica.fetch_offset = replica.answer_log_end_offset
+        replica.last_fetched_epoch = epoch.leader_epoch
+    told = min(replica.fetch_offset, replica.answer_high_watermark)
+    replica.high_watermark = max(replica.high_watermark, told)

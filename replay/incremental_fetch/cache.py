@@ -13,6 +13,7 @@ Kafka draws ids at random; here they count up, so that among equals the older on
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -87,8 +88,8 @@ class FetchSessionCache:
         default_factory=lambda: [{} for _ in range(SHARDS)]
     )
     _shard_of: dict[int, int] = field(default_factory=dict)
-    _created: int = 0
-    _asked: int = 0
+    created: int = 0
+    asked: int = 0
 
     def __contains__(self, session_id: int) -> bool:
         return session_id in self._shard_of
@@ -96,12 +97,22 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._shard_of)
 
+    def __iter__(self) -> Iterator[CachedSession]:
+        """All sessions, shard by shard in the order in which they came."""
+        for shard in self._shards:
+            yield from shard.values()
+
+    def add(self, session: CachedSession) -> None:
+        """A session that is there."""
+        self._shards[session.shard][session.id] = session
+        self._shard_of[session.id] = session.shard
+
     def maybe_create(
         self, session_key: str, privileged: bool, size: int, now_ms: int
     ) -> tuple[int | None, list[Occurrence]]:
         """A full FETCH is answered: the new session's id, or None, and what happened over it."""
-        shard = self._asked % SHARDS
-        self._asked += 1
+        shard = self.asked % SHARDS
+        self.asked += 1
         sessions = self._shards[shard]
         happened: list[Occurrence] = []
         has_room = self.slots is None or len(sessions) < self.slots // SHARDS
@@ -113,10 +124,9 @@ class FetchSessionCache:
                         SessionEvent.REFUSED, refused_for, session_key, shard, size, privileged
                     )
                 ]
-        self._created += 1
-        session = CachedSession(self._created, shard, session_key, privileged, size, now_ms, now_ms)
-        sessions[session.id] = session
-        self._shard_of[session.id] = shard
+        self.created += 1
+        session = CachedSession(self.created, shard, session_key, privileged, size, now_ms, now_ms)
+        self.add(session)
         why = Reason.SLOT_FREE if has_room else Reason.SLOT_MADE_FREE
         return session.id, [*happened, _occurrence(SessionEvent.CREATED, why, session)]
 

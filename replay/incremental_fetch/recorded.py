@@ -6,22 +6,23 @@ A row is a FETCH, or it has ``topic_names`` and nothing else: then it tells whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from replay.schema import FETCH_REQUEST_PARTITION, FETCH_RESPONSE_PARTITION, FETCHES, NODE_ENDPOINT
 
-#: Which partition: its topic's id, or the topic's name where the version has no ids, and its index.
-PartitionKey = tuple[str, int]
+from .lists import Asked, Listed, Lists, Told
+from .partitions import Partitions
 
 #: Epochs of full FETCHes (``FetchMetadata``): one asks for a session, the other for none.
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 #: "No session" (``FetchMetadata.INVALID_SESSION_ID``).
 NO_SESSION = 0
-#: FETCH versions: sessions came with 7 (KIP-227), topic ids with 13.
-SESSION_VERSION, TOPIC_ID_VERSION = 7, 13
+#: FETCH versions: sessions came with 7 (KIP-227), flexible encodings with 12, topic ids with 13.
+SESSION_VERSION, FLEXIBLE_VERSION, TOPIC_ID_VERSION = 7, 12, 13
 
 FETCH_SESSION_ID_NOT_FOUND = 70
 INVALID_FETCH_SESSION_EPOCH = 71
@@ -31,92 +32,20 @@ SESSION_ERRORS = frozenset(
 )
 
 
-class AskedPartition(NamedTuple):
-    """A partition of a request: ``FETCH_REQUEST_PARTITION``."""
+class Endpoint(NamedTuple):
+    """What counts of an element of nodeEndpoints (v16+)."""
 
-    topic_id: str | None
-    topic: str | None
-    partition: int
-    current_leader_epoch: int
-    fetch_offset: int
-    last_fetched_epoch: int
-    log_start_offset: int
-    partition_max_bytes: int
-    replica_directory_id: str | None
-    high_watermark: int
-
-    @property
-    def key(self) -> PartitionKey:
-        """Which partition it is."""
-        return self.topic_id or self.topic or "", self.partition
-
-
-class ToldPartition(NamedTuple):
-    """A partition of a response: ``FETCH_RESPONSE_PARTITION``; -1 and 0 where there is no value."""
-
-    topic_id: str | None
-    topic: str | None
-    partition: int
-    error_code: int
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    preferred_read_replica: int
-    record_bytes: int | None
-    aborted_transactions: int | None
-    current_leader_id: int | None
-    current_leader_epoch: int | None
-    diverging_epoch: int | None
-    diverging_end_offset: int | None
-    snapshot_end_offset: int | None
-    snapshot_epoch: int | None
-
-    @property
-    def key(self) -> PartitionKey:
-        """Which partition it is."""
-        return self.topic_id or self.topic or "", self.partition
-
-    @property
-    def has_records(self) -> bool:
-        """It brings records: in a session it then goes to the end."""
-        return (self.record_bytes or 0) > 0
-
-
-class ForgottenPartition(NamedTuple):
-    """A partition that a request takes out of its session."""
-
-    topic_id: str | None
-    topic: str | None
-    partition: int
-
-    @property
-    def key(self) -> PartitionKey:
-        """Which partition it is."""
-        return self.topic_id or self.topic or "", self.partition
-
-
-class NodeEndpoint(NamedTuple):
-    """An element of nodeEndpoints (v16+)."""
-
-    node_id: int
-    host: str
-    port: int
+    host: str | None
     rack: str | None
 
 
-class TopicName(NamedTuple):
-    """What a topic id stands for."""
-
-    topic_id: str
-    topic: str
-
-
 class RecordedFetch(NamedTuple):
-    """A FETCH of topic partitions. Times are microseconds since the epoch.
+    """A FETCH of topic partitions, but for its lists. Times are microseconds since the epoch.
 
-    ``request_partitions`` is None without a request body, and then sender and session are not
-    known; ``error_code`` is None without a response. Of the sizes only variant ``recorded`` and
-    ``equals_recorded`` know.
+    ``number`` is its row in the batch, ``request_partitions`` and ``response_partitions`` how many
+    it lists, ``is_full`` whether it lists all (``FetchMetadata.isFull``). Without a request body,
+    ``request_partitions`` is None, and sender and session are not known; without a response,
+    ``error_code`` is None. Of the sizes only variant ``recorded`` and ``equals_recorded`` know.
     """
 
     request_id: str
@@ -125,23 +54,24 @@ class RecordedFetch(NamedTuple):
     connection: str | None
     replica_id: int
     replica_epoch: int
-    received_us: int
     dequeued_us: int
     built_us: int
     session_id: int
     session_epoch: int
     rack_id: str | None
     cluster_id: str | None
-    request_partitions: list[AskedPartition] | None
-    forgotten_partitions: list[ForgottenPartition] | None
     throttle_ms: float | None
     error_code: int | None
     response_session_id: int | None
-    response_partitions: list[ToldPartition] | None
-    node_endpoints: list[NodeEndpoint] | None
     request_bytes: int | None
     response_bytes: int | None
-    topic_names: list[TopicName] | None
+    request_partitions: int | None
+    forgotten_partitions: int | None
+    response_partitions: int | None
+    record_bytes: int
+    node_endpoints: tuple[Endpoint, ...]
+    is_full: bool
+    number: int
 
     @property
     def is_follower(self) -> bool:
@@ -154,9 +84,9 @@ class RecordedFetch(NamedTuple):
         return self.api_version >= SESSION_VERSION
 
     @property
-    def is_full(self) -> bool:
-        """It lists every partition (``FetchMetadata.isFull``)."""
-        return not self.has_sessions or self.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
+    def uses_topic_ids(self) -> bool:
+        """Topics go by id."""
+        return self.api_version >= TOPIC_ID_VERSION
 
     @property
     def is_logged_whole(self) -> bool:
@@ -168,64 +98,82 @@ class RecordedFetch(NamedTuple):
         """Its sender is over its quota: the answer is empty, and tells nothing (KIP-219)."""
         return not self.response_partitions and (self.throttle_ms or 0) > 0
 
-    @property
-    def record_bytes(self) -> int:
-        """Records in the response."""
-        return sum(told.record_bytes or 0 for told in self.response_partitions or ())
 
-
-_NESTED: Mapping[str, tuple[pa.DataType, type]] = {
-    "request_partitions": (pa.list_(FETCH_REQUEST_PARTITION), AskedPartition),
-    "forgotten_partitions": (
-        FETCHES.arrow_schema.field("forgotten_partitions").type,
-        ForgottenPartition,
-    ),
-    "response_partitions": (pa.list_(FETCH_RESPONSE_PARTITION), ToldPartition),
-    "node_endpoints": (pa.list_(NODE_ENDPOINT), NodeEndpoint),
-    "topic_names": (
-        pa.list_(pa.struct([("topic_id", pa.string()), ("topic", pa.string())])),
-        TopicName,
-    ),
+_NESTED: Mapping[str, pa.DataType] = {
+    "request_partitions": pa.list_(FETCH_REQUEST_PARTITION),
+    "forgotten_partitions": FETCHES.arrow_schema.field("forgotten_partitions").type,
+    "response_partitions": pa.list_(FETCH_RESPONSE_PARTITION),
+    "node_endpoints": pa.list_(NODE_ENDPOINT),
+    "topic_names": pa.list_(pa.struct([("topic_id", pa.string()), ("topic", pa.string())])),
 }
-_TEXT = {"request_id", "client_id", "connection", "rack_id", "cluster_id"}
-
-
+_TEXT = ("request_id", "client_id", "connection", "rack_id", "cluster_id")
+_COLUMNS = (
+    *("request_id", "api_version", "client_id", "connection", "replica_id", "replica_epoch"),
+    *("received_us", "dequeued_us", "built_us", "session_id", "session_epoch", "rack_id"),
+    *("cluster_id", "request_partitions", "forgotten_partitions", "throttle_ms", "error_code"),
+    *("response_session_id", "response_partitions", "node_endpoints"),
+    *("request_bytes", "response_bytes", "topic_names"),
+)
 #: Of a request that is not in the log: nobody's, and of no session.
-_WITHOUT_REQUEST = {"replica_id": -1, "replica_epoch": -1, "session_id": 0, "session_epoch": -1}
+WITHOUT_REQUEST = {"replica_id": -1, "replica_epoch": -1, "session_id": 0, "session_epoch": -1}
 
 
 def _type_of(name: str) -> pa.DataType:
     if name in _NESTED:
-        return _NESTED[name][0]
+        return _NESTED[name]
     if name in _TEXT:
         return pa.string()
     return pa.float64() if name == "throttle_ms" else pa.int64()
 
 
-#: Input of the replay: ``RecordedFetch``, a column per field.
-INPUT_SCHEMA = pa.schema([(name, _type_of(name)) for name in RecordedFetch._fields])
+#: Input of the replay.
+INPUT_SCHEMA = pa.schema([(name, _type_of(name)) for name in _COLUMNS])
+
+_SCALARS = RecordedFetch._fields[: RecordedFetch._fields.index("request_partitions")]
 
 
-def recorded_fetches(batch: pa.RecordBatch) -> Iterator[RecordedFetch]:
-    """The rows of a batch of ``INPUT_SCHEMA``."""
-    columns = [
-        _lists(batch.column(name), _NESTED[name][1])
-        if name in _NESTED
-        else batch.column(name).fill_null(_WITHOUT_REQUEST[name]).to_pylist()
-        if name in _WITHOUT_REQUEST
-        else batch.column(name).to_pylist()
-        for name in INPUT_SCHEMA.names
-    ]
-    return map(RecordedFetch._make, zip(*columns, strict=True))
+class Batch:
+    """A batch of ``INPUT_SCHEMA``, taken apart by columns."""
+
+    def __init__(self, batch: pa.RecordBatch, numbering: Partitions) -> None:
+        flexible = pc.greater_equal(batch.column("api_version"), FLEXIBLE_VERSION)
+        self.lists = Lists(
+            Asked(batch.column("request_partitions"), numbering),
+            Listed(batch.column("forgotten_partitions"), numbering),
+            Told(
+                batch.column("response_partitions"),
+                numbering,
+                flexible.fill_null(False).to_numpy(zero_copy_only=False),
+            ),
+        )
+        self.fetches = self._fetches(batch)
+        self.topic_names = _rows_that_are_there(batch.column("topic_names"))
+
+    def _fetches(self, batch: pa.RecordBatch) -> list[RecordedFetch]:
+        scalars = [
+            batch.column(name).fill_null(WITHOUT_REQUEST[name]).to_pylist()
+            if name in WITHOUT_REQUEST
+            else batch.column(name).to_pylist()
+            for name in _SCALARS
+        ]
+        scalar = dict(zip(_SCALARS, scalars, strict=True))
+        is_full = [
+            epoch in (INITIAL_EPOCH, FINAL_EPOCH) or (version or 0) < SESSION_VERSION
+            for version, epoch in zip(scalar["api_version"], scalar["session_epoch"], strict=True)
+        ]
+        rows = range(batch.num_rows)
+        of_lists = [
+            list(map(listed.length, rows))
+            for listed in (self.lists.asked, self.lists.forgotten, self.lists.told)
+        ]
+        endpoints: list[tuple[Endpoint, ...]] = [()] * batch.num_rows
+        for number, elements in _rows_that_are_there(batch.column("node_endpoints")).items():
+            endpoints[number] = tuple(Endpoint(e["host"], e["rack"]) for e in elements)
+        columns = (*scalars, *of_lists, self.lists.told.record_bytes, endpoints, is_full, rows)
+        return list(map(RecordedFetch._make, zip(*columns, strict=True)))
 
 
-def _lists(array: pa.ListArray, element: type) -> Iterator[list[tuple[object, ...]] | None]:
-    """Each row's list of elements, None for null; decoded a column at a time, not a struct."""
-    flat = array.flatten()
-    make = element._make  # type: ignore[attr-defined]
-    elements = list(map(make, zip(*(child.to_pylist() for child in flat.flatten()), strict=True)))
-    lengths = array.value_lengths().to_pylist()
-    start = 0
-    for length in lengths:
-        yield None if length is None else elements[start : start + length]
-        start += length or 0
+def _rows_that_are_there(array: pa.ListArray) -> dict[int, list[dict[str, str]]]:
+    """Elements of the rows whose list is neither null nor empty; they are rare."""
+    rows = pc.indices_nonzero(array.value_lengths().fill_null(0))
+    return dict(zip(rows.to_pylist(), array.take(rows).to_pylist(), strict=True))

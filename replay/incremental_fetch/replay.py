@@ -3,37 +3,52 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from replay.incremental_fetch.cache import FetchSessionCache, Occurrence
+from replay.incremental_fetch.lists import Lists
+from replay.incremental_fetch.partitions import Partitions
 from replay.incremental_fetch.recorded import (
     FINAL_EPOCH,
     INPUT_SCHEMA,
-    TOPIC_ID_VERSION,
+    Batch,
     RecordedFetch,
-    recorded_fetches,
 )
-from replay.incremental_fetch.rows import RULE, ClientKind, OutcomeWriter, write_event
-from replay.incremental_fetch.sizes import counted_version
+from replay.incremental_fetch.rows import (
+    OUTCOME_SCHEMA,
+    RECORDED_VARIANT,
+    RULE,
+    ClientKind,
+    OutcomeRows,
+    OutcomeWriter,
+    write_event,
+)
+from replay.incremental_fetch.sent import Sent, sent_as_listed, with_draft_uuid
+from replay.incremental_fetch.sizes import DraftSizes, counted_version
+from replay.incremental_fetch.state import Decoded, encoded
 from replay.incremental_fetch.step import (
     Replayed,
-    Sent,
     Step,
     say_goodbye,
-    sent_as_listed,
-    with_draft_uuid,
 )
 from replay.incremental_fetch.stream import SessionWish, Stream, Unknown
 from replay.incremental_fetch.streams import SESSION_IDLE_US, Streams
 from replay.outcomes import Rows, Variant, Verdict
-from replay.schema import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
+from replay.schema import FETCH_SESSION_EVICTIONS
 from replay.wire_size.fetch import FETCH_VERSIONS
-from replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces
 
-__all__ = ["INPUT_SCHEMA", "RULE", "IncrementalFetch", "Outcomes", "replayed", "variants"]
+__all__ = [
+    "INPUT_SCHEMA",
+    "OUTCOME_SCHEMA",
+    "RULE",
+    "IncrementalFetch",
+    "Outcomes",
+    "replayed",
+    "variants",
+]
 
 FULL = "full"
 INCREMENTAL = "incremental"
@@ -43,10 +58,15 @@ SESSION_SLOTS = "session_slots"
 #: How often streams that have ended without a word are looked for, in log time.
 IDLE_STEP_US = 60_000_000
 
+#: So many partitions are remembered whether anybody follows them or not.
+NUMBERS_MIN = 100_000
+
 REFUSED = "answered with an error for the whole FETCH; the full one that follows stands for it"
 NOTHING_TO_FETCH = "without a session, who fetches nothing sends nothing"
 
-OUTCOME_SCHEMA = FETCH_SESSION_OUTCOMES.without("recording")
+_FULL, _DRAFT = Variant(FULL), Variant(INCREMENTAL_DRAFT)
+_NO_FETCHES = pa.RecordBatch.from_pylist([], schema=INPUT_SCHEMA)
+
 EVICTION_SCHEMA = FETCH_SESSION_EVICTIONS.without("recording")
 
 
@@ -69,6 +89,9 @@ class IncrementalFetch:
     ``session_slots`` are the values of the sweep. Batches of ``INPUT_SCHEMA`` come in order of
     (dequeued_us, request_id); anything else raises ``ValueError``. A row that has ``topic_names``
     and nothing else may come anywhere and holds for what follows.
+
+    ``saved`` is what a replay of the same settings gave after the piece of log before; a state of
+    another version or of other settings raises ``ValueError``.
     """
 
     def __init__(
@@ -77,54 +100,69 @@ class IncrementalFetch:
         session_slots: Iterable[int] = (),
         *,
         draft_partition_id_is_string: bool = False,
+        saved: bytes | None = None,
     ) -> None:
         slots = sorted(set(session_slots))
         self._node_id = node_id
+        self._slots: tuple[int | None, ...] = (None, *slots)
+        self._draft_partition_id_is_string = draft_partition_id_is_string
         self._incremental = variants(slots)
-        self._caches = [FetchSessionCache(None), *map(FetchSessionCache, slots)]
-        self._streams = Streams(node_id, len(self._caches))
-        self._draft = IncrementalFetchPieces(draft_partition_id_is_string)
-        self._names: dict[str, str] = {}
+        derived = (_FULL, _DRAFT, *self._incremental)
+        self._outcomes = OutcomeRows(node_id, (RECORDED_VARIANT, *derived))
+        self._evictions = Rows(EVICTION_SCHEMA)
+        self._start(saved)
+
+    def _start(self, saved: bytes | None) -> None:
+        """From nothing, or from a state."""
+        self._caches = [FetchSessionCache(slots) for slots in self._slots]
+        self._numbering = Partitions()
+        self._streams = Streams(self._node_id, len(self._caches), self._numbering)
+        self._draft = DraftSizes(self._draft_partition_id_is_string, self._numbering)
         self._wishes: list[SessionWish] = []
         self._front: tuple[int, str] = (0, "")
-        self._outcomes = Rows(OUTCOME_SCHEMA)
-        self._evictions = Rows(EVICTION_SCHEMA)
+        if saved is not None:
+            state = Decoded(saved, self._numbering, self._streams, self._caches)
+            self._front, self._wishes = state.front, state.wishes
+
+    def saved(self) -> bytes:
+        """All that it carries after what it was fed (``state``)."""
+        return encoded(self._front, self._numbering, self._streams, self._caches, self._wishes)
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take a piece of log and return the outcomes that nothing still to come can change."""
-        for row in recorded_fetches(batch):
-            if row.topic_names is not None:
-                self._names.update(row.topic_names)
+        fed = Batch(batch, self._numbering)
+        for row in fed.fetches:
+            if row.number in fed.topic_names:
+                names = fed.topic_names[row.number]
+                self._numbering.name({named["topic_id"]: named["topic"] for named in names})
                 continue
             if (row.dequeued_us, row.request_id) < self._front:
                 raise ValueError("FETCHes must come in order of dequeued_us, request_id")
             self._decide_until(row.dequeued_us)
             self._forget_idle(row.dequeued_us)
             self._front = (row.dequeued_us, row.request_id)
-            self._take(row)
-        return self._hand_out()
+            self._take(row, fed.lists)
+        self._forget_numbers()
+        return Outcomes(self._outcomes.take(batch), self._evictions.take())
 
     def finish(self) -> Outcomes:
         """The log is over: return what is left."""
         while self._wishes:
             self._decide_next()
-        return self._hand_out()
-
-    def _hand_out(self) -> Outcomes:
-        return Outcomes(self._outcomes.take(), self._evictions.take())
+        return Outcomes(self._outcomes.take(_NO_FETCHES), self._evictions.take())
 
     # --- one FETCH
 
-    def _take(self, row: RecordedFetch) -> None:
+    def _take(self, row: RecordedFetch, lists: Lists) -> None:
         stream = self._streams.of(row)
         if stream is None:
-            self._take_without_sessions(row)
+            self._take_without_sessions(row, lists)
             return
         # Stamps are cut to milliseconds: a client's next FETCH may seem to come before its answer.
         while any(wish.stream == stream.number for wish in self._wishes):
             self._decide_next()
         kind = ClientKind.FOLLOWER if stream.replica_id >= 0 else ClientKind.CONSUMER
-        write = OutcomeWriter(self._outcomes, self._node_id, row, stream.session_key, kind)
+        write = self._outcomes.of(row, stream.session_key, kind)
         untold = _why_untold(row) or _why_not_known(row, stream)
         if untold is not None:
             self._write_untold(write, *untold)
@@ -136,37 +174,34 @@ class IncrementalFetch:
             self._streams.answered(stream, row)
             return
         if row.has_sessions and row.session_epoch == FINAL_EPOCH:
-            replayed = say_goodbye(stream, row, self._caches)
+            replayed = say_goodbye(stream, row, lists, self._caches)
             self._streams.forget(stream)
         else:
-            replayed = self._step(stream, row)
+            replayed = self._step(stream, row, lists)
         write.recorded(replayed.session_partitions, replayed.added_partitions)
         self._write(write, row, replayed)
 
-    def _take_without_sessions(self, row: RecordedFetch) -> None:
+    def _take_without_sessions(self, row: RecordedFetch, lists: Lists) -> None:
         """A client that never asks for a session: every protocol leaves it as it is."""
         kind = ClientKind.CONSUMER_WITHOUT_SESSIONS
         key = self._streams.key_without_session(row)
-        write = OutcomeWriter(self._outcomes, self._node_id, row, key, kind)
+        write = self._outcomes.of(row, key, kind)
         untold = _why_untold(row)
         if untold is not None:
             self._write_untold(write, *untold)
             write.recorded(None)
             return
-        sent = sent_as_listed(row)
+        sent = sent_as_listed(row, lists)
         listed = sent.request_partitions
         write.recorded(listed)
-        write.derived(Variant(FULL), [sent], listed, None)
-        write.derived(Variant(INCREMENTAL_DRAFT), [with_draft_uuid(sent)], listed, None)
+        write.derived(_FULL, [sent], listed, None)
+        write.derived(_DRAFT, [with_draft_uuid(sent)], listed, None)
         for variant in self._incremental:
             write.derived(variant, [sent], listed, None)
 
-    def _step(self, stream: Stream, row: RecordedFetch) -> Replayed:
-        names = self._names.get
-        name_of: Callable[[str], str | None] = (
-            names if row.api_version >= TOPIC_ID_VERSION else lambda name: name
-        )
-        replayed = Step(stream, row, self._caches, name_of, self._draft).replay()
+    def _step(self, stream: Stream, row: RecordedFetch, lists: Lists) -> Replayed:
+        step = Step(stream, row, lists, self._caches, self._numbering, self._draft)
+        replayed = step.replay()
         self._streams.answered(stream, row)
         for wish in replayed.wishes:
             heapq.heappush(self._wishes, wish)
@@ -199,14 +234,21 @@ class IncrementalFetch:
         for cache in self._caches:
             cache.forget_unused((now_us - SESSION_IDLE_US) // 1000)
 
+    def _forget_numbers(self) -> None:
+        """Whoever starts from its own state has forgotten the partitions that nobody follows."""
+        if len(self._numbering) > NUMBERS_MIN:
+            followed = sum(len(stream.followed) for stream in self._streams)
+            if len(self._numbering) > 4 * followed + NUMBERS_MIN:
+                self._start(self.saved())
+
     # --- rows
 
     def _write(self, write: OutcomeWriter, row: RecordedFetch, replayed: Replayed) -> None:
         listed = replayed.session_partitions
         full, draft = ([] if sent is None else [sent] for sent in (replayed.full, replayed.draft))
         sent_by: list[tuple[Variant, Sequence[Sent]]] = [
-            (Variant(FULL), full),
-            (Variant(INCREMENTAL_DRAFT), draft),
+            (_FULL, full),
+            (_DRAFT, draft),
             *zip(self._incremental, replayed.incremental, strict=True),
         ]
         for variant, attempts in sent_by:
@@ -222,7 +264,7 @@ class IncrementalFetch:
             self._write_event(variant, row.dequeued_us, row.request_id, occurrence)
 
     def _write_untold(self, write: OutcomeWriter, verdict: Verdict, reason: str) -> None:
-        for variant in (Variant(FULL), Variant(INCREMENTAL_DRAFT), *self._incremental):
+        for variant in (_FULL, _DRAFT, *self._incremental):
             write.untold(variant, verdict, reason)
 
     def _write_event(

@@ -1,120 +1,156 @@
-"""What the topics of a full FETCH take on the wire, kept up while partitions come, go and move.
+"""What the topics of a full FETCH take, kept up while partitions come, go and move.
 
-In a FETCH, adjacent partitions of one topic travel under one topic; a topic that stands in two
-places is written twice (``FetchRequest.Builder``, ``FetchResponse.toMessage``). So the size of a
-full FETCH depends on the order of its partitions, but only through its *runs*: how long each
-stretch of one topic is. A partition leaves where it stands or is put at the end, nothing else
-happens, so a run need not know in which order its partitions are. Runs that meet when the one
-between them ends become one, the smaller joining the larger.
+Only the runs of topics matter (``topics``), not the order within one. A partition leaves where it
+stands or is put at the end, nothing else happens, so a run need not know in which order its
+partitions are, nor which they are: each partition knows its run. Runs that meet when the one
+between them ends become one; the smaller then points at the larger, and whoever looks for its run
+follows the pointers and shortens them (union-find). Each change costs the same however many
+partitions there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+import numpy as np
 
-from replay.wire_size.fetch_pieces import fetch_pieces
+from replay.wire_size.encoding import Ints
 
-from .recorded import PartitionKey
+from .partitions import Partitions
+from .topics import TopicTotals, length_varint_bytes
 
 _NONE = -1
+#: So many partitions and fewer take one byte to count.
+_SHORT = 126
+#: So many partitions are put at the end one by one, which is faster than in vectors.
+_FEW = 12
 
 
-@dataclass
 class TopicRuns:
-    """Runs of adjacent partitions of one topic, and what they take at a FETCH version."""
+    """Runs of adjacent partitions of one topic.
 
-    version: int
-    #: Bytes of all runs, less their partitions and the number of runs.
-    topics_bytes: int = 0
-    _last_id: int = 0
-    _tail: int = _NONE
-    _run_of: dict[PartitionKey, int] = field(default_factory=dict)
-    _members: dict[int, set[PartitionKey]] = field(default_factory=dict)
-    _topic: dict[int, str] = field(default_factory=dict)
-    _before: dict[int, int] = field(default_factory=dict)
-    _after: dict[int, int] = field(default_factory=dict)
+    A partition goes by its slot (``followed``). ``topics`` is the topic of each partition in order.
+    """
 
-    @classmethod
-    def of(cls, version: int, keys: Iterable[PartitionKey]) -> TopicRuns:
-        """The runs of a list."""
-        runs = cls(version)
-        for key in keys:
-            runs.append(key)
-        return runs
+    def __init__(self, numbering: Partitions, slots: Ints, topics: Ints) -> None:
+        self._numbering = numbering
+        self._topic: list[int] = []
+        self._length: list[int] = []
+        self._before: list[int] = []
+        self._after: list[int] = []
+        self._joined: list[int] = []
+        self._tail = _NONE
+        self._run_of: dict[int, int] = {}
+        self._totals = [*TopicTotals()]
+        self.append(slots, topics)
 
     def __len__(self) -> int:
-        return len(self._members)
+        """Partitions."""
+        return len(self._run_of)
 
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        """Topic and length of each run, from the first."""
-        run = next((run for run, before in self._before.items() if before == _NONE), _NONE)
-        while run != _NONE:
-            yield self._topic[run], len(self._members[run])
-            run = self._after[run]
+    @property
+    def totals(self) -> TopicTotals:
+        """What the topics take."""
+        return TopicTotals(*self._totals)
 
-    def count_at(self, version: int) -> None:
-        """Count the bytes at another version from now on."""
-        if version != self.version:
-            self.version = version
-            self.topics_bytes = sum(map(self._bytes, self._members))
+    @property
+    def is_worn(self) -> bool:
+        """So many runs have come and gone that it is time to begin anew."""
+        return len(self._topic) > 4 * len(self._run_of) + 1000
 
-    def append(self, key: PartitionKey) -> None:
-        """A partition that is not there comes to the end."""
-        if self._tail == _NONE or self._topic[self._tail] != key[0]:
-            self._open(key[0])
-        self._join(self._tail, {key})
+    def append(self, slots: Ints, topics: Ints) -> None:
+        """Partitions that are not there come to the end, in this order."""
+        n = len(slots)
+        if n <= _FEW:
+            for slot, topic in zip(slots.tolist(), topics.tolist(), strict=True):
+                self._append(slot, topic)
+            return
+        starts = np.append(0, np.flatnonzero(topics[1:] != topics[:-1]) + 1)
+        lengths = np.diff(starts, append=n).tolist()
+        of_runs = topics[starts].tolist()
+        first, tail = len(self._topic), self._tail
+        goes_on = tail != _NONE and self._topic[tail] == of_runs[0]
+        runs = [tail] if goes_on else []
+        if goes_on:
+            self._resize(tail, lengths[0])
+            topics, of_runs = topics[lengths[0] :], of_runs[1:]
+        end = first + len(of_runs)
+        runs += range(first, end)
+        self._run_of.update(zip(slots.tolist(), np.repeat(runs, lengths).tolist(), strict=True))
+        if not of_runs:
+            return
+        self._topic += of_runs
+        self._length += lengths[goes_on:]
+        self._joined += range(first, end)
+        self._before += [tail, *range(first, end - 1)]
+        self._after += [*range(first + 1, end), _NONE]
+        if tail != _NONE:
+            self._after[tail] = first
+        self._tail = end - 1
+        self._count(self._numbering.totals(topics), 1)
 
-    def remove(self, key: PartitionKey) -> None:
-        """A partition goes."""
-        run = self._run_of.pop(key)
-        self.topics_bytes -= self._bytes(run)
-        self._members[run].remove(key)
-        self.topics_bytes += self._bytes(run)
-        if not self._members[run]:
-            self._close(run)
+    def _append(self, slot: int, topic: int) -> None:
+        run, tail = self._tail, self._tail
+        if tail != _NONE and self._topic[tail] == topic:
+            self._resize(tail, 1)
+        else:
+            self._tail = run = len(self._topic)
+            self._topic.append(topic)
+            self._length.append(1)
+            self._joined.append(run)
+            self._before.append(tail)
+            self._after.append(_NONE)
+            if tail != _NONE:
+                self._after[tail] = run
+            self._count(self._numbering.totals_of_runs([topic]), 1)
+        self._run_of[slot] = run
 
-    def move_to_end(self, key: PartitionKey) -> None:
-        """A partition goes to the end."""
-        self.remove(key)
-        self.append(key)
+    def remove(self, slots: Ints) -> None:
+        """Partitions go."""
+        closed: list[int] = []
+        run_of, lengths = self._run_of, self._length
+        for slot in slots.tolist():
+            run = self._find(run_of.pop(slot))
+            length = lengths[run]
+            if length == 1:
+                lengths[run] = 0
+                closed.append(self._topic[run])
+                self._close(run, closed)
+            elif length > _SHORT:
+                self._resize(run, -1)
+            else:
+                lengths[run] = length - 1
+        if closed:
+            self._count(self._numbering.totals_of_runs(closed), -1)
 
-    def _bytes(self, run: int) -> int:
-        partitions = len(self._members[run])
-        if not partitions:
-            return 0
-        return fetch_pieces(self.version).topic_bytes(len(self._topic[run].encode()), partitions)
+    def _find(self, run: int) -> int:
+        joined = self._joined
+        while joined[run] != run:
+            joined[run] = run = joined[joined[run]]
+        return run
 
-    def _open(self, topic: str) -> None:
-        self._last_id += 1
-        run, before = self._last_id, self._tail
-        self._topic[run], self._members[run] = topic, set()
-        self._before[run], self._after[run] = before, _NONE
-        if before != _NONE:
-            self._after[before] = run
-        self._tail = run
+    def _resize(self, run: int, by: int) -> None:
+        """A run that stays changes its length."""
+        length = self._length[run]
+        self._length[run] = length + by
+        more = length_varint_bytes(length + by) - length_varint_bytes(length)
+        if more:
+            self._count(TopicTotals(length_varint_bytes=more), 1)
 
-    def _join(self, run: int, keys: Iterable[PartitionKey]) -> None:
-        self.topics_bytes -= self._bytes(run)
-        for key in keys:
-            self._members[run].add(key)
-            self._run_of[key] = run
-        self.topics_bytes += self._bytes(run)
-
-    def _close(self, run: int) -> None:
+    def _close(self, run: int, closed: list[int]) -> None:
         """Take out a run that is empty; its neighbours may be of one topic."""
         before, after = self._take_out(run)
         if before == _NONE or after == _NONE or self._topic[before] != self._topic[after]:
             return
-        small, large = sorted((before, after), key=lambda r: (len(self._members[r]), r))
-        keys = self._members[small]
-        self.topics_bytes -= self._bytes(small)
+        small, large = sorted((before, after), key=self._length.__getitem__)
+        length = self._length[small]
+        self._resize(small, 1 - length)
+        self._length[small] = 0
+        closed.append(self._topic[small])
         self._take_out(small)
-        self._join(large, keys)
+        self._joined[small] = large
+        self._resize(large, length)
 
     def _take_out(self, run: int) -> tuple[int, int]:
-        before, after = self._before.pop(run), self._after.pop(run)
-        del self._topic[run], self._members[run]
+        before, after = self._before[run], self._after[run]
         if before != _NONE:
             self._after[before] = after
         if after != _NONE:
@@ -122,3 +158,7 @@ class TopicRuns:
         if run == self._tail:
             self._tail = before
         return before, after
+
+    def _count(self, totals: TopicTotals, times: int) -> None:
+        for place, value in enumerate(totals):
+            self._totals[place] += times * value

@@ -4,120 +4,151 @@ The client (``FetchSessionHandler``) lists what is new, in the order in which it
 then what is altered, in the order in which partitions came into the session. The broker
 (``FetchSession``) has its own order: that of the full response, new ones at the end, and whoever is
 answered with records goes to the end (``IncrementalFetchContext``), so that the next ones get their
-share of ``maxBytes``. Both are kept as ranks: a FETCH costs what it changes.
+share of ``maxBytes``. Both are kept as ranks by slot (``followed``): a FETCH costs what it changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from .recorded import AskedPartition, PartitionKey, ToldPartition
+import numpy as np
+
+from replay.wire_size.encoding import Bools, Ints
+
+from .followed import Changes, News
+from .lists import Told
+from .partitions import Partitions
 
 _MAX_EPOCH = 2**31 - 1
 
 
-class Changes(NamedTuple):
-    """What a FETCH changes in the set of partitions that its sender fetches.
+class RequestLists(NamedTuple):
+    """What an incremental request lists, in order: positions, and numbers of partitions.
 
-    ``added`` is in the order in which the sender lists them; the others have none here.
-    ``replaced`` says whose place a partition takes: the same name and index, another topic id. Such
-    a partition is among ``updated``, the one it replaces not among ``removed``.
+    ``for_draft``: which of ``partitions`` are updates that the draft's request lists too.
     """
 
-    added: Sequence[AskedPartition]
-    updated: Sequence[AskedPartition]
-    removed: Sequence[PartitionKey]
-    replaced: dict[PartitionKey, PartitionKey]
-
-    @property
-    def keeps_the_set(self) -> bool:
-        """No partition comes or goes."""
-        return not (self.added or self.removed or self.replaced)
+    partitions: Ints
+    forgotten: list[int]
+    for_draft: Bools
 
 
-class RequestLists(NamedTuple):
-    """What an incremental request lists, in order."""
+class Asking(NamedTuple):
+    """A FETCH's changes with the slots that they got (``FollowedPartitions.ask``)."""
 
-    partitions: list[AskedPartition]
-    forgotten: list[PartitionKey]
+    changes: Changes
+    added_slots: Ints
+    replaced_slots: Ints
 
 
 @dataclass
 class FetchSession:
-    """Orders, epoch and identity of a session. ``recorded_id``: its id, if the log has it."""
+    """Orders, epoch and identity of a session. ``recorded_id``: its id, if the log has it.
+
+    ``client`` and ``broker`` are ranks by slot; what they say of slots of partitions that have gone
+    means nothing.
+    """
 
     uses_topic_ids: bool
     recorded_id: int | None
+    client: Ints
+    broker: Ints
+    last: int
     next_epoch: int = 1
-    _client: dict[PartitionKey, int] = field(default_factory=dict)
-    _broker: dict[PartitionKey, int] = field(default_factory=dict)
-    _last: int = 0
 
     @classmethod
     def of(
-        cls,
-        uses_topic_ids: bool,
-        recorded_id: int | None,
-        asked: Iterable[PartitionKey],
-        told: Iterable[PartitionKey],
+        cls, uses_topic_ids: bool, recorded_id: int | None, asked: Ints, told: Ints
     ) -> FetchSession:
         """The session that a full FETCH creates, from the orders of its request and response."""
-        session = cls(uses_topic_ids, recorded_id)
-        for orders, keys in ((session._client, asked), (session._broker, told)):
-            for key in keys:
-                orders[key] = session._rank()
-        return session
+        n, room = len(asked), int(asked.max(initial=-1)) + 1
+        client, broker = np.zeros(room, np.int64), np.zeros(room, np.int64)
+        client[asked] = broker[told] = np.arange(n)
+        return cls(uses_topic_ids, recorded_id, client, broker, n)
 
-    def __len__(self) -> int:
-        return len(self._broker)
-
-    def request(self, changes: Changes) -> RequestLists:
+    def request(
+        self, asking: Asking, numbering: Partitions, partition_of_slot: Ints
+    ) -> RequestLists:
         """Take a FETCH's changes; return what the client lists (``Builder.build``)."""
-        replaced = sorted(changes.replaced.values(), key=self._client.__getitem__)
-        removed = sorted(changes.removed, key=self._client.__getitem__)
-        for key, old in changes.replaced.items():
-            self._client[key] = self._client.pop(old)
-        updated = sorted(changes.updated, key=lambda asked: self._client[asked.key])
-        for key in removed:
-            del self._client[key]
-        for asked in changes.added:
-            self._client[asked.key] = self._rank()
-        lists = RequestLists([*changes.added, *updated], by_topic([*removed, *replaced]))
-        self._update(lists)
         self.next_epoch = 1 if self.next_epoch == _MAX_EPOCH else self.next_epoch + 1
-        return lists
+        changes = asking.changes
+        if changes.keeps_the_set:
+            if len(changes.updated) < 2:
+                return RequestLists(changes.updated, [], changes.updated_for_draft)
+            order = self.client[changes.updated_slots].argsort()
+            return RequestLists(changes.updated[order], [], changes.updated_for_draft[order])
+        self._make_room(len(partition_of_slot))
+        old = np.array([old for _, old in changes.replaced], np.int64)
+        forgotten = [*self._in_client_order(changes.removed), *self._in_client_order(old)]
+        self.client[asking.replaced_slots] = self.client[old]
+        took = np.array([at for at, _ in changes.replaced], np.int64)
+        updated = np.concatenate([changes.updated, took])
+        slots = np.concatenate([changes.updated_slots, asking.replaced_slots])
+        for_draft = np.append(changes.updated_for_draft, np.zeros(len(took), np.bool_))
+        order = self.client[slots].argsort()
+        self.client[asking.added_slots] = self._ranks(len(asking.added_slots))
+        self._update(asking, slots[order])
+        not_for_draft = np.zeros(len(changes.added), np.bool_)
+        return RequestLists(
+            np.concatenate([changes.added, updated[order]]),
+            by_topic(partition_of_slot[forgotten].tolist(), numbering),
+            np.concatenate([not_for_draft, for_draft[order]]),
+        )
 
-    def in_order(
-        self, told: Iterable[ToldPartition], not_read: Collection[PartitionKey]
-    ) -> list[ToldPartition]:
-        """In the order in which the broker answers: what it did not read stands at the end."""
-        rank = self._broker
-        return sorted(told, key=lambda t: (t.key in not_read, rank[t.key]))
+    def in_order(self, news: News, which: Bools) -> tuple[Ints, Ints]:
+        """What is answered, in the broker's order: what it did not read stands at the end.
 
-    def rotate(self, answered: Iterable[ToldPartition]) -> None:
+        Positions and slots.
+        """
+        chosen = which.nonzero()[0]
+        at, slots = news.at[chosen], news.slots[chosen]
+        if len(chosen) < 2:
+            return at, slots
+        rank = self.broker[slots]
+        if news.not_read is not None:
+            order = np.lexsort((rank, news.not_read[chosen]))
+        elif not np.count_nonzero(rank[1:] < rank[:-1]):
+            return at, slots
+        else:
+            order = rank.argsort()
+        return at[order], slots[order]
+
+    def rotate(self, told: Told, at: Ints, slots: Ints) -> None:
         """The broker has answered, in this order: whoever brings records goes to the end."""
-        for partition in answered:
-            if partition.has_records:
-                self._broker[partition.key] = self._rank()
+        slots = slots[told.has_records[at]]
+        self.broker[slots] = self._ranks(len(slots))
 
-    def _update(self, lists: RequestLists) -> None:
-        """``FetchSession.update``: adds what is new to the end, then forgets."""
-        for asked in lists.partitions:
-            if asked.key not in self._broker:
-                self._broker[asked.key] = self._rank()
-        for key in lists.forgotten:
-            self._broker.pop(key, None)
+    def renumber(self, kept: Ints) -> None:
+        """The slots that there are now are these old ones."""
+        self._make_room(int(kept.max(initial=-1)) + 1)
+        self.client, self.broker = self.client[kept], self.broker[kept]
 
-    def _rank(self) -> int:
-        self._last += 1
-        return self._last
+    def _in_client_order(self, slots: Ints) -> list[int]:
+        in_order: list[int] = slots[self.client[slots].argsort()].tolist()
+        return in_order
+
+    def _update(self, asking: Asking, updated_slots: Ints) -> None:
+        """``FetchSession.update``: what is new to the broker comes to the end, as listed."""
+        new = updated_slots[np.isin(updated_slots, asking.replaced_slots)]
+        for slots in (asking.added_slots, new):
+            self.broker[slots] = self._ranks(len(slots))
+
+    def _ranks(self, n: int) -> Ints:
+        first, self.last = self.last, self.last + n
+        return np.arange(first, first + n)
+
+    def _make_room(self, slots: int) -> None:
+        if slots > len(self.client):
+            more = np.zeros(max(slots, 2 * len(self.client)) - len(self.client), np.int64)
+            self.client = np.concatenate([self.client, more])
+            self.broker = np.concatenate([self.broker, more])
 
 
-def by_topic(keys: Iterable[PartitionKey]) -> list[PartitionKey]:
+def by_topic(partitions: Iterable[int], numbering: Partitions) -> list[int]:
     """Forgotten partitions travel topic by topic (``addToForgottenTopicMap``)."""
-    topics: dict[str, list[PartitionKey]] = {}
-    for key in keys:
-        topics.setdefault(key[0], []).append(key)
-    return [key for topic in topics.values() for key in topic]
+    topics: dict[int, list[int]] = {}
+    for partition in partitions:
+        topics.setdefault(int(numbering.topic_of[partition]), []).append(partition)
+    return [partition for listed in topics.values() for partition in listed]

@@ -6,23 +6,20 @@ the recorded one's. FETCHes below v7 know no sessions and are counted at v7, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
+from functools import lru_cache
 
-from replay.wire_size.fetch_pieces import FetchPieces, fetch_pieces
+import numpy as np
+
+from replay.wire_size.encoding import HIGH_WATERMARK_TAG_BYTES, Ints
+from replay.wire_size.fetch import DIRECTORY_ID_TAG_BYTES
+from replay.wire_size.fetch_pieces import fetch_pieces
 from replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces
 
-from .recorded import (
-    SESSION_VERSION,
-    AskedPartition,
-    PartitionKey,
-    RecordedFetch,
-    ToldPartition,
-)
-from .runs import TopicRuns
-from .session import RequestLists
+from .partitions import UNKNOWN, Partitions
+from .recorded import SESSION_VERSION, Endpoint, RecordedFetch
+from .topics import TopicTotals
 
-_NO_HIGH_WATERMARK = 2**63 - 1
+_NOTHING_TAGGED = (0, 0)
 
 
 def counted_version(api_version: int) -> int:
@@ -30,149 +27,132 @@ def counted_version(api_version: int) -> int:
     return max(api_version, SESSION_VERSION)
 
 
-def topics_of(keys: Iterable[PartitionKey]) -> list[tuple[str, int]]:
-    """Topic and length of each run of adjacent partitions of one topic."""
-    return [(topic, sum(1 for _ in run)) for topic, run in groupby(keys, key=lambda key: key[0])]
-
-
 class FetchSizes:
-    """Sizes of one FETCH's request and response for whatever lists."""
+    """Sizes of a FETCH's request and response for whatever lists.
 
-    def __init__(self, row: RecordedFetch) -> None:
-        pieces = fetch_pieces(counted_version(row.api_version))
-        self._pieces: FetchPieces = pieces
+    Lists are given by what their topics take, how many partitions there are, and what these take
+    beyond plain ones.
+    """
+
+    def __init__(
+        self,
+        version: int,
+        client_id: str | None,
+        rack_id: str | None,
+        cluster_id: str | None,
+        has_replica_state: bool,
+        node_endpoints: tuple[Endpoint, ...],
+    ) -> None:
+        self._pieces = pieces = fetch_pieces(version)
         self._request = pieces.request_fixed_bytes(
-            _utf8(row.client_id),
-            rack_id_bytes=_utf8(row.rack_id),
-            cluster_id_bytes=None if row.cluster_id is None else _utf8(row.cluster_id),
-            has_replica_state=row.replica_id != -1 or row.replica_epoch != -1,
+            _utf8(client_id),
+            rack_id_bytes=_utf8(rack_id),
+            cluster_id_bytes=None if cluster_id is None else _utf8(cluster_id),
+            has_replica_state=has_replica_state,
         )
-        endpoints = [(_utf8(e.host), _utf8(e.rack)) for e in row.node_endpoints or ()]
+        self._asked = pieces.request_partition_plain_bytes
+        self._directory_id = DIRECTORY_ID_TAG_BYTES * (version >= 17)
+        self._high_watermark = HIGH_WATERMARK_TAG_BYTES * (version >= 18)
+        endpoints = [(_utf8(e.host), _utf8(e.rack)) for e in node_endpoints]
         self._response = pieces.response_fixed_bytes(pieces.node_endpoints_tag_bytes(endpoints))
-        self._error = pieces.response_fixed_bytes() + pieces.topics_prefix_bytes(0)
+        self._told = pieces.response_partition_bytes(0)
         self._nothing_forgotten = pieces.forgotten_prefix_bytes(0)
+        #: A session error, which lists nothing.
+        self.error_response = pieces.response_fixed_bytes() + pieces.topics_prefix_bytes(0)
 
-    @property
-    def version(self) -> int:
-        """The version that is counted."""
-        return self._pieces.version
+    def request(
+        self,
+        topics: TopicTotals,
+        partitions: int,
+        tagged: tuple[int, int] = _NOTHING_TAGGED,
+        forgotten_bytes: int | None = None,
+    ) -> int:
+        """A request; of its partitions ``tagged`` have a directory id and a high watermark."""
+        size = self._request + topics.bytes_at(self._pieces) + partitions * self._asked
+        if tagged != _NOTHING_TAGGED:
+            size += tagged[0] * self._directory_id + tagged[1] * self._high_watermark
+        return size + (self._nothing_forgotten if forgotten_bytes is None else forgotten_bytes)
 
-    @property
-    def unchanged_partition_bytes(self) -> int:
-        """A partition in a full response that brings nothing."""
-        return self._pieces.response_partition_bytes(0)
+    def response(self, topics: TopicTotals, partitions: int, more_bytes: int) -> int:
+        """A response; ``more_bytes`` is what partitions take beyond those that bring nothing."""
+        topics_bytes = topics.bytes_at(self._pieces)
+        return self._response + topics_bytes + partitions * self._told + more_bytes
 
-    @property
-    def plain_partition_bytes(self) -> int:
-        """A partition in a full request, as clients and replica fetchers send it."""
-        return self._pieces.request_partition_plain_bytes
-
-    def asked_bytes(self, asked: AskedPartition) -> int:
-        """A partition in a request."""
-        return self._pieces.request_partition_bytes(
-            has_directory_id=asked.replica_directory_id is not None,
-            has_high_watermark=asked.high_watermark != _NO_HIGH_WATERMARK,
+    def forgotten(self, numbering: Partitions, partitions: list[int]) -> int:
+        """The list of partitions that a request forgets, in order."""
+        topics = _runs(numbering.topic_of[partitions])
+        return self._pieces.forgotten_bytes(
+            (int(numbering.topic_utf8_bytes[topic]), length) for topic, length in topics
         )
 
-    def told_bytes(self, told: ToldPartition) -> int:
-        """A partition in a response."""
-        return self._pieces.response_partition_bytes(
-            told.record_bytes,
-            told.aborted_transactions,
-            has_diverging_epoch=told.diverging_epoch is not None,
-            has_current_leader=told.current_leader_id is not None,
-            has_snapshot_id=told.snapshot_epoch is not None,
-        )
 
-    def request(self, lists: RequestLists) -> int:
-        """A request that lists these partitions."""
-        size = self._request + self._topics(asked.key for asked in lists.partitions)
-        size += sum(map(self.asked_bytes, lists.partitions))
-        forgotten = [(_utf8(topic), n) for topic, n in topics_of(lists.forgotten)]
-        return size + self._pieces.forgotten_bytes(forgotten)
-
-    def response(self, told: Sequence[ToldPartition]) -> int:
-        """A response that lists these partitions."""
-        size = self._response + self._topics(partition.key for partition in told)
-        return size + sum(map(self.told_bytes, told))
-
-    def error_response(self) -> int:
-        """A session error, which lists nothing."""
-        return self._error
-
-    def request_of_all(self, runs: TopicRuns, partitions: int, tagged_bytes: int) -> int:
-        """A full request: ``tagged_bytes`` is what its partitions take beyond plain ones."""
-        size = self._request + self._nothing_forgotten + self._runs(runs)
-        return size + partitions * self.plain_partition_bytes + tagged_bytes
-
-    def response_of_all(
-        self, runs: TopicRuns, partitions: int, told: Iterable[ToldPartition]
-    ) -> int:
-        """A full response of so many partitions, of which ``told`` are not plainly unchanged."""
-        unchanged = self.unchanged_partition_bytes
-        size = self._response + self._runs(runs) + partitions * unchanged
-        return size + sum(self.told_bytes(t) - unchanged for t in told)
-
-    def response_of_listed(
-        self, keys: Iterable[PartitionKey], told: Iterable[ToldPartition]
-    ) -> int:
-        """The same, of partitions in a given order."""
-        listed = list(keys)
-        unchanged = self.unchanged_partition_bytes
-        size = self._response + self._topics(listed) + len(listed) * unchanged
-        return size + sum(self.told_bytes(t) - unchanged for t in told)
-
-    def _runs(self, runs: TopicRuns) -> int:
-        runs.count_at(self._pieces.version)
-        return self._pieces.topics_prefix_bytes(len(runs)) + runs.topics_bytes
-
-    def _topics(self, keys: Iterable[PartitionKey]) -> int:
-        return _topics_bytes(self._pieces, keys)
+_sizes = lru_cache(maxsize=4096)(FetchSizes)
 
 
-def _topics_bytes(pieces: FetchPieces, keys: Iterable[PartitionKey]) -> int:
-    return pieces.topics_bytes((_utf8(topic), n) for topic, n in topics_of(keys))
-
-
-def draft_request_bytes(
-    pieces: IncrementalFetchPieces,
-    row: RecordedFetch,
-    listed: Sequence[AskedPartition],
-    name_of: Callable[[str], str | None],
-) -> int | None:
-    """The draft's IncrementalFetchRequest; None where a topic's name is not known."""
-    topics = _draft_topics(pieces, [asked.key for asked in listed], name_of)
-    if topics is None:
-        return None
-    partitions = sum(pieces.request_partition_bytes(asked.partition) for asked in listed)
-    return pieces.request_fixed_bytes(_utf8(row.client_id)) + topics + partitions
-
-
-def draft_response_bytes(
-    pieces: IncrementalFetchPieces,
-    told: Sequence[ToldPartition],
-    name_of: Callable[[str], str | None],
-) -> int | None:
-    """The draft's IncrementalFetchResponse; None where a topic's name is not known."""
-    topics = _draft_topics(pieces, [partition.key for partition in told], name_of)
-    if topics is None:
-        return None
-    partitions = sum(
-        pieces.response_partition_bytes(p.record_bytes, p.aborted_transactions) for p in told
+def sizes_of(row: RecordedFetch) -> FetchSizes:
+    """Sizes of a FETCH like this one."""
+    return _sizes(
+        counted_version(row.api_version),
+        row.client_id,
+        row.rack_id,
+        row.cluster_id,
+        row.replica_id != -1 or row.replica_epoch != -1,
+        row.node_endpoints,
     )
-    return pieces.response_fixed_bytes() + topics + partitions
 
 
-def _draft_topics(
-    pieces: IncrementalFetchPieces,
-    keys: Sequence[PartitionKey],
-    name_of: Callable[[str], str | None],
-) -> int | None:
-    names = [name_of(topic) for topic, _ in topics_of(keys)]
-    known = [name for name in names if name is not None]
-    if len(known) < len(names):
-        return None
-    return sum(pieces.topic_bytes(_utf8(name)) for name in known)
+class DraftSizes:
+    """Sizes of the draft's two messages, which go by topic names."""
+
+    def __init__(self, partition_id_is_string: bool, numbering: Partitions) -> None:
+        self._pieces = IncrementalFetchPieces(partition_id_is_string)
+        self._numbering = numbering
+        self._told = self._pieces.response_partition_bytes(0)
+
+    def request(self, client_id: str | None, partitions: Ints, by_id: bool) -> int | None:
+        """Partitions asked for, by number; None where a topic's name is not known."""
+        topics = self._topics(self._numbering.topic_of[partitions], by_id)
+        if topics is None:
+            return None
+        asked = self._pieces.request_partition_bytes
+        listed = (
+            sum(map(asked, self._numbering.index_of[partitions].tolist()))
+            if self._pieces.partition_id_is_string
+            else len(partitions) * asked(0)
+        )
+        return self._pieces.request_fixed_bytes(_utf8(client_id)) + topics + listed
+
+    def response(self, topics_told: Ints, more_bytes: int, by_id: bool) -> int | None:
+        """Partitions told, of these topics; ``more_bytes`` is of records and transactions."""
+        topics = self._topics(topics_told, by_id)
+        if topics is None:
+            return None
+        return (
+            self._pieces.response_fixed_bytes()
+            + topics
+            + len(topics_told) * self._told
+            + more_bytes
+        )
+
+    def _topics(self, topics: Ints, by_id: bool) -> int | None:
+        if not len(topics):
+            return 0
+        runs = topics
+        if len(topics) > 1:
+            runs = topics[np.append(0, np.flatnonzero(topics[1:] != topics[:-1]) + 1)]
+        names = self._numbering.name_bytes(by_id)[runs]
+        if np.count_nonzero(names == UNKNOWN):
+            return None
+        return len(runs) * self._pieces.topic_bytes(0) + int(np.add.reduce(names))
+
+
+def _runs(topics: Ints) -> list[tuple[int, int]]:
+    """Topic and length of each run of equal ones."""
+    if not len(topics):
+        return []
+    starts = np.append(0, np.flatnonzero(topics[1:] != topics[:-1]) + 1)
+    lengths = np.diff(starts, append=len(topics))
+    return list(zip(topics[starts].tolist(), lengths.tolist(), strict=True))
 
 
 def _utf8(text: str | None) -> int:

@@ -7,42 +7,29 @@ changes, in the order of its session. Which of the two it is depends on whether 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from replay.wire_size.incremental_fetch_draft import DRAFT_UUID_BYTES, IncrementalFetchPieces
+import numpy as np
+
+from replay.wire_size.encoding import Ints
 
 from .cache import FetchSessionCache, Occurrence, Reason
-from .followed import News, is_altered_for_draft
+from .followed import NO_NEWS, News
+from .lists import Listed, Lists
+from .partitions import Partitions
 from .recorded import (
     FETCH_SESSION_ID_NOT_FOUND,
     FETCH_SESSION_TOPIC_ID_ERROR,
-    FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
-    TOPIC_ID_VERSION,
-    PartitionKey,
     RecordedFetch,
-    ToldPartition,
 )
-from .session import Changes, RequestLists
-from .sizes import FetchSizes, draft_request_bytes, draft_response_bytes
+from .sent import Sent, sent_as_listed, with_draft_uuid
+from .session import Asking, RequestLists
+from .sizes import DraftSizes, FetchSizes, sizes_of
 from .stream import Held, SessionWish, Stream, Unknown
-
-
-class Sent(NamedTuple):
-    """A FETCH as a variant sends it, and its answer. Bytes are None where they can't be counted."""
-
-    session_id: int | None
-    session_epoch: int | None
-    is_full: bool
-    request_partitions: int
-    forgotten_partitions: int
-    response_partitions: int
-    record_bytes: int
-    request_bytes: int | None
-    response_bytes: int | None
-    session_error: int = 0
+from .topics import TopicTotals
 
 
 class Replayed(NamedTuple):
@@ -66,41 +53,24 @@ class Replayed(NamedTuple):
 
 
 class _Incremental(NamedTuple):
-    """An incremental FETCH of one session."""
+    """An incremental FETCH of one session: what is sent, and which partitions, in order.
+
+    ``told`` and ``told_slots`` are positions and slots of those answered. ``is_as_listed``: the
+    lists are those of the recorded FETCH.
+    """
 
     sent: Sent
     lists: RequestLists
-    told: list[ToldPartition]
-
-
-def sent_as_listed(row: RecordedFetch) -> Sent:
-    """A FETCH without a session: every protocol sends what is recorded."""
-    sizes = FetchSizes(row)
-    asked, told = row.request_partitions or [], row.response_partitions or []
-    return Sent(
-        session_id=NO_SESSION,
-        session_epoch=FINAL_EPOCH,
-        is_full=True,
-        request_partitions=len(asked),
-        forgotten_partitions=0,
-        response_partitions=len(told),
-        record_bytes=row.record_bytes,
-        request_bytes=sizes.request(RequestLists(asked, [])),
-        response_bytes=sizes.response(told),
-    )
-
-
-def with_draft_uuid(full: Sent) -> Sent:
-    """A full FETCH under the draft: its response has a uuid, if only to start a session with."""
-    size = None if full.response_bytes is None else full.response_bytes + DRAFT_UUID_BYTES
-    return full._replace(session_id=None, session_epoch=None, response_bytes=size)
+    told: Ints
+    told_slots: Ints
+    is_as_listed: bool
 
 
 def say_goodbye(
-    stream: Stream, row: RecordedFetch, caches: Sequence[FetchSessionCache]
+    stream: Stream, row: RecordedFetch, lists: Lists, caches: Sequence[FetchSessionCache]
 ) -> Replayed:
     """A client's last FETCH, (id, -1): its session is closed, and what it lists is answered."""
-    sent = sent_as_listed(row)
+    sent = sent_as_listed(row, lists)
     attempts: list[list[Sent]] = []
     happened: list[tuple[int, Occurrence]] = []
     for index, held in enumerate(stream.held):
@@ -134,19 +104,22 @@ class Step:
         self,
         stream: Stream,
         row: RecordedFetch,
+        lists: Lists,
         caches: Sequence[FetchSessionCache],
-        name_of: Callable[[str], str | None],
-        draft: IncrementalFetchPieces,
+        numbering: Partitions,
+        draft: DraftSizes,
     ) -> None:
         self._stream = stream
         self._row = row
+        self._asked, self._told = lists.asked, lists.told
+        self._forgotten = lists.forgotten
+        self._asked_row = lists.asked.row(row.number)
+        self._told_row = lists.told.row(row.number)
         self._caches = caches
-        self._name_of = name_of
-        self._draft_pieces = draft
-        self._sizes = FetchSizes(row)
-        self._uses_topic_ids = row.api_version >= TOPIC_ID_VERSION
-        self._news: list[News] = []
-        self._not_read: frozenset[PartitionKey] = frozenset()
+        self._numbering = numbering
+        self._draft_sizes = draft
+        self._sizes: FetchSizes = sizes_of(row)
+        self._news = NO_NEWS
         self._happened: list[tuple[int, Occurrence]] = []
         self._wishes: list[SessionWish] = []
 
@@ -156,33 +129,25 @@ class Step:
         doubt = Unknown.LOST if stream.would_have_gone_on(row) else None
         if row.is_full and stream.starts_anew(row):
             self._end_sessions()
-        followed.order.settle()
-        changes = self._changes()
-        for_draft = {
-            asked.key
-            for asked in changes.updated
-            if asked.key in followed.partitions
-            and is_altered_for_draft(followed.partitions[asked.key].asked, asked)
-        }
-        followed.ask(changes)
-        if row.is_full:
-            followed.list_anew(self._sizes.version, row.request_partitions or ())
-        told = [t for t in row.response_partitions or () if t.key in followed.partitions]
-        self._news = followed.news(told)
-        self._not_read = frozenset(n.told.key for n in self._news if not n.is_read)
+        stream.make_room()
+        asking = self._ask_for_all() if row.is_full else self._ask_for_changes()
+        self._news = self._hear()
 
         full = self._full()
-        incremental = {number: self._incremental(number, changes) for number in stream.sessions}
-        draft = self._draft(full, changes, for_draft, incremental)
+        incremental = {number: self._incremental(number, asking) for number in stream.sessions}
+        draft = self._draft(full, asking, incremental)
         equals = self._equals_recorded(incremental)
         current = stream.held[0].session
-        taken = told if current is None else incremental[current].told
+        taken, slots = self._news.at, self._news.slots
         for number, session in stream.sessions.items():
-            session.rotate(incremental[number].told)
+            _, _, told, told_slots, _ = incremental[number]
+            session.rotate(self._told, told, told_slots)
+            if number == current:
+                taken, slots = told, told_slots
         attempts = [
             self._attempts(index, held, full, incremental) for index, held in enumerate(stream.held)
         ]
-        followed.taken(taken, row.is_follower)
+        followed.order.take(slots, self._told.has_records[taken], row.is_follower)
         stream.unknown, stream.is_broken = None, False
         stream.drop_unheld_sessions()
         return Replayed(
@@ -193,16 +158,48 @@ class Step:
             self._happened,
             equals,
             len(followed),
-            len(changes.added) + len(changes.replaced),
+            len(asking.changes.added) + len(asking.changes.replaced),
             doubt,
         )
 
-    def _changes(self) -> Changes:
-        followed, listed = self._stream.followed, self._row.request_partitions or []
-        if self._row.is_full:
-            return followed.changes_of_full(listed, self._name_of)
-        forgotten = self._row.forgotten_partitions or ()
-        return followed.changes_of_incremental(listed, forgotten, self._name_of)
+    # --- what the FETCH and its answer change
+
+    def _ask_for_all(self) -> Asking:
+        """A full FETCH also shows the order of all partitions."""
+        followed, asked, row = self._stream.followed, self._asked, self._asked_row
+        slots = followed.slots_as_listed(asked.partitions[row])
+        changes = followed.changes_of_full(asked, row, slots, self._row.uses_topic_ids)
+        added = followed.ask(changes, asked)
+        if not changes.keeps_the_set:
+            slots = followed.slots_as_listed(asked.partitions[row])
+        followed.order.list_anew(slots, asked.totals(self._row.number))
+        return Asking(changes, *added)
+
+    def _ask_for_changes(self) -> Asking:
+        followed, asked = self._stream.followed, self._asked
+        followed.order.settle()
+        forgotten = self._forgotten.partitions[self._forgotten.row(self._row.number)]
+        by_id = self._row.uses_topic_ids
+        changes = followed.changes_of_incremental(asked, self._asked_row, forgotten, by_id)
+        added, replaced = followed.ask(changes, asked)
+        if not changes.keeps_the_set:
+            old = np.array([old for _, old in changes.replaced], np.int64)
+            followed.order.change(
+                np.concatenate([changes.removed, old]), np.concatenate([added, replaced])
+            )
+        return Asking(changes, added, replaced)
+
+    def _hear(self) -> News:
+        followed, told, row = self._stream.followed, self._told, self._told_row
+        if row.start == row.stop:
+            return NO_NEWS
+        partitions = told.partitions[row]
+        slots = (
+            followed.slots_as_listed(partitions)
+            if self._row.is_full
+            else followed.slots.of(partitions)
+        )
+        return followed.news(told, row, slots, told.errors[self._row.number] > 0)
 
     def _end_sessions(self) -> None:
         """The client gives up its session; it says so unless it has forgotten it."""
@@ -219,35 +216,57 @@ class Step:
 
     def _full(self) -> Sent | None:
         """Without sessions: everything, each time. Who fetches nothing sends nothing."""
-        followed, row, sizes = self._stream.followed, self._row, self._sizes
-        if not len(followed):
+        followed, row = self._stream.followed, self._row
+        n = len(followed)
+        if not n:
             return None
         answers = not row.is_throttled
+        topics = followed.order.totals
         return Sent(
             session_id=NO_SESSION,
             session_epoch=INITIAL_EPOCH,
             is_full=True,
-            request_partitions=len(followed),
+            request_partitions=n,
             forgotten_partitions=0,
-            response_partitions=len(followed) if answers else 0,
+            response_partitions=n if answers else 0,
             record_bytes=row.record_bytes,
-            request_bytes=followed.request_bytes(sizes),
+            request_bytes=self._sizes.request(topics, n, followed.tagged()),
             response_bytes=(
-                followed.response_bytes(sizes, self._news) if answers else sizes.response([])
+                self._sizes.response(
+                    topics if self._news.not_read is None else self._topics_not_read_last(),
+                    n,
+                    self._more_bytes(self._news.at),
+                )
+                if answers
+                else self._sizes.response(TopicTotals(), 0, 0)
             ),
         )
 
+    def _topics_not_read_last(self) -> TopicTotals:
+        followed, slots = self._stream.followed, self._stream.followed.order.keys()
+        last = np.isin(slots, self._news.slots[self._news.not_read])
+        in_order = np.concatenate([slots[~last], slots[last]])
+        return self._numbering.totals(followed.topics_of(in_order))
+
+    def _more_bytes(self, told: Ints) -> int:
+        """What answered partitions take beyond those that bring nothing."""
+        row = self._told_row
+        if len(told) == row.stop - row.start:
+            return self._told.more_bytes_sum[self._row.number]
+        return int(np.add.reduce(self._told.more_bytes[told]))
+
     # --- incremental FETCHes
 
-    def _incremental(self, number: int, changes: Changes) -> _Incremental:
+    def _incremental(self, number: int, asking: Asking) -> _Incremental:
         """What goes over the wire in a session that is there."""
-        session = self._stream.sessions[number]
+        session, partitions = self._stream.sessions[number], self._stream.followed.slots.partitions
         epoch = session.next_epoch
-        lists = session.request(changes)
-        if session.uses_topic_ids != self._uses_topic_ids:
-            # To the client each partition is the one it was, with another topic id.
-            lists = RequestLists(list(self._row.request_partitions or ()), [])
-        told = session.in_order((n.told for n in self._news if n.for_session), self._not_read)
+        lists = session.request(asking, self._numbering, partitions)
+        if session.uses_topic_ids != self._row.uses_topic_ids:
+            lists = self._as_recorded(asking)
+        asked_as_listed = _is_whole(lists.partitions, self._asked_row)
+        told, slots = session.in_order(self._news, self._news.for_session)
+        told_as_listed = _is_whole(told, self._told_row)
         sent = Sent(
             session_id=session.recorded_id,
             session_epoch=epoch,
@@ -256,10 +275,30 @@ class Step:
             forgotten_partitions=len(lists.forgotten),
             response_partitions=len(told),
             record_bytes=self._row.record_bytes,
-            request_bytes=self._sizes.request(lists),
-            response_bytes=self._sizes.response(told),
+            request_bytes=self._sizes.request(
+                self._topics(self._asked, lists.partitions, asked_as_listed),
+                len(lists.partitions),
+                self._asked.tagged_of(lists.partitions),
+                self._sizes.forgotten(self._numbering, lists.forgotten)
+                if lists.forgotten
+                else None,
+            ),
+            response_bytes=self._sizes.response(
+                self._topics(self._told, told, told_as_listed), len(told), self._more_bytes(told)
+            ),
         )
-        return _Incremental(sent, lists, told)
+        return _Incremental(sent, lists, told, slots, asked_as_listed and told_as_listed)
+
+    def _as_recorded(self, asking: Asking) -> RequestLists:
+        """To the client each partition is the one it was, with another topic id."""
+        at = np.arange(self._asked_row.start, self._asked_row.stop)
+        for_draft = asking.changes.updated[asking.changes.updated_for_draft]
+        return RequestLists(at, [], np.isin(at, for_draft))
+
+    def _topics(self, listed: Listed, at: Ints, is_as_listed: bool) -> TopicTotals:
+        if is_as_listed:
+            return listed.totals(self._row.number)
+        return self._numbering.totals(listed.topics[at])
 
     def _attempts(
         self,
@@ -277,13 +316,14 @@ class Step:
             held.drop()
             refused = self._refused(sent, FETCH_SESSION_ID_NOT_FOUND)
             return [refused, *self._ask_for_session(index, full)]
-        if session.uses_topic_ids != self._uses_topic_ids:
+        if session.uses_topic_ids != self._row.uses_topic_ids:
             self._happened += _close(index, cache, held, Reason.VERSION)
             refused = self._refused(sent, FETCH_SESSION_TOPIC_ID_ERROR)
             again = self._ask_for_session(index, full)
             return [refused, *(retry._replace(session_id=sent.session_id) for retry in again)]
-        if len(session):
-            cache.touch(held.cache_id, len(session), self._row.dequeued_us // 1000)
+        partitions = len(self._stream.followed)
+        if partitions:
+            cache.touch(held.cache_id, partitions, self._row.dequeued_us // 1000)
         else:
             self._happened += _close(index, cache, held, Reason.FORGOTTEN)
         return [sent]
@@ -301,18 +341,24 @@ class Step:
                 session_key=self._stream.session_key,
                 partitions=len(self._stream.followed),
                 privileged=row.is_follower,
-                uses_topic_ids=self._uses_topic_ids,
+                uses_topic_ids=row.uses_topic_ids,
                 recorded_id=(row.response_session_id or None) if row.is_full else None,
-                not_read=self._not_read,
+                not_read=self._partitions_not_read(),
             )
             self._wishes.append(wish)
         return [full._replace(session_id=row.session_id if row.is_full else NO_SESSION)]
+
+    def _partitions_not_read(self) -> tuple[int, ...]:
+        news = self._news
+        if news.not_read is None:
+            return ()
+        return tuple(self._told.partitions[news.at[news.not_read]].tolist())
 
     def _refused(self, sent: Sent, session_error: int) -> Sent:
         return sent._replace(
             response_partitions=0,
             record_bytes=0,
-            response_bytes=self._sizes.error_response(),
+            response_bytes=self._sizes.error_response,
             session_error=session_error,
         )
 
@@ -323,24 +369,18 @@ class Step:
             return None
         if self._stream.sessions[number].recorded_id != row.session_id:
             return None
-        sent, lists, told = incremental[number]
-        forgotten = [partition.key for partition in row.forgotten_partitions or ()]
+        sent, lists, _, _, is_as_listed = incremental[number]
         return (
-            [asked.key for asked in lists.partitions]
-            == [asked.key for asked in row.request_partitions or ()]
-            and lists.forgotten == forgotten
-            and [t.key for t in told] == [t.key for t in row.response_partitions or ()]
+            is_as_listed
             and (sent.request_bytes, sent.response_bytes) == (row.request_bytes, row.response_bytes)
+            and lists.forgotten
+            == self._forgotten.partitions[self._forgotten.row(row.number)].tolist()
         )
 
     # --- the draft
 
     def _draft(
-        self,
-        full: Sent | None,
-        changes: Changes,
-        altered: Collection[PartitionKey],
-        incremental: Mapping[int, _Incremental],
+        self, full: Sent | None, asking: Asking, incremental: Mapping[int, _Incremental]
     ) -> Sent | None:
         """Followers only; a full FETCH first, and whenever a partition comes or goes."""
         stream, row, number = self._stream, self._row, self._stream.held[0].session
@@ -348,12 +388,14 @@ class Step:
         if full is None:
             return None
         stream.draft_has_uuid = row.is_follower and not row.is_throttled
-        if not has_uuid or number is None or not changes.keeps_the_set:
+        if not has_uuid or number is None or not asking.changes.keeps_the_set:
             return with_draft_uuid(full)
-        asked = [a for a in incremental[number].lists.partitions if a.key in altered]
-        told = stream.sessions[number].in_order(
-            (n.told for n in self._news if n.for_draft), self._not_read
-        )
+        _, lists, told, _, _ = incremental[number]
+        sizes, by_id, news = self._draft_sizes, row.uses_topic_ids, self._news
+        asked = lists.partitions[lists.for_draft]
+        if np.count_nonzero(news.for_draft != news.for_session):
+            told, _ = stream.sessions[number].in_order(news, news.for_draft)
+        more_bytes = int(np.add.reduce(self._told.more_bytes_of_draft[told]))
         return Sent(
             session_id=None,
             session_epoch=None,
@@ -362,6 +404,12 @@ class Step:
             forgotten_partitions=0,
             response_partitions=len(told),
             record_bytes=row.record_bytes,
-            request_bytes=draft_request_bytes(self._draft_pieces, row, asked, self._name_of),
-            response_bytes=draft_response_bytes(self._draft_pieces, told, self._name_of),
+            request_bytes=sizes.request(row.client_id, self._asked.partitions[asked], by_id),
+            response_bytes=sizes.response(self._told.topics[told], more_bytes, by_id),
         )
+
+
+def _is_whole(at: Ints, row: slice) -> bool:
+    """Positions are all of a row's, in order."""
+    n = len(at)
+    return n == row.stop - row.start and (n < 2 or not np.count_nonzero(at[1:] < at[:-1]))

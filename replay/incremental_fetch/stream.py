@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+import numpy as np
+
 from .followed import FollowedPartitions
-from .order import FullOrder
-from .recorded import NO_SESSION, PartitionKey, RecordedFetch
-from .runs import TopicRuns
+from .partitions import Partitions
+from .recorded import NO_SESSION, RecordedFetch
 from .session import FetchSession
-from .sizes import counted_version
 
 
 class Unknown(StrEnum):
@@ -43,8 +43,8 @@ class Held:
 class SessionWish(NamedTuple):
     """A full FETCH asks a cache for a session: to be decided when its answer is built.
 
-    In the order of answers. ``not_read`` are the partitions that the full response lists at its
-    end; ``recorded_id`` is the session that the recorded broker gave, if any.
+    In the order of answers. ``not_read`` are the partitions, by number, that the full response
+    lists at its end; ``recorded_id`` is the session that the recorded broker gave, if any.
     """
 
     built_us: int
@@ -56,7 +56,7 @@ class SessionWish(NamedTuple):
     privileged: bool
     uses_topic_ids: bool
     recorded_id: int | None
-    not_read: frozenset[PartitionKey]
+    not_read: tuple[int, ...]
 
 
 @dataclass
@@ -79,13 +79,19 @@ class Stream:
     draft_has_uuid: bool = False
     sessions: dict[int, FetchSession] = field(default_factory=dict)
     last_seen_us: int = 0
-    _last_session: int = 0
-    _opened_by: str | None = None
+    last_session: int = 0
+    opened_by: str | None = None
 
     @classmethod
-    def of(cls, number: int, row: RecordedFetch, session_key: str, caches: int) -> Stream:
+    def of(
+        cls,
+        number: int,
+        row: RecordedFetch,
+        session_key: str,
+        caches: int,
+        numbering: Partitions,
+    ) -> Stream:
         """A stream that begins with a FETCH."""
-        order = FullOrder(TopicRuns(counted_version(row.api_version)))
         return cls(
             number,
             row.client_id,
@@ -94,7 +100,7 @@ class Stream:
             row.replica_epoch,
             session_key,
             [Held() for _ in range(caches)],
-            FollowedPartitions(order),
+            FollowedPartitions(numbering),
         )
 
     def starts_anew(self, row: RecordedFetch) -> bool:
@@ -129,18 +135,31 @@ class Stream:
 
         Caches that give one for the same FETCH share its orders: they stay the same.
         """
-        if self._opened_by != wish.request_id:
-            self._opened_by = wish.request_id
-            self._last_session += 1
-            asked = self.followed.order.keys()
-            told = sorted(asked, key=wish.not_read.__contains__)
-            self.sessions[self._last_session] = FetchSession.of(
+        if self.opened_by != wish.request_id:
+            self.opened_by = wish.request_id
+            self.last_session += 1
+            asked = told = self.followed.order.keys()
+            if wish.not_read:
+                last = np.isin(self.followed.partitions_of(asked), wish.not_read)
+                told = np.concatenate([asked[~last], asked[last]])
+            self.sessions[self.last_session] = FetchSession.of(
                 wish.uses_topic_ids, wish.recorded_id, asked, told
             )
-        self.held[cache] = Held(self._last_session, cache_id)
+        self.held[cache] = Held(self.last_session, cache_id)
 
     def drop_unheld_sessions(self) -> None:
         """Orders of sessions that no cache gives any more are not needed."""
         held = {held.session for held in self.held}
         for number in [number for number in self.sessions if number not in held]:
             del self.sessions[number]
+
+    def make_room(self) -> None:
+        """Give up the slots of partitions that have gone, once they are most."""
+        if self.followed.slots.is_sparse:
+            self.renumber()
+
+    def renumber(self) -> None:
+        """Give up the slots of partitions that have gone."""
+        kept = self.followed.renumber()
+        for session in self.sessions.values():
+            session.renumber(kept)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from .partitions import Partitions
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, FINAL_EPOCH, NO_SESSION, RecordedFetch
 from .stream import Stream
 
@@ -23,8 +24,9 @@ class Streams:
 
     node_id: int
     caches: int
+    numbering: Partitions
     _streams: dict[int, Stream] = field(default_factory=dict)
-    _last: int = 0
+    last: int = 0
     _by_session: dict[int, int] = field(default_factory=dict)
     _by_connection: dict[_Connection, int] = field(default_factory=dict)
     _by_fetcher: dict[_Fetcher, int] = field(default_factory=dict)
@@ -34,6 +36,29 @@ class Streams:
 
     def __len__(self) -> int:
         return len(self._streams)
+
+    def __iter__(self) -> Iterator[Stream]:
+        return iter(self._streams.values())
+
+    def places_of(self, stream: Stream) -> list[bool]:
+        """Whether it is the one found by its session, its connection and its fetcher."""
+        found = (
+            self._by_session.get(stream.recorded_session_id),
+            self._by_connection.get((stream.client_id, stream.connection)),
+            self._by_fetcher.get((stream.client_id, stream.replica_id)),
+        )
+        return [number == stream.number for number in found]
+
+    def add(self, stream: Stream, places: Sequence[bool]) -> None:
+        """A stream of a piece of log before this one, to be found as ``places_of`` said."""
+        self._streams[stream.number] = stream
+        by_session, by_connection, by_fetcher = places
+        if by_session:
+            self._by_session[stream.recorded_session_id] = stream.number
+        if by_connection:
+            self._by_connection[stream.client_id, stream.connection] = stream.number
+        if by_fetcher:
+            self._by_fetcher[stream.client_id, stream.replica_id] = stream.number
 
     def key_without_session(self, row: RecordedFetch) -> str:
         """``session_key`` of a FETCH without a session."""
@@ -107,8 +132,9 @@ class Streams:
         return number
 
     def _new(self, row: RecordedFetch) -> Stream:
-        self._last += 1
-        stream = Stream.of(self._last, row, self.key_without_session(row), self.caches)
+        self.last += 1
+        key = self.key_without_session(row)
+        stream = Stream.of(self.last, row, key, self.caches, self.numbering)
         self._streams[stream.number] = stream
         if row.session_id != NO_SESSION:
             stream.session_key = f"{self.node_id}/{row.session_id}/before the log"

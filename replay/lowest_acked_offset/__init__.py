@@ -14,18 +14,27 @@ an UPDATE_FEATURES row's visibility ``known_at`` is when each broker can start).
 The replay derives what each response would have carried and when each write would have been
 applied, and known to be:
 
-``events``
-    the input: heartbeats, writes, Raft FETCHes, API_VERSIONS, and learned high watermarks.
+``events``, ``lines``
+    the input: heartbeats, writes, Raft FETCHes, API_VERSIONS, and learned high watermarks; and
+    the order in which they happened, which is not that of their answers.
 ``writes``
     which offsets the log leaves a write, and which broker forwarded it.
 ``evidence``
     how far each broker had applied the log, by three kinds of evidence.
 ``controller``
-    the controller's brokers, ``lowestActiveOffset()`` raw and never-falling, fencing.
-``simulation``
-    the same with another heartbeat interval, and with brokers that learn as under KIP-1166.
+    the controller's brokers, ``lowestActiveOffset()`` raw and never-falling, fencing: one event
+    after the other.
+``runs``
+    the same for all heartbeats between two that change more than an offset, as arrays.
+``cadence``, ``progress``, ``simulation``
+    the same with another heartbeat interval, and with brokers that learn as under KIP-1166: how
+    recorded heartbeats came, what brokers had applied when, and what would have been sent.
 ``LowestAckedOffset`` (``replay``)
-    the whole replay of one cluster: events in, outcome rows out.
+    the whole replay of one cluster: events in, outcome rows out (``outcomes``, ``rows``), and
+    what it carries from one piece of log to the next (``state``, ``saved``).
+
+It moves on in steps of the log's rows. In a step everything is done for all rows at once, with
+arrays; what is rare (a broker comes, stops, is fenced, is slow) is done event by event.
 
 Variants of ``metadata_write_outcomes``:
 
@@ -70,15 +79,11 @@ from .events import INPUT_SCHEMA, ORDER
 from .replay import (
     FINEST_EVIDENCE,
     HEARTBEAT_INTERVAL,
-    HEARTBEAT_SCHEMA,
-    LOWEST_ACKED,
-    RULE,
-    VISIBILITY_SCHEMA,
-    WRITE_SCHEMA,
     LowestAckedOffset,
     Outcomes,
     replayed,
 )
+from .rows import HEARTBEAT_SCHEMA, LOWEST_ACKED, RULE, VISIBILITY_SCHEMA, WRITE_SCHEMA
 
 __all__ = [
     "FINEST_EVIDENCE",

@@ -66,7 +66,9 @@ class Carried(NamedTuple):
 
 
 @dataclass
-class _Broker:
+class Broker:
+    """A broker as the controller last left it; ``told`` in this life."""
+
     epoch: int
     fenced: bool = True
     stopping: bool = False
@@ -90,7 +92,7 @@ class HeartbeatManager:
     session_timeout_us: int = SESSION_TIMEOUT_US
     certain_from_us: int | None = None
     controller_id: int | None = None
-    brokers: dict[int, _Broker] = field(default_factory=dict)
+    brokers: dict[int, Broker] = field(default_factory=dict)
     has_applied: dict[int, int] = field(default_factory=dict)
     raw: Lowest = field(default_factory=Lowest)
     applied: Lowest = field(default_factory=Lowest)
@@ -102,10 +104,12 @@ class HeartbeatManager:
     told_everywhere: Rising = field(default_factory=Rising)
     #: When each broker was told an offset.
     told_by_broker: dict[int, Rising] = field(default_factory=dict)
-    fenced_in_silence: list[tuple[int, int]] = field(default_factory=list)
-    _contact_us: dict[int, int] = field(default_factory=dict)
-    _deadlines: list[tuple[int, int, int]] = field(default_factory=list)
-    _answers: list[tuple[int, int, int, int]] = field(default_factory=list)
+    #: When each broker that may be fenced for its silence was last heard.
+    contact_us: dict[int, int] = field(default_factory=dict)
+    #: A heap: when a broker is fenced, which, when it was last heard.
+    deadlines: list[tuple[int, int, int]] = field(default_factory=list)
+    #: A heap of answers on their way: built, to which broker, its epoch, value.
+    answers: list[tuple[int, int, int, int]] = field(default_factory=list)
 
     @property
     def fenced_after_us(self) -> int:
@@ -123,7 +127,7 @@ class HeartbeatManager:
         broker = self.brokers.get(broker_id)
         if broker is None or broker.epoch != beat.broker_epoch:
             # A new life of the broker: registered, fenced, and told nothing yet.
-            broker = self.brokers[broker_id] = _Broker(beat.broker_epoch)
+            broker = self.brokers[broker_id] = Broker(beat.broker_epoch)
             self._count(at, broker_id, broker)
         stopping = beat.want_shut_down and not beat.is_fenced
         changed = (broker.fenced, broker.stopping) != (beat.is_fenced, stopping)
@@ -139,11 +143,15 @@ class HeartbeatManager:
         carried = self._value(at)
         if carried is not None and carried.clamped is not None:
             answer = (beat.built_us, broker_id, beat.broker_epoch, carried.clamped)
-            heapq.heappush(self._answers, answer)
+            heapq.heappush(self.answers, answer)
         if changed and broker_id in self.raw.by_node:
             # Its registration-change record is replayed after the answer was computed.
             self.raw.set(broker_id, RESET_OFFSET)
         return carried
+
+    def told_of(self, broker_id: int) -> Rising:
+        """When a broker was told an offset."""
+        return self.told_by_broker.setdefault(broker_id, Rising())
 
     def apply(self, at: int, broker_id: int, offset: int) -> None:
         """A broker has surely applied an offset, whatever it has reported."""
@@ -161,13 +169,13 @@ class HeartbeatManager:
     def _pass(self, at: int, *, heard: bool) -> None:
         """Answers arrive, and if the controller is still heard it has fenced who was silent."""
         while True:
-            deadline = self._deadlines[0] if self._deadlines and heard else None
-            answer = self._answers[0] if self._answers else None
+            deadline = self.deadlines[0] if self.deadlines and heard else None
+            answer = self.answers[0] if self.answers else None
             if deadline and deadline[0] <= at and (not answer or deadline[0] <= answer[0]):
-                heapq.heappop(self._deadlines)
+                heapq.heappop(self.deadlines)
                 self._fence(*deadline)
             elif answer and answer[0] <= at:
-                heapq.heappop(self._answers)
+                heapq.heappop(self.answers)
                 self._tell(*answer)
             else:
                 return
@@ -178,7 +186,6 @@ class HeartbeatManager:
             timeline.forget(before)
         for timeline in self.told_by_broker.values():
             timeline.forget(before)
-        self.fenced_in_silence = [f for f in self.fenced_in_silence if f[0] >= before]
 
     def _value(self, at: int) -> Carried | None:
         if self.certain_from_us is None or at < self.certain_from_us:
@@ -198,25 +205,24 @@ class HeartbeatManager:
                 self._touch(at, broker_id)
 
     def _touch(self, at: int, broker_id: int) -> None:
-        first = broker_id not in self._contact_us
-        self._contact_us[broker_id] = at
+        first = broker_id not in self.contact_us
+        self.contact_us[broker_id] = at
         if first:
             # One deadline a broker is enough: when it comes it looks at the last contact.
-            heapq.heappush(self._deadlines, (at + self.fenced_after_us, broker_id, at))
+            heapq.heappush(self.deadlines, (at + self.fenced_after_us, broker_id, at))
 
     def _fence(self, at: int, broker_id: int, contact: int) -> None:
-        last = self._contact_us[broker_id]
+        last = self.contact_us[broker_id]
         if last > contact:
-            heapq.heappush(self._deadlines, (last + self.fenced_after_us, broker_id, last))
+            heapq.heappush(self.deadlines, (last + self.fenced_after_us, broker_id, last))
             return
-        del self._contact_us[broker_id]
+        del self.contact_us[broker_id]
         broker = self.brokers[broker_id]
         if not broker.fenced:
             broker.fenced, broker.stopping = True, False
-            self.fenced_in_silence.append((at, broker_id))
             self._count(at, broker_id, broker)
 
-    def _count(self, at: int, broker_id: int, broker: _Broker) -> None:
+    def _count(self, at: int, broker_id: int, broker: Broker) -> None:
         """The broker counts or not, as it is now."""
         counts = not broker.fenced and (self.counts_stopping or not broker.stopping)
         if counts:
@@ -230,7 +236,7 @@ class HeartbeatManager:
         self._note_applied(at, broker_id)
 
     def _tell(self, at: int, broker_id: int, epoch: int, value: int) -> None:
-        self.told_by_broker.setdefault(broker_id, Rising()).add(at, value)
+        self.told_of(broker_id).add(at, value)
         broker = self.brokers[broker_id]
         if broker.epoch == epoch and value > broker.told:
             broker.told = value

@@ -21,6 +21,10 @@ API_VERSIONS = "api_versions"
 #: A replica learned a high watermark (table high_watermark_lag), under ``variant``.
 LEARNED = "learned"
 
+KINDS = (API_VERSIONS, FETCH, HEARTBEAT, LEARNED, WRITE)
+
+#: Stamps are cut to milliseconds, so two derived times of one node differ by up to this.
+STAMP_SLACK_US = 2_000
 #: high_watermark of a FETCH without the field (below v18).
 NOT_SENT = 2**63 - 1
 #: error_code where the log has no answer.

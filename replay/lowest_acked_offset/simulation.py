@@ -3,320 +3,328 @@
 What is kept of the log: when a broker starts, unfences and shuts down (those heartbeats are sent at
 once, whatever the interval), when it is away, and of its steady heartbeats how long each answer
 took and how much later than the interval the next one came: always the recorded value nearest in
-time, so nothing is drawn. What follows: when the steady heartbeats arrive, and which offset they
-report.
+time, so nothing is drawn (``cadence``). What follows: when the steady heartbeats arrive
+(``Schedule``, the same whatever brokers have learned), and which offset they report
+(``Simulation``, from ``progress``).
 
-The offset comes from ``Progress``: a broker has applied what is below the high watermark that it
-has learned (recorded, or replayed with or without KIP-1166), after a delay. The delay is from the
-log: each recorded heartbeat says of the newest thing its broker knew whether it was applied yet,
-and the delay is the age that parts the two best, over all brokers. A broker that a heartbeat shows
-to be slow (see ``evidence``) has applied what it knew half-way to the heartbeat that
-first shows it.
+Between two recorded heartbeats the nearest values hold for a while, and as long as they do the
+simulated ones come evenly: a schedule is made of such stretches.
 """
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import itemgetter
+from typing import NamedTuple
 
-from replay.hwm_parking.metadata_log import Samples
+import numpy as np
+
+from replay.lowest_acked_offset.cadence import Known, Pace, Recorded, Steps, heartbeat_of
 from replay.lowest_acked_offset.controller import RESET_OFFSET, Heartbeat, HeartbeatManager
-from replay.lowest_acked_offset.timelines import Rising
-from replay.outcomes import RECORDED
-
-#: broker.heartbeat.interval.ms, Kafka's default; for a log that shows no steady heartbeat.
-DEFAULT_INTERVAL_US = 2_000_000
-#: A broker that has not applied what it knew for longer than this is slow, not just on its way.
-SLOW_US = 100_000
-#: A steady broker whose next heartbeat is later than the interval by more than this is away.
-AWAY_SLACK_US = 1_000_000
-#: So many of the last heartbeats that came soon after their broker learned tell the apply delay.
-DELAY_SAMPLES = 128
-#: Until they outvote it: brokers apply within 10 ms. One late heartbeat alone is no measure.
-ASSUMED_DELAY = ((10_000, True),) * 4
+from replay.lowest_acked_offset.lines import Lines, by_node
+from replay.lowest_acked_offset.progress import NOTHING_KNOWN
+from replay.lowest_acked_offset.runs import Events, take
+from replay.lowest_acked_offset.timelines import HIGHEST, Bools, Ints
 
 
-def apply_delay_us(seen: Sequence[tuple[int, bool]]) -> int:
-    """The age that best parts what was not applied yet from what was.
+class Kept(NamedTuple):
+    """A recorded heartbeat that is sent at any interval, when it was received."""
 
-    ``seen``: age (microseconds) of the newest known offset when a heartbeat was sent, and whether
-    the heartbeat had it. Of several ages that err equally often, the smallest.
+    received_us: int
+    turn: int
+    beat: Heartbeat
+
+
+class Stretch(NamedTuple):
+    """Heartbeats of one broker at even distances, all like one."""
+
+    at_us: int
+    step_us: int
+    times: int
+    handling_us: int
+    building_us: int
+    beat: Heartbeat
+    #: The turn of one that is kept, else -1.
+    kept: int
+
+
+class Sent(NamedTuple):
+    """Heartbeats that are sent, in their order."""
+
+    at: Ints
+    handled: Ints
+    built: Ints
+    broker: Ints
+    epoch: Ints
+    controller: Ints
+    offset: Ints
+    is_fenced: Bools
+    want_shut_down: Bools
+
+
+@dataclass
+class Sender:
+    """One broker at another interval: what it sends next, and like which heartbeat.
+
+    ``order`` says which of two that are due at one time comes first: the one that was scheduled
+    first, by (step, 0, turn) or (step, 1, place among those sent in that step).
     """
-    best, fewest = 0, sum(not applied for _, applied in seen)
-    wrong = fewest
-    for age, applied in sorted(seen):
-        # At a delay just above this age, what was applied at it is wrong, what was not is right.
-        wrong += 1 if applied else -1
-        if wrong < fewest:
-            best, fewest = age, wrong
-    return best
+
+    kept: list[Kept] = field(default_factory=list)
+    steady: Heartbeat | None = None
+    due_us: int | None = None
+    order: tuple[int, int, int] = (0, 0, 0)
+    is_waiting: bool = False
+
+    def take(self, beats: Lines, is_steady: Bools, step: int) -> None:
+        """Its recorded heartbeats. A steady one tells that a broker that was away is back."""
+        if self.is_waiting and is_steady.any():
+            first = int(np.argmax(is_steady))
+            self.is_waiting = False
+            self.due_us = int(beats["received_us"][first])
+            self.order = (step, 0, int(beats.turn[first]))
+        for place in np.flatnonzero(~is_steady).tolist():
+            kept = Kept(int(beats["received_us"][place]), int(beats.turn[place]), _NO_BEAT)
+            self.kept.append(kept._replace(beat=heartbeat_of(beats, place)))
+        self.kept.sort()
+
+    def send(
+        self, pace: Pace, interval_us: int, until: int, log_end_us: int | None
+    ) -> Iterator[Stretch]:
+        """What it sends up to a time; ``log_end_us`` once no more of the log will come."""
+        while True:
+            kept = self.kept[0] if self.kept else None
+            if self.due_us is None or (kept and kept.received_us <= self.due_us):
+                if kept is None or kept.received_us > until:
+                    return
+                del self.kept[0]
+                yield self._keep(kept, pace, interval_us)
+            elif self.due_us <= until:
+                limit = min(until + 1, kept.received_us if kept else HIGHEST)
+                yield from self._steady(pace, interval_us, limit, log_end_us)
+            else:
+                return
+
+    def _keep(self, kept: Kept, pace: Pace, interval_us: int) -> Stretch:
+        beat = kept.beat
+        self.is_waiting, self.due_us = False, None
+        if not beat.is_fenced and not beat.want_shut_down:
+            self.steady = beat
+            late_us = pace.late_us[bisect_right(pace.late_until, beat.built_us)]
+            self.due_us = beat.built_us + max(1, interval_us + late_us)
+        handling, building = (t - kept.received_us for t in (beat.handled_us, beat.built_us))
+        return Stretch(kept.received_us, 0, 1, handling, building, beat, kept.turn)
+
+    def _steady(
+        self, pace: Pace, interval_us: int, limit: int, log_end_us: int | None
+    ) -> Iterator[Stretch]:
+        """Heartbeats from ``due_us`` on and before ``limit``, until its broker is away."""
+        at, beat = self.due_us, self.steady
+        if at is None or beat is None:
+            raise ValueError("nothing is due")
+        heard = bisect_right(pace.received, at)
+        handled, late = bisect_right(pace.handled_until, at), 0
+        while at < limit:
+            # As long as the same recorded values are the nearest, they come evenly.
+            while heard < len(pace.received) and pace.received[heard] <= at:
+                heard += 1
+            last_built = pace.built[heard - 1] if heard else at
+            if heard < len(pace.received):
+                following = pace.received[heard]
+                if following - last_built > pace.patience_us:
+                    at = following
+                    continue
+            else:
+                ends = -1 if log_end_us is None else min(log_end_us, last_built + pace.patience_us)
+                following = ends + 1
+                if at >= following:
+                    self.is_waiting, self.due_us = True, None
+                    return
+            while pace.handled_until[handled] <= at:
+                handled += 1
+            building = pace.building_us[handled]
+            late = _place(pace.late_until, at + building, late)
+            step = building + max(1, interval_us + pace.late_us[late])
+            even = min(
+                limit, following, pace.handled_until[handled], pace.late_until[late] - building
+            )
+            times = max(1, -((at - even) // step))
+            yield Stretch(at, step, times, pace.handling_us[handled], building, beat, -1)
+            at += times * step
+        self.due_us = at
+
+
+def _place(until: list[int], at: int, place: int) -> int:
+    """The place of the value that holds at a time, from one near it."""
+    while until[place] <= at:
+        place += 1
+    while place and until[place - 1] > at:
+        place -= 1
+    return place
+
+
+_NO_BEAT = Heartbeat(-1, -1, -1, 0, 0, RESET_OFFSET, is_fenced=True, want_shut_down=False)
 
 
 @dataclass
-class ApplyDelay:
-    """The last samples of all brokers (one broker has too few), and the delay they tell."""
+class Schedule:
+    """When all brokers send heartbeats at one interval, whatever they have learned."""
 
-    seen: list[tuple[int, bool]] = field(default_factory=list)
-    us: int = 0
+    interval_us: int
+    senders: dict[int, Sender] = field(default_factory=dict)
+    step: int = 0
 
-    def add(self, age: int, applied: bool) -> None:
-        """A heartbeat had, or had not, what its broker had known for ``age`` microseconds."""
-        self.seen = [*self.seen[1 - DELAY_SAMPLES :], (age, applied)]
-        self.us = apply_delay_us([*ASSUMED_DELAY, *self.seen])
+    def take(self, beats: Lines, is_steady: Bools) -> None:
+        """Recorded heartbeats, in their order."""
+        self.step += 1
+        for broker_id, mine in by_node(beats["broker_id"]):
+            sender = self.senders.setdefault(broker_id, Sender())
+            sender.take(beats.take(mine), is_steady[mine], self.step)
 
-
-@dataclass
-class Slow:
-    """A broker had not applied what it knew: nothing above ``offset`` until a time (open: None)."""
-
-    offset: int
-    known: int
-    since_us: int
-    until_us: int | None = None
-
-
-@dataclass
-class Progress:
-    """What one broker has applied when. ``learned`` as recorded; ``due`` by variant, with delay."""
-
-    learned: Rising = field(default_factory=Rising)
-    due: dict[str, Rising] = field(default_factory=dict)
-    slow: list[Slow] = field(default_factory=list)
-
-    def learn(self, variant: str, at: int, due: int, high_watermark: int) -> None:
-        """The broker learned a high watermark, and is due to have applied it at a later time."""
-        if variant == RECORDED:
-            self.learned.add(at, high_watermark - 1)
-        self.due.setdefault(variant, Rising()).add(due, high_watermark - 1)
-
-    def heartbeat(self, at: int, offset: int, delay: ApplyDelay) -> list[int]:
-        """A recorded heartbeat measures delay and slowness. -> when a slow broker caught up."""
-        caught_up = []
-        for slow in self.slow:
-            if slow.until_us is None and offset >= slow.known:
-                slow.until_us = (slow.since_us + at) // 2
-                caught_up.append(slow.until_us)
-            elif slow.until_us is None:
-                slow.offset, slow.since_us = max(slow.offset, offset), at
-        index = bisect_right(self.learned.at, at) - 1
-        if index >= 0:
-            self._measure(index, at, offset, delay)
-        return caught_up
-
-    def _measure(self, index: int, at: int, offset: int, delay: ApplyDelay) -> None:
-        known = self.learned
-        missing = bisect_right(known.values, offset, 0, index + 1)
-        if missing <= index and at - known.at[missing] > SLOW_US:
-            overdue = known.value(at - SLOW_US)
-            if overdue is not None and not any(slow.until_us is None for slow in self.slow):
-                self.slow.append(Slow(offset, overdue, at))
-        elif at - known.at[index] <= SLOW_US:
-            delay.add(at - known.at[index], offset >= known.values[index])
-
-    def applied(self, variant: str, at: int) -> int | None:
-        """The last offset applied at a time; None while nothing is known of the variant."""
-        due = self.due.get(variant)
-        value = due.value(at) if due is not None else None
-        if value is None:
-            return None
-        for slow in self.slow:
-            if slow.until_us is None or at < slow.until_us:
-                value = min(value, slow.offset)
-        return value
-
-    def forget(self, before: int) -> None:
-        """Drop what was over before a time."""
-        for timeline in (self.learned, *self.due.values()):
-            timeline.forget(before)
-        self.slow = [s for s in self.slow if s.until_us is None or s.until_us >= before]
+    def send(
+        self, recorded: Recorded, paces: dict[int, Pace], until: int, log_end_us: int | None
+    ) -> Sent:
+        """What is sent up to a time; ``log_end_us`` once no more of the log will come."""
+        stretches, firsts, orders, size = [], [], [], 0
+        for broker_id, sender in self.senders.items():
+            firsts.append(size)
+            orders.append(sender.order)
+            for stretch in sender.send(paces[broker_id], self.interval_us, until, log_end_us):
+                stretches.append(stretch)
+                size += stretch.times
+        sent, kept = _sent(stretches, recorded)
+        order = np.lexsort((kept, kept < 0, sent.at))
+        _order_ties(order, sent.at, kept, dict(zip(firsts, orders, strict=True)), self.step)
+        place = np.empty_like(order)
+        place[order] = np.arange(size)
+        for sender, (begin, end) in zip(
+            self.senders.values(), pairwise([*firsts, size]), strict=True
+        ):
+            if end > begin:
+                sender.order = (self.step, 1, int(place[end - 1]))
+        return Sent._make(column[order] for column in sent)
 
 
-@dataclass
-class Cadence:
-    """The recorded heartbeats of one broker: when they came, how they were handled."""
-
-    received: list[int] = field(default_factory=list)
-    built: list[int] = field(default_factory=list)
-    gaps: Samples = field(default_factory=Samples)
-    handling: Samples = field(default_factory=Samples)
-    building: Samples = field(default_factory=Samples)
-    last: Heartbeat | None = None
-    last_is_steady: bool = False
-
-    def add(self, received: int, beat: Heartbeat, is_steady: bool) -> int | None:
-        """Take a recorded heartbeat; -> the gap since a steady one's answer, if it is one."""
-        gap = received - self.built[-1] if self.built and self.last_is_steady else None
-        if gap is not None and is_steady:
-            self.gaps.add(self.built[-1], gap)
-        self.received.append(received)
-        self.built.append(max(beat.built_us, received))
-        self.handling.add(received, beat.handled_us - received)
-        self.building.add(received, beat.built_us - received)
-        self.last, self.last_is_steady = beat, is_steady
-        return gap
-
-    def forget(self, before: int) -> None:
-        """Drop what was over before a time, all but the last heartbeat."""
-        keep = max(0, bisect_right(self.received, before) - 1)
-        del self.received[:keep], self.built[:keep]
-        for samples in (self.gaps, self.handling, self.building):
-            samples.forget(before)
+def _sent(stretches: Iterable[Stretch], recorded: Recorded) -> tuple[Sent, Ints]:
+    """Every heartbeat of some stretches, and the turn of each that is kept, else -1."""
+    rows = np.array(
+        [stretch[:5] + stretch.beat + stretch[6:] for stretch in stretches], np.int64
+    ).reshape(-1, 14)
+    counts = rows[:, 2]
+    number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    rows = np.repeat(rows, counts, axis=0)
+    begin, step, _, handling, building, controller, broker, epoch = rows.T[:8]
+    offset, is_fenced, want_shut_down, kept = rows.T[10:]
+    at = begin + number * step
+    sent = Sent(
+        at=at,
+        handled=at + handling,
+        built=at + building,
+        broker=broker,
+        epoch=epoch,
+        controller=np.where(kept < 0, recorded.controllers_at(at), controller)
+        if len(at)
+        else controller,
+        offset=np.where(kept < 0, RESET_OFFSET, offset),
+        is_fenced=is_fenced.astype(np.bool_),
+        want_shut_down=want_shut_down.astype(np.bool_),
+    )
+    return sent, kept
 
 
-@dataclass
-class Recorded:
-    """What all simulations share: the recorded heartbeats and the brokers' progress."""
+def _order_ties(
+    order: Ints, at: Ints, kept: Ints, firsts: dict[int, tuple[int, int, int]], step: int
+) -> None:
+    """Of steady heartbeats that are due at one time the one that was scheduled first comes first.
 
-    interval_us: int | None = None
-    cadences: dict[int, Cadence] = field(default_factory=dict)
-    progress: dict[int, Progress] = field(default_factory=dict)
-    delay: ApplyDelay = field(default_factory=ApplyDelay)
-    controllers: list[tuple[int, int]] = field(default_factory=list)
-    _first_gaps: list[int] = field(default_factory=list)
+    ``order`` is put right in place. ``firsts``: each broker's first heartbeat, and its order.
+    """
+    times, steady = at[order], kept[order] < 0
+    tied = np.flatnonzero((np.diff(times) == 0) & steady[:-1] & steady[1:])
+    if not len(tied):
+        return
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
 
-    def heartbeat(self, received: int, beat: Heartbeat, want_fence: bool) -> tuple[bool, list[int]]:
-        """Take a heartbeat. -> (is it one of a steady broker, when a slow broker caught up)."""
-        if not self.controllers or self.controllers[-1][1] != beat.controller_id:
-            self.controllers.append((beat.handled_us, beat.controller_id))
-        cadence = self.cadences.setdefault(beat.broker_id, Cadence())
-        runs = not (want_fence or beat.want_shut_down or beat.is_fenced)
-        before = cadence.last
-        steady = runs and before is not None and before.broker_epoch == beat.broker_epoch
-        steady = steady and not (before is not None and (before.is_fenced or before.want_shut_down))
-        gap = cadence.add(received, beat, runs)
-        if gap is not None and self.interval_us is None and steady:
-            self._first_gaps.append(gap)
-        caught_up = self.of(beat.broker_id).heartbeat(received, beat.offset, self.delay)
-        return steady, caught_up
+    def scheduled(heartbeat: int) -> tuple[int, int, int]:
+        # The one before of its broker scheduled it, which has its final place by now.
+        return firsts.get(heartbeat) or (step, 1, int(place[heartbeat - 1]))
 
-    def learn(self, broker_id: int, variant: str, at: int, high_watermark: int) -> int:
-        """A broker learned a high watermark. -> when it is due to have applied it."""
-        due = at + self.delay.us
-        self.of(broker_id).learn(variant, at, due, high_watermark)
-        return due
-
-    def of(self, broker_id: int) -> Progress:
-        """The progress of one broker."""
-        return self.progress.setdefault(broker_id, Progress())
-
-    def settle_interval(self) -> int:
-        """The interval of the log: as told, else the median gap, cut to 10 ms."""
-        if self.interval_us is None:
-            gaps = sorted(self._first_gaps)
-            median = gaps[len(gaps) // 2] if gaps else DEFAULT_INTERVAL_US
-            self.interval_us = median // 10_000 * 10_000
-            self._first_gaps = []
-        return self.interval_us
-
-    def controller_at(self, at: int) -> int:
-        """Which controller answers at a time."""
-        index = bisect_right(self.controllers, (at, 2**31))
-        return self.controllers[max(0, index - 1)][1]
-
-    def forget(self, before: int) -> None:
-        """Drop what was over before a time."""
-        for cadence in self.cadences.values():
-            cadence.forget(before)
-        for progress in self.progress.values():
-            progress.forget(before)
-        keep = max(0, bisect_right(self.controllers, (before, 2**31)) - 1)
-        del self.controllers[:keep]
-
-
-# Kinds of event; the number decides which of two at one time comes first.
-_PROGRESS, _KEPT, _DUE = range(3)
+    for group in np.split(tied, np.flatnonzero(np.diff(tied) > 1) + 1):
+        places = np.arange(group[0], group[-1] + 2)
+        mine = sorted(order[places].tolist(), key=scheduled)
+        order[places] = mine
+        place[mine] = places
 
 
 @dataclass
 class Simulation:
-    """Heartbeats at one interval, with brokers that learn as in one variant."""
+    """One variant at one interval: what brokers that learn as in it tell, and are told."""
 
-    recorded: Recorded
     variant: str
-    interval_us: int
     manager: HeartbeatManager
-    _events: list[tuple[int, int, int, int]] = field(default_factory=list)
-    _kept: dict[int, Heartbeat] = field(default_factory=dict)
-    _steady: dict[int, Heartbeat] = field(default_factory=dict)
-    _due: dict[int, int] = field(default_factory=dict)
-    _waiting: set[int] = field(default_factory=set)
-    _count: int = 0
+    #: When brokers may have applied more: at, broker, turn.
+    steps: list[tuple[int, int, int]] = field(default_factory=list)
 
-    def progress(self, at: int, broker_id: int) -> None:
-        """A broker may have applied more at a time."""
-        self._push(at, _PROGRESS, broker_id)
+    def take(self, known: Known) -> None:
+        """What the log tells of when its brokers learned."""
+        news = [known.caught_up]
+        if self.variant in known.learned:
+            news.append(known.learned[self.variant])
+        for steps in news:
+            self.steps += zip(*(column.tolist() for column in steps), strict=True)
 
-    def heartbeat(self, received: int, beat: Heartbeat, is_steady: bool) -> None:
-        """A recorded heartbeat: kept, unless steady; a steady one says that its broker is back."""
-        if not is_steady:
-            self._kept[self._push(received, _KEPT, beat.broker_id)] = beat
-        elif beat.broker_id in self._waiting:
-            self._waiting.discard(beat.broker_id)
-            self._next(beat.broker_id, received)
-
-    def advance(self, until: int, log_end_us: int | None = None) -> None:
-        """Run up to a time; ``log_end_us`` once no more of the log will come."""
-        while self._events and self._events[0][0] <= until:
-            at, kind, number, broker_id = heapq.heappop(self._events)
-            if kind == _PROGRESS:
-                applied = self.recorded.of(broker_id).applied(self.variant, at)
-                if applied is not None:
-                    self.manager.apply(at, broker_id, applied)
-            elif kind == _KEPT:
-                self._send_kept(at, self._kept.pop(number))
-            elif self._due.get(broker_id) == number:
-                self._send_due(at, broker_id, log_end_us)
+    def run(self, recorded: Recorded, sent: Sent, until: int) -> None:
+        """Heartbeats that are sent up to a time."""
+        applies = self._due(until)
+        at = np.concatenate((applies.at, sent.at))
+        broker = np.concatenate((applies.broker, sent.broker))
+        applied = np.empty(len(at), np.int64)
+        for broker_id, mine in by_node(broker):
+            applied[mine] = recorded.of(broker_id).applied(self.variant, at[mine])
+        steps_size, size = len(applies.at), len(sent.at)
+        reported = applied[steps_size:]
+        reported = np.where(reported == NOTHING_KNOWN, sent.offset, reported)
+        # A step; or what is applied when a heartbeat is sent, and then the heartbeat.
+        kind = np.repeat((0, 1, 2), (steps_size, size, size))
+        order = _paired(at, steps_size, size)
+        tells = np.flatnonzero(applied[:steps_size] != NOTHING_KNOWN)
+        none, no = np.zeros(steps_size + size, np.int64), np.zeros(steps_size + size, np.bool_)
+        events = Events(
+            at=np.concatenate((at, sent.handled)),
+            broker=np.concatenate((broker, sent.broker)),
+            offset=np.concatenate((applied[:steps_size], reported, reported)),
+            is_beat=kind == 2,
+            built=np.concatenate((none, sent.built)),
+            epoch=np.concatenate((none, sent.epoch)),
+            controller=np.concatenate((none, sent.controller)),
+            is_fenced=np.concatenate((no, sent.is_fenced)),
+            want_shut_down=np.concatenate((no, sent.want_shut_down)),
+        )
+        says = np.ones(len(kind), np.bool_)
+        says[:steps_size] = False
+        says[tells] = True
+        take(self.manager, events.take(order[says[order]]))
         self.manager.advance(until)
 
-    def _push(self, at: int, kind: int, broker_id: int) -> int:
-        self._count += 1
-        heapq.heappush(self._events, (at, kind, self._count, broker_id))
-        return self._count
+    def _due(self, until: int) -> Steps:
+        """The steps up to a time, in their order; the others wait."""
+        self.steps.sort(key=itemgetter(0, 2))
+        count = bisect_right(self.steps, until, key=itemgetter(0))
+        due = np.array(self.steps[:count], np.int64).reshape(-1, 3)
+        del self.steps[:count]
+        return Steps(*due.T)
 
-    def _next(self, broker_id: int, at: int) -> None:
-        self._due[broker_id] = self._push(at, _DUE, broker_id)
 
-    def _send_kept(self, at: int, beat: Heartbeat) -> None:
-        self._waiting.discard(beat.broker_id)
-        self._due.pop(beat.broker_id, None)
-        self._send(at, beat)
-        if not beat.is_fenced and not beat.want_shut_down:
-            self._steady[beat.broker_id] = beat
-            self._schedule(beat.broker_id, beat.built_us)
-
-    def _send_due(self, at: int, broker_id: int, log_end_us: int | None) -> None:
-        cadence = self.recorded.cadences[broker_id]
-        index = bisect_right(cadence.received, at)
-        last_built = cadence.built[index - 1] if index else at
-        patience = self.recorded.settle_interval() + AWAY_SLACK_US
-        if index < len(cadence.received):
-            returns = cadence.received[index]
-            if returns - last_built > patience:
-                self._next(broker_id, returns)
-                return
-        elif log_end_us is None or at > log_end_us or at - last_built > patience:
-            self._waiting.add(broker_id)
-            return
-        beat = self._steady[broker_id]._replace(
-            controller_id=self.recorded.controller_at(at),
-            handled_us=at + (cadence.handling.nearest(at) or 0),
-            built_us=at + (cadence.building.nearest(at) or 0),
-            offset=RESET_OFFSET,
-        )
-        self._send(at, beat)
-        self._schedule(broker_id, beat.built_us)
-
-    def _send(self, at: int, beat: Heartbeat) -> None:
-        applied = self.recorded.of(beat.broker_id).applied(self.variant, at)
-        offset = beat.offset if applied is None else applied
-        self.manager.apply(at, beat.broker_id, offset)
-        self.manager.heartbeat(beat._replace(offset=offset))
-
-    def _schedule(self, broker_id: int, built: int) -> None:
-        interval = self.recorded.settle_interval()
-        gap = self.recorded.cadences[broker_id].gaps.nearest(built)
-        is_steady = gap is not None and interval // 2 < gap <= interval + AWAY_SLACK_US
-        late = gap - interval if gap is not None and is_steady else 0
-        self._next(broker_id, max(built + 1, built + self.interval_us + late))
+def _paired(at: Ints, steps: int, sent: int) -> Ints:
+    """The order of events: steps first at their time, behind each sending its heartbeat."""
+    order = np.argsort(at, kind="stable")
+    is_sent = order >= steps
+    begins = np.arange(len(order)) + np.concatenate(([0], np.cumsum(is_sent)))[:-1]
+    paired = np.empty(len(order) + sent, np.int64)
+    paired[begins] = order
+    paired[begins[is_sent] + 1] = order[is_sent] + sent
+    return paired

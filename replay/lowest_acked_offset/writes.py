@@ -22,20 +22,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from replay.lowest_acked_offset.events import NO_ANSWER, Event
-from replay.lowest_acked_offset.timelines import Rising
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-#: Stamps are cut to milliseconds, so two derived times of one node differ by up to this.
-STAMP_SLACK_US = 2_000
+from replay.lowest_acked_offset.events import HEARTBEAT, NO_ANSWER, STAMP_SLACK_US, WRITE, Event
+from replay.lowest_acked_offset.lines import Lines, by_node, stretches
+from replay.lowest_acked_offset.reasons import (
+    NO_HIGH_WATERMARK,
+    NOTHING_WRITTEN,
+    SINGLE_VOTER,
+)
+from replay.lowest_acked_offset.timelines import HIGHEST, Bools, Ints, Rising
+
 #: A voter that is silent for this long in the log is away: a parked FETCH waits half of it.
 VOTER_SILENCE_US = 1_000_000
 #: Clocks of brokers and controllers may differ, and derived arrivals are off, by up to this.
 JOIN_SLACK_US = 100_000
 
-NO_HIGH_WATERMARK = "the log does not tell the high watermark yet (not every voter has fetched)"
-SINGLE_VOTER = "a single voter commits alone: no FETCH tells its high watermark"
-NOT_ANSWERED = "the log has no answer of it"
-NOTHING_WRITTEN = "it wrote nothing: what it asked for was so already"
+#: The fetch offset of a voter that has not fetched in an epoch.
+_UNSEEN = -HIGHEST
 
 
 class Offsets(NamedTuple):
@@ -46,55 +52,97 @@ class Offsets(NamedTuple):
     committed_us: int
 
 
+class Led(NamedTuple):
+    """How long a leader's log was in one epoch, by the offsets that were fetched from it."""
+
+    epoch: int
+    since_us: int
+    ends: Rising
+
+
 @dataclass
 class CommittedOffsets:
     """The metadata log as its FETCHes show it: its length, its high watermark, its beginning."""
 
     voters: frozenset[int]
     high_watermark: Rising = field(default_factory=Rising)
-    log_ends: dict[int, tuple[int, Rising]] = field(default_factory=dict)
-    began_empty: bool = False
-    _first_offsets: dict[int, int] = field(default_factory=dict)
-    _epoch: int = -1
-    _voter_offsets: dict[int, int] = field(default_factory=dict)
-    _known_from_us: int | None = None
+    led: dict[int, list[Led]] = field(default_factory=dict)
+    #: The turn of the FETCH that showed that the metadata log began empty.
+    began_empty: int | None = None
+    first_offsets: dict[int, int] = field(default_factory=dict)
+    epoch: int = -1
+    voter_offsets: dict[int, int] = field(default_factory=dict)
+    known_from_us: int | None = None
 
-    def fetch(self, row: Event) -> None:
-        """Take a FETCH, in order of dequeue."""
-        at, replica, epoch, offset = row.dequeued_us, row.broker_id, row.leader_epoch, row.offset
-        if replica in self.voters and replica not in self._first_offsets:
-            self._first_seen(replica, offset)
-        if row.error_code != 0 or row.is_diverging:
-            return
-        led, ends = self.log_ends.get(row.node_id, (-1, Rising()))
-        if epoch > led:
-            ends = Rising()
-            self.log_ends[row.node_id] = (epoch, ends)
-        ends.add(at, offset)
-        if replica in self.voters and replica != row.node_id:
-            self._voter_fetch(at, row)
+    def take(self, fetches: Lines) -> None:
+        """Take FETCHes, in order of dequeue."""
+        replica = fetches["broker_id"]
+        is_voter = np.isin(replica, list(self.voters))
+        self._first_seen(fetches, is_voter)
+        answered = (fetches["error_code"] == 0) & ~fetches.flags("is_diverging")
+        self._lead(fetches.take(answered))
+        self._commit(fetches.take(answered & is_voter & (replica != fetches["node_id"])))
 
-    def _first_seen(self, voter: int, offset: int) -> None:
+    def _first_seen(self, fetches: Lines, is_voter: Bools) -> None:
         """Committed records are on a majority: if too many voters begin empty, none were."""
-        self._first_offsets[voter] = offset
-        empty = sum(first == 0 for first in self._first_offsets.values())
-        if empty >= len(self.voters) - len(self.voters) // 2:
-            self.began_empty = True
-
-    def _voter_fetch(self, at: int, row: Event) -> None:
-        if self._known_from_us is None:
-            # Who has not fetched yet may be ahead: it was parked when the log began, or is away.
-            self._known_from_us = at if self.began_empty else at + VOTER_SILENCE_US
-        if row.leader_epoch > self._epoch:
-            self._epoch = row.leader_epoch
-            self._voter_offsets = {}
-        if row.leader_epoch < self._epoch or row.last_fetched_epoch != row.leader_epoch:
+        if len(self.first_offsets) == len(self.voters):
             return
-        self._voter_offsets[row.broker_id] = row.offset
+        voters = fetches.take(is_voter)
+        ids, first = np.unique(voters["broker_id"], return_index=True)
+        for place in sorted(first[~np.isin(ids, list(self.first_offsets))].tolist()):
+            self.first_offsets[int(voters["broker_id"][place])] = int(voters["offset"][place])
+            empty = sum(offset == 0 for offset in self.first_offsets.values())
+            if empty >= len(self.voters) - len(self.voters) // 2 and self.began_empty is None:
+                self.began_empty = int(voters.turn[place])
+
+    def _lead(self, fetches: Lines) -> None:
+        """The leader's log cannot be shorter than what is fetched of it."""
+        for node, mine in by_node(fetches["node_id"]):
+            at, offset = fetches["dequeued_us"][mine], fetches["offset"][mine]
+            led = self.led.setdefault(node, [])
+            epochs = np.maximum.accumulate(fetches["leader_epoch"][mine])
+            for begin, end in stretches(np.maximum(epochs, led[-1].epoch if led else -1)):
+                epoch = int(epochs[begin])
+                if epoch > (led[-1].epoch if led else -1):
+                    led.append(Led(epoch, int(at[begin]), Rising()))
+                if led:
+                    led[-1].ends.add_all(at[begin:end], offset[begin:end])
+
+    def _commit(self, fetches: Lines) -> None:
+        """``LeaderState.maybeUpdateHighWatermark``, at each FETCH of a voter."""
+        at = fetches["dequeued_us"]
+        if not len(at):
+            return
+        if self.known_from_us is None:
+            # Who has not fetched yet may be ahead: it was parked when the log began, or is away.
+            empty = self.began_empty is not None and self.began_empty <= fetches.turn[0]
+            self.known_from_us = int(at[0]) + (0 if empty else VOTER_SILENCE_US)
+        epochs = np.maximum(np.maximum.accumulate(fetches["leader_epoch"]), self.epoch)
+        is_of_it = (fetches["leader_epoch"] == epochs) & (fetches["last_fetched_epoch"] == epochs)
+        for begin, end in stretches(epochs):
+            if epochs[begin] > self.epoch:
+                self.epoch, self.voter_offsets = int(epochs[begin]), {}
+            self._commit_in_epoch(fetches.take(begin + np.flatnonzero(is_of_it[begin:end])))
+
+    def _commit_in_epoch(self, fetches: Lines) -> None:
+        replica, offset = fetches["broker_id"], fetches["offset"]
+        if not len(replica):
+            return
+        voters = sorted(self.voters)
+        offsets = np.empty((len(voters), len(replica)), np.int64)
+        for row, voter in zip(offsets, voters, strict=True):
+            last = np.maximum.accumulate(np.where(replica == voter, np.arange(len(replica)), -1))
+            row[:] = np.where(last < 0, self.voter_offsets.get(voter, _UNSEEN), offset[last])
+        for row, voter in zip(offsets, voters, strict=True):
+            if row[-1] != _UNSEEN:
+                self.voter_offsets[voter] = int(row[-1])
+        offsets.sort(axis=0)
         # A leader that votes stands first: its own offset is at or above all others.
-        rank = len(self.voters) // 2 - (row.node_id in self.voters)
-        if 0 <= rank < len(self._voter_offsets):
-            self.high_watermark.add(at, sorted(self._voter_offsets.values())[-1 - rank])
+        leads = np.isin(fetches["node_id"], voters)
+        rank = len(voters) // 2 - leads
+        committed = offsets[len(voters) - 1 - rank, np.arange(len(replica))]
+        known = (rank >= 0) & (committed != _UNSEEN)
+        self.high_watermark.add_all(fetches["dequeued_us"][known], committed[known])
 
     def offsets(self, row: Event) -> Offsets | str:
         """Where a write's last record lies, or why the log can't tell."""
@@ -102,10 +150,11 @@ class CommittedOffsets:
         if len(self.voters) == 1:
             return SINGLE_VOTER
         committed = self.high_watermark.value(answered)
-        if committed is None or self._known_from_us is None or answered < self._known_from_us:
+        if committed is None or self.known_from_us is None or answered < self.known_from_us:
             return NO_HIGH_WATERMARK
-        _, ends = self.log_ends.get(row.node_id, (-1, Rising()))
-        end = max(ends.value(taken) or 0, self.high_watermark.value(taken) or 0)
+        led = [led for led in self.led.get(row.node_id, ()) if led.since_us <= answered]
+        fetched = led[-1].ends.value(taken) if led else None
+        end = max(fetched or 0, self.high_watermark.value(taken) or 0)
         low, high = end + least_records(row) - 1, committed - 1
         if low > high:
             # Its own records would be above all that was there, and committed by now.
@@ -116,8 +165,10 @@ class CommittedOffsets:
     def forget(self, before: int) -> None:
         """Drop what was over before a time."""
         self.high_watermark.forget(before)
-        for _, ends in self.log_ends.values():
-            ends.forget(before)
+        for led in self.led.values():
+            while len(led) > 1 and led[1].since_us < before:
+                del led[0]
+            led[-1].ends.forget(before)
 
 
 def is_write(row: Event) -> bool:
@@ -151,7 +202,14 @@ def remote_host(connection: str | None) -> str | None:
     return match[1] if match else None
 
 
-Key = tuple[str | None, int, str]
+class BrokersLine(NamedTuple):
+    """A broker's own line of a write that it forwards."""
+
+    client_id: str | None
+    api_name: str
+    received_us: int
+    answered_us: int
+    broker_id: int
 
 
 @dataclass
@@ -164,18 +222,34 @@ class Forwarding:
     """
 
     hosts: dict[str, set[int]] = field(default_factory=dict)
-    lines: dict[Key, list[tuple[int, int, int]]] = field(default_factory=dict)
+    #: By correlation id.
+    lines: dict[int, list[BrokersLine]] = field(default_factory=dict)
 
-    def heartbeat(self, row: Event) -> None:
-        """A heartbeat tells from which host its broker connects."""
-        host = remote_host(row.connection)
-        if host is not None:
-            self.hosts.setdefault(host, set()).add(row.broker_id)
+    def take(self, batch: pa.RecordBatch, voters: Iterable[int]) -> None:
+        """A piece of log: heartbeats, and lines of writes."""
+        beats, writes = (
+            np.flatnonzero(pc.equal(batch.column("kind"), kind).to_numpy(zero_copy_only=False))
+            for kind in (HEARTBEAT, WRITE)
+        )
+        connections = batch.column("connection").take(pa.array(beats))
+        self.heartbeats(connections, batch.column("broker_id").to_numpy()[beats])
+        for row in Lines(pa.Table.from_batches([batch]), writes, writes).events():
+            if is_forwarders_line(row, voters):
+                self.line(row)
+
+    def heartbeats(self, connections: pa.Array, brokers: Ints) -> None:
+        """Heartbeats tell from which hosts their brokers connect."""
+        texts = connections.dictionary_encode()
+        codes = texts.indices.fill_null(-1).to_numpy()
+        for code, broker in set(zip(codes.tolist(), brokers.tolist(), strict=True)):
+            host = remote_host(texts.dictionary[code].as_py()) if code >= 0 else None
+            if host is not None:
+                self.hosts.setdefault(host, set()).add(broker)
 
     def line(self, row: Event) -> None:
         """A broker's own line of a write that it forwards."""
-        key = (row.client_id, row.correlation_id, row.api_name)
-        self.lines.setdefault(key, []).append((row.received_us, row.at_us, row.node_id))
+        line = BrokersLine(row.client_id, row.api_name, row.received_us, row.at_us, row.node_id)
+        self.lines.setdefault(row.correlation_id, []).append(line)
 
     def via(self, row: Event) -> tuple[int | None, int]:
         """(the broker that forwarded a write if any, when it or else the controller got it)."""
@@ -183,13 +257,13 @@ class Forwarding:
             return None, row.received_us
         host = remote_host(row.connection)
         brokers = self.hosts.get(host, set()) if host is not None else set()
-        lines = self.lines.get((row.client_id, row.correlation_id, row.api_name), ())
         around = [
-            (answered - received, received, broker)
-            for received, answered, broker in lines
-            if broker in brokers
-            and received <= row.received_us + JOIN_SLACK_US
-            and row.at_us <= answered + JOIN_SLACK_US
+            (line.answered_us - line.received_us, line.received_us, line.broker_id)
+            for line in self.lines.get(row.correlation_id, ())
+            if (line.client_id, line.api_name) == (row.client_id, row.api_name)
+            and line.broker_id in brokers
+            and line.received_us <= row.received_us + JOIN_SLACK_US
+            and row.at_us <= line.answered_us + JOIN_SLACK_US
         ]
         if around:
             _, received, broker = min(around)
@@ -198,8 +272,11 @@ class Forwarding:
 
     def forget(self, before: int) -> None:
         """Drop lines answered before a time."""
-        kept = {key: [x for x in lines if x[1] >= before] for key, lines in self.lines.items()}
-        self.lines = {key: lines for key, lines in kept.items() if lines}
+        kept = {
+            number: [line for line in lines if line.answered_us >= before]
+            for number, lines in self.lines.items()
+        }
+        self.lines = {number: lines for number, lines in kept.items() if lines}
 
 
 def is_forwarders_line(row: Event, voters: Iterable[int]) -> bool:

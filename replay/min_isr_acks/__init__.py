@@ -65,12 +65,11 @@ from .events import INPUT_SCHEMA
 from .replay import (
     ACKS_ALL,
     ACKS_MIN_INSYNC_REPLICAS,
-    ACKS_SCHEMA,
-    RULE,
     MinIsrAcks,
     replayed,
     variants,
 )
+from .rows import ACKS_SCHEMA, RULE
 
 __all__ = [
     "ACKS_ALL",

@@ -1,7 +1,7 @@
 """What a producer is told of one batch: with acks=all, and with acks=min.insync.replicas.
 
-``partition_log`` says when the high watermark and the copied offset passed which offset.
-From that follow the two answers, with the errors and in the order of Kafka's ``appendRecords`` and
+``levels`` says when the high watermark and the copied offset passed which offset. From that follow
+the two answers, with the errors and in the order of Kafka's ``appendRecords`` and
 ``DelayedProduce``; KIP-926 has the same errors. What the log leaves open has a reason.
 """
 
@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from replay.min_isr_acks.partition_log import APPLY_US_MAX, Batch, Passing, Span, moment
+from replay.min_isr_acks.compiled import compiled
+from replay.min_isr_acks.levels import COMMITTED, COPIED, answers_of, level_of, passed
+from replay.min_isr_acks.ordering import least_of, most_of
+from replay.min_isr_acks.partition_log import APPLY_US_MAX
+from replay.min_isr_acks.state import NOWHERE, NULL, UNKNOWN_MIN_ISR, Array, State
 
 #: Kafka's error codes (org.apache.kafka.common.protocol.Errors).
 NONE = 0
@@ -27,109 +31,183 @@ REFUSED_AS_RECORDED = "nothing was appended, but would have been with this min.i
 LEADER_LOST = "the leader was lost meanwhile, and the log does not tell when"
 FENCED_WHEN = "a broker was fenced meanwhile, and the log leaves open which append did it"
 LOG_ENDED = "the log ended before the answer"
+#: Reasons by code; code 0 is none.
+REASONS = (
+    None,
+    ISR_NOT_IN_LOG,
+    MIN_ISR_NOT_IN_LOG,
+    OFFSET_NOT_IN_LOG,
+    NOTHING_APPENDED,
+    REFUSED_AS_RECORDED,
+    LEADER_LOST,
+    FENCED_WHEN,
+    LOG_ENDED,
+)
+_ISR_NOT_IN_LOG, _MIN_ISR_NOT_IN_LOG, _OFFSET_NOT_IN_LOG, _NOTHING_APPENDED = 1, 2, 3, 4
+_REFUSED_AS_RECORDED, _LEADER_LOST, _FENCED_WHEN, _LOG_ENDED = 5, 6, 7, 8
+
+#: The offset was passed by the append itself.
+AT_APPEND = -2
 
 
 class Answer(NamedTuple):
     """What a producer would have been told of one partition: when and which error.
 
-    ``span`` None: not known, for ``reason``. ``passed_us``: when the offset was passed, if it was,
-    maybe before consumers were answered first, maybe after the answer; ``passing`` says how.
+    ``at_us`` and its bounds NULL: not known, for ``reason`` (a code). ``passed_us``: when the
+    offset was passed, if it was, maybe before consumers were answered first, maybe after the
+    answer; ``passing`` is how: a position, ``AT_APPEND`` or NOWHERE.
     """
 
-    span: Span | None
-    error: int | None
-    passed_us: int | None = None
-    passing: Passing | None = None
-    reason: str | None = None
+    at_us: int
+    earliest_us: int
+    latest_us: int
+    error: int
+    passed_us: int
+    passing: int
+    reason: int
 
 
-def refused(batch: Batch, index: int, recorded_k: int | None) -> Answer | None:
-    """What is answered before an append, or None where the batch was and would be appended.
-
-    ``recorded_k`` is min.insync.replicas as the recorded broker had it.
-    """
-    k = batch.min_isrs[index]
-    if k is None:
-        return Answer(None, None, reason=MIN_ISR_NOT_IN_LOG)
-    if batch.base_offset is not None and batch.base_offset < 0 and batch.leads is False:
-        return Answer(moment(batch.appended_us), NOT_LEADER_OR_FOLLOWER)
-    if batch.isr is None:
-        return Answer(None, None, reason=ISR_NOT_IN_LOG)
-    if len(batch.isr) < k:
-        return Answer(moment(batch.appended_us), NOT_ENOUGH_REPLICAS)
-    if batch.base_offset is None and batch.leads is False:
-        return Answer(None, None, reason=LEADER_LOST)
-    if batch.base_offset is None or batch.base_offset >= 0:
-        return None
-    too_few = recorded_k is not None and len(batch.isr) < recorded_k
-    return Answer(None, None, reason=REFUSED_AS_RECORDED if too_few else NOTHING_APPENDED)
+@compiled
+def _at(at_us: int, error: int, passed_us: int, passing: int) -> Answer:
+    return Answer(at_us, at_us, at_us, error, passed_us, passing, 0)
 
 
-def acks_all(batch: Batch, index: int, timeout_us: int) -> Answer:
+@compiled
+def _unknown(reason: int) -> Answer:
+    return Answer(NULL, NULL, NULL, NULL, NULL, NOWHERE, reason)
+
+
+@compiled
+def is_refused(s: State, b: int, variant: int) -> bool:
+    """Whether a batch was or would be answered before an append, or is not known to be appended."""
+    batch, k = s.batches[b], s.batch_min_isrs[b, variant]
+    if k == UNKNOWN_MIN_ISR or batch.isr < 0 or s.set_sizes[batch.isr] < k:
+        return True
+    if batch.base_offset == NULL:
+        return bool(batch.leads == 0)
+    return bool(batch.base_offset < 0)
+
+
+@compiled
+def refused(s: State, b: int, variant: int) -> Answer:
+    """What a batch that ``is_refused`` is answered."""
+    batch, k = s.batches[b], s.batch_min_isrs[b, variant]
+    if k == UNKNOWN_MIN_ISR:
+        return _unknown(_MIN_ISR_NOT_IN_LOG)
+    if batch.base_offset != NULL and batch.base_offset < 0 and batch.leads == 0:
+        return _at(batch.appended_us, NOT_LEADER_OR_FOLLOWER, NULL, NOWHERE)
+    if batch.isr < 0:
+        return _unknown(_ISR_NOT_IN_LOG)
+    isr_size = s.set_sizes[batch.isr]
+    if isr_size < k:
+        return _at(batch.appended_us, NOT_ENOUGH_REPLICAS, NULL, NOWHERE)
+    if batch.base_offset == NULL:
+        return _unknown(_LEADER_LOST)
+    # min.insync.replicas as the recorded broker had it is the first variant's.
+    if isr_size < s.batch_min_isrs[b, 0]:
+        return _unknown(_REFUSED_AS_RECORDED)
+    return _unknown(_NOTHING_APPENDED)
+
+
+@compiled
+def acks_all(s: State, b: int, variant: int, timeout_us: int) -> Answer:
     """acks=all: the high watermark passes the batch (``checkEnoughReplicasReachOffset``)."""
-    if batch.all_at_append[index]:
-        return _at_append(batch)
-    passing, reason = _passed(batch, index, committed=True)
-    answer = _answered(batch, passing, reason, timeout_us)
-    if answer.error == NONE and passing is not None and passing.isr_size < passing.min_isr:
-        return answer._replace(error=NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    if s.all_at_append[b, variant]:
+        return _at(s.batches[b].appended_us, NONE, s.batches[b].appended_us, AT_APPEND)
+    answer = _answered(s, b, variant, COMMITTED, timeout_us)
+    if answer.error == NONE and answer.passing >= 0:
+        passing = s.passings[answer.passing]
+        if passing.isr_size < passing.min_isr:
+            return Answer(
+                answer.at_us,
+                answer.earliest_us,
+                answer.latest_us,
+                NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+                answer.passed_us,
+                answer.passing,
+                answer.reason,
+            )
     return answer
 
 
-def acks_min_isr(batch: Batch, index: int, timeout_us: int) -> Answer:
+@compiled
+def acks_min_isr(s: State, b: int, variant: int, timeout_us: int) -> Answer:
     """acks=-2: min.insync.replicas replicas have the batch (KIP-926)."""
-    if batch.min_isrs[index] == 1:
-        return _at_append(batch)
-    passing, reason = _passed(batch, index, committed=False)
-    return _answered(batch, passing, reason, timeout_us)
+    if s.batch_min_isrs[b, variant] == 1:
+        return _at(s.batches[b].appended_us, NONE, s.batches[b].appended_us, AT_APPEND)
+    return _answered(s, b, variant, COPIED, timeout_us)
 
 
-def visible_us(batch: Batch, index: int) -> int | None:
-    """When consumers could see an appended batch, however its producer was answered."""
-    if batch.all_at_append and batch.all_at_append[index]:
-        return batch.appended_us
-    passing, _ = _passed(batch, index, committed=True)
-    return None if passing is None else max(passing.span.at_us, batch.appended_us)
+@compiled
+def visible_us(s: State, b: int, variant: int) -> int:
+    """When consumers could see an appended batch, however its producer was answered, or NULL."""
+    appended_us = s.batches[b].appended_us
+    if s.all_at_append[b, variant]:
+        return int(appended_us)
+    passing, _ = _passing(s, b, variant, COMMITTED)
+    return NULL if passing == NOWHERE else int(max(s.passings[passing].at_us, appended_us))
 
 
-def _at_append(batch: Batch) -> Answer:
-    at = moment(batch.appended_us)
-    return Answer(at, NONE, at.at_us, Passing(at, len(batch.isr or ()), 1, ()))
+@compiled
+def certain(answer: Answer, appended_us: int, doubts: Array, front_us: int) -> Answer:
+    """Take back what the log's end or an unclear fencing leaves open.
+
+    ``doubts`` has a row for each: since when and until when (``brokers.Doubt``).
+    """
+    if answer.at_us == NULL:
+        return answer
+    if answer.error == REQUEST_TIMED_OUT and answer.at_us > front_us:
+        return _unknown(_LOG_ENDED)
+    for i in range(len(doubts)):
+        if appended_us < doubts[i, 1] and doubts[i, 0] <= answer.at_us <= doubts[i, 1]:
+            return _unknown(_FENCED_WHEN)
+    return answer
 
 
-def _passed(batch: Batch, index: int, *, committed: bool) -> tuple[Passing | None, str | None]:
-    """When a level passed a batch; what an unlogged base offset leaves open has a reason."""
-    if batch.base_offset is not None and batch.base_offset < 0:
-        return None, None
-    levels = batch.levels[index]
-    level = levels.committed if committed else levels.copied
-    least, most = batch.bounds
-    first = level.passed(least)
-    if least == most or first is None:
-        return first, None
-    if most is None or most < least or batch.is_doubtful:
-        return None, OFFSET_NOT_IN_LOG
-    last = level.passed(most)
-    if last is not None and first.span == last.span:
-        return first, None
-    return None, OFFSET_NOT_IN_LOG
+@compiled
+def _passing(s: State, b: int, variant: int, which: int) -> tuple[int, int]:
+    """When a level passed a batch, and a reason where its unlogged base offset leaves it open."""
+    batch = s.batches[b]
+    if batch.base_offset != NULL and batch.base_offset < 0:
+        return NOWHERE, 0
+    level = level_of(s, batch.level_set, variant, which)
+    least, most = least_of(s, b), most_of(s, b)
+    first = passed(s, level, least)
+    if least == most or first == NOWHERE:
+        return first, 0
+    if most == NULL or most < least or batch.is_doubtful:
+        return NOWHERE, _OFFSET_NOT_IN_LOG
+    last = passed(s, level, most)
+    if last != NOWHERE:
+        one, other = s.passings[first], s.passings[last]
+        same = one.at_us == other.at_us and one.earliest_us == other.earliest_us
+        if same and one.latest_us == other.latest_us:
+            return first, 0
+    return NOWHERE, _OFFSET_NOT_IN_LOG
 
 
-def _answered(batch: Batch, passing: Passing | None, reason: str | None, timeout_us: int) -> Answer:
+@compiled
+def _answered(s: State, b: int, variant: int, which: int, timeout_us: int) -> Answer:
     """The first of: passed, leader lost, timed out."""
-    if reason is not None:
-        return Answer(None, None, reason=reason)
-    deadline = batch.appended_us + timeout_us
-    lost = batch.lost_us
-    passed_us = None
-    if passing is not None:
+    batch = s.batches[b]
+    passing, reason = _passing(s, b, variant, which)
+    if reason:
+        return _unknown(reason)
+    appended_us, lost_us = batch.appended_us, batch.lost_us
+    deadline_us = appended_us + timeout_us
+    passed_us = NULL
+    if passing != NOWHERE:
         # Nobody is answered before the handler of the PRODUCE is done.
-        passed_us = max(passing.span.at_us, batch.appended_us)
-        answers = Span(*(max(at, batch.appended_us) for at in passing.answers))
-        if answers.at_us <= min(deadline, deadline if lost is None else lost):
-            return Answer(answers, NONE, passed_us, passing)
-    if lost is not None and lost < deadline:
+        passed_us = max(s.passings[passing].at_us, appended_us)
+        answers = answers_of(s, passing)
+        at_us = max(answers.at_us, appended_us)
+        if at_us <= (deadline_us if lost_us == NULL else min(deadline_us, lost_us)):
+            earliest_us = max(answers.earliest_us, appended_us)
+            latest_us = max(answers.latest_us, appended_us)
+            return Answer(at_us, earliest_us, latest_us, NONE, passed_us, passing, 0)
+    if lost_us != NULL and lost_us < deadline_us:
         if batch.lost_when_unknown:
-            return Answer(None, None, reason=LEADER_LOST)
-        return Answer(Span(lost, lost, lost + APPLY_US_MAX), NOT_LEADER_OR_FOLLOWER)
-    return Answer(moment(deadline), REQUEST_TIMED_OUT, passed_us, passing)
+            return _unknown(_LEADER_LOST)
+        latest_us = lost_us + APPLY_US_MAX
+        return Answer(lost_us, lost_us, latest_us, NOT_LEADER_OR_FOLLOWER, NULL, NOWHERE, 0)
+    return _at(deadline_us, REQUEST_TIMED_OUT, passed_us, passing)

@@ -20,9 +20,9 @@ what hangs on it is unknown), a session timeout that is not Kafka's default, no 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replay.min_isr_acks.events import SILENCE, SILENCE_US, Event
 
@@ -97,11 +97,17 @@ class Brokers:
     standings: dict[int, Standing] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     doubts: list[Doubt] = field(default_factory=list)
-    _decided: dict[int, tuple[Standing, int]] = field(default_factory=dict)
+    #: What the controller made of a broker last, applied or not, and of which epoch.
+    decided: dict[int, tuple[Standing, int]] = field(default_factory=dict)
     _pending: list[_Pending] = field(default_factory=list)
     _answers: list[_Answer] = field(default_factory=list)
     _asked: Event | None = None
     _fencings: list[tuple[_Pending, int]] = field(default_factory=list)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is pending or in doubt: the next FETCH of the metadata log changes nothing."""
+        return not (self._pending or self._fencings or self.doubts)
 
     def may_join(self, broker_id: int, epoch: int) -> bool:
         """``isReplicaIsrEligible``: unfenced, not stopping, and the epoch it fetches with is its.
@@ -114,7 +120,7 @@ class Brokers:
 
     def is_active(self, broker_id: int) -> bool:
         """The controller may make it a leader: it was not decided otherwise, applied or not."""
-        decided = self._decided.get(broker_id)
+        decided = self.decided.get(broker_id)
         return decided is None or decided[0] is Standing.UNFENCED
 
     def heartbeat(self, event: Event) -> list[Applied]:
@@ -143,9 +149,9 @@ class Brokers:
 
     def _expect(self, standing: Standing, broker: int, epoch: int, built_us: int) -> None:
         fenced = any(p.broker_id == broker and p.until_us is not None for p in self._pending)
-        if self._decided.get(broker) == (standing, epoch) and not fenced:
+        if self.decided.get(broker) == (standing, epoch) and not fenced:
             return
-        self._decided[broker] = (standing, epoch)
+        self.decided[broker] = (standing, epoch)
         self._pending.append(_Pending(standing, broker, epoch, built_us))
 
     def _apply_unseen(self) -> list[Applied]:
@@ -206,7 +212,7 @@ class Brokers:
             slept = before_us < pending.after_us <= answer.built_us
             if (in_window or slept) and records >= least:
                 pending.offset = answer.end
-                self._decided[pending.broker_id] = (Standing.FENCED, pending.epoch)
+                self.decided[pending.broker_id] = (Standing.FENCED, pending.epoch)
         self._fencings = [f for f in self._fencings if (f[0].until_us or 0) >= answer.built_us]
 
     def _apply(self, answer: _Answer, at_us: int) -> list[Applied]:
@@ -239,3 +245,34 @@ class Brokers:
         if built_us - self._answers[0].built_us > 2 * ANSWERS_KEPT_US:
             self._answers = [a for a in self._answers if built_us - a.built_us < ANSWERS_KEPT_US]
         self.doubts = [d for d in self.doubts if built_us - d.until_us < 4 * ANSWERS_KEPT_US]
+
+    def saved(self) -> dict[str, Any]:
+        """Plain values to start from."""
+        pending = [*self._pending, *(one for one, _ in self._fencings)]
+        return {
+            "standings": self.standings,
+            "epochs": self.epochs,
+            "doubts": self.doubts,
+            "decided": self.decided,
+            "pending": [asdict(one) for one in pending],
+            "applied": [since_us for _, since_us in self._fencings],
+            "answers": self._answers,
+            "asked": self._asked,
+        }
+
+    def start_from(self, plain: dict[str, Any]) -> None:
+        """Take what ``saved`` gave."""
+        self.standings = {broker: Standing(one) for broker, one in plain["standings"].items()}
+        self.epochs = plain["epochs"]
+        self.doubts = [Doubt(*one) for one in plain["doubts"]]
+        self.decided = {
+            broker: (Standing(one), epoch) for broker, (one, epoch) in plain["decided"].items()
+        }
+        pending = [
+            _Pending(**{**one, "standing": Standing(one["standing"])}) for one in plain["pending"]
+        ]
+        count = len(pending) - len(plain["applied"])
+        self._pending = pending[:count]
+        self._fencings = list(zip(pending[count:], plain["applied"], strict=True))
+        self._answers = [_Answer(*one) for one in plain["answers"]]
+        self._asked = None if plain["asked"] is None else Event(*plain["asked"])

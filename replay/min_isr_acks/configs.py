@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from replay.min_isr_acks.events import Event
 
 
@@ -32,6 +34,14 @@ class MinIsrConfig:
             self._set.pop(name, None)
             self._described.pop(name, None)
         return name
+
+    def saved(self) -> list[Any]:
+        """Plain values to start from."""
+        return [self._default, self._set, self._described]
+
+    def start_from(self, plain: list[Any]) -> None:
+        """Take what ``saved`` gave."""
+        self._default, self._set, self._described = plain
 
     def of(self, topic: str) -> int | None:
         """The value in force for a topic, None if the log does not tell."""

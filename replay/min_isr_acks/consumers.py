@@ -10,7 +10,9 @@ first answer. So with a consumer parked, a producer is answered when the handler
 ``AFTER_ANSWER_US`` is what an ordinary one still has to do then.
 
 Only whether a FETCH was parked is asked, never when exactly it was answered. Its partitions are
-those of its session (KIP-227): a full FETCH lists all, an incremental one what changed.
+those of its session (KIP-227): a full FETCH lists all, an incremental one what changed. A fetcher
+(a session, or a single FETCH without one) and its partitions are linked by ``MEMBERSHIP``s, which
+are not unlinked but marked, until the arrays are packed.
 
 Where it can fail:
 
@@ -23,14 +25,10 @@ Where it can fail:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from typing import NamedTuple
+from replay.min_isr_acks.compiled import compiled
+from replay.min_isr_acks.inputs import Events, Rows
+from replay.min_isr_acks.state import NOWHERE, NULL, State
 
-from replay.min_isr_acks.events import PROGRESS_US_MAX, Event
-
-#: Topic and partition.
-Key = tuple[str, int]
 #: From the last answer of a handler to its end. Where no consumer is parked, 0.2 to 0.7 ms pass
 #: (medians of recordings of Kafka 4.0 to 4.2), half of the time of a handler without a pause.
 AFTER_ANSWER_US = 500
@@ -42,91 +40,98 @@ ENOUGH_BYTES = 1
 SESSIONS_KEPT = 10_000
 
 
-class Change(NamedTuple):
-    """A partition that a FETCH lists, or (``is_forgotten``) that its session has no more."""
-
-    key: Key
-    is_forgotten: bool = False
-
-
-@dataclass
-class Fetcher:
-    """A session, or a single FETCH without one: its partitions, and until when it is parked."""
-
-    parked_until_us: int = -1
-    partitions: set[Key] = field(default_factory=set)
-
-
-@dataclass
-class Consumers:
-    """The consumers of one leader. Fed in the order in which their handlers were done."""
-
-    _sessions: dict[int, Fetcher] = field(default_factory=dict)
-    _single: dict[str, Fetcher] = field(default_factory=dict)
-    #: When each of ``_single`` is answered, the first on top.
-    _due: list[tuple[int, str]] = field(default_factory=list)
-    _of_partition: dict[Key, set[int | str]] = field(default_factory=dict)
-
-    def fetch(self, event: Event, changes: list[Change]) -> None:
-        """Take a consumer's FETCH (``Kind.CONSUMER_FETCH``) and what it says of partitions."""
-        self._forget_answered(event.at_us)
-        until_us = _parked_until_us(event)
-        if event.session_id:
-            fetcher = self._sessions.pop(event.session_id, None) or Fetcher()
-            self._sessions[event.session_id] = fetcher
-            self._change(event.session_id, fetcher, changes, is_full=bool(event.is_full))
-            fetcher.parked_until_us = until_us
-            self._forget_unused()
-        elif until_us > event.at_us:
-            fetcher = self._single.setdefault(event.request_id, Fetcher(until_us))
-            heappush(self._due, (until_us, event.request_id))
-            self._change(event.request_id, fetcher, changes, is_full=True)
-
-    def is_parked(self, key: Key, since_us: int) -> bool:
-        """Whether a FETCH with a partition is parked now, and was not answered before a time."""
-        owners = self._of_partition.get(key, ())
-        return any(self._fetcher(owner).parked_until_us > since_us for owner in owners)
-
-    def _fetcher(self, owner: int | str) -> Fetcher:
-        return self._single[owner] if isinstance(owner, str) else self._sessions[owner]
-
-    def _change(
-        self, owner: int | str, fetcher: Fetcher, changes: list[Change], *, is_full: bool
-    ) -> None:
-        if is_full:
-            listed = {change.key for change in changes if not change.is_forgotten}
-            self._leave(owner, fetcher, fetcher.partitions - listed)
-        for key, is_forgotten in changes:
-            if is_forgotten:
-                self._leave(owner, fetcher, {key})
-            else:
-                fetcher.partitions.add(key)
-                self._of_partition.setdefault(key, set()).add(owner)
-
-    def _leave(self, owner: int | str, fetcher: Fetcher, keys: set[Key]) -> None:
-        for key in keys & fetcher.partitions:
-            owners = self._of_partition[key]
-            owners.discard(owner)
-            if not owners:
-                del self._of_partition[key]
-        fetcher.partitions -= keys
-
-    def _forget_answered(self, now_us: int) -> None:
-        """Single FETCHes that no handler still to come can have met parked."""
-        while self._due and self._due[0][0] < now_us - PROGRESS_US_MAX:
-            _, owner = heappop(self._due)
-            fetcher = self._single.pop(owner)
-            self._leave(owner, fetcher, set(fetcher.partitions))
-
-    def _forget_unused(self) -> None:
-        while len(self._sessions) > SESSIONS_KEPT:
-            oldest = next(iter(self._sessions))
-            self._leave(oldest, self._sessions[oldest], set(self._sessions[oldest].partitions))
-            del self._sessions[oldest]
+@compiled
+def consumer_fetch(s: State, events: Events, e: int, rows: Rows) -> None:
+    """Take a consumer's FETCH (``Kind.CONSUMER_FETCH``) and what it says of partitions."""
+    owner = events.party[e]
+    until_us = _parked_until_us(events, e)
+    fetcher, used = s.fetchers[owner], s.used[0]
+    if not fetcher.is_session and until_us <= events.at_us[e]:
+        return
+    if not fetcher.is_kept:
+        fetcher.is_kept = True
+        used.sessions += fetcher.is_session
+    used.turn += 1
+    fetcher.last_turn, fetcher.parked_until_us = used.turn, until_us
+    for r in range(events.first_row[e], events.first_row[e + 1]):
+        if rows.is_forgotten[r] == 1:
+            _leave(s, owner, rows.leader[r])
+        else:
+            _join(s, owner, rows.leader[r])
+    if events.is_full[e] == 1:
+        m = fetcher.memberships
+        while m != NOWHERE:
+            if s.memberships[m].turn != used.turn:
+                s.memberships[m].is_member = False
+            m = s.memberships[m].next_partition
+    if used.sessions > SESSIONS_KEPT:
+        _forget_unused(s)
 
 
-def _parked_until_us(event: Event) -> int:
+@compiled
+def is_parked(s: State, p: int, since_us: int) -> bool:
+    """Whether a FETCH with a partition is parked now, and was not answered before a time."""
+    m = s.leaders[p].owners
+    while m != NOWHERE:
+        one = s.memberships[m]
+        if one.is_member and s.fetchers[one.fetcher].parked_until_us > since_us:
+            return True
+        m = one.next_owner
+    return False
+
+
+@compiled
+def _membership(s: State, owner: int, p: int) -> int:
+    m = s.leaders[p].owners
+    while m != NOWHERE and s.memberships[m].fetcher != owner:
+        m = s.memberships[m].next_owner
+    return int(m)
+
+
+@compiled
+def _join(s: State, owner: int, p: int) -> None:
+    m = _membership(s, owner, p)
+    used, leader, fetcher = s.used[0], s.leaders[p], s.fetchers[owner]
+    if m == NOWHERE:
+        m = used.memberships
+        used.memberships += 1
+        one = s.memberships[m]
+        one.fetcher, one.leader = owner, p
+        one.next_owner, leader.owners = leader.owners, m
+        one.next_partition, fetcher.memberships = fetcher.memberships, m
+    s.memberships[m].is_member = True
+    s.memberships[m].turn = used.turn
+
+
+@compiled
+def _leave(s: State, owner: int, p: int) -> None:
+    m = _membership(s, owner, p)
+    if m != NOWHERE:
+        s.memberships[m].is_member = False
+
+
+@compiled
+def _forget_unused(s: State) -> None:
+    """The session that was used the longest time ago."""
+    oldest = NOWHERE
+    for i in range(s.used[0].fetchers):
+        one = s.fetchers[i]
+        is_older = oldest == NOWHERE or one.last_turn < s.fetchers[oldest].last_turn
+        if one.is_session and one.is_kept and is_older:
+            oldest = i
+    forgotten = s.fetchers[oldest]
+    m = forgotten.memberships
+    while m != NOWHERE:
+        s.memberships[m].is_member = False
+        m = s.memberships[m].next_partition
+    forgotten.is_kept = False
+    s.used[0].sessions -= 1
+
+
+@compiled
+def _parked_until_us(events: Events, e: int) -> int:
     """When a FETCH left the purgatory; -1 if it was answered at once, or waits for many bytes."""
-    if event.built_us is None or (event.min_bytes or 0) > ENOUGH_BYTES:
+    built_us, wanted = events.built_us[e], events.min_bytes[e]
+    if built_us == NULL or (wanted != NULL and wanted > ENOUGH_BYTES):
         return -1
-    return event.built_us if event.built_us - event.at_us > AT_ONCE_US else -1
+    return built_us if built_us - events.at_us[e] > AT_ONCE_US else -1

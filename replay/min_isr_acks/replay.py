@@ -1,52 +1,52 @@
-"""The whole replay of min_isr_acks: one leader's log in, outcomes out."""
+"""The whole replay of min_isr_acks: one leader's log in, outcomes out, and its state in between."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
+import numpy as np
 import pyarrow as pa
 
-from replay.min_isr_acks.answers import (
-    FENCED_WHEN,
-    INVALID_REQUIRED_ACKS,
-    LOG_ENDED,
-    NONE,
-    REQUEST_TIMED_OUT,
-    Answer,
-    acks_all,
-    acks_min_isr,
-    refused,
-    visible_us,
-)
+from replay.min_isr_acks import memory, packing
 from replay.min_isr_acks.brokers import Applied, Brokers, Standing
 from replay.min_isr_acks.configs import MinIsrConfig
-from replay.min_isr_acks.consumers import AFTER_ANSWER_US, Change, Consumers
-from replay.min_isr_acks.events import Event, Kind, Partition, events_of
-from replay.min_isr_acks.partition_log import APPLY_US_MAX, Batch, PartitionLeader, Span, moment
-from replay.outcomes import Rows, Variant, Verdict
-from replay.schema import PRODUCE_ACK_OUTCOMES
+from replay.min_isr_acks.events import PROGRESS_US_MAX, Event, Kind
+from replay.min_isr_acks.inputs import (
+    CONSUMER_FETCH,
+    FETCH,
+    PRODUCE,
+    TOPIC,
+    Events,
+    Interned,
+    Rows,
+    columns_of,
+    is_in_order,
+    lengths_of,
+    partitions_of,
+    rows_of,
+    single_events,
+)
+from replay.min_isr_acks.leader_log import are_seated, configure, follow, settle_all, take_out
+from replay.min_isr_acks.rows import ACKS_SCHEMA, Names, batch_of
+from replay.min_isr_acks.settling import Written
+from replay.min_isr_acks.state import BROKER, NULL, UNKNOWN_MIN_ISR, Array
+from replay.min_isr_acks.topics import Topics
+from replay.outcomes import Variant
 
-RULE = "min_isr_acks"
 #: The rule's variant; its parameter is none (the config in force) or min_insync_replicas.
 ACKS_MIN_INSYNC_REPLICAS = "acks_min_insync_replicas"
 #: What summaries call the replay of acks=all; its columns stand in the same rows.
 ACKS_ALL = "acks_all"
 SWEPT = "min_insync_replicas"
 
-#: acks of a PRODUCE that waits for the whole ISR (acks=all).
-ALL_REPLICAS = -1
-#: Outcomes are asked for in steps of the log's time, so that they depend on the log alone.
-STEP_US = 1_000_000
-#: A batch is left alone this long: lines a few milliseconds apart may be out of order.
-SETTLE_US = 5_000_000
-#: How long after its timeout a batch may still be followed, for its exposure and last offset.
-FOLLOWED_US_MAX = 60_000_000
-#: METADATA that contradicts what is known is believed if that is older.
-STALE_US = 2_000_000
-
-ACKS_SCHEMA = PRODUCE_ACK_OUTCOMES.without("recording")
+#: Of what ``saved`` gives: another one is another layout or meaning.
+STATE_VERSION = 1
+#: Partitions of events for which room is made at once, if one event has no more.
+_ROWS_AT_ONCE = 16_384
+#: Arrays are packed when they hold twice what they held when last packed, and this.
+_PACKED_BYTES_MIN = 1 << 20
 
 
 def variants(min_insync_replicas: Sequence[int] = ()) -> list[Variant]:
@@ -61,151 +61,181 @@ class Outcomes(NamedTuple):
     acks: pa.RecordBatch
 
 
-@dataclass
-class Waiting:
-    """A PRODUCE of which not all partitions are settled."""
-
-    event: Event
-    batches: list[tuple[str, Partition, Batch, PartitionLeader]]
-    answers: list[list[tuple[Answer, Answer]]] = field(default_factory=list)
-    open: int = 0
-
-
 class MinIsrAcks:
     """The replay of one node's log: feed it events of ``INPUT_SCHEMA``.
 
     ``default_min_isr`` is min.insync.replicas where the log says nothing (manifest), or None.
-    Events come in order of (at_us, kind_order, request_id); anything else raises ``ValueError``.
+    Events come in order of (at_us, kind_order, request_id), but names of topics at any time;
+    anything else raises ``ValueError``. ``saved`` is what a replay of the same node and rules gave
+    at the end of the piece of log before; raises ``ValueError`` if it is of another version.
+
+    The volume (PRODUCEs, FETCHes, facts of partitions) goes through compiled functions over arrays
+    (``leader_log``), what is about brokers and configs comes one by one.
     """
 
     def __init__(
-        self, node_id: int, rules: Sequence[Variant], default_min_isr: int | None = None
+        self,
+        node_id: int,
+        rules: Sequence[Variant],
+        default_min_isr: int | None = None,
+        saved: bytes | None = None,
     ) -> None:
         self._node_id = node_id
         self._variants = list(rules)
         self._configs = MinIsrConfig(default_min_isr)
         self._altered: list[Event] = []
-        self._topic_names: dict[str, str] = {}
-        self._partitions: dict[tuple[str, int], PartitionLeader] = {}
+        self._topics = Topics()
         self._brokers = Brokers(self._partitions_with)
-        self._consumers = Consumers()
-        self._last_fetch: dict[tuple[int, int], int] = {}
-        self._waiting: list[Waiting] = []
-        self._rows = Rows(ACKS_SCHEMA)
+        self._sets = Interned()
+        self._consumers = Interned()
+        self._sessions = Interned()
+        self._state = memory.empty_state(node_id, len(self._variants))
+        self._texts = {name: pa.array([], pa.string()) for name in ("request_id", "client_id")}
+        self._out = _written(0)
+        self._written: list[Written] = []
         self._front: tuple[int, int, str] = (-1, 0, "")
+        self._packed_bytes = 0
+        #: Some batch had no base offset: others may have been appended before or after it.
+        self._may_rival = False
+        if saved is not None:
+            self._start_from(saved)
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take a piece of log and return the outcomes that nothing still to come can change."""
-        for event in events_of(batch):
-            front = (event.at_us, event.kind_order, event.request_id)
-            if front < self._front:
-                raise ValueError("events must come in order of at_us, kind_order, request_id")
-            if event.at_us // STEP_US != self._front[0] // STEP_US:
-                self._settle(event.at_us)
-            self._front = front
+        lengths = lengths_of(batch)
+        events = columns_of(batch, lengths)
+        self._check_order(batch, events)
+        singles = single_events(batch, events.kind)
+        for _, event in singles:
+            if event.kind == Kind.TOPIC:
+                self._topics.name(event.value or "", event.name or "")
+        rows = self._rows(batch, events.kind, lengths)
+        self._intern(batch, events)
+        while not are_seated(self._state, events, rows):
+            self._state = memory.with_more_seats(self._state)
+        begin = 0
+        for place, event in singles:
+            if not self._stands_alone(event):
+                self._follow(events, rows, begin, place + 1)
+                begin = place + 1
             self._take(event)
-        return Outcomes(self._rows.take())
+        self._follow(events, rows, begin, batch.num_rows)
+        return self._handed_out()
 
     def finish(self) -> Outcomes:
         """The log is over: return what is left."""
         self._apply(self._brokers.close())
-        self._settle(self._front[0], over=True)
-        return Outcomes(self._rows.take())
+        self._make_room(0, 0)
+        settle_all(self._state, self._doubts(), self._out)
+        self._gather()
+        return self._handed_out()
 
     # --- events ----------------------------------------------------------------------------------
 
+    def _check_order(self, batch: pa.RecordBatch, events: Events) -> None:
+        timed = np.flatnonzero(events.kind != TOPIC)
+        if not len(timed):
+            return
+        first, last = (
+            (
+                int(events.at_us[at]),
+                int(events.kind[at]),
+                batch.column("request_id")[int(at)].as_py(),
+            )
+            for at in (timed[0], timed[-1])
+        )
+        if first < self._front or not is_in_order(batch, events):
+            raise ValueError("events must come in order of at_us, kind_order, request_id")
+        self._front = last
+
+    def _rows(self, batch: pa.RecordBatch, kinds: Array, lengths: Array) -> Rows:
+        """Partitions of the events; partitions that are new begin to be led."""
+        columns = partitions_of(batch)
+        known = len(self._topics.partitions)
+        leader = self._topics.partitions_of(columns)
+        new = self._topics.partitions.values[known:]
+        if new:
+            min_isrs = [self._min_isrs(self._topics.names.values[topic]) for topic, _ in new]
+            self._state = memory.with_leaders(self._state, np.array(min_isrs, np.int64))
+        rows = rows_of(columns, leader, self._sets)
+        if not self._may_rival:
+            of_produces = np.repeat(kinds == PRODUCE, lengths)
+            self._may_rival = bool((rows.base_offset[of_produces] == NULL).any())
+        self._state = memory.with_sets(self._state, self._sets.values)
+        return rows
+
+    def _intern(self, batch: pa.RecordBatch, events: Events) -> None:
+        """Positions of sessions, and texts of the requests that will wait."""
+        self._intern_sessions(events)
+        self._intern_consumers(batch, events)
+        is_produce = pa.array(events.kind == PRODUCE)
+        for name, texts in self._texts.items():
+            more = batch.column(name).filter(is_produce)
+            self._texts[name] = pa.concat_arrays([texts, more])
+
+    def _intern_sessions(self, events: Events) -> None:
+        at = np.flatnonzero(events.kind == FETCH)
+        pairs = zip(
+            events.replica_id[at].tolist(),
+            np.maximum(events.session_id[at], 0).tolist(),
+            strict=True,
+        )
+        events.party[at] = [self._sessions.of(pair) for pair in pairs]
+        known, wanted = len(self._state.last_fetch_us), len(self._sessions)
+        last_fetch_us = memory.grown(self._state.last_fetch_us, known, wanted)
+        self._state = self._state._replace(last_fetch_us=last_fetch_us)
+
+    def _intern_consumers(self, batch: pa.RecordBatch, events: Events) -> None:
+        """A session by its id, a FETCH without one by its request."""
+        at = np.flatnonzero(events.kind == CONSUMER_FETCH)
+        if not len(at):
+            return
+        known = len(self._consumers)
+        requests = batch.column("request_id").take(pa.array(at)).to_pylist()
+        sessions = events.session_id[at].tolist()
+        events.party[at] = [
+            self._consumers.of(session if session not in (0, NULL) else request)
+            for session, request in zip(sessions, requests, strict=True)
+        ]
+        new = self._consumers.values[known:]
+        self._state = memory.with_fetchers(self._state, [isinstance(one, int) for one in new])
+
+    def _follow(self, events: Events, rows: Rows, begin: int, end: int) -> None:
+        """Take events through the compiled rule, as many at a time as room is made for."""
+        while begin < end:
+            limit = events.first_row[begin] + _ROWS_AT_ONCE
+            until = int(np.searchsorted(events.first_row[: end + 1], limit, "right")) - 1
+            until = min(max(until, begin + 1), end, begin + _ROWS_AT_ONCE)
+            taken = int(events.first_row[until] - events.first_row[begin])
+            self._make_room(taken, until - begin)
+            follow(self._state, events, rows, self._doubts(), self._out, begin, until)
+            self._gather()
+            begin = until
+
+    def _stands_alone(self, event: Event) -> bool:
+        """An event that changes nothing for partitions, nor depends on them: no need to stop."""
+        if event.kind == Kind.METADATA_FETCH:
+            return self._brokers.is_quiet and not self._altered
+        return event.kind == Kind.TOPIC
+
     def _take(self, event: Event) -> None:
         match event.kind:
-            case Kind.PRODUCE:
-                self._produce(event)
-            case Kind.FETCH:
-                self._fetch(event)
-            case Kind.CONSUMER_FETCH:
-                self._consumers.fetch(event, list(map(self._change, event.partitions or ())))
             case Kind.METADATA_FETCH:
                 self._apply(self._brokers.metadata_fetch(event))
                 self._apply_configs(event.at_us)
             case Kind.HEARTBEAT:
                 self._apply(self._brokers.heartbeat(event))
+                self._tell_brokers()
             case Kind.CONFIG:
                 self._altered.append(event)
                 self._apply_configs(event.at_us)
-            case Kind.TOPIC:
-                self._topic_names[event.value or ""] = event.name or ""
-            case _:
-                for partition in event.partitions or ():
-                    self._fact(event, partition, self._leader(partition)[1])
 
-    def _key(self, partition: Partition) -> tuple[str, int]:
-        name = partition.topic
-        if name is None:
-            topic_id = partition.topic_id or ""
-            name = self._topic_names.get(topic_id, topic_id)
-        # A fact may name a topic by its id where the name is meant.
-        return self._topic_names.get(name, name), partition.partition
-
-    def _change(self, partition: Partition) -> Change:
-        return Change(self._key(partition), bool(partition.is_forgotten))
-
-    def _leader(self, partition: Partition) -> tuple[str, PartitionLeader]:
-        key = self._key(partition)
-        leader = self._partitions.get(key)
-        if leader is None:
-            leader = PartitionLeader(self._node_id, self._brokers.may_join, self._min_isrs(key[0]))
-            self._partitions[key] = leader
-        return key[0], leader
-
-    def _min_isrs(self, topic: str) -> list[int | None]:
+    def _min_isrs(self, topic: str) -> list[int]:
+        told = self._configs.of(topic)
+        in_force = UNKNOWN_MIN_ISR if told is None else told
         return [
-            self._configs.of(topic) if v.parameter == "none" else int(v.parameter_value)
-            for v in self._variants
+            in_force if v.parameter == "none" else int(v.parameter_value) for v in self._variants
         ]
-
-    def _produce(self, event: Event) -> None:
-        waiting = Waiting(event, [])
-        for partition in event.partitions or ():
-            name, leader = self._leader(partition)
-            leader.places.has_markers |= bool(event.is_transactional)
-            at = event.handled_us or event.at_us
-            batch = leader.produce(
-                at,
-                partition.base_offset,
-                self._fetched_last,
-                begun_us=event.dequeued_us,
-                record_bytes=partition.record_bytes,
-                was_checked=event.acks == ALL_REPLICAS,
-            )
-            leader.evaluate(moment(at))
-            waiting.batches.append((name, partition, batch, leader))
-        self._waiting.append(waiting)
-
-    def _fetched_last(self, replica_id: int, session_id: int) -> int:
-        return self._last_fetch.get((replica_id, session_id), 0)
-
-    def _fetch(self, event: Event) -> None:
-        assert event.replica_id is not None
-        assert event.dequeued_us is not None
-        session = event.session_id or 0
-        span = Span(event.at_us, event.dequeued_us, event.handled_us or event.at_us)
-        last_us = max(span.at_us, span.latest_us - AFTER_ANSWER_US)
-        self._last_fetch[event.replica_id, session] = event.at_us
-        epoch = -1 if event.replica_epoch is None else event.replica_epoch
-        for partition in event.partitions or ():
-            if partition.is_refused:
-                continue
-            name, leader = self._leader(partition)
-            if partition.fetch_offset is not None:
-                leader.in_epoch(partition.leader_epoch)
-                woken = self._consumers.is_parked((name, partition.partition), span.earliest_us)
-                leader.fetch(
-                    span,
-                    event.replica_id,
-                    partition.fetch_offset,
-                    epoch,
-                    session,
-                    span._replace(at_us=last_us) if woken else None,
-                )
-            leader.sent(event.replica_id, partition.record_bytes or 0)
 
     def _apply_configs(self, at_us: int) -> None:
         """Take configs that were told, and those that were altered and are applied by now."""
@@ -215,225 +245,158 @@ class MinIsrAcks:
             if not told and not self._brokers.committed_after(event.built_us or 0):
                 kept.append(event)
                 continue
-            topic = self._configs.take(event)
-            for (name, _), leader in self._partitions.items():
-                if topic in ("", name):
-                    leader.min_isrs = self._min_isrs(name)
-                    leader.evaluate(moment(at_us))
+            self._configure(self._configs.take(event), at_us)
         self._altered = kept
+
+    def _configure(self, changed: str, at_us: int) -> None:
+        """min.insync.replicas of a topic (empty: of all) is told anew."""
+        self._make_room(len(self._topics.partitions), 0)
+        for position, (topic, _) in enumerate(self._topics.partitions.values):
+            name = self._topics.names.values[topic]
+            if changed in ("", name):
+                min_isrs = np.array(self._min_isrs(name), np.int64)
+                configure(self._state, at_us, position, position + 1, min_isrs)
 
     def _apply(self, changes: Iterable[Applied]) -> None:
         """Brokers were fenced, stopped or came back: every ISR may be another one."""
         for at_us, broker, standing in changes:
-            for leader in self._partitions.values():
-                if standing is Standing.UNFENCED:
-                    continue
-                if broker == self._node_id and leader.leads and self._has_heir(leader):
-                    leader.lose(at_us)
-                leader.remove(Span(at_us, at_us, at_us + APPLY_US_MAX), broker)
+            self._tell_brokers()
+            if standing is Standing.UNFENCED:
+                continue
+            without = [
+                self._sets.of(tuple(one for one in members if one != broker))
+                for members in list(self._sets.values)
+            ]
+            others = [set(members) - {self._node_id} for members in self._sets.values]
+            has_heir = [any(map(self._brokers.is_active, members)) for members in others]
+            self._state = memory.with_sets(self._state, self._sets.values)
+            self._make_room(len(self._topics.partitions), 0)
+            take_out(self._state, at_us, broker, np.array(without), np.array(has_heir))
 
-    def _has_heir(self, leader: PartitionLeader) -> bool:
-        others = (leader.isr or frozenset()) - {self._node_id}
-        return any(self._brokers.is_active(other) for other in others)
+    def _tell_brokers(self) -> None:
+        """Brokers' standings, as compiled functions ask for them."""
+        known = self._brokers
+        ids = sorted({*known.standings, *known.epochs, *known.decided})
+        table = np.zeros(len(ids), BROKER)
+        for row, broker in zip(table, ids, strict=True):
+            row["broker_id"], row["epoch"] = broker, known.epochs.get(broker, NULL)
+            standing = known.standings.get(broker, Standing.UNFENCED)
+            row["is_unfenced"] = standing is Standing.UNFENCED
+            row["is_active"] = known.is_active(broker)
+        self._state = self._state._replace(brokers=table)
 
     def _partitions_with(self, broker: int) -> int:
-        return sum(broker in (leader.isr or ()) for leader in self._partitions.values())
+        having = [at for at, members in enumerate(self._sets.values) if broker in members]
+        return int(np.isin(self._leaders()["isr"], having).sum())
 
-    def _fact(self, event: Event, told: Partition, leader: PartitionLeader) -> None:
-        isr = None if told.isr is None else frozenset(told.isr)
-        if told.replicas:
-            leader.replicas = frozenset(told.replicas)
-        if event.kind == Kind.ISR_ASKED:
-            if isr is not None and leader.isr is not None:
-                leader.join(isr - leader.isr)
-        elif event.kind == Kind.ISR_ANSWERED:
-            leader.commit_isr(moment(event.at_us), isr)
-        elif isr and self._believes(event, told, leader):
-            leader.commit_isr(moment(event.at_us), isr)
-            if told.leader_id is not None:
-                leader.told_leader(event.at_us, told.leader_id, told.leader_epoch or 0)
+    def _leaders(self) -> Array:
+        return self._state.leaders[: self._state.used["leaders"][0]]
 
-    def _believes(self, event: Event, told: Partition, leader: PartitionLeader) -> bool:
-        """METADATA may be old: an ISR or a leader that it tells is not always today's."""
-        if leader.isr is None:
-            return True
-        if event.replica_id is not None and not self._brokers.is_active(event.replica_id):
-            return False
-        old = told.leader_epoch is not None and told.leader_epoch < leader.leader_epoch
-        return not old and event.at_us - leader.changed_us > STALE_US
+    def _doubts(self) -> Array:
+        doubts = [(doubt.since_us, doubt.until_us) for doubt in self._brokers.doubts]
+        return np.array(doubts, np.int64).reshape(-1, 2)
 
     # --- outcomes --------------------------------------------------------------------------------
 
-    def _settle(self, front_us: int, *, over: bool = False) -> None:
-        """Write the requests that nothing still to come can change; all of them if it is over."""
-        kept: list[Waiting] = []
-        settled: dict[int, tuple[PartitionLeader, list[Batch]]] = {}
-        for waiting in self._waiting:
-            if not over and not self._is_settled(waiting, front_us):
-                kept.append(waiting)
-                continue
-            self._write(waiting, front_us)
-            for _, _, batch, leader in waiting.batches:
-                settled.setdefault(id(leader), (leader, []))[1].append(batch)
-        self._waiting = kept
-        for leader, batches in settled.values():
-            leader.settle(batches)
+    def _make_room(self, rows: int, requests: int) -> None:
+        self._state = memory.with_room(self._state, rows, requests, may_rival=self._may_rival)
+        most = len(self._variants) * (int(self._state.used["batches"][0]) + rows)
+        if len(self._out.request) < most:
+            self._out = _written(max(most, 2 * len(self._out.request)))
 
-    def _is_settled(self, waiting: Waiting, front_us: int) -> bool:
-        at = waiting.event.handled_us or waiting.event.at_us
-        if front_us - at < SETTLE_US:
-            return False
-        timeout = waiting.event.timeout_us or 0
-        if front_us - at > timeout + FOLLOWED_US_MAX:
-            return True
-        return all(self._is_decided(batch, front_us) for _, _, batch, _ in waiting.batches)
+    def _gather(self) -> None:
+        n = int(self._state.used["rows"][0])
+        if n:
+            self._written.append(Written(*(column[:n].copy() for column in self._out)))
+            self._state.used["rows"] = 0
 
-    def _is_decided(self, batch: Batch, front_us: int) -> bool:
-        if not batch.levels or batch.lost_us is not None:
-            return True
-        if (batch.base_offset is not None and batch.base_offset < 0) or batch.isr is None:
-            return True
-        known = batch.ceiling if batch.base_offset is None else batch.next_base_offset
-        if known is None:
-            return False
-        last = batch.floor if batch.base_offset is not None else known
-        return all(
-            k is None
-            or len(batch.isr) < k
-            or (levels.committed.answered(last, front_us) and levels.copied.passed(last))
-            for k, levels in zip(batch.min_isrs, batch.levels, strict=True)
-        )
+    def _handed_out(self) -> Outcomes:
+        if not self._written:
+            rows = ACKS_SCHEMA.empty_table().to_batches() or [_no_rows()]
+            self._pack_if_large()
+            return Outcomes(rows[0])
+        written = Written(*map(np.concatenate, zip(*self._written, strict=True)))
+        self._written = []
+        names = Names(self._texts, *self._topics.columns(), self._sets.values)
+        rows = batch_of(self._node_id, self._variants, written, names)
+        self._pack_if_large()
+        return Outcomes(rows)
 
-    def _answers(self, waiting: Waiting, index: int, front_us: int) -> list[tuple[Answer, Answer]]:
-        timeout = waiting.event.timeout_us or 0
-        found = []
-        for _, _, batch, _ in waiting.batches:
-            early = refused(batch, index, batch.min_isrs[0])
-            if early is not None:
-                found.append((early, early))
-                continue
-            every = self._certain(batch, acks_all(batch, index, timeout), front_us)
-            few = self._certain(batch, acks_min_isr(batch, index, timeout), front_us)
-            found.append((every, few))
-        return found
+    # --- state -----------------------------------------------------------------------------------
 
-    def _certain(self, batch: Batch, answer: Answer, front_us: int) -> Answer:
-        """Take back what the log's end or an unclear fencing leaves open."""
-        if answer.span is None:
-            return answer
-        at = answer.span.at_us
-        if answer.error == REQUEST_TIMED_OUT and at > front_us:
-            return Answer(None, None, reason=LOG_ENDED)
-        for doubt in self._brokers.doubts:
-            waited = batch.appended_us < doubt.until_us and at >= doubt.since_us
-            if waited and at <= doubt.until_us:
-                return Answer(None, None, reason=FENCED_WHEN)
-        return answer
+    def saved(self) -> bytes:
+        """All that it carries after what it was fed (MessagePack), to go on from."""
+        self._pack()
+        plain = {
+            "version": STATE_VERSION,
+            "node_id": self._node_id,
+            "variants": [list(one) for one in self._variants],
+            "front": self._front,
+            "configs": self._configs.saved(),
+            "altered": self._altered,
+            "brokers": self._brokers.saved(),
+            "topics": self._topics.saved(),
+            "sets": self._sets.values,
+            "consumers": self._consumers.values,
+            "sessions": self._sessions.values,
+            "may_rival": self._may_rival,
+            "texts": {name: texts.to_pylist() for name, texts in self._texts.items()},
+            "state": memory.to_plain(self._state),
+        }
+        return msgspec.msgpack.encode(plain)
 
-    def _write(self, waiting: Waiting, front_us: int) -> None:
-        for index, variant in enumerate(self._variants):
-            answers = self._answers(waiting, index, front_us)
-            slowest = [_slowest([pair[which] for pair in answers]) for which in (0, 1)]
-            for place, pair in zip(waiting.batches, answers, strict=True):
-                self._rows.add(
-                    **variant.what_if(RULE),
-                    **_request_columns(waiting, self._node_id),
-                    **_partition_columns(place, index),
-                    **_answer_columns(waiting.event, place[2], pair, slowest),
-                    visible_at=visible_us(place[2], index),
-                )
+    def _start_from(self, saved: bytes) -> None:
+        plain: dict[str, Any] = msgspec.msgpack.decode(saved)
+        if plain.get("version") != STATE_VERSION:
+            raise ValueError(
+                f"the saved state of min_isr_acks is of version {plain.get('version')}, this code"
+                f" reads version {STATE_VERSION}: replay the recording from its beginning"
+            )
+        ours = [self._node_id, [list(one) for one in self._variants]]
+        if [plain["node_id"], plain["variants"]] != ours:
+            raise ValueError(
+                "the saved state of min_isr_acks is of another node or of other values of"
+                " min.insync.replicas: replay the recording from its beginning"
+            )
+        at_us, kind, request_id = plain["front"]
+        self._front = (at_us, kind, request_id)
+        self._configs.start_from(plain["configs"])
+        self._altered = [Event(*event) for event in plain["altered"]]
+        self._brokers.start_from(plain["brokers"])
+        self._topics = Topics.of(plain["topics"])
+        self._sets = Interned(map(tuple, plain["sets"]))
+        self._consumers = Interned(plain["consumers"])
+        self._sessions = Interned(map(tuple, plain["sessions"]))
+        self._may_rival = plain["may_rival"]
+        self._texts = {name: pa.array(texts, pa.string()) for name, texts in plain["texts"].items()}
+        self._state = memory.from_plain(plain["state"])
+        self._packed_bytes = memory.size_of(self._state)
 
+    def _pack_if_large(self) -> None:
+        if memory.size_of(self._state) > 2 * self._packed_bytes + _PACKED_BYTES_MIN:
+            self._pack()
 
-def _slowest(answers: list[Answer]) -> Span | None:
-    """When a request would be answered: with its last partition; None if one is unknown."""
-    spans = [answer.span for answer in answers if answer.span is not None]
-    if len(spans) < len(answers) or not spans:
-        return None
-    return Span(*(max(bounds) for bounds in zip(*spans, strict=True)))
-
-
-def _request_columns(waiting: Waiting, node_id: int) -> dict[str, object]:
-    event = waiting.event
-    recorded = None if event.built_us is None else _ms(moment(event.built_us), event)
-    return {
-        "request_id": event.request_id,
-        "node_id": node_id,
-        "client_id": event.client_id,
-        "acks": event.acks,
-        "is_transactional": event.is_transactional,
-        "is_idempotent": event.is_idempotent,
-        "received_at": event.received_us,
-        "built_at": event.built_us,
-        "todays_min_isr_error": INVALID_REQUIRED_ACKS,
-        "request_recorded_latency_ms": recorded,
-        "partition_recorded_latency_ms": recorded if len(waiting.batches) == 1 else None,
-    }
+    def _pack(self) -> None:
+        """Leave out what is settled, and the names of what only that had."""
+        answered_us = int(self._state.used["front_us"][0]) - PROGRESS_US_MAX
+        packed = packing.packed(self._state, answered_us)
+        self._state = packed.state
+        self._packed_bytes = memory.size_of(packed.state)
+        kept = pa.array(packed.requests)
+        self._texts = {name: texts.take(kept) for name, texts in self._texts.items()}
+        self._consumers = Interned(self._consumers.values[at] for at in packed.fetchers)
+        self._sessions = Interned(self._sessions.values[at] for at in packed.sessions)
 
 
-def _partition_columns(
-    place: tuple[str, Partition, Batch, PartitionLeader], index: int
-) -> dict[str, object]:
-    name, partition, batch, leader = place
-    base = batch.base_offset
-    if base is None and batch.ceiling == batch.floor:
-        base = batch.floor
-    following = batch.next_base_offset
-    # Transaction markers and acks=0 lie between batches without a trace of their own.
-    certain = (
-        following is not None and not leader.places.has_markers and not batch.is_followed_blind
+def _written(n: int) -> Written:
+    """Room for so many rows."""
+    return Written(*np.empty((len(Written._fields), n), np.int64))
+
+
+def _no_rows() -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array([], field.type) for field in ACKS_SCHEMA], schema=ACKS_SCHEMA
     )
-    return {
-        "topic": name,
-        "partition": partition.partition,
-        "record_bytes": partition.record_bytes,
-        "base_offset": None if base is None or base < 0 else base,
-        "last_offset": following - 1 if certain and following is not None else None,
-        "appended_at": None if base is not None and base < 0 else batch.appended_us,
-        "min_insync_replicas": batch.min_isrs[index],
-        "isr": None if batch.isr is None else list(batch.isr),
-        "recorded_error": partition.error_code,
-    }
-
-
-def _answer_columns(
-    event: Event, batch: Batch, pair: tuple[Answer, Answer], slowest: list[Span | None]
-) -> dict[str, object]:
-    every, few = pair
-    exposed = (
-        (every.passed_us - few.passed_us) / 1000
-        if every.passed_us is not None and few.error == NONE and few.passed_us is not None
-        else None
-    )
-    copies = None
-    if few.error == NONE and few.passing is not None:
-        copies = 1 + sum(offset > batch.floor for offset in few.passing.offsets)
-    reason = every.reason or few.reason
-    return {
-        "all_isr_acked_at": every.passed_us,
-        "min_isr_acked_at": few.passed_us,
-        "acks_all_error": every.error,
-        "min_isr_error": few.error,
-        "partition_acks_all_latency_ms": _ms(every.span, event),
-        "partition_min_isr_latency_ms": _ms(few.span, event),
-        **_bounded("request_acks_all_latency", slowest[0], event),
-        **_bounded("request_min_isr_latency", slowest[1], event),
-        "replicas_at_min_isr_ack": copies,
-        "exposure_ms": exposed,
-        "verdict": Verdict.UNKNOWN if reason else Verdict.REPLAYED,
-        "reason": reason,
-    }
-
-
-def _bounded(name: str, span: Span | None, event: Event) -> dict[str, object]:
-    at = ("", "_earliest", "_latest")
-    bounds = (None,) * 3 if span is None else tuple(map(moment, span))
-    return {f"{name}{which}_ms": _ms(b, event) for which, b in zip(at, bounds, strict=True)}
-
-
-def _ms(span: Span | None, event: Event) -> float | None:
-    if span is None or event.received_us is None:
-        return None
-    return (span.at_us - event.received_us) / 1000
 
 
 def replayed(replay: MinIsrAcks, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcomes]:

@@ -62,16 +62,17 @@ class Envelope(msgspec.Struct, rename="camel", frozen=True, gc=False):
     @property
     def has_request(self) -> bool:
         """False where the level was switched on while the request was under way."""
-        return memoryview(self.request) != EMPTY_BODY
+        return memoryview(self.request)[0] == _BRACE
 
     @property
     def has_response(self) -> bool:
         """False with acks=0, or where the level was switched meanwhile."""
-        return memoryview(self.response) != EMPTY_BODY
+        return memoryview(self.response)[0] == _BRACE
 
 
 #: What Kafka writes where it has no body to show.
 EMPTY_BODY = b'""'
+_BRACE = ord("{")
 
 _decoder = msgspec.json.Decoder(Envelope)
 
@@ -85,12 +86,8 @@ def decode_envelope(json: memoryview) -> Envelope:
         raise Unreadable(Reason.missing_field if missing else Reason.bad_envelope) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Unreadable(Reason.bad_json) from None
-    if not (_is_body(envelope.request) and _is_body(envelope.response)):
-        raise Unreadable(Reason.bad_body)
+    for body in (envelope.request, envelope.response):
+        view = memoryview(body)
+        if view[0] != _BRACE and view != EMPTY_BODY:
+            raise Unreadable(Reason.bad_body)
     return envelope
-
-
-def _is_body(raw: msgspec.Raw) -> bool:
-    """An object, or the empty string."""
-    view = memoryview(raw)
-    return view[0] == 0x7B or view == EMPTY_BODY

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.json
 
-from .envelope import EMPTY_BODY, Envelope
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import msgspec
+
+    from .envelope import Envelope
 
 _BEFORE_REQUEST = b'{"request":'
 _BEFORE_RESPONSE = b',"response":'
@@ -52,14 +54,13 @@ def _read(envelopes: Sequence[Envelope], schema: pa.Schema) -> pa.Table | None:
     """None where some line does not fit, or is several objects."""
     if not envelopes:
         return schema.empty_table()
-    parts: list[memoryview | bytes] = []
+    parts: list[msgspec.Raw | bytes] = []
     for envelope in envelopes:
-        request, response = memoryview(envelope.request), memoryview(envelope.response)
         parts += (
             _BEFORE_REQUEST,
-            _NULL if request == EMPTY_BODY else request,
+            envelope.request if envelope.has_request else _NULL,
             _BEFORE_RESPONSE,
-            _NULL if response == EMPTY_BODY else response,
+            envelope.response if envelope.has_response else _NULL,
             _AFTER,
         )
     text = b"".join(parts)

@@ -21,6 +21,10 @@ STAMP_BYTES = 23
 _LEVELS = frozenset((b"TRACE", b"DEBUG", b"INFO", b"WARN", b"ERROR", b"FATAL"))
 #: Room for thread names and the like between stamp and marker.
 _PREFIX_BYTES_MAX = 512
+#: Nearly every line has this behind its stamp, and this behind its JSON.
+_USUAL_BEGIN = b"] DEBUG" + MARKER
+_USUAL_JSON = STAMP_BYTES + 1 + len(_USUAL_BEGIN)
+_USUAL_END = b"} " + LOGGER
 
 
 def without_line_end(line: bytes) -> bytes:
@@ -37,6 +41,24 @@ def split_line(line: bytes) -> tuple[bytes, memoryview]:
 
     Raises ``Unreadable``: blank, not_a_request_line, bad_stamp, truncated, interleaved or binary.
     """
+    if line.startswith(_USUAL_BEGIN, STAMP_BYTES + 1) and line.endswith(_USUAL_END):
+        start, end = _USUAL_JSON, len(line) - len(_USUAL_END) + 1
+        if line[:1] != b"[":
+            raise Unreadable(Reason.not_a_request_line)
+    else:
+        start, end = _json_within(line)
+    # "[2026-": no JSON array begins with a year and a minus.
+    if line.find(line[:6], 6) >= 0 or line.find(MARKER, start) >= 0:
+        raise Unreadable(Reason.interleaved)
+    if end == 0:
+        raise Unreadable(Reason.truncated)
+    if not is_text(line):
+        raise Unreadable(Reason.binary)
+    return line[1 : STAMP_BYTES + 1], memoryview(line)[start:end]
+
+
+def _json_within(line: bytes) -> tuple[int, int]:
+    """Start and end of the JSON, whatever the pattern has around it; end 0 where it is cut off."""
     marker = line.find(MARKER, 0, _PREFIX_BYTES_MAX)
     if marker < 0 or line[0] != 0x5B:
         raise Unreadable(Reason.not_a_request_line if line.strip() else Reason.blank)
@@ -44,16 +66,9 @@ def split_line(line: bytes) -> tuple[bytes, memoryview]:
         raise Unreadable(Reason.bad_stamp)
     if _LEVELS.isdisjoint(line[STAMP_BYTES + 2 : marker].split()):
         raise Unreadable(Reason.not_a_request_line)
-    start = marker + len(MARKER)
-    # "[2026-": no JSON array begins with a year and a minus.
-    if line.find(line[:6], 6) >= 0 or line.find(MARKER, start) >= 0:
-        raise Unreadable(Reason.interleaved)
     end = line.rfind(b"}") + 1
-    if not line.endswith(LOGGER) or line[end : end + 1] != b" ":
-        raise Unreadable(Reason.truncated)
-    if not is_text(line):
-        raise Unreadable(Reason.binary)
-    return line[1 : STAMP_BYTES + 1], memoryview(line)[start:end]
+    is_whole = line.endswith(LOGGER) and line[end : end + 1] == b" "
+    return marker + len(MARKER), end if is_whole else 0
 
 
 def is_text(line: bytes) -> bool:

@@ -127,7 +127,7 @@ class LineParser:
         """
         number = first_line_number
         for batch in self._bounded(lines):
-            yield self._parse(batch, source_file, number, fold_changes_at_line)
+            yield self.parse_batch(batch, source_file, number, fold_changes_at_line)
             number += len(batch)
 
     def _bounded(self, lines: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -142,9 +142,17 @@ class LineParser:
         if batch:
             yield batch
 
-    def _parse(
-        self, lines: list[bytes], source_file: str, first: int, fold_changes_at_line: int | None
+    def parse_batch(
+        self,
+        lines: Sequence[bytes],
+        source_file: str,
+        first: int,
+        fold_changes_at_line: int | None = None,
     ) -> pa.RecordBatch:
+        """One batch of lines without their line ends, as many as there are; the first is ``first``.
+
+        For whoever has them in memory already, and knows how many are too many.
+        """
         n = len(lines)
         second_pass_from = n if fold_changes_at_line is None else fold_changes_at_line - first
         reading = read_envelopes(lines, self._time, second_pass_from, self._line_bytes_max)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .envelope import Envelope, decode_envelope
 from .line import split_line
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from .arrow_rows import Positions
     from .bodies import Told
     from .local_time import LocalTime
+
+
+#: Below every API key, which are of 16 bits.
+_NO_API = -(2**15) - 1
 
 
 @dataclass
@@ -47,25 +52,26 @@ class Reading:
     def told_by(self, readers: dict[int, Callable[[Envelope], Told]]) -> dict[int, Told]:
         """What lines of the APIs in ``readers`` say; lines whose bodies do not fit are rejected."""
         told: dict[int, Told] = {}
-        for position, envelope in enumerate(self.envelopes):
-            if envelope is None:
-                continue
-            reader = readers.get(envelope.request_header.request_api_key)
-            if reader is None:
-                continue
+        keys = self._api_keys()
+        for position in np.flatnonzero(np.isin(keys, list(readers))).tolist():
+            envelope = self.envelopes[position]
+            assert envelope is not None
             try:
-                told[position] = reader(envelope)
+                told[position] = readers[int(keys[position])](envelope)
             except Unreadable as unreadable:
                 self.reject(position, unreadable.reason)
         return told
 
     def positions_of(self, api_key: int) -> Positions:
         """Readable lines of one API."""
+        return np.flatnonzero(self._api_keys() == api_key)
+
+    def _api_keys(self) -> NDArray[np.int64]:
+        """Of every line, and where there is none what no API has."""
         return np.array(
             [
-                position
-                for position, envelope in enumerate(self.envelopes)
-                if envelope is not None and envelope.request_header.request_api_key == api_key
+                _NO_API if envelope is None else envelope.request_header.request_api_key
+                for envelope in self.envelopes
             ],
             np.int64,
         )

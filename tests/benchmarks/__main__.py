@@ -12,7 +12,7 @@ from pathlib import Path
 
 from recorded_logs import REPOSITORY
 
-from . import engines, kip_227, page, real_lines
+from . import engines, kip_227, page, real_lines, skew, whole_job
 from .contenders import CONTENDERS, use_cores
 from .processes import Run, run
 
@@ -46,7 +46,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kafka-bench-") as folder:
         written = _written_mb_per_second(Path(folder))
         read = [_read(shape, Path(folder), size, runs) for shape in real_lines.SHAPES]
-    text = page.page(read, written, rates, scales, quick)
+        jobs = page.Jobs(
+            whole_job.growth(Path(folder), quick),
+            whole_job.starts(Path(folder)),
+            skew.skews(Path(folder), quick),
+        )
+    text = page.page(read, written, rates, scales, jobs, quick)
     out = arguments.out or (None if quick else PAGE)
     if out is not None:
         out.write_text(text, encoding="utf-8")

@@ -15,15 +15,16 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from golden import naive_fetches, naive_heartbeats, naive_leader_log, naive_log
-from notation import recorded
+from notation import heartbeats, recorded
 
-from replay.hwm_parking import HwmParking
+from replay.hwm_parking import WITH_KIP, WITHOUT_KIP, HwmParking
 from replay.hwm_parking import variants as parking_variants
 from replay.incremental_fetch import IncrementalFetch
-from replay.lowest_acked_offset import LowestAckedOffset, events
+from replay.lowest_acked_offset import ORDER, LowestAckedOffset, events
 from replay.min_isr_acks import MinIsrAcks
 from replay.min_isr_acks import variants as ack_variants
 from replay.min_isr_acks.events import batch_of as leader_batch
+from replay.outcomes import RECORDED
 from replay.rules import Replay
 
 from . import inputs
@@ -31,10 +32,11 @@ from .kip_227 import NODE_ID, Example
 
 Batches = Sequence[pa.RecordBatch]
 VOTERS = (1, 2, 3)
+INTERVALS_MS = (100, 500, 1000, 2000)
 #: A controller's FETCHes, and all leaders' batches: the busiest of the recordings.
 METADATA, CONTROLLER = "metadata-4.1", 2
 ACKS, LEADER = "acks-two-replicas", 11
-SESSIONS, BROKER = "sessions-off", 11
+SESSIONS, IN_SESSIONS, BROKER = "sessions-off", "mixed-4.2", 11
 
 
 class Engine(NamedTuple):
@@ -131,6 +133,8 @@ def _incremental_fetch(less: int) -> list[Engine]:
         fetches = inputs.fetches_of(example)
         batches[what] = [*fetches.first, *fetches.then]
     batches[f"recorded: {SESSIONS}, full FETCHes"] = [naive_fetches.fetches_of(SESSIONS, BROKER)]
+    in_sessions = naive_fetches.fetches_of(IN_SESSIONS, BROKER)
+    batches[f"recorded: {IN_SESSIONS}, incremental FETCHes of 1 to 5 partitions"] = [in_sessions]
     return [
         Engine(
             "incremental_fetch",
@@ -162,6 +166,8 @@ def _min_isr_acks(less: int) -> list[Engine]:
         "generated: 100 partitions, 10 to a PRODUCE, two followers": inputs.produces(
             100, 200 // less
         ),
+        # Its 20 s let batches settle on the way, as they do in any log of more than seconds.
+        "the same, five times as long": inputs.produces(100, 1_000 // less),
         f"recorded: {ACKS}, leader {LEADER}": [leader_batch(recorded_events)],
     }
 
@@ -195,7 +201,8 @@ def _hwm_parking(less: int) -> list[Engine]:
     }
 
     def start() -> Replay:
-        return HwmParking(CONTROLLER, VOTERS, parking_variants())
+        # As in a log that is long enough to be worth it.
+        return HwmParking(CONTROLLER, VOTERS, parking_variants(), compiled_from_rows=0)
 
     return [
         Engine(
@@ -226,10 +233,52 @@ def _lowest_acked_offset(less: int) -> list[Engine]:
     def start() -> Replay:
         return LowestAckedOffset(VOTERS, (), 2000)
 
+    def start_sweep() -> Replay:
+        return LowestAckedOffset(VOTERS, INTERVALS_MS, 2000)
+
+    # Each recorded heartbeat is simulated so often, under three variants.
+    times = 3 * sum(2000 // interval_ms for interval_ms in INTERVALS_MS)
+    sweeps = {
+        "generated: 3 brokers at four intervals": _learning(3, 1_000 // less),
+        "generated: 100 brokers at four intervals": _learning(100, 50 // less),
+    }
     return [
-        Engine("lowest_acked_offset", what, "heartbeats", 1e6, start, fed, _heartbeats(fed))
-        for what, fed in batches.items()
+        *(
+            Engine("lowest_acked_offset", what, "heartbeats", 1e6, start, fed, _heartbeats(fed))
+            for what, fed in batches.items()
+        ),
+        *(
+            Engine(
+                "lowest_acked_offset",
+                what,
+                "simulated heartbeats",
+                1e6,
+                start_sweep,
+                fed,
+                times * _heartbeats(fed),
+            )
+            for what, fed in sweeps.items()
+        ),
     ]
+
+
+def _learning(brokers: int, rounds: int) -> Batches:
+    """Heartbeats of brokers that learn of each commit, without KIP-1166 250 ms later.
+
+    They learn of all that a heartbeat of ``broker_heartbeats`` reports, and of no more, before it.
+    """
+    batches = inputs.broker_heartbeats(brokers, rounds)
+    fetches = pa.Table.from_batches(batches).filter(pc.field("kind") == events.FETCH).to_pylist()
+    commits = {fetch["offset"]: fetch["dequeued_us"] / 1000 for fetch in reversed(fetches)}
+    learned = [
+        heartbeats.learned(11 + broker, at + 2_000 + broker % 7 + later, offset, variant)
+        for offset, at in commits.items()
+        for broker in range(brokers)
+        for variant, later in ((RECORDED, 0), (WITHOUT_KIP, 250), (WITH_KIP, 0))
+    ]
+    table = pa.Table.from_batches([*batches, *inputs.event_batches(learned)])
+    table = table.sort_by([(name, "ascending") for name in ORDER])
+    return [*table.combine_chunks().to_batches(inputs.ROWS)]
 
 
 def _heartbeats(batches: Batches) -> int:

@@ -15,6 +15,10 @@ from typing import NamedTuple
 from .contenders import CORES, cores_of
 from .engines import Rate, Scale
 from .processes import Run
+from .skew import Skew
+from .tables import table as _table
+from .whole_job import WholeJob
+from .whole_job_page import job_sections
 
 MB = 1_000_000
 _PACKAGES = ("pyspark", "delta-spark", "pyarrow", "msgspec", "duckdb", "polars", "orjson")
@@ -60,11 +64,20 @@ class Input(NamedTuple):
         return median(run.process_s - run.work.seconds for run in self.runs[name])
 
 
+class Jobs(NamedTuple):
+    """Whole runs: on logs that grow, on a small one, and rules on skewed keys."""
+
+    growth: Sequence[WholeJob]
+    starts: Sequence[WholeJob]
+    skews: Sequence[Skew]
+
+
 def page(
     read: Sequence[Input],
     written_mb_per_second: float,
     rates: Sequence[Rate],
     scales: Sequence[Scale],
+    jobs: Jobs,
     quick: bool,
 ) -> str:
     """The whole page."""
@@ -154,6 +167,8 @@ def page(
                     for scale in scales
                 ),
             ),
+            "",
+            *job_sections(jobs.growth, jobs.starts, jobs.skews),
             "",
         ]
     )
@@ -255,13 +270,6 @@ def _reading(log: Input) -> Iterable[str]:
             for name in log.runs
         ),
     )
-
-
-def _table(heads: Sequence[str], align: str, rows: Iterable[Sequence[str]]) -> Iterable[str]:
-    yield f"| {' | '.join(heads)} |"
-    yield f"|{'|'.join('--:' if a == 'r' else '---' for a in align)}|"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
 
 
 def _number(value: float) -> str:

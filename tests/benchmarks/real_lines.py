@@ -40,6 +40,8 @@ _STEPS = {
     b"baseOffset": 100_000,
     b"highWatermark": 100_000,
     b"lastStableOffset": 100_000,
+    b"currentMetadataOffset": 100_000,
+    b"partitionEpoch": 1_000,
 }
 _NUMBER = re.compile(b'"(' + b"|".join(_STEPS) + rb')":(\d+)(?=[,}])')
 #: Of the text before the JSON: ``[``, then the stamp.

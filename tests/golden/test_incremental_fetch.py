@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from kafka_model.fetch_sessions import FetchManager, FetchSessionHandler
 from kafka_model.log import batch_of
+from oracles.incremental_fetch.recorded import ForgottenPartition, RecordedFetch, recorded_fetches
 
 from replay.incremental_fetch import (
     FULL,
@@ -24,7 +25,6 @@ from replay.incremental_fetch import (
     OUTCOME_SCHEMA,
     IncrementalFetch,
 )
-from replay.incremental_fetch.recorded import ForgottenPartition, RecordedFetch, recorded_fetches
 from replay.outcomes import RECORDED
 
 from .naive_fetches import BROKERS, fetches_of

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
-from notation.heartbeats import VOTERS, Replayed, Row, pieces_of, replay_of
+from notation.heartbeats import VOTERS, Replayed, Row, batch_of, pieces_of, replay_of, rows_of
+from oracles import lowest_acked_offset
 
-from replay.lowest_acked_offset import FINEST_EVIDENCE, LOWEST_ACKED, LowestAckedOffset
-from replay.lowest_acked_offset import replay as rule
+from replay.lowest_acked_offset import FINEST_EVIDENCE, LOWEST_ACKED, LowestAckedOffset, reasons
+from replay.lowest_acked_offset.lines import Lines
 from replay.lowest_acked_offset.writes import STAMP_SLACK_US, CommittedOffsets
 
 from .naive_heartbeats import Observed, Poll, observed
@@ -146,8 +148,7 @@ def test_modelled_window_is_what_clients_saw(replays: Replays) -> None:
 def test_high_watermark_is_the_one_that_describe_quorum_told(name: str) -> None:
     log, committed = observed(name), CommittedOffsets(frozenset(VOTERS))
     fetches = [event for event in log.events if event.kind == "fetch"]
-    for event in sorted(fetches, key=lambda e: e.dequeued_us):
-        committed.fetch(event)
+    committed.take(Lines.of(sorted(fetches, key=lambda e: e.dequeued_us)))
     assert len(log.high_watermarks) >= 2
     for at, told in log.high_watermarks:
         # Of the moments around the answer, one: a NoOp commits every 500 ms.
@@ -232,7 +233,7 @@ def test_new_controller_tells_nothing_new_until_all_have_been_heard(replays: Rep
     assert told == sorted(told)
     second = [row for row in rows if row["controller_id"] == 2 and row["verdict"] == "replayed"]
     assert [row["lowest_acknowledged_offset_raw"] for row in second[:3]] == [-1, -1, 91]
-    refused = [row for row in rows if row["reason"] == rule.NOT_ACTIVE]
+    refused = [row for row in rows if row["reason"] == reasons.NOT_ACTIVE]
     assert len(refused) == 2
 
 
@@ -295,3 +296,27 @@ def test_kip_1166_saves_what_brokers_wait_for_the_commit(replays: Replays) -> No
 def test_rows_do_not_depend_on_where_the_log_is_cut(replays: Replays) -> None:
     events = observed("failover-4.0").events
     assert replay_of(pieces_of(events, range(0, len(events), 61)), start) == replays["failover-4.0"]
+
+
+def test_saved_state_of_a_recording_goes_on_as_if_nothing_had_been(replays: Replays) -> None:
+    events = observed("failover-4.0").events
+    saved: bytes | None = None
+    pieces: Replayed = Replayed([], [], [])
+    for piece in pieces_of(events, [900, 1_000, 3_000]):
+        replay = LowestAckedOffset(VOTERS, INTERVALS_MS, 2000, saved=saved)
+        for rows, batch in zip(pieces, replay.feed(batch_of(piece)), strict=True):
+            rows += rows_of(batch)
+        saved = replay.saved()
+        # What waits is a step at most, and compressed.
+        assert len(saved) < 150 * len(events)
+    replay = LowestAckedOffset(VOTERS, INTERVALS_MS, 2000, saved=saved)
+    for rows, batch in zip(pieces, replay.finish(), strict=True):
+        rows += rows_of(batch)
+    assert pieces == replays["failover-4.0"]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_rows_are_the_oracles(replays: Replays, name: str) -> None:
+    oracle: Any = lambda: lowest_acked_offset.LowestAckedOffset(VOTERS, INTERVALS_MS, 2000)  # noqa: E731
+    for one, other in zip(replays[name], replay_of([observed(name).events], oracle), strict=True):
+        assert sorted(map(repr, one)) == sorted(map(repr, other))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from replay.incremental_fetch.recorded import AskedPartition, ToldPartition
+from oracles.incremental_fetch.recorded import AskedPartition, ToldPartition
 
 Key = tuple[str, int]
 NOT_FOUND, INVALID_EPOCH, TOPIC_ID_ERROR = 70, 71, 106

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from replay.incremental_fetch.recorded import AskedPartition, RecordedFetch, ToldPartition
+from oracles.incremental_fetch.recorded import AskedPartition, RecordedFetch, ToldPartition
 
 from .fetch_sessions import Context, FetchManager, FetchSessionHandler, Key, Request, Response
 from .log import asked, failed, fetched, told

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, NamedTuple
 
-from replay.hwm_parking import Answer, Completion, Fetch, Leader, Replica
+from oracles.hwm_parking import Answer, Completion, Fetch, Leader, Replica
+
 from replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
 from replay.wire_size import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 

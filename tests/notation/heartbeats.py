@@ -261,7 +261,7 @@ def replay_of(
     rows: Replayed = Replayed([], [], [])
     for outcomes in replayed(start(), map(batch_of, pieces)):
         for gathered, batch in zip(rows, outcomes, strict=True):
-            gathered += _rows(batch)
+            gathered += rows_of(batch)
     return rows
 
 
@@ -273,7 +273,7 @@ def pieces_of(events: Sequence[Event], cuts: Iterable[int]) -> Iterator[Sequence
         begin = end
 
 
-def _rows(batch: pa.RecordBatch) -> list[Row]:
+def rows_of(batch: pa.RecordBatch) -> list[Row]:
     """Rows with times as integers: exact, and in the unit of the input."""
     columns = [
         column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column

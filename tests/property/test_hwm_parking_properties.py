@@ -8,27 +8,20 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from notation.cluster import Cluster, Member, Silence, cut, every, repeating
 from notation.recorded import EPOCH, Replayed, batch_of, fetched, in_order, micros, replay_of
+from oracles.hwm_parking import Answer, Completion, Fetch, Leader, Replica
 
-from replay.hwm_parking import (
-    WITH_KIP,
-    WITHOUT_KIP,
-    Answer,
-    Completion,
-    Fetch,
-    HwmParking,
-    Leader,
-    Replica,
-    variants,
-)
+from replay.hwm_parking import WITH_KIP, WITHOUT_KIP, HwmParking, variants
 from replay.hwm_parking import replay as hwm_parking
+from replay.hwm_parking.epoch import LeaderEpoch
 from replay.hwm_parking.metadata_log import ABSENCE_US, NOT_SENT, RecordedFetch
-from replay.hwm_parking.replay import LeaderEpoch
+from replay.hwm_parking.state import arrayed
 from replay.outcomes import RECORDED, Variant
 
 pytestmark = pytest.mark.property
@@ -381,28 +374,18 @@ HOUR_MS = 3_600_000
 
 def sizes_of(epoch: LeaderEpoch) -> dict[str, int]:
     """How much is held of each thing, by name; private, since nobody else can see it."""
-    evidence, loops = epoch._evidence, epoch._loops
-    trackers = [epoch._recorded_lag, *(loop.lag for loop in loops)]
-    replicas = evidence.replicas.values()
+    state = epoch._state if epoch._is_compiled else arrayed(epoch._state)
+    counts = state.epoch[0]
+    names = ("absences", "reached", "marks", "pieces", "wakes", "log_end_offsets")
     return {
-        "rows to explain": len(epoch._to_explain),
-        "rows by dequeue": len(epoch._by_dequeue),
-        "log end offsets": len(epoch._log_end_offset.at),
-        "high watermarks": len(epoch._high_watermark.at),
-        "appends": len(evidence._reached_us),
-        "wakes": sum(map(len, evidence._wakes.values())),
-        "pieces without a place": len(evidence._unplaced),
-        "offsets with bytes": len(evidence._bytes_below),
-        "service times": len(evidence._service._at),
-        "gaps": sum(len(r.gaps._at) for r in replicas),
-        "envelopes": sum(len(r.response_envelopes._at) for r in replicas),
-        "absences": sum(len(r.absences) for r in replicas),
-        "events": sum(len(loop._events) for loop in loops),
-        "FETCHes in flight": sum(len(loop._in_flight) for loop in loops),
-        "parked": sum(len(loop._leader.parked) for loop in loops),
-        "told": sum(len(told) for t in trackers for told in t._told.values()),
-        "not learned": sum(len(w) for t in trackers for w in t._waiting.values()),
-        "lags": sum(len(t.lags) for t in trackers),
+        "rows to explain": epoch._waiting.num_rows,
+        **{name: int(counts[name]) for name in (*names, "high_watermarks", "fetches", "lags")},
+        "service times": int(state.service.end[0]),
+        "gaps": int(state.gaps.end.sum()),
+        "envelopes": int(state.envelopes.end.sum()),
+        "events": int(state.leaders.events.sum()),
+        "not learned": int(state.leaders.waiting.sum()),
+        "bytes saved": len(msgspec.msgpack.encode(epoch.saved())),
     }
 
 

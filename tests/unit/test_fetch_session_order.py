@@ -3,108 +3,196 @@
 from __future__ import annotations
 
 import random
+from itertools import groupby
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from replay.incremental_fetch.order import FullOrder
+from replay.incremental_fetch.partitions import Partitions
 from replay.incremental_fetch.runs import TopicRuns
-from replay.incremental_fetch.sizes import topics_of
+from replay.incremental_fetch.slots import Slots
+from replay.incremental_fetch.topics import TopicTotals
+from replay.wire_size.encoding import Ints
 from replay.wire_size.fetch_pieces import fetch_pieces
 
-A, B, C = ("a" * 22, 0), ("b" * 22, 0), ("a" * 22, 1)
+#: The third is long enough for a varint of two bytes.
+TOPICS = ["a", "bb", "c" * 130]
 
 
-def listed(order: list[tuple[str, int]], version: int) -> int:
-    pieces = fetch_pieces(version)
-    return sum(pieces.topic_bytes(len(topic), n) for topic, n in topics_of(order))
+def numbering() -> Partitions:
+    numbers = Partitions()
+    numbers.topic_numbers(pa.array(TOPICS))
+    return numbers
 
 
-def test_topic_in_two_places_is_two_topics() -> None:
-    assert list(TopicRuns.of(17, [A, B, C])) == [("a" * 22, 1), ("b" * 22, 1), ("a" * 22, 1)]
+def listed_bytes(topics: list[int], version: int) -> int:
+    """Runs counted one by one."""
+    runs = [(len(TOPICS[topic]), sum(1 for _ in run)) for topic, run in groupby(topics)]
+    return fetch_pieces(version).topics_bytes(runs)
 
 
-def test_neighbours_meet_when_what_is_between_them_goes() -> None:
-    runs = TopicRuns.of(17, [A, B, C])
-    runs.move_to_end(B)
-    assert list(runs) == [("a" * 22, 2), ("b" * 22, 1)]
-    runs.remove(B)
-    assert list(runs) == [("a" * 22, 2)]
-    runs.append(B)
-    runs.move_to_end(A)
-    assert list(runs) == [("a" * 22, 1), ("b" * 22, 1), ("a" * 22, 1)]
+def ints(*values: int) -> Ints:
+    return np.array(values, np.int64)
 
 
 @pytest.mark.parametrize("version", [7, 12, 17])
+@pytest.mark.parametrize("length", [0, 1, 5, 40, 300])
+def test_totals_are_those_of_the_list(version: int, length: int) -> None:
+    draw = random.Random(length)
+    topics = [draw.choice([0, 0, 0, 1, 2]) for _ in range(length)]
+    totals = numbering().totals(ints(*topics))
+    assert totals.bytes_at(fetch_pieces(version)) == listed_bytes(topics, version)
+
+
+def test_no_topics_take_their_number() -> None:
+    assert TopicTotals().bytes_at(fetch_pieces(17)) == 1
+    assert TopicTotals().bytes_at(fetch_pieces(11)) == 4
+
+
 @pytest.mark.parametrize("seed", range(5))
-def test_runs_are_those_of_the_list(version: int, seed: int) -> None:
+def test_runs_are_those_of_the_list(seed: int) -> None:
     """More than 127 partitions of a topic, so that lengths take a second byte at times."""
     draw = random.Random(seed)
-    order: list[tuple[str, int]] = []
-    runs = TopicRuns(version)
-    for step in range(1500):
-        key = (draw.choice(["a", "long name of a topic"]), draw.randrange(150))
-        if key not in order:
-            order.append(key)
-            runs.append(key)
-        elif draw.random() < 0.3:
-            order.remove(key)
-            runs.remove(key)
-        else:
-            order.remove(key)
-            order.append(key)
-            runs.move_to_end(key)
-        if step % 50 == 0:
-            assert list(runs) == topics_of(order)
-            assert len(runs) == len(topics_of(order))
-        assert runs.topics_bytes == listed(order, version)
-    runs.count_at(13)
-    assert runs.topics_bytes == listed(order, 13)
+    topic_of = [draw.choice([0, 0, 0, 1, 2]) for _ in range(400)]
+    order = list(range(100))
+    runs = TopicRuns(numbering(), ints(*order), ints(*topic_of[:100]))
+    for _ in range(1500):
+        slot = draw.randrange(400)
+        if slot in order:
+            order.remove(slot)
+            runs.remove(ints(slot))
+        if draw.random() < 0.7:
+            order.append(slot)
+            runs.append(ints(slot), ints(topic_of[slot]))
+        topics = [topic_of[slot] for slot in order]
+        assert runs.totals.bytes_at(fetch_pieces(12)) == listed_bytes(topics, 12)
+        assert (len(runs), runs.totals.runs) == (len(order), len(list(groupby(topics))))
 
 
-def test_empty_again() -> None:
-    runs = TopicRuns.of(17, [A, B])
-    runs.remove(A)
-    runs.remove(B)
-    assert (len(runs), runs.topics_bytes, list(runs)) == (0, 0, [])
-    runs.append(C)
-    assert list(runs) == [("a" * 22, 1)]
+def test_runs_are_empty_and_begin_again() -> None:
+    runs = TopicRuns(numbering(), ints(0, 1), ints(0, 1))
+    runs.remove(ints(0, 1))
+    assert (len(runs), runs.totals) == (0, TopicTotals())
+    runs.append(ints(0), ints(0))
+    assert runs.totals == numbering().totals(ints(0))
+
+
+def full_order(*slots: int, topics: tuple[int, ...] = (0, 1, 0, 1)) -> FullOrder:
+    numbers, of = numbering(), ints(*topics)
+    order = FullOrder(numbers, of.take)
+    order.list_anew(ints(*slots), numbers.totals(of[list(slots)]))
+    return order
+
+
+def take(order: FullOrder, *slots: int, records: tuple[int, ...] = ()) -> None:
+    order.take(ints(*slots), np.isin(slots, records), is_follower=True)
 
 
 def test_follower_puts_at_the_end_what_brought_records_once_it_has_the_answer() -> None:
-    order = FullOrder.of(17, [A, B, C])
-    for key in (A, B, C):
-        order.take(key, has_records=False, is_follower=True)
+    order = full_order(0, 1, 2)
+    take(order, 0, 1, 2)
     order.settle()
-    assert order.keys() == [A, B, C]
-    order.take(A, has_records=True, is_follower=True)
-    order.take(B, has_records=False, is_follower=True)
-    assert order.keys() == [A, B, C]
+    assert order.keys().tolist() == [0, 1, 2]
+    take(order, 0, 1, records=(0,))
+    assert order.keys().tolist() == [0, 1, 2]
     order.settle()
-    assert order.keys() == [B, C, A]
+    assert order.keys().tolist() == [1, 2, 0]
+    assert order.totals.runs == 2
+
+
+def test_first_answers_move_all_that_they_list() -> None:
+    """Also those that come later: a partition is fresh until it is answered."""
+    order = full_order(0, 1, 2, 3)
+    take(order, 1)
+    order.settle()
+    assert order.keys().tolist() == [0, 2, 3, 1]
+    take(order, 0, 1)
+    order.settle()
+    assert order.keys().tolist() == [2, 3, 1, 0]
+    take(order, 2, 3)
+    order.settle()
+    assert order.keys().tolist() == [1, 0, 2, 3]
+    take(order, 1, 0)
+    order.settle()
+    assert order.keys().tolist() == [1, 0, 2, 3]
 
 
 def test_follower_puts_a_new_partition_at_the_end_with_its_first_answer() -> None:
-    order = FullOrder.of(17, [A])
-    order.take(A, has_records=False, is_follower=True)
+    order = full_order(0)
+    take(order, 0)
     order.settle()
-    order.append(B)
-    order.take(A, has_records=True, is_follower=True)
-    order.take(B, has_records=False, is_follower=True)
+    order.change(ints(), ints(1))
+    take(order, 0, 1, records=(0,))
     order.settle()
-    assert order.keys() == [A, B]
+    assert order.keys().tolist() == [0, 1]
 
 
 def test_consumer_leaves_partitions_where_they_are() -> None:
-    order = FullOrder.of(17, [A, B])
-    order.take(A, has_records=True, is_follower=False)
+    order = full_order(0, 1)
+    order.take(ints(0), np.array([True]), is_follower=False)
     order.settle()
-    assert order.keys() == [A, B]
+    assert order.keys().tolist() == [0, 1]
 
 
-def test_partition_that_goes_before_the_answer_is_not_put_back() -> None:
-    order = FullOrder.of(17, [A, B])
-    order.take(A, has_records=True, is_follower=True)
-    order.remove(A)
+def test_partition_that_goes_leaves_its_neighbours() -> None:
+    order = full_order(0, 1, 2)
+    order.change(ints(1), ints())
+    assert order.keys().tolist() == [0, 2]
+    assert (len(order), order.totals.runs) == (2, 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_order_is_the_same_however_much_moves_at_once(seed: int) -> None:
+    """Few that move go one by one, many all together: both against a list."""
+    draw = random.Random(seed)
+    topics = tuple(draw.choice([0, 0, 1, 2]) for _ in range(60))
+    order, expected = full_order(*range(40), topics=topics), list(range(40))
+    take(order, *expected)
     order.settle()
-    assert order.keys() == [B]
-    assert len(order) == 1
+    for _ in range(60):
+        moved = draw.sample(expected, draw.choice([1, 3, len(expected)]))
+        take(order, *moved, records=tuple(moved))
+        order.settle()
+        expected = [slot for slot in expected if slot not in moved] + moved
+        assert order.keys().tolist() == expected
+        assert order.totals == numbering().totals(ints(*(topics[slot] for slot in expected)))
+        if draw.random() < 0.3:
+            gone, new = expected.pop(draw.randrange(len(expected))), draw.randrange(40, 60)
+            added = [] if new in expected else [new]
+            order.change(ints(gone), ints(*added))
+            expected += added
+            take(order, *added)
+
+
+# --- slots and numbers
+
+
+def test_slots_are_found_until_they_are_given_up() -> None:
+    slots = Slots()
+    assert slots.of(ints(5, 100_000)).tolist() == [-1, -1]
+    assert slots.add(ints(100_000, 5)).tolist() == [0, 1]
+    assert slots.of(ints(5, 100_000, 6)).tolist() == [1, 0, -1]
+    slots.remove(ints(0))
+    assert slots.of(ints(100_000, 5)).tolist() == [-1, 1]
+    assert slots.add(ints(100_000)).tolist() == [2]
+    assert slots.all().tolist() == [1, 2]
+    assert (slots.given, slots.here) == (3, 2)
+
+
+def test_partitions_keep_their_numbers_while_topics_grow() -> None:
+    numbers = numbering()
+    first = numbers.numbers(ints(0, 1, 0), ints(3, 0, 3))
+    assert first.tolist() == [0, 1, 0]
+    assert numbers.numbers(ints(0, 0, 1), ints(900, 3, 0)).tolist() == [2, 0, 1]
+    assert numbers.topic_of[:3].tolist() == [0, 1, 0]
+    assert numbers.index_of[:3].tolist() == [3, 0, 900]
+
+
+def test_index_that_no_cluster_has_takes_no_room() -> None:
+    numbers = numbering()
+    odd = ints(2**31 - 1, -1, 4, 2**31 - 1)
+    assert numbers.numbers(ints(0, 0, 0, 0), odd).tolist() == [1, 2, 0, 1]
+    assert numbers.numbers(ints(0, 1), ints(-1, -1)).tolist() == [2, 3]
+    assert numbers.index_of[:4].tolist() == [4, 2**31 - 1, -1, -1]

@@ -14,34 +14,29 @@ from golden.naive_log import recording
 from notation import check
 from notation.cluster import Cluster, Member, Silence, every
 from notation.recorded import EPOCH, Replayed, fetched, in_order, micros, replay_of
-
-from replay.hwm_parking import (
-    WITH_KIP,
-    WITHOUT_KIP,
+from oracles.hwm_parking import (
     Answer,
     ClosedLoop,
     Completion,
     Fetch,
-    HwmParking,
     Leader,
     Replica,
     explain,
-    replayed,
-    variants,
     woke_everyone,
 )
-from replay.hwm_parking.closed_loop import Advance, LagTracker
+from oracles.hwm_parking.closed_loop import Advance, LagTracker
+from oracles.hwm_parking.metadata_log import Absence, Evidence, Timeline
+
+from replay.hwm_parking import WITH_KIP, WITHOUT_KIP, HwmParking, replayed, variants
 from replay.hwm_parking.explain import HANDLING_SLACK_US
-from replay.hwm_parking.metadata_log import (
-    NO_ANSWER,
-    NOT_SENT,
-    UNKNOWN_OFFSET,
-    Absence,
-    Evidence,
-    RecordedFetch,
-    Timeline,
+from replay.hwm_parking.handed_out import (
+    AWAY,
+    MIDDLE_OF_EPOCH,
+    NEVER_LEARNED,
+    NOT_IN_LOG,
+    NOT_LEADER,
 )
-from replay.hwm_parking.replay import AWAY, MIDDLE_OF_EPOCH, NEVER_LEARNED, NOT_IN_LOG, NOT_LEADER
+from replay.hwm_parking.metadata_log import NO_ANSWER, NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
 from replay.outcomes import RECORDED, Variant
 
 # --- Kafka's own tests ---------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from kafka_model.fetch_sessions import Request, Response
 from kafka_model.log import Replayed, asked, batch_of, failed, fetched, replay_of, told
+from oracles.incremental_fetch.recorded import AskedPartition, RecordedFetch, ToldPartition
 
 from replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT, IncrementalFetch
-from replay.incremental_fetch.recorded import AskedPartition, RecordedFetch, ToldPartition
 from replay.incremental_fetch.streams import CONNECTION_IDLE_US
 from replay.outcomes import RECORDED
 from replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces

@@ -5,21 +5,24 @@ from __future__ import annotations
 import gzip
 import hashlib
 import random
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines import log_bytes
 from pipelines.errors import UserError
 from pipelines.log_bytes import LogBytes, LongLine, split_lines
-from pipelines.log_files import ByteRange, LogFile, Survey, find_log_files, survey
+from pipelines.log_files import LogFile, find_log_files
 from pipelines.parse_range import ParsedRange, parse_range
 from pipelines.recording import Node, Recording
-from pipelines.survey_checks import check_recording, warnings_of
+from pipelines.survey import ByteRange, Content, Survey, survey
+from pipelines.survey_checks import check_recording, notes_of, warnings_of
 from replay.request_log import LineParser
 
 REST = b"] DEBUG Completed request:{} (kafka.request.logger)\n"
@@ -177,17 +180,135 @@ def test_chunks_change_nothing(
     monkeypatch.setattr(log_bytes, "CHUNK_BYTES", chunk_bytes)
     assert survey_of(tmp_path / "a.log", content, range_bytes=150) == expected
     zipped = survey_of(tmp_path / "a.log", gzip.compress(content), range_bytes=150)
-    assert (zipped.content_hash, zipped.lines, zipped.bytes_read) == (
-        expected.content_hash,
-        expected.lines,
-        expected.bytes_read,
-    )
-    assert zipped.ranges == (ByteRange(0, None, 1),)
+    assert zipped.is_gzip
+    assert replace(zipped, is_gzip=False) == expected
 
 
 def test_an_empty_file_has_no_ranges(tmp_path: Path) -> None:
     found = survey_of(tmp_path / "a.log", b"")
     assert (found.lines, found.bytes_read, found.has_requests, found.ranges) == (0, 0, False, ())
+
+
+@settings(deadline=None, max_examples=40)
+@given(cuts=st.tuples(st.integers(0, 200), st.integers(0, 200)), zipped=st.booleans())
+def test_a_piece_of_gzip_is_a_piece_of_what_is_in_it(
+    tmp_path_factory: pytest.TempPathFactory, cuts: tuple[int, int], zipped: bool
+) -> None:
+    path = tmp_path_factory.mktemp("piece") / "a.log"
+    content = bytes(range(200))
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    start, end = sorted(cuts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_bytes, "CHUNK_BYTES", 7)
+        assert b"".join(LogBytes(str(path), start, end).chunks()) == content[start:end]
+
+
+# --- what has been read before
+
+
+def content(text: bytes) -> Content:
+    return Content(len(text), hashlib.blake2b(text, digest_size=16).hexdigest())
+
+
+LINES = [line(f"20:00:{second:02}") for second in range(9)]
+
+
+def grown(path: Path, before: bytes, now: bytes, final: bool = False) -> Survey:
+    """A survey of what a file holds now, when something else has been read of its node."""
+    path.write_bytes(now)
+    file = LogFile("r", 1, "UTC", path.name, str(path))
+    known = {content(before), content(b"other\n"), content(LINES[0])}
+    return survey(file, range_bytes=100, known=known, final=final)
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+def test_a_file_that_grew_is_read_from_where_it_ended(
+    tmp_path: Path, packed: Callable[[bytes], bytes]
+) -> None:
+    before, whole = b"".join(LINES[:5]), b"".join(LINES)
+    found = grown(tmp_path / "a.log", before, packed(whole))
+    assert (found.first_byte, found.end, found.lines) == (len(before), len(whole), 4)
+    assert found.ranges[0].start == len(before)
+    assert found.ranges[0].first_line_number == 6
+    assert found.ranges[-1].end == len(whole)
+    assert found.content_hash == content(whole).content_hash
+    assert not found.is_known
+    batches = [b for r in found.ranges for b in parse_range(ParsedRange.of(found, r))]
+    rows = pa.Table.from_batches(batches)
+    assert rows.column("line_number").to_pylist() == [6, 7, 8, 9]
+
+
+def test_what_was_read_is_known_under_any_name_and_what_was_replaced_is_not(
+    tmp_path: Path,
+) -> None:
+    whole = b"".join(LINES)
+    assert grown(tmp_path / "a.log", whole, whole).is_known
+    assert grown(tmp_path / "a.log.1.gz", whole, gzip.compress(whole)).is_known
+    cut = grown(tmp_path / "a.log", whole, b"".join(LINES[:3]))
+    assert (cut.is_known, cut.first_byte, cut.lines) == (False, len(LINES[0]), 2)
+    replaced = grown(tmp_path / "a.log", whole, b"".join(LINES[3:]))
+    assert (replaced.is_known, replaced.first_byte, replaced.lines) == (False, 0, 6)
+
+
+def test_half_a_last_line_is_left_unless_the_file_is_final(tmp_path: Path) -> None:
+    before, half = b"".join(LINES[:5]), LINES[5][:40]
+    path = tmp_path / "a.log"
+    found = grown(path, before[:-1], before + half)
+    assert (found.lines, found.left_bytes, found.end) == (1 - 1, 40, len(before))
+    (note,) = notes_of([found])
+    assert "its last 40 bytes are left for a later run" in note
+    assert grown(path, before, before + half).is_known
+    last = grown(path, before, before + half, final=True)
+    assert (last.first_byte, last.lines, last.left_bytes) == (len(before), 1, 0)
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_a_whole_last_line_without_its_end_is_read_and_its_end_is_no_line(
+    tmp_path: Path, line_end: bytes
+) -> None:
+    before = line_end.join(text[:-1] for text in LINES[:5])
+    path = tmp_path / "a.log"
+    first = grown(path, b"nothing", before)
+    assert (first.end, first.left_bytes) == (len(before), 0)
+    found = grown(path, before, before + line_end + LINES[5] + b"half")
+    assert (found.first_byte, found.lines) == (len(before + line_end), 1)
+    assert found.ranges[0].first_line_number == 6
+    assert found.left_bytes == 4
+
+
+@settings(deadline=None, max_examples=40)
+@given(ends=st.lists(st.integers(0, 8 * 76 + 30), max_size=5).map(sorted), final=st.booleans())
+def test_pieces_are_the_whole(
+    tmp_path_factory: pytest.TempPathFactory, ends: list[int], final: bool
+) -> None:
+    """Whenever a growing file is looked at, every line is read once, with its number."""
+    path = tmp_path_factory.mktemp("pieces") / "a.log"
+    whole = b"".join(LINES[:4]) + b"no line\r\n\n" + b"".join(LINES[4:]) + b"half"
+    file = LogFile("r", 1, "UTC", path.name, str(path))
+    known: set[Content] = set()
+    read: list[tuple[int, str]] = []
+    for end in [*ends, len(whole)]:
+        path.write_bytes(whole[:end])
+        is_last = final and end == len(whole)
+        found = survey(file, range_bytes=50, known=known, final=is_last)
+        rows = [
+            (row["line_number"], row["line_id"])
+            for part in found.ranges
+            for batch in parse_range(ParsedRange.of(found, part))
+            for row in batch.to_pylist()
+        ]
+        assert len(rows) == found.lines
+        assert not (found.is_known and rows)
+        read += rows
+        known.add(Content(found.end, found.content_hash))
+    path.write_bytes(whole)
+    at_once = survey(file, final=final)
+    assert read == [
+        (row["line_number"], row["line_id"])
+        for part in at_once.ranges
+        for batch in parse_range(ParsedRange.of(at_once, part))
+        for row in batch.to_pylist()
+    ]
 
 
 def test_a_line_above_the_limit_is_rejected_as_the_parser_would(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+import numpy as np
 import pytest
 from notation.heartbeats import (
     VOTERS,
@@ -20,17 +22,20 @@ from notation.heartbeats import (
     us,
 )
 
-from replay.lowest_acked_offset import LowestAckedOffset
-from replay.lowest_acked_offset import replay as rule
+from replay.lowest_acked_offset import LowestAckedOffset, reasons
+from replay.lowest_acked_offset.cadence import Recorded
 from replay.lowest_acked_offset.controller import Heartbeat, HeartbeatManager
 from replay.lowest_acked_offset.events import NOT_SENT, WRITE, Event
 from replay.lowest_acked_offset.evidence import API_VERSIONS, APPLY_GRACE_US, Claims
-from replay.lowest_acked_offset.simulation import ApplyDelay, Progress, Recorded, apply_delay_us
-from replay.lowest_acked_offset.writes import (
+from replay.lowest_acked_offset.lines import Lines
+from replay.lowest_acked_offset.progress import ApplyDelay, Progress, apply_delays_us
+from replay.lowest_acked_offset.reasons import (
     NO_HIGH_WATERMARK,
     NOT_ANSWERED,
     NOTHING_WRITTEN,
     SINGLE_VOTER,
+)
+from replay.lowest_acked_offset.writes import (
     CommittedOffsets,
     Forwarding,
     Offsets,
@@ -152,7 +157,7 @@ def test_who_is_fenced_need_not_be_told() -> None:
     row = write_row(cluster(beat(11, 5006, 21), *alive))
     assert row["applied_everywhere_at"] == us(5107)
     assert row["known_everywhere_at"] == us(5007) + 10_125_000
-    assert (row["known_at"], row["reason"]) == (None, rule.LEFT)
+    assert (row["known_at"], row["reason"]) == (None, reasons.LEFT)
 
 
 def test_new_controller_begins_to_count_silence_when_it_takes_over() -> None:
@@ -194,13 +199,13 @@ def test_write_that_changed_nothing_is_not_applicable() -> None:
 def test_log_that_ends_first_leaves_the_write_unknown() -> None:
     row = write_row(cluster(*REPORTS[:2]))
     assert row["applied_everywhere_at"] == us(5107)
-    assert (row["known_at"], row["verdict"], row["reason"]) == (None, "unknown", rule.LOG_ENDS)
+    assert (row["known_at"], row["verdict"], row["reason"]) == (None, "unknown", reasons.LOG_ENDS)
 
 
 def test_write_is_given_up_after_its_horizon() -> None:
     beats = [beat(b, 5006 + 2004 * n + b, 19) for n in range(40) for b in (11, 12)]
     row = write_row(cluster(*beats))
-    assert (row["verdict"], row["reason"]) == ("unknown", rule.HORIZON)
+    assert (row["verdict"], row["reason"]) == ("unknown", reasons.HORIZON)
 
 
 def test_what_happens_after_the_horizon_is_not_looked_at() -> None:
@@ -208,7 +213,7 @@ def test_what_happens_after_the_horizon_is_not_looked_at() -> None:
     late = [beat(b, 5006 + 2004 * n + b, 19 if n < 32 else 21) for n in range(40) for b in (11, 12)]
     row = write_row(cluster(*late))
     assert (row["applied_everywhere_at"], row["known_at"]) == (None, None)
-    assert row["reason"] == rule.HORIZON
+    assert row["reason"] == reasons.HORIZON
 
 
 def test_answer_to_a_former_life_of_a_broker_tells_the_new_one_nothing() -> None:
@@ -235,7 +240,7 @@ def test_forwarding_broker_that_left_is_never_told() -> None:
     )
     row = write_row(events)
     assert row["applied_everywhere_at"] is not None
-    assert (row["verdict"], row["reason"]) == ("not_applicable", rule.LEFT)
+    assert (row["verdict"], row["reason"]) == ("not_applicable", reasons.LEFT)
 
 
 def test_update_features_says_when_each_broker_can_renegotiate() -> None:
@@ -322,7 +327,7 @@ def test_fetch_is_not_believed_against_a_heartbeat() -> None:
     known = raft_fetch(12, 5061, 5500, 22, high_watermark=22)
     slow = [beat(11, 5006, 21), beat(12, 5106, 19), beat(12, 7110, 19), beat(12, 9114, 21)]
     row = sign(cluster(*slow, known), 12, "fetch_high_watermark")
-    assert (row["verdict"], row["reason"]) == ("unknown", rule.DENIED)
+    assert (row["verdict"], row["reason"]) == ("unknown", reasons.DENIED)
     assert row["applied_at_latest"] is None
 
 
@@ -382,7 +387,7 @@ def test_heartbeat_to_an_inactive_controller_carries_nothing() -> None:
     refused = beat(11, 6000, 30, error_code=41, node_id=3, is_fenced=True)
     rows = replayed(cluster(*REPORTS, refused)).heartbeats
     row = only([r for r in rows if r["controller_id"] == 3])
-    assert (row["verdict"], row["reason"]) == ("not_applicable", rule.NOT_ACTIVE)
+    assert (row["verdict"], row["reason"]) == ("not_applicable", reasons.NOT_ACTIVE)
     assert row["lowest_acknowledged_offset"] is None
     # Its offset 30 changed nothing.
     assert rows[-1]["lowest_acknowledged_offset"] == 21
@@ -402,7 +407,7 @@ def test_nothing_is_told_while_a_broker_may_not_have_been_heard() -> None:
     rows = replayed(events).heartbeats
     # First heartbeat in hand at 1.001 s: certain from 11.126 s on.
     assert [r["verdict"] for r in rows] == ["unknown"] * 6 + ["replayed"] * 2
-    assert {r["reason"] for r in rows[:6]} == {rule.NOT_HEARD_YET}
+    assert {r["reason"] for r in rows[:6]} == {reasons.NOT_HEARD_YET}
 
 
 def test_log_that_begins_empty_is_certain_at_once() -> None:
@@ -425,8 +430,7 @@ def test_answers_are_worked_off_in_the_order_of_hand_off() -> None:
 
 def committed(*events: Event, voters: Sequence[int] = VOTERS) -> CommittedOffsets:
     log = CommittedOffsets(frozenset(voters))
-    for event in sorted(events, key=lambda e: e.dequeued_us):
-        log.fetch(event)
+    log.take(Lines.of(sorted(events, key=lambda e: e.dequeued_us)))
     return log
 
 
@@ -458,7 +462,7 @@ def test_diverging_fetch_says_nothing_of_the_log() -> None:
 def test_record_of_an_earlier_epoch_does_not_commit() -> None:
     """LeaderState: the high watermark must pass the epoch's first record."""
     log = committed(*BEFORE, raft_fetch(1, 40, 41, 30, leader_epoch=2, last_fetched_epoch=1))
-    assert log.high_watermark.values == [20]
+    assert list(log.high_watermark.values) == [20]
 
 
 @pytest.mark.parametrize(
@@ -482,7 +486,7 @@ def test_high_watermark_is_not_known_until_every_voter_would_have_fetched() -> N
     log = committed(*voters_fetch(4500, 20))
     assert log.offsets(create_topic(5000, 5050)) == NO_HIGH_WATERMARK
     assert isinstance(log.offsets(create_topic(5600, 5650, written=0)), Offsets | str)
-    log.fetch(raft_fetch(1, 5640, 5641, 22))
+    log.take(Lines.of([raft_fetch(1, 5640, 5641, 22)]))
     assert log.offsets(create_topic(5600, 5650)) == Offsets(21, 21, us(5640))
 
 
@@ -517,10 +521,8 @@ def broker_line(broker_id: int, received_ms: float, built_ms: float) -> Event:
 
 def forwarding(*lines: Event) -> Forwarding:
     known = Forwarding()
-    for broker in (11, 12):
-        known.heartbeat(beat(broker, 0, 1))
-    for line in lines:
-        known.line(line)
+    beats = [beat(broker, 0, 1) for broker in (11, 12)]
+    known.take(batch_of([*beats, *lines]), VOTERS)
     return known
 
 
@@ -552,7 +554,7 @@ def test_host_of_nobody_and_of_two_tells_nothing() -> None:
     unknown = create_topic(5000, 5050, connection="10.0.0.2:9093-10.0.5.5:1-1")
     assert forwarding(broker_line(11, 4995, 5061)).via(unknown) == (None, us(5000))
     shared = forwarding()
-    shared.heartbeat(beat(12, 0, 1, connection="10.0.0.2:9093-10.0.1.11:2-1"))
+    shared.take(batch_of([beat(12, 0, 1, connection="10.0.0.2:9093-10.0.1.11:2-1")]), VOTERS)
     assert shared.via(create_topic(5000, 5050)) == (None, us(5000))
 
 
@@ -615,7 +617,7 @@ def test_learning_later_is_known_later() -> None:
 
 def test_simulation_without_learned_times_is_unknown() -> None:
     row = only(replayed(cluster(*LONG), intervals_ms=(100,)).writes_of("with_kip_1166", 100))
-    assert (row["verdict"], row["reason"]) == ("unknown", rule.NOT_LEARNED)
+    assert (row["verdict"], row["reason"]) == ("unknown", reasons.NOT_LEARNED)
 
 
 def test_simulated_broker_sends_nothing_while_it_is_away() -> None:
@@ -635,15 +637,14 @@ def test_simulated_broker_sends_nothing_while_it_is_away() -> None:
 
 def test_interval_is_measured_where_the_manifest_is_silent() -> None:
     recorded = Recorded()
-    for n, at in enumerate((0, 2006, 4013, 6018)):
-        recorded.heartbeat(us(at), Heartbeat(2, 11, 5, us(at), us(at + 2), n, False, False), False)
+    beats = [beat(11, at, n) for n, at in enumerate((0, 2006, 4013, 6018))]
+    recorded.take(Lines.of(beats), Lines.of(()), frozenset(VOTERS))
     assert recorded.settle_interval() == 2_000_000
 
 
 @pytest.mark.parametrize(
     ("seen", "delay"),
     [
-        ([], 0),
         ([(30, True), (50, True)], 0),
         ([(10, False), (30, True)], 10),
         ([(10, False), (20, True), (30, False), (40, True), (50, True)], 10),
@@ -653,7 +654,8 @@ def test_interval_is_measured_where_the_manifest_is_silent() -> None:
 def test_apply_delay_parts_what_was_applied_from_what_was_not(
     seen: list[tuple[int, bool]], delay: int
 ) -> None:
-    assert apply_delay_us(seen) == delay
+    ages, applied = [age for age, _ in seen], [applied for _, applied in seen]
+    assert apply_delays_us(np.array([ages]), np.array([applied])) == [delay]
 
 
 def test_one_late_heartbeat_is_no_measure_of_the_delay() -> None:
@@ -665,14 +667,19 @@ def test_one_late_heartbeat_is_no_measure_of_the_delay() -> None:
     assert delay.us == us(69)
 
 
+def applied(progress: Progress, at: int) -> int:
+    (offset,) = progress.applied("recorded", np.array([at]))
+    return int(offset)
+
+
 def test_slow_broker_catches_up_half_way_to_the_heartbeat_that_shows_it() -> None:
     progress, delay = Progress(), ApplyDelay()
     progress.learn("recorded", us(1000), us(1000), 31)
     assert progress.heartbeat(us(3000), 20, delay) == []
-    assert progress.applied("recorded", us(4900)) == 20
+    assert applied(progress, us(4900)) == 20
     assert progress.heartbeat(us(5000), 30, delay) == [us(4000)]
-    assert progress.applied("recorded", us(3999)) == 20
-    assert progress.applied("recorded", us(4000)) == 30
+    assert applied(progress, us(3999)) == 20
+    assert applied(progress, us(4000)) == 30
     assert delay.seen == []
 
 
@@ -686,7 +693,7 @@ def test_events_out_of_order_are_refused() -> None:
 
 
 def test_rows_are_handed_out_once_nothing_can_change_them() -> None:
-    replay = LowestAckedOffset(VOTERS)
+    replay = LowestAckedOffset(VOTERS, step_rows=20)
     beats = [beat(b, 5006 + 2004 * n + b, 21) for n in range(70) for b in (11, 12)]
     handed_out = replay.feed(batch_of(cluster(*beats)))
     assert handed_out.writes.num_rows == 2
@@ -704,3 +711,34 @@ def test_sizes_of_responses_change_no_offset_and_no_time() -> None:
     assert told.visibility == untold.visibility
     sizes = {"response_bytes": None, "replayed_response_bytes": None}
     assert [row | sizes for row in told.heartbeats] == untold.heartbeats
+
+
+# --- saved ---------------------------------------------------------------------------------------
+
+
+def saved_version(version: int) -> bytes:
+    return msgspec.msgpack.encode([version, []])
+
+
+@pytest.mark.parametrize(
+    ("saved", "what"),
+    [
+        (saved_version(99), "has version 99, and this code reads version 1"),
+        (b"anything", "is no saved state"),
+        (LowestAckedOffset(VOTERS, (500,)).saved(), "was saved with"),
+    ],
+)
+def test_saved_state_of_another_kind_is_refused(saved: bytes, what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        LowestAckedOffset(VOTERS, saved=saved)
+
+
+def test_saved_state_does_not_grow_with_the_log() -> None:
+    def size(rounds: int) -> int:
+        replay = LowestAckedOffset(VOTERS, (500,), 2000, step_rows=100)
+        beats = [beat(b, 5006 + 2004 * n + b, 21) for n in range(rounds) for b in (11, 12)]
+        replay.feed(batch_of(cluster(*beats)))
+        return len(replay.saved())
+
+    # Three minutes are looked at, 300 s fill that.
+    assert size(600) < 1.2 * size(150)

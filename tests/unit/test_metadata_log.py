@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from notation.recorded import EPOCH, fetched, in_order, micros
-
-from replay.hwm_parking.metadata_log import (
+from oracles.hwm_parking.metadata_log import (
     ABSENCE_US,
     NOT_SENT,
     WAKE_MEMBERS_MIN,

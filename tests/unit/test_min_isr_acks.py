@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from notation.leader_log import REPLICAS, History, Row, ms
+from oracles.min_isr_acks.answers import acks_all
+from oracles.min_isr_acks.partition_log import Batch, Levels, Passing, moment
 
 from replay.min_isr_acks import MinIsrAcks, variants
 from replay.min_isr_acks.answers import (
@@ -24,10 +26,8 @@ from replay.min_isr_acks.answers import (
     OFFSET_NOT_IN_LOG,
     REFUSED_AS_RECORDED,
     REQUEST_TIMED_OUT,
-    acks_all,
 )
 from replay.min_isr_acks.events import Partition, batch_of
-from replay.min_isr_acks.partition_log import Batch, Levels, Passing, moment
 
 
 def answered(row: Row) -> tuple[Any, ...]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-
-from replay.min_isr_acks.places import BATCHES_KEPT, MARKER_BYTES, Places
+from oracles.min_isr_acks.places import BATCHES_KEPT, MARKER_BYTES, Places
 
 
 @dataclass

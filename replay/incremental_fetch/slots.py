@@ -1,0 +1,87 @@
+"""Where a client's partitions stand in its arrays: slots, in the order in which partitions came.
+
+A slot is found by the partition's number (``Partitions``) in two steps, a page and a place on it.
+Only pages that have a partition of the client take memory, so a client of ten partitions on a
+broker of a million is small, and one of a million is found as fast.
+
+Slots of partitions that have gone are not used again until all are numbered anew (``renumber``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from replay.wire_size.encoding import Ints
+
+_PAGE_BITS = 6
+_PAGE = 1 << _PAGE_BITS
+#: No slot.
+NONE = -1
+
+
+class Slots:
+    """The slots of one client's partitions."""
+
+    def __init__(self) -> None:
+        self._page_of: Ints = np.zeros(0, np.int32)
+        #: One page after the other; the first is nobody's.
+        self._pages: Ints = np.full(_PAGE, NONE, np.int32)
+        self._partition: Ints = np.zeros(8, np.int64)
+        #: Slots that were given, and partitions that there are.
+        self.given = 0
+        self.here = 0
+
+    @property
+    def partitions(self) -> Ints:
+        """The partition of each slot that was given, gone ones included."""
+        return self._partition[: self.given]
+
+    @property
+    def is_sparse(self) -> bool:
+        """Most slots are of partitions that have gone."""
+        return self.given > 2 * self.here + 64
+
+    def of(self, partitions: Ints) -> Ints:
+        """The slot of each partition, ``NONE`` where it has none."""
+        at = self._at(partitions)
+        return self._pages.take(at)
+
+    def all(self) -> Ints:
+        """All slots of partitions that there are, in the order in which they came."""
+        mine = self.partitions
+        return np.flatnonzero(self.of(mine) == np.arange(len(mine)))
+
+    def add(self, partitions: Ints) -> Ints:
+        """New slots for partitions that have none."""
+        pages = partitions >> _PAGE_BITS
+        self._make_room(int(pages.max(initial=0)) + 1)
+        for page in np.unique(pages[self._page_of[pages] == 0]).tolist():
+            self._page_of[page] = len(self._pages) >> _PAGE_BITS
+            self._pages = np.concatenate([self._pages, np.full(_PAGE, NONE, np.int32)])
+        first, self.given = self.given, self.given + len(partitions)
+        if self.given > len(self._partition):
+            self._partition = np.resize(self._partition, max(self.given, 2 * len(self._partition)))
+        slots = np.arange(first, self.given)
+        self._partition[first : self.given] = partitions
+        self._pages[self._at(partitions)] = slots
+        self.here += len(partitions)
+        return slots
+
+    def remove(self, slots: Ints) -> None:
+        """Partitions go."""
+        self._pages[self._at(self._partition[slots])] = NONE
+        self.here -= len(slots)
+
+    def _at(self, partitions: Ints) -> Ints:
+        pages = partitions >> _PAGE_BITS
+        try:
+            at = self._page_of.take(pages)
+        except IndexError:
+            self._make_room(int(pages.max()) + 1)
+            at = self._page_of.take(pages)
+        return (at.astype(np.int64) << _PAGE_BITS) + (partitions & (_PAGE - 1))
+
+    def _make_room(self, pages: int) -> None:
+        if pages > len(self._page_of):
+            more = np.zeros(pages + pages // 2 - len(self._page_of), np.int32)
+            self._page_of = np.concatenate([self._page_of, more])

@@ -1,0 +1,19 @@
+"""Why an outcome is unknown, or the question does not apply: texts of the ``reason`` columns."""
+
+# Of a heartbeat.
+NOT_ACTIVE = "the controller that was asked was not the active one, or refused"
+NOT_HEARD_YET = "the log begins: a broker that has not been heard yet may be unfenced"
+NOBODY_COUNTS = "no broker is unfenced"
+
+# Of a write's offsets.
+NO_HIGH_WATERMARK = "the log does not tell the high watermark yet (not every voter has fetched)"
+SINGLE_VOTER = "a single voter commits alone: no FETCH tells its high watermark"
+NOT_ANSWERED = "the log has no answer of it"
+NOTHING_WRITTEN = "it wrote nothing: what it asked for was so already"
+
+# Of what became of a write.
+LOG_ENDS = "the log ends before it"
+HORIZON = "not within 60 s of the answer"
+LEFT = "the broker that forwarded it stopped or was fenced before it was told"
+NOT_LEARNED = "no learned high watermarks of this variant: replay hwm_parking first"
+DENIED = "a later heartbeat shows that it had not applied what its FETCH knew"

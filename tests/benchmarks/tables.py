@@ -1,0 +1,13 @@
+"""Tables of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def table(heads: Sequence[str], align: str, rows: Iterable[Sequence[str]]) -> Iterable[str]:
+    """The lines of a table; ``align`` has an ``l`` or an ``r`` for each column."""
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'|'.join('--:' if a == 'r' else '---' for a in align)}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"

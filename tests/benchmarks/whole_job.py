@@ -1,0 +1,150 @@
+"""``jobs.run`` as a whole, from raw logs to the report: how it grows, and how it starts.
+
+The job runs in a process of its own on the two cores. Its stages are read off what it prints: the
+last line tells seconds by phase, and a line that begins with ``replay RULE:`` tells when a rule
+began. What comes before the first phase and after the last (the interpreter, imports, the end of
+the JVM) is the time of the process less the phases.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from recorded_logs import REPOSITORY, folder_of
+
+from .contenders import CORES
+from .long_recording import write_recording
+from .memory import Used, Watch
+
+#: Brokers of 4.2 under produce, fetch, ISR changes and failovers: every rule has work to do.
+SOURCE = "mixed-4.2"
+MB = 1_000_000
+#: Of one repetition of the source.
+ONCE_MB = 21
+TIMES = (1, 4, 16)
+START_MB = 1
+_PHASE = re.compile(r"(\w[\w ]*?) (\d+\.\d+)(?:, |$)")
+_RULE = re.compile(r"replay (\w+): ")
+_REPLAY = "replay"
+
+
+class JobError(RuntimeError):
+    """``jobs.run`` failed; the message ends with what it printed."""
+
+
+class WholeJob(NamedTuple):
+    """One run on a log of so many bytes and lines (requests)."""
+
+    name: str
+    log_bytes: int
+    requests: int
+    process_s: float
+    phases_s: Mapping[str, float]
+    rules_s: Mapping[str, float]
+    used: Used
+
+    @property
+    def outside_s(self) -> float:
+        """The interpreter, imports, and the end of the JVM."""
+        return self.process_s - sum(self.phases_s.values())
+
+
+def growth(folder: Path, quick: bool) -> list[WholeJob]:
+    """Runs on logs of 1, 4 and 16 times a recording (a quick run: 1 and 4)."""
+    runs = []
+    for times in TIMES[:2] if quick else TIMES:
+        # From the second repetition on, lines are a little longer.
+        recording = folder / f"x{times}"
+        size = write_recording(recording, folder_of(SOURCE), times * ONCE_MB * MB)
+        runs.append(_run(f"{times}x", recording, folder / "warehouse", size))
+        shutil.rmtree(folder / "warehouse")
+        shutil.rmtree(recording)
+    return runs
+
+
+def starts(folder: Path) -> list[WholeJob]:
+    """A log of 1 MB: nothing of the installation in memory, then all, then nothing left to do."""
+    recording = folder / "small"
+    size = write_recording(recording, folder_of(SOURCE), START_MB * MB)
+    first, second = folder / "first", folder / "second"
+    _drop_from_memory(_installation())
+    runs = [
+        _run("cold", recording, first, size),
+        _run("warm", recording, second, size),
+        _run("again", recording, second, size),
+    ]
+    for made in (recording, first, second):
+        shutil.rmtree(made)
+    return runs
+
+
+def _run(name: str, recording: Path, warehouse: Path, size: tuple[int, int]) -> WholeJob:
+    """Runs the job once. Raises ``JobError``."""
+    command = [sys.executable, "-u", "-m", "jobs.run", str(recording), "--warehouse"]
+    begin = time.perf_counter()
+    process = subprocess.Popen(
+        [*command, str(warehouse)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=REPOSITORY,
+        preexec_fn=_on_some_cores,
+    )
+    watch = Watch(process.pid)
+    assert process.stdout is not None
+    said = [(time.perf_counter() - begin, line.rstrip("\n")) for line in process.stdout]
+    process.wait()
+    process_s = time.perf_counter() - begin
+    used = watch.ended()
+    text = [line for _, line in said]
+    if process.returncode or not text[-1].startswith("seconds: "):
+        raise JobError(f"jobs.run ended with {process.returncode}: {' / '.join(text[-5:])}")
+    phases = phases_of(text[-1])
+    return WholeJob(name, *size, process_s, phases, rules_of(said, phases), used)
+
+
+def _on_some_cores() -> None:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+
+
+def phases_of(line: str) -> dict[str, float]:
+    """``seconds: a 1.0, b c 2.0, in all 3.0`` by name, the sum left out."""
+    found = _PHASE.findall(line.partition(": ")[2])
+    return {name: float(seconds) for name, seconds in found if name != "in all"}
+
+
+def rules_of(said: Sequence[tuple[float, str]], phases: Mapping[str, float]) -> dict[str, float]:
+    """Seconds from each line that begins a rule's replay to the next; the phase bounds the last."""
+    began = [(match[1], at) for at, line in said if (match := _RULE.match(line))]
+    if not began:
+        return {}
+    # What the phase does before its first rule is little, and counts as the last rule's.
+    end = began[0][1] + phases[_REPLAY]
+    times = [at for _, at in began]
+    return {rule: until - at for (rule, at), until in zip(began, [*times[1:], end], strict=True)}
+
+
+def _installation() -> list[Path]:
+    """What a first run reads: Java, Spark, Python's packages, and this project."""
+    java = Path(shutil.which("java") or "java").resolve().parent.parent
+    return [java, Path(sys.prefix), Path(sys.base_prefix)]
+
+
+def _drop_from_memory(folders: Sequence[Path]) -> None:
+    """Asks Linux to forget what it holds of these files; it may keep what others have mapped."""
+    for folder in folders:
+        for path in folder.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                handle = os.open(path, os.O_RDONLY)
+                try:
+                    os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+                finally:
+                    os.close(handle)

@@ -1,0 +1,1 @@
+"""Readable engines that fast ones are held against: slow, and obviously the rule."""

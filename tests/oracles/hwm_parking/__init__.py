@@ -1,0 +1,100 @@
+"""hwm_parking: when do replicas of the metadata log learn a new high watermark? (KIP-1166)
+
+The readable form of the rule, object by object and event by event: what ``replay.hwm_parking``
+does with flat numbers must give the rows that this gives, exactly. It is kept for that, and for
+the histories of ``tests/notation``, which play its ``Leader``.
+
+Theory of operation
+-------------------
+Every controller and broker replicates ``__cluster_metadata`` by FETCHing from the active
+controller. A FETCH that finds no records is *parked* for up to ``maxWaitMs`` (500 ms). A voter's
+FETCH at offset X also says "I have everything below X", and that moves the high watermark. The
+other replicas are parked at X by then, so they learn of the move only with their next answer: at
+the next append, or after 500 ms. With KIP-1166 (FETCH v18, Kafka 4.1) a replica says which high
+watermark it knows; a FETCH that knows less than the leader is answered at once, and a move of the
+high watermark answers everyone who is parked.
+
+There is the rule and two ways of holding it against a log. What the log says that no rule explains
+(when the leader appended, how long a replica takes from an answer to its next FETCH, how fast the
+leader's Raft thread answers) is gathered in ``metadata_log``.
+
+``Leader`` (``leader``)
+    The rule: who is answered, who is parked, who is woken, why and with which high watermark.
+    It follows ``KafkaRaftClient.tryCompleteFetchRequest`` and ``LeaderState
+    .maybeUpdateHighWatermark`` and knows no clock.
+``ClosedLoop`` (``closed_loop``)
+    Leader and replicas, started anew: which FETCHes would exist, when, and what they would learn.
+``explain``
+    The open-loop check: could the rule have given the answer that was recorded?
+``HwmParking`` (``replay``)
+    The whole replay of one leader's log: recorded FETCHes in, outcomes and lags out. It runs a
+    fixed span (``LOOKAHEAD_US``) behind the log, so its memory is that span and not the log.
+
+What is read of a response
+--------------------------
+*Inputs of the rule:* ``built_at`` (only through appends, gaps and service times),
+``record_bytes`` (which appends it carried), ``response_bytes`` (the envelope around the records),
+and whether the error says "not the leader" (6, 74, 75 and others), which bounds a leader's epoch.
+*Never read by the closed loop:* the high watermark told, the completion, how long the answer took
+because of the rule; ``tests/unit/test_hwm_parking.py`` blanks them and gets the same rows. The
+recorded variant and ``explain`` read them, since they are what is compared.
+
+Assumptions, and where they can fail
+------------------------------------
+* A gap between an answer and the next FETCH is the replica's own: it does not depend on the rule.
+  The gap used is the replica's recorded one nearest in time; nothing is drawn, because the slow
+  moments of a machine hit all its replicas together.
+* The Raft thread answers one FETCH at a time. The time for one answer is taken from the recorded
+  spread of the answers that one append wakes, nearest in time.
+* A replica that sends nothing for more than ``ABSENCE_US`` is away (frozen, restarting, cut off):
+  no variant lets it FETCH in that span.
+* An append is known from the first answer that carries it; if no FETCH was parked at the time, it
+  was a little earlier.
+* The leader's own empty wake-ups (answers that are early, empty and tell nothing new) are in no
+  KIP: they are ``unexplained`` and no variant has them. ``woke_everyone`` tells those of which
+  the log shows that all who were parked woke together, as a drain without a batch does it.
+"""
+
+from .closed_loop import ClosedLoop, Replica
+from .explain import STAMP_SLACK_US, explain, woke_everyone
+from .leader import Answer, Completion, Fetch, Leader
+from .metadata_log import INPUT_SCHEMA, NO_ANSWER, NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
+from .replay import (
+    EMPTY_WAKE,
+    LAG_SCHEMA,
+    PARKING_SCHEMA,
+    RULE,
+    WITH_KIP,
+    WITHOUT_KIP,
+    HwmParking,
+    Outcomes,
+    replayed,
+    variants,
+)
+
+__all__ = [
+    "EMPTY_WAKE",
+    "INPUT_SCHEMA",
+    "LAG_SCHEMA",
+    "NOT_SENT",
+    "NO_ANSWER",
+    "PARKING_SCHEMA",
+    "RULE",
+    "STAMP_SLACK_US",
+    "UNKNOWN_OFFSET",
+    "WITHOUT_KIP",
+    "WITH_KIP",
+    "Answer",
+    "ClosedLoop",
+    "Completion",
+    "Fetch",
+    "HwmParking",
+    "Leader",
+    "Outcomes",
+    "RecordedFetch",
+    "Replica",
+    "explain",
+    "replayed",
+    "variants",
+    "woke_everyone",
+]

@@ -1,0 +1,210 @@
+"""Metadata writes: which offsets the log leaves them, and who forwarded them.
+
+No response of CREATE_TOPICS and the like tells an offset. But the controller answers once the last
+record of a write is committed, and appends it after it took the request, so that the FETCHes of
+the metadata log close it in:
+
+* its first record is at or behind every fetch offset that was seen before (the leader's log cannot
+  be shorter than a replica's), and it has at least ``least_records`` of them;
+* its last record is below the high watermark at the moment when the answer was built.
+
+The high watermark is recomputed from the voters' fetch offsets (``LeaderState
+.maybeUpdateHighWatermark``), never read from an answer. A voter that has a record of the leader's
+epoch says so by ``lastFetchedEpoch``; only such offsets commit, which is Kafka's condition that the
+high watermark passes the epoch's first record. The recomputed one is at or above the leader's, as a
+FETCH counts when its handler takes it, so the upper end is never too low.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from oracles.lowest_acked_offset.timelines import Rising
+from replay.lowest_acked_offset.events import NO_ANSWER, Event
+
+#: Stamps are cut to milliseconds, so two derived times of one node differ by up to this.
+STAMP_SLACK_US = 2_000
+#: A voter that is silent for this long in the log is away: a parked FETCH waits half of it.
+VOTER_SILENCE_US = 1_000_000
+#: Clocks of brokers and controllers may differ, and derived arrivals are off, by up to this.
+JOIN_SLACK_US = 100_000
+
+NO_HIGH_WATERMARK = "the log does not tell the high watermark yet (not every voter has fetched)"
+SINGLE_VOTER = "a single voter commits alone: no FETCH tells its high watermark"
+NOT_ANSWERED = "the log has no answer of it"
+NOTHING_WRITTEN = "it wrote nothing: what it asked for was so already"
+
+
+class Offsets(NamedTuple):
+    """Where the last record of a write lies; ``committed_us`` is the soonest that it can be."""
+
+    low: int
+    high: int
+    committed_us: int
+
+
+@dataclass
+class CommittedOffsets:
+    """The metadata log as its FETCHes show it: its length, its high watermark, its beginning."""
+
+    voters: frozenset[int]
+    high_watermark: Rising = field(default_factory=Rising)
+    log_ends: dict[int, tuple[int, Rising]] = field(default_factory=dict)
+    began_empty: bool = False
+    _first_offsets: dict[int, int] = field(default_factory=dict)
+    _epoch: int = -1
+    _voter_offsets: dict[int, int] = field(default_factory=dict)
+    _known_from_us: int | None = None
+
+    def fetch(self, row: Event) -> None:
+        """Take a FETCH, in order of dequeue."""
+        at, replica, epoch, offset = row.dequeued_us, row.broker_id, row.leader_epoch, row.offset
+        if replica in self.voters and replica not in self._first_offsets:
+            self._first_seen(replica, offset)
+        if row.error_code != 0 or row.is_diverging:
+            return
+        led, ends = self.log_ends.get(row.node_id, (-1, Rising()))
+        if epoch > led:
+            ends = Rising()
+            self.log_ends[row.node_id] = (epoch, ends)
+        ends.add(at, offset)
+        if replica in self.voters and replica != row.node_id:
+            self._voter_fetch(at, row)
+
+    def _first_seen(self, voter: int, offset: int) -> None:
+        """Committed records are on a majority: if too many voters begin empty, none were."""
+        self._first_offsets[voter] = offset
+        empty = sum(first == 0 for first in self._first_offsets.values())
+        if empty >= len(self.voters) - len(self.voters) // 2:
+            self.began_empty = True
+
+    def _voter_fetch(self, at: int, row: Event) -> None:
+        if self._known_from_us is None:
+            # Who has not fetched yet may be ahead: it was parked when the log began, or is away.
+            self._known_from_us = at if self.began_empty else at + VOTER_SILENCE_US
+        if row.leader_epoch > self._epoch:
+            self._epoch = row.leader_epoch
+            self._voter_offsets = {}
+        if row.leader_epoch < self._epoch or row.last_fetched_epoch != row.leader_epoch:
+            return
+        self._voter_offsets[row.broker_id] = row.offset
+        # A leader that votes stands first: its own offset is at or above all others.
+        rank = len(self.voters) // 2 - (row.node_id in self.voters)
+        if 0 <= rank < len(self._voter_offsets):
+            self.high_watermark.add(at, sorted(self._voter_offsets.values())[-1 - rank])
+
+    def offsets(self, row: Event) -> Offsets | str:
+        """Where a write's last record lies, or why the log can't tell."""
+        taken, answered = row.dequeued_us - STAMP_SLACK_US, row.at_us + STAMP_SLACK_US
+        if len(self.voters) == 1:
+            return SINGLE_VOTER
+        committed = self.high_watermark.value(answered)
+        if committed is None or self._known_from_us is None or answered < self._known_from_us:
+            return NO_HIGH_WATERMARK
+        _, ends = self.log_ends.get(row.node_id, (-1, Rising()))
+        end = max(ends.value(taken) or 0, self.high_watermark.value(taken) or 0)
+        low, high = end + least_records(row) - 1, committed - 1
+        if low > high:
+            # Its own records would be above all that was there, and committed by now.
+            return NOTHING_WRITTEN
+        reached = self.high_watermark.reached(low + 1)
+        return Offsets(low, high, max(row.dequeued_us, reached[0] if reached else row.dequeued_us))
+
+    def forget(self, before: int) -> None:
+        """Drop what was over before a time."""
+        self.high_watermark.forget(before)
+        for _, ends in self.log_ends.values():
+            ends.forget(before)
+
+
+def is_write(row: Event) -> bool:
+    """The request wrote, or may have: it was no rehearsal, and not all of it was refused."""
+    if row.validate_only or row.error_code not in (0, NO_ANSWER):
+        return False
+    return row.error_code != 0 or row.written > 0
+
+
+def least_records(row: Event) -> int:
+    """The fewest records that a write can be (``ReplicationControlManager``).
+
+    A topic is one record and one for each partition and config; a deletion one a topic. What may
+    have been so already (a config set to its value) is counted once for all: a write that really
+    changed nothing is found out by the high watermark.
+    """
+    if row.api_name == "CREATE_TOPICS":
+        return row.written + max(row.partitions, row.written) + row.configs
+    if row.api_name in ("DELETE_TOPICS", "CREATE_PARTITIONS"):
+        return row.written
+    return 1
+
+
+#: local host:port-remote host:port-processor-index, in newer versions with a second index.
+_CONNECTION = re.compile(r".*?:\d+-(.*):\d+(?:-\d+)+")
+
+
+def remote_host(connection: str | None) -> str | None:
+    """Who connected, of a line's ``connection``; None if it cannot be read."""
+    match = _CONNECTION.fullmatch(connection or "")
+    return match[1] if match else None
+
+
+Key = tuple[str | None, int, str]
+
+
+@dataclass
+class Forwarding:
+    """Joins a forwarded write with the line of the broker that forwarded it.
+
+    Client id and correlation id can match two requests. So the broker must be one that connects to
+    the controllers from the same host (its heartbeats tell), and must have had the request from
+    before the controller did until after. Of several, the one that had it the shortest.
+    """
+
+    hosts: dict[str, set[int]] = field(default_factory=dict)
+    lines: dict[Key, list[tuple[int, int, int]]] = field(default_factory=dict)
+
+    def heartbeat(self, row: Event) -> None:
+        """A heartbeat tells from which host its broker connects."""
+        host = remote_host(row.connection)
+        if host is not None:
+            self.hosts.setdefault(host, set()).add(row.broker_id)
+
+    def line(self, row: Event) -> None:
+        """A broker's own line of a write that it forwards."""
+        key = (row.client_id, row.correlation_id, row.api_name)
+        self.lines.setdefault(key, []).append((row.received_us, row.at_us, row.node_id))
+
+    def via(self, row: Event) -> tuple[int | None, int]:
+        """(the broker that forwarded a write if any, when it or else the controller got it)."""
+        if not row.is_forwarded:
+            return None, row.received_us
+        host = remote_host(row.connection)
+        brokers = self.hosts.get(host, set()) if host is not None else set()
+        lines = self.lines.get((row.client_id, row.correlation_id, row.api_name), ())
+        around = [
+            (answered - received, received, broker)
+            for received, answered, broker in lines
+            if broker in brokers
+            and received <= row.received_us + JOIN_SLACK_US
+            and row.at_us <= answered + JOIN_SLACK_US
+        ]
+        if around:
+            _, received, broker = min(around)
+            return broker, min(received, row.received_us)
+        return (next(iter(brokers)) if len(brokers) == 1 else None), row.received_us
+
+    def forget(self, before: int) -> None:
+        """Drop lines answered before a time."""
+        kept = {key: [x for x in lines if x[1] >= before] for key, lines in self.lines.items()}
+        self.lines = {key: lines for key, lines in kept.items() if lines}
+
+
+def is_forwarders_line(row: Event, voters: Iterable[int]) -> bool:
+    """A line of a broker about a request that a controller answers.
+
+    A node that is both has lines of both kinds; those that came directly to a voter are writes.
+    """
+    return not row.is_forwarded and row.node_id not in voters

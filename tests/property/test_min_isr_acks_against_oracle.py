@@ -1,0 +1,258 @@
+"""The compiled rule and its oracle, fed the same histories: the same rows, however they are cut.
+
+Histories here are wild: offsets that go back, PRODUCEs without a base offset among others, leaders
+that change and brokers that are fenced, whether or not a cluster could do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from golden.naive_leader_log import events_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from notation.leader_log import LEADER, History
+from oracles.min_isr_acks import replay as oracle
+
+from replay.min_isr_acks import ACKS_SCHEMA, MinIsrAcks, variants
+from replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition, batch_of
+from replay.min_isr_acks.replay import STATE_VERSION
+
+pytestmark = pytest.mark.property
+
+BROKERS = (11, 12, 13, 14)
+FOLLOWERS = BROKERS[1:]
+ISRS = st.sampled_from([(11,), (11, 12), (11, 13), (12, 13), (11, 12, 13), (11, 12, 13, 14), ()])
+SWEEP = (1, 3)
+ORDER = [(name, "ascending") for name in ("request_id", "topic", "partition", "parameter_value")]
+#: Most steps are short, so that handlers overlap; some are long enough for everything to settle.
+STEPS_MS = st.sampled_from([0.1, 0.3, 1, 1, 2, 4, 7, 40, 900, 6_000, 40_000])
+Replay = MinIsrAcks | oracle.MinIsrAcks
+
+
+def draw_produce(draw: st.DrawFn, history: History, now: float, log_ends: dict[int, int]) -> None:
+    listed = []
+    for partition in sorted(draw(st.sets(st.integers(0, 2), min_size=1))):
+        end = log_ends[partition]
+        appended = draw(st.sampled_from([None, None, end, end, end, end, max(0, end - 2), -1]))
+        if appended is None or appended >= 0:
+            log_ends[partition] = end + draw(st.integers(1, 3))
+        size = draw(st.sampled_from([100, 100, 178, None]))
+        topic_id = draw(st.sampled_from([None, "id-t"]))
+        name = None if topic_id else "t"
+        listed.append(Partition(name, topic_id, partition, size, appended, 0))
+    history.request(
+        now,
+        listed,
+        acks=draw(st.sampled_from([-1, -1, 1, 0])),
+        timeout_ms=draw(st.sampled_from([20, 5_000, 30_000])),
+        recorded_ms=now + 1,
+        transactional=draw(st.sampled_from([False, False, False, True])),
+    )
+    handled = history.events[-1].handled_us
+    assert handled is not None
+    took_us = draw(st.sampled_from([0, 0, 3_000, 8_000]))
+    history.events[-1] = history.events[-1]._replace(handled_us=handled + took_us)
+
+
+def draw_fetch(draw: st.DrawFn, history: History, now: float, log_ends: dict[int, int]) -> None:
+    listed = [
+        Partition(
+            "t",
+            None,
+            partition,
+            draw(st.sampled_from([None, 0, 100, 200, 278, 300])),
+            fetch_offset=draw(st.one_of(st.none(), st.integers(0, log_ends[partition]))),
+            leader_epoch=draw(st.sampled_from([None, 0, 0, 0, 1, 2])),
+            is_refused=draw(st.sampled_from([None, False, False, True])),
+        )
+        for partition in sorted(draw(st.sets(st.integers(0, 2))))
+    ]
+    until = now + draw(st.sampled_from([0.5, 0.5, 3, 30]))
+    history.fetch(now, draw(st.sampled_from(FOLLOWERS)), None, until_ms=until)
+    history.events[-1] = history.events[-1]._replace(
+        partitions=listed,
+        session_id=draw(st.sampled_from([None, 0, 1, 2])),
+        replica_epoch=draw(st.sampled_from([None, -1, 1, 2])),
+    )
+
+
+def draw_consumer(draw: st.DrawFn, history: History, now: float, _: dict[int, int]) -> None:
+    session = draw(st.integers(0, 2))
+    history.consumer_fetch(
+        now,
+        *sorted(draw(st.sets(st.integers(0, 2)))),
+        forgets=sorted(draw(st.sets(st.integers(0, 2)))),
+        until_ms=now + draw(st.sampled_from([0, 0.05, 5, 500])),
+        session=session,
+        full=draw(st.booleans()),
+        min_bytes=draw(st.sampled_from([0, 1, 1, 5])),
+    )
+
+
+def draw_fact(draw: st.DrawFn, history: History, now: float, _: dict[int, int]) -> None:
+    told = Partition(
+        draw(st.sampled_from(["t", "id-t"])),
+        None,
+        draw(st.integers(0, 2)),
+        leader_epoch=draw(st.sampled_from([None, 0, 1, 2])),
+        leader_id=draw(st.sampled_from([None, 11, 11, 12])),
+        isr=draw(st.one_of(st.none(), ISRS.map(list))),
+        replicas=draw(st.sampled_from([None, [11, 12, 13], [11, 12]])),
+    )
+    history.metadata(now, ())
+    kind = draw(st.sampled_from([Kind.METADATA, Kind.ISR_ASKED, Kind.ISR_ANSWERED]))
+    history.events[-1] = history.events[-1]._replace(
+        kind=kind.value,
+        kind_order=KIND_ORDER[kind],
+        replica_id=draw(st.sampled_from(BROKERS)) if kind is Kind.METADATA else None,
+        partitions=[told],
+    )
+
+
+def draw_rest(draw: st.DrawFn, history: History, now: float, _: dict[int, int]) -> None:
+    broker, epoch = draw(st.sampled_from(BROKERS)), draw(st.integers(1, 2))
+    match draw(st.sampled_from(["config", "beat", "beat", "beat", "metadata"])):
+        case "config":
+            history.config(
+                now,
+                draw(st.sampled_from([None, 1, 2, 3])),
+                operation=draw(st.sampled_from(["set", "describe", "delete"])),
+                topic=draw(st.sampled_from(["t", ""])),
+                applies=draw(st.booleans()),
+            )
+        case "beat":
+            fenced, stops, silence = (draw(st.booleans()) for _ in range(3))
+            history.heartbeat(now, broker, epoch=epoch, fenced=fenced, stops=stops, silence=silence)
+        case "metadata":
+            offset, told = draw(st.integers(0, 9)), draw(st.integers(0, 9))
+            built = now + draw(st.sampled_from([1, 400]))
+            history.metadata_fetch(now, offset, told, built_ms=built)
+
+
+ACTIONS = [draw_produce] * 5 + [draw_fetch] * 6 + [draw_consumer, draw_fact, draw_rest]
+
+
+@st.composite
+def wild_events(draw: st.DrawFn) -> list[Event]:
+    history = History(isr=draw(st.sampled_from([None, (11, 12, 13)])))
+    if draw(st.booleans()):
+        history.fetch(-900, 12, 0)
+        history.fetch(-900, 13, 0)
+    now, log_ends = 0.0, dict.fromkeys(range(3), 0)
+    for action in draw(st.lists(st.sampled_from(ACTIONS), min_size=5, max_size=60)):
+        now += draw(STEPS_MS)
+        action(draw, history, now, log_ends)
+    name = Event(-1, KIND_ORDER[Kind.TOPIC], "id-t", "topic", name="t", value="id-t")
+    return [name, *history.in_order()]
+
+
+def pieces_of(events: list[Event], cuts: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """The events cut at places; each piece begins with the names of topics."""
+    names = [event for event in events if event.kind == Kind.TOPIC]
+    timed = [event for event in events if event.kind != Kind.TOPIC]
+    ends = [*sorted(cut % (len(timed) + 1) for cut in cuts), len(timed)]
+    for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+        yield batch_of([*names, *timed[begin:end]])
+
+
+def table_of(handed_out: list[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(handed_out, ACKS_SCHEMA).sort_by(ORDER)
+
+
+def rows_of(replay: Replay, pieces: Iterator[pa.RecordBatch]) -> pa.Table:
+    return table_of([*(replay.feed(piece).acks for piece in pieces), replay.finish().acks])
+
+
+def rows_with_saving(start: Any, pieces: Iterator[pa.RecordBatch]) -> pa.Table:
+    """As a scheduled job does: a new replay for each piece, started from what the last one saved.
+
+    What a replay does after it saved must not be in what it saved.
+    """
+    handed_out, saved = [], None
+    for piece in pieces:
+        replay = start(saved=saved)
+        handed_out.append(replay.feed(piece).acks)
+        saved = replay.saved()
+        assert replay.saved() == saved
+    handed_out.append(start(saved=saved).finish().acks)
+    return table_of(handed_out)
+
+
+def assert_same(rows: pa.Table, expected: pa.Table) -> None:
+    assert rows.equals(expected), [
+        (name, mine, theirs)
+        for name in rows.column_names
+        for mine, theirs in zip(rows[name].to_pylist(), expected[name].to_pylist(), strict=True)
+        if mine != theirs
+    ]
+
+
+cuts = st.lists(st.integers(0, 10_000), max_size=3)
+
+
+@settings(max_examples=250, deadline=None)
+@given(wild_events(), cuts, st.sampled_from([None, 2]))
+def test_compiled_rule_gives_the_oracles_rows(
+    events: list[Event], cut: list[int], default: int | None
+) -> None:
+    rules = variants(SWEEP)
+    expected = rows_of(oracle.MinIsrAcks(LEADER, rules, default), pieces_of(events, []))
+    assert_same(rows_of(MinIsrAcks(LEADER, rules, default), pieces_of(events, cut)), expected)
+
+
+@settings(max_examples=150, deadline=None)
+@given(wild_events(), cuts)
+def test_saved_state_goes_on_where_it_ended(events: list[Event], cut: list[int]) -> None:
+    start = partial(MinIsrAcks, LEADER, variants(SWEEP))
+    expected = rows_of(start(), pieces_of(events, []))
+    assert_same(rows_with_saving(start, pieces_of(events, cut)), expected)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("recording", ["mixed-4.2", "acks-not-enough", "sessions-on"])
+def test_recording_in_pieces_gives_the_oracles_rows(recording: str) -> None:
+    for node, events in events_of(recording).items():
+        start = partial(MinIsrAcks, node, variants(SWEEP))
+        expected = rows_of(oracle.MinIsrAcks(node, variants(SWEEP)), pieces_of(events, []))
+        pieces = pieces_of(events, range(0, len(events), 701))
+        assert_same(rows_with_saving(start, pieces), expected)
+
+
+def test_state_is_bounded_by_what_is_open() -> None:
+    """A log ten times as long leaves the same state, if the same is open."""
+    sizes = [saved_bytes(rounds) for rounds in (100, 1000)]
+    assert sizes[1] < 1.1 * sizes[0]
+
+
+def saved_bytes(rounds: int) -> int:
+    history = History()
+    for number in range(rounds):
+        begin = 100.0 * number
+        history.produce(begin, number)
+        history.fetch(begin + 3, 12, number + 1)
+        history.fetch(begin + 5, 13, number + 1)
+        history.consumer_fetch(begin + 1, 0, until_ms=begin + 5)
+    replay = MinIsrAcks(LEADER, variants())
+    replay.feed(batch_of(history.in_order()))
+    return len(replay.saved())
+
+
+def test_state_of_another_version_is_refused() -> None:
+    replay = MinIsrAcks(LEADER, variants())
+    plain = msgspec.msgpack.decode(replay.saved())
+    other = msgspec.msgpack.encode({**plain, "version": STATE_VERSION + 1})
+    with pytest.raises(ValueError, match="replay the recording from its beginning"):
+        MinIsrAcks(LEADER, variants(), saved=other)
+
+
+@pytest.mark.parametrize(("node_id", "swept"), [(12, ()), (LEADER, (2,))])
+def test_state_of_another_node_or_sweep_is_refused(node_id: int, swept: tuple[int, ...]) -> None:
+    saved = MinIsrAcks(LEADER, variants()).saved()
+    with pytest.raises(ValueError, match="of another node or of other values"):
+        MinIsrAcks(node_id, variants(swept), saved=saved)

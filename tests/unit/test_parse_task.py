@@ -1,0 +1,43 @@
+"""What a task of ingest hands out, and that the longest line does not need a large machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from benchmarks import kip_227
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+#: A FETCH of all of them is a line of 40 MB.
+PARTITIONS = 131_072
+
+_PARSE = """
+import resource, sys
+from pipelines.log_files import LogFile
+from pipelines.parse_range import LINE_BYTES_MAX, ParsedRange
+from pipelines.parse_task import parse_task, tasks_of
+from pipelines.survey import survey
+
+found = survey(LogFile("r", 11, "UTC", "big.log", sys.argv[1]))
+ranges = [ParsedRange.of(found, part) for part in found.ranges]
+(task,) = tasks_of(ranges, 1, "part", sys.argv[2], LINE_BYTES_MAX)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+parse_task(task)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_lines_of_40_mb_pass_one_after_the_other(tmp_path: Path) -> None:
+    log, warehouse = tmp_path / "big.log", tmp_path / "warehouse"
+    example = kip_227.Example(PARTITIONS, 10, 1, sessions=False, followers=2, consumers=1)
+    assert kip_227.write_log(log, example) > 3 * 39_000_000
+    command = [sys.executable, "-c", _PARSE, str(log), str(warehouse)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    kib = int(done.stdout)
+    assert kib < 1 << 20, f"{kib / 1024:.0f} MiB to parse three lines of 40 MB"
+    (file,) = (warehouse / "fetches").rglob("*.parquet")
+    fetches = pq.read_table(file, columns=["request_partitions", "response_partitions"])
+    for column in fetches.columns:
+        assert [len(partitions) for partitions in column] == [PARTITIONS] * 3
