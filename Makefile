@@ -20,10 +20,10 @@ define step
 	else printf 'failed\n'; cat "$$log"; rm -f "$$log"; exit 1; fi
 endef
 
-.PHONY: help setup run test lint docs accuracy bench clean
+.PHONY: help setup run test lint docs accuracy bench cluster cluster-run clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## build .venv with everything in it, once (the other targets call it)
 	@:
@@ -62,6 +62,12 @@ accuracy: setup ## replay every recording in the repository and print docs/accur
 bench: setup ## measure speed beside DuckDB, Polars, Spark and orjson, and print docs/performance.md
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,bench]'
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks
+
+cluster: setup ## start a Spark cluster of a master and two workers, until Ctrl-C
+	@$(BIN)/python -m pipelines.cluster
+
+cluster-run: setup ## the same as run, on a cluster of a master and two workers that then ends
+	@$(BIN)/python -m pipelines.cluster jobs/run.py $(SAMPLES) --warehouse $(WAREHOUSE)
 
 clean: ## remove what setup, runs and tests have made
 	@rm -rf .venv *.egg-info warehouse warehouse-accuracy spark-warehouse metastore_db derby.log

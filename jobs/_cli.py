@@ -31,10 +31,9 @@ from pipelines.recording import (
     load_recordings,
     voters_from_text,
 )
-from pipelines.session import SparkStartError, spark_session
+from pipelines.session import SparkStartError, conf_dir, spark_session
 from pipelines.warehouse import Warehouse
 
-DEFAULTS = Path(__file__).resolve().parent.parent / "conf" / "defaults.toml"
 Config = dict[str, dict[str, Any]]
 
 #: Progress, a line at a time, also where stdout is a pipe.
@@ -84,6 +83,18 @@ class Job:
         """The warehouse, with a Spark session."""
         return Warehouse(self.spark(), self.warehouse_path)
 
+    def existing_warehouse_path(self) -> str:
+        """Absolute path of a warehouse that is there, without Spark. Raises UserError."""
+        path = self.warehouse_path
+        if "://" in path:
+            return path.rstrip("/")
+        if not any(Path(path).glob("*/_delta_log")):
+            raise UserError(
+                f"there is no warehouse at {path}: name one with --warehouse, or make it with "
+                "jobs.run"
+            )
+        return str(Path(path).absolute())
+
 
 class JobParser(argparse.ArgumentParser):
     """Help keeps the examples' lines; an error is one sentence and status 2."""
@@ -132,6 +143,30 @@ class JobParser(argparse.ArgumentParser):
         one.add_argument("--voters", metavar="ID,ID,...", help="node ids of the quorum's voters")
         return self
 
+    def with_pieces(self, of_replay: bool = True) -> JobParser:
+        """The same parser, for recordings that may go on growing."""
+        pieces = self.add_argument_group("recordings that grow")
+        either = pieces.add_mutually_exclusive_group()
+        either.add_argument(
+            "--growing",
+            action="store_true",
+            help="more of these logs will come: half a last line is left for later; replay as far "
+            "as the logs are complete, write only rows that nothing to come can change, and keep "
+            "the state for the next run",
+        )
+        either.add_argument(
+            "--final",
+            action="store_true",
+            help="the logs are all there (the default): read and replay to their end",
+        )
+        if of_replay:
+            pieces.add_argument(
+                "--rebuild",
+                action="store_true",
+                help="replay everything anew from the typed tables, whatever was replayed before",
+            )
+        return self
+
     def error(self, message: str) -> NoReturn:
         """Argparse calls this."""
         raise UserError(f"{message} (python -m jobs.{self.name} --help shows examples)")
@@ -167,7 +202,7 @@ def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | No
 
 def read_config(file: str | None, settings: Sequence[str]) -> Config:
     """Defaults, then the file, then ``section.key=value`` each. Raises UserError."""
-    config = _toml(DEFAULTS)
+    config = _toml(conf_dir() / "defaults.toml")
     if file is not None:
         for section, values in _toml(Path(file)).items():
             if not isinstance(values, Mapping):

@@ -6,10 +6,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from jobs._cli import Config, read_config, say
+from jobs._cli import Config, Job, read_config, say
 from pipelines.errors import UserError
+from pipelines.quality import QualitySettings
 from pipelines.recording import Recording
-from pipelines.steps import ReplaySettings
+from pipelines.steps import ReplaySettings, replay, replay_what_is_new
+from pipelines.warehouse import Warehouse
 
 
 def replay_settings(config: Config) -> ReplaySettings:
@@ -26,6 +28,17 @@ def replay_settings(config: Config) -> ReplaySettings:
     )
 
 
+def quality_settings(config: Config) -> QualitySettings:
+    """The section of the quality checks. Raises UserError for a senseless value."""
+    section = config["quality"]
+    folders, kept_rows = section["more_suites"], section["kept_rows"]
+    if not all(isinstance(folder, str) for folder in folders):
+        raise UserError(f'quality.more_suites is {folders!r}: write folders, such as ["my-suites"]')
+    if not 1 <= kept_rows <= 1000:
+        raise UserError(f"quality.kept_rows is {kept_rows}: write a number from 1 to 1000")
+    return QualitySettings(tuple(folders), kept_rows, section["data_docs"])
+
+
 def _sweep(config: Config, section: str, key: str, least: int) -> tuple[int, ...]:
     """The values of a sweep, each once, rising."""
     values = config[section][key]
@@ -36,6 +49,18 @@ def _sweep(config: Config, section: str, key: str, least: int) -> tuple[int, ...
             f"such as {example!r}"
         )
     return tuple(sorted(set(values)))
+
+
+def replay_as_asked(job: Job, recordings: Sequence[Recording], warehouse: Warehouse) -> None:
+    """Replays to the end of the logs, or with ``--growing`` as far as they are complete."""
+    settings, rebuild = replay_settings(job.config), job.arguments.rebuild
+    if not job.arguments.growing:
+        replay(recordings, warehouse, settings, say, rebuild)
+        return
+    late_after_s = job.config["replay"]["late_after_s"]
+    if late_after_s <= 0:
+        raise UserError(f"replay.late_after_s is {late_after_s}: write a number above 0, say 60")
+    replay_what_is_new(recordings, warehouse, settings, late_after_s, say, rebuild)
 
 
 def names_of(recordings: Sequence[Recording]) -> list[str]:

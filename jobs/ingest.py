@@ -10,22 +10,26 @@ from pipelines.client_observations import ingest_client_observations
 from pipelines.ingest import IngestSettings, LinesRead, ingest
 from pipelines.log_files import find_log_files
 
-PARSER = JobParser(
-    "ingest",
-    "Reads the request logs of recordings into Delta tables. Files that are in already are not "
-    "read again, lines that are in already are counted as repeated.",
-    """  python -m jobs.ingest data/samples/metadata-4.0 data/samples/metadata-4.1
+PARSER = (
+    JobParser(
+        "ingest",
+        "Reads the request logs of recordings into Delta tables. Files that are in already are not "
+        "read again, lines that are in already are counted as repeated.",
+        """  python -m jobs.ingest data/samples/metadata-4.0 data/samples/metadata-4.1
   python -m jobs.ingest my-recording --warehouse /data/warehouse
   python -m jobs.ingest --name friday --timezone Europe/Berlin --kafka-version 4.1.1 \\
       --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs""",
-).with_recordings()
+    )
+    .with_recordings()
+    .with_pieces(of_replay=False)
+)
 
 
-def ingest_settings(config: Config) -> IngestSettings:
-    """The part of the configuration that says how logs are read."""
-    values = dict(config["ingest"])
+def ingest_settings(job: Job) -> IngestSettings:
+    """The part of the configuration that says how logs are read; whether they go on growing."""
+    values = dict(job.config["ingest"])
     values.pop("max_rejected_share")
-    return IngestSettings(**values)
+    return IngestSettings(**values, final=not job.arguments.growing)
 
 
 def too_many_rejected(read: Sequence[LinesRead], config: Config) -> bool:
@@ -46,7 +50,7 @@ def work(job: Job) -> Exit:
     for recording in recordings:
         find_log_files(recording)  # what is missing is said before Spark starts
     warehouse = job.warehouse()
-    read = ingest(warehouse.spark, recordings, warehouse, ingest_settings(job.config), say)
+    read = ingest(warehouse.spark, recordings, warehouse, ingest_settings(job), say)
     ingest_client_observations(warehouse.spark, recordings, warehouse)
     return Exit.FELL_SHORT if too_many_rejected(read, job.config) else Exit.DONE
 

@@ -5,26 +5,30 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from jobs._cli import Exit, Job, JobParser, run, say
-from jobs._steps import replay_settings
-from pipelines.steps import replay, voters_of
+from jobs._cli import Exit, Job, JobParser, run
+from jobs._steps import replay_as_asked, replay_settings
+from pipelines.steps import voters_of
 
-PARSER = JobParser(
-    "replay",
-    "Replays recordings that jobs.ingest has read, under every rule and variant. Outcomes that "
-    "today's rules, settings and logs would give again are left as they are.",
-    """  python -m jobs.replay data/samples/metadata-4.0
+PARSER = (
+    JobParser(
+        "replay",
+        "Replays recordings that jobs.ingest has read, under every rule and variant. Outcomes that "
+        "today's rules, settings and logs would give again are left as they are.",
+        """  python -m jobs.replay data/samples/metadata-4.0
   python -m jobs.replay my-recording --set 'hwm_parking.max_wait_ms=[50, 100, 200]'""",
-).with_recordings()
+    )
+    .with_recordings()
+    .with_pieces()
+)
 
 
 def work(job: Job) -> Exit:
     """Replays the recordings named."""
     recordings = job.recordings()
-    settings = replay_settings(job.config)
+    replay_settings(job.config)  # what is wrong is said before Spark starts
     for recording in recordings:
         voters_of(recording)  # what is missing is said before Spark starts
-    replay(recordings, job.warehouse(), settings, say)
+    replay_as_asked(job, recordings, job.warehouse())
     return Exit.DONE
 
 

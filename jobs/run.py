@@ -1,4 +1,4 @@
-"""The whole way: ingest, replay, summarize, report."""
+"""The whole way: ingest, replay, summarize, check, report."""
 
 from __future__ import annotations
 
@@ -7,25 +7,39 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobs._cli import Exit, Job, JobParser, run, say
-from jobs._steps import Stopwatch, kafka_versions_of, names_of, replay_settings, say_all
+from jobs._steps import (
+    Stopwatch,
+    kafka_versions_of,
+    names_of,
+    quality_settings,
+    replay_as_asked,
+    replay_settings,
+    say_all,
+)
 from jobs.ingest import ingest_settings, too_many_rejected
 from pipelines.client_observations import ingest_client_observations
 from pipelines.headlines import accuracy_line, accuracy_rows, headline_figures, headlines
 from pipelines.ingest import ingest
 from pipelines.log_files import find_log_files
+from pipelines.quality import check, summary
 from pipelines.report import REPORT_NAME, write_report
-from pipelines.steps import comparable_pairs, replay, report_mark, summarize, voters_of
+from pipelines.steps import comparable_pairs, report_mark, summarize, voters_of
 
-PARSER = JobParser(
-    "run",
-    "Takes recordings of request logs from raw lines to a report: reads them into Delta tables, "
-    "replays every request under the rules, sums up, and writes one HTML page. Run again, it "
-    "changes nothing; with more logs, it reads what is new.",
-    """  python -m jobs.run data/samples/metadata-4.0 data/samples/metadata-4.1
+PARSER = (
+    JobParser(
+        "run",
+        "Takes recordings of request logs from raw lines to a report: reads them into Delta "
+        "tables, replays every request under the rules, sums up, checks the tables, and writes one "
+        "HTML page. Run again, it changes nothing; with more logs, it reads what is new.",
+        """  python -m jobs.run data/samples/metadata-4.0 data/samples/metadata-4.1
   python -m jobs.run my-recording --warehouse /data/warehouse
+  python -m jobs.run my-recording --growing   # every hour, and once with --final
   python -m jobs.run --name friday --timezone Europe/Berlin --voters 1,2,3 \\
       --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs""",
-).with_recordings()
+    )
+    .with_recordings()
+    .with_pieces()
+)
 
 
 def work(job: Job) -> Exit:
@@ -33,19 +47,22 @@ def work(job: Job) -> Exit:
     watch = Stopwatch()
     recordings = job.recordings()
     names = names_of(recordings)
-    settings = replay_settings(job.config)
+    replay_settings(job.config)  # what is wrong is said before Spark starts
+    expected = quality_settings(job.config)
     for recording in recordings:  # what is missing is said before Spark starts
         find_log_files(recording)
         voters_of(recording)
     with watch.phase("start Spark"):
         warehouse = job.warehouse()
     with watch.phase("ingest"):
-        read = ingest(warehouse.spark, recordings, warehouse, ingest_settings(job.config), say)
+        read = ingest(warehouse.spark, recordings, warehouse, ingest_settings(job), say)
         ingest_client_observations(warehouse.spark, recordings, warehouse)
     with watch.phase("replay"):
-        replay(recordings, warehouse, settings, say)
+        replay_as_asked(job, recordings, warehouse)
     with watch.phase("summarize"):
         summarize(warehouse.spark, names, warehouse, comparable_pairs(recordings), say)
+    with watch.phase("check"):
+        quality = check(warehouse, names, expected)
     with watch.phase("report"):
         versions = kafka_versions_of(recordings)
         page = Path(job.warehouse_path) / REPORT_NAME
@@ -57,9 +74,11 @@ def work(job: Job) -> Exit:
     say("")
     say_all(headlines(figures, names))
     say(accuracy_line(held))
+    say_all(summary(quality))
     say(f"report: {report}")
     say(str(watch))
-    return Exit.FELL_SHORT if too_many_rejected(read, job.config) else Exit.DONE
+    fell_short = quality.is_critical or too_many_rejected(read, job.config)
+    return Exit.FELL_SHORT if fell_short else Exit.DONE
 
 
 def _pair(row: dict[str, str]) -> set[str]:

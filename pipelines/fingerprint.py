@@ -10,15 +10,12 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 
 from pyspark.sql import functions as F
 
+from pipelines.code_archive import code_root
 from pipelines.warehouse import Warehouse
 from replay.schema import INGESTED_FILES
-
-_ROOT = Path(__file__).resolve().parent.parent
-
 
 #: What outcomes and summaries follow from. How logs are read is not among it (the typed tables
 #: are the input), nor how a report looks.
@@ -30,12 +27,14 @@ _MODULES = (
     "replay/min_isr_acks/*.py",
     "replay/wire_size/*.py",
     "pipelines/accuracy.py",
+    "pipelines/facts.py",
     "pipelines/hwm_parking.py",
     "pipelines/incremental_fetch.py",
     "pipelines/lowest_acked_offset.py",
     "pipelines/measures/*.py",
     "pipelines/min_isr_acks.py",
     "pipelines/phases.py",
+    "pipelines/pieces.py",
     "pipelines/rules.py",
     "pipelines/seam.py",
     "pipelines/steps.py",
@@ -50,10 +49,11 @@ REPORT_MODULES = ("pipelines/report/*",)
 @cache
 def _code(patterns: tuple[str, ...] = _MODULES) -> str:
     """Hash of the files that rows or a page follow from."""
+    root = code_root()
     digest = hashlib.blake2b(digest_size=16)
     for pattern in patterns:
-        for path in sorted(path for path in _ROOT.glob(pattern) if path.is_file()):
-            digest.update(str(path.relative_to(_ROOT)).encode() + b"\0" + path.read_bytes())
+        for path in sorted(path for path in root.glob(pattern) if path.is_file()):
+            digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 

@@ -5,12 +5,20 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipelines.phases import phase_of
-from pipelines.seam import replayed_by, rows_of
+from pipelines.facts import content, row_count
+from pipelines.phases import phase_of, steady_phases
+from pipelines.seam import WHOLE_LOG, Piece, replayed_by, rows_of
 from pipelines.summaries import Read
 from replay.hwm_parking.metadata_log import INPUT_SCHEMA, NO_ANSWER, NOT_SENT
 from replay.rules import HWM_PARKING, Settings
-from replay.schema import FETCH_PARKING_OUTCOMES, FETCHES, HIGH_WATERMARK_LAG, Table
+from replay.schema import (
+    BROKER_HEARTBEATS,
+    FETCH_PARKING_OUTCOMES,
+    FETCHES,
+    HIGH_WATERMARK_LAG,
+    REQUESTS,
+    Table,
+)
 
 
 def metadata_fetches(fetches: DataFrame) -> DataFrame:
@@ -59,9 +67,10 @@ def _as_read(name: str, column: Column) -> Column:
     return F.coalesce(number, F.lit(-1)).alias(name)
 
 
-def replayed_hwm_parking(read: Read, settings: Settings) -> DataFrame:
+def replayed_hwm_parking(read: Read, settings: Settings, piece: Piece = WHOLE_LOG) -> DataFrame:
     """Outcomes and lags of every controller's log, as rows of one struct each (``rows_of``)."""
-    return metadata_fetches(read(FETCHES)).transform(replayed_by(HWM_PARKING, settings))
+    fetches = metadata_fetches(piece.recent(read)(FETCHES))
+    return fetches.transform(replayed_by(HWM_PARKING, settings, piece))
 
 
 def outcome_rows(replayed: DataFrame, phases: DataFrame) -> dict[Table, DataFrame]:
@@ -73,3 +82,14 @@ def outcome_rows(replayed: DataFrame, phases: DataFrame) -> dict[Table, DataFram
             "steady_from", "steady_until"
         ),
     }
+
+
+def facts(read: Read, until_us: int) -> list[DataFrame]:
+    """What the rows up to a time follow from (``pipelines.facts``), for one recording."""
+    later = F.timestamp_micros(F.lit(until_us + 1))
+    phases = steady_phases(read(REQUESTS), read(BROKER_HEARTBEATS))
+    bounds = [F.least(F.col(name), later).alias(name) for name in ("steady_from", "steady_until")]
+    return [
+        row_count("fetches", read(FETCHES).where("is_cluster_metadata"), "built_at", until_us),
+        content("phases", phases.select(*bounds)),
+    ]

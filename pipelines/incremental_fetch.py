@@ -6,7 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.seam import replayed_by, rows_of
+from pipelines.facts import content, row_count, usable_names
+from pipelines.seam import WHOLE_LOG, Piece, replayed_by, rows_of
 from pipelines.summaries import Read
 from replay.rules import INCREMENTAL_FETCH, Settings
 from replay.schema import (
@@ -70,13 +71,24 @@ def _typed(name: str, column: Column) -> Column:
     return column.cast(_SPARK[name].dataType).alias(name)
 
 
-def replayed_incremental_fetch(read: Read, settings: Settings) -> DataFrame:
+def replayed_incremental_fetch(
+    read: Read, settings: Settings, piece: Piece = WHOLE_LOG
+) -> DataFrame:
     """Outcomes and evictions of every broker's log, as rows of one struct each (``rows_of``)."""
-    events = session_fetches(read(FETCHES), read(TOPICS))
-    return events.transform(replayed_by(INCREMENTAL_FETCH, settings))
+    events = session_fetches(piece.recent(read)(FETCHES), read(TOPICS))
+    return events.transform(replayed_by(INCREMENTAL_FETCH, settings, piece))
 
 
 def outcome_rows(replayed: DataFrame, _: DataFrame) -> dict[Table, DataFrame]:
     """Rows of fetch_session_outcomes and fetch_session_evictions."""
     tables = (FETCH_SESSION_OUTCOMES, FETCH_SESSION_EVICTIONS)
     return {table: rows_of(replayed, table.name) for table in tables}
+
+
+def facts(read: Read, until_us: int) -> list[DataFrame]:
+    """What the rows up to a time follow from (``pipelines.facts``), for one recording."""
+    fetches = read(FETCHES).where(_is_of_topic_partitions())
+    return [
+        row_count("fetches", fetches, "dequeued_at", until_us),
+        content("topic names", usable_names(read(TOPICS), until_us)),
+    ]

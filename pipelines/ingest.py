@@ -2,19 +2,19 @@
 
 Theory of operation
 -------------------
-1. Files are found and surveyed (``log_files``): size, content hash, lines, byte ranges. A file
-   whose content is in ``ingested_files`` already is not read again.
-2. Byte ranges are parsed in parallel, each line once (``replay.request_log``), into one wide row
-   per line, which is kept until all tables are written.
+1. Files are found (``log_files``) and surveyed (``survey``): what is new in them, lines, byte
+   ranges. What the warehouse has read of a node, under whatever name, is not read again.
+2. Tasks parse byte ranges in parallel, each line once (``replay.request_log``), and write the rows
+   of each table to Parquet files where they will stay (``parse_task``). No table knows of them yet.
 3. A line that was read before, in this run or an earlier one, is *repeated* and becomes no row.
-   Of copies in one run the least (source_file, line_number) is kept; one that an earlier run kept
-   stays.
-4. Tables are written, each in one transaction that adds only keys which are not there: first what
-   hangs on a request, then ``requests``, last ``ingested_files``, which says that the files are in.
+   Where spans of time overlap, lines are compared, and files that have repeated ones written anew
+   (``overlaps``, ``repeated_lines``). Of copies in one run the least (source_file, line_number) is
+   kept; one that an earlier run kept stays.
+4. Files are committed, each table in one transaction (``delta_commits``): first what hangs on a
+   request, then ``requests``, last ``ingested_files``, which says that the files are in.
 
-Killed anywhere, the same run again completes what is missing and nothing else: a typed row is there
-or is added; a request that is there was preceded by its typed rows; and rows of a file that
-``ingested_files`` does not account for are counted as that file's own instead of as repeated.
+Killed anywhere, the same run again gives the same tables: what a run has committed that
+``ingested_files`` does not know of is taken out before anything else is done.
 
 The books: for each file, lines counted by the survey = requests + rejected + repeated.
 """
@@ -22,58 +22,58 @@ The books: for each file, lines counted by the survey = requests + rejected + re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
+from typing import TypeVar
 
 import pyarrow as pa
-from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.window import Window
+from pyspark.sql import SparkSession
 
-from pipelines.books import (
-    FILE,
-    Books,
-    Counts,
-    FileKey,
-    ParsedLines,
-    balanced,
-    check_lines,
-    file_of,
-    file_of_row,
-)
+from pipelines import delta_commits
+from pipelines.books import Books, Counts, FileKey, Node, balanced, file_of
 from pipelines.errors import UserError
-from pipelines.log_files import RANGE_BYTES, LogFile, Survey, disk_bytes, find_log_files, survey
-from pipelines.log_tables import LISTS, STRUCTS, TABLES_OF_LINES, rows_of
-from pipelines.parse_range import LINE_BYTES_MAX, ParsedRange, parse_range
+from pipelines.log_files import LogFile, disk_bytes, find_log_files
+from pipelines.overlaps import Span, overlaps
+from pipelines.parse_range import LINE_BYTES_MAX, ParsedRange, joined
+from pipelines.parse_task import ParseTask, parse_or_error, tasks_of
 from pipelines.recording import Recording
-from pipelines.survey_checks import check_recording, warnings_of
-from pipelines.warehouse import WRITERS, Warehouse
-from replay.request_log import PARSED_LINE
-from replay.schema import INGESTED_FILES, LOG_TABLES, REJECTED_LINES, REQUESTS, Table
+from pipelines.repeated_lines import without_repeated
+from pipelines.survey import RANGE_BYTES, Survey, survey_or_error
+from pipelines.survey_checks import check_recording, notes_of, warnings_of
+from pipelines.table_files import DataFile, TableFiles
+from pipelines.warehouse import Warehouse
+from replay.schema import INGESTED_FILES, LOG_TABLES, REQUESTS
 
-_LINE = (*FILE, "line_number")
+#: Nobody waits for a second task before the first has had this much to do.
+_TASK_BYTES_MIN = 32 << 20
+#: Tasks per core, so that one that takes longer leaves the others something to do meanwhile.
+_TASKS_PER_CORE = 2
 #: A line read before may have been read in another time zone, if the manifest was corrected since:
-#: zones lie up to 26 hours apart.
+#: zones lie up to 26 hours apart. In one zone, the two passes of an hour do by two hours at most.
 _ZONE_SLACK_US = 27 * 3_600_000_000
+_FOLD_SLACK_US = 2 * 3_600_000_000
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
 
 
 @dataclass(frozen=True)
 class IngestSettings:
     """How logs are read. None of these changes a row of a readable log.
 
-    Logs of at most ``survey_on_driver_bytes_max`` (compressed) are surveyed without Spark; of logs
-    of at most ``one_file_bytes_max`` (uncompressed) each table gets one file, without a shuffle.
-    ``tasks``: parse in so many tasks instead of one per byte range.
+    ``final``: logs do not grow any more, so a last line without its end is read as it is.
+    Logs of at most ``survey_on_driver_bytes_max`` (compressed) are surveyed without Spark.
+    A task parses ``task_bytes_max`` (uncompressed) at most, and writes a file per table.
+    ``tasks``: parse in so many tasks.
     """
 
+    final: bool = True
     range_bytes: int = RANGE_BYTES
     line_bytes_max: int = LINE_BYTES_MAX
-    survey_on_driver_bytes_max: int = 64 << 20
-    one_file_bytes_max: int = 128 << 20
+    survey_on_driver_bytes_max: int = 1 << 30
+    task_bytes_max: int = 512 << 20
     node_gap_minutes_max: float = 10.0
     tasks: int | None = None
 
@@ -114,7 +114,8 @@ def ingest(
     read as one, IngestError where the books do not balance, WriteConflictError.
     """
     files = [file for recording in recordings for file in find_log_files(recording)]
-    surveys = _surveyed(spark, files, settings)
+    books = _books(warehouse, recordings)
+    surveys = _surveyed(spark, files, books, settings)
     for recording in recordings:
         of_recording = [s for s in surveys if s.file.recording == recording.name]
         check_recording(recording, of_recording, settings.node_gap_minutes_max)
@@ -122,8 +123,10 @@ def ingest(
         say(f"warning: {warning}")
 
     with warehouse.exclusively("ingest"):
-        books = Books.of(warehouse, files)
-        fresh = [s for s in surveys if not books.holds(s)]
+        now = _books(warehouse, recordings)
+        if now != books:  # another run was faster
+            books, surveys = now, _surveyed(spark, files, now, settings)
+        fresh = [s for s in surveys if not s.is_known]
         for recording in recordings:
             _announce(recording, surveys, fresh, say)
         counts = _ingest_files(spark, fresh, books, warehouse, settings) if fresh else {}
@@ -136,39 +139,47 @@ def ingest(
     return read
 
 
+def _books(warehouse: Warehouse, recordings: Sequence[Recording]) -> Books:
+    path = warehouse.path_of(INGESTED_FILES)
+    if not delta_commits.exists(path):
+        return Books.of([])
+    names = [recording.name for recording in recordings]
+    return Books.of(delta_commits.rows(path, names).to_pylist())
+
+
 # --- survey
 
 
 def _surveyed(
-    spark: SparkSession, files: Sequence[LogFile], settings: IngestSettings
+    spark: SparkSession, files: Sequence[LogFile], books: Books, settings: IngestSettings
 ) -> list[Survey]:
-    """A survey of each file, in the order given; one task a file where they are large.
-
-    Small ones are read before Spark would have started its Python workers.
-    """
-    one = partial(_survey_or_error, range_bytes=settings.range_bytes)
+    """A survey of each file, in the order given: on the driver's cores, or on all where large."""
+    known = {(file.recording, file.node_id): books.known(file) for file in files}
+    one = partial(
+        survey_or_error, range_bytes=settings.range_bytes, known=known, final=settings.final
+    )
     if disk_bytes(files) <= settings.survey_on_driver_bytes_max:
-        surveyed: Iterable[Survey | UserError] = map(one, files)
-    else:
-        surveyed = spark.sparkContext.parallelize(files, len(files)).map(one).collect()
-    return [_raised(result) for result in surveyed]
+        # Hashing, inflating and reading let other threads run.
+        with ThreadPoolExecutor(spark.sparkContext.defaultParallelism) as pool:
+            return [_raised(result) for result in pool.map(one, files)]
+    return _on_cluster(spark, one, files)
 
 
-def _survey_or_error(file: LogFile, range_bytes: int) -> Survey | UserError:
-    # An exception in a task would reach the user as a stack trace of the JVM.
-    try:
-        return survey(file, range_bytes)
-    except UserError as error:
-        return error
+def _on_cluster(
+    spark: SparkSession, work: Callable[[_In], _Out | UserError], parts: Sequence[_In]
+) -> list[_Out]:
+    """A task for each part; a few results for each come back."""
+    results = spark.sparkContext.parallelize(parts, len(parts)).map(work).collect()
+    return [_raised(result) for result in results]
 
 
-def _raised(result: Survey | UserError) -> Survey:
+def _raised(result: _Out | UserError) -> _Out:
     if isinstance(result, UserError):
         raise result
     return result
 
 
-# --- parse, drop what is repeated, write
+# --- parse, drop what is repeated, commit
 
 
 def _ingest_files(
@@ -178,188 +189,138 @@ def _ingest_files(
     warehouse: Warehouse,
     settings: IngestSettings,
 ) -> dict[FileKey, Counts]:
-    with ThreadPoolExecutor(WRITERS) as pool:
-        # Empty tables are made while Python parses: neither waits for the other.
-        tables_are_there = pool.submit(warehouse.create_missing_tables, LOG_TABLES)
-        lines = _parsed(spark, surveys, settings).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            parsed = _counted(lines)
-            check_lines(surveys, parsed)
-            tables_are_there.result()
-            near = _near(parsed)
-            earlier = None if books.is_empty else _earlier_lines(warehouse, surveys, near)
-            repeated = _repeated(lines, earlier).persist(StorageLevel.MEMORY_AND_DISK)
-            dropped = _dropped_per_file(repeated)
-            counts = balanced(surveys, parsed, dropped, books.unaccounted())
-            kept = lines.join(repeated, on=list(_LINE), how="left_anti") if dropped else lines
-            is_small = sum(s.bytes_read for s in surveys) <= settings.one_file_bytes_max
-            insert = _Insert(warehouse, near, is_small, tables_are_new=books.is_empty)
-            _write(kept, _tables_with_rows(parsed), insert, pool)
-            insert(INGESTED_FILES, _ingested_files(spark, surveys, counts))
-            repeated.unpersist()
-            return counts
-        finally:
-            lines.unpersist()
-
-
-def _parsed(spark: SparkSession, surveys: Sequence[Survey], settings: IngestSettings) -> DataFrame:
-    """A row per line of ``PARSED_LINE``; task i parses the i-th largest byte range."""
-    ranges = sorted(
-        (ParsedRange.of(s, byte_range) for s in surveys for byte_range in s.ranges),
-        key=lambda r: (-r.bytes_on_disk, r.source_file, r.first_line_number),
+    run = _begin_run(warehouse)
+    name = delta_commits.file_name_of_run(run)
+    tasks = _tasks(surveys, name, warehouse, settings, spark.sparkContext.defaultParallelism)
+    parse = parse_or_error
+    # For a single task, Spark's Python worker would take longer to start than the driver to parse.
+    parsed = [_raised(parse(tasks[0]))] if len(tasks) == 1 else _on_cluster(spark, parse, tasks)
+    counts = balanced(surveys, [of.counts for of in parsed])
+    spans = overlaps(
+        [batch for of in parsed for batch in of.batches],
+        _earlier_spans(warehouse, surveys),
+        _slack_us(surveys, books),
     )
-    schema = from_arrow_schema(PARSED_LINE)
-
-    def parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for position in batch.column(0).to_pylist():
-                yield from parse_range(ranges[position], settings.line_bytes_max)
-
-    tasks = settings.tasks or max(1, len(ranges))
-    positions = spark.range(0, len(ranges), 1, tasks)
-    return positions.mapInArrow(parse, schema)
+    files = [file for of in parsed for file in of.files]
+    rejected = any(count.rejected for count in counts.values())
+    if spans or rejected:
+        files, changed = without_repeated(spark, warehouse, parsed, spans, name)
+        counts = balanced(surveys, [counts, *changed])
+    _commit(warehouse, run, files, _ingested_files(warehouse, name, surveys, counts))
+    return counts
 
 
-def _counted(lines: DataFrame) -> dict[FileKey, ParsedLines]:
-    completed_at = F.unix_micros("request.completed_at")
-    per_file = lines.groupBy(*FILE).agg(
-        *(F.count(name).alias(name) for name in STRUCTS),
-        *(F.sum(F.size(name)).alias(name) for name in LISTS),
-        F.min(completed_at).alias("first_us"),
-        F.max(completed_at).alias("last_us"),
-    )
-    return {
-        file_of_row(row): ParsedLines(
-            requests=row["request"],
-            rejected=row["rejected"],
-            columns=frozenset(name for name in TABLES_OF_LINES if row[name]),
-            first_us=row["first_us"],
-            last_us=row["last_us"],
-        )
-        for row in per_file.collect()
-    }
+def undo_killed_run(warehouse: Warehouse) -> int:
+    """Takes out what a killed run has left in the log tables; the last run's number.
 
-
-def _near(parsed: Mapping[FileKey, ParsedLines]) -> Callable[[str], Column]:
-    """The condition on a time column that rows of these lines meet, whenever they were read."""
-    firsts = [counted.first_us for counted in parsed.values() if counted.first_us is not None]
-    lasts = [counted.last_us for counted in parsed.values() if counted.last_us is not None]
-    if not firsts:
-        return lambda column: F.lit(False)
-    first = F.timestamp_micros(F.lit(min(firsts) - _ZONE_SLACK_US))
-    last = F.timestamp_micros(F.lit(max(lasts) + _ZONE_SLACK_US))
-    return lambda column: F.col(column).between(first, last)
-
-
-def _earlier_lines(
-    warehouse: Warehouse, surveys: Sequence[Survey], near: Callable[[str], Column]
-) -> DataFrame:
-    """recording and line_id of lines that the warehouse holds, as far as they can matter."""
-    mine = F.col("recording").isin(sorted({s.file.recording for s in surveys}))
-    requests = warehouse.read(REQUESTS).filter(mine & near("completed_at"))
-    rejected = warehouse.read(REJECTED_LINES).filter(mine)
-    return requests.select("recording", F.col("request_id").alias("line_id")).union(
-        rejected.select("recording", "line_id")
-    )
-
-
-def _repeated(lines: DataFrame, earlier: DataFrame | None) -> DataFrame:
-    """The place of every line that becomes no row, and whether it would be a rejected one."""
-    here = lines.select(
-        "line_id", *_LINE, F.col("rejected").isNotNull().alias("is_rejected"), F.lit(1).alias("run")
-    )
-    if earlier is not None:
-        place = [F.lit(None).cast(here.schema[name].dataType).alias(name) for name in _LINE[1:]]
-        before = earlier.select(
-            "line_id", "recording", *place, F.lit(False).alias("is_rejected"), F.lit(0).alias("run")
-        )
-        here = here.unionByName(before)
-    copies = Window.partitionBy("recording", "line_id")
-    kept_first = copies.orderBy("run", "source_file", "line_number")
-    return (
-        here.withColumn("copy", F.row_number().over(kept_first))
-        .filter((F.col("copy") > 1) & (F.col("run") == 1))
-        .select(*_LINE, "is_rejected")
-    )
-
-
-def _dropped_per_file(repeated: DataFrame) -> dict[FileKey, tuple[int, int]]:
-    """Repeated lines per file: requests, and such as could not be read."""
-    per_file = repeated.groupBy(*FILE).agg(
-        F.count("*").alias("lines"), F.count_if(F.col("is_rejected")).alias("rejected")
-    )
-    return {
-        file_of_row(row): (row["lines"] - row["rejected"], row["rejected"])
-        for row in per_file.collect()
-    }
-
-
-@dataclass(frozen=True)
-class _Insert:
-    """How rows of this run get into a table.
-
-    ``near`` makes the condition on a time column that says where copies of these rows can be.
+    To be called before anything writes the files of these tables anew, which makes them lose the
+    names that tell their run; under ``warehouse.exclusively("ingest")``.
     """
-
-    warehouse: Warehouse
-    near: Callable[[str], Column]
-    is_small: bool
-    tables_are_new: bool
-
-    def __call__(self, table: Table, rows: DataFrame) -> None:
-        if self.is_small:
-            rows = rows.coalesce(1)
-        if self.tables_are_new:
-            self.warehouse.append(table, rows, in_few_files=self.is_small)
-            return
-        names = {column.name for column in table.columns}
-        time = next((name for name in ("completed_at", "at") if name in names), None)
-        near = self.near(time) if time else None
-        self.warehouse.insert_new(table, rows, near, in_few_files=self.is_small)
+    there = [table for table in LOG_TABLES if warehouse.exists(table)]
+    runs = {table: delta_commits.run_of(warehouse.path_of(table)) for table in there}
+    done = runs.get(INGESTED_FILES, 0)
+    for table, run in runs.items():
+        if run > done:
+            delta_commits.undo(warehouse.path_of(table), run)
+    return max(runs.values(), default=0)
 
 
-def _tables_with_rows(parsed: Mapping[FileKey, ParsedLines]) -> list[Table]:
-    """Tables that get rows, unless all of them are repeated: others need no transaction."""
-    columns = frozenset().union(*(of_file.columns for of_file in parsed.values()))
-    return [table for column, table in TABLES_OF_LINES.items() if column in columns]
+def _begin_run(warehouse: Warehouse) -> int:
+    """A new run's number, after every table is there as it should be."""
+    warehouse.create_missing_tables(LOG_TABLES)
+    for table in LOG_TABLES:
+        delta_commits.add_missing_columns(warehouse.path_of(table), table)
+    return undo_killed_run(warehouse) + 1
 
 
-def _write(
-    lines: DataFrame, tables: Sequence[Table], insert: _Insert, pool: ThreadPoolExecutor
+def _tasks(
+    surveys: Sequence[Survey],
+    file_name: str,
+    warehouse: Warehouse,
+    settings: IngestSettings,
+    cores: int,
+) -> list[ParseTask]:
+    ranges = [part for s in surveys for part in _ranges(s, cores, settings.range_bytes)]
+    total = sum(s.bytes_read for s in surveys)
+    wanted = min(cores * _TASKS_PER_CORE, ceil(total / _TASK_BYTES_MIN))
+    count = settings.tasks or max(1, wanted, ceil(total / settings.task_bytes_max))
+    return tasks_of(ranges, count, file_name, warehouse.folder, settings.line_bytes_max)
+
+
+def _ranges(of_file: Survey, cores: int, range_bytes: int) -> list[ParsedRange]:
+    """Where a file may be cut.
+
+    Whoever reads a piece of a gzip stream has to inflate all before it, which pays only as long as
+    cores are idle otherwise.
+    """
+    ranges = [ParsedRange.of(of_file, byte_range) for byte_range in of_file.ranges]
+    piece_bytes = ceil(of_file.bytes_read / cores) + range_bytes
+    return joined(ranges, piece_bytes) if of_file.is_gzip else ranges
+
+
+def _earlier_spans(warehouse: Warehouse, surveys: Sequence[Survey]) -> dict[Node, list[Span]]:
+    """When the requests were completed that the warehouse holds of these nodes, by file."""
+    nodes = {(s.file.recording, s.file.node_id) for s in surveys}
+    spans: dict[Node, list[Span]] = {}
+    for file in delta_commits.spans(warehouse.path_of(REQUESTS)):
+        for recording, node_id in nodes:
+            if recording == file.recording and file.node_ids[0] <= node_id <= file.node_ids[1]:
+                spans.setdefault((recording, node_id), []).append(file.span_us)
+    return spans
+
+
+def _slack_us(surveys: Sequence[Survey], books: Books) -> dict[Node, int]:
+    """By how much the time of a line can differ from that of its copy, by node."""
+    slack: dict[Node, int] = {}
+    for of_file in surveys:
+        node = (of_file.file.recording, of_file.file.node_id)
+        zones = books.timezones.get(node, frozenset()) | {of_file.file.timezone}
+        has_passes = of_file.second_pass_line is not None or not of_file.fold_is_known
+        here = _ZONE_SLACK_US if len(zones) > 1 else _FOLD_SLACK_US if has_passes else 0
+        slack[node] = max(here, slack.get(node, 0))
+    return slack
+
+
+def _commit(
+    warehouse: Warehouse, run: int, files: Iterable[DataFile], ingested: Sequence[DataFile]
 ) -> None:
-    """All tables but ``ingested_files``; ``requests`` after what hangs on a request."""
-    before = [
-        pool.submit(insert, table, rows_of(table, lines))
-        for table in tables
-        if table is not REQUESTS
-    ]
-    for written in before:
-        written.result()
-    if REQUESTS in tables:
-        insert(REQUESTS, rows_of(REQUESTS, lines))
+    """All tables, ``requests`` after what hangs on a request, ``ingested_files`` last."""
+    by_table: dict[str, list[DataFile]] = {}
+    for file in files:
+        by_table.setdefault(file.table, []).append(file)
+    typed = [t for t in LOG_TABLES if t not in (REQUESTS, INGESTED_FILES)]
+    for table in (*typed, REQUESTS):
+        if table.name in by_table:
+            delta_commits.commit(warehouse.path_of(table), by_table[table.name], run)
+    delta_commits.commit(warehouse.path_of(INGESTED_FILES), ingested, run)
 
 
 def _ingested_files(
-    spark: SparkSession, surveys: Sequence[Survey], counts: Mapping[FileKey, Counts]
-) -> DataFrame:
-    """A row per file: written last, they say that the files are in."""
-    rows = [
-        {
+    warehouse: Warehouse,
+    file_name: str,
+    surveys: Sequence[Survey],
+    counts: Mapping[FileKey, Counts],
+) -> list[DataFile]:
+    """A row per file: committed last, they say that the files are in."""
+    files = TableFiles(warehouse.folder, file_name)
+    for s in surveys:
+        count = counts[file_of(s.file)]
+        row = {
             "recording": s.file.recording,
             "node_id": s.file.node_id,
             "source_file": s.file.source_file,
             "content_hash": s.content_hash,
             "bytes_read": s.bytes_read,
             "lines_read": s.lines,
-            "requests": counts[file_of(s.file)].requests,
-            "rejected": counts[file_of(s.file)].rejected,
-            "repeated": counts[file_of(s.file)].repeated,
+            "requests": count.requests,
+            "rejected": count.rejected,
+            "repeated": count.repeated,
+            "first_byte": s.first_byte,
+            "timezone": s.file.timezone,
         }
-        for s in surveys
-    ]
-    schema = from_arrow_schema(INGESTED_FILES.arrow_schema)
-    table = pa.Table.from_pylist(rows, schema=INGESTED_FILES.arrow_schema)
-    return spark.createDataFrame(table, schema)
+        rows = pa.RecordBatch.from_pylist([row], schema=INGESTED_FILES.arrow_schema)
+        files.write(INGESTED_FILES, rows)
+    return files.ended()
 
 
 # --- what is said
@@ -378,6 +339,8 @@ def _announce(
     if known:
         parts.append(f"{_number(len(known), 'file')} known already")
     say(f"ingest {recording.name}: {'; '.join(parts)}")
+    for note in notes_of([s for s in surveys if s.file.recording == recording.name]):
+        say(f"ingest {recording.name}: {note}")
 
 
 def _number(count: int, what: str) -> str:

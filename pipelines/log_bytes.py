@@ -28,7 +28,9 @@ def is_gzip(path: str | Path) -> bool:
 
 @dataclass
 class LogBytes:
-    """The uncompressed bytes of a file, or of the byte range [start, end) of a plain one.
+    """The uncompressed bytes [start, end) of a file, plain or gzip.
+
+    A gzip stream cannot be entered in the middle: what comes before ``start`` is inflated too.
 
     ``damage`` is None until ``chunks()`` has met damage, then it says which, for a sentence about
     the file: "ends in the middle of its gzip stream".
@@ -41,10 +43,12 @@ class LogBytes:
 
     def chunks(self) -> Iterator[bytes]:
         """Non-empty chunks of at most ``CHUNK_BYTES``."""
-        if is_gzip(self.path):
+        if not is_gzip(self.path):
+            yield from self._plain()
+        elif self.start == 0 and self.end is None:
             yield from self._gunzipped()
         else:
-            yield from self._plain()
+            yield from _between(self._gunzipped(), self.start, self.end)
 
     def _plain(self) -> Iterator[bytes]:
         with Path(self.path).open("rb") as file:
@@ -93,6 +97,18 @@ class LogBytes:
             yield rest
 
 
+def _between(chunks: Iterable[bytes], start: int, end: int | None) -> Iterator[bytes]:
+    """Of chunks that begin at byte 0 those of [start, end), no further than needed."""
+    at = 0
+    for chunk in chunks:
+        if end is not None and at >= end:
+            return
+        piece = chunk[max(0, start - at) : None if end is None else end - at]
+        at += len(chunk)
+        if piece:
+            yield piece
+
+
 @dataclass(frozen=True)
 class LongLine:
     """A line that is longer than it may be: never in memory as a whole.
@@ -113,38 +129,109 @@ def split_lines(
     A line above ``line_bytes_max`` comes as a ``LongLine``, for which copies of ``digest`` (a fresh
     hash object that whoever asks has primed) take in the line piece by piece.
     """
-    pieces: list[bytes] = []
-    held_bytes = 0
-    long_line: _LongLineUnderWay | None = None
+    line = _LineUnderWay(line_bytes_max, digest)
     for chunk in chunks:
-        lines = chunk.split(b"\n")
-        for position, piece in enumerate(lines):
-            is_end = position < len(lines) - 1
-            if long_line is None and held_bytes + len(piece) > line_bytes_max:
-                long_line = _LongLineUnderWay(digest)
-                for held in pieces:
-                    long_line.add(held)
-                pieces.clear()
-                held_bytes = 0
-            if long_line is not None:
-                long_line.add(piece)
-                if is_end:
-                    yield long_line.ended()
-                    long_line = None
-            elif is_end:
-                if pieces:
-                    pieces.append(piece)
-                    piece = b"".join(pieces)
-                    pieces.clear()
-                    held_bytes = 0
-                yield piece
-            elif piece:
-                pieces.append(piece)
-                held_bytes += len(piece)
-    if long_line is not None:
-        yield long_line.ended()
-    elif pieces:
-        yield b"".join(pieces)
+        pieces = chunk.split(b"\n")
+        for piece in pieces[:-1]:
+            line.add(piece)
+            yield line.ended()
+        line.add(pieces[-1])
+    if line.has_begun:
+        yield line.ended()
+
+
+def line_batches(
+    chunks: Iterable[bytes],
+    line_bytes_max: int,
+    batch_bytes: int,
+    batch_lines: int,
+    digest: hashlib.blake2b | None = None,
+) -> Iterator[list[bytes] | LongLine]:
+    """The same lines, without LF or CR LF, in lists of at most ``batch_lines``.
+
+    A list ends with the line that brings it to ``batch_bytes``, or a chunk later. Chunks are cut
+    into lines at once, without a step of Python for each.
+    """
+    batch: list[bytes] = []
+    held_bytes = 0
+    for lines in _lines_of_chunks(chunks, line_bytes_max, digest):
+        if isinstance(lines, LongLine):
+            if batch:
+                yield batch
+            yield lines
+            batch, held_bytes = [], 0
+            continue
+        batch += lines
+        held_bytes += sum(map(len, lines))
+        while held_bytes >= batch_bytes or len(batch) > batch_lines:
+            yield batch[:batch_lines]
+            del batch[:batch_lines]
+            held_bytes = sum(map(len, batch))
+    if batch:
+        yield batch
+
+
+def _lines_of_chunks(
+    chunks: Iterable[bytes], line_bytes_max: int, digest: hashlib.blake2b | None
+) -> Iterator[list[bytes] | LongLine]:
+    """Lines without their ends: those of a chunk together, others alone."""
+    under_way = _LineUnderWay(line_bytes_max, digest)
+    for chunk in chunks:
+        first, *lines = chunk.split(b"\n")
+        under_way.add(first)
+        if not lines:
+            continue
+        yield _alone(under_way.ended())
+        under_way.add(lines.pop())
+        if len(chunk) > line_bytes_max and any(len(line) > line_bytes_max for line in lines):
+            for line in lines:
+                too_long = _LineUnderWay(line_bytes_max, digest)
+                too_long.add(line)
+                yield _alone(too_long.ended())
+        elif lines:
+            yield [line.removesuffix(b"\r") for line in lines] if b"\r" in chunk else lines
+    if under_way.has_begun:
+        yield _alone(under_way.ended())
+
+
+def _alone(line: bytes | LongLine) -> list[bytes] | LongLine:
+    return line if isinstance(line, LongLine) else [line.removesuffix(b"\r")]
+
+
+class _LineUnderWay:
+    """Takes in a line piece by piece, and lets go of it when it gets too long."""
+
+    def __init__(self, line_bytes_max: int, digest: hashlib.blake2b | None) -> None:
+        self._line_bytes_max = line_bytes_max
+        self._digest = digest
+        self._pieces: list[bytes] = []
+        self._held_bytes = 0
+        self._long: _LongLineUnderWay | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        return self._held_bytes > 0 or self._long is not None
+
+    def add(self, piece: bytes) -> None:
+        if self._long is None and self._held_bytes + len(piece) > self._line_bytes_max:
+            self._long = _LongLineUnderWay(self._digest)
+            for held in self._pieces:
+                self._long.add(held)
+            self._pieces.clear()
+            self._held_bytes = 0
+        if self._long is not None:
+            self._long.add(piece)
+        else:
+            self._pieces.append(piece)
+            self._held_bytes += len(piece)
+
+    def ended(self) -> bytes | LongLine:
+        """The line without its LF; the next one begins."""
+        line = b"".join(self._pieces) if self._long is None else self._long.ended()
+        self._pieces.clear()
+        self._held_bytes = 0
+        self._long = None
+        return line
 
 
 class _LongLineUnderWay:

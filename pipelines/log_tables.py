@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from replay.schema import (
     BROKER_HEARTBEATS,
@@ -38,15 +40,36 @@ LISTS = {
     "metadata_offsets": METADATA_OFFSETS,
 }
 TABLES_OF_LINES = STRUCTS | LISTS
-#: Columns that the wide row has once, outside of its structs.
-_SHARED = ("recording", "line_id", "request_id", "node_id", "source_file", "line_number")
+#: The column that names a line, in the tables that have it under another name.
+_LINE_ID = "request_id"
 
 
-def rows_of(table: Table, lines: DataFrame) -> DataFrame:
-    """The table's rows in wide rows; at most one per key and line."""
+def rows_of(table: Table, lines: pa.RecordBatch) -> pa.RecordBatch:
+    """The table's rows in wide rows, in their order; at most one per key and line."""
     column = next(name for name, of in TABLES_OF_LINES.items() if of is table)
-    names = [name for name in _SHARED if name in table.arrow_schema.names]
-    shared = [F.col("line_id").alias(n) if n == "request_id" else F.col(n) for n in names]
+    values = lines.column(column)
     if column in LISTS:
-        return lines.filter(F.size(column) > 0).select(*shared, F.inline(column))
-    return lines.filter(F.col(column).isNotNull()).select(*shared, f"{column}.*")
+        parents, structs = pc.list_parent_indices(values), values.flatten()
+    else:
+        parents = pc.indices_nonzero(values.is_valid())
+        structs = values if len(parents) == len(values) else values.take(parents)
+    told = dict(zip(structs.type.names, structs.flatten(), strict=True))
+    schema = table.arrow_schema
+    columns = [
+        told[name] if name in told else _shared(lines, name, parents) for name in schema.names
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def tables_of(lines: pa.RecordBatch) -> Iterator[tuple[Table, pa.RecordBatch]]:
+    """Every table that has rows in wide rows, with its rows."""
+    for table in TABLES_OF_LINES.values():
+        rows = rows_of(table, lines)
+        if rows.num_rows:
+            yield table, rows
+
+
+def _shared(lines: pa.RecordBatch, name: str, parents: pa.Array) -> pa.Array:
+    """A column that the wide row has once, outside of its structs."""
+    column = lines.column("line_id" if name == _LINE_ID else name)
+    return column if len(parents) == len(column) else column.take(parents)

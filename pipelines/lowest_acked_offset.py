@@ -12,8 +12,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from pipelines.facts import content, row_count
 from pipelines.hwm_parking import metadata_fetches
-from pipelines.seam import replayed_by, rows_of
+from pipelines.seam import WHOLE_LOG, Piece, replayed_by, rows_of
 from pipelines.summaries import Read
 from replay.lowest_acked_offset import events
 from replay.lowest_acked_offset.events import INPUT_SCHEMA, NO_ANSWER, Event
@@ -35,9 +36,12 @@ _SPARK = from_arrow_schema(INPUT_SCHEMA)
 _DEFAULTS = Event._field_defaults
 
 
-def replayed_lowest_acked_offset(read: Read, settings: Settings) -> DataFrame:
+def replayed_lowest_acked_offset(
+    read: Read, settings: Settings, piece: Piece = WHOLE_LOG
+) -> DataFrame:
     """Outcomes of every recording, as rows of one struct each (``rows_of``)."""
-    return cluster_events(read).transform(replayed_by(LOWEST_ACKED_OFFSET, settings))
+    events_of_piece = cluster_events(read, piece.recent(read))
+    return events_of_piece.transform(replayed_by(LOWEST_ACKED_OFFSET, settings, piece))
 
 
 def outcome_rows(replayed: DataFrame, _: DataFrame) -> dict[Table, DataFrame]:
@@ -46,12 +50,28 @@ def outcome_rows(replayed: DataFrame, _: DataFrame) -> dict[Table, DataFrame]:
     return {table: rows_of(replayed, table.name) for table in tables}
 
 
-def cluster_events(read: Read) -> DataFrame:
-    """All events of all recordings: recording, INPUT_SCHEMA."""
+def facts(read: Read, until_us: int) -> list[DataFrame]:
+    """What the rows up to a time follow from (``pipelines.facts``), for one recording."""
+    learned = learned_events(read(HIGH_WATERMARK_LAG)).where(F.col("at_us") <= until_us)
+    fetches = read(FETCHES).where("is_cluster_metadata")
+    return [
+        row_count("heartbeats", read(BROKER_HEARTBEATS), "built_at", until_us),
+        row_count("writes", read(METADATA_WRITES), "built_at", until_us),
+        row_count("fetches", fetches, "built_at", until_us),
+        row_count("offsets", read(METADATA_OFFSETS), "at", until_us),
+        content("learned", learned),
+    ]
+
+
+def cluster_events(read: Read, recent: Read | None = None) -> DataFrame:
+    """All events of all recordings: recording, INPUT_SCHEMA.
+
+    ``recent``, if given, reads the requests that FETCH events are wanted of: others are few.
+    """
     kinds = [
         heartbeat_events(read(BROKER_HEARTBEATS)),
         write_events(read(METADATA_WRITES)),
-        fetch_events(read(FETCHES)),
+        fetch_events((recent or read)(FETCHES)),
         api_versions_events(read(METADATA_OFFSETS)),
         learned_events(read(HIGH_WATERMARK_LAG)),
     ]

@@ -13,7 +13,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.seam import replayed_by, rows_of
+from pipelines.facts import content, row_count, usable_names
+from pipelines.seam import WHOLE_LOG, Piece, replayed_by, rows_of
 from pipelines.summaries import Read
 from replay.min_isr_acks.events import (
     INPUT_SCHEMA,
@@ -44,9 +45,10 @@ _PARTITION = from_arrow_schema(pa.schema(list(PARTITION_TYPE)))
 _AGAIN_US = 2_000_000
 
 
-def replayed_min_isr_acks(read: Read, settings: Settings) -> DataFrame:
+def replayed_min_isr_acks(read: Read, settings: Settings, piece: Piece = WHOLE_LOG) -> DataFrame:
     """Outcomes of every leader's log, as rows of one struct each (``rows_of``)."""
-    return leader_events(read).transform(replayed_by(MIN_ISR_ACKS, settings))
+    events = leader_events(read, piece.recent(read))
+    return events.transform(replayed_by(MIN_ISR_ACKS, settings, piece))
 
 
 def outcome_rows(replayed: DataFrame, _: DataFrame) -> dict[Table, DataFrame]:
@@ -54,24 +56,57 @@ def outcome_rows(replayed: DataFrame, _: DataFrame) -> dict[Table, DataFrame]:
     return {PRODUCE_ACK_OUTCOMES: rows_of(replayed, PRODUCE_ACK_OUTCOMES.name)}
 
 
-def leader_events(read: Read) -> DataFrame:
-    """All events of all leaders: recording, node_id (the leader), INPUT_SCHEMA."""
-    produces, fetches = read(PRODUCES), read(FETCHES)
+def facts(read: Read, until_us: int) -> list[DataFrame]:
+    """What the rows up to a time follow from (``pipelines.facts``), for one recording."""
+    of_others = facts_of_others(read).where(F.col("at_us") <= until_us)
+    return [
+        row_count("produces", read(PRODUCES), "dequeued_at", until_us),
+        row_count("fetches", read(FETCHES), "dequeued_at", until_us),
+        content("facts of others", of_others),
+        content("topic names", usable_names(read(TOPICS), until_us)),
+    ]
+
+
+def leader_events(read: Read, recent: Read | None = None) -> DataFrame:
+    """All events of all leaders: recording, node_id (the leader), INPUT_SCHEMA.
+
+    ``recent``, if given, reads the requests that PRODUCE and FETCH events are wanted of; who leads
+    what, and what is known of it, is always told by all of the log.
+    """
+    recent = recent or read
+    fetches = recent(FETCHES)
+    leaders = read(PRODUCES).select("recording", "node_id").distinct()
+    kinds = [
+        produce_events(recent(PRODUCES), read(PRODUCER_IDS)),
+        fetch_events(fetches, leaders),
+        consumer_fetch_events(fetches, leaders),
+        metadata_fetch_events(fetches, leaders),
+        facts_of_others(read),
+        known_topics(read),
+    ]
+    return reduce(DataFrame.unionByName, kinds)
+
+
+def facts_of_others(read: Read) -> DataFrame:
+    """Events of all leaders that stand in the logs of other nodes too, and that have a time."""
+    produces = read(PRODUCES)
     leaders = produces.select("recording", "node_id").distinct()
     names = topic_names(read(TOPICS))
     touched = touched_partitions(produces, names)
     topics = touched.select("recording", "node_id", "topic").distinct()
     kinds = [
-        produce_events(produces, read(PRODUCER_IDS)),
-        fetch_events(fetches, leaders),
-        consumer_fetch_events(fetches, leaders),
-        metadata_fetch_events(fetches, leaders),
         heartbeat_events(read(BROKER_HEARTBEATS), leaders),
         config_events(read(CONFIGS), leaders, topics),
-        topic_events(names, topics),
         *isr_events(read(ISR_CHANGES), names, touched),
     ]
     return reduce(DataFrame.unionByName, kinds)
+
+
+def known_topics(read: Read) -> DataFrame:
+    """Names of the ids of the topics that a leader is asked about: true at all times."""
+    names = topic_names(read(TOPICS))
+    touched = touched_partitions(read(PRODUCES), names)
+    return topic_events(names, touched.select("recording", "node_id", "topic").distinct())
 
 
 # --- which topics and partitions a leader is asked about -----------------------------------------
@@ -107,13 +142,13 @@ def _named(rows: DataFrame, names: DataFrame, topic: Column) -> DataFrame:
 
 def produce_events(produces: DataFrame, producer_ids: DataFrame) -> DataFrame:
     """PRODUCEs; idempotent where the producer is transactional or had asked for a producer id."""
+    keys = ["recording", "client_id", "_host"]
     idempotent = (
         producer_ids.where("error_code = 0")
-        .select("recording", "client_id", _host("connection").alias("_host"))
-        .distinct()
-        .withColumn("_idempotent", F.lit(True))
+        .withColumn("_host", _host("connection"))
+        .groupBy(*keys)
+        .agg(F.min("at").alias("_idempotent_from"))
     )
-    keys = ["recording", "client_id", "_host"]
     asked = produces.withColumn("_host", _host("connection")).join(
         F.broadcast(idempotent), keys, "left"
     )
@@ -130,7 +165,9 @@ def produce_events(produces: DataFrame, producer_ids: DataFrame) -> DataFrame:
         acks=F.col("acks"),
         timeout_us=F.col("timeout_ms") * F.lit(1000),
         is_transactional=transactional,
-        is_idempotent=F.when(transactional, F.lit(True)).otherwise(F.col("_idempotent")),
+        is_idempotent=F.when(
+            transactional | (F.col("dequeued_at") >= F.col("_idempotent_from")), F.lit(True)
+        ),
         partitions=F.transform(
             "partitions",
             lambda p: _partition(

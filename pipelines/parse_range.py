@@ -1,20 +1,22 @@
-"""Parses one byte range of a log file: what a Spark task does in Python."""
+"""Parses one byte range of a log file: bytes to lines, lines to wide rows."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pipelines.log_bytes import LogBytes, LongLine, split_lines
-from pipelines.log_files import ByteRange, Survey
+from pipelines.log_bytes import LogBytes, LongLine, line_batches
+from pipelines.survey import ByteRange, Survey
 from replay.request_log import PARSED_LINE, LineParser, Reason
 
 #: A longer line is rejected without ever being in memory as a whole.
 LINE_BYTES_MAX = 256 << 20
+#: Lines are parsed so many at once: what is read of them costs memory several times.
+_BATCH_BYTES = 16 << 20
+_BATCH_LINES = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -27,17 +29,14 @@ class ParsedRange:
     source_file: str
     path: str
     start: int
-    end: int | None
+    end: int
     first_line_number: int
     second_pass_line: int | None
-    bytes_on_disk: int
 
     @staticmethod
     def of(survey: Survey, byte_range: ByteRange) -> ParsedRange:
         """A range of a surveyed file."""
         file = survey.file
-        end = byte_range.end
-        size = Path(file.path).stat().st_size if end is None else end - byte_range.start
         return ParsedRange(
             recording=file.recording,
             node_id=file.node_id,
@@ -45,11 +44,29 @@ class ParsedRange:
             source_file=file.source_file,
             path=file.path,
             start=byte_range.start,
-            end=end,
+            end=byte_range.end,
             first_line_number=byte_range.first_line_number,
             second_pass_line=survey.second_pass_line,
-            bytes_on_disk=size,
         )
+
+
+def joined(ranges: Sequence[ParsedRange], bytes_max: int | None = None) -> list[ParsedRange]:
+    """Ranges with those joined that continue one another in a file.
+
+    None of more than ``bytes_max`` comes of it.
+    """
+    whole: list[ParsedRange] = []
+    for part in ranges:
+        before = whole[-1] if whole else None
+        if (
+            before is not None
+            and (before.path, before.end) == (part.path, part.start)
+            and (bytes_max is None or part.end - before.start <= bytes_max)
+        ):
+            whole[-1] = replace(before, end=part.end)
+        else:
+            whole.append(part)
+    return whole
 
 
 def parse_range(
@@ -58,40 +75,15 @@ def parse_range(
     """Batches of ``PARSED_LINE``, a row per line of the range."""
     parser = LineParser(part.recording, part.node_id, part.timezone, line_bytes_max=line_bytes_max)
     chunks = LogBytes(part.path, part.start, part.end).chunks()
-    lines = split_lines(chunks, line_bytes_max, _line_digest(part.node_id))
+    digest = _line_digest(part.node_id)
     line_number = part.first_line_number
-    for group in _alike(lines):
-        if isinstance(group, LongLine):
-            yield _rejected_as_too_long(part, group, line_number)
-            line_number += 1
-            continue
-        for batch in parser.parse(group, part.source_file, line_number, part.second_pass_line):
-            yield batch
-            line_number += batch.num_rows
-
-
-def _alike(lines: Iterator[bytes | LongLine]) -> Iterator[Iterator[bytes] | LongLine]:
-    """Runs of lines that can be parsed, and between them lines that cannot.
-
-    A run is to be read to its end before the next is asked for.
-    """
-    long_line: list[LongLine] = []
-
-    def run(first: bytes) -> Iterator[bytes]:
-        yield first
-        for line in lines:
-            if isinstance(line, LongLine):
-                long_line.append(line)
-                return
-            yield line
-
-    for line in lines:
-        if isinstance(line, LongLine):
-            yield line
-            continue
-        yield run(line)
-        if long_line:
-            yield long_line.pop()
+    for lines in line_batches(chunks, line_bytes_max, _BATCH_BYTES, _BATCH_LINES, digest):
+        if isinstance(lines, LongLine):
+            batch = _rejected_as_too_long(part, lines, line_number)
+        else:
+            batch = parser.parse_batch(lines, part.source_file, line_number, part.second_pass_line)
+        yield batch
+        line_number += batch.num_rows
 
 
 def _line_digest(node_id: int) -> hashlib.blake2b:

@@ -6,7 +6,7 @@ outcomes of one before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -19,6 +19,7 @@ from pipelines import (
     min_isr_acks,
 )
 from pipelines.accuracy import Tolerance
+from pipelines.seam import Piece
 from pipelines.summaries import Read
 from replay.rules import (
     HWM_PARKING,
@@ -37,19 +38,23 @@ Rows = Mapping[Table, DataFrame]
 class RuleSteps:
     """A rule over Spark.
 
-    ``replayed`` runs it on the tables of some recordings; what comes out is read several times, by
-    ``rows``, which makes each outcome table's rows of it and of the recordings' phases.
+    ``replayed`` runs it on the tables of some recordings, or on a piece of their logs; what comes
+    out is read several times, by ``rows``, which makes each outcome table's rows of it and of the
+    recordings' phases. ``facts`` are what its rows up to a time follow from, for one recording.
+    ``rules_before``: of how many rules, one after another, it reads the outcomes.
     ``latencies`` (values for latency_summary), ``bandwidth`` (rows of bandwidth_summary) and
     ``predictions`` (see ``pipelines.accuracy.PREDICTED``) read the outcome tables.
     """
 
     rule: Rule
-    replayed: Callable[[Read, Settings], DataFrame]
+    replayed: Callable[[Read, Settings, Piece], DataFrame]
+    facts: Callable[[Read, int], Sequence[DataFrame]]
     rows: Callable[[DataFrame, DataFrame], Rows]
     latencies: Callable[[Read, DataFrame], DataFrame] | None
     bandwidth: Callable[[Read, DataFrame], DataFrame] | None
     predictions: Callable[[Read, DataFrame, DataFrame, DataFrame], DataFrame]
     tolerances: tuple[Tolerance, ...]
+    rules_before: int = 0
 
     @property
     def name(self) -> str:
@@ -66,6 +71,7 @@ RULES = (
     RuleSteps(
         rule=HWM_PARKING,
         replayed=hwm_parking.replayed_hwm_parking,
+        facts=hwm_parking.facts,
         rows=hwm_parking.outcome_rows,
         latencies=measures.hwm_parking.latencies,
         bandwidth=measures.hwm_parking.bandwidth,
@@ -75,6 +81,7 @@ RULES = (
     RuleSteps(
         rule=INCREMENTAL_FETCH,
         replayed=incremental_fetch.replayed_incremental_fetch,
+        facts=incremental_fetch.facts,
         rows=incremental_fetch.outcome_rows,
         latencies=None,
         bandwidth=measures.incremental_fetch.bandwidth,
@@ -84,6 +91,7 @@ RULES = (
     RuleSteps(
         rule=MIN_ISR_ACKS,
         replayed=min_isr_acks.replayed_min_isr_acks,
+        facts=min_isr_acks.facts,
         rows=min_isr_acks.outcome_rows,
         latencies=measures.min_isr_acks.latencies,
         bandwidth=None,
@@ -94,10 +102,12 @@ RULES = (
     RuleSteps(
         rule=LOWEST_ACKED_OFFSET,
         replayed=lowest_acked_offset.replayed_lowest_acked_offset,
+        facts=lowest_acked_offset.facts,
         rows=lowest_acked_offset.outcome_rows,
         latencies=measures.lowest_acked_offset.latencies,
         bandwidth=None,
         predictions=measures.lowest_acked_offset.predictions,
         tolerances=measures.lowest_acked_offset.TOLERANCES,
+        rules_before=1,
     ),
 )

@@ -2,6 +2,7 @@
 
 Settings stand in conf/spark-defaults.conf, each with its reason. Under spark-submit the JVM is
 already there and what its command line set stays; started from Python, the JVM is launched here.
+On a cluster this project's code is sent to the executors (pipelines/code_archive.py).
 """
 
 from __future__ import annotations
@@ -21,9 +22,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from pipelines import delta_jars
-
-CONF_DIR = Path(__file__).resolve().parent.parent / "conf"
+from pipelines import code_archive, delta_jars
 
 # Made at set-up by pipelines/class_archive.py; where it is missing, starting takes longer.
 CLASS_ARCHIVE = delta_jars.SPARK_JARS_DIR.parent / "spark-classes.jsa"
@@ -78,11 +77,19 @@ def spark_session(
     builder = SparkSession.Builder()
     for key, value in settings.items():
         builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    code_archive.ship(session)
+    return session
 
 
-def read_settings(path: Path = CONF_DIR / "spark-defaults.conf") -> dict[str, str]:
+def conf_dir() -> Path:
+    """The folder of this project's settings."""
+    return code_archive.code_root() / code_archive.SETTINGS
+
+
+def read_settings(path: Path | None = None) -> dict[str, str]:
     """Settings of a file in the form of spark-defaults.conf: key, blanks, value; # comments."""
+    path = path or conf_dir() / "spark-defaults.conf"
     lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
     pairs = (line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
     return dict(pairs)
@@ -120,7 +127,7 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    conf.set("spark.driver.extraJavaOptions", _java_options(settings))
+    conf.set("spark.driver.extraJavaOptions", java_options(settings))
     if not delta_jars.are_installed():
         print(
             "Delta's jars are not set up (`make setup` does it once): asking Maven Central.",
@@ -143,9 +150,9 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
     SparkContext(gateway=gateway, conf=conf)
 
 
-def _java_options(settings: Mapping[str, str]) -> str:
+def java_options(settings: Mapping[str, str]) -> str:
     """The options that need a path of this clone, before those that the settings have."""
-    options = [f"-Dlog4j2.configurationFile={(CONF_DIR / 'log4j2.properties').as_uri()}"]
+    options = [f"-Dlog4j2.configurationFile={(conf_dir() / 'log4j2.properties').as_uri()}"]
     if CLASS_ARCHIVE.is_file():
         # auto: an archive of another Java or of other jars is ignored, and -Xlog: without a word.
         options += [f'"-XX:SharedArchiveFile={CLASS_ARCHIVE}"', "-Xshare:auto", "-Xlog:cds=off"]

@@ -2,7 +2,8 @@
 
 A step writes each table in one transaction, which says of every recording in it what its rows
 follow from (a fingerprint). Where the fingerprints are today's, nothing is done; a run that was
-killed between two tables is completed by the next one.
+killed between two tables is completed by the next one. A recording that grows is replayed piece by
+piece (``pipelines.pieces``).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import reduce
 from itertools import permutations
 from typing import NamedTuple
@@ -22,8 +24,10 @@ from pipelines.accuracy import judged, wanted_pairs
 from pipelines.errors import UserError
 from pipelines.fingerprint import REPORT_MODULES, contents, fingerprint
 from pipelines.phases import steady_phases
+from pipelines.pieces import CarriedReplay, settled
 from pipelines.recording import Recording
 from pipelines.rules import RULES, RuleSteps
+from pipelines.seam import WHOLE_LOG
 from pipelines.summaries import Read, latency_summary
 from pipelines.warehouse import WRITERS, Scope, Warehouse, Written
 from replay.rules import Settings
@@ -68,8 +72,13 @@ def replay(
     warehouse: Warehouse,
     settings: ReplaySettings,
     say: Say = print,
+    rebuild: bool = False,
 ) -> None:
-    """Replays each rule for the recordings whose outcomes are not today's."""
+    """Replays each rule for the recordings whose outcomes are not today's, to the end of the logs.
+
+    A recording that grew is gone on with from its saved states. ``rebuild``: everything is replayed
+    anew from the typed tables.
+    """
     names = [recording.name for recording in recordings]
     logs = contents(warehouse, names)
     told = _settings(recordings, settings)
@@ -79,21 +88,71 @@ def replay(
             name: fingerprint(steps.name, logs.get(name), told.of(name, steps.rule.settings))
             for name in names
         }
-        stale = _stale(warehouse, steps.outcomes, wanted, steps.name)
+        stale = names if rebuild else _stale(warehouse, steps.outcomes, wanted, steps.name)
         if not stale:
             done.append(steps.name)
             continue
         say(f"replay {steps.name}: {', '.join(stale)}")
-        _replay_rule(steps, warehouse, {name: wanted[name] for name in stale}, told)
+        anew = stale if rebuild else _not_closed(steps, warehouse, stale, wanted, told)
+        if anew:
+            _replay_rule(steps, warehouse, {name: wanted[name] for name in anew}, told)
     if done:
         say(f"replay {', '.join(done)}: outcomes are those of these logs and rules already")
+
+
+def _not_closed(
+    steps: RuleSteps,
+    warehouse: Warehouse,
+    recordings: Sequence[str],
+    wanted: Mapping[str, str],
+    told: Settings,
+) -> list[str]:
+    """Closes the recordings that have states to go on from; those that have none are left."""
+    return [
+        name
+        for name in recordings
+        if not CarriedReplay(steps, warehouse, name, told).close(wanted[name])
+    ]
+
+
+def replay_what_is_new(
+    recordings: Sequence[Recording],
+    warehouse: Warehouse,
+    settings: ReplaySettings,
+    late_after_s: float,
+    say: Say = print,
+    rebuild: bool = False,
+) -> None:
+    """Replays recordings that go on growing, as far as their logs are complete.
+
+    ``late_after_s``: how long after an event its line may still be written. ``rebuild``: saved
+    states are not used.
+    """
+    told = _settings(recordings, settings)
+    for recording in recordings:
+        name = recording.name
+        complete = settled(warehouse.read(REQUESTS, {"recording": name}), late_after_s)
+        if complete is None:
+            say(f"replay {name}: nothing was logged yet")
+            continue
+        done = []
+        for steps in RULES:
+            late_us = round(late_after_s * 1_000_000) * steps.rules_before
+            carried = CarriedReplay(steps, warehouse, name, told)
+            if carried.advance(complete.until_us - late_us, rebuild):
+                done.append(steps.name)
+        waits = f", waits for more of node {', '.join(map(str, complete.waits_for))}"
+        say(
+            f"replay {name} until {datetime.fromtimestamp(complete.until_us / 1e6, UTC):%F %T} UTC"
+            f"{waits if complete.waits_for else ''}: {', '.join(done) or 'nothing is new'}"
+        )
 
 
 def _replay_rule(
     steps: RuleSteps, warehouse: Warehouse, wanted: Mapping[str, str], told: Settings
 ) -> None:
     read = _reader(warehouse, list(wanted))
-    replayed = steps.replayed(read, told).persist(StorageLevel.MEMORY_AND_DISK)
+    replayed = steps.replayed(read, told, WHOLE_LOG).persist(StorageLevel.MEMORY_AND_DISK)
     phases = _phases(read).persist()
     try:
         rows = steps.rows(replayed, phases)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from pipelines.errors import UserError
-from pipelines.log_files import Survey, by_node, span_us
 from pipelines.recording import Recording
+from pipelines.survey import Survey, by_node, span_us
 
 Span = tuple[int, int]  # first and last stamp, UTC microseconds since 1970
 
@@ -40,8 +40,7 @@ def warnings_of(surveys: Sequence[Survey]) -> list[str]:
         name = f"{survey.file.source_file} of recording {survey.file.recording!r}"
         if survey.damage:
             warnings.append(
-                f"{name} {survey.damage}: its first {survey.lines:,} lines are read, what follows "
-                "is lost"
+                f"{name} {survey.damage}: what comes before that is read, what follows is lost"
             )
         if not survey.fold_is_known:
             warnings.append(
@@ -51,9 +50,19 @@ def warnings_of(surveys: Sequence[Survey]) -> list[str]:
     return warnings
 
 
+def notes_of(surveys: Sequence[Survey]) -> list[str]:
+    """A sentence per file whose last line may be half written."""
+    return [
+        f"{survey.file.source_file} does not end with a line end: its last "
+        f"{survey.left_bytes:,} bytes are left for a later run, or for one with --final"
+        for survey in surveys
+        if survey.left_bytes
+    ]
+
+
 def _without_requests(recording: Recording, node_id: int, files: Sequence[Survey]) -> str:
     names = ", ".join(file.file.source_file for file in files[:3]) + (", ..." * (len(files) > 3))
-    if not any(file.bytes_read for file in files):
+    if not any(file.end + file.left_bytes for file in files):
         found = "is empty"
     else:
         found = "holds not a single request line"

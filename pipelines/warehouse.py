@@ -12,13 +12,12 @@ and whoever else reads Delta can read them: no deletion vectors, no column mappi
 from __future__ import annotations
 
 import fcntl
-import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from delta.exceptions import (
     ConcurrentAppendException,
@@ -38,24 +37,31 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from pipelines import delta_commits
+from pipelines.commit_history import (
+    DELETED,
+    Commit,
+    ScopeValue,
+    commits,
+    current_marks,
+    marks_text,
+)
+from pipelines.commit_history import Scope as Scope  # users of a warehouse name it
 from pipelines.errors import UserError, WriteConflictError
+from pipelines.table_files import stats_columns
 from replay.schema import TABLES, Table
-
-ScopeValue: TypeAlias = str | int | bool
-#: Rows of a table by the values of some of its columns: all rows of a recording, of a rule in it.
-Scope: TypeAlias = Mapping[str, ScopeValue]
 
 _TABLE_PROPERTIES = {
     "delta.enableDeletionVectors": "false",
     "delta.columnMapping.mode": "none",
+    # Fingerprints stand in commits: jobs.maintain restates them long before, and a warehouse that
+    # nobody maintains keeps them for a year.
+    "delta.logRetentionDuration": "interval 365 days",
 }
-#: Nested and free text columns are never filtered by: their statistics only make commits long.
-_STATS_TYPES = frozenset({"string", "int", "bigint", "double", "timestamp"})
-_STATS_NAMES_LEFT_OUT = frozenset({"reason", "line", "value", "connection"})
 #: Starting a write costs more than writing a small table: so many at once.
 WRITERS = 4
 #: What Delta raises where another writer was first; they have no common class in Python.
-_CONFLICTS = (
+CONFLICTS = (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
@@ -67,8 +73,6 @@ _CONFLICTS = (
 )
 _ATTEMPTS = 4
 _SECONDS_BETWEEN_ATTEMPTS = 0.5
-#: Operations in a table's history that leave its rows as they are.
-_ROWS_STAY = ("CREATE TABLE", "OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
 
 
 class Written(NamedTuple):
@@ -99,8 +103,23 @@ class Warehouse:
         """Where the table is: ``<warehouse>/<table>``."""
         return f"{self.path}/{table.name}"
 
+    @property
+    def _is_folder(self) -> bool:
+        return "://" not in self.path or self.path.startswith("file://")
+
+    @property
+    def folder(self) -> str:
+        """The local or shared folder. Raises UserError for a warehouse in an object store."""
+        if not self._is_folder:
+            raise UserError(
+                f"the warehouse {self.path} is not a folder: name one that all workers can write to"
+            )
+        return self.path.removeprefix("file://")
+
     def exists(self, table: Table) -> bool:
         """Whether the table is there; its rows may be none."""
+        if self._is_folder:  # a question of milliseconds
+            return delta_commits.exists(self.path_of(table))
         return bool(DeltaTable.isDeltaTable(self.spark, self.path_of(table)))
 
     def create_missing_tables(self, tables: Iterable[Table] = tuple(TABLES.values())) -> None:
@@ -145,14 +164,23 @@ class Warehouse:
                 ) from None
             yield
 
-    def append(self, table: Table, rows: DataFrame, in_few_files: bool = False) -> None:
+    def append(
+        self,
+        table: Table,
+        rows: DataFrame,
+        in_few_files: bool = False,
+        written: Sequence[Written] = (),
+    ) -> None:
         """Appends rows whose keys the caller knows not to be there; one transaction.
 
-        ``in_few_files``: the rows come in few partitions already. Raises SchemaError.
+        ``in_few_files``: the rows come in few partitions already. ``written`` says with which
+        fingerprints their scopes now are (``fingerprint_of``). Raises SchemaError.
         """
         self.create_missing_tables([table])
         checked = _as_table(rows, table)
-        writer = _writer(checked if in_few_files else _in_few_files(checked, table), "append")
+        writer = _writer(
+            checked if in_few_files else _in_few_files(checked, table), "append", written
+        )
         _translated(lambda: writer.save(self.path_of(table)), table)
 
     def insert_new(
@@ -161,11 +189,12 @@ class Warehouse:
         rows: DataFrame,
         where: Column | None = None,
         in_few_files: bool = False,
+        written: Sequence[Written] = (),
     ) -> None:
         """Appends the rows whose key is not in the table; one transaction.
 
         ``rows`` are unique by key. ``where``, if given, holds for every row and prunes what is read
-        of the table. ``in_few_files``: the rows come in few partitions already. Raises SchemaError,
+        of the table. ``in_few_files`` and ``written``: as in ``append``. Raises SchemaError,
         WriteConflictError.
         """
         self.create_missing_tables([table])
@@ -180,7 +209,7 @@ class Warehouse:
             keys = there.select(*table.key)
             new = checked.join(keys, on=list(table.key), how="left_anti").select(*checked.columns)
             new = new if in_few_files else _in_few_files(new, table)
-            _writer(new, "append").save(self.path_of(table))
+            _writer(new, "append", written).save(self.path_of(table))
 
         _attempted(append, table)
 
@@ -199,15 +228,11 @@ class Warehouse:
         """The same for several scopes at once: all of them or none are there afterwards."""
         self.create_missing_tables([table])
         checked = _as_table(rows, table)
-        marks = [w._asdict() for w in written if w.fingerprint is not None]
 
         def overwrite() -> None:
-            writer = _writer(_in_few_files(checked, table), "overwrite")
-            scopes = " OR ".join(f"({_predicate(w.scope)})" for w in written)
-            writer = writer.option("replaceWhere", scopes)
-            if marks:
-                writer = writer.option("userMetadata", json.dumps({"written": marks}))
-            writer.save(self.path_of(table))
+            writer = _writer(_in_few_files(checked, table), "overwrite", written)
+            scopes = " OR ".join(f"({predicate(w.scope)})" for w in written)
+            writer.option("replaceWhere", scopes).save(self.path_of(table))
 
         _attempted(overwrite, table)
 
@@ -221,43 +246,48 @@ class Warehouse:
         Told from the table's history. None if the scope was never written, if anything else may
         have touched it since, or if the history no longer reaches back that far.
         """
-        if not self.exists(table):
-            return None
-        for operation, user_metadata in self._commits(table):
-            said = _said(user_metadata)
-            if not said and not operation.startswith(_ROWS_STAY):
-                return None
-            for scope, fingerprint in said:
-                if scope == where:
-                    return fingerprint
-            if any(_overlap(scope, where) for scope, _ in said):
-                return None
-        return None
+        marks = current_marks(self.commits(table)) if self.exists(table) else ()
+        found = next((mark.fingerprint for mark in marks if mark.scope == where), None)
+        return None if found == DELETED else found
 
-    def _commits(self, table: Table) -> Iterator[tuple[str, str | None]]:
-        """Operation and user metadata of the table's commits, the last one first."""
-        if "://" in self.path:
-            history = DeltaTable.forPath(self.spark, self.path_of(table)).history()
-            for row in history.orderBy(F.desc("version")).collect():
-                yield row["operation"], row["userMetadata"]
-            return
-        # The same, without the Spark job: milliseconds instead of half a second per question.
-        log = Path(self.path_of(table), "_delta_log")
-        for commit in sorted(log.glob("*.json"), reverse=True):
-            if commit.stem.isdecimal():
-                info = _commit_info(commit)
-                yield info.get("operation", ""), info.get("userMetadata")
+    def commits(self, table: Table) -> Iterator[Commit]:
+        """The commits of a table that is there, as far back as they are kept, the last first."""
+        return commits(self.path_of(table))
+
+    def restate_fingerprints(self, table: Table) -> None:
+        """A commit that says all current fingerprints again, so that old commits may go.
+
+        It appends nothing, and so is in no other writer's way.
+        """
+        history = list(self.commits(table))
+        marks = [(mark.scope, mark.fingerprint) for mark in current_marks(history)]
+        writer = _writer(self._no_rows(table), "append")
+        writer = writer.option("userMetadata", marks_text(marks, as_of=history[0].version))
+        writer.save(self.path_of(table))
+
+    def delete(self, table: Table, scopes: Sequence[Scope]) -> None:
+        """Deletes all rows of some scopes; one transaction. Other scopes stay current."""
+        self.replace_all(table, self._no_rows(table), [Written(scope, DELETED) for scope in scopes])
+
+    def _no_rows(self, table: Table) -> DataFrame:
+        return self.spark.createDataFrame([], from_arrow_schema(table.arrow_schema))
 
     def _create(self, table: Table) -> None:
+        properties = {
+            **_TABLE_PROPERTIES,
+            "delta.dataSkippingStatsColumns": ",".join(stats_columns(table)),
+        }
+        if self._is_folder:
+            delta_commits.create_table(self.path_of(table), table, properties)
+            return
         fields = from_arrow_schema(table.arrow_schema).fields
         builder = (
             DeltaTable.createIfNotExists(self.spark)
             .location(self.path_of(table))
             .comment(table.comment)
             .partitionedBy(*table.partitioned_by)
-            .property("delta.dataSkippingStatsColumns", ",".join(_stats_columns(table)))
         )
-        for name, value in _TABLE_PROPERTIES.items():
+        for name, value in properties.items():
             builder = builder.property(name, value)
         for field, column in zip(fields, table.columns, strict=True):
             builder = builder.addColumn(
@@ -308,8 +338,10 @@ def _in_few_files(rows: DataFrame, table: Table) -> DataFrame:
     return rows.hint("rebalance", *[F.col(name) for name in table.partitioned_by])
 
 
-def _writer(rows: DataFrame, mode: str) -> Any:
-    return rows.write.format("delta").mode(mode)
+def _writer(rows: DataFrame, mode: str, written: Sequence[Written] = ()) -> Any:
+    writer = rows.write.format("delta").mode(mode)
+    marks = [(w.scope, w.fingerprint) for w in written if w.fingerprint is not None]
+    return writer.option("userMetadata", marks_text(marks)) if marks else writer
 
 
 def _attempted(write: Callable[[], object], table: Table) -> None:
@@ -318,7 +350,7 @@ def _attempted(write: Callable[[], object], table: Table) -> None:
         try:
             _translated(write, table)
             return
-        except _CONFLICTS as conflict:
+        except CONFLICTS as conflict:
             if attempt == _ATTEMPTS:
                 raise WriteConflictError(
                     f"another job keeps writing to the same rows of {table.name}: run this one "
@@ -345,7 +377,8 @@ def _condition(where: Scope) -> Column:
     return condition
 
 
-def _predicate(where: Scope) -> str:
+def predicate(where: Scope) -> str:
+    """The scope as a condition of Spark SQL."""
     return " AND ".join(f"`{name}` = {_sql(value)}" for name, value in where.items())
 
 
@@ -354,37 +387,3 @@ def _sql(value: ScopeValue) -> str:
         escaped = value.replace("\\", "\\\\").replace("'", "\\'")
         return f"'{escaped}'"
     return str(value).lower()
-
-
-def _commit_info(commit: Path) -> dict[str, Any]:
-    """The action of a commit that says what it was; writers other than Spark may leave it out."""
-    with commit.open(encoding="utf-8") as actions:
-        for action in actions:
-            if action.startswith('{"commitInfo":'):
-                return dict(json.loads(action)["commitInfo"])
-    return {}
-
-
-def _said(user_metadata: str | None) -> list[tuple[dict[str, ScopeValue], str]]:
-    """Scopes and fingerprints of a commit by ``replace``; none for any other commit."""
-    try:
-        marks = json.loads(user_metadata or "")["written"]
-        return [(dict(mark["scope"]), str(mark["fingerprint"])) for mark in marks]
-    except (ValueError, TypeError, KeyError):
-        return []
-
-
-def _overlap(one: Scope, other: Scope) -> bool:
-    """Whether a row could be in both scopes."""
-    return all(one[name] == other[name] for name in one.keys() & other.keys())
-
-
-def _stats_columns(table: Table) -> list[str]:
-    fields = from_arrow_schema(table.arrow_schema).fields
-    return [
-        field.name
-        for field in fields
-        if field.dataType.simpleString() in _STATS_TYPES
-        and field.name not in _STATS_NAMES_LEFT_OUT
-        and field.name not in table.partitioned_by
-    ]

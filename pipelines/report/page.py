@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from pipelines.code_archive import code_root
 from pipelines.report import (
     accuracy,
     hwm_parking_section,
@@ -67,7 +68,7 @@ def write_report(
 def render(report: Report) -> str:
     """The page as HTML."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        loader=jinja2.FileSystemLoader(code_root() / "pipelines" / "report"),
         autoescape=True,
         finalize=_shown,
         undefined=jinja2.StrictUndefined,

@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,18 @@ from pyspark.sql import SparkSession
 from small_logs import BROKER, CONTROLLER, lines_of, plain, stamped, write_recording
 
 import pipelines.ingest
+import pipelines.overlaps
+import pipelines.parse_range
+import pipelines.parse_task
 from jobs.ingest import main
+from pipelines import delta_commits
 from pipelines.errors import IngestError, UserError, WriteConflictError
 from pipelines.ingest import IngestSettings, LinesRead, ingest
-from pipelines.log_files import Survey, find_log_files, survey
+from pipelines.log_files import LogFile, find_log_files
 from pipelines.parse_range import ParsedRange, parse_range
+from pipelines.parse_task import tasks_of
 from pipelines.recording import RecordingOptions, load_recording
+from pipelines.survey import Survey, survey
 from pipelines.warehouse import Warehouse
 from replay.schema import (
     CONFIGS,
@@ -34,6 +41,7 @@ from replay.schema import (
     Table,
 )
 
+GROWING = IngestSettings(final=False)
 LINES = len(lines_of(CONTROLLER)) + len(lines_of(BROKER))
 Row = tuple[Any, ...]
 
@@ -70,7 +78,8 @@ class Ingested:
         self.warehouse = Warehouse(spark, folder / "warehouse")
         self.said: list[str] = []
         self.recordings = {r.name: r for r in _recordings(folder)}
-        read = ingest(spark, [*self.recordings.values()], self.warehouse, say=self.said.append)
+        recordings = [*self.recordings.values()]
+        read = ingest(spark, recordings, self.warehouse, say=self.said.append)
         self.read: dict[str, LinesRead] = {lines.recording: lines for lines in read}
 
     def contents(self, recording: str) -> dict[str, list[Row]]:
@@ -257,15 +266,47 @@ def test_partitions_and_byte_ranges_change_nothing(
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     names = ("plain", "repeated", "garbage")
     recordings = [ingested.recordings[name] for name in names]
-    settings = IngestSettings(
-        range_bytes=10_000, tasks=7, survey_on_driver_bytes_max=0, one_file_bytes_max=0
-    )
+    settings = IngestSettings(final=True, range_bytes=10_000, tasks=7, survey_on_driver_bytes_max=0)
     read = ingest(spark, recordings, warehouse, settings, quiet)
     assert read == [ingested.read[name] for name in names]
     for name in names:
         assert contents(warehouse, name, places=True) == contents(
             ingested.warehouse, name, places=True
         )
+
+
+def test_repeated_lines_of_one_task_stay_once(
+    spark: SparkSession, ingested: Ingested, tmp_path: Path
+) -> None:
+    """Too far apart for the task to see: Spark finds them, and the files are written anew."""
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipelines.parse_range, "_BATCH_LINES", 10)
+        for module in (pipelines.parse_task, pipelines.overlaps):
+            patch.setattr(module, "COMPARED_BATCHES", 0)
+        for name in ("repeated", "garbage"):
+            (read,) = ingest(spark, [ingested.recordings[name]], warehouse, say=quiet)
+            assert read == ingested.read[name]
+    for name in ("repeated", "garbage"):
+        assert contents(warehouse, name, places=True) == contents(
+            ingested.warehouse, name, places=True
+        )
+
+
+def test_a_file_says_what_it_can_hold_so_that_spark_need_not_open_it(ingested: Ingested) -> None:
+    requests = ingested.warehouse.read(REQUESTS, {"recording": "plain"})
+    low, high = requests.selectExpr("min(completed_at)", "max(completed_at)").collect()[0]
+    (file,) = [
+        file
+        for file in delta_commits.spans(ingested.warehouse.path_of(REQUESTS))
+        if file.recording == "plain"
+    ]
+    first, last = (int(at.replace(tzinfo=UTC).timestamp() * 1e6) for at in (low, high))
+    assert file.node_ids == (2, 11)
+    assert first - 1000 < file.span_us[0] <= first
+    assert last <= file.span_us[1] < last + 1000
+    assert requests.filter(f"completed_at >= '{high}'").count() == 1
+    assert requests.filter(f"completed_at > '{high}'").count() == 0
 
 
 @pytest.mark.parametrize("range_bytes", [1, 10_000])
@@ -277,10 +318,16 @@ def test_ranges_cover_every_line_once(ingested: Ingested, range_bytes: int) -> N
         assert _rows(cut) == _rows(whole)
 
 
-@pytest.mark.parametrize("tasks", [1, 2, 7])
-def test_tasks_parse_every_range_once(spark: SparkSession, ingested: Ingested, tasks: int) -> None:
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_tasks_parse_every_line_once(ingested: Ingested, count: int) -> None:
     surveys = [survey(file, 10_000) for file in find_log_files(ingested.recordings["garbage"])]
-    parsed = pipelines.ingest._parsed(spark, surveys, IngestSettings(tasks=tasks)).toArrow()
+    ranges = [ParsedRange.of(of_file, r) for of_file in surveys for r in of_file.ranges]
+    tasks = tasks_of(ranges, count, "part", "warehouse", 1 << 20)
+    assert len(tasks) == count
+    parts = [part for task in tasks for part in task.ranges]
+    # Neighbours in a file are read in one go.
+    assert len(parts) <= len(surveys) + count - 1
+    parsed = pa.Table.from_batches([b for part in parts for b in parse_range(part)])
     assert _sorted(parsed) == sorted(repr(row) for of_file in surveys for row in _rows(of_file))
 
 
@@ -295,7 +342,7 @@ def test_a_file_that_is_in_is_not_read_again(spark: SparkSession, ingested: Inge
 
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipelines.ingest, "_parsed", never)
+        patch.setattr(pipelines.ingest, "parse_or_error", never)
         recording = ingested.recordings["plain"]
         (read,) = ingest(spark, [recording], ingested.warehouse, say=said.append)
     assert (read.files_read, read.files_known, read.lines_read) == (0, 2, 0)
@@ -305,10 +352,10 @@ def test_a_file_that_is_in_is_not_read_again(spark: SparkSession, ingested: Inge
     ]
 
 
-def test_the_same_lines_under_another_name_later_are_repeated(
+def test_the_same_lines_later_are_known_by_content_or_repeated(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Also where the zone was corrected meanwhile, and where one file has grown."""
+    """Also where the zone was corrected meanwhile, and where lines stand elsewhere in a file."""
     folder, warehouse = tmp_path / "growing", Warehouse(spark, tmp_path / "warehouse")
     lines, new = (
         stamped(*(f"2026-11-20 20:{m}:00,000" for m in ms)) for ms in (range(10, 50), [59])
@@ -320,7 +367,8 @@ def test_the_same_lines_under_another_name_later_are_repeated(
     (folder / "c.log").rename(folder / "c.log.1")
     second = write_recording(folder, {"c.log.0": bad + lines + new}, logs, timezone="Asia/Tokyo")
     (read,) = ingest(spark, [second], warehouse, say=quiet)
-    assert (read.requests, read.rejected, read.repeated) == (1, 0, 2 * 41)
+    assert (read.files_read, read.files_known) == (1, 1)
+    assert (read.requests, read.rejected, read.repeated) == (1, 0, 41)
     after = contents(warehouse, "growing")
     assert after["rejected_lines"] == before["rejected_lines"]
     assert set(before["requests"]) < set(after["requests"])
@@ -329,57 +377,83 @@ def test_the_same_lines_under_another_name_later_are_repeated(
     assert sorted(row["line_number"] for row in rows) == [*range(1, 41)]
 
 
+def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
+    spark: SparkSession, ingested: Ingested, tmp_path: Path
+) -> None:
+    warehouse, folder = Warehouse(spark, tmp_path / "warehouse"), tmp_path / "plain"
+    nodes = {2: "c.log*", 11: "b.log*"}
+    reads = []
+    for logs in (
+        {"c.log": CONTROLLER[:9000], "b.log": BROKER[:7000]},
+        {"c.log": CONTROLLER[:30000], "b.log": BROKER[:20000]},
+        # Rotated in between, the older one compressed.
+        {"c.log.1.gz": gzip.compress(CONTROLLER), "c.log": b"", "b.log.1": BROKER, "b.log": b""},
+    ):
+        for old in folder.glob("*log*"):
+            old.unlink()
+        recording = write_recording(folder, logs, nodes)
+        reads += ingest(spark, [recording], warehouse, GROWING, quiet)
+    assert [read.bytes_read > 0 for read in reads] == [True] * 3
+    assert sum(read.bytes_read for read in reads) == len(CONTROLLER) + len(BROKER)
+    assert sum(read.lines_read for read in reads) == sum(read.requests for read in reads) == LINES
+    assert contents(warehouse, "plain") == ingested.contents("plain")
+    numbers = warehouse.read(REQUESTS, {"node_id": 2}).select("line_number").toArrow()
+    assert sorted(numbers.column(0).to_pylist()) == [*range(1, len(lines_of(CONTROLLER)) + 1)]
+    (again,) = ingest(spark, [recording], warehouse, GROWING, quiet)
+    assert (again.files_read, again.lines_read) == (0, 0)
+
+
 class Killed(Exception):
     """Stands for a process that ends between two transactions."""
 
 
-def _kill_after(transactions: int, patch: pytest.MonkeyPatch) -> None:
-    """Lets so many tables be written, and nothing after them."""
-    left = [transactions]
-    for name in ("append", "insert_new"):
-        write = getattr(Warehouse, name)
+def _kill_after(commits: int, patch: pytest.MonkeyPatch) -> None:
+    """Lets so many tables be committed, and nothing after them."""
+    left = [commits]
+    commit = delta_commits.commit
 
-        def guarded(
-            self: Warehouse, table: Table, *args: Any, write: Any = write, **kwargs: Any
-        ) -> None:
-            if left[0] <= 0:
-                raise Killed
-            left[0] -= 1
-            write(self, table, *args, **kwargs)
+    def guarded(*args: Any) -> None:
+        if left[0] <= 0:
+            raise Killed
+        left[0] -= 1
+        commit(*args)
 
-        patch.setattr(Warehouse, name, guarded)
+    patch.setattr(delta_commits, "commit", guarded)
 
 
-def test_killed_between_any_two_tables_the_next_run_completes_it(
+def test_what_a_killed_run_left_is_taken_out_before_the_next_reads(
     spark: SparkSession, ingested: Ingested, tmp_path: Path
 ) -> None:
-    """Killed early, killed with only the books missing, then let through."""
+    """Killed early, killed with only the books missing, then let through with one file more."""
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     recording = ingested.recordings["garbage"]
-    for transactions in (3, len(LOG_TABLES) - 1):
+    ingest(spark, [ingested.recordings["spring"]], warehouse, say=quiet)
+    for commits in (3, len(LOG_TABLES) - 1):
         with pytest.MonkeyPatch.context() as patch:
-            _kill_after(transactions, patch)
+            _kill_after(commits, patch)
             with pytest.raises(Killed):
                 ingest(spark, [recording], warehouse, say=quiet)
         assert rows_of(warehouse, INGESTED_FILES, "garbage") == []
     assert len(rows_of(warehouse, REQUESTS, "garbage")) == LINES
+    autumn = ingested.recordings["autumn"]
+    assert ingest(spark, [autumn], warehouse, say=quiet) == [ingested.read["autumn"]]
+    assert rows_of(warehouse, REQUESTS, "garbage") == []
     assert ingest(spark, [recording], warehouse, say=quiet) == [ingested.read["garbage"]]
-    assert contents(warehouse, "garbage", places=True) == contents(
-        ingested.warehouse, "garbage", places=True
-    )
+    for name in ("spring", "autumn", "garbage"):
+        assert contents(warehouse, name, places=True) == contents(
+            ingested.warehouse, name, places=True
+        )
 
 
 def test_lines_that_get_lost_stop_the_run_before_anything_is_written(
     spark: SparkSession, ingested: Ingested, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def one_more(*args: Any) -> Survey:
-        of_file = survey(*args)
+    def one_more(file: LogFile, **_: Any) -> Survey:
+        of_file = survey(file)
         return replace(of_file, lines=of_file.lines + 1)
 
     warehouse = Warehouse(spark, tmp_path / "warehouse")
-    monkeypatch.setattr(
-        pipelines.ingest, "_survey_or_error", lambda file, range_bytes: one_more(file, range_bytes)
-    )
+    monkeypatch.setattr(pipelines.ingest, "survey_or_error", one_more)
     with pytest.raises(IngestError, match=r"controller-2\.log .* had 41 lines .* 40 requests"):
         ingest(spark, [ingested.recordings["plain"]], warehouse, say=quiet)
     assert all(warehouse.read(table).isEmpty() for table in (REQUESTS, REJECTED_LINES))

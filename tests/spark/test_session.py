@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from pipelines.session import read_settings, spark_session
 
@@ -66,6 +69,24 @@ def test_active_session_is_reused_and_takes_overrides(spark: SparkSession) -> No
         assert again.conf.get("spark.sql.shuffle.partitions") == "3"
     finally:
         spark.conf.unset(key)
+
+
+def test_a_batch_for_python_ends_by_its_bytes(spark: SparkSession) -> None:
+    """A group of large rows must not become one batch, whatever they add up to."""
+    rows = spark.range(40).select(
+        (F.col("id") < 0).alias("key"), F.array_repeat("id", 200_000).alias("offsets")
+    )
+
+    def sizes(
+        key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"bytes": [batch.nbytes]})
+
+    found = [r.bytes for r in rows.groupBy("key").applyInArrow(sizes, "bytes bigint").collect()]
+
+    assert sum(found) > 60_000_000
+    assert max(found) < 20_000_000
 
 
 def test_every_setting_has_a_reason_above_it() -> None:

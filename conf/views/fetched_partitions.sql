@@ -1,0 +1,35 @@
+-- What FETCHes bring of each topic partition: answers that list it, and record bytes.
+-- engines: spark
+-- recording: name of the recording
+-- node_id: broker that answered
+-- client_kind: follower or consumer
+-- client_id: clientId, null if the client sent none
+-- topic: topic name, else topic id
+-- partition: partition index
+-- answers: answers that list the partition
+-- answers_with_records: of which with records
+-- record_bytes: bytes of records
+-- errors: answers with an error of the partition
+WITH named AS (
+  SELECT recording, topic_id, max(topic) AS name
+  FROM topics
+  WHERE topic_id IS NOT NULL AND topic <> topic_id
+  GROUP BY recording, topic_id
+),
+answers AS (
+  SELECT recording, node_id, replica_id, client_id, answered.*
+  FROM fetches LATERAL VIEW explode(response_partitions) AS answered
+  WHERE NOT is_cluster_metadata
+)
+SELECT
+  recording, node_id,
+  CASE WHEN replica_id >= 0 THEN 'follower' ELSE 'consumer' END AS client_kind,
+  client_id,
+  coalesce(topic, name, topic_id) AS topic,
+  partition,
+  count(*) AS answers,
+  count_if(record_bytes > 0) AS answers_with_records,
+  sum(record_bytes) AS record_bytes,
+  count_if(error_code <> 0) AS errors
+FROM answers LEFT JOIN named USING (recording, topic_id)
+GROUP BY 1, 2, 3, 4, 5, 6

@@ -1,0 +1,27 @@
+-- Every ISR that ALTER_PARTITION put in force, with the ISR before it: where replicas fell out or came back.
+-- engines: spark, duckdb
+-- recording: name of the recording
+-- topic: topic name, else topic id
+-- partition: partition index
+-- changed_at: the controller had answered
+-- leader_id: leader
+-- leader_epoch: leader epoch
+-- replicas_before: size of the ISR that the line before told; null for the first
+-- replicas: size of the ISR from then on
+-- is_shrink: a replica fell out
+WITH told AS (
+  SELECT
+    recording, topic, partition, said.at AS changed_at, leader_id, leader_epoch, source,
+    request_id,
+    cardinality(isr) AS replicas,
+    lag(cardinality(isr)) OVER (
+      PARTITION BY recording, topic, partition ORDER BY said.at, request_id
+    ) AS replicas_before
+  FROM isr_changes AS said
+  WHERE isr IS NOT NULL AND error_code = 0
+)
+SELECT
+  recording, topic, partition, changed_at, leader_id, leader_epoch,
+  replicas_before, replicas, coalesce(replicas < replicas_before, false) AS is_shrink
+FROM told
+WHERE source = 'ALTER_PARTITION'

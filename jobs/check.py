@@ -1,0 +1,39 @@
+"""Checks the tables of recordings: data quality, with results, failing rows and Data Docs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from jobs._cli import Exit, Job, JobParser, run
+from jobs._steps import names_of, quality_settings, say_all
+from pipelines.quality import check, summary
+
+PARSER = JobParser(
+    "check",
+    "Checks what jobs.run wrote of recordings against the suites of conf/quality: that lines are "
+    "accounted for and none is lost, that ids, times and offsets are in order, that outcomes "
+    "belong to requests and summaries to outcomes. Reads the tables anew each time; results are "
+    "in quality_results, failing rows in quality_failures, pages in data_docs.",
+    """  python -m jobs.check data/samples/metadata-4.0
+  python -m jobs.check my-recording --warehouse /data/warehouse \\
+      --set 'quality.more_suites=["my-suites"]'""",
+).with_recordings()
+
+
+def work(job: Job) -> Exit:
+    """Checks the recordings named."""
+    names = names_of(job.recordings())
+    settings = quality_settings(job.config)
+    outcome = check(job.warehouse(), names, settings, anew=True)
+    say_all(summary(outcome))
+    return Exit.FELL_SHORT if outcome.is_critical else Exit.DONE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The job; ``argv`` without the program's name."""
+    return run(PARSER, work, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

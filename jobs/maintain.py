@@ -1,0 +1,142 @@
+"""Keeps a warehouse small and quick: drops old recordings, puts small files together, vacuums."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from jobs._cli import Exit, Job, JobParser, run, say
+from jobs._text import size_text
+from pipelines.errors import UserError
+from pipelines.maintenance import (
+    SAFE_RETENTION_HOURS,
+    Size,
+    needs_optimizing,
+    optimize,
+    restate_old_marks,
+    sizes,
+    total,
+    unneeded_files,
+    vacuum,
+)
+from pipelines.stored_recordings import delete_recording, stored_recordings
+from pipelines.warehouse import Warehouse
+from replay.schema import TABLES
+
+PARSER = JobParser(
+    "maintain",
+    "Keeps a warehouse small and quick; safe beside running jobs, and a second time there is "
+    "nothing to do. In this order: with --keep-days, drops recordings whose last line is older; "
+    "puts small files together, sorted by what queries filter by; says fingerprints again whose "
+    "commits Delta may soon forget; deletes files that no version of the last hours needs. "
+    "A recording is kept or dropped as a whole: give one that goes on for ever a new name each "
+    "month.",
+    """  python -m jobs.maintain --warehouse /data/warehouse
+  python -m jobs.maintain --keep-days 90 --dry-run
+  python -m jobs.maintain --retention-hours 0 --allow-short-retention   (nobody else at work)""",
+)
+PARSER.add_argument(
+    "--keep-days", type=float, metavar="N", help="drop recordings that ended longer ago"
+)
+PARSER.add_argument(
+    "--retention-hours",
+    type=int,
+    default=SAFE_RETENTION_HOURS,
+    metavar="H",
+    help="keep the files of all versions of the last H hours (default: %(default)s)",
+)
+PARSER.add_argument(
+    "--allow-short-retention",
+    action="store_true",
+    help=f"let H be less than {SAFE_RETENTION_HOURS}: readers and writers at work may fail",
+)
+PARSER.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+
+def work(job: Job) -> Exit:
+    """Drops, optimizes, restates and vacuums."""
+    given = job.arguments
+    if given.keep_days is not None and given.keep_days <= 0:
+        raise UserError(f"--keep-days {given.keep_days}: write a number above 0")
+    if given.retention_hours < 0:
+        raise UserError(f"--retention-hours {given.retention_hours}: write 0 or more")
+    if given.retention_hours < SAFE_RETENTION_HOURS and not given.allow_short_retention:
+        raise UserError(
+            f"--retention-hours {given.retention_hours} is less than the safe "
+            f"{SAFE_RETENTION_HOURS}: files that running jobs need could be deleted; where none "
+            "runs, add --allow-short-retention"
+        )
+    path = job.existing_warehouse_path()
+    old = [] if given.keep_days is None else _ended_before(path, given.keep_days)
+    if given.dry_run:
+        return _say_what_would_be_done(job, path, old)
+    warehouse = job.warehouse()
+    before = _whole(path)
+    for name in old:
+        delete_recording(warehouse, name)
+        say(f"dropped {name}: it ended more than {given.keep_days:g} days ago")
+    _optimize(warehouse)
+    restated = [table.name for table in TABLES.values() if restate_old_marks(warehouse, table)]
+    if restated:
+        say(f"said the fingerprints of {len(restated)} tables again")
+    deleted = sum(len(vacuum(warehouse, table, given.retention_hours)) for table in TABLES.values())
+    say(f"vacuum: deleted {deleted} files older than {given.retention_hours} hours")
+    after = _whole(path)
+    say(f"tables: {_text(before)}, now {_text(after)}")
+    return Exit.DONE
+
+
+def _optimize(warehouse: Warehouse) -> None:
+    done = False
+    for table in TABLES.values():
+        optimized = optimize(warehouse, table)
+        if optimized is None:
+            continue
+        done = True
+        if optimized.in_the_way:
+            say(f"optimize {table.name}: another job writes to it, left for the next time")
+        else:
+            say(f"optimize {table.name}: {_text(optimized.before)}, now {_text(optimized.after)}")
+    if not done:
+        say("optimize: no table has small files to put together")
+
+
+def _ended_before(path: str, keep_days: float) -> list[str]:
+    until = datetime.now(UTC) - timedelta(days=keep_days)
+    return [
+        recording.name
+        for recording in stored_recordings(path, {})
+        if recording.last_at is not None and recording.last_at < until
+    ]
+
+
+def _say_what_would_be_done(job: Job, path: str, old: Sequence[str]) -> Exit:
+    for name in old:
+        say(f"would drop {name}")
+    for table in TABLES.values():
+        needed = needs_optimizing(path, table)
+        if needed:
+            say(f"would optimize {table.name}: {', '.join(needed)}")
+    hours = job.arguments.retention_hours
+    files = sum(len(unneeded_files(path, table, hours)) for table in TABLES.values())
+    say(f"would delete {files} files older than {hours} hours")
+    say(f"tables: {_text(_whole(path))}")
+    return Exit.DONE
+
+
+def _whole(path: str) -> Size:
+    return total(size for table in TABLES.values() for size in sizes(path, table).values())
+
+
+def _text(size: Size) -> str:
+    return f"{size.files} files, {size_text(size.bytes)}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The job; ``argv`` without the program's name."""
+    return run(PARSER, work, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

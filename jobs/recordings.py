@@ -1,0 +1,126 @@
+"""The recordings in a warehouse: lists them, shows one, deletes one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from jobs._cli import Exit, Job, JobParser, run, say
+from jobs._steps import say_all
+from jobs._text import in_columns, size_text
+from pipelines.errors import UserError
+from pipelines.rules import RULES
+from pipelines.stored_recordings import StoredRecording, delete_recording, stored_recordings
+
+PARSER = JobParser(
+    "recordings",
+    "The recordings in a warehouse. list: name, Kafka version, time, nodes, requests, size, rules "
+    "replayed. show: one of them, table by table. delete: takes one out of every table (its log "
+    "files stay); jobs.maintain then frees the space, after the retention. "
+    "jobs.compare compares two.",
+    """  python -m jobs.recordings list
+  python -m jobs.recordings show metadata-4.1 --warehouse /data/warehouse
+  python -m jobs.recordings delete friday --yes""",
+)
+PARSER.add_argument(
+    "action", choices=("list", "show", "delete"), nargs="?", default="list", help="default: list"
+)
+PARSER.add_argument("recording", nargs="?", metavar="NAME", help="name of a recording")
+PARSER.add_argument("--yes", action="store_true", help="delete without asking")
+
+
+def work(job: Job) -> Exit:
+    """Does what was asked for."""
+    action, name = job.arguments.action, job.arguments.recording
+    if (name is None) != (action == "list"):
+        wanted = "takes no name" if action == "list" else "needs the name of a recording"
+        raise UserError(f"{action} {wanted}: python -m jobs.recordings --help shows examples")
+    found = stored_recordings(
+        job.existing_warehouse_path(), {steps.name: steps.outcomes for steps in RULES}
+    )
+    if action == "list":
+        say_all(_list(found))
+        return Exit.DONE
+    one = next((recording for recording in found if recording.name == name), None)
+    if one is None:
+        there = ", ".join(recording.name for recording in found) or "none"
+        raise UserError(f"there is no recording {name!r} in the warehouse, there are: {there}")
+    if action == "show":
+        say_all([*_show(one)])
+        return Exit.DONE
+    return _delete(job, one)
+
+
+def _list(found: Sequence[StoredRecording]) -> list[str]:
+    if not found:
+        return ["no recordings"]
+    head = ("recording", "kafka", "from (UTC)", "seconds", "nodes", "requests", "rejected")
+    rows = [
+        (
+            recording.name,
+            " ".join(recording.kafka_versions) or "?",
+            _time(recording.first_at),
+            f"{_seconds(recording):.0f}",
+            str(len(recording.logs.node_ids)),
+            f"{recording.logs.requests:,}",
+            f"{recording.logs.rejected_share:.2%}",
+            f"{recording.logs.files}, {size_text(recording.logs.bytes)}",
+            f"{recording.size.files}, {size_text(recording.size.bytes)}",
+            " ".join(recording.rules) or "none",
+        )
+        for recording in found
+    ]
+    return in_columns([(*head, "log files", "table files", "replayed"), *rows], right={3, 4, 5, 6})
+
+
+def _show(one: StoredRecording) -> Iterator[str]:
+    yield f"recording      {one.name}"
+    yield f"Kafka          {', '.join(one.kafka_versions) or 'its lines do not say'}"
+    yield f"from (UTC)     {_time(one.first_at)}"
+    yield f"until (UTC)    {_time(one.last_at)}"
+    yield f"nodes          {', '.join(map(str, one.logs.node_ids))}"
+    yield f"log files      {one.logs.files}, {size_text(one.logs.bytes)}"
+    yield f"lines          {one.logs.lines:,}"
+    yield f"requests       {one.logs.requests:,}"
+    yield f"rejected       {one.logs.rejected:,} ({one.logs.rejected_share:.2%})"
+    yield f"replayed       {', '.join(one.rules) or 'no rule'}"
+    yield ""
+    rows = [
+        (name, f"{size.rows:,}", str(size.files), size_text(size.bytes))
+        for name, size in one.sizes.items()
+    ]
+    yield from in_columns([("table", "rows", "files", "size"), *rows], right={1, 2, 3})
+
+
+def _delete(job: Job, one: StoredRecording) -> Exit:
+    if not job.arguments.yes and not _confirmed(one):
+        say("nothing was deleted")
+        return Exit.DONE
+    for table in delete_recording(job.warehouse(), one.name):
+        say(f"deleted from {table.name}")
+    return Exit.DONE
+
+
+def _confirmed(one: StoredRecording) -> bool:
+    if not sys.stdin.isatty():
+        raise UserError("nobody can be asked whether to delete here: add --yes")
+    asked = f"delete {one.name} ({one.size.rows:,} rows in {len(one.sizes)} tables)? [y/N] "
+    return input(asked).strip().lower() in ("y", "yes")
+
+
+def _time(at: datetime | None) -> str:
+    return f"{at:%F %T}" if at else "?"
+
+
+def _seconds(one: StoredRecording) -> float:
+    return (one.last_at - one.first_at).total_seconds() if one.first_at and one.last_at else 0.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The job; ``argv`` without the program's name."""
+    return run(PARSER, work, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

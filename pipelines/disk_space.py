@@ -1,0 +1,29 @@
+"""Whether a failure, in Python, Java or a worker, comes of a disk that takes no more."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+
+#: No space, the user's share of it used up, a file larger than the user may write.
+_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+#: How the system says them; Java and workers hand on the words alone.
+_WORDS = ("No space left on device", "Disk quota exceeded", "File too large")
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether the error, or one that led to it, says so."""
+    return any(
+        (isinstance(cause, OSError) and cause.errno in _ERRNOS)
+        or any(words in str(cause) for words in _WORDS)
+        for cause in _causes(error)
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    next_one: BaseException | None = error
+    while next_one is not None and id(next_one) not in seen:
+        seen.add(id(next_one))
+        yield next_one
+        next_one = next_one.__cause__ or next_one.__context__

@@ -1,0 +1,134 @@
+"""A real cluster: a master, two workers and two executors, each a process of its own.
+
+What runs there must not find the clone by accident: the workers' Python has the packages of this
+one and nothing else, so that only what the job sends makes ``replay`` importable.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from pipelines import cluster
+from pipelines.code_archive import code_root, write_archive
+from pipelines.fingerprint import fingerprint
+from pipelines.session import conf_dir, read_settings
+from pipelines.warehouse import Warehouse
+from replay.schema import TABLES
+
+RECORDING = "failover-4.0"
+FOLDER = Path(__file__).resolve().parents[1] / "recordings" / RECORDING
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
+
+
+@pytest.fixture(scope="module")
+def worker_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter with this one's packages, but not with what is installed from the clone."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, symlinks=True)
+    [packages] = folder.glob("lib/python*/site-packages")
+    # Folders named in a .pth file are searched, the .pth files in them are not read.
+    own = [place for place in sys.path if place.endswith("site-packages")]
+    (packages / "packages.pth").write_text("".join(f"{place}\n" for place in own))
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory, worker_python: Path) -> Iterator[str]:
+    with cluster.standalone(tmp_path_factory.mktemp("cluster")) as url:
+        yield url
+
+
+def submit(master: str, worker_python: Path, folder: Path, *job: str) -> str:
+    """Runs a job from ``folder``; what it prints."""
+    environment = cluster.submit_environment() | {"PYSPARK_PYTHON": str(worker_python)}
+    done = subprocess.run(
+        cluster.submit_command(master, "--conf", "spark.sql.shuffle.partitions=3", *job),
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def rows(warehouse: str, table: str) -> list[dict[str, object]]:
+    """Rows of the recording, those of pairs with others left out, in an order of their own."""
+    found = DeltaTable(f"{warehouse}/{table}").to_pyarrow_table().to_pylist()
+    mine = [
+        row for row in found if {row["recording"], row.get("recorded_in", RECORDING)} == {RECORDING}
+    ]
+    return sorted(mine, key=repr)
+
+
+def test_without_the_archive_workers_do_not_find_the_code(worker_python: Path) -> None:
+    """The test below proves something only if this holds."""
+    tried = subprocess.run(
+        [str(worker_python), "-c", "import pyarrow, msgspec; import replay"],
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        cwd=worker_python.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "No module named 'replay'" in tried.stderr
+
+
+@pytest.mark.slow
+def test_tables_of_a_cluster_are_those_of_one_process(
+    master: str, worker_python: Path, finished: Warehouse, tmp_path: Path
+) -> None:
+    warehouse = tmp_path / "warehouse"
+    job = (str(JOBS / "run.py"), str(FOLDER), "--warehouse", str(warehouse))
+
+    said = submit(master, worker_python, tmp_path, *job)
+
+    assert f"report: {warehouse}/report.html" in said
+    for name in TABLES:
+        there = (Path(finished.path) / name).is_dir()
+        assert (warehouse / name).is_dir() == there, name
+        if there:
+            assert rows(str(warehouse), name) == rows(finished.path, name), name
+    assert rows(str(warehouse), "fetch_parking_outcomes")
+
+
+def test_the_archive_is_the_whole_code_and_always_the_same(tmp_path: Path) -> None:
+    one, other = write_archive(tmp_path / "one.zip"), write_archive(tmp_path / "other.zip")
+    assert one.read_bytes() == other.read_bytes()
+    program = (
+        "import jobs.run, replay.rules; from pipelines import fingerprint, session, code_archive;"
+        "print(code_archive.code_root()); print(session.read_settings()['spark.master']);"
+        "print(fingerprint.fingerprint('of the same'))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(one)}
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert Path(told[0]) != code_root()
+    assert not Path(told[0]).exists()  # it lasts as long as the process
+    assert told[1:] == [read_settings()["spark.master"], fingerprint("of the same")]
+
+
+@pytest.mark.parametrize("name", ["standalone", "yarn", "kubernetes"])
+def test_every_setting_of_a_cluster_has_a_reason_above_it(name: str) -> None:
+    path = conf_dir() / "cluster" / f"{name}.conf"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    settings = [number for number, line in enumerate(lines) if line.startswith("spark.")]
+    assert len(settings) == len(read_settings(path)) > 5
+    for number in settings:
+        assert lines[number - 1].startswith("#"), f"no reason above: {lines[number]}"
