@@ -28,7 +28,7 @@ help: ## list the targets
 setup: $(STAMP) ## build .venv with everything in it, once (the other targets call it)
 	@:
 
-$(STAMP): setup.cfg pyproject.toml pipelines/delta_jars.py pipelines/class_archive.py
+$(STAMP): setup.cfg pyproject.toml pipelines/delta_jars.py pipelines/class_archive.py pipelines/compiled_rules.py
 	@command -v $(PYTHON) >/dev/null || { echo 'Python 3.11 or later is needed, and $(PYTHON) is not on the PATH.'; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11 or later is needed, and $(PYTHON) is %d.%d (another: make setup PYTHON=...)." % v[:2])'
 	@java=$${JAVA_HOME:+$$JAVA_HOME/bin/}java; \
@@ -38,6 +38,7 @@ $(STAMP): setup.cfg pyproject.toml pipelines/delta_jars.py pipelines/class_archi
 	$(call step,installing Python packages,$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]')
 	$(call step,fetching the jars of Delta Lake,$(BIN)/python -m pipelines.delta_jars)
 	$(call step,archiving the classes of Spark,$(BIN)/python -m pipelines.class_archive)
+	$(call step,compiling the rules,$(BIN)/python -m pipelines.compiled_rules)
 	@touch $@
 
 run: setup ## replay the sample recordings into ./warehouse

@@ -32,6 +32,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from pipelines.commit_history import DELETED
 from pipelines.facts import told
 from pipelines.fingerprint import fingerprint
 from pipelines.phases import steady_phases
@@ -122,6 +123,12 @@ class CarriedReplay:
             return False
         self._replay(self._after(saved, None), mark, saved)
         return True
+
+    def forget(self) -> None:
+        """Drops states that nothing goes on from, after everything was replayed without them."""
+        said = self._warehouse.fingerprint_of(REPLAY_STATE, self._scope)
+        if said not in (None, DELETED):
+            self._warehouse.delete(REPLAY_STATE, [self._scope])
 
     def _after(self, saved: _Saved, until_us: int | None) -> Piece:
         states = self._warehouse.read(REPLAY_STATE, self._scope)

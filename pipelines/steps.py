@@ -96,6 +96,8 @@ def replay(
         anew = stale if rebuild else _not_closed(steps, warehouse, stale, wanted, told)
         if anew:
             _replay_rule(steps, warehouse, {name: wanted[name] for name in anew}, told)
+        for name in anew:
+            CarriedReplay(steps, warehouse, name, told).forget()
     if done:
         say(f"replay {', '.join(done)}: outcomes are those of these logs and rules already")
 

@@ -53,17 +53,22 @@ def find(
     expectations: Sequence[Expectation],
     kept_rows: int,
 ) -> list[Finding]:
-    """A finding for every recording and expectation. ``read`` gives the recordings' rows of a table
+    """A finding for every recording and expectation.
 
-    Raises UserError where the SQL of a suite is wrong.
+    ``read`` gives the recordings' rows of a table. ``rows_checked`` is known of tables whose key
+    one of the expectations looks at, else 0. Raises UserError where the SQL of a suite is wrong.
     """
-    names = sorted(set().union(*(each.tables for each in expectations)))
+    names = sorted({REQUESTS.name}.union(*(each.tables for each in expectations)))
     frames = {name: read(TABLES[name]) for name in names}
     numbered = list(enumerate(expectations))
-    of_rows = _grouped(frames, [(n, each) for n, each in numbered if each.query is None])
-    queries = [_of_query(spark, frames, n, each) for n, each in numbered if each.query is not None]
-    failing = _union([_failing(of_rows, frames[REQUESTS.name]), *queries])
-    answers = _union([_counted(failing, kept_rows), _sizes(of_rows)])
+    parts = [_of_query(spark, frames, n, each) for n, each in numbered if each.query is not None]
+    of_single_rows = [(n, each) for n, each in numbered if each.query is None]
+    sizes = []
+    if of_single_rows:
+        grouped = _grouped(frames, of_single_rows)
+        parts.append(_failing(grouped, frames[REQUESTS.name]))
+        sizes.append(_sizes(grouped))
+    answers = _union([_counted(_union(parts), kept_rows), *sizes])
     try:
         found = {(row["recording"], row["expectation"]): row for row in answers.collect()}
     except PySparkException as error:

@@ -6,9 +6,9 @@ findings: a row for each expectation with how many rows failed and which. The co
 in one job for all recordings; a validation for each of them in Spark would take a minute of jobs.
 
 Everything happens in memory, in an ephemeral context: nothing is written but the pages, nothing is
-read but the batch, nothing is sent. Great Expectations fills its pages' templates without escaping,
-and has the pages fetch styles and scripts from the network. So texts go in escaped (``_html``), and
-``data_docs`` mends the pages.
+read but the batch, nothing is sent. Great Expectations puts failing values into its pages without
+escaping, and has the pages fetch styles and scripts from the network. So values go in escaped
+(``_html``), and ``data_docs`` mends the pages. What it says of an expectation it escapes itself.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class ExpectNoFailingRows(BatchExpectation):
     def _prescriptive_renderer(
         cls, configuration: Any = None, result: Any = None, runtime_configuration: Any = None
     ) -> list[RenderedStringTemplateContent]:
-        """What Data Docs say of an expectation: texts are escaped already."""
+        """What Data Docs say of an expectation."""
         kwargs = (configuration or result.expectation_config).kwargs
         severity = (configuration or result.expectation_config).severity
         return [
@@ -142,8 +142,9 @@ class ExpectNoFailingRows(BatchExpectation):
                         "told": kwargs["told"],
                         "where": kwargs["where"],
                         "severity": getattr(severity, "value", severity),
-                        "sql": f"<pre>{kwargs['sql']}</pre>",
+                        "sql": kwargs["sql"],
                     },
+                    "styling": {"params": {"sql": {"tag": "pre"}}},
                 },
             )
         ]
@@ -212,9 +213,9 @@ def _checkpoint(context: EphemeralDataContext, numbers: Mapping[Expectation, int
             ExpectNoFailingRows(
                 number=number,
                 severity=FailureSeverity(each.severity.value),
-                told=_html(f"{each.name}: {each.says}"),
-                where=_html(f"{each.table.name}.{each.column}" if each.column else each.table.name),
-                sql=_html(each.sql),
+                told=f"{each.name}: {each.says}",
+                where=f"{each.table.name}.{each.column}" if each.column else each.table.name,
+                sql=each.sql,
             )
         )
     definitions = [
