@@ -24,6 +24,8 @@ from typing import Any, NoReturn
 
 from pyspark.sql import SparkSession
 
+from pipelines.damage import DamagedTableError, require_whole
+from pipelines.disk_space import is_disk_full
 from pipelines.errors import IngestError, UserError, WriteConflictError
 from pipelines.recording import (
     Recording,
@@ -80,11 +82,15 @@ class Job:
         return spark_session(f"kafka protocol replay: {self.name}", warehouse=self.warehouse_path)
 
     def warehouse(self) -> Warehouse:
-        """The warehouse, with a Spark session."""
+        """The warehouse, with a Spark session. Raises DamagedTableError."""
+        require_whole(self.warehouse_path)
         return Warehouse(self.spark(), self.warehouse_path)
 
     def existing_warehouse_path(self) -> str:
-        """Absolute path of a warehouse that is there, without Spark. Raises UserError."""
+        """Absolute path of a warehouse that is there, without Spark.
+
+        Raises UserError, DamagedTableError.
+        """
         path = self.warehouse_path
         if "://" in path:
             return path.rstrip("/")
@@ -93,6 +99,7 @@ class Job:
                 f"there is no warehouse at {path}: name one with --warehouse, or make it with "
                 "jobs.run"
             )
+        require_whole(path)
         return str(Path(path).absolute())
 
 
@@ -188,12 +195,16 @@ def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | No
         config = read_config(arguments.conf, arguments.set)
         return int(work(Job(parser.name, arguments, config)))
     except UserError as error:
+        if is_disk_full(error):  # a task could not say more
+            return _failed(_no_space(warehouse), Exit.FAILED)
         return _failed(str(error), Exit.WRONG_USAGE)
-    except (IngestError, WriteConflictError, SparkStartError) as error:
+    except (IngestError, WriteConflictError, DamagedTableError, SparkStartError) as error:
         return _failed(str(error), Exit.FAILED)
     except KeyboardInterrupt:
         return _failed("interrupted; the same command completes what is missing", Exit.FAILED)
     except Exception as error:
+        if sentence := _known_cause(error, warehouse):
+            return _failed(sentence, Exit.FAILED)
         where = _keep_traceback(parser.name, warehouse)
         what = next((line for line in str(error).splitlines() if line.strip()), "no message")
         sentence = f"{parser.name} failed: {type(error).__name__}: {what.strip()}"
@@ -260,6 +271,25 @@ def _toml_value(text: str) -> object:
 def _failed(sentence: str, status: Exit) -> int:
     print(f"error: {sentence}", file=sys.stderr, flush=True)
     return int(status)
+
+
+def _no_space(warehouse: str) -> str:
+    return (
+        f"there is no space left on the disk of the warehouse {warehouse}, or on that of "
+        f"temporary files ({tempfile.gettempdir()}): make some and run the same command again, "
+        "which completes what is missing"
+    )
+
+
+def _known_cause(error: Exception, warehouse: str) -> str | None:
+    """What is behind an error that says it in Spark's words, or Delta's: a disk, a damaged file."""
+    if is_disk_full(error):
+        return _no_space(warehouse)
+    try:
+        require_whole(warehouse)
+    except DamagedTableError as damage:
+        return str(damage)
+    return None
 
 
 def _keep_traceback(name: str, warehouse: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from jobs._anonymize import pseudonyms_of, with_anonymize
 from jobs._cli import Config, Exit, Job, JobParser, run, say
 from pipelines.client_observations import ingest_client_observations
 from pipelines.ingest import IngestSettings, LinesRead, ingest
@@ -18,11 +19,13 @@ PARSER = (
         """  python -m jobs.ingest data/samples/metadata-4.0 data/samples/metadata-4.1
   python -m jobs.ingest my-recording --warehouse /data/warehouse
   python -m jobs.ingest --name friday --timezone Europe/Berlin --kafka-version 4.1.1 \\
-      --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs""",
+      --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs
+  python -m jobs.ingest my-recording --anonymize KEYFILE --warehouse to-be-shared""",
     )
     .with_recordings()
     .with_pieces(of_replay=False)
 )
+with_anonymize(PARSER)
 
 
 def ingest_settings(job: Job) -> IngestSettings:
@@ -46,12 +49,12 @@ def too_many_rejected(read: Sequence[LinesRead], config: Config) -> bool:
 
 def work(job: Job) -> Exit:
     """Ingests the recordings named."""
-    recordings = job.recordings()
+    recordings, pseudonyms = job.recordings(), pseudonyms_of(job.arguments)
     for recording in recordings:
         find_log_files(recording)  # what is missing is said before Spark starts
     warehouse = job.warehouse()
-    read = ingest(warehouse.spark, recordings, warehouse, ingest_settings(job), say)
-    ingest_client_observations(warehouse.spark, recordings, warehouse)
+    read = ingest(warehouse.spark, recordings, warehouse, ingest_settings(job), say, pseudonyms)
+    ingest_client_observations(warehouse.spark, recordings, warehouse, pseudonyms)
     return Exit.FELL_SHORT if too_many_rejected(read, job.config) else Exit.DONE
 
 

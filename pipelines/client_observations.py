@@ -8,14 +8,16 @@ it (``visible``, by broker id). It is held against predictions and never read by
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.recording import Recording
 from pipelines.warehouse import Warehouse
+from replay.request_log import Anonymous, Pseudonyms
 from replay.schema import CLIENT_OBSERVATIONS
 
 CLIENT_OPS = "client_ops.jsonl"
@@ -25,18 +27,27 @@ _SCHEMA = (
 
 
 def ingest_client_observations(
-    spark: SparkSession, recordings: Sequence[Recording], warehouse: Warehouse
+    spark: SparkSession,
+    recordings: Sequence[Recording],
+    warehouse: Warehouse,
+    pseudonyms: Pseudonyms | None = None,
 ) -> None:
-    """Writes client_observations of the recordings that have them; again only if they changed."""
+    """Writes client_observations of the recordings that have them; again only if they changed.
+
+    To be called after ``ingest``, which sees to it that ``pseudonyms`` are the warehouse's.
+    """
     warehouse.create_missing_tables([CLIENT_OBSERVATIONS])
     for recording in recordings:
         file = recording.path / CLIENT_OPS if recording.path else None
         if file is None or not file.is_file():
             continue
-        mark = hashlib.blake2b(file.read_bytes(), digest_size=16).hexdigest()
+        digest = pseudonyms.content_digest() if pseudonyms else hashlib.blake2b(digest_size=16)
+        digest.update(file.read_bytes())
+        mark = digest.hexdigest()
         scope = {"recording": recording.name}
         if not warehouse.is_current(CLIENT_OBSERVATIONS, scope, mark):
             rows = _observations(spark, file, recording.name)
+            rows = _anonymous(rows, pseudonyms) if pseudonyms else rows
             warehouse.replace(CLIENT_OBSERVATIONS, rows, scope, mark)
 
 
@@ -56,6 +67,20 @@ def _observations(spark: SparkSession, file: Path, recording: str) -> DataFrame:
         )
         .dropDuplicates(["operation", "topic", "broker_id", "requested_at"])
     )
+
+
+def _anonymous(rows: DataFrame, pseudonyms: Pseudonyms) -> DataFrame:
+    """The same rows without names of topics."""
+
+    def hidden(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        anonymous = Anonymous(pseudonyms)
+        for batch in batches:
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            for name in ("operation", "topic"):
+                columns[name] = anonymous.texts(columns[name], name)
+            yield pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
+
+    return rows.mapInArrow(hidden, rows.schema)
 
 
 def _at(seconds: str) -> Column:

@@ -26,7 +26,14 @@ Scope: TypeAlias = Mapping[str, ScopeValue]
 #: The fingerprint of a scope whose rows were deleted: it follows from nothing.
 DELETED = ""
 #: Operations in a table's history that leave its rows as they are.
-_ROWS_STAY = ("CREATE TABLE", "OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
+_ROWS_STAY = (
+    "ADD COLUMN",
+    "CREATE TABLE",
+    "OPTIMIZE",
+    "SET TBLPROPERTIES",
+    "UNSET TBLPROPERTIES",
+    "VACUUM",
+)
 
 
 class Commit(NamedTuple):

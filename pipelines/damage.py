@@ -15,7 +15,6 @@ stores lose and cut no objects, and asking for each would take long.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -46,8 +45,17 @@ def require_whole(warehouse_path: str, tables: Iterable[Table] = tuple(TABLES.va
         return
     for table in tables:
         folder = Path(warehouse_path, table.name)
-        if (folder / "_delta_log").is_dir():
+        if _was_made(folder):
             _require_whole(folder, table)
+
+
+def _was_made(folder: Path) -> bool:
+    """Whether there is a table: a job that is killed while making one leaves an empty log.
+
+    Files are only written once the log has begun. So files without any log have lost it.
+    """
+    log = folder / "_delta_log"
+    return log.is_dir() and (any(log.glob("*.json")) or any(folder.glob("recording=*/*.parquet")))
 
 
 def _require_whole(folder: Path, table: Table) -> None:
@@ -102,12 +110,18 @@ def _commit_damage(folder: Path, table: Table) -> str | None:
 
 
 def _is_complete(commit: Path) -> bool:
-    """Whether every line is an action, and there is one: every writer says at least what it did."""
+    """Whether every line is an action, and there are as many as the commit says of itself."""
     try:
-        actions = [json.loads(line) for line in commit.read_bytes().splitlines()]
-    except ValueError:
+        actions = [dict(json.loads(line)) for line in commit.read_bytes().splitlines()]
+    except (ValueError, TypeError):
         return False
-    return bool(actions) and all(isinstance(action, dict) for action in actions)
+    said: dict[str, str] = {}
+    for action in actions:
+        info = action.get("commitInfo", {})
+        if info.get("operation") == "WRITE":
+            said = info.get("operationMetrics") or {}
+    added = sum("add" in action for action in actions)
+    return bool(actions) and int(said.get("numFiles", added)) == added
 
 
 def _file_damage(folder: Path, table: Table, actions: pa.Table) -> str | None:
@@ -116,7 +130,7 @@ def _file_damage(folder: Path, table: Table, actions: pa.Table) -> str | None:
     for path, size_bytes in zip(paths, sizes, strict=True):
         file = folder / unquote(path)
         try:
-            there = os.stat(file).st_size
+            there = file.stat().st_size
         except OSError:
             return f"its file {file} is not there: {_way_on(folder, table)}"
         if there != size_bytes:

@@ -32,7 +32,7 @@ from typing import TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from pipelines import delta_commits
+from pipelines import anonymity, delta_commits
 from pipelines.books import Books, Counts, FileKey, Node, balanced, file_of
 from pipelines.errors import UserError
 from pipelines.log_files import LogFile, disk_bytes, find_log_files
@@ -45,6 +45,7 @@ from pipelines.survey import RANGE_BYTES, Survey, survey_or_error
 from pipelines.survey_checks import check_recording, notes_of, warnings_of
 from pipelines.table_files import DataFile, TableFiles
 from pipelines.warehouse import Warehouse
+from replay.request_log import Pseudonyms
 from replay.schema import INGESTED_FILES, LOG_TABLES, REQUESTS
 
 #: Nobody waits for a second task before the first has had this much to do.
@@ -107,15 +108,18 @@ def ingest(
     warehouse: Warehouse,
     settings: IngestSettings = IngestSettings(),
     say: Say = print,
+    pseudonyms: Pseudonyms | None = None,
 ) -> list[LinesRead]:
     """Reads the recordings' logs into the warehouse; what it holds of them already stays.
 
+    With ``pseudonyms``, names and lines are replaced before anything is written (``anonymity``).
     ``say`` takes progress, a line of text at a time. Raises UserError where a recording cannot be
     read as one, IngestError where the books do not balance, WriteConflictError.
     """
+    anonymity.require_key(warehouse, pseudonyms)
     files = [file for recording in recordings for file in find_log_files(recording)]
     books = _books(warehouse, recordings)
-    surveys = _surveyed(spark, files, books, settings)
+    surveys = _surveyed(spark, files, books, settings, pseudonyms)
     for recording in recordings:
         of_recording = [s for s in surveys if s.file.recording == recording.name]
         check_recording(recording, of_recording, settings.node_gap_minutes_max)
@@ -123,13 +127,16 @@ def ingest(
         say(f"warning: {warning}")
 
     with warehouse.exclusively("ingest"):
+        anonymity.require_key(warehouse, pseudonyms)  # another run may have been faster
         now = _books(warehouse, recordings)
-        if now != books:  # another run was faster
-            books, surveys = now, _surveyed(spark, files, now, settings)
+        if now != books:
+            books, surveys = now, _surveyed(spark, files, now, settings, pseudonyms)
         fresh = [s for s in surveys if not s.is_known]
         for recording in recordings:
             _announce(recording, surveys, fresh, say)
-        counts = _ingest_files(spark, fresh, books, warehouse, settings) if fresh else {}
+        counts = (
+            _ingest_files(spark, fresh, books, warehouse, settings, pseudonyms) if fresh else {}
+        )
     read = [_lines_read(recording, surveys, fresh, counts) for recording in recordings]
     for lines in read:
         say(
@@ -151,12 +158,20 @@ def _books(warehouse: Warehouse, recordings: Sequence[Recording]) -> Books:
 
 
 def _surveyed(
-    spark: SparkSession, files: Sequence[LogFile], books: Books, settings: IngestSettings
+    spark: SparkSession,
+    files: Sequence[LogFile],
+    books: Books,
+    settings: IngestSettings,
+    pseudonyms: Pseudonyms | None,
 ) -> list[Survey]:
     """A survey of each file, in the order given: on the driver's cores, or on all where large."""
     known = {(file.recording, file.node_id): books.known(file) for file in files}
     one = partial(
-        survey_or_error, range_bytes=settings.range_bytes, known=known, final=settings.final
+        survey_or_error,
+        range_bytes=settings.range_bytes,
+        known=known,
+        final=settings.final,
+        pseudonyms=pseudonyms,
     )
     if disk_bytes(files) <= settings.survey_on_driver_bytes_max:
         # Hashing, inflating and reading let other threads run.
@@ -188,10 +203,13 @@ def _ingest_files(
     books: Books,
     warehouse: Warehouse,
     settings: IngestSettings,
+    pseudonyms: Pseudonyms | None,
 ) -> dict[FileKey, Counts]:
     run = _begin_run(warehouse)
+    anonymity.mark(warehouse, pseudonyms)
     name = delta_commits.file_name_of_run(run)
-    tasks = _tasks(surveys, name, warehouse, settings, spark.sparkContext.defaultParallelism)
+    cores = spark.sparkContext.defaultParallelism
+    tasks = _tasks(surveys, name, warehouse, settings, cores, pseudonyms)
     parse = parse_or_error
     # For a single task, Spark's Python worker would take longer to start than the driver to parse.
     parsed = [_raised(parse(tasks[0]))] if len(tasks) == 1 else _on_cluster(spark, parse, tasks)
@@ -239,12 +257,14 @@ def _tasks(
     warehouse: Warehouse,
     settings: IngestSettings,
     cores: int,
+    pseudonyms: Pseudonyms | None,
 ) -> list[ParseTask]:
     ranges = [part for s in surveys for part in _ranges(s, cores, settings.range_bytes)]
     total = sum(s.bytes_read for s in surveys)
     wanted = min(cores * _TASKS_PER_CORE, ceil(total / _TASK_BYTES_MIN))
     count = settings.tasks or max(1, wanted, ceil(total / settings.task_bytes_max))
-    return tasks_of(ranges, count, file_name, warehouse.folder, settings.line_bytes_max)
+    folder, line_bytes_max = warehouse.folder, settings.line_bytes_max
+    return tasks_of(ranges, count, file_name, folder, line_bytes_max, pseudonyms)
 
 
 def _ranges(of_file: Survey, cores: int, range_bytes: int) -> list[ParsedRange]:

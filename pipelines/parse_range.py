@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +9,8 @@ import pyarrow as pa
 
 from pipelines.log_bytes import LogBytes, LongLine, line_batches
 from pipelines.survey import ByteRange, Survey
-from replay.request_log import PARSED_LINE, LineParser, Reason
+from replay.request_log import PARSED_LINE, LineParser, Pseudonyms, Reason
+from replay.request_log.reading import line_digest
 
 #: A longer line is rejected without ever being in memory as a whole.
 LINE_BYTES_MAX = 256 << 20
@@ -70,28 +70,34 @@ def joined(ranges: Sequence[ParsedRange], bytes_max: int | None = None) -> list[
 
 
 def parse_range(
-    part: ParsedRange, line_bytes_max: int = LINE_BYTES_MAX
+    part: ParsedRange,
+    line_bytes_max: int = LINE_BYTES_MAX,
+    pseudonyms: Pseudonyms | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of ``PARSED_LINE``, a row per line of the range."""
-    parser = LineParser(part.recording, part.node_id, part.timezone, line_bytes_max=line_bytes_max)
+    """Batches of ``PARSED_LINE``, a row per line of the range; without names if ``pseudonyms``."""
+    parser = LineParser(
+        part.recording,
+        part.node_id,
+        part.timezone,
+        line_bytes_max=line_bytes_max,
+        pseudonyms=pseudonyms,
+    )
     chunks = LogBytes(part.path, part.start, part.end).chunks()
-    digest = _line_digest(part.node_id)
+    digest = line_digest(part.node_id, pseudonyms)
     line_number = part.first_line_number
     for lines in line_batches(chunks, line_bytes_max, _BATCH_BYTES, _BATCH_LINES, digest):
         if isinstance(lines, LongLine):
-            batch = _rejected_as_too_long(part, lines, line_number)
+            head = None if pseudonyms else lines.head.decode(errors="replace")
+            batch = _rejected_as_too_long(part, lines, head, line_number)
         else:
             batch = parser.parse_batch(lines, part.source_file, line_number, part.second_pass_line)
         yield batch
         line_number += batch.num_rows
 
 
-def _line_digest(node_id: int) -> hashlib.blake2b:
-    """Primed as ``replay.request_log`` primes the hash of a line's content."""
-    return hashlib.blake2b(b"%d\0" % node_id, digest_size=16)
-
-
-def _rejected_as_too_long(part: ParsedRange, line: LongLine, line_number: int) -> pa.RecordBatch:
+def _rejected_as_too_long(
+    part: ParsedRange, line: LongLine, head: str | None, line_number: int
+) -> pa.RecordBatch:
     row = {
         "recording": part.recording,
         "line_id": line.digest.hexdigest(),
@@ -100,7 +106,7 @@ def _rejected_as_too_long(part: ParsedRange, line: LongLine, line_number: int) -
         "line_number": line_number,
         "rejected": {
             "reason": Reason.too_long.name,
-            "line": line.head.decode(errors="replace"),
+            "line": head,
             "line_bytes": line.line_bytes,
         },
         "isr_changes": [],

@@ -16,9 +16,11 @@ driver can see at once that neighbouring tasks share none. All other overlaps ar
 
 from __future__ import annotations
 
+import traceback
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +31,7 @@ from pipelines.errors import UserError
 from pipelines.log_tables import tables_of
 from pipelines.parse_range import ParsedRange, joined, parse_range
 from pipelines.table_files import DataFile, TableFiles
+from replay.request_log import Pseudonyms
 
 #: So many batches that follow one another are compared by the task that parses them.
 COMPARED_BATCHES = 8
@@ -40,7 +43,8 @@ _EDGE_LINES = 256
 class ParseTask:
     """Ranges to be parsed by one task, in the order of their files and lines.
 
-    ``file_name`` begins the names of all files of the run.
+    ``file_name`` begins the names of all files of the run. With ``pseudonyms``, no name and no line
+    leaves the task as it is.
     """
 
     number: int
@@ -48,6 +52,7 @@ class ParseTask:
     warehouse: str
     ranges: tuple[ParsedRange, ...]
     line_bytes_max: int
+    pseudonyms: Pseudonyms | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,10 @@ class Parsed:
     counts: dict[FileKey, Counts] = field(default_factory=dict)
 
 
+class ParseError(Exception):
+    """A mistake in this program that a line brought to light, told without the line."""
+
+
 def parse_task(task: ParseTask) -> Parsed:
     """Parses the ranges and writes the files."""
     parsed = Parsed(task.number)
@@ -92,7 +101,7 @@ def parse_task(task: ParseTask) -> Parsed:
     ends = _Ends()
     for part in task.ranges:
         recent = ends.recent(part)
-        for lines in parse_range(part, task.line_bytes_max):
+        for lines in parse_range(part, task.line_bytes_max, task.pseudonyms):
             kept = recent.without_repeated(lines)
             _count(parsed.counts, part, lines, kept)
             for table, rows in tables_of(kept):
@@ -112,6 +121,17 @@ def parse_or_error(task: ParseTask) -> Parsed | UserError:
             f"a log or the warehouse failed while lines were parsed ({error}): correct that and "
             "run this again"
         )
+    except Exception as error:
+        if task.pseudonyms is None:
+            raise
+        # Its message could tell a name, and tracebacks are kept in the warehouse.
+        raise ParseError(f"{type(error).__name__} {_where(error)}") from None
+
+
+def _where(error: Exception) -> str:
+    """The places in the code that an error passed, the last first; nothing of what it says."""
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    return ", ".join(f"in {f.name} ({Path(f.filename).name}:{f.lineno})" for f in frames)
 
 
 class _Recent:
@@ -194,7 +214,12 @@ def _count(
 
 
 def tasks_of(
-    ranges: Sequence[ParsedRange], count: int, file_name: str, warehouse: str, line_bytes_max: int
+    ranges: Sequence[ParsedRange],
+    count: int,
+    file_name: str,
+    warehouse: str,
+    line_bytes_max: int,
+    pseudonyms: Pseudonyms | None = None,
 ) -> list[ParseTask]:
     """Cuts ranges, in their order, into at most ``count`` tasks of about as many bytes each."""
     total = sum(part.end - part.start for part in ranges)
@@ -205,6 +230,6 @@ def tasks_of(
         done += part.end - part.start
         tasks.setdefault(min(int(middle * count / total), count - 1), []).append(part)
     return [
-        ParseTask(number, file_name, warehouse, tuple(joined(task)), line_bytes_max)
+        ParseTask(number, file_name, warehouse, tuple(joined(task)), line_bytes_max, pseudonyms)
         for number, task in enumerate(tasks.values())
     ]

@@ -45,7 +45,11 @@ def difference(there: StructType, partitioned_by: Sequence[str], table: Table) -
     unknown = [field for field in there.fields if field.name not in wanted.names]
     unfit = [
         *(f"it lacks the column {f.name}, which is never null" for f in lacked if not f.nullable),
-        *(f"its column {f.name} is not known here and never null" for f in unknown if not f.nullable),
+        *(
+            f"its column {f.name} is not known here and never null"
+            for f in unknown
+            if not f.nullable
+        ),
         *(
             _unlike(on_disk[field.name], field)
             for field in wanted.fields
@@ -128,13 +132,15 @@ def _is_unlike(there: StructField, wanted: StructField) -> bool:
 
 
 def _unlike(there: StructField, wanted: StructField) -> str:
-    if shape(there.dataType) != shape(wanted.dataType):
-        # Names of nested fields would make the sentence a page.
-        return f"its column {there.name} is {_type(there)} there and {_type(wanted)} here"
-    ends = ("may be null", "is never null")
-    return f"its column {there.name} {ends[not there.nullable]} there and {ends[there.nullable]} here"
-
-
-def _type(field: StructField) -> str:
-    is_nested = isinstance(field.dataType, ArrayType | MapType | StructType)
-    return f"another {field.dataType.typeName()}" if is_nested else field.dataType.simpleString()
+    if shape(there.dataType) == shape(wanted.dataType):
+        ends = ("may be null", "is never null")
+        return (
+            f"its column {there.name} {ends[not there.nullable]} there and "
+            f"{ends[not wanted.nullable]} here"
+        )
+    types = (there.dataType, wanted.dataType)
+    if all(isinstance(one, ArrayType | MapType | StructType) for one in types):
+        # All their fields would make the sentence a page.
+        return f"its column {there.name} has other fields there than here"
+    one, other = (data_type.simpleString() for data_type in types)
+    return f"its column {there.name} is {one} there and {other} here"

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pipelines.errors import UserError
 from pipelines.log_bytes import LogBytes, is_gzip, split_lines
 from pipelines.log_files import LogFile
-from replay.request_log import LocalTime, fold_boundary, has_ambiguous_hour, stamp_of
+from replay.request_log import LocalTime, Pseudonyms, fold_boundary, has_ambiguous_hour, stamp_of
 from replay.request_log.line import LOGGER, MARKER
 from replay.request_log.local_time import parse_local
 from replay.request_log.reasons import Unreadable
@@ -99,14 +99,16 @@ def survey(
     range_bytes: int = RANGE_BYTES,
     known: Collection[Content] = (),
     final: bool = True,
+    pseudonyms: Pseudonyms | None = None,
 ) -> Survey:
     """Reads the file once (twice where its span holds an ambiguous hour), a chunk at a time.
 
-    ``known`` is what has been read of the node. Raises UserError if the file cannot be opened or
-    read.
+    ``known`` is what has been read of the node. With ``pseudonyms``, contents are hashed with its
+    key: of a short log a guess could be confirmed otherwise. Raises UserError if the file cannot be
+    opened or read.
     """
     try:
-        return _survey(file, range_bytes, known, final)
+        return _survey(file, range_bytes, known, final, pseudonyms)
     except OSError as error:
         raise UserError(
             f"{file.source_file} of recording {file.recording!r} cannot be read "
@@ -119,17 +121,25 @@ def survey_or_error(
     range_bytes: int,
     known: Mapping[tuple[str, int], Collection[Content]],
     final: bool,
+    pseudonyms: Pseudonyms | None,
 ) -> Survey | UserError:
     """The same for a Spark task, out of which an exception would come as a trace of the JVM."""
     try:
-        return survey(file, range_bytes, known[file.recording, file.node_id], final)
+        known_here = known[file.recording, file.node_id]
+        return survey(file, range_bytes, known_here, final, pseudonyms)
     except UserError as error:
         return error
 
 
-def _survey(file: LogFile, range_bytes: int, known: Collection[Content], final: bool) -> Survey:
+def _survey(
+    file: LogFile,
+    range_bytes: int,
+    known: Collection[Content],
+    final: bool,
+    pseudonyms: Pseudonyms | None,
+) -> Survey:
     log = LogBytes(file.path)
-    contents, stamps = _Contents(known), _Stamps()
+    contents, stamps = _Contents(known, pseudonyms), _Stamps()
     splits = _Splits(range_bytes, {content.bytes for content in known})
     has_requests = False
     before = b"\n"
@@ -174,10 +184,14 @@ def _line_end_bytes(path: str, at: int) -> int:
 class _Contents:
     """Hashes a file as it goes by, and compares where known contents end."""
 
-    def __init__(self, known: Collection[Content]) -> None:
+    def __init__(self, known: Collection[Content], pseudonyms: Pseudonyms | None) -> None:
         self._known = frozenset(known)
         self._sizes = sorted({content.bytes for content in known})
-        self._digest = hashlib.blake2b(digest_size=CONTENT_HASH_BYTES)
+        self._digest = (
+            pseudonyms.content_digest()
+            if pseudonyms
+            else hashlib.blake2b(digest_size=CONTENT_HASH_BYTES)
+        )
         self._at_line_start = self._digest.copy()
         self._seen = 0
         #: Bytes of the longest known content that the file begins with.

@@ -130,9 +130,13 @@ class _Growing:
 
     def _flush(self) -> None:
         if self._held:
-            self._writer.write_table(
-                pa.Table.from_batches(self._held), row_group_size=self._held_rows
-            )
+            rows = pa.Table.from_batches(self._held)
+            try:
+                self._writer.write_table(rows, row_group_size=self._held_rows)
+            except OSError:
+                # Or the writer would close itself when it is freed, fail, and print a stack trace.
+                self._writer.is_open = False
+                raise
             self._held, self._held_rows, self._held_bytes = [], 0, 0
 
     def ended(self) -> DataFile:

@@ -1,24 +1,33 @@
 """The warehouse: a folder of Delta tables, and the only ways in which rows get there.
 
-* ``create_missing_tables`` makes empty tables as ``replay.schema`` describes them.
+* ``create_missing_tables`` makes empty tables as ``replay.schema`` describes them, and gives those
+  of an older version of this program the columns that they lack (``schema_evolution``).
 * ``insert_new`` appends rows whose key is not in the table yet. Said twice, it is done once.
 * ``append`` is for rows that are known to be new: three times as fast on small data.
 * ``replace`` puts rows in the place of all rows of a scope, in one transaction.
 
 Tables use no Delta feature beyond protocol versions (reader 1, writer 2), so that delta-rs, DuckDB
 and whoever else reads Delta can read them: no deletion vectors, no column mapping.
+
+Several jobs at once
+--------------------
+Delta lets one of several writers win and tells the others, but on a local disk its commit is a look
+and then a rename: two processes could both look before either renames. So on a local warehouse
+writers of a table queue up at a lock (``_locks/<table>``), also those in one process. Locks die
+with their process. In an object store Delta's own arbitration is all there is, and is enough.
 """
 
 from __future__ import annotations
 
-import fcntl
+import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import deltalake
 from delta.exceptions import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -35,7 +44,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import StructType
 
 from pipelines import delta_commits
 from pipelines.commit_history import (
@@ -48,6 +57,16 @@ from pipelines.commit_history import (
 )
 from pipelines.commit_history import Scope as Scope  # users of a warehouse name it
 from pipelines.errors import UserError, WriteConflictError
+from pipelines.locks import one_job, queued
+from pipelines.schema_evolution import (
+    STATS_COLUMNS,
+    Difference,
+    as_today,
+    difference,
+    require_readable,
+    require_writable,
+    shape,
+)
 from pipelines.table_files import stats_columns
 from replay.schema import TABLES, Table
 
@@ -98,6 +117,8 @@ class Warehouse:
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         # That a rule has nothing to say of a recording is worth a commit too.
         spark.conf.set("spark.databricks.delta.skipRecordingEmptyCommits", "false")
+        self._differences: dict[str, Difference] = {}
+        self._is_writable = False
 
     def path_of(self, table: Table) -> str:
         """Where the table is: ``<warehouse>/<table>``."""
@@ -122,46 +143,62 @@ class Warehouse:
             return delta_commits.exists(self.path_of(table))
         return bool(DeltaTable.isDeltaTable(self.spark, self.path_of(table)))
 
-    def create_missing_tables(self, tables: Iterable[Table] = tuple(TABLES.values())) -> None:
-        """Creates the tables that are not there yet, empty. Others stay as they are."""
-        missing = [table for table in tables if not self.exists(table)]
-        if missing:
-            with ThreadPoolExecutor(WRITERS) as pool:
-                list(pool.map(self._create, missing))
+    def create_missing_tables(self, tables: Collection[Table] = tuple(TABLES.values())) -> None:
+        """Creates the tables that are not there yet, empty, and brings old ones to today's columns.
+
+        Raises UserError for a table that cannot be written to as today's.
+        """
+        # Before the first write all tables, so that none is written where a later one is refused.
+        looked_at = (
+            *tables,
+            *(TABLES.values() if self._is_folder and not self._is_writable else ()),
+        )
+        there = {table.name: table for table in looked_at if self.exists(table)}
+        for table in there.values():
+            require_writable(self._difference(table), table, self.path_of(table))
+        self._is_writable = True
+        missing = [table for table in tables if table.name not in there]
+        old = [t for t in tables if t.name in there and self._difference(t).missing]
+        with ThreadPoolExecutor(WRITERS) as pool:
+            list(pool.map(self._create, missing))
+            list(pool.map(self._add_columns, old))
 
     def read(self, table: Table, where: Scope | None = None) -> DataFrame:
-        """All rows of the table as of now, or those of a scope.
+        """All rows of the table as of now, or those of a scope, with today's columns.
 
-        Raises UserError if the table was never created.
+        Raises UserError if the table was never created, or cannot be read as today's.
         """
         if not self.exists(table):
             raise UserError(
                 f"there is no table {table.name} in the warehouse {self.path}: run jobs.ingest or "
                 "jobs.run with this --warehouse first"
             )
+        found = self._difference(table)
+        require_readable(found, table, self.path_of(table))
         rows = self.spark.read.format("delta").load(self.path_of(table))
+        rows = as_today(rows, found, table)
         return rows.filter(_condition(where)) if where else rows
 
     @contextmanager
     def exclusively(self, what: str) -> Iterator[None]:
-        """Keeps a second job that does ``what`` out of a local warehouse while the first is at it.
+        """Lets one job at a time do ``what`` to a local warehouse; another one waits.
 
         Delta finds writers that are in each other's way only where they read what the other writes;
-        plain appends are not. The lock dies with the process. Raises WriteConflictError.
+        plain appends are not. Raises WriteConflictError if the other one does not end.
         """
-        if "://" in self.path:  # an object store knows no locks
+        if not self._is_folder:  # an object store knows no locks
             yield
             return
-        lock = Path(self.path) / f"_{what}.lock"
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        with lock.open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise WriteConflictError(
-                    f"another {what} into the warehouse {self.path} is running: wait until it is "
-                    "done and run this one again"
-                ) from None
+        with one_job(Path(self.folder) / f"_{what}.lock", what, self.path):
+            yield
+
+    @contextmanager
+    def _alone(self, table: Table) -> Iterator[None]:
+        """Lets one writer at a time, of all threads and processes, commit to a local table."""
+        if not self._is_folder:
+            yield
+            return
+        with queued(Path(self.folder) / "_locks" / table.name):
             yield
 
     def append(
@@ -181,7 +218,8 @@ class Warehouse:
         writer = _writer(
             checked if in_few_files else _in_few_files(checked, table), "append", written
         )
-        _translated(lambda: writer.save(self.path_of(table)), table)
+        with self._alone(table):
+            _translated(lambda: writer.save(self.path_of(table)), table)
 
     def insert_new(
         self,
@@ -211,7 +249,8 @@ class Warehouse:
             new = new if in_few_files else _in_few_files(new, table)
             _writer(new, "append", written).save(self.path_of(table))
 
-        _attempted(append, table)
+        with self._alone(table):
+            _attempted(append, table)
 
     def replace(
         self, table: Table, rows: DataFrame, where: Scope, fingerprint: str | None = None
@@ -234,7 +273,8 @@ class Warehouse:
             scopes = " OR ".join(f"({predicate(w.scope)})" for w in written)
             writer.option("replaceWhere", scopes).save(self.path_of(table))
 
-        _attempted(overwrite, table)
+        with self._alone(table):
+            _attempted(overwrite, table)
 
     def is_current(self, table: Table, where: Scope, fingerprint: str) -> bool:
         """Whether the scope's rows are what ``replace`` last wrote there with this fingerprint."""
@@ -263,7 +303,8 @@ class Warehouse:
         marks = [(mark.scope, mark.fingerprint) for mark in current_marks(history)]
         writer = _writer(self._no_rows(table), "append")
         writer = writer.option("userMetadata", marks_text(marks, as_of=history[0].version))
-        writer.save(self.path_of(table))
+        with self._alone(table):
+            writer.save(self.path_of(table))
 
     def delete(self, table: Table, scopes: Sequence[Scope]) -> None:
         """Deletes all rows of some scopes; one transaction. Other scopes stay current."""
@@ -272,13 +313,52 @@ class Warehouse:
     def _no_rows(self, table: Table) -> DataFrame:
         return self.spark.createDataFrame([], from_arrow_schema(table.arrow_schema))
 
+    def _difference(self, table: Table) -> Difference:
+        """How the table on disk differs from today's, looked at once."""
+        found = self._differences.get(table.name)
+        if found is None:
+            path = self.path_of(table)
+            if self._is_folder:
+                on_disk = deltalake.DeltaTable(path)
+                schema = StructType.fromJson(json.loads(on_disk.schema().to_json()))
+                partitioned_by: Sequence[str] = on_disk.metadata().partition_columns
+            else:
+                there = DeltaTable.forPath(self.spark, path)
+                schema = there.toDF().schema
+                partitioned_by = there.detail().select("partitionColumns").collect()[0][0]
+            found = difference(schema, partitioned_by, table)
+            self._differences[table.name] = found
+        return found
+
+    def _add_columns(self, table: Table) -> None:
+        """Gives an older version's table the columns that it lacks: commits of metadata alone."""
+        path, kept = self.path_of(table), ",".join(stats_columns(table))
+        with self._alone(table):
+            del self._differences[table.name]
+            missing = self._difference(table).missing
+            if not missing:
+                return  # another job was first
+            del self._differences[table.name]
+            if self._is_folder:
+                delta_commits.add_missing_columns(path, table)
+                deltalake.DeltaTable(path).alter.set_table_properties({STATS_COLUMNS: kept})
+                return
+            fields = from_arrow_schema(table.arrow_schema)
+            columns = ", ".join(
+                f"`{column.name}` {fields[column.name].dataType.simpleString()} "
+                f"COMMENT {_sql(column.comment)}"
+                for column in table.columns
+                if column.name in missing
+            )
+            properties = f"{_sql(STATS_COLUMNS)} = {_sql(kept)}"
+            self.spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({columns})")
+            self.spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({properties})")
+
     def _create(self, table: Table) -> None:
-        properties = {
-            **_TABLE_PROPERTIES,
-            "delta.dataSkippingStatsColumns": ",".join(stats_columns(table)),
-        }
+        properties = {**_TABLE_PROPERTIES, STATS_COLUMNS: ",".join(stats_columns(table))}
         if self._is_folder:
-            delta_commits.create_table(self.path_of(table), table, properties)
+            with self._alone(table):  # whoever comes second finds it there
+                delta_commits.create_table(self.path_of(table), table, properties)
             return
         fields = from_arrow_schema(table.arrow_schema).fields
         builder = (
@@ -311,23 +391,12 @@ def _as_table(rows: DataFrame, table: Table) -> DataFrame:
         )
     for field in wanted.fields:
         given = rows.schema[field.name].dataType
-        if _shape(given) != _shape(field.dataType):
+        if shape(given) != shape(field.dataType):
             raise SchemaError(
                 f"rows for {table.name} have {field.name} as {given.simpleString()}, "
                 f"the table has {field.dataType.simpleString()}"
             )
     return rows.select(*wanted.names)
-
-
-def _shape(data_type: DataType) -> Any:
-    """A type without nullability and comments, which differ by how a DataFrame came about."""
-    if isinstance(data_type, StructType):
-        return tuple((field.name, _shape(field.dataType)) for field in data_type.fields)
-    if isinstance(data_type, ArrayType):
-        return ("array", _shape(data_type.elementType))
-    if isinstance(data_type, MapType):
-        return ("map", _shape(data_type.keyType), _shape(data_type.valueType))
-    return data_type.simpleString()
 
 
 def _in_few_files(rows: DataFrame, table: Table) -> DataFrame:

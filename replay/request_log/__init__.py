@@ -5,18 +5,22 @@
 
 from __future__ import annotations
 
+from .anonymous import Anonymous
 from .fold import FoldBoundary, fold_boundary
 from .line import stamp_of
 from .local_time import LocalTime, has_ambiguous_hour
 from .parsed_line import PARSED_LINE
 from .parser import LineParser
+from .pseudonyms import Pseudonyms
 from .reasons import Reason
 
 __all__ = [
     "PARSED_LINE",
+    "Anonymous",
     "FoldBoundary",
     "LineParser",
     "LocalTime",
+    "Pseudonyms",
     "Reason",
     "fold_boundary",
     "has_ambiguous_hour",

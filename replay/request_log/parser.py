@@ -11,6 +11,8 @@ Theory of operation
 4. Typed rows stand beside the request in one row per line: readers can count lines, and drop lines
    read twice, before anything is split into tables.
 
+5. To share a log, names are hidden in what comes out (``anonymous``), lines in their ids.
+
 Pure: no files, no clock. The same bytes give the same rows, however they are cut into batches.
 """
 
@@ -36,11 +38,12 @@ from . import (
     topic_view,
     write_view,
 )
+from .anonymous import Anonymous
 from .arrow_rows import Positions, list_rows, scatter, struct_of, struct_rows
 from .line import without_line_end
 from .local_time import LocalTime
 from .parsed_line import PARSED_LINE
-from .reading import Reading, line_ids, read_envelopes, reject_absurd_times
+from .reading import Reading, line_digest, line_ids, read_envelopes, reject_absurd_times
 from .reasons import Reason
 from .request_columns import durations_of, request_columns
 
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 
     from .bodies import Row, Told
     from .envelope import Envelope
+    from .pseudonyms import Pseudonyms
 
 Columns = dict[str, pa.Array]
 
@@ -93,7 +97,8 @@ class LineParser:
     """Parses the logs of one node of a recording.
 
     ``zone`` is the IANA name of the stamps' time zone. Batches hold at most ``rows_max`` lines and,
-    but for a single longer line, ``bytes_max`` bytes of them.
+    but for a single longer line, ``bytes_max`` bytes of them. With ``pseudonyms``, names and lines
+    are replaced by what its key makes of them, and rejected lines not kept.
     """
 
     def __init__(
@@ -105,6 +110,7 @@ class LineParser:
         line_bytes_max: int = 256 * _MIB,
         rows_max: int = 1 << 15,
         bytes_max: int = 16 * _MIB,
+        pseudonyms: Pseudonyms | None = None,
     ) -> None:
         self.recording = recording
         self.node_id = node_id
@@ -112,6 +118,8 @@ class LineParser:
         self._line_bytes_max = line_bytes_max
         self._rows_max = rows_max
         self._bytes_max = bytes_max
+        self._line_digest = line_digest(node_id, pseudonyms)
+        self._anonymous = Anonymous(pseudonyms) if pseudonyms else None
 
     def parse(
         self,
@@ -158,23 +166,27 @@ class LineParser:
         reading = read_envelopes(lines, self._time, second_pass_from, self._line_bytes_max)
         columns = {
             "recording": pa.repeat(pa.scalar(self.recording, TEXT), n),
-            "line_id": pa.array(line_ids(self.node_id, lines), TEXT),
+            "line_id": pa.array(line_ids(self._line_digest, lines), TEXT),
             "node_id": pa.repeat(pa.scalar(self.node_id, INT), n),
             "source_file": pa.repeat(pa.scalar(source_file, TEXT), n),
             "line_number": pa.array(np.arange(first, first + n), LONG),
             **_typed_columns(reading, self.node_id),
-            "rejected": _rejected(lines, reading.reasons),
+            "rejected": _rejected(lines, reading.reasons, is_kept=self._anonymous is None),
         }
-        return pa.record_batch([columns[name] for name in PARSED_LINE.names], schema=PARSED_LINE)
+        batch = pa.record_batch([columns[name] for name in PARSED_LINE.names], schema=PARSED_LINE)
+        return self._anonymous.lines(batch) if self._anonymous else batch
 
 
-def _rejected(lines: Sequence[bytes], reasons: Sequence[Reason | None]) -> pa.StructArray:
+def _rejected(
+    lines: Sequence[bytes], reasons: Sequence[Reason | None], is_kept: bool
+) -> pa.StructArray:
+    """Why lines could not be read; with their text where that ``is_kept``."""
     rows: list[Row] = []
     positions: list[int] = []
     for position, reason in enumerate(reasons):
         if reason is not None:
             line = lines[position]
-            text = line[:_REJECTED_LINE_BYTES].decode(errors="replace")
+            text = line[:_REJECTED_LINE_BYTES].decode(errors="replace") if is_kept else None
             rows.append((reason.name, text, len(line)))
             positions.append(position)
     rejected = struct_rows(parsed_line.REJECTED, rows, {})

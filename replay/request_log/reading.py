@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .arrow_rows import Positions
     from .bodies import Told
     from .local_time import LocalTime
+    from .pseudonyms import Pseudonyms
 
 
 #: Below every API key, which are of 16 bits.
@@ -77,10 +78,15 @@ class Reading:
         )
 
 
-def line_ids(node_id: int, lines: Sequence[bytes]) -> list[str]:
+def line_digest(node_id: int, pseudonyms: Pseudonyms | None = None) -> hashlib.blake2b:
+    """The hash of a line's content, primed with its node: the line is still to come."""
+    digest = pseudonyms.line_digest() if pseudonyms else hashlib.blake2b(digest_size=16)
+    digest.update(b"%d\0" % node_id)
+    return digest
+
+
+def line_ids(started: hashlib.blake2b, lines: Sequence[bytes]) -> list[str]:
     """Content of a line on a node: 32 hex digits of BLAKE2b over node id, NUL and line."""
-    prefix = b"%d\0" % node_id
-    started = hashlib.blake2b(prefix, digest_size=16)
     ids = []
     for line in lines:
         digest = started.copy()

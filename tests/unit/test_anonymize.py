@@ -1,0 +1,330 @@
+"""What ``--anonymize`` makes of names: the same always, nothing of them left, lengths kept."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import pickle
+import re
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recorded_logs import folder_of
+
+from jobs._anonymize import KEY_VARIABLE, pseudonyms_of
+from pipelines import parse_task as parse_task_module
+from pipelines.errors import UserError
+from pipelines.log_files import LogFile
+from pipelines.log_tables import rows_of
+from pipelines.parse_range import LINE_BYTES_MAX, ParsedRange, parse_range
+from pipelines.parse_task import ParseError, parse_or_error, tasks_of
+from pipelines.survey import Content, survey
+from replay.incremental_fetch import INCREMENTAL_DRAFT, INPUT_SCHEMA, IncrementalFetch
+from replay.request_log import PARSED_LINE, Anonymous, LineParser, Pseudonyms
+from replay.request_log.pseudonyms import LENGTH_MIN, SECRET_BYTES_MIN
+from replay.schema import FETCHES, TOPICS
+
+SECRET = b"a secret of more than sixteen bytes"
+PSEUDONYMS = Pseudonyms.of_secret(SECRET)
+ANONYMOUS = Anonymous(PSEUDONYMS)
+LOG = Path(__file__).resolve().parent.parent / "data" / "ingest" / "broker-11.log"
+#: Texts of a line that stay whatever they are; everything else must be told why.
+KEPT = {
+    "recording",
+    "line_id",
+    "source_file",
+    "rejected.reason",
+    "metadata_write.resources.resource_type",
+    "configs.resource_type",
+    "configs.operation",
+    "metadata_offsets.kind",
+}
+HIDDEN = re.compile(r"[A-Za-z0-9._]+")
+
+
+@given(st.text(min_size=1, max_size=300))
+def test_a_pseudonym_has_the_length_of_its_name_in_bytes_but_never_few(name: str) -> None:
+    pseudonym = PSEUDONYMS.of(name)
+    assert len(pseudonym) == max(LENGTH_MIN, len(name.encode()))
+    assert HIDDEN.fullmatch(pseudonym)
+    assert pseudonym == Pseudonyms.of_secret(SECRET + b"\n").of(name)
+    assert pseudonym != Pseudonyms.of_secret(SECRET + b"!").of(name)
+
+
+def test_different_names_have_different_pseudonyms() -> None:
+    names = [f"{prefix}{i}" for i in range(10_000) for prefix in ("", "t", "orders-", "x" * 90)]
+    assert len({PSEUDONYMS.of(name) for name in names}) == len(names)
+    assert PSEUDONYMS.of("") == ""
+
+
+def test_a_key_is_told_from_others_and_never_shown() -> None:
+    other = Pseudonyms.of_secret(b"another secret of many bytes")
+    assert PSEUDONYMS.fingerprint != other.fingerprint
+    assert pickle.loads(pickle.dumps(PSEUDONYMS)).fingerprint == PSEUDONYMS.fingerprint
+    assert repr(PSEUDONYMS) == "Pseudonyms()"
+    # One key, but what is hashed for one purpose says nothing of another.
+    digests = {
+        PSEUDONYMS.fingerprint,
+        PSEUDONYMS.line_digest().hexdigest(),
+        PSEUDONYMS.content_digest().hexdigest(),
+    }
+    assert len(digests) == 3
+
+
+@pytest.mark.parametrize(
+    ("connection", "hosts"),
+    [
+        ("10.0.0.1:9092-10.0.0.2:40000-0", ("10.0.0.1", "10.0.0.2")),
+        ("10.0.0.1:9092-10.0.0.2:40000-0-17", ("10.0.0.1", "10.0.0.2")),
+        (
+            "0:0:0:0:0:0:0:1:9092-fe80:0:0:0:1:2:3:4:5-1-2",
+            ("0:0:0:0:0:0:0:1", "fe80:0:0:0:1:2:3:4"),
+        ),
+        ("kafka-1.acme.example:1-a-host:65535-0-0", ("kafka-1.acme.example", "a-host")),
+    ],
+)
+def test_a_connection_keeps_its_form(connection: str, hosts: tuple[str, str]) -> None:
+    hidden = connection
+    for host in hosts:
+        hidden = hidden.replace(host, ANONYMOUS.name(host), 1)
+    assert ANONYMOUS.connection(connection) == hidden
+    assert not any(host in hidden for host in hosts)
+
+
+def test_what_is_no_connection_is_hidden_as_a_whole() -> None:
+    for text in ("kafka.acme.example", "acme:123456-b:1-0", "a:1-b:2-acme", "a:1-b:2-3-4-5"):
+        assert ANONYMOUS.connection(text) == ANONYMOUS.name(text)
+
+
+def test_kafkas_own_clients_topics_and_words_stay() -> None:
+    for client_id in ("raft-client-3", "broker-11-fetcher-0", "AddPartitionsManager-client-12"):
+        assert ANONYMOUS.client_id(client_id) == client_id
+    for topic in ("__cluster_metadata", "__consumer_offsets", "AAAAAAAAAAAAAAAAAAAAAQ"):
+        assert ANONYMOUS.topic(topic) == topic
+    assert ANONYMOUS.principal("User:ANONYMOUS") == "User:ANONYMOUS"
+    assert ANONYMOUS.listener("CONTROLLER") == "CONTROLLER"
+
+
+def test_what_only_looks_like_kafkas_own_is_hidden() -> None:
+    for name in ("raft-client-acme", "raft-client-1\n", "my-raft-client-1", "broker-1-fetcher-x"):
+        assert ANONYMOUS.client_id(name) == ANONYMOUS.name(name) != name
+    assert ANONYMOUS.topic("__acme") == ANONYMOUS.name("__acme")
+    assert ANONYMOUS.principal("User:acme") == "User:" + ANONYMOUS.name("acme")
+    assert ANONYMOUS.principal("Acme:ANONYMOUS") == ANONYMOUS.name("Acme:ANONYMOUS")
+    versions = pa.array(["4.1.1", "2.16.1-rdkafka-2.16.0", "1.2-acme", None])
+    assert ANONYMOUS.texts(versions, "software_version").to_pylist() == [
+        "4.1.1",
+        "2.16.1-rdkafka-2.16.0",
+        ANONYMOUS.name("1.2-acme"),
+        None,
+    ]
+
+
+def test_no_text_of_a_line_stays_that_is_not_said_to() -> None:
+    row = {field.name: _acme(field.type, field.name) for field in PARSED_LINE}
+    batch = pa.RecordBatch.from_pylist([row, row], schema=PARSED_LINE)
+    hidden = ANONYMOUS.lines(batch)
+    hidden.validate(full=True)
+    assert hidden.schema == batch.schema
+    told = dict(_texts(hidden.to_pylist()[1], ""))
+    assert {place for place, text in told.items() if "acme" in text} == KEPT
+    assert {place for place in told if place not in KEPT} >= {"fetch.node_endpoints.host"}
+
+
+def test_configs_that_rules_need_keep_their_numbers_and_only_these() -> None:
+    def config(resource_type: str, resource_name: str, name: str, value: str | None) -> dict:
+        row = {field.name: _acme(field.type, "configs") for field in CONFIG}
+        told = {"resource_type": resource_type, "resource_name": resource_name, "name": name}
+        return row | told | {"value": value}
+
+    configs = [
+        config("topic", "acme", "min.insync.replicas", "2"),
+        config("broker", "11", "min.insync.replicas", "acme"),
+        config("broker", "", "advertised.listeners", "acme:9092"),
+        config("broker", "acme", "unclean.leader.election.enable", "true"),
+        config("topic", "__consumer_offsets", "listener.name.acme.ssl", None),
+        config("client_metrics", "11", "retention.ms", "-1"),
+    ]
+    row = {field.name: _acme(field.type, field.name) for field in PARSED_LINE} | {
+        "configs": configs
+    }
+    hidden = ANONYMOUS.lines(pa.RecordBatch.from_pylist([row], schema=PARSED_LINE))
+    name = ANONYMOUS.name
+    got = [
+        tuple(config[key] for key in ("resource_name", "name", "value"))
+        for config in hidden.column("configs").to_pylist()[0]
+    ]
+    assert got == [
+        (name("acme"), "min.insync.replicas", "2"),
+        ("11", "min.insync.replicas", name("acme")),
+        ("", name("advertised.listeners"), name("acme:9092")),
+        (name("acme"), "unclean.leader.election.enable", "true"),
+        ("__consumer_offsets", name("listener.name.acme.ssl"), None),
+        (name("11"), "retention.ms", "-1"),
+    ]
+
+
+def test_all_but_texts_is_as_without_a_key() -> None:
+    lines = [*LOG.read_bytes().splitlines(), b"an acme secret"]
+    (raw,) = LineParser("r", 11, "UTC").parse(lines, "f")
+    (hidden,) = LineParser("r", 11, "UTC", pseudonyms=PSEUDONYMS).parse(lines, "f")
+    assert _without_texts(hidden.slice(0, len(lines) - 1)) == _without_texts(
+        raw.slice(0, len(lines) - 1)
+    )
+    assert not set(hidden.column("line_id").to_pylist()) & set(raw.column("line_id").to_pylist())
+    rejected = hidden.column("rejected").to_pylist()[-1]
+    assert rejected == {"reason": "not_a_request_line", "line": None, "line_bytes": 14}
+
+
+def test_a_line_too_long_leaves_its_length_and_a_keyed_hash(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(b"acme " * 100 + b"\nshort\n")
+    found = survey(LogFile("r", 1, "UTC", "a.log", str(log)))
+    part = ParsedRange.of(found, found.ranges[0])
+    rows = [r for b in parse_range(part, 50, PSEUDONYMS) for r in b.to_pylist()]
+    assert [row["rejected"]["line"] for row in rows] == [None, None]
+    assert [row["rejected"]["line_bytes"] for row in rows] == [500, 5]
+    (at_once,) = LineParser("r", 1, "UTC", pseudonyms=PSEUDONYMS, line_bytes_max=50).parse(
+        log.read_bytes().splitlines(), "a.log"
+    )
+    assert [row["line_id"] for row in rows] == at_once.column("line_id").to_pylist()
+
+
+def test_files_are_known_again_by_keyed_hashes(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(LOG.read_bytes())
+    file = LogFile("r", 11, "UTC", "a.log", str(log))
+    raw, hidden = survey(file), survey(file, pseudonyms=PSEUDONYMS)
+    assert raw.content_hash != hidden.content_hash
+    known = [Content(hidden.end, hidden.content_hash)]
+    assert survey(file, known=known, pseudonyms=PSEUDONYMS).is_known
+    assert not survey(file, known=known).is_known
+
+
+def test_a_mistake_of_the_parser_is_told_without_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = survey(LogFile("r", 11, "UTC", "a.log", str(LOG)))
+    ranges = [ParsedRange.of(found, found.ranges[0])]
+
+    def fails(*args: object) -> Iterator[pa.RecordBatch]:
+        raise KeyError("acme")
+
+    monkeypatch.setattr(parse_task_module, "parse_range", fails)
+    (task,) = tasks_of(ranges, 1, "part", str(tmp_path), LINE_BYTES_MAX, PSEUDONYMS)
+    with pytest.raises(ParseError, match=r"KeyError in fails \(test_anonymize") as raised:
+        parse_or_error(task)
+    assert "acme" not in "".join(
+        line for line in traceback.format_exception(raised.value) if "raise" not in line
+    )
+    (task,) = tasks_of(ranges, 1, "part", str(tmp_path), LINE_BYTES_MAX)
+    with pytest.raises(KeyError, match="acme"):
+        parse_or_error(task)
+
+
+def test_where_the_key_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    assert _key(None) is None
+    monkeypatch.setenv(KEY_VARIABLE, SECRET.decode())
+    assert _key(None) == PSEUDONYMS
+    (tmp_path / "key").write_bytes(b"\n another one of enough bytes \n")
+    assert _key(tmp_path / "key") == Pseudonyms.of_secret(b"another one of enough bytes")
+    with pytest.raises(UserError, match=r"absent cannot be read \(No such file.*openssl rand"):
+        _key(tmp_path / "absent")
+    (tmp_path / "key").write_bytes(b"x" * (SECRET_BYTES_MIN - 1))
+    with pytest.raises(UserError, match=r"too short \(15 bytes, of 16"):
+        _key(tmp_path / "key")
+    monkeypatch.setenv(KEY_VARIABLE, "")
+    with pytest.raises(UserError, match=KEY_VARIABLE):
+        _key(None)
+
+
+CONFIG = PARSED_LINE.field("configs").type.value_type
+
+
+def _key(file: Path | None) -> Pseudonyms | None:
+    return pseudonyms_of(argparse.Namespace(anonymize=None if file is None else str(file)))
+
+
+def _acme(type_: pa.DataType, place: str) -> object:
+    """A value with every text in it a name that nobody may see."""
+    if pa.types.is_list(type_):
+        return [_acme(type_.value_type, place)] * 2
+    if pa.types.is_struct(type_):
+        return {field.name: _acme(field.type, f"{place}.{field.name}") for field in type_}
+    if type_ == pa.string():
+        return f"acme {place}"
+    return False if type_ == pa.bool_() else 1 if not pa.types.is_timestamp(type_) else 0
+
+
+def _texts(value: object, place: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _texts(each, f"{place}.{name}".lstrip("."))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each, place)
+    elif isinstance(value, str):
+        yield place, value
+
+
+def _without_texts(value: object) -> object:
+    if isinstance(value, pa.RecordBatch):
+        return _without_texts(value.to_pylist())
+    if isinstance(value, dict):
+        return {name: _without_texts(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_without_texts(each) for each in value]
+    return "text" if isinstance(value, str) else value
+
+
+def test_what_is_replayed_of_long_names_is_the_same_to_the_byte() -> None:
+    log = folder_of("failover-4.0") / "broker-11.log.gz"
+    lines = re.sub(rb'"(m13-\d+|rdkafka)"', rb'"\1-long-enough"', gzip.decompress(log.read_bytes()))
+    raw = _replayed(LineParser("r", 11, "UTC").parse(lines.splitlines(), "f"))
+    parser = LineParser("r", 11, "UTC", pseudonyms=PSEUDONYMS)
+    hidden = _replayed(parser.parse(lines.splitlines(), "f"))
+    assert _without_texts(hidden) == _without_texts(raw)
+    drafts = [row for row in raw if row["variant"] == INCREMENTAL_DRAFT]
+    assert drafts
+    assert all(row["response_bytes"] for row in drafts)
+    kinds = [Counter(row["client_kind"] for row in rows) for rows in (raw, hidden)]
+    assert kinds[0] == kinds[1]
+
+
+def _replayed(batches: Iterator[pa.RecordBatch]) -> list[dict]:
+    """Outcomes of incremental_fetch, of a broker's parsed lines."""
+    lines = list(batches)
+    told = pa.Table.from_batches([rows_of(TOPICS, batch) for batch in lines]).to_pylist()
+    names = sorted({(row["topic_id"], row["topic"]) for row in told if row["topic_id"]})
+    fetches = pa.Table.from_batches([rows_of(FETCHES, batch) for batch in lines])
+    fetches = fetches.filter(pc.invert(fetches.column("is_cluster_metadata"))).sort_by(
+        [("dequeued_at", "ascending"), ("request_id", "ascending")]
+    )
+    said = [{"request_id": "", "dequeued_us": 0, "topic_names": [_name(*name) for name in names]}]
+    columns = {
+        field.name: fetches.column(field.name.removesuffix("_us") + "_at").cast(pa.int64())
+        if field.name.endswith("_us")
+        else fetches.column(field.name)
+        for field in INPUT_SCHEMA
+        if field.name != "topic_names"
+    }
+    events = pa.concat_tables(
+        [pa.Table.from_pylist(said, INPUT_SCHEMA), pa.table(columns)], promote_options="permissive"
+    ).cast(INPUT_SCHEMA)
+    replay = IncrementalFetch(11)
+    (batch,) = events.combine_chunks().to_batches()
+    return [
+        row for out in (replay.feed(batch), replay.finish()) for row in out.outcomes.to_pylist()
+    ]
+
+
+def _name(topic_id: str, topic: str) -> dict[str, str]:
+    return {"topic_id": topic_id, "topic": topic}
