@@ -20,7 +20,7 @@ define step
 	else printf 'failed\n'; cat "$$log"; rm -f "$$log"; exit 1; fi
 endef
 
-.PHONY: help setup run test lint docs accuracy bench cluster cluster-run clean
+.PHONY: help setup run test test-all lint docs accuracy bench cluster cluster-run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,7 +44,10 @@ $(STAMP): setup.cfg pyproject.toml pipelines/delta_jars.py pipelines/class_archi
 run: setup ## replay the sample recordings into ./warehouse
 	@$(BIN)/python -m jobs.run $(SAMPLES) --warehouse $(WAREHOUSE)
 
-test: setup ## run the tests
+test: setup ## run the tests, but for those that take long
+	@$(BIN)/python -m pytest -m 'not slow'
+
+test-all: setup ## run all tests
 	@$(BIN)/python -m pytest
 
 lint: setup ## check format, types and the borders between the packages

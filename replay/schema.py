@@ -78,7 +78,9 @@ def _struct(*fields: tuple[str, pa.DataType]) -> pa.StructType:
 
 _RECORDING = _key("recording", TEXT, "name of the recording (recording.json: name)")
 _REQUEST_ID = _key(
-    "request_id", TEXT, "32 hex digits of BLAKE2b over node id and line: the line's content, once"
+    "request_id",
+    TEXT,
+    "32 hex digits of BLAKE2b (keyed under --anonymize) over node id and line: its content, once",
 )
 _NODE_ID = _key("node_id", INT, "node whose log holds the line")
 
@@ -122,8 +124,8 @@ INGESTED_FILES = Table(
         _key(
             "content_hash",
             TEXT,
-            "32 hex digits of BLAKE2b over the uncompressed bytes, from 0 up to where this reading"
-            " ended",
+            "32 hex digits of BLAKE2b (keyed under --anonymize) over the uncompressed bytes, from 0"
+            " up to where this reading ended",
         ),
         Column("bytes_read", LONG, "uncompressed bytes that this reading took"),
         Column("lines_read", LONG, "lines, the last one also where it has no line end"),
@@ -178,12 +180,12 @@ REJECTED_LINES = Table(
     "Lines that could not be read as a request, each with its reason",
     (
         _RECORDING,
-        _key("line_id", TEXT, "32 hex digits of BLAKE2b over node id and line"),
+        _key("line_id", TEXT, "32 hex digits of BLAKE2b (keyed under --anonymize)"),
         _NODE_ID,
         Column("source_file", TEXT, "file that held the copy read first"),
         Column("line_number", LONG, "line in it, from 1, uncompressed"),
         Column("reason", TEXT, "why it could not be read"),
-        Column("line", TEXT, "the line's first 1,000 bytes, what is not UTF-8 as U+FFFD"),
+        Column("line", TEXT, "its first 1,000 bytes, not UTF-8 as U+FFFD; null if anonymized"),
         Column("line_bytes", LONG, "its whole length"),
     ),
     key=("recording", "line_id"),

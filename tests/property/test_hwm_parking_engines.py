@@ -163,7 +163,7 @@ def test_short_logs_do_not_import_numba() -> None:
         [
             sys.executable,
             "-c",
-            "import sys, replay.rules, pyarrow as pa;"
+            "import sys;"
             "from replay.hwm_parking import HwmParking, INPUT_SCHEMA, variants;"
             "HwmParking(1, [1], variants()).finish();"
             "print('numba' in sys.modules)",
