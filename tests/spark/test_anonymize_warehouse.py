@@ -66,6 +66,10 @@ HOSTILE = {
 }
 
 
+# Two whole runs of a recording, and the search of all that they wrote.
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("key") / "key"

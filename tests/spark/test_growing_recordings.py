@@ -85,17 +85,21 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     return Watched(monkeypatch)
 
 
+@pytest.mark.parametrize(
+    "cuts", [[0.55], pytest.param([0.45, 0.6, 0.85], marks=pytest.mark.slow)], ids=len
+)
 def test_pieces_give_the_tables_of_one_go(
+    cuts: list[float],
     spark: SparkSession,
     tmp_path: Path,
     in_one_go: dict[Table, list[str]],
     watched: Watched,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    logs = ArrivingLogs(RECORDING, tmp_path, [0.45, 0.7])
+    logs = ArrivingLogs(RECORDING, tmp_path, cuts)
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     before: dict[Table, set[str]] = {table: set() for table in OUTCOMES}
-    for number in range(3):
+    for number in range(len(cuts) + 1):
         recording = logs.arrive(number)
         read_in(warehouse, recording)
         if number == 1:  # killed after the outcomes of the first rule, before its states
@@ -112,7 +116,8 @@ def test_pieces_give_the_tables_of_one_go(
             before[table] = now
     assert watched.gone_on >= len(RULES)
     assert replay_new(warehouse, recording).endswith("nothing is new")
-    assert warehouse.read(REPLAY_STATE).count() > 0
+    keys = warehouse.read(REPLAY_STATE).select(*REPLAY_STATE.key).collect()
+    assert len({*keys}) == len(keys) > len(RULES)
 
     close(warehouse, recording)
     assert_same(warehouse, in_one_go)
@@ -123,6 +128,7 @@ def test_pieces_give_the_tables_of_one_go(
     assert again == versions
 
 
+@pytest.mark.slow
 def test_a_late_file_starts_again_and_a_rebuild_needs_no_logs(
     spark: SparkSession,
     tmp_path: Path,
@@ -131,8 +137,10 @@ def test_a_late_file_starts_again_and_a_rebuild_needs_no_logs(
 ) -> None:
     logs = ArrivingLogs(RECORDING, tmp_path, [0.7])
     warehouse = Warehouse(spark, tmp_path / "warehouse")
-    late, logs.pieces[0][11] = logs.pieces[0][11], b""
-    logs.pieces[1][11] = late + logs.pieces[1][11]  # a broker whose first file comes last
+    lines = logs.pieces[0][11].splitlines(keepends=True)
+    half = len(lines) // 2
+    logs.pieces[0][11] = b"".join(lines[half:])  # of a broker, the first file comes last
+    logs.pieces[1][11] = b"".join(lines[:half]) + logs.pieces[1][11]
     recording = logs.arrive(0)
     read_in(warehouse, recording)
     replay_new(warehouse, recording)

@@ -261,6 +261,7 @@ def test_real_recordings_have_no_critical_flaw(spark: SparkSession, finished: Wa
         assert 'rel="stylesheet"' not in text
 
 
+@pytest.mark.slow
 def test_a_flaw_ends_with_3_is_kept_and_told_and_mended_goes_away(
     spark: SparkSession, finished: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -177,7 +177,7 @@ def test_the_shell_takes_statements_and_words(
     assert main(["--warehouse", finished.path]) == 0
     said = capsys.readouterr().out.splitlines()
     assert [line for line in said if line.startswith("books ")]
-    assert said[-3:] == ["failover-4.0", "one", "1"]
+    assert said[-3:] == ["freeze-4.1", "one", "1"]
 
 
 def test_statements_end_with_a_semicolon_at_the_end_of_a_line() -> None:
