@@ -112,10 +112,10 @@ def page(
             "",
             "## Replaying",
             "",
-            "Pure `replay/` on one core, Arrow batches in and out, the state machines as they are "
-            "read (there is no vectorised kernel yet). Partition-states: what full FETCHes would "
-            "list. Simulated FETCHes: of both variants that are simulated. Heartbeats: a "
-            "recording has few among many other events, so its rows are told too.",
+            "Pure `replay/` on one core, Arrow batches in and out, the engines as jobs run them "
+            "(`hwm_parking` compiled). Partition-states: what full FETCHes would list. Simulated "
+            "FETCHes: of both variants that are simulated. Heartbeats: a recording has few among "
+            "many other events, so its rows are told too.",
             "",
             *_table(
                 ("rule", "input", "unit", "units", "units/s", "input rows/s", "of the goal"),
