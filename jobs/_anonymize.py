@@ -6,9 +6,9 @@ import argparse
 import os
 from pathlib import Path
 
-from jobs._cli import JobParser
-from pipelines.errors import UserError
-from replay.request_log import Pseudonyms
+from kip_replay.jobs._cli import JobParser
+from kip_replay.pipelines.errors import UserError
+from kip_replay.replay.request_log import Pseudonyms
 
 #: May hold the key where there is no file for it.
 KEY_VARIABLE = "REPLAY_ANONYMIZE_KEY"

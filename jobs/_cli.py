@@ -22,19 +22,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pyspark.sql import SparkSession
-
-from pipelines.damage import DamagedTableError, require_whole
-from pipelines.disk_space import is_disk_full
-from pipelines.errors import IngestError, UserError, WriteConflictError
-from pipelines.recording import (
+from kip_replay.pipelines.errors import IngestError, UserError, WriteConflictError
+from kip_replay.pipelines.ingest.recording import (
     Recording,
     RecordingOptions,
     load_recordings,
     voters_from_text,
 )
-from pipelines.session import SparkStartError, conf_dir, spark_session
-from pipelines.warehouse import Warehouse
+from kip_replay.pipelines.session import SparkStartError, conf_dir, spark_session
+from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
+from kip_replay.pipelines.warehouse.disk_space import is_disk_full
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from pyspark.sql import SparkSession
 
 Config = dict[str, dict[str, Any]]
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from jobs._cli import Config, Job, read_config, say
-from pipelines.errors import UserError
-from pipelines.quality import QualitySettings
-from pipelines.recording import Recording
-from pipelines.steps import ReplaySettings, replay, replay_what_is_new
-from pipelines.warehouse import Warehouse
+from kip_replay.jobs._cli import Config, Job, read_config, say
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.quality import QualitySettings
+from kip_replay.pipelines.replaying.steps import ReplaySettings, replay, replay_what_is_new
+from kip_replay.pipelines.warehouse.tables import Warehouse
 
 
 def replay_settings(config: Config) -> ReplaySettings:

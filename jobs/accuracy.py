@@ -8,8 +8,13 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from jobs._cli import Exit, Job, JobParser, run, say
-from pipelines.headlines import accuracy_line, accuracy_rows, figure, measure_name
+from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
+from kip_replay.pipelines.analysis.headlines import (
+    accuracy_line,
+    accuracy_rows,
+    figure,
+    measure_name,
+)
 
 PARSER = JobParser(
     "accuracy",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from jobs._cli import Exit, Job, JobParser, run
-from jobs._steps import names_of, quality_settings, say_all
-from pipelines.quality import check, summary
+from kip_replay.jobs._cli import Exit, Job, JobParser, run
+from kip_replay.jobs._steps import names_of, quality_settings, say_all
+from kip_replay.pipelines.quality import check, summary
 
 PARSER = JobParser(
     "check",

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs._cli import Exit, Job, JobParser, run, say
-from jobs._steps import say_all
-from pipelines.headlines import accuracy_line, accuracy_rows, side_by_side
-from pipelines.recording import MANIFEST, load_recordings
-from pipelines.rules import RULES
-from pipelines.steps import summarize
+from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
+from kip_replay.jobs._steps import say_all
+from kip_replay.pipelines.analysis.headlines import accuracy_line, accuracy_rows, side_by_side
+from kip_replay.pipelines.ingest.recording import MANIFEST, load_recordings
+from kip_replay.pipelines.replaying.steps import summarize
+from kip_replay.pipelines.rules import RULES
 
 PARSER = JobParser(
     "compare",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from jobs._anonymize import pseudonyms_of, with_anonymize
-from jobs._cli import Config, Exit, Job, JobParser, run, say
-from pipelines.client_observations import ingest_client_observations
-from pipelines.ingest import IngestSettings, LinesRead, ingest
-from pipelines.log_files import find_log_files
+from kip_replay.jobs._anonymize import pseudonyms_of, with_anonymize
+from kip_replay.jobs._cli import Config, Exit, Job, JobParser, run, say
+from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
+from kip_replay.pipelines.ingest.log_files import find_log_files
+from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
 
 PARSER = (
     JobParser(

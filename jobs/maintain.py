@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from jobs._cli import Exit, Job, JobParser, run, say
-from jobs._text import size_text
-from pipelines.errors import UserError
-from pipelines.maintenance import (
+from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
+from kip_replay.jobs._text import size_text
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.warehouse.maintenance import (
     SAFE_RETENTION_HOURS,
     Size,
     needs_optimizing,
@@ -20,9 +20,9 @@ from pipelines.maintenance import (
     unneeded_files,
     vacuum,
 )
-from pipelines.stored_recordings import delete_recording, stored_recordings
-from pipelines.warehouse import Warehouse
-from replay.schema import TABLES
+from kip_replay.pipelines.warehouse.recordings import delete_recording, stored_recordings
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import TABLES
 
 PARSER = JobParser(
     "maintain",

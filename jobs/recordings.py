@@ -6,12 +6,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from jobs._cli import Exit, Job, JobParser, run, say
-from jobs._steps import say_all
-from jobs._text import in_columns, size_text
-from pipelines.errors import UserError
-from pipelines.rules import RULES
-from pipelines.stored_recordings import StoredRecording, delete_recording, stored_recordings
+from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
+from kip_replay.jobs._steps import say_all
+from kip_replay.jobs._text import in_columns, size_text
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.recordings import (
+    StoredRecording,
+    delete_recording,
+    stored_recordings,
+)
 
 PARSER = JobParser(
     "recordings",

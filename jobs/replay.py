@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from jobs._cli import Exit, Job, JobParser, run
-from jobs._steps import replay_as_asked, replay_settings
-from pipelines.steps import voters_of
+from kip_replay.jobs._cli import Exit, Job, JobParser, run
+from kip_replay.jobs._steps import replay_as_asked, replay_settings
+from kip_replay.pipelines.replaying.steps import voters_of
 
 PARSER = (
     JobParser(

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs._cli import Exit, Job, JobParser, run, say
-from jobs._steps import kafka_versions_of, names_of
-from pipelines.report import REPORT_NAME, write_report
+from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
+from kip_replay.jobs._steps import kafka_versions_of, names_of
+from kip_replay.pipelines.report import REPORT_NAME, write_report
 
 PARSER = JobParser(
     "report",

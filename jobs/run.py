@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs._anonymize import pseudonyms_of, with_anonymize
-from jobs._cli import Exit, Job, JobParser, run, say
-from jobs._steps import (
+from kip_replay.jobs._anonymize import pseudonyms_of, with_anonymize
+from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
+from kip_replay.jobs._steps import (
     Stopwatch,
     kafka_versions_of,
     names_of,
@@ -17,14 +17,19 @@ from jobs._steps import (
     replay_settings,
     say_all,
 )
-from jobs.ingest import ingest_settings, too_many_rejected
-from pipelines.client_observations import ingest_client_observations
-from pipelines.headlines import accuracy_line, accuracy_rows, headline_figures, headlines
-from pipelines.ingest import ingest
-from pipelines.log_files import find_log_files
-from pipelines.quality import check, summary
-from pipelines.report import REPORT_NAME, write_report
-from pipelines.steps import comparable_pairs, report_mark, summarize, voters_of
+from kip_replay.jobs.ingest import ingest_settings, too_many_rejected
+from kip_replay.pipelines.analysis.headlines import (
+    accuracy_line,
+    accuracy_rows,
+    headline_figures,
+    headlines,
+)
+from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
+from kip_replay.pipelines.ingest.log_files import find_log_files
+from kip_replay.pipelines.ingest.step import ingest
+from kip_replay.pipelines.quality import check, summary
+from kip_replay.pipelines.replaying.steps import comparable_pairs, report_mark, summarize, voters_of
+from kip_replay.pipelines.report import REPORT_NAME, write_report
 
 PARSER = (
     JobParser(

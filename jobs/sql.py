@@ -1,7 +1,7 @@
 """SQL on a warehouse: one statement, or a shell.
 
 Rows go to stdout and nothing else does, so that csv and json can be piped. Statements only read;
-``pipelines.catalog`` tells how that is made sure of.
+``pipelines.analysis.catalog`` tells how that is made sure of.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from jobs._cli import Exit, Job, JobParser, run
-from jobs._text import in_columns
-from pipelines.catalog import Catalog, one_sentence
-from pipelines.errors import UserError
-from pipelines.printable import json_lines, text_rows
-from pipelines.sql_page import answered
-from pipelines.views import read_views
+from kip_replay.jobs._cli import Exit, Job, JobParser, run
+from kip_replay.jobs._text import in_columns
+from kip_replay.pipelines.analysis.catalog import Catalog, one_sentence
+from kip_replay.pipelines.analysis.printable import json_lines, text_rows
+from kip_replay.pipelines.analysis.sql_page import answered
+from kip_replay.pipelines.analysis.views import read_views
+from kip_replay.pipelines.errors import UserError
 
 PARSER = JobParser(
     "sql",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from jobs._cli import Exit, Job, JobParser, run, say
-from jobs._steps import names_of, say_all
-from pipelines.headlines import headline_figures, headlines
-from pipelines.steps import comparable_pairs, summarize
+from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
+from kip_replay.jobs._steps import names_of, say_all
+from kip_replay.pipelines.analysis.headlines import headline_figures, headlines
+from kip_replay.pipelines.replaying.steps import comparable_pairs, summarize
 
 PARSER = JobParser(
     "summarize",

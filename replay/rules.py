@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
-
-from replay import hwm_parking, incremental_fetch, lowest_acked_offset, min_isr_acks
-from replay.hwm_parking import EMPTY_WAKE, WITH_KIP, WITHOUT_KIP, Completion
-from replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT, SESSION_SLOTS
-from replay.incremental_fetch.rows import ClientKind
-from replay.lowest_acked_offset import FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED
-from replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
-from replay.schema import (
+from kip_replay.replay import hwm_parking, incremental_fetch, lowest_acked_offset, min_isr_acks
+from kip_replay.replay.hwm_parking import EMPTY_WAKE, WITH_KIP, WITHOUT_KIP, Completion
+from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT, SESSION_SLOTS
+from kip_replay.replay.incremental_fetch.rows import ClientKind
+from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED
+from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
+from kip_replay.replay.schema import (
     FETCH_PARKING_OUTCOMES,
     FETCH_SESSION_EVICTIONS,
     FETCH_SESSION_OUTCOMES,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from kip_replay.pipelines.session import spark_session
 from pyspark.sql import SparkSession
-
-from pipelines.session import spark_session
 
 
 @pytest.fixture(scope="session")

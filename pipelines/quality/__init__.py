@@ -13,7 +13,7 @@ right is for its tests and for ``prediction_accuracy``.
 
 from __future__ import annotations
 
-from pipelines.quality.step import QualitySettings, check
-from pipelines.quality.words import Outcome, summary
+from kip_replay.pipelines.quality.step import QualitySettings, check
+from kip_replay.pipelines.quality.words import Outcome, summary
 
 __all__ = ["Outcome", "QualitySettings", "check", "summary"]

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.quality.suites import Severity
+from kip_replay.pipelines.quality.suites import Severity
 
 if TYPE_CHECKING:
-    from pipelines.quality.validation import Result
+    from kip_replay.pipelines.quality.validation import Result
 
 _POLICY = (
     '<meta http-equiv="Content-Security-Policy" '

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.quality.suites import Expectation
+from kip_replay.replay.schema import REQUESTS, TABLES, Table
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-
-from pipelines.errors import UserError
-from pipelines.quality.suites import Expectation
-from replay.schema import REQUESTS, TABLES, Table
 
 Read = Callable[[Table], DataFrame]
 _JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}

@@ -1,7 +1,7 @@
 """The check as a step of a run: find, judge, keep, tell; the same again changes nothing.
 
 ``quality_results`` and ``quality_failures`` are replaced by recording. Their commits say what the
-rows follow from (see ``pipelines.fingerprint``): suites, this code, and what the summaries were
+rows follow from: suites, this code, and what the summaries were
 written with, which in turn stands for outcomes and logs. Where that is as before, a run takes the
 results that are there. Asked to look ``anew``, a check reads the tables even then, since somebody
 may have touched them, and writes only what comes out differently.
@@ -20,17 +20,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
-
-from pipelines.errors import UserError
-from pipelines.fingerprint import contents, fingerprint
-from pipelines.quality.failing_rows import Finding, find
-from pipelines.quality.suites import Expectation, Severity, load_suites
-from pipelines.quality.words import Failure, Outcome
-from pipelines.warehouse import Scope, Warehouse, Written
-from replay.schema import (
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.quality.failing_rows import Finding, find
+from kip_replay.pipelines.quality.suites import Expectation, Severity, load_suites
+from kip_replay.pipelines.quality.words import Failure, Outcome
+from kip_replay.pipelines.warehouse.fingerprint import contents, fingerprint
+from kip_replay.pipelines.warehouse.tables import Scope, Warehouse, Written
+from kip_replay.replay.schema import (
     BANDWIDTH_SUMMARY,
     LATENCY_SUMMARY,
     PREDICTION_ACCURACY,
@@ -38,9 +34,12 @@ from replay.schema import (
     QUALITY_RESULTS,
     Table,
 )
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 if TYPE_CHECKING:
-    from pipelines.quality.validation import Result
+    from kip_replay.pipelines.quality.validation import Result
 
 _MODULES = ("pipelines/quality/*.py",)
 _DATA_DOCS = "data_docs"

@@ -25,9 +25,9 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from pipelines.errors import UserError
-from pipelines.session import conf_dir
-from replay.schema import REQUESTS, TABLES, Table
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.session import conf_dir
+from kip_replay.replay.schema import REQUESTS, TABLES, Table
 
 _FOLDER = "quality"
 

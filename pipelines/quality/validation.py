@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pandas as pd  # type: ignore[import-untyped]
-
-from pipelines.quality.data_docs import run_name
-from pipelines.quality.failing_rows import Finding
-from pipelines.quality.suites import Expectation
+from kip_replay.pipelines.quality.data_docs import run_name
+from kip_replay.pipelines.quality.failing_rows import Finding
+from kip_replay.pipelines.quality.suites import Expectation
 
 with warnings.catch_warnings():
     # It imports modules that Python 3.11 calls deprecated.

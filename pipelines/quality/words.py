@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.quality.suites import Severity
-from replay.schema import QUALITY_FAILURES
+from kip_replay.pipelines.quality.suites import Severity
+from kip_replay.replay.schema import QUALITY_FAILURES
 
 #: The worst first.
 _ORDER = tuple(reversed(Severity))

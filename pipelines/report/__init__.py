@@ -9,6 +9,6 @@ hold.
 
 from __future__ import annotations
 
-from pipelines.report.page import REPORT_NAME, render, write_report
+from kip_replay.pipelines.report.page import REPORT_NAME, render, write_report
 
 __all__ = ["REPORT_NAME", "render", "write_report"]

@@ -13,31 +13,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import ModuleType
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
-from pipelines.errors import UserError
-from pipelines.phases import steady_phases
-from pipelines.report import (
-    accuracy,
-    hwm_parking,
-    incremental_fetch,
-    logs,
-    lowest_acked_offset,
-    min_isr_acks,
-)
-from pipelines.report.accuracy import Check
-from pipelines.report.hwm_parking import HwmParking
-from pipelines.report.incremental_fetch import IncrementalFetch
-from pipelines.report.logs import Logs
-from pipelines.report.lowest_acked_offset import LowestAckedOffset
-from pipelines.report.min_isr_acks import MinIsrAcks
-from pipelines.report.reading import plain
-from pipelines.report.values import Row
-from pipelines.rules import RULES
-from pipelines.summaries import Read
-from pipelines.warehouse import WRITERS, Warehouse
-from replay.schema import (
+from kip_replay.pipelines.analysis.phases import steady_phases
+from kip_replay.pipelines.analysis.summaries import Read
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.report import accuracy, logs
+from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.logs import Logs
+from kip_replay.pipelines.report.reading import plain
+from kip_replay.pipelines.report.values import Row
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.rules.hwm_parking import figures as hwm_parking
+from kip_replay.pipelines.rules.hwm_parking.figures import HwmParking
+from kip_replay.pipelines.rules.incremental_fetch import figures as incremental_fetch
+from kip_replay.pipelines.rules.incremental_fetch.figures import IncrementalFetch
+from kip_replay.pipelines.rules.lowest_acked_offset import figures as lowest_acked_offset
+from kip_replay.pipelines.rules.lowest_acked_offset.figures import LowestAckedOffset
+from kip_replay.pipelines.rules.min_isr_acks import figures as min_isr_acks
+from kip_replay.pipelines.rules.min_isr_acks.figures import MinIsrAcks
+from kip_replay.pipelines.warehouse.tables import WRITERS, Warehouse
+from kip_replay.replay.schema import (
     BANDWIDTH_SUMMARY,
     BROKER_HEARTBEATS,
     INGESTED_FILES,
@@ -47,6 +41,8 @@ from replay.schema import (
     REQUESTS,
     Table,
 )
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 _PARTS: Mapping[str, ModuleType] = {
     part.RULE: part for part in (hwm_parking, incremental_fetch, min_isr_acks, lowest_acked_offset)

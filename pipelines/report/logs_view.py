@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from pipelines.report import words
-from pipelines.report.data import RecordingReport
-from pipelines.report.logs import EXAMPLE_CHARACTERS, NodeRead, Rejected
-from pipelines.report.sections import version
-from pipelines.report.view import Column, Row, Table
-from replay.request_log.reasons import Reason
+from kip_replay.pipelines.report import words
+from kip_replay.pipelines.report.data import RecordingReport
+from kip_replay.pipelines.report.logs import EXAMPLE_CHARACTERS, NodeRead, Rejected
+from kip_replay.pipelines.report.sections import version
+from kip_replay.pipelines.report.view import Column, Row, Table
+from kip_replay.replay.request_log.reasons import Reason
 
 #: Recordings whose nodes are listed.
 MOST_RECORDINGS = 20

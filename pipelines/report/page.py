@@ -8,21 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from kip_replay.pipelines.code_archive import code_root
+from kip_replay.pipelines.report import accuracy, logs_view, words
+from kip_replay.pipelines.report.data import Report, read_report
+from kip_replay.pipelines.report.view import Section
+from kip_replay.pipelines.rules.hwm_parking import section as hwm_parking_section
+from kip_replay.pipelines.rules.incremental_fetch import section as incremental_fetch_section
+from kip_replay.pipelines.rules.lowest_acked_offset import section as lowest_acked_offset_section
+from kip_replay.pipelines.rules.min_isr_acks import section as min_isr_acks_section
+from kip_replay.pipelines.warehouse.tables import Warehouse
 from markupsafe import Markup
-
-from pipelines.code_archive import code_root
-from pipelines.report import (
-    accuracy,
-    hwm_parking_section,
-    incremental_fetch_section,
-    logs_view,
-    lowest_acked_offset_section,
-    min_isr_acks_section,
-    words,
-)
-from pipelines.report.data import Report, read_report
-from pipelines.report.view import Section
-from pipelines.warehouse import Warehouse
 
 #: What the file is called where nobody says otherwise: ``<warehouse>/report.html``.
 REPORT_NAME = "report.html"

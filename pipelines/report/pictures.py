@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import NamedTuple
 
+from kip_replay.pipelines.report.values import Curve
+from kip_replay.pipelines.report.words import milliseconds, number, visible
 from markupsafe import Markup, escape
-
-from pipelines.report.values import Curve
-from pipelines.report.words import milliseconds, number, visible
 
 #: Width of a letter of 12 px bold text in a wide typeface: what fits with it fits with any.
 _LETTER = 7.6

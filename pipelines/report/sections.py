@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from kip_replay.pipelines.report import accuracy, pictures, words
+from kip_replay.pipelines.report.data import RecordingReport, Report
+from kip_replay.pipelines.report.values import Curve, Doubt, Percentiles
+from kip_replay.pipelines.report.view import Column, Detail, Row, Silent, Table
+from kip_replay.replay.outcomes import Verdict
 from markupsafe import Markup
-
-from pipelines.report import accuracy, pictures, words
-from pipelines.report.data import RecordingReport, Report
-from pipelines.report.values import Curve, Doubt, Percentiles
-from pipelines.report.view import Column, Detail, Row, Silent, Table
-from replay.outcomes import Verdict
 
 #: Fewer values than this are no ground for a headline where another recording has more.
 LEAST_VALUES = 10

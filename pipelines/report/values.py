@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from replay.outcomes import Verdict
+from kip_replay.replay.outcomes import Verdict
 
 #: A row of a query; its columns by name.
 Row: TypeAlias = Any

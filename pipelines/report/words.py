@@ -8,8 +8,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from replay.outcomes import RECORDED
-from replay.rules import (
+from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.rules import (
     ACKS_ALL,
     ACKS_MIN_INSYNC_REPLICAS,
     FINEST_EVIDENCE,

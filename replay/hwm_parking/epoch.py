@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-
-from replay.outcomes import Variant
+from kip_replay.replay.outcomes import Variant
 
 from .compiled import compiled
 from .handed_out import HWM_AWARE, Told, lag_rows, recorded_rows, simulated_rows

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
-
-from replay.outcomes import Variant
+from kip_replay.replay.outcomes import Variant
 
 from .epoch import Handed, LeaderEpoch
 from .handed_out import HWM_AWARE, LAG_SCHEMA, PARKING_SCHEMA

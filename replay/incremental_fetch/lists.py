@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from replay.wire_size.encoding import Bools, Ints, varint_sizes
-from replay.wire_size.fetch import (
+from kip_replay.replay.wire_size.encoding import Bools, Ints, varint_sizes
+from kip_replay.replay.wire_size.fetch import (
     CURRENT_LEADER_TAG_BYTES,
     EPOCH_END_OFFSET_TAG_BYTES,
 )

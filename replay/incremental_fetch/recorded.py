@@ -11,8 +11,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from replay.schema import FETCH_REQUEST_PARTITION, FETCH_RESPONSE_PARTITION, FETCHES, NODE_ENDPOINT
+from kip_replay.replay.schema import (
+    FETCH_REQUEST_PARTITION,
+    FETCH_RESPONSE_PARTITION,
+    FETCHES,
+    NODE_ENDPOINT,
+)
 
 from .lists import Asked, Listed, Lists, Told
 from .partitions import Partitions

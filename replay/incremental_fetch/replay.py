@@ -7,17 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
-
-from replay.incremental_fetch.cache import FetchSessionCache, Occurrence
-from replay.incremental_fetch.lists import Lists
-from replay.incremental_fetch.partitions import Partitions
-from replay.incremental_fetch.recorded import (
+from kip_replay.replay.incremental_fetch.cache import FetchSessionCache, Occurrence
+from kip_replay.replay.incremental_fetch.lists import Lists
+from kip_replay.replay.incremental_fetch.partitions import Partitions
+from kip_replay.replay.incremental_fetch.recorded import (
     FINAL_EPOCH,
     INPUT_SCHEMA,
     Batch,
     RecordedFetch,
 )
-from replay.incremental_fetch.rows import (
+from kip_replay.replay.incremental_fetch.rows import (
     OUTCOME_SCHEMA,
     RECORDED_VARIANT,
     RULE,
@@ -26,19 +25,19 @@ from replay.incremental_fetch.rows import (
     OutcomeWriter,
     write_event,
 )
-from replay.incremental_fetch.sent import Sent, sent_as_listed, with_draft_uuid
-from replay.incremental_fetch.sizes import DraftSizes, counted_version
-from replay.incremental_fetch.state import Decoded, encoded
-from replay.incremental_fetch.step import (
+from kip_replay.replay.incremental_fetch.sent import Sent, sent_as_listed, with_draft_uuid
+from kip_replay.replay.incremental_fetch.sizes import DraftSizes, counted_version
+from kip_replay.replay.incremental_fetch.state import Decoded, encoded
+from kip_replay.replay.incremental_fetch.step import (
     Replayed,
     Step,
     say_goodbye,
 )
-from replay.incremental_fetch.stream import SessionWish, Stream, Unknown
-from replay.incremental_fetch.streams import SESSION_IDLE_US, Streams
-from replay.outcomes import Rows, Variant, Verdict
-from replay.schema import FETCH_SESSION_EVICTIONS
-from replay.wire_size.fetch import FETCH_VERSIONS
+from kip_replay.replay.incremental_fetch.stream import SessionWish, Stream, Unknown
+from kip_replay.replay.incremental_fetch.streams import SESSION_IDLE_US, Streams
+from kip_replay.replay.outcomes import Rows, Variant, Verdict
+from kip_replay.replay.schema import FETCH_SESSION_EVICTIONS
+from kip_replay.replay.wire_size.fetch import FETCH_VERSIONS
 
 __all__ = [
     "INPUT_SCHEMA",

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 import pyarrow as pa
-
-from replay.outcomes import RECORDED, Rows, Variant, Verdict
-from replay.schema import FETCH_SESSION_OUTCOMES
+from kip_replay.replay.outcomes import RECORDED, Rows, Variant, Verdict
+from kip_replay.replay.schema import FETCH_SESSION_OUTCOMES
 
 from .cache import Occurrence
 from .recorded import SESSION_ERRORS, WITHOUT_REQUEST, RecordedFetch

@@ -11,8 +11,7 @@ partitions there are.
 from __future__ import annotations
 
 import numpy as np
-
-from replay.wire_size.encoding import Ints
+from kip_replay.replay.wire_size.encoding import Ints
 
 from .partitions import Partitions
 from .topics import TopicTotals, length_varint_bytes

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-
-from replay.wire_size.encoding import Bools, Ints
+from kip_replay.replay.wire_size.encoding import Bools, Ints
 
 from .followed import Changes, News
 from .lists import Told

@@ -9,11 +9,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-
-from replay.wire_size.encoding import HIGH_WATERMARK_TAG_BYTES, Ints
-from replay.wire_size.fetch import DIRECTORY_ID_TAG_BYTES
-from replay.wire_size.fetch_pieces import fetch_pieces
-from replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces
+from kip_replay.replay.wire_size.encoding import HIGH_WATERMARK_TAG_BYTES, Ints
+from kip_replay.replay.wire_size.fetch import DIRECTORY_ID_TAG_BYTES
+from kip_replay.replay.wire_size.fetch_pieces import fetch_pieces
+from kip_replay.replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces
 
 from .partitions import UNKNOWN, Partitions
 from .recorded import SESSION_VERSION, Endpoint, RecordedFetch

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-
-from replay.wire_size.encoding import Ints
+from kip_replay.replay.wire_size.encoding import Ints
 
 from .cache import FetchSessionCache, Occurrence, Reason
 from .followed import NO_NEWS, News

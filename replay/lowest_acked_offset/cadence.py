@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-
-from replay.lowest_acked_offset.controller import Heartbeat
-from replay.lowest_acked_offset.lines import Lines, by_node, stretches
-from replay.lowest_acked_offset.progress import ApplyDelay, Measured, Progress
-from replay.lowest_acked_offset.timelines import Bools, Ints, Longs, Samples
-from replay.outcomes import RECORDED
+from kip_replay.replay.lowest_acked_offset.controller import Heartbeat
+from kip_replay.replay.lowest_acked_offset.lines import Lines, by_node, stretches
+from kip_replay.replay.lowest_acked_offset.progress import ApplyDelay, Measured, Progress
+from kip_replay.replay.lowest_acked_offset.timelines import Bools, Ints, Longs, Samples
+from kip_replay.replay.outcomes import RECORDED
 
 #: broker.heartbeat.interval.ms, Kafka's default; for a log that shows no steady heartbeat.
 DEFAULT_INTERVAL_US = 2_000_000

@@ -30,7 +30,7 @@ import heapq
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from replay.lowest_acked_offset.timelines import Lowest, Rising
+from kip_replay.replay.lowest_acked_offset.timelines import Lowest, Rising
 
 #: broker.session.timeout.ms, Kafka's default.
 SESSION_TIMEOUT_US = 9_000_000

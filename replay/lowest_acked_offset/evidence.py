@@ -30,10 +30,9 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
-
-from replay.lowest_acked_offset.events import NOT_SENT, STAMP_SLACK_US
-from replay.lowest_acked_offset.lines import Lines, by_node
-from replay.lowest_acked_offset.timelines import Bools, Ints, Lacks, Rising, Signs
+from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, STAMP_SLACK_US
+from kip_replay.replay.lowest_acked_offset.lines import Lines, by_node
+from kip_replay.replay.lowest_acked_offset.timelines import Bools, Ints, Lacks, Rising, Signs
 
 HEARTBEAT = "heartbeat"
 API_VERSIONS = "api_versions"

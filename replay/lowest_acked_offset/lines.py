@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
-
-from replay.lowest_acked_offset.events import (
+from kip_replay.replay.lowest_acked_offset.events import (
     FETCH,
     HEARTBEAT,
     INPUT_SCHEMA,
@@ -25,7 +23,8 @@ from replay.lowest_acked_offset.events import (
     WRITE,
     Event,
 )
-from replay.lowest_acked_offset.timelines import Bools, Ints
+from kip_replay.replay.lowest_acked_offset.timelines import Bools, Ints
+from numpy.typing import NDArray
 
 
 def by_node(nodes: Ints) -> Iterator[tuple[int, Ints]]:

@@ -8,17 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-
-from replay.lowest_acked_offset.controller import HeartbeatManager
-from replay.lowest_acked_offset.events import Event
-from replay.lowest_acked_offset.evidence import (
+from kip_replay.replay.lowest_acked_offset.controller import HeartbeatManager
+from kip_replay.replay.lowest_acked_offset.events import Event
+from kip_replay.replay.lowest_acked_offset.evidence import (
     API_VERSIONS,
     EVIDENCE,
     FETCH_HIGH_WATERMARK,
     BrokerEvidence,
     Evidence,
 )
-from replay.lowest_acked_offset.reasons import (
+from kip_replay.replay.lowest_acked_offset.reasons import (
     DENIED,
     HORIZON,
     LEFT,
@@ -27,7 +26,7 @@ from replay.lowest_acked_offset.reasons import (
     NOT_LEARNED,
     NOTHING_WRITTEN,
 )
-from replay.lowest_acked_offset.rows import (
+from kip_replay.replay.lowest_acked_offset.rows import (
     LOWEST_ACKED,
     VISIBILITY_SCHEMA,
     WRITE_SCHEMA,
@@ -37,9 +36,9 @@ from replay.lowest_acked_offset.rows import (
     rows,
     where,
 )
-from replay.lowest_acked_offset.timelines import HIGHEST, Bools, Ints, Rising
-from replay.lowest_acked_offset.writes import Offsets
-from replay.outcomes import Variant, Verdict
+from kip_replay.replay.lowest_acked_offset.timelines import HIGHEST, Bools, Ints, Rising
+from kip_replay.replay.lowest_acked_offset.writes import Offsets
+from kip_replay.replay.outcomes import Variant, Verdict
 
 #: A write is followed for this long after its answer.
 HORIZON_US = 60_000_000

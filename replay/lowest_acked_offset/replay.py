@@ -7,22 +7,27 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-
-from replay.hwm_parking import WITH_KIP, WITHOUT_KIP
-from replay.lowest_acked_offset.cadence import Recorded
-from replay.lowest_acked_offset.controller import SESSION_TIMEOUT_US, HeartbeatManager
-from replay.lowest_acked_offset.events import API_VERSIONS, FETCH, HEARTBEAT, LEARNED, WRITE
-from replay.lowest_acked_offset.evidence import CLAIM_WAIT_US, AllClaims
-from replay.lowest_acked_offset.lines import Lines, Pending, front_of, refuse_disorder
-from replay.lowest_acked_offset.outcomes import (
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
+from kip_replay.replay.lowest_acked_offset.cadence import Recorded
+from kip_replay.replay.lowest_acked_offset.controller import SESSION_TIMEOUT_US, HeartbeatManager
+from kip_replay.replay.lowest_acked_offset.events import (
+    API_VERSIONS,
+    FETCH,
+    HEARTBEAT,
+    LEARNED,
+    WRITE,
+)
+from kip_replay.replay.lowest_acked_offset.evidence import CLAIM_WAIT_US, AllClaims
+from kip_replay.replay.lowest_acked_offset.lines import Lines, Pending, front_of, refuse_disorder
+from kip_replay.replay.lowest_acked_offset.outcomes import (
     HORIZON_US,
     Write,
     Writes,
     visibility_rows,
     write_rows,
 )
-from replay.lowest_acked_offset.reasons import NOT_ANSWERED
-from replay.lowest_acked_offset.rows import (
+from kip_replay.replay.lowest_acked_offset.reasons import NOT_ANSWERED
+from kip_replay.replay.lowest_acked_offset.rows import (
     HEARTBEAT_SCHEMA,
     LOWEST_ACKED,
     VISIBILITY_SCHEMA,
@@ -30,17 +35,17 @@ from replay.lowest_acked_offset.rows import (
     heartbeat_rows,
     together,
 )
-from replay.lowest_acked_offset.runs import Events, Told, take
-from replay.lowest_acked_offset.saved import Settings, decode, encode
-from replay.lowest_acked_offset.simulation import Schedule, Simulation
-from replay.lowest_acked_offset.state import State
-from replay.lowest_acked_offset.timelines import Bools
-from replay.lowest_acked_offset.writes import (
+from kip_replay.replay.lowest_acked_offset.runs import Events, Told, take
+from kip_replay.replay.lowest_acked_offset.saved import Settings, decode, encode
+from kip_replay.replay.lowest_acked_offset.simulation import Schedule, Simulation
+from kip_replay.replay.lowest_acked_offset.state import State
+from kip_replay.replay.lowest_acked_offset.timelines import Bools
+from kip_replay.replay.lowest_acked_offset.writes import (
     CommittedOffsets,
     is_forwarders_line,
     is_write,
 )
-from replay.outcomes import RECORDED, Variant
+from kip_replay.replay.outcomes import RECORDED, Variant
 
 FINEST_EVIDENCE = "finest_evidence"
 HEARTBEAT_INTERVAL = "broker_heartbeat_interval_ms"

@@ -7,25 +7,24 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
-
-from replay.lowest_acked_offset.events import NO_ANSWER
-from replay.lowest_acked_offset.lines import Lines
-from replay.lowest_acked_offset.reasons import (
+from kip_replay.replay.lowest_acked_offset.events import NO_ANSWER
+from kip_replay.replay.lowest_acked_offset.lines import Lines
+from kip_replay.replay.lowest_acked_offset.reasons import (
     NOBODY_COUNTS,
     NOT_ACTIVE,
     NOT_ANSWERED,
     NOT_HEARD_YET,
 )
-from replay.lowest_acked_offset.runs import NOT_CERTAIN, Told
-from replay.lowest_acked_offset.timelines import Bools, Ints
-from replay.outcomes import Variant, Verdict
-from replay.schema import (
+from kip_replay.replay.lowest_acked_offset.runs import NOT_CERTAIN, Told
+from kip_replay.replay.lowest_acked_offset.timelines import Bools, Ints
+from kip_replay.replay.outcomes import Variant, Verdict
+from kip_replay.replay.schema import (
     HEARTBEAT_OUTCOMES,
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
 )
-from replay.wire_size import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
+from kip_replay.replay.wire_size import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
+from numpy.typing import NDArray
 
 RULE = "lowest_acked_offset"
 LOWEST_ACKED = "lowest_acked_offset"

@@ -15,9 +15,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-
-from replay.lowest_acked_offset.controller import RESET_OFFSET, Heartbeat, HeartbeatManager
-from replay.lowest_acked_offset.timelines import (
+from kip_replay.replay.lowest_acked_offset.controller import (
+    RESET_OFFSET,
+    Heartbeat,
+    HeartbeatManager,
+)
+from kip_replay.replay.lowest_acked_offset.timelines import (
     HIGHEST,
     Bools,
     Ints,

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
-
-from replay.lowest_acked_offset.events import INPUT_SCHEMA
-from replay.lowest_acked_offset.lines import Pending
-from replay.lowest_acked_offset.runs import Events
-from replay.lowest_acked_offset.state import State
-from replay.lowest_acked_offset.timelines import Longs
+from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA
+from kip_replay.replay.lowest_acked_offset.lines import Pending
+from kip_replay.replay.lowest_acked_offset.runs import Events
+from kip_replay.replay.lowest_acked_offset.state import State
+from kip_replay.replay.lowest_acked_offset.timelines import Longs
 
 #: Of what is saved; another one is refused.
 VERSION = 1

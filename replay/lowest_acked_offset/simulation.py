@@ -21,13 +21,16 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
-
-from replay.lowest_acked_offset.cadence import Known, Pace, Recorded, Steps, heartbeat_of
-from replay.lowest_acked_offset.controller import RESET_OFFSET, Heartbeat, HeartbeatManager
-from replay.lowest_acked_offset.lines import Lines, by_node
-from replay.lowest_acked_offset.progress import NOTHING_KNOWN
-from replay.lowest_acked_offset.runs import Events, take
-from replay.lowest_acked_offset.timelines import HIGHEST, Bools, Ints
+from kip_replay.replay.lowest_acked_offset.cadence import Known, Pace, Recorded, Steps, heartbeat_of
+from kip_replay.replay.lowest_acked_offset.controller import (
+    RESET_OFFSET,
+    Heartbeat,
+    HeartbeatManager,
+)
+from kip_replay.replay.lowest_acked_offset.lines import Lines, by_node
+from kip_replay.replay.lowest_acked_offset.progress import NOTHING_KNOWN
+from kip_replay.replay.lowest_acked_offset.runs import Events, take
+from kip_replay.replay.lowest_acked_offset.timelines import HIGHEST, Bools, Ints
 
 
 class Kept(NamedTuple):

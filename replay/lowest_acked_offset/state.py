@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from replay.lowest_acked_offset.cadence import Recorded
-from replay.lowest_acked_offset.controller import HeartbeatManager
-from replay.lowest_acked_offset.evidence import Evidence
-from replay.lowest_acked_offset.outcomes import Write
-from replay.lowest_acked_offset.simulation import Schedule, Simulation
-from replay.lowest_acked_offset.writes import CommittedOffsets, Forwarding
+from kip_replay.replay.lowest_acked_offset.cadence import Recorded
+from kip_replay.replay.lowest_acked_offset.controller import HeartbeatManager
+from kip_replay.replay.lowest_acked_offset.evidence import Evidence
+from kip_replay.replay.lowest_acked_offset.outcomes import Write
+from kip_replay.replay.lowest_acked_offset.simulation import Schedule, Simulation
+from kip_replay.replay.lowest_acked_offset.writes import CommittedOffsets, Forwarding
 
 
 @dataclass

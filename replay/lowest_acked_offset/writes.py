@@ -25,15 +25,20 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from replay.lowest_acked_offset.events import HEARTBEAT, NO_ANSWER, STAMP_SLACK_US, WRITE, Event
-from replay.lowest_acked_offset.lines import Lines, by_node, stretches
-from replay.lowest_acked_offset.reasons import (
+from kip_replay.replay.lowest_acked_offset.events import (
+    HEARTBEAT,
+    NO_ANSWER,
+    STAMP_SLACK_US,
+    WRITE,
+    Event,
+)
+from kip_replay.replay.lowest_acked_offset.lines import Lines, by_node, stretches
+from kip_replay.replay.lowest_acked_offset.reasons import (
     NO_HIGH_WATERMARK,
     NOTHING_WRITTEN,
     SINGLE_VOTER,
 )
-from replay.lowest_acked_offset.timelines import HIGHEST, Bools, Ints, Rising
+from kip_replay.replay.lowest_acked_offset.timelines import HIGHEST, Bools, Ints, Rising
 
 #: A voter that is silent for this long in the log is away: a parked FETCH waits half of it.
 VOTER_SILENCE_US = 1_000_000

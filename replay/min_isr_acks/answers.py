@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from replay.min_isr_acks.compiled import compiled
-from replay.min_isr_acks.levels import COMMITTED, COPIED, answers_of, level_of, passed
-from replay.min_isr_acks.ordering import least_of, most_of
-from replay.min_isr_acks.partition_log import APPLY_US_MAX
-from replay.min_isr_acks.state import NOWHERE, NULL, UNKNOWN_MIN_ISR, Array, State
+from kip_replay.replay.min_isr_acks.compiled import compiled
+from kip_replay.replay.min_isr_acks.levels import COMMITTED, COPIED, answers_of, level_of, passed
+from kip_replay.replay.min_isr_acks.ordering import least_of, most_of
+from kip_replay.replay.min_isr_acks.partition_log import APPLY_US_MAX
+from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, UNKNOWN_MIN_ISR, Array, State
 
 #: Kafka's error codes (org.apache.kafka.common.protocol.Errors).
 NONE = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.min_isr_acks.events import Event
+from kip_replay.replay.min_isr_acks.events import Event
 
 
 class MinIsrConfig:

@@ -25,9 +25,9 @@ Where it can fail:
 
 from __future__ import annotations
 
-from replay.min_isr_acks.compiled import compiled
-from replay.min_isr_acks.inputs import Events, Rows
-from replay.min_isr_acks.state import NOWHERE, NULL, State
+from kip_replay.replay.min_isr_acks.compiled import compiled
+from kip_replay.replay.min_isr_acks.inputs import Events, Rows
+from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, State
 
 #: From the last answer of a handler to its end. Where no consumer is parked, 0.2 to 0.7 ms pass
 #: (medians of recordings of Kafka 4.0 to 4.2), half of the time of a handler without a pause.

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition
-from replay.min_isr_acks.state import NOWHERE, NULL, Array
+from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition
+from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, Array
 
 TOPIC, CONSUMER_FETCH = KIND_ORDER[Kind.TOPIC], KIND_ORDER[Kind.CONSUMER_FETCH]
 FETCH, PRODUCE = KIND_ORDER[Kind.FETCH], KIND_ORDER[Kind.PRODUCE]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from replay.min_isr_acks.compiled import compiled, entry
-from replay.min_isr_acks.consumers import AFTER_ANSWER_US, consumer_fetch, is_parked
-from replay.min_isr_acks.inputs import (
+from kip_replay.replay.min_isr_acks.compiled import compiled, entry
+from kip_replay.replay.min_isr_acks.consumers import AFTER_ANSWER_US, consumer_fetch, is_parked
+from kip_replay.replay.min_isr_acks.inputs import (
     CONSUMER_FETCH,
     FETCH,
     ISR_ANSWERED,
@@ -15,7 +15,7 @@ from replay.min_isr_acks.inputs import (
     Events,
     Rows,
 )
-from replay.min_isr_acks.partition_log import (
+from kip_replay.replay.min_isr_acks.partition_log import (
     APPLY_US_MAX,
     ask_isr,
     commit_isr,
@@ -29,8 +29,8 @@ from replay.min_isr_acks.partition_log import (
     remove,
     told_leader,
 )
-from replay.min_isr_acks.settling import Written, settle
-from replay.min_isr_acks.state import NOWHERE, NULL, Array, Span, State, is_in
+from kip_replay.replay.min_isr_acks.settling import Written, settle
+from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, Array, Span, State, is_in
 
 #: Outcomes are asked for in steps of the log's time, so that they depend on the log alone.
 STEP_US = 1_000_000

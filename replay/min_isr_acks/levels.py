@@ -6,8 +6,8 @@ where. A batch is asked about afterwards, when its base offset is known, or its 
 
 from __future__ import annotations
 
-from replay.min_isr_acks.compiled import compiled
-from replay.min_isr_acks.state import NOWHERE, NULL, Span, State
+from kip_replay.replay.min_isr_acks.compiled import compiled
+from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, Span, State
 
 #: Passings that a level remembers below the oldest batch that is asked about.
 PASSINGS_KEPT = 1

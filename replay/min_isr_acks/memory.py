@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
-from replay.min_isr_acks.ordering import RIVALS_MAX
-from replay.min_isr_acks.packing import packed_levels, packed_places
-from replay.min_isr_acks.partition_log import APPLY_US_MAX
-from replay.min_isr_acks.state import (
+from kip_replay.replay.min_isr_acks.ordering import RIVALS_MAX
+from kip_replay.replay.min_isr_acks.packing import packed_levels, packed_places
+from kip_replay.replay.min_isr_acks.partition_log import APPLY_US_MAX
+from kip_replay.replay.min_isr_acks.state import (
     BATCH,
     BROKER,
     EDGE,

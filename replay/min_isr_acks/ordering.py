@@ -7,8 +7,8 @@ its neighbours, and where handlers ran at the same time, before or after any of 
 
 from __future__ import annotations
 
-from replay.min_isr_acks.compiled import compiled
-from replay.min_isr_acks.state import NOWHERE, NULL, State
+from kip_replay.replay.min_isr_acks.compiled import compiled
+from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, State
 
 #: Two PRODUCEs whose handlers are no further apart than this may have appended in either order.
 ORDER_SLACK_US = 5_000

@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-
-from replay.min_isr_acks.compiled import entry
-from replay.min_isr_acks.ordering import add_rival
-from replay.min_isr_acks.state import NOWHERE, RIVAL, Array, State
+from kip_replay.replay.min_isr_acks.compiled import entry
+from kip_replay.replay.min_isr_acks.ordering import add_rival
+from kip_replay.replay.min_isr_acks.state import NOWHERE, RIVAL, Array, State
 
 
 class Packed(NamedTuple):

@@ -20,8 +20,8 @@ where the high watermark wakes consumers first, later in the same handler (``con
 
 from __future__ import annotations
 
-from replay.min_isr_acks.compiled import compiled
-from replay.min_isr_acks.levels import (
+from kip_replay.replay.min_isr_acks.compiled import compiled
+from kip_replay.replay.min_isr_acks.levels import (
     COMMITTED,
     COPIED,
     answer,
@@ -30,9 +30,9 @@ from replay.min_isr_acks.levels import (
     rise,
     rises,
 )
-from replay.min_isr_acks.ordering import least_of, order, rival
-from replay.min_isr_acks.places import begin_places, fetched, forget_places, place
-from replay.min_isr_acks.state import (
+from kip_replay.replay.min_isr_acks.ordering import least_of, order, rival
+from kip_replay.replay.min_isr_acks.places import begin_places, fetched, forget_places, place
+from kip_replay.replay.min_isr_acks.state import (
     LAG_US_MAX,
     MAYBE,
     NOWHERE,

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.min_isr_acks.compiled import compiled
-from replay.min_isr_acks.state import NOWHERE, NULL, State, moved_if_full
+from kip_replay.replay.min_isr_acks.compiled import compiled
+from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, State, moved_if_full
 
 #: A control batch with one marker: 61 bytes of header, 17 of record.
 MARKER_BYTES = 78

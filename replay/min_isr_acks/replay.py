@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
-
-from replay.min_isr_acks import memory, packing
-from replay.min_isr_acks.brokers import Applied, Brokers, Standing
-from replay.min_isr_acks.configs import MinIsrConfig
-from replay.min_isr_acks.events import PROGRESS_US_MAX, Event, Kind
-from replay.min_isr_acks.inputs import (
+from kip_replay.replay.min_isr_acks import memory, packing
+from kip_replay.replay.min_isr_acks.brokers import Applied, Brokers, Standing
+from kip_replay.replay.min_isr_acks.configs import MinIsrConfig
+from kip_replay.replay.min_isr_acks.events import PROGRESS_US_MAX, Event, Kind
+from kip_replay.replay.min_isr_acks.inputs import (
     CONSUMER_FETCH,
     FETCH,
     PRODUCE,
@@ -28,12 +27,18 @@ from replay.min_isr_acks.inputs import (
     rows_of,
     single_events,
 )
-from replay.min_isr_acks.leader_log import are_seated, configure, follow, settle_all, take_out
-from replay.min_isr_acks.rows import ACKS_SCHEMA, Names, batch_of
-from replay.min_isr_acks.settling import Written
-from replay.min_isr_acks.state import BROKER, NULL, UNKNOWN_MIN_ISR, Array
-from replay.min_isr_acks.topics import Topics
-from replay.outcomes import Variant
+from kip_replay.replay.min_isr_acks.leader_log import (
+    are_seated,
+    configure,
+    follow,
+    settle_all,
+    take_out,
+)
+from kip_replay.replay.min_isr_acks.rows import ACKS_SCHEMA, Names, batch_of
+from kip_replay.replay.min_isr_acks.settling import Written
+from kip_replay.replay.min_isr_acks.state import BROKER, NULL, UNKNOWN_MIN_ISR, Array
+from kip_replay.replay.min_isr_acks.topics import Topics
+from kip_replay.replay.outcomes import Variant
 
 #: The rule's variant; its parameter is none (the config in force) or min_insync_replicas.
 ACKS_MIN_INSYNC_REPLICAS = "acks_min_insync_replicas"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from replay.min_isr_acks.answers import (
+from kip_replay.replay.min_isr_acks.answers import (
     NONE,
     Answer,
     acks_all,
@@ -14,10 +14,10 @@ from replay.min_isr_acks.answers import (
     refused,
     visible_us,
 )
-from replay.min_isr_acks.compiled import compiled
-from replay.min_isr_acks.levels import COMMITTED, COPIED, answered, level_of, passed
-from replay.min_isr_acks.partition_log import close, forget_closed
-from replay.min_isr_acks.state import NOWHERE, NULL, UNKNOWN_MIN_ISR, Array, Span, State
+from kip_replay.replay.min_isr_acks.compiled import compiled
+from kip_replay.replay.min_isr_acks.levels import COMMITTED, COPIED, answered, level_of, passed
+from kip_replay.replay.min_isr_acks.partition_log import close, forget_closed
+from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, UNKNOWN_MIN_ISR, Array, Span, State
 
 #: A batch is left alone this long: lines a few milliseconds apart may be out of order.
 SETTLE_US = 5_000_000

@@ -16,8 +16,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-
-from replay.min_isr_acks.compiled import compiled
+from kip_replay.replay.min_isr_acks.compiled import compiled
 
 #: An array of records, or of integers.
 Array: TypeAlias = np.ndarray[Any, Any]

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from replay.min_isr_acks.inputs import Interned, longs
-from replay.min_isr_acks.state import Array
+from kip_replay.replay.min_isr_acks.inputs import Interned, longs
+from kip_replay.replay.min_isr_acks.state import Array
 
 _BITS = 32
 

@@ -15,17 +15,16 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from golden import naive_fetches, naive_heartbeats, naive_leader_log, naive_log
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP, HwmParking
+from kip_replay.replay.hwm_parking import variants as parking_variants
+from kip_replay.replay.incremental_fetch import IncrementalFetch
+from kip_replay.replay.lowest_acked_offset import ORDER, LowestAckedOffset, events
+from kip_replay.replay.min_isr_acks import MinIsrAcks
+from kip_replay.replay.min_isr_acks import variants as ack_variants
+from kip_replay.replay.min_isr_acks.events import batch_of as leader_batch
+from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.rules import Replay
 from notation import heartbeats, recorded
-
-from replay.hwm_parking import WITH_KIP, WITHOUT_KIP, HwmParking
-from replay.hwm_parking import variants as parking_variants
-from replay.incremental_fetch import IncrementalFetch
-from replay.lowest_acked_offset import ORDER, LowestAckedOffset, events
-from replay.min_isr_acks import MinIsrAcks
-from replay.min_isr_acks import variants as ack_variants
-from replay.min_isr_acks.events import batch_of as leader_batch
-from replay.outcomes import RECORDED
-from replay.rules import Replay
 
 from . import inputs
 from .kip_227 import NODE_ID, Example

@@ -1,7 +1,7 @@
 """One key that has all the traffic, through Spark: does a Python worker hold its state or its log?
 
 A replay key is one task, however much of the log it has. Events are generated, written to Parquet
-and fed through ``pipelines.seam`` from there, once and four times as many of the same kind. The
+and fed through the seam from there, once and four times as many of the same kind. The
 rule's state is the same in both, so the worker's memory has to be.
 
     python -m benchmarks.skew CASE TIMES FOLDER     one run, the last line it prints is JSON
@@ -21,9 +21,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from kip_replay.replay.rules import INCREMENTAL_FETCH, MIN_ISR_ACKS, Rule, Settings
 from recorded_logs import REPOSITORY
-
-from replay.rules import INCREMENTAL_FETCH, MIN_ISR_ACKS, Rule, Settings
 
 from . import inputs
 from .kip_227 import NODE_ID, Example
@@ -132,8 +131,8 @@ def _write(path: Path, case: Case, times: int) -> tuple[int, int]:
 
 def main() -> None:
     """One run."""
-    from pipelines.seam import replayed_by
-    from pipelines.session import spark_session
+    from kip_replay.pipelines.replaying.seam import replayed_by
+    from kip_replay.pipelines.session import spark_session
 
     name, times, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     case = CASES[name]

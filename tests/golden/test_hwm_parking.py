@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import pytest
+from kip_replay.replay.hwm_parking import STAMP_SLACK_US, WITH_KIP, WITHOUT_KIP, variants
+from kip_replay.replay.outcomes import RECORDED
 from notation.recorded import Replayed, replay_of
-
-from replay.hwm_parking import STAMP_SLACK_US, WITH_KIP, WITHOUT_KIP, variants
-from replay.outcomes import RECORDED
 
 from .naive_log import RECORDINGS, Recording, percentile, recording
 

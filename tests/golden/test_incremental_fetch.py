@@ -16,16 +16,15 @@ from typing import Any
 import pytest
 from kafka_model.fetch_sessions import FetchManager, FetchSessionHandler
 from kafka_model.log import batch_of
-from oracles.incremental_fetch.recorded import ForgottenPartition, RecordedFetch, recorded_fetches
-
-from replay.incremental_fetch import (
+from kip_replay.replay.incremental_fetch import (
     FULL,
     INCREMENTAL,
     INCREMENTAL_DRAFT,
     OUTCOME_SCHEMA,
     IncrementalFetch,
 )
-from replay.outcomes import RECORDED
+from kip_replay.replay.outcomes import RECORDED
+from oracles.incremental_fetch.recorded import ForgottenPartition, RecordedFetch, recorded_fetches
 
 from .naive_fetches import BROKERS, fetches_of
 from .naive_log import percentile

@@ -11,12 +11,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from kip_replay.replay.lowest_acked_offset import (
+    FINEST_EVIDENCE,
+    LOWEST_ACKED,
+    LowestAckedOffset,
+    reasons,
+)
+from kip_replay.replay.lowest_acked_offset.lines import Lines
+from kip_replay.replay.lowest_acked_offset.writes import STAMP_SLACK_US, CommittedOffsets
 from notation.heartbeats import VOTERS, Replayed, Row, batch_of, pieces_of, replay_of, rows_of
 from oracles import lowest_acked_offset
-
-from replay.lowest_acked_offset import FINEST_EVIDENCE, LOWEST_ACKED, LowestAckedOffset, reasons
-from replay.lowest_acked_offset.lines import Lines
-from replay.lowest_acked_offset.writes import STAMP_SLACK_US, CommittedOffsets
 
 from .naive_heartbeats import Observed, Poll, observed
 from .naive_log import RECORDINGS, percentile

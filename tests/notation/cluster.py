@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, NamedTuple
 
+from kip_replay.replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
+from kip_replay.replay.wire_size import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 from oracles.hwm_parking import Answer, Completion, Fetch, Leader, Replica
-
-from replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
-from replay.wire_size import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 
 from .recorded import EPOCH, fetched, in_order, micros
 

@@ -21,10 +21,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-
-from replay.lowest_acked_offset import LowestAckedOffset, events, replayed
-from replay.lowest_acked_offset.controller import Carried, Heartbeat, HeartbeatManager
-from replay.lowest_acked_offset.events import INPUT_SCHEMA, Event
+from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, events, replayed
+from kip_replay.replay.lowest_acked_offset.controller import Carried, Heartbeat, HeartbeatManager
+from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, Event
 
 VOTERS = (1, 2, 3)
 CONTROLLER = 2

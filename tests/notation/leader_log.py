@@ -12,9 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-
-from replay.min_isr_acks import ACKS_SCHEMA, MinIsrAcks, replayed, variants
-from replay.min_isr_acks.events import KIND_ORDER, SILENCE, Event, Kind, Partition, batch_of
+from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, MinIsrAcks, replayed, variants
+from kip_replay.replay.min_isr_acks.events import (
+    KIND_ORDER,
+    SILENCE,
+    Event,
+    Kind,
+    Partition,
+    batch_of,
+)
 
 LEADER = 11
 REPLICAS = (11, 12, 13)

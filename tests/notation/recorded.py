@@ -6,10 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-
-from replay.hwm_parking import HwmParking, replayed
-from replay.hwm_parking.metadata_log import INPUT_SCHEMA, NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
-from replay.outcomes import Variant
+from kip_replay.replay.hwm_parking import HwmParking, replayed
+from kip_replay.replay.hwm_parking.metadata_log import (
+    INPUT_SCHEMA,
+    NOT_SENT,
+    UNKNOWN_OFFSET,
+    RecordedFetch,
+)
+from kip_replay.replay.outcomes import Variant
 
 #: The leader epoch of FETCHes that don't say another.
 EPOCH = 5

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET
+from kip_replay.replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET
 
 from . import NotationError, check
 from .grammar import Appends, Fetches, Passes, Resigns, RollsSegment, Told, parse

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kip_replay.replay.lowest_acked_offset import LowestAckedOffset
+from kip_replay.replay.lowest_acked_offset.events import API_VERSIONS, NOT_SENT, Event
 from notation.heartbeats import (
     VOTERS,
     Replayed,
@@ -22,9 +24,6 @@ from notation.heartbeats import (
     replay_of,
 )
 from oracles import lowest_acked_offset as oracle
-
-from replay.lowest_acked_offset import LowestAckedOffset
-from replay.lowest_acked_offset.events import API_VERSIONS, NOT_SENT, Event
 
 pytestmark = pytest.mark.property
 

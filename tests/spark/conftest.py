@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from kip_replay.jobs import run
+from kip_replay.pipelines.warehouse.tables import Warehouse
 from pyspark.sql import SparkSession
-
-from jobs import run
-from pipelines.warehouse import Warehouse
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAILOVER = REPOSITORY / "tests" / "recordings" / "failover-4.0"

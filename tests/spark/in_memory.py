@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+from kip_replay.pipelines.warehouse.tables import Scope, Warehouse
+from kip_replay.replay.schema import TABLES, Table
 from pyspark.sql import DataFrame, SparkSession
-
-from pipelines.warehouse import Scope, Warehouse
-from replay.schema import TABLES, Table
 
 #: Rows by name of their table; columns that are not named are null.
 Rows = Mapping[str, list[dict[str, Any]]]

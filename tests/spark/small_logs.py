@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipelines.recording import Recording, load_recording
+from kip_replay.pipelines.ingest.recording import Recording, load_recording
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "ingest"
 CONTROLLER = (DATA / "controller-2.log").read_bytes()

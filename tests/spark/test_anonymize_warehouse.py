@@ -14,16 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
-from small_logs import BROKER, CONTROLLER, write_recording
-
-from jobs import ingest, run
-from jobs._anonymize import KEY_VARIABLE
-from pipelines.steps import ReplaySettings, replay_what_is_new
-from pipelines.warehouse import Warehouse
-from replay.request_log import Anonymous, Pseudonyms
-from replay.request_log.anonymous import INTERNAL_TOPICS, KAFKA_CLIENTS
-from replay.schema import (
+from kip_replay.jobs import ingest, run
+from kip_replay.jobs._anonymize import KEY_VARIABLE
+from kip_replay.pipelines.replaying.steps import ReplaySettings, replay_what_is_new
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.request_log import Anonymous, Pseudonyms
+from kip_replay.replay.request_log.anonymous import INTERNAL_TOPICS, KAFKA_CLIENTS
+from kip_replay.replay.schema import (
     BANDWIDTH_SUMMARY,
     CLIENT_OBSERVATIONS,
     INGESTED_FILES,
@@ -36,6 +33,8 @@ from replay.schema import (
     TOPICS,
     Table,
 )
+from pyspark.sql import SparkSession
+from small_logs import BROKER, CONTROLLER, write_recording
 
 SECRET = b"not to be guessed, ever"
 SWEEPS = (

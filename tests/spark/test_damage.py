@@ -11,11 +11,10 @@ from typing import NamedTuple
 import deltalake
 import pyarrow as pa
 import pytest
+from kip_replay.jobs import recordings, run
+from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
+from kip_replay.replay.schema import REQUESTS
 from old_warehouse import contents, first_release
-
-from jobs import recordings, run
-from pipelines.damage import DamagedTableError, require_whole
-from replay.schema import REQUESTS
 
 FAILOVER = Path(__file__).resolve().parents[1] / "recordings" / "failover-4.0"
 

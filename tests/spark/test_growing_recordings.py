@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 from delta.tables import DeltaTable
 from growing import ArrivingLogs
+from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.ingest.step import ingest
+from kip_replay.pipelines.replaying.increments import CarriedReplay
+from kip_replay.pipelines.replaying.steps import ReplaySettings, replay, replay_what_is_new
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import REPLAY_STATE, TYPED_TABLES, Table
 from pyspark.sql import DataFrame, SparkSession
-
-from pipelines.ingest import ingest
-from pipelines.pieces import CarriedReplay
-from pipelines.recording import Recording
-from pipelines.rules import RULES
-from pipelines.steps import ReplaySettings, replay, replay_what_is_new
-from pipelines.warehouse import Warehouse
-from replay.schema import REPLAY_STATE, TYPED_TABLES, Table
 
 RECORDING = "sessions-on"
 #: Longer than the longest request of the recording (3.2 s).

@@ -6,18 +6,16 @@ from typing import Any
 
 import pytest
 from in_memory import InMemory, Rows, what_if
-from pyspark.sql import SparkSession
-
-from pipelines.headlines import (
+from kip_replay.pipelines.analysis.headlines import (
     accuracy_line,
     accuracy_rows,
     headline_figures,
     headlines,
     side_by_side,
 )
-from pipelines.warehouse import Warehouse
-from replay.outcomes import RECORDED
-from replay.rules import (
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.rules import (
     ACKS_ALL,
     ACKS_MIN_INSYNC_REPLICAS,
     FINEST_EVIDENCE,
@@ -28,6 +26,7 @@ from replay.rules import (
     WITH_KIP,
     WITHOUT_KIP,
 )
+from pyspark.sql import SparkSession
 
 
 def latency(

@@ -7,17 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PythonException
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from pipelines.hwm_parking import metadata_fetches
-from pipelines.seam import replayed_by, rows_of
-from pipelines.warehouse import Warehouse
-from replay.hwm_parking import HwmParking, replayed, variants
-from replay.hwm_parking.metadata_log import INPUT_SCHEMA
-from replay.rules import HWM_PARKING, Settings
-from replay.schema import (
+from kip_replay.pipelines.replaying.seam import replayed_by, rows_of
+from kip_replay.pipelines.rules.hwm_parking.events import metadata_fetches
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.hwm_parking import HwmParking, replayed, variants
+from kip_replay.replay.hwm_parking.metadata_log import INPUT_SCHEMA
+from kip_replay.replay.rules import HWM_PARKING, Settings
+from kip_replay.replay.schema import (
     BROKER_HEARTBEATS,
     FETCH_PARKING_OUTCOMES,
     FETCHES,
@@ -26,6 +22,9 @@ from replay.schema import (
     TABLES,
     Table,
 )
+from pyspark.errors import PythonException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 SETTINGS = Settings({"failover-4.0": (1, 2, 3), "freeze-4.1": (1, 2, 3)}, (100,))
 RECORDING, LEADER = "failover-4.0", 2

@@ -7,28 +7,27 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from recorded_logs import folder_of
-
-from pipelines.incremental_fetch import (
+from kip_replay.pipelines.ingest.recording import load_recording
+from kip_replay.pipelines.ingest.step import ingest
+from kip_replay.pipelines.rules.incremental_fetch.events import (
     outcome_rows,
     replayed_incremental_fetch,
     session_fetches,
     topic_names,
 )
-from pipelines.ingest import ingest
-from pipelines.recording import load_recording
-from pipelines.warehouse import Warehouse
-from replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch, replayed
-from replay.rules import Settings
-from replay.schema import (
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch, replayed
+from kip_replay.replay.rules import Settings
+from kip_replay.replay.schema import (
     FETCH_SESSION_EVICTIONS,
     FETCH_SESSION_OUTCOMES,
     FETCHES,
     TOPICS,
     Table,
 )
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from recorded_logs import folder_of
 
 SETTINGS = Settings({}, session_slots=(0, 8))
 RECORDING, BROKER = "failover-4.0", 11

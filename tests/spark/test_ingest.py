@@ -11,27 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import kip_replay.pipelines.ingest.overlaps
+import kip_replay.pipelines.ingest.parse_range
+import kip_replay.pipelines.ingest.parse_task
+import kip_replay.pipelines.ingest.step
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql import SparkSession
-from small_logs import BROKER, CONTROLLER, lines_of, plain, stamped, write_recording
-
-import pipelines.ingest
-import pipelines.overlaps
-import pipelines.parse_range
-import pipelines.parse_task
-from jobs.ingest import main
-from pipelines import delta_commits
-from pipelines.errors import IngestError, UserError, WriteConflictError
-from pipelines.ingest import IngestSettings, LinesRead, ingest
-from pipelines.log_files import LogFile, find_log_files
-from pipelines.parse_range import ParsedRange, parse_range
-from pipelines.parse_task import tasks_of
-from pipelines.recording import RecordingOptions, load_recording
-from pipelines.survey import Survey, survey
-from pipelines.warehouse import Warehouse
-from replay.schema import (
+from kip_replay.jobs.ingest import main
+from kip_replay.pipelines.errors import IngestError, UserError, WriteConflictError
+from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
+from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_range
+from kip_replay.pipelines.ingest.parse_task import tasks_of
+from kip_replay.pipelines.ingest.recording import RecordingOptions, load_recording
+from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
+from kip_replay.pipelines.ingest.survey import Survey, survey
+from kip_replay.pipelines.warehouse import commits as delta_commits
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import (
     CONFIGS,
     FETCHES,
     INGESTED_FILES,
@@ -40,6 +37,8 @@ from replay.schema import (
     REQUESTS,
     Table,
 )
+from pyspark.sql import SparkSession
+from small_logs import BROKER, CONTROLLER, lines_of, plain, stamped, write_recording
 
 GROWING = IngestSettings(final=False)
 LINES = len(lines_of(CONTROLLER)) + len(lines_of(BROKER))
@@ -281,8 +280,11 @@ def test_repeated_lines_of_one_task_stay_once(
     """Too far apart for the task to see: Spark finds them, and the files are written anew."""
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipelines.parse_range, "_BATCH_LINES", 10)
-        for module in (pipelines.parse_task, pipelines.overlaps):
+        patch.setattr(kip_replay.pipelines.ingest.parse_range, "_BATCH_LINES", 10)
+        for module in (
+            kip_replay.pipelines.ingest.parse_task,
+            kip_replay.pipelines.ingest.overlaps,
+        ):
             patch.setattr(module, "COMPARED_BATCHES", 0)
         for name in ("repeated", "garbage"):
             (read,) = ingest(spark, [ingested.recordings[name]], warehouse, say=quiet)
@@ -342,7 +344,7 @@ def test_a_file_that_is_in_is_not_read_again(spark: SparkSession, ingested: Inge
 
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipelines.ingest, "parse_or_error", never)
+        patch.setattr(kip_replay.pipelines.ingest.step, "parse_or_error", never)
         recording = ingested.recordings["plain"]
         (read,) = ingest(spark, [recording], ingested.warehouse, say=said.append)
     assert (read.files_read, read.files_known, read.lines_read) == (0, 2, 0)
@@ -453,7 +455,7 @@ def test_lines_that_get_lost_stop_the_run_before_anything_is_written(
         return replace(of_file, lines=of_file.lines + 1)
 
     warehouse = Warehouse(spark, tmp_path / "warehouse")
-    monkeypatch.setattr(pipelines.ingest, "survey_or_error", one_more)
+    monkeypatch.setattr(kip_replay.pipelines.ingest.step, "survey_or_error", one_more)
     with pytest.raises(IngestError, match=r"controller-2\.log .* had 41 lines .* 40 requests"):
         ingest(spark, [ingested.recordings["plain"]], warehouse, say=quiet)
     assert all(warehouse.read(table).isEmpty() for table in (REQUESTS, REJECTED_LINES))

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 from delta.tables import DeltaTable
+from kip_replay.jobs import compare, replay, run, summarize
+from kip_replay.pipelines.replaying import steps
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG, TABLES
 from pyspark.sql import SparkSession
-
-from jobs import compare, replay, run, summarize
-from pipelines import steps
-from pipelines.warehouse import Warehouse
-from replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG, TABLES
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 FAILOVER, FREEZE = RECORDINGS / "failover-4.0", RECORDINGS / "freeze-4.1"
@@ -102,7 +101,9 @@ def test_a_changed_rule_is_never_taken_for_the_old_one(
     name = {"recording": "failover-4.0", "rule": "hwm_parking"}
     written = finished.fingerprint_of(FETCH_PARKING_OUTCOMES, name)
     assert written is not None
-    monkeypatch.setattr("pipelines.fingerprint._code", lambda patterns: "another rule")
+    monkeypatch.setattr(
+        "kip_replay.pipelines.warehouse.fingerprint._code", lambda patterns: "another rule"
+    )
     changed = steps.fingerprint("hwm_parking", "the same logs")
     monkeypatch.undo()
     assert changed != steps.fingerprint("hwm_parking", "the same logs")

@@ -7,16 +7,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from pipelines.lowest_acked_offset import cluster_events, outcome_rows
-from pipelines.seam import replayed_by
-from pipelines.warehouse import Warehouse
-from replay.lowest_acked_offset import LowestAckedOffset, replayed
-from replay.lowest_acked_offset.events import INPUT_SCHEMA, ORDER
-from replay.rules import LOWEST_ACKED_OFFSET, Settings
-from replay.schema import (
+from kip_replay.pipelines.replaying.seam import replayed_by
+from kip_replay.pipelines.rules.lowest_acked_offset.events import cluster_events, outcome_rows
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, replayed
+from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, ORDER
+from kip_replay.replay.rules import LOWEST_ACKED_OFFSET, Settings
+from kip_replay.replay.schema import (
     BROKER_HEARTBEATS,
     HEARTBEAT_OUTCOMES,
     METADATA_WRITE_OUTCOMES,
@@ -24,6 +21,8 @@ from replay.schema import (
     METADATA_WRITES,
     Table,
 )
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 VOTERS = (1, 2, 3)
 RECORDINGS = ("failover-4.0", "freeze-4.1")

@@ -9,22 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import kip_replay.pipelines.warehouse.maintenance
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from delta.exceptions import ConcurrentDeleteReadException
-from pyspark.sql import DataFrame, SparkSession
-
-import pipelines.maintenance
-from jobs import maintain, recordings
-from pipelines.maintenance import (
+from kip_replay.jobs import maintain, recordings
+from kip_replay.pipelines.warehouse.maintenance import (
     needs_optimizing,
     optimize,
     restate_old_marks,
     sort_columns,
 )
-from pipelines.warehouse import Warehouse
-from replay.schema import INGESTED_FILES, LATENCY_SUMMARY, REQUESTS, TABLES, Table
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import INGESTED_FILES, LATENCY_SUMMARY, REQUESTS, TABLES, Table
+from pyspark.sql import DataFrame, SparkSession
 
 ODD_NAME = "it's 100% `odd`"
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -191,7 +190,7 @@ def test_an_optimize_that_another_writer_beats_is_left_for_next_time(
     def beaten(*_: Any) -> None:
         raise ConcurrentDeleteReadException("its files were replaced meanwhile")
 
-    monkeypatch.setattr(pipelines.maintenance, "_optimize", beaten)
+    monkeypatch.setattr(kip_replay.pipelines.warehouse.maintenance, "_optimize", beaten)
     optimized = optimize(warehouse, REQUESTS)
     assert optimized is not None
     assert optimized.in_the_way

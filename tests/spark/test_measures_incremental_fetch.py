@@ -25,17 +25,16 @@ from constructed import (
     rule_steps,
     verdict,
 )
-from pyspark.sql import SparkSession
-
-from replay.outcomes import RECORDED, Verdict
-from replay.rules import (
+from kip_replay.replay.outcomes import RECORDED, Verdict
+from kip_replay.replay.rules import (
     FULL,
     INCREMENTAL,
     INCREMENTAL_DRAFT,
     INCREMENTAL_FETCH,
     SESSION_SLOTS,
 )
-from replay.schema import FETCH_SESSION_OUTCOMES
+from kip_replay.replay.schema import FETCH_SESSION_OUTCOMES
+from pyspark.sql import SparkSession
 
 STEPS = rule_steps(INCREMENTAL_FETCH.name)
 #: What the brokers of each recording ran.

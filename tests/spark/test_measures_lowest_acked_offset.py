@@ -26,11 +26,14 @@ from constructed import (
     spread,
     verdict,
 )
-from pyspark.sql import SparkSession
-
-from replay.outcomes import Verdict
-from replay.rules import FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, LOWEST_ACKED_OFFSET
-from replay.schema import (
+from kip_replay.replay.outcomes import Verdict
+from kip_replay.replay.rules import (
+    FINEST_EVIDENCE,
+    HEARTBEAT_INTERVAL,
+    LOWEST_ACKED,
+    LOWEST_ACKED_OFFSET,
+)
+from kip_replay.replay.schema import (
     BROKER_HEARTBEATS,
     CLIENT_OBSERVATIONS,
     METADATA_WRITE_OUTCOMES,
@@ -40,6 +43,7 @@ from replay.schema import (
     TOPICS,
     Table,
 )
+from pyspark.sql import SparkSession
 
 STEPS = rule_steps(LOWEST_ACKED_OFFSET.name)
 RECORDINGS = ("r", "other", "dark")

@@ -25,11 +25,10 @@ from constructed import (
     spread,
     verdict,
 )
+from kip_replay.replay.outcomes import RECORDED, Verdict
+from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, MIN_ISR_ACKS
+from kip_replay.replay.schema import PRODUCE_ACK_OUTCOMES
 from pyspark.sql import SparkSession
-
-from replay.outcomes import RECORDED, Verdict
-from replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, MIN_ISR_ACKS
-from replay.schema import PRODUCE_ACK_OUTCOMES
 
 STEPS = rule_steps(MIN_ISR_ACKS.name)
 VARIANTS = {

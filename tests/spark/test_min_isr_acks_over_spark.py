@@ -8,21 +8,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from golden.naive_leader_log import events_of, replay
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from recorded_logs import folder_of
-
-from jobs import ingest
-from pipelines.min_isr_acks import (
+from kip_replay.jobs import ingest
+from kip_replay.pipelines.rules.min_isr_acks.events import (
     consumer_fetch_events,
     leader_events,
     outcome_rows,
     replayed_min_isr_acks,
 )
-from pipelines.warehouse import Warehouse
-from replay.min_isr_acks.events import INPUT_SCHEMA, Kind
-from replay.rules import Settings
-from replay.schema import FETCHES, PRODUCE_ACK_OUTCOMES, Table
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.min_isr_acks.events import INPUT_SCHEMA, Kind
+from kip_replay.replay.rules import Settings
+from kip_replay.replay.schema import FETCHES, PRODUCE_ACK_OUTCOMES, Table
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from recorded_logs import folder_of
 
 RECORDING = "acks-not-enough"
 #: Consumers with fetch sessions.

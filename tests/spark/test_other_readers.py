@@ -12,11 +12,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-
-from pipelines.catalog import Catalog
-from pipelines.views import DUCKDB, View, read_views
-from pipelines.warehouse import Warehouse
-from replay.schema import TABLES
+from kip_replay.pipelines.analysis.catalog import Catalog
+from kip_replay.pipelines.analysis.views import DUCKDB, View, read_views
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import TABLES
 
 Rows = list[tuple[Any, ...]]
 VIEWS = [view for view in read_views() if DUCKDB in view.engines]

@@ -12,18 +12,17 @@ import pyarrow as pa
 import pytest
 from delta.tables import DeltaTable
 from in_memory import InMemory
+from kip_replay.jobs import check as check_job
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.recording import load_recording
+from kip_replay.pipelines.ingest.step import ingest
+from kip_replay.pipelines.quality import data_docs
+from kip_replay.pipelines.quality.failing_rows import Finding, find
+from kip_replay.pipelines.quality.suites import Expectation, Severity, load_suites
+from kip_replay.pipelines.quality.validation import validate
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import QUALITY_FAILURES, QUALITY_RESULTS, REQUESTS, TABLES
 from pyspark.sql import SparkSession
-
-from jobs import check as check_job
-from pipelines.errors import UserError
-from pipelines.ingest import ingest
-from pipelines.quality import data_docs
-from pipelines.quality.failing_rows import Finding, find
-from pipelines.quality.suites import Expectation, Severity, load_suites
-from pipelines.quality.validation import validate
-from pipelines.recording import load_recording
-from pipelines.warehouse import Warehouse
-from replay.schema import QUALITY_FAILURES, QUALITY_RESULTS, REQUESTS, TABLES
 
 FAILOVER = Path(__file__).resolve().parents[1] / "recordings" / "failover-4.0"
 FREEZE = FAILOVER.with_name("freeze-4.1")

@@ -9,18 +9,16 @@ from typing import Any
 
 import pytest
 from in_memory import InMemory, Rows, what_if
-from pyspark.sql import SparkSession
-
-from pipelines.errors import UserError
-from pipelines.report import write_report
-from pipelines.report.accuracy import SHOWN_BESIDE
-from pipelines.report.data import read_report
-from pipelines.report.hwm_parking import Protocol
-from pipelines.report.logs import EXAMPLES
-from pipelines.report.reading import CURVE_POINTS
-from pipelines.warehouse import Warehouse
-from replay.outcomes import RECORDED
-from replay.rules import (
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.report import write_report
+from kip_replay.pipelines.report.accuracy import SHOWN_BESIDE
+from kip_replay.pipelines.report.data import read_report
+from kip_replay.pipelines.report.logs import EXAMPLES
+from kip_replay.pipelines.report.reading import CURVE_POINTS
+from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.rules import (
     ACKS_ALL,
     ACKS_MIN_INSYNC_REPLICAS,
     INCREMENTAL,
@@ -28,6 +26,7 @@ from replay.rules import (
     WITH_KIP,
     WITHOUT_KIP,
 )
+from pyspark.sql import SparkSession
 
 START = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
 NOT_ASKED = "not asked for"

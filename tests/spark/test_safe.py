@@ -16,19 +16,14 @@ import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from old_warehouse import contents, first_release
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
-from small_logs import BROKER, CONTROLLER, lines_of, plain, write_recording
-
-from jobs import ingest, recordings, run
-from pipelines import delta_commits
-from pipelines.damage import require_whole
-from pipelines.schema_evolution import Difference
-from pipelines.session import spark_session
-from pipelines.table_files import stats_columns
-from pipelines.warehouse import Warehouse
-from replay.schema import (
+from kip_replay.jobs import ingest, recordings, run
+from kip_replay.pipelines.session import spark_session
+from kip_replay.pipelines.warehouse import commits as delta_commits
+from kip_replay.pipelines.warehouse.damage import require_whole
+from kip_replay.pipelines.warehouse.data_files import stats_columns
+from kip_replay.pipelines.warehouse.schema_evolution import Difference
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import (
     CLIENT_OBSERVATIONS,
     HEARTBEAT_OUTCOMES,
     INGESTED_FILES,
@@ -40,6 +35,10 @@ from replay.schema import (
     Column,
     Table,
 )
+from old_warehouse import contents, first_release
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from small_logs import BROKER, CONTROLLER, lines_of, plain, write_recording
 
 Ended: TypeAlias = subprocess.CompletedProcess[str]
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from kip_replay.pipelines.session import read_settings, spark_session
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-
-from pipelines.session import read_settings, spark_session
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -8,16 +8,15 @@ import json
 from pathlib import Path
 
 import pytest
+from kip_replay.jobs import run
+from kip_replay.jobs.sql import Shell, main, statements
+from kip_replay.pipelines.analysis.catalog import Catalog, require_reading
+from kip_replay.pipelines.analysis.sql_page import answered, queries
+from kip_replay.pipelines.analysis.views import DUCKDB, SPARK, read_view, read_views
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import TABLES
 from pyspark.sql import SparkSession
-
-from jobs import run
-from jobs.sql import Shell, main, statements
-from pipelines.catalog import Catalog, require_reading
-from pipelines.errors import UserError
-from pipelines.sql_page import answered, queries
-from pipelines.views import DUCKDB, SPARK, read_view, read_views
-from pipelines.warehouse import Warehouse
-from replay.schema import TABLES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "sql.md"

@@ -9,20 +9,24 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-
-from pipelines.headlines import accuracy_line, accuracy_rows, headline_figures, headlines
-from pipelines.rules import RULES
-from pipelines.summaries import latency_summary
-from pipelines.warehouse import Warehouse
-from replay.schema import (
+from kip_replay.pipelines.analysis.headlines import (
+    accuracy_line,
+    accuracy_rows,
+    headline_figures,
+    headlines,
+)
+from kip_replay.pipelines.analysis.summaries import latency_summary
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import (
     BANDWIDTH_SUMMARY,
     FETCH_PARKING_OUTCOMES,
     HIGH_WATERMARK_LAG,
     LATENCY_SUMMARY,
     PREDICTION_ACCURACY,
 )
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 _GROUP = ("r", "rule", "v", "none", "none", "m", "all", "all")
 _COLUMNS = (

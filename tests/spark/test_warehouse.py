@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import kip_replay.pipelines.warehouse.tables
 import pyarrow as pa
 import pytest
 from delta.exceptions import ConcurrentAppendException
+from kip_replay.pipelines.errors import UserError, WriteConflictError
+from kip_replay.pipelines.warehouse.tables import SchemaError, Warehouse
+from kip_replay.replay.schema import INGESTED_FILES, LATENCY_SUMMARY, REPLAY_STATE, TABLES
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-
-import pipelines.warehouse
-from pipelines.errors import UserError, WriteConflictError
-from pipelines.warehouse import SchemaError, Warehouse
-from replay.schema import INGESTED_FILES, LATENCY_SUMMARY, REPLAY_STATE, TABLES
 
 ODD_NAME = "it's 100% \\ `odd`"
 
@@ -170,9 +169,9 @@ def test_the_history_as_delta_tells_it_is_the_history_in_the_log(
 def test_a_write_that_was_in_the_way_of_another_is_said_again(
     spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipelines.warehouse, "_SECONDS_BETWEEN_ATTEMPTS", 0)
+    monkeypatch.setattr(kip_replay.pipelines.warehouse.tables, "_SECONDS_BETWEEN_ATTEMPTS", 0)
     warehouse.create_missing_tables([INGESTED_FILES])
-    translated, conflicts = pipelines.warehouse._translated, [2]
+    translated, conflicts = kip_replay.pipelines.warehouse.tables._translated, [2]
 
     def in_the_way(*args: Any) -> None:
         if conflicts[0]:
@@ -180,7 +179,7 @@ def test_a_write_that_was_in_the_way_of_another_is_said_again(
             raise ConcurrentAppendException("another was first")
         translated(*args)
 
-    monkeypatch.setattr(pipelines.warehouse, "_translated", in_the_way)
+    monkeypatch.setattr(kip_replay.pipelines.warehouse.tables, "_translated", in_the_way)
     warehouse.insert_new(INGESTED_FILES, files(spark, "a"))
     assert lines_by_name(warehouse) == {"a": 1}
     conflicts[0] = 99

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipelines.report.accuracy import Check
-from pipelines.report.data import RecordingReport, Report
-from pipelines.report.hwm_parking import Figures, HwmParking, Protocol, SweepPoint, Traffic
-from pipelines.report.incremental_fetch import IncrementalFetch, SessionTraffic, SlotsPoint
-from pipelines.report.logs import Logs, NodeRead, Rejected, RejectedLine
-from pipelines.report.lowest_acked_offset import (
+from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.data import RecordingReport, Report
+from kip_replay.pipelines.report.logs import Logs, NodeRead, Rejected, RejectedLine
+from kip_replay.pipelines.report.values import Curve, Doubt, Percentiles
+from kip_replay.pipelines.rules.hwm_parking.figures import (
+    Figures,
+    HwmParking,
+    Protocol,
+    SweepPoint,
+    Traffic,
+)
+from kip_replay.pipelines.rules.incremental_fetch.figures import (
+    IncrementalFetch,
+    SessionTraffic,
+    SlotsPoint,
+)
+from kip_replay.pipelines.rules.lowest_acked_offset.figures import (
     HeartbeatBytes,
     IntervalPoint,
     LowestAckedOffset,
     Visibility,
 )
-from pipelines.report.min_isr_acks import Leader, MinIsrAcks, MinIsrPoint
-from pipelines.report.values import Curve, Doubt, Percentiles
-from replay.outcomes import RECORDED
-from replay.rules import WITH_KIP, WITHOUT_KIP
+from kip_replay.pipelines.rules.min_isr_acks.figures import Leader, MinIsrAcks, MinIsrPoint
+from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.rules import WITH_KIP, WITHOUT_KIP
 
 TOLD = "lowest_acked_offset"
 

@@ -16,20 +16,19 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kip_replay.jobs._anonymize import KEY_VARIABLE, pseudonyms_of
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest import parse_task as parse_task_module
+from kip_replay.pipelines.ingest.log_files import LogFile
+from kip_replay.pipelines.ingest.log_tables import rows_of
+from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange, parse_range
+from kip_replay.pipelines.ingest.parse_task import ParseError, parse_or_error, tasks_of
+from kip_replay.pipelines.ingest.survey import Content, survey
+from kip_replay.replay.incremental_fetch import INCREMENTAL_DRAFT, INPUT_SCHEMA, IncrementalFetch
+from kip_replay.replay.request_log import PARSED_LINE, Anonymous, LineParser, Pseudonyms
+from kip_replay.replay.request_log.pseudonyms import LENGTH_MIN, SECRET_BYTES_MIN
+from kip_replay.replay.schema import FETCHES, TOPICS
 from recorded_logs import folder_of
-
-from jobs._anonymize import KEY_VARIABLE, pseudonyms_of
-from pipelines import parse_task as parse_task_module
-from pipelines.errors import UserError
-from pipelines.log_files import LogFile
-from pipelines.log_tables import rows_of
-from pipelines.parse_range import LINE_BYTES_MAX, ParsedRange, parse_range
-from pipelines.parse_task import ParseError, parse_or_error, tasks_of
-from pipelines.survey import Content, survey
-from replay.incremental_fetch import INCREMENTAL_DRAFT, INPUT_SCHEMA, IncrementalFetch
-from replay.request_log import PARSED_LINE, Anonymous, LineParser, Pseudonyms
-from replay.request_log.pseudonyms import LENGTH_MIN, SECRET_BYTES_MIN
-from replay.schema import FETCHES, TOPICS
 
 SECRET = b"a secret of more than sixteen bytes"
 PSEUDONYMS = Pseudonyms.of_secret(SECRET)

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from pipelines.commit_history import Commit, Mark, Scope, commits, current_marks, marks_text
+from kip_replay.pipelines.warehouse.commit_history import (
+    Commit,
+    Mark,
+    Scope,
+    commits,
+    current_marks,
+    marks_text,
+)
 
 A: Scope = {"recording": "a"}
 B: Scope = {"recording": "b"}

@@ -9,10 +9,9 @@ from pathlib import Path
 import deltalake
 import pyarrow as pa
 import pytest
-
-from pipelines import delta_commits
-from pipelines.table_files import DataFile, TableFiles
-from replay.schema import INGESTED_FILES, REJECTED_LINES, REQUESTS, Column, Table
+from kip_replay.pipelines.warehouse import commits as delta_commits
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
+from kip_replay.replay.schema import INGESTED_FILES, REJECTED_LINES, REQUESTS, Column, Table
 
 AT = datetime(2026, 11, 20, 20, 0, 0, 1500, UTC)
 ODD_NAME = "a b/ü%41'=?"
@@ -99,8 +98,8 @@ def test_a_run_can_be_undone_and_undone_again(tmp_path: Path, path: str) -> None
 def test_a_large_group_of_rows_becomes_a_file_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.table_files.FILE_BYTES_MAX", 1)
-    monkeypatch.setattr("pipelines.table_files._ROW_GROUP_ROWS", 2)
+    monkeypatch.setattr("kip_replay.pipelines.warehouse.data_files.FILE_BYTES_MAX", 1)
+    monkeypatch.setattr("kip_replay.pipelines.warehouse.data_files._ROW_GROUP_ROWS", 2)
     files = TableFiles(str(tmp_path), "part")
     for _ in range(2):
         files.write(REQUESTS, requests(3))

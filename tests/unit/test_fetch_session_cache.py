@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from replay.incremental_fetch.cache import (
+from kip_replay.replay.incremental_fetch.cache import (
     EVICTION_MS,
     SHARDS,
     FetchSessionCache,

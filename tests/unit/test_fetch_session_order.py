@@ -8,14 +8,13 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 import pytest
-
-from replay.incremental_fetch.order import FullOrder
-from replay.incremental_fetch.partitions import Partitions
-from replay.incremental_fetch.runs import TopicRuns
-from replay.incremental_fetch.slots import Slots
-from replay.incremental_fetch.topics import TopicTotals
-from replay.wire_size.encoding import Ints
-from replay.wire_size.fetch_pieces import fetch_pieces
+from kip_replay.replay.incremental_fetch.order import FullOrder
+from kip_replay.replay.incremental_fetch.partitions import Partitions
+from kip_replay.replay.incremental_fetch.runs import TopicRuns
+from kip_replay.replay.incremental_fetch.slots import Slots
+from kip_replay.replay.incremental_fetch.topics import TopicTotals
+from kip_replay.replay.wire_size.encoding import Ints
+from kip_replay.replay.wire_size.fetch_pieces import fetch_pieces
 
 #: The third is long enough for a varint of two bytes.
 TOPICS = ["a", "bb", "c" * 130]

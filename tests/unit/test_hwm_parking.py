@@ -11,6 +11,22 @@ from typing import Any
 
 import pytest
 from golden.naive_log import recording
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP, HwmParking, replayed, variants
+from kip_replay.replay.hwm_parking.explain import HANDLING_SLACK_US
+from kip_replay.replay.hwm_parking.handed_out import (
+    AWAY,
+    MIDDLE_OF_EPOCH,
+    NEVER_LEARNED,
+    NOT_IN_LOG,
+    NOT_LEADER,
+)
+from kip_replay.replay.hwm_parking.metadata_log import (
+    NO_ANSWER,
+    NOT_SENT,
+    UNKNOWN_OFFSET,
+    RecordedFetch,
+)
+from kip_replay.replay.outcomes import RECORDED, Variant
 from notation import check
 from notation.cluster import Cluster, Member, Silence, every
 from notation.recorded import EPOCH, Replayed, fetched, in_order, micros, replay_of
@@ -26,18 +42,6 @@ from oracles.hwm_parking import (
 )
 from oracles.hwm_parking.closed_loop import Advance, LagTracker
 from oracles.hwm_parking.metadata_log import Absence, Evidence, Timeline
-
-from replay.hwm_parking import WITH_KIP, WITHOUT_KIP, HwmParking, replayed, variants
-from replay.hwm_parking.explain import HANDLING_SLACK_US
-from replay.hwm_parking.handed_out import (
-    AWAY,
-    MIDDLE_OF_EPOCH,
-    NEVER_LEARNED,
-    NOT_IN_LOG,
-    NOT_LEADER,
-)
-from replay.hwm_parking.metadata_log import NO_ANSWER, NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
-from replay.outcomes import RECORDED, Variant
 
 # --- Kafka's own tests ---------------------------------------------------------------------------
 

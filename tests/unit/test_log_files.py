@@ -14,16 +14,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from pipelines import log_bytes
-from pipelines.errors import UserError
-from pipelines.log_bytes import LogBytes, LongLine, split_lines
-from pipelines.log_files import LogFile, find_log_files
-from pipelines.parse_range import ParsedRange, parse_range
-from pipelines.recording import Node, Recording
-from pipelines.survey import ByteRange, Content, Survey, survey
-from pipelines.survey_checks import check_recording, notes_of, warnings_of
-from replay.request_log import LineParser
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest import log_bytes
+from kip_replay.pipelines.ingest.log_bytes import LogBytes, LongLine, split_lines
+from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
+from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_range
+from kip_replay.pipelines.ingest.recording import Node, Recording
+from kip_replay.pipelines.ingest.survey import ByteRange, Content, Survey, survey
+from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
+from kip_replay.replay.request_log import LineParser
 
 REST = b"] DEBUG Completed request:{} (kafka.request.logger)\n"
 

@@ -7,6 +7,27 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 import pytest
+from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, reasons
+from kip_replay.replay.lowest_acked_offset.cadence import Recorded
+from kip_replay.replay.lowest_acked_offset.controller import Heartbeat, HeartbeatManager
+from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, WRITE, Event
+from kip_replay.replay.lowest_acked_offset.evidence import API_VERSIONS, APPLY_GRACE_US, Claims
+from kip_replay.replay.lowest_acked_offset.lines import Lines
+from kip_replay.replay.lowest_acked_offset.progress import ApplyDelay, Progress, apply_delays_us
+from kip_replay.replay.lowest_acked_offset.reasons import (
+    NO_HIGH_WATERMARK,
+    NOT_ANSWERED,
+    NOTHING_WRITTEN,
+    SINGLE_VOTER,
+)
+from kip_replay.replay.lowest_acked_offset.writes import (
+    CommittedOffsets,
+    Forwarding,
+    Offsets,
+    is_write,
+    least_records,
+    remote_host,
+)
 from notation.heartbeats import (
     VOTERS,
     Replayed,
@@ -20,28 +41,6 @@ from notation.heartbeats import (
     raft_fetch,
     replay_of,
     us,
-)
-
-from replay.lowest_acked_offset import LowestAckedOffset, reasons
-from replay.lowest_acked_offset.cadence import Recorded
-from replay.lowest_acked_offset.controller import Heartbeat, HeartbeatManager
-from replay.lowest_acked_offset.events import NOT_SENT, WRITE, Event
-from replay.lowest_acked_offset.evidence import API_VERSIONS, APPLY_GRACE_US, Claims
-from replay.lowest_acked_offset.lines import Lines
-from replay.lowest_acked_offset.progress import ApplyDelay, Progress, apply_delays_us
-from replay.lowest_acked_offset.reasons import (
-    NO_HIGH_WATERMARK,
-    NOT_ANSWERED,
-    NOTHING_WRITTEN,
-    SINGLE_VOTER,
-)
-from replay.lowest_acked_offset.writes import (
-    CommittedOffsets,
-    Forwarding,
-    Offsets,
-    is_write,
-    least_records,
-    remote_host,
 )
 
 # --- a small cluster -----------------------------------------------------------------------------

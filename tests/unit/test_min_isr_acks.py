@@ -9,12 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from notation.leader_log import REPLICAS, History, Row, ms
-from oracles.min_isr_acks.answers import acks_all
-from oracles.min_isr_acks.partition_log import Batch, Levels, Passing, moment
-
-from replay.min_isr_acks import MinIsrAcks, variants
-from replay.min_isr_acks.answers import (
+from kip_replay.replay.min_isr_acks import MinIsrAcks, variants
+from kip_replay.replay.min_isr_acks.answers import (
     ISR_NOT_IN_LOG,
     LEADER_LOST,
     LOG_ENDED,
@@ -27,7 +23,10 @@ from replay.min_isr_acks.answers import (
     REFUSED_AS_RECORDED,
     REQUEST_TIMED_OUT,
 )
-from replay.min_isr_acks.events import Partition, batch_of
+from kip_replay.replay.min_isr_acks.events import Partition, batch_of
+from notation.leader_log import REPLICAS, History, Row, ms
+from oracles.min_isr_acks.answers import acks_all
+from oracles.min_isr_acks.partition_log import Batch, Levels, Passing, moment
 
 
 def answered(row: Row) -> tuple[Any, ...]:

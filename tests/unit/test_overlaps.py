@@ -6,9 +6,8 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from pipelines.overlaps import _SPANS_MAX, Span, overlaps
-from pipelines.parse_task import COMPARED_BATCHES, Batch, Edge
+from kip_replay.pipelines.ingest.overlaps import _SPANS_MAX, Span, overlaps
+from kip_replay.pipelines.ingest.parse_task import COMPARED_BATCHES, Batch, Edge
 
 NODE = ("r", 11)
 

@@ -15,10 +15,10 @@ PARTITIONS = 131_072
 
 _PARSE = """
 import resource, sys
-from pipelines.log_files import LogFile
-from pipelines.parse_range import LINE_BYTES_MAX, ParsedRange
-from pipelines.parse_task import parse_task, tasks_of
-from pipelines.survey import survey
+from kip_replay.pipelines.ingest.log_files import LogFile
+from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange
+from kip_replay.pipelines.ingest.parse_task import parse_task, tasks_of
+from kip_replay.pipelines.ingest.survey import survey
 
 found = survey(LogFile("r", 11, "UTC", "big.log", sys.argv[1]))
 ranges = [ParsedRange.of(found, part) for part in found.ranges]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from pipelines.errors import UserError
-from pipelines.quality.suites import Severity, load_suites
-from replay.schema import LOG_TABLES, TABLES
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.quality.suites import Severity, load_suites
+from kip_replay.replay.schema import LOG_TABLES, TABLES
 
 GOOD = """
 [[expectation]]

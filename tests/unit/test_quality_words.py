@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipelines.quality.data_docs import mended
-from pipelines.quality.suites import Severity
-from pipelines.quality.words import Failure, Outcome, summary
+from kip_replay.pipelines.quality.data_docs import mended
+from kip_replay.pipelines.quality.suites import Severity
+from kip_replay.pipelines.quality.words import Failure, Outcome, summary
 
 
 def failure(severity: Severity, **example: object) -> Failure:

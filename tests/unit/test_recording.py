@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from pipelines.errors import UserError
-from pipelines.recording import (
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.recording import (
     Node,
     RecordingOptions,
     load_recording,

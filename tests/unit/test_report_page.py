@@ -6,16 +6,15 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from kip_replay.pipelines.report import render
+from kip_replay.pipelines.report.accuracy import MOST_ROWS, SHOWN_BESIDE
+from kip_replay.pipelines.report.data import RULE_NAMES, Report
+from kip_replay.pipelines.report.logs import NodeRead, Rejected, RejectedLine
+from kip_replay.pipelines.report.sections import MOST_DETAILS, MOST_DOUBTS
+from kip_replay.pipelines.report.values import Doubt
+from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
+from kip_replay.replay.outcomes import RECORDED
 from report_examples import acks_check, check, logs, recording, report, silent
-
-from pipelines.report import render
-from pipelines.report.accuracy import MOST_ROWS, SHOWN_BESIDE
-from pipelines.report.data import RULE_NAMES, Report
-from pipelines.report.hwm_parking import Protocol
-from pipelines.report.logs import NodeRead, Rejected, RejectedLine
-from pipelines.report.sections import MOST_DETAILS, MOST_DOUBTS
-from pipelines.report.values import Doubt
-from replay.outcomes import RECORDED
 
 #: Ends a script, an attribute and a picture; turns the reading direction; hides.
 HOSTILE = (

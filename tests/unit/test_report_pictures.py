@@ -6,9 +6,8 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-
-from pipelines.report.pictures import Bar, Line, band, bars, distribution, tag
-from pipelines.report.values import Curve
+from kip_replay.pipelines.report.pictures import Bar, Line, band, bars, distribution, tag
+from kip_replay.pipelines.report.values import Curve
 
 
 def curve(*ms: float) -> Curve:

@@ -6,23 +6,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from kip_replay.pipelines.report.data import RecordingReport, Report
+from kip_replay.pipelines.report.values import Percentiles
+from kip_replay.pipelines.report.view import Section, Table
+from kip_replay.pipelines.rules.hwm_parking import section as hwm_parking_section
+from kip_replay.pipelines.rules.hwm_parking.figures import Figures, Protocol
+from kip_replay.pipelines.rules.incremental_fetch import section as incremental_fetch_section
+from kip_replay.pipelines.rules.incremental_fetch.figures import SlotsPoint
+from kip_replay.pipelines.rules.lowest_acked_offset import section as lowest_acked_offset_section
+from kip_replay.pipelines.rules.lowest_acked_offset import words as lowest_acked_offset_words
+from kip_replay.pipelines.rules.lowest_acked_offset.figures import Visibility
+from kip_replay.pipelines.rules.min_isr_acks import section as min_isr_acks_section
+from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.rules import WITH_KIP, WITHOUT_KIP
 from report_examples import check, figures, recording, sessions, silent, spread
-
-from pipelines.report import (
-    hwm_parking_section,
-    incremental_fetch_section,
-    lowest_acked_offset_section,
-    lowest_acked_offset_words,
-    min_isr_acks_section,
-)
-from pipelines.report.data import RecordingReport, Report
-from pipelines.report.hwm_parking import Figures, Protocol
-from pipelines.report.incremental_fetch import SlotsPoint
-from pipelines.report.lowest_acked_offset import Visibility
-from pipelines.report.values import Percentiles
-from pipelines.report.view import Section, Table
-from replay.outcomes import RECORDED
-from replay.rules import WITH_KIP, WITHOUT_KIP
 
 UNKNOWN = Percentiles(10, 90, None, None, None, None, None, 400.0)
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.report import (
-    accuracy,
-    hwm_parking,
-    incremental_fetch,
-    lowest_acked_offset,
-    min_isr_acks,
-)
-from pipelines.report.values import Doubt, curve, doubts, in_sweep
-from replay.outcomes import RECORDED
-from replay.rules import WITH_KIP, WITHOUT_KIP
+from kip_replay.pipelines.report import accuracy
+from kip_replay.pipelines.report.values import Doubt, curve, doubts, in_sweep
+from kip_replay.pipelines.rules.hwm_parking import figures as hwm_parking
+from kip_replay.pipelines.rules.incremental_fetch import figures as incremental_fetch
+from kip_replay.pipelines.rules.lowest_acked_offset import figures as lowest_acked_offset
+from kip_replay.pipelines.rules.min_isr_acks import figures as min_isr_acks
+from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.rules import WITH_KIP, WITHOUT_KIP
 
 Row = dict[str, Any]
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
-from pipelines.report import words
-from pipelines.report.hwm_parking import MIXED_FROM, Protocol, protocol_of
-from pipelines.report.reading import CURVE_POINTS
-from replay.outcomes import RECORDED
-from replay.rules import FULL, WITH_KIP, WITHOUT_KIP
+from kip_replay.pipelines.report import words
+from kip_replay.pipelines.report.reading import CURVE_POINTS
+from kip_replay.pipelines.rules.hwm_parking.figures import MIXED_FROM, Protocol, protocol_of
+from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.rules import FULL, WITH_KIP, WITHOUT_KIP
 
 
 def plain(text: str) -> str:

@@ -12,9 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-
-from pipelines.log_tables import LISTS, STRUCTS
-from replay.request_log import PARSED_LINE, LineParser, Reason, stamp_of
+from kip_replay.pipelines.ingest.log_tables import LISTS, STRUCTS
+from kip_replay.replay.request_log import PARSED_LINE, LineParser, Reason, stamp_of
 
 LINES = gzip.decompress(
     (Path(__file__).parents[1] / "data" / "request_log" / "lines.log.gz").read_bytes()

@@ -6,9 +6,8 @@ import contextlib
 from datetime import UTC, datetime
 
 import pytest
-
-from replay.request_log import FoldBoundary, LocalTime, fold_boundary, has_ambiguous_hour
-from replay.request_log.reasons import Reason, Unreadable
+from kip_replay.replay.request_log import FoldBoundary, LocalTime, fold_boundary, has_ambiguous_hour
+from kip_replay.replay.request_log.reasons import Reason, Unreadable
 
 ZONE = "Europe/Berlin"  # 2026: forward on 29 March at 02:00, back on 25 October at 03:00
 

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-
-from replay.request_log import LineParser
+from kip_replay.replay.request_log import LineParser
 
 API_KEYS = {
     "PRODUCE": 0,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from jobs.docs import table_page
-from replay.schema import TABLES, Table
+from kip_replay.jobs.docs import table_page
+from kip_replay.replay.schema import TABLES, Table
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -6,12 +6,23 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.warehouse.schema_evolution import (
+    Difference,
+    difference,
+    require_readable,
+    require_writable,
+)
+from kip_replay.replay.schema import (
+    INGESTED_FILES,
+    LATENCY_SUMMARY,
+    PRODUCES,
+    TABLES,
+    Column,
+    Table,
+)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
-
-from pipelines.errors import UserError
-from pipelines.schema_evolution import Difference, difference, require_readable, require_writable
-from replay.schema import INGESTED_FILES, LATENCY_SUMMARY, PRODUCES, TABLES, Column, Table
 
 
 def on_disk(table: Table) -> StructType:

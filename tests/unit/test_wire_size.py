@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-
-from replay import wire_size
-from replay.request_log import LineParser
-from replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES, Table
-from replay.wire_size.encoding import varint_sizes
+from kip_replay.replay import wire_size
+from kip_replay.replay.request_log import LineParser
+from kip_replay.replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES, Table
+from kip_replay.replay.wire_size.encoding import varint_sizes
 
 #: Columns that typed rows have outside of the struct of their line.
 SHARED = ("recording", "request_id", "node_id")

@@ -19,6 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
+from kip_replay.replay import wire_size
+from kip_replay.replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES
 from wire_messages import (
     fetch_request,
     fetch_response,
@@ -28,9 +30,6 @@ from wire_messages import (
     produce,
     topics,
 )
-
-from replay import wire_size
-from replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES
 
 
 def kio(api: str, version: int, side: str) -> Any:

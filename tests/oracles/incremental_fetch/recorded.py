@@ -10,8 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
-
-from replay.schema import FETCH_REQUEST_PARTITION, FETCH_RESPONSE_PARTITION, FETCHES, NODE_ENDPOINT
+from kip_replay.replay.schema import (
+    FETCH_REQUEST_PARTITION,
+    FETCH_RESPONSE_PARTITION,
+    FETCHES,
+    NODE_ENDPOINT,
+)
 
 #: Which partition: its topic's id, or the topic's name where the version has no ids, and its index.
 PartitionKey = tuple[str, int]

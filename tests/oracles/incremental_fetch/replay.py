@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
-
-from replay.incremental_fetch.cache import FetchSessionCache, Occurrence
-from replay.outcomes import Rows, Variant, Verdict
-from replay.schema import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
-from replay.wire_size.fetch import FETCH_VERSIONS
-from replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces
+from kip_replay.replay.incremental_fetch.cache import FetchSessionCache, Occurrence
+from kip_replay.replay.outcomes import Rows, Variant, Verdict
+from kip_replay.replay.schema import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
+from kip_replay.replay.wire_size.fetch import FETCH_VERSIONS
+from kip_replay.replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces
 
 from .recorded import (
     FINAL_EPOCH,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from replay.incremental_fetch.cache import Occurrence
-from replay.outcomes import RECORDED, Rows, Variant, Verdict
+from kip_replay.replay.incremental_fetch.cache import Occurrence
+from kip_replay.replay.outcomes import RECORDED, Rows, Variant, Verdict
 
 from .recorded import SESSION_ERRORS, RecordedFetch
 from .sizes import counted_version

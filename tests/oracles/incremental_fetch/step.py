@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from replay.incremental_fetch.cache import FetchSessionCache, Occurrence, Reason
-from replay.wire_size.incremental_fetch_draft import DRAFT_UUID_BYTES, IncrementalFetchPieces
+from kip_replay.replay.incremental_fetch.cache import FetchSessionCache, Occurrence, Reason
+from kip_replay.replay.wire_size.incremental_fetch_draft import (
+    DRAFT_UUID_BYTES,
+    IncrementalFetchPieces,
+)
 
 from .followed import News, is_altered_for_draft
 from .recorded import (

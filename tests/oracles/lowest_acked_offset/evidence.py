@@ -27,9 +27,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
+
 from oracles.lowest_acked_offset.timelines import Rising, Signs
 from oracles.lowest_acked_offset.writes import STAMP_SLACK_US
-from replay.lowest_acked_offset.events import NOT_SENT, Event
 
 HEARTBEAT = "heartbeat"
 API_VERSIONS = "api_versions"

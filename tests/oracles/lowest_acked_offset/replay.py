@@ -9,6 +9,24 @@ from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
+from kip_replay.replay.lowest_acked_offset.events import (
+    API_VERSIONS,
+    FETCH,
+    HEARTBEAT,
+    INPUT_SCHEMA,
+    LEARNED,
+    NO_ANSWER,
+    WRITE,
+    Event,
+)
+from kip_replay.replay.outcomes import RECORDED, Rows, Variant, Verdict
+from kip_replay.replay.schema import (
+    HEARTBEAT_OUTCOMES,
+    METADATA_WRITE_OUTCOMES,
+    METADATA_WRITE_VISIBILITY,
+)
+from kip_replay.replay.wire_size import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 
 from oracles.lowest_acked_offset.controller import (
     SESSION_TIMEOUT_US,
@@ -34,24 +52,6 @@ from oracles.lowest_acked_offset.writes import (
     is_forwarders_line,
     is_write,
 )
-from replay.hwm_parking import WITH_KIP, WITHOUT_KIP
-from replay.lowest_acked_offset.events import (
-    API_VERSIONS,
-    FETCH,
-    HEARTBEAT,
-    INPUT_SCHEMA,
-    LEARNED,
-    NO_ANSWER,
-    WRITE,
-    Event,
-)
-from replay.outcomes import RECORDED, Rows, Variant, Verdict
-from replay.schema import (
-    HEARTBEAT_OUTCOMES,
-    METADATA_WRITE_OUTCOMES,
-    METADATA_WRITE_VISIBILITY,
-)
-from replay.wire_size import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 
 RULE = "lowest_acked_offset"
 LOWEST_ACKED = "lowest_acked_offset"

@@ -21,9 +21,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kip_replay.replay.outcomes import RECORDED
+
 from oracles.lowest_acked_offset.controller import RESET_OFFSET, Heartbeat, HeartbeatManager
 from oracles.lowest_acked_offset.timelines import Rising, Samples
-from replay.outcomes import RECORDED
 
 #: broker.heartbeat.interval.ms, Kafka's default; for a log that shows no steady heartbeat.
 DEFAULT_INTERVAL_US = 2_000_000

@@ -22,8 +22,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kip_replay.replay.lowest_acked_offset.events import NO_ANSWER, Event
+
 from oracles.lowest_acked_offset.timelines import Rising
-from replay.lowest_acked_offset.events import NO_ANSWER, Event
 
 #: Stamps are cut to milliseconds, so two derived times of one node differ by up to this.
 STAMP_SLACK_US = 2_000

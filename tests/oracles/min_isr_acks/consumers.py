@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from replay.min_isr_acks.events import PROGRESS_US_MAX, Event
+from kip_replay.replay.min_isr_acks.events import PROGRESS_US_MAX, Event
 
 #: Topic and partition.
 Key = tuple[str, int]

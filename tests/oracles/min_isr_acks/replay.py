@@ -7,6 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pyarrow as pa
+from kip_replay.replay.min_isr_acks.brokers import Applied, Brokers, Standing
+from kip_replay.replay.min_isr_acks.configs import MinIsrConfig
+from kip_replay.replay.min_isr_acks.events import Event, Kind, Partition, events_of
+from kip_replay.replay.outcomes import Rows, Variant, Verdict
+from kip_replay.replay.schema import PRODUCE_ACK_OUTCOMES
 
 from oracles.min_isr_acks.answers import (
     FENCED_WHEN,
@@ -22,11 +27,6 @@ from oracles.min_isr_acks.answers import (
 )
 from oracles.min_isr_acks.consumers import AFTER_ANSWER_US, Change, Consumers
 from oracles.min_isr_acks.partition_log import APPLY_US_MAX, Batch, PartitionLeader, Span, moment
-from replay.min_isr_acks.brokers import Applied, Brokers, Standing
-from replay.min_isr_acks.configs import MinIsrConfig
-from replay.min_isr_acks.events import Event, Kind, Partition, events_of
-from replay.outcomes import Rows, Variant, Verdict
-from replay.schema import PRODUCE_ACK_OUTCOMES
 
 RULE = "min_isr_acks"
 #: The rule's variant; its parameter is none (the config in force) or min_insync_replicas.

@@ -1,0 +1,1 @@
+"""Outcomes to figures: summaries, percentiles, accuracy, headlines, SQL."""

@@ -1,0 +1,310 @@
+"""What a run ends with on the terminal: headline figures, and predictions beside recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.outcomes import RECORDED, Verdict
+from kip_replay.replay.rules import (
+    ACKS_ALL,
+    ACKS_MIN_INSYNC_REPLICAS,
+    FINEST_EVIDENCE,
+    FULL,
+    HWM_PARKING,
+    INCREMENTAL,
+    INCREMENTAL_DRAFT,
+    INCREMENTAL_FETCH,
+    LOWEST_ACKED,
+    LOWEST_ACKED_OFFSET,
+    MIN_ISR_ACKS,
+    WITH_KIP,
+    WITHOUT_KIP,
+    ClientKind,
+)
+from kip_replay.replay.schema import (
+    BANDWIDTH_SUMMARY,
+    FETCH_SESSION_OUTCOMES,
+    LATENCY_SUMMARY,
+    PREDICTION_ACCURACY,
+)
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+_NO_FETCH = "no FETCH of the metadata log was replayed in its steady phase"
+#: The rules in the order in which they are told of.
+_ORDER = tuple(steps.name for steps in RULES)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Summed up of one rule and recording, sweeps left out.
+
+    ``traffic``: rows of bandwidth_summary, summed over nodes. ``latencies``: rows of
+    latency_summary. ``unknown``: FETCHes that could not be replayed (incremental_fetch).
+    """
+
+    traffic: tuple[Row, ...] = ()
+    latencies: tuple[Row, ...] = ()
+    unknown: int = 0
+
+    def latency(self, variant: str, metric: str) -> Row | None:
+        """The row of a variant and metric; None where there is none."""
+        for row in self.latencies:
+            if (row["variant"], row["metric"]) == (variant, metric):
+                return row
+        return None
+
+
+def headline_figures(
+    warehouse: Warehouse, recordings: Sequence[str]
+) -> dict[tuple[str, str], Figures]:
+    """Figures by (recording, rule); nothing where a rule has nothing to say."""
+
+    def mine(rows: DataFrame) -> DataFrame:
+        return rows.where(F.col("recording").isin([*recordings]) & (F.col("parameter") == "none"))
+
+    traffic = _by_rule(_traffic(mine(warehouse.read(BANDWIDTH_SUMMARY))))
+    latencies = _by_rule(_latencies(mine(warehouse.read(LATENCY_SUMMARY))))
+    unknown = {}
+    if any(rule == INCREMENTAL_FETCH.name for _, rule in traffic):
+        unknown = _by_rule(_unknown(mine(warehouse.read(FETCH_SESSION_OUTCOMES))))
+    return {
+        key: Figures(
+            tuple(traffic.get(key, ())),
+            tuple(latencies.get(key, ())),
+            sum(row["n"] for row in unknown.get(key, ())),
+        )
+        for key in {*traffic, *latencies}
+    }
+
+
+def _by_rule(rows: DataFrame) -> dict[tuple[str, str], list[Row]]:
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows.collect():
+        found.setdefault((row["recording"], row["rule"]), []).append(row)
+    return found
+
+
+def _traffic(bandwidth: DataFrame) -> DataFrame:
+    # Whole numbers only: a sum of fractions depends on the order of its rows.
+    sums = (F.sum(name).alias(name) for name in ("requests", "partitions", "bytes"))
+    group = ("recording", "rule", "variant", "client_kind", "direction")
+    return bandwidth.groupBy(*group).agg(*sums, F.max("span_s").alias("span_s")).orderBy(*group)
+
+
+def _latencies(summary: DataFrame) -> DataFrame:
+    """Of everyone; the lag of the metadata log is told of brokers."""
+    is_lag = F.col("metric") == "high_watermark_lag"
+    of_brokers = F.col("group_value") == "broker"
+    return summary.where(
+        F.when(is_lag, of_brokers).otherwise(F.col("group_kind") == "all")
+    ).orderBy("recording", "rule", "variant", "metric")
+
+
+def _unknown(outcomes: DataFrame) -> DataFrame:
+    unknown = F.col("verdict") == Verdict.UNKNOWN.value
+    return (
+        outcomes.where(unknown & (F.col("variant") == INCREMENTAL))
+        .groupBy("recording", "rule")
+        .agg(F.count("*").alias("n"))
+    )
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+def headlines(figures: Mapping[tuple[str, str], Figures], recordings: Sequence[str]) -> list[str]:
+    """Lines of text: a block for each recording and rule, one line where there is nothing."""
+    return [
+        line
+        for name in recordings
+        for rule in _ORDER
+        if rule in _BLOCKS
+        for line in _BLOCKS[rule](name, figures.get((name, rule), Figures()))
+    ]
+
+
+def _hwm_parking(name: str, figures: Figures) -> Iterator[str]:
+    variants = [
+        variant
+        for variant in (RECORDED, WITHOUT_KIP, WITH_KIP)
+        if any(row["variant"] == variant for row in figures.traffic)
+    ]
+    if not variants:
+        yield f"hwm_parking on {name}: {_NO_FETCH}"
+        return
+    yield f"hwm_parking on {name}: metadata FETCHes, and how late brokers learn"
+    yield f"  {'':<18}{'FETCHes/s':>10}{'bytes/s':>10}{'p50 ms':>10}{'p90 ms':>9}{'p99 ms':>9}"
+    for variant in variants:
+        rows = [row for row in figures.traffic if row["variant"] == variant]
+        asked = sum(row["requests"] for row in rows if row["direction"] == "request")
+        rate = asked / max(row["span_s"] for row in rows)
+        lag = figures.latency(variant, "high_watermark_lag")
+        lags = "".join(
+            f"{_ms(lag, p):>{width}}" for p, width in (("p50", 10), ("p90", 9), ("p99", 9))
+        )
+        yield f"  {variant:<18}{rate:>10.2f}{_bytes_per_second(rows):>10,.0f}{lags}{_unknowns(lag)}"
+
+
+def _incremental_fetch(name: str, figures: Figures) -> Iterator[str]:
+    parts = []
+    for variant in (FULL, INCREMENTAL, INCREMENTAL_DRAFT):
+        rows = [row for row in figures.traffic if row["variant"] == variant]
+        if rows:
+            figures_of = f"{_partitions_per_fetch(rows)}, {_bytes_per_second(rows):,.0f}"
+            parts.append(f"{variant} {figures_of}")
+    if not parts:
+        none = f"all {figures.unknown} FETCHes are unknown (fetch_session_outcomes says why)"
+        nothing = none if figures.unknown else "no FETCH of topic partitions in its steady phase"
+        yield f"incremental_fetch on {name}: {nothing}"
+        return
+    yield (
+        f"incremental_fetch on {name}: partitions in a follower's FETCH, "
+        "and bytes/s of all FETCHes and answers"
+    )
+    unknown = f"   unknown: {figures.unknown}" if figures.unknown else ""
+    yield f"  {'   '.join(parts)}{unknown}"
+
+
+def _bytes_per_second(rows: Sequence[Row]) -> float:
+    return float(sum(row["bytes"] for row in rows) / max(row["span_s"] for row in rows))
+
+
+def _partitions_per_fetch(rows: Sequence[Row]) -> str:
+    asked = [
+        row
+        for row in rows
+        if (row["client_kind"], row["direction"]) == (ClientKind.FOLLOWER.value, "request")
+    ]
+    fetches = sum(row["requests"] for row in asked)
+    return f"{sum(row['partitions'] or 0 for row in asked) / fetches:.2f}" if fetches else "-"
+
+
+def _min_isr_acks(name: str, figures: Figures) -> Iterator[str]:
+    waits = {
+        variant: figures.latency(variant, "produce_latency")
+        for variant in (RECORDED, ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)
+    }
+    if not any(waits.values()):
+        yield f"min_isr_acks on {name}: no PRODUCE with acks=all"
+        return
+    yield f"min_isr_acks on {name}: producers with acks=all, ms, p50 / p90"
+    said = "   ".join(f"{variant} {_pair(row)}" for variant, row in waits.items())
+    yield f"  until the answer: {said}{_unknowns(waits[ACKS_MIN_INSYNC_REPLICAS])}"
+    exposure = figures.latency(ACKS_MIN_INSYNC_REPLICAS, "exposure")
+    yield f"  exposure, p90: {_ms(exposure, 'p90')}{_unknowns(exposure)}"
+
+
+def _lowest_acked_offset(name: str, figures: Figures) -> Iterator[str]:
+    stale = figures.latency(LOWEST_ACKED, "stale_window")
+    finest = figures.latency(FINEST_EVIDENCE, "stale_window")
+    told = figures.latency(LOWEST_ACKED, "read_after_write")
+    if stale is None and told is None:
+        yield f"lowest_acked_offset on {name}: no metadata write in its steady phase"
+        return
+    yield f"lowest_acked_offset on {name}: ms, p50 / p90"
+    by_finest = f" (by the finest evidence {_pair(finest)})" if finest else ""
+    yield (
+        f"  stale window {_pair(stale)}{by_finest}{_unknowns(stale)}"
+        f"   read-after-write {_pair(told)}{_unknowns(told)}"
+    )
+
+
+_BLOCKS: Mapping[str, Callable[[str, Figures], Iterator[str]]] = {
+    HWM_PARKING.name: _hwm_parking,
+    INCREMENTAL_FETCH.name: _incremental_fetch,
+    MIN_ISR_ACKS.name: _min_isr_acks,
+    LOWEST_ACKED_OFFSET.name: _lowest_acked_offset,
+}
+
+
+def _pair(row: Row | None) -> str:
+    return f"{_ms(row, 'p50')} / {_ms(row, 'p90')}"
+
+
+def _ms(row: Row | None, percentile: str) -> str:
+    value = row[f"{percentile}_ms"] if row else None
+    return "unknown" if value is None else f"{value:,.1f}"
+
+
+def _unknowns(row: Row | None) -> str:
+    return f"   unknown: {row['unknown_count']}" if row and row["unknown_count"] else ""
+
+
+# --- accuracy ------------------------------------------------------------------------------------
+
+
+def accuracy_rows(
+    warehouse: Warehouse, predicted_from: str | None = None, recorded_in: str | None = None
+) -> list[dict[str, Any]]:
+    """Rows of prediction_accuracy, of one pair or of all, in a fixed order: by rule, then pair.
+
+    Small by nature.
+    """
+    rows = warehouse.read(PREDICTION_ACCURACY)
+    if predicted_from is not None:
+        rows = rows.where(F.col("predicted_from") == predicted_from)
+    if recorded_in is not None:
+        rows = rows.where(F.col("recorded_in") == recorded_in)
+    ordered = rows.orderBy(
+        "predicted_from", "recorded_in", "variant", "metric", "group_kind", "group_value"
+    )
+    found = [row.asDict() for row in ordered.collect()]
+    return sorted(found, key=lambda row: _place(row["rule"]))
+
+
+def _place(rule: str) -> tuple[int, str]:
+    """The rule's place; one that is no longer replayed comes last."""
+    return (_ORDER.index(rule) if rule in _ORDER else len(_ORDER), rule)
+
+
+def side_by_side(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lines of text: prediction beside recording, with the baseline and the verdict, by rule."""
+    lines = []
+    for (rule, variant), found in groupby(rows, key=itemgetter("rule", "variant")):
+        of_rule = list(found)
+        width = max(44, *(len(measure_name(row)) for row in of_rule))
+        figures = f"{'baseline':>10}{'predicted':>11}{'recorded':>10}{'error':>9}"
+        lines += [f"{rule} (variant {variant})", f"  {'figure':<{width}}{figures}  within"]
+        lines += [_side(row, width) for row in of_rule]
+    return lines
+
+
+def _side(row: Mapping[str, Any], width: int) -> str:
+    if row["tolerance"] is None:
+        verdict = "not judged"
+    else:
+        verdict = f"{row['tolerance']:.3g} {'yes' if row['passed'] else 'NO'}"
+    unknown = f"   unknown: {row['unknown_count']}" if row["unknown_count"] else ""
+    return (
+        f"  {measure_name(row):<{width}}{figure(row['baseline']):>10}"
+        f"{figure(row['predicted']):>11}{figure(row['recorded']):>10}{figure(row['error']):>9}"
+        f"  {verdict}{unknown}"
+    )
+
+
+def measure_name(row: Mapping[str, Any]) -> str:
+    """What a row of prediction_accuracy measures: metric, group, unit."""
+    group = "" if row["group_value"] == "all" else f" {row['group_value']}"
+    unit = "" if row["unit"] in ("count", "share") else f", {row['unit']}"
+    return f"{row['metric']}{group}{unit}"
+
+
+def figure(value: float | None) -> str:
+    """A number in four digits; none as a dash."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value == int(value) and abs(value) >= 10 else f"{value:.4g}"
+
+
+def accuracy_line(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many of the judged figures are within their tolerance."""
+    judged = [row for row in rows if row["tolerance"] is not None]
+    passed = sum(bool(row["passed"]) for row in judged)
+    return f"predictions within their tolerance: {passed} of {len(judged)}"

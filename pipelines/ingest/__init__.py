@@ -1,0 +1,1 @@
+"""Log files to typed tables: found, surveyed, parsed in parallel, each line accounted for once."""

@@ -1,0 +1,74 @@
+"""The tables that are in the wide rows of parsed lines, one row per line (``PARSED_LINE``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from kip_replay.replay.schema import (
+    BROKER_HEARTBEATS,
+    CONFIGS,
+    FETCHES,
+    ISR_CHANGES,
+    METADATA_OFFSETS,
+    METADATA_WRITES,
+    PRODUCER_IDS,
+    PRODUCES,
+    REJECTED_LINES,
+    REQUESTS,
+    TOPICS,
+    Table,
+)
+
+#: Tables with at most one row a line, by the struct of the wide row that holds their columns ...
+STRUCTS = {
+    "request": REQUESTS,
+    "rejected": REJECTED_LINES,
+    "fetch": FETCHES,
+    "produce": PRODUCES,
+    "broker_heartbeat": BROKER_HEARTBEATS,
+    "metadata_write": METADATA_WRITES,
+    "producer_id": PRODUCER_IDS,
+}
+#: ... and with several, by the list of structs.
+LISTS = {
+    "isr_changes": ISR_CHANGES,
+    "topics": TOPICS,
+    "configs": CONFIGS,
+    "metadata_offsets": METADATA_OFFSETS,
+}
+TABLES_OF_LINES = STRUCTS | LISTS
+#: The column that names a line, in the tables that have it under another name.
+_LINE_ID = "request_id"
+
+
+def rows_of(table: Table, lines: pa.RecordBatch) -> pa.RecordBatch:
+    """The table's rows in wide rows, in their order; at most one per key and line."""
+    column = next(name for name, of in TABLES_OF_LINES.items() if of is table)
+    values = lines.column(column)
+    if column in LISTS:
+        parents, structs = pc.list_parent_indices(values), values.flatten()
+    else:
+        parents = pc.indices_nonzero(values.is_valid())
+        structs = values if len(parents) == len(values) else values.take(parents)
+    told = dict(zip(structs.type.names, structs.flatten(), strict=True))
+    schema = table.arrow_schema
+    columns = [
+        told[name] if name in told else _shared(lines, name, parents) for name in schema.names
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def tables_of(lines: pa.RecordBatch) -> Iterator[tuple[Table, pa.RecordBatch]]:
+    """Every table that has rows in wide rows, with its rows."""
+    for table in TABLES_OF_LINES.values():
+        rows = rows_of(table, lines)
+        if rows.num_rows:
+            yield table, rows
+
+
+def _shared(lines: pa.RecordBatch, name: str, parents: pa.Array) -> pa.Array:
+    """A column that the wide row has once, outside of its structs."""
+    column = lines.column("line_id" if name == _LINE_ID else name)
+    return column if len(parents) == len(column) else column.take(parents)

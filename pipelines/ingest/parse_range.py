@@ -1,0 +1,116 @@
+"""Parses one byte range of a log file: bytes to lines, lines to wide rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from kip_replay.pipelines.ingest.log_bytes import LogBytes, LongLine, line_batches
+from kip_replay.pipelines.ingest.survey import ByteRange, Survey
+from kip_replay.replay.request_log import PARSED_LINE, LineParser, Pseudonyms, Reason
+from kip_replay.replay.request_log.reading import line_digest
+
+#: A longer line is rejected without ever being in memory as a whole.
+LINE_BYTES_MAX = 256 << 20
+#: Lines are parsed so many at once: what is read of them costs memory several times.
+_BATCH_BYTES = 16 << 20
+_BATCH_LINES = 1 << 15
+
+
+@dataclass(frozen=True)
+class ParsedRange:
+    """All that a task must be told about a range: bytes [start, end) of a node's file."""
+
+    recording: str
+    node_id: int
+    timezone: str
+    source_file: str
+    path: str
+    start: int
+    end: int
+    first_line_number: int
+    second_pass_line: int | None
+
+    @staticmethod
+    def of(survey: Survey, byte_range: ByteRange) -> ParsedRange:
+        """A range of a surveyed file."""
+        file = survey.file
+        return ParsedRange(
+            recording=file.recording,
+            node_id=file.node_id,
+            timezone=file.timezone,
+            source_file=file.source_file,
+            path=file.path,
+            start=byte_range.start,
+            end=byte_range.end,
+            first_line_number=byte_range.first_line_number,
+            second_pass_line=survey.second_pass_line,
+        )
+
+
+def joined(ranges: Sequence[ParsedRange], bytes_max: int | None = None) -> list[ParsedRange]:
+    """Ranges with those joined that continue one another in a file.
+
+    None of more than ``bytes_max`` comes of it.
+    """
+    whole: list[ParsedRange] = []
+    for part in ranges:
+        before = whole[-1] if whole else None
+        if (
+            before is not None
+            and (before.path, before.end) == (part.path, part.start)
+            and (bytes_max is None or part.end - before.start <= bytes_max)
+        ):
+            whole[-1] = replace(before, end=part.end)
+        else:
+            whole.append(part)
+    return whole
+
+
+def parse_range(
+    part: ParsedRange,
+    line_bytes_max: int = LINE_BYTES_MAX,
+    pseudonyms: Pseudonyms | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of ``PARSED_LINE``, a row per line of the range; without names if ``pseudonyms``."""
+    parser = LineParser(
+        part.recording,
+        part.node_id,
+        part.timezone,
+        line_bytes_max=line_bytes_max,
+        pseudonyms=pseudonyms,
+    )
+    chunks = LogBytes(part.path, part.start, part.end).chunks()
+    digest = line_digest(part.node_id, pseudonyms)
+    line_number = part.first_line_number
+    for lines in line_batches(chunks, line_bytes_max, _BATCH_BYTES, _BATCH_LINES, digest):
+        if isinstance(lines, LongLine):
+            head = None if pseudonyms else lines.head.decode(errors="replace")
+            batch = _rejected_as_too_long(part, lines, head, line_number)
+        else:
+            batch = parser.parse_batch(lines, part.source_file, line_number, part.second_pass_line)
+        yield batch
+        line_number += batch.num_rows
+
+
+def _rejected_as_too_long(
+    part: ParsedRange, line: LongLine, head: str | None, line_number: int
+) -> pa.RecordBatch:
+    row = {
+        "recording": part.recording,
+        "line_id": line.digest.hexdigest(),
+        "node_id": part.node_id,
+        "source_file": part.source_file,
+        "line_number": line_number,
+        "rejected": {
+            "reason": Reason.too_long.name,
+            "line": head,
+            "line_bytes": line.line_bytes,
+        },
+        "isr_changes": [],
+        "topics": [],
+        "configs": [],
+        "metadata_offsets": [],
+    }
+    return pa.RecordBatch.from_pylist([row], schema=PARSED_LINE)

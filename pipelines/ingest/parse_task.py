@@ -1,0 +1,234 @@
+"""What one Spark task of ingest does: byte ranges in, Parquet files of all tables out.
+
+Rows never leave the Python worker but as files. What the driver gets is what it needs to commit
+them and to be sure that no line is in them twice: counts, statistics, and the span of time of each
+batch of lines.
+
+Lines read twice
+----------------
+A line's content begins with its stamp, so copies of a line have one time, and batches can share
+lines only where their spans overlap. A log is nearly sorted: what overlaps are neighbours, a copied
+stretch, or a file given twice. A task compares the batches that follow one another itself and drops
+what is repeated. Of the lines at both ends of what it read it also tells the ids, so that the
+driver can see at once that neighbouring tasks share none. All other overlaps are looked into by
+``repeated_lines``.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey
+from kip_replay.pipelines.ingest.log_tables import tables_of
+from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined, parse_range
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
+from kip_replay.replay.request_log import Pseudonyms
+
+#: So many batches that follow one another are compared by the task that parses them.
+COMPARED_BATCHES = 8
+#: At either end of what a task reads of a node, about so many lines are told by their ids.
+_EDGE_LINES = 256
+
+
+@dataclass(frozen=True)
+class ParseTask:
+    """Ranges to be parsed by one task, in the order of their files and lines.
+
+    ``file_name`` begins the names of all files of the run. With ``pseudonyms``, no name and no line
+    leaves the task as it is.
+    """
+
+    number: int
+    file_name: str
+    warehouse: str
+    ranges: tuple[ParsedRange, ...]
+    line_bytes_max: int
+    pseudonyms: Pseudonyms | None = None
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The ids of all lines of a batch with a time in [first_us, last_us]."""
+
+    first_us: int
+    last_us: int
+    line_ids: frozenset[str]
+
+
+@dataclass
+class Batch:
+    """The span of time of the requests that a task parsed at once, both ends included.
+
+    ``task`` and ``number`` tell which of them were compared already.
+    """
+
+    recording: str
+    node_id: int
+    task: int
+    number: int
+    first_us: int
+    last_us: int
+    edges: list[Edge] = field(default_factory=list)
+
+
+@dataclass
+class Parsed:
+    """What a task has done. ``counts`` are of the lines it has read, by file."""
+
+    task: int
+    files: list[DataFile] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
+    counts: dict[FileKey, Counts] = field(default_factory=dict)
+
+
+class ParseError(Exception):
+    """A mistake in this program that a line brought to light, told without the line."""
+
+
+def parse_task(task: ParseTask) -> Parsed:
+    """Parses the ranges and writes the files."""
+    parsed = Parsed(task.number)
+    tables = TableFiles(task.warehouse, f"{task.file_name}-{task.number:05d}")
+    ends = _Ends()
+    for part in task.ranges:
+        recent = ends.recent(part)
+        for lines in parse_range(part, task.line_bytes_max, task.pseudonyms):
+            kept = recent.without_repeated(lines)
+            _count(parsed.counts, part, lines, kept)
+            for table, rows in tables_of(kept):
+                tables.write(table, rows)
+            ends.see(part, task.number, kept)
+    parsed.files = tables.ended()
+    parsed.batches = ends.batches()
+    return parsed
+
+
+def parse_or_error(task: ParseTask) -> Parsed | UserError:
+    """The same, with what a user can mend as a value: Spark would make a JVM's trace of it."""
+    try:
+        return parse_task(task)
+    except OSError as error:
+        return UserError(
+            f"a log or the warehouse failed while lines were parsed ({error}): correct that and "
+            "run this again"
+        )
+    except Exception as error:
+        if task.pseudonyms is None:
+            raise
+        # Its message could tell a name, and tracebacks are kept in the warehouse.
+        raise ParseError(f"{type(error).__name__} {_where(error)}") from None
+
+
+def _where(error: Exception) -> str:
+    """The places in the code that an error passed, the last first; nothing of what it says."""
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    return ", ".join(f"in {f.name} ({Path(f.filename).name}:{f.lineno})" for f in frames)
+
+
+class _Recent:
+    """The ids of the last lines, so that copies that follow soon are dropped at once."""
+
+    def __init__(self) -> None:
+        self._ids: deque[set[str]] = deque(maxlen=COMPARED_BATCHES)
+
+    def without_repeated(self, lines: pa.RecordBatch) -> pa.RecordBatch:
+        """The lines but for copies of others here or in the batches before."""
+        ids = lines.column("line_id").to_pylist()
+        here = set(ids)
+        if len(here) == len(ids) and all(here.isdisjoint(before) for before in self._ids):
+            self._ids.append(here)
+            return lines
+        seen: set[str] = set().union(*self._ids)
+        fresh = []
+        for line_id in ids:
+            fresh.append(line_id not in seen)
+            seen.add(line_id)
+        self._ids.append(here)
+        return lines.filter(pa.array(fresh))
+
+
+class _Ends:
+    """Batches of each node, with the edges of the first and the last one."""
+
+    def __init__(self) -> None:
+        self._recent: dict[tuple[str, int], _Recent] = {}
+        self._batches: dict[tuple[str, int], list[Batch]] = {}
+        self._last: dict[tuple[str, int], pa.RecordBatch] = {}
+
+    def recent(self, part: ParsedRange) -> _Recent:
+        return self._recent.setdefault((part.recording, part.node_id), _Recent())
+
+    def see(self, part: ParsedRange, task: int, lines: pa.RecordBatch) -> None:
+        times = pc.struct_field(lines.column("request"), "completed_at")
+        if times.null_count == len(times):
+            return
+        node = (part.recording, part.node_id)
+        batches = self._batches.setdefault(node, [])
+        span = pc.min_max(times.cast(pa.int64()))
+        batch = Batch(*node, task, len(batches), span["min"].as_py(), span["max"].as_py())
+        if not batches:
+            batch.edges.append(_edge(lines, batch, at_start=True))
+        batches.append(batch)
+        self._last[node] = lines
+
+    def batches(self) -> list[Batch]:
+        for node, batches in self._batches.items():
+            batches[-1].edges.append(_edge(self._last[node], batches[-1], at_start=False))
+        return [batch for batches in self._batches.values() for batch in batches]
+
+
+def _edge(lines: pa.RecordBatch, batch: Batch, at_start: bool) -> Edge:
+    requests = lines.column("request")
+    valid = requests.is_valid()
+    times = pc.struct_field(requests, "completed_at").filter(valid).cast(pa.int64()).to_numpy()
+    middle = min(_EDGE_LINES, len(times)) - 1
+    if at_start:
+        first, last = batch.first_us, int(np.partition(times, middle)[middle])
+    else:
+        first = -int(np.partition(-times, middle)[middle])
+        last = batch.last_us
+    within = pa.array((times >= first) & (times <= last))
+    ids = lines.column("line_id").filter(valid).filter(within)
+    return Edge(first, last, frozenset(ids.to_pylist()))
+
+
+def _count(
+    counts: dict[FileKey, Counts], part: ParsedRange, lines: pa.RecordBatch, kept: pa.RecordBatch
+) -> None:
+    file = (part.recording, part.node_id, part.source_file)
+    requests = kept.num_rows - kept.column("request").null_count
+    counts[file] = counts.get(file, Counts()) + Counts(
+        requests=requests,
+        rejected=kept.num_rows - requests,
+        repeated=lines.num_rows - kept.num_rows,
+    )
+
+
+def tasks_of(
+    ranges: Sequence[ParsedRange],
+    count: int,
+    file_name: str,
+    warehouse: str,
+    line_bytes_max: int,
+    pseudonyms: Pseudonyms | None = None,
+) -> list[ParseTask]:
+    """Cuts ranges, in their order, into at most ``count`` tasks of about as many bytes each."""
+    total = sum(part.end - part.start for part in ranges)
+    tasks: dict[int, list[ParsedRange]] = {}
+    done = 0
+    for part in ranges:
+        middle = done + (part.end - part.start) / 2
+        done += part.end - part.start
+        tasks.setdefault(min(int(middle * count / total), count - 1), []).append(part)
+    return [
+        ParseTask(number, file_name, warehouse, tuple(joined(task)), line_bytes_max, pseudonyms)
+        for number, task in enumerate(tasks.values())
+    ]

@@ -1,0 +1,311 @@
+"""A recording: the request logs of one cluster over one span of time, and what they cannot tell.
+
+A recording is described by ``recording.json`` in its folder, by ``--node ID=PATH`` options, or by
+both; then the options win. The manifest::
+
+    {
+      "name": "metadata-4.1",
+      "kafka_version": "4.1.1",
+      "timezone": "Europe/Berlin",
+      "voters": [1, 2, 3],
+      "min_insync_replicas": 2,
+      "broker_heartbeat_interval_ms": 2000,
+      "nodes": [
+        {"node_id": 1, "role": "controller", "log": "controller-1/kafka-request.log*"},
+        {"node_id": 11, "role": "broker", "log": ["broker-11.log.gz"], "timezone": "UTC"}
+      ]
+    }
+
+``name``, ``timezone`` and ``nodes`` must be known; the rest may be missing, and a rule that needs
+it asks for it by name. Every further entry is kept in ``Recording.extra``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from kip_replay.pipelines.errors import UserError
+
+MANIFEST = "recording.json"
+_KNOWN_ENTRIES = frozenset(
+    {
+        "name",
+        "kafka_version",
+        "timezone",
+        "nodes",
+        "voters",
+        "min_insync_replicas",
+        "broker_heartbeat_interval_ms",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A controller or broker whose request log is part of the recording.
+
+    ``log`` holds files, globs or folders, relative to the recording's folder or absolute.
+    ``timezone`` is the zone of this node's stamps, ``role`` is what the manifest says or ``None``.
+    """
+
+    node_id: int
+    role: str | None
+    log: tuple[str, ...]
+    timezone: str
+
+    @property
+    def is_controller(self) -> bool:
+        """The manifest says so; a node whose role is not told counts as neither."""
+        return self.role is not None and "controller" in self.role
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a recording is called, where its logs are and what the logs cannot tell."""
+
+    name: str
+    timezone: str
+    nodes: tuple[Node, ...]
+    path: Path | None = None
+    kafka_version: str | None = None
+    voters: tuple[int, ...] | None = None
+    min_insync_replicas: int | None = None
+    broker_heartbeat_interval_ms: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        """Ids of the nodes, ascending."""
+        return tuple(sorted(node.node_id for node in self.nodes))
+
+    @property
+    def controller_ids(self) -> tuple[int, ...]:
+        """Ids of the nodes that the manifest calls controllers, ascending; may be empty."""
+        return tuple(sorted(node.node_id for node in self.nodes if node.is_controller))
+
+
+@dataclass(frozen=True)
+class RecordingOptions:
+    """What the command line says about a recording; every field that is set wins over the manifest.
+
+    ``nodes`` are texts ``ID=PATH`` where PATH is a file, a glob or a folder, relative to the
+    current folder.
+    """
+
+    nodes: tuple[str, ...] = ()
+    name: str | None = None
+    timezone: str | None = None
+    kafka_version: str | None = None
+    voters: tuple[int, ...] | None = None
+
+    def __bool__(self) -> bool:
+        return self != RecordingOptions()
+
+
+def load_recordings(
+    paths: Sequence[str | Path], options: RecordingOptions = RecordingOptions()
+) -> list[Recording]:
+    """The recordings at ``paths``, in that order; with ``options.nodes`` and no path, one of nodes.
+
+    Raises UserError if there is none, if options are given for more than one, or if two recordings
+    have one name.
+    """
+    if not paths and not options.nodes:
+        raise UserError(
+            "no recording given: name a folder that holds recording.json, or the logs themselves "
+            "with --node ID=PATH"
+        )
+    if options and len(paths) > 1:
+        raise UserError(
+            "--node, --name, --timezone, --kafka-version and --voters describe one recording, but "
+            f"{len(paths)} are given: pass one recording, or write them into each recording.json"
+        )
+    recordings = [load_recording(path, options) for path in (paths or (None,))]
+    for name, count in Counter(recording.name for recording in recordings).items():
+        if count > 1:
+            raise UserError(
+                f"{count} of the recordings are named {name!r}: give each its own name in "
+                "recording.json, since tables tell recordings apart by name"
+            )
+    return recordings
+
+
+def load_recording(
+    path: str | Path | None, options: RecordingOptions = RecordingOptions()
+) -> Recording:
+    """The recording in the folder ``path`` (or whose manifest ``path`` is), options applied.
+
+    Raises UserError that names what is missing or wrong.
+    """
+    folder, manifest = _read_manifest(path, needed=not options.nodes)
+    timezone = options.timezone or _text(manifest, "timezone")
+    nodes = _nodes_of_manifest(manifest, timezone)
+    nodes.update(_nodes_of_options(options, timezone, nodes))
+    name = options.name or _text(manifest, "name") or (folder.name if folder else None)
+    if not name:
+        raise UserError("the recording has no name: pass --name NAME")
+    if not nodes:
+        raise UserError(
+            f"recording {name!r} names no nodes: list them under 'nodes' in {MANIFEST}, or pass "
+            "--node ID=PATH for each"
+        )
+    untimed = [node.node_id for node in nodes.values() if not node.timezone]
+    if untimed:
+        raise UserError(
+            f"the time zone of recording {name!r} is not known, and request logs do not tell: set "
+            f"'timezone' in {MANIFEST} or pass --timezone, for instance --timezone Europe/Berlin"
+        )
+    for node in nodes.values():
+        _check_zone(node, name)
+    return Recording(
+        name=name,
+        timezone=timezone or next(iter(nodes.values())).timezone,
+        nodes=tuple(nodes[node_id] for node_id in sorted(nodes)),
+        path=folder,
+        kafka_version=options.kafka_version or _text(manifest, "kafka_version"),
+        voters=options.voters or _voters(manifest),
+        min_insync_replicas=_whole_number(manifest, "min_insync_replicas"),
+        broker_heartbeat_interval_ms=_whole_number(manifest, "broker_heartbeat_interval_ms"),
+        extra={k: v for k, v in manifest.items() if k not in _KNOWN_ENTRIES},
+    )
+
+
+def voters_from_text(text: str) -> tuple[int, ...]:
+    """``1,2,3`` as (1, 2, 3). Raises UserError for anything else."""
+    try:
+        return _unique_ids(int(part) for part in text.split(","))
+    except ValueError:
+        raise UserError(
+            f"--voters {text!r} is not a list of node ids: write for instance --voters 1,2,3"
+        ) from None
+
+
+def _read_manifest(path: str | Path | None, needed: bool) -> tuple[Path | None, dict[str, Any]]:
+    if path is None:
+        return None, {}
+    folder = Path(path)
+    file = folder / MANIFEST
+    if folder.is_file():
+        folder, file = folder.parent, folder
+    if not folder.is_dir():
+        raise UserError(f"there is no recording at {path}: no such folder")
+    if not file.is_file():
+        if needed:
+            raise UserError(
+                f"{folder} holds no {MANIFEST}: write one, or name the logs with --node ID=PATH"
+            )
+        return folder, {}
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UserError(f"{file} cannot be read as JSON ({error}): correct it") from None
+    if not isinstance(manifest, dict):
+        raise UserError(f"{file} is not a JSON object: see docs for what a manifest holds")
+    return folder, manifest
+
+
+def _nodes_of_manifest(manifest: dict[str, Any], timezone: str | None) -> dict[int, Node]:
+    entries = manifest.get("nodes", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise UserError(f"'nodes' in {MANIFEST} is not a list of objects: correct it")
+    nodes: dict[int, Node] = {}
+    for position, entry in enumerate(entries, start=1):
+        node_id = entry.get("node_id")
+        if not _is_whole_number(node_id):
+            raise UserError(
+                f"node number {position} of {MANIFEST} has no whole number 'node_id': add it"
+            )
+        if node_id in nodes:
+            raise UserError(
+                f"{MANIFEST} lists node {node_id} twice: merge the entries, 'log' may be a list"
+            )
+        log = entry.get("log")
+        paths = [log] if isinstance(log, str) else log
+        if not paths or not all(isinstance(p, str) and p for p in paths):
+            raise UserError(
+                f"node {node_id} of {MANIFEST} names no 'log': add its file name, glob or folder"
+            )
+        nodes[node_id] = Node(
+            node_id=node_id,
+            role=_text(entry, "role"),
+            log=tuple(paths),
+            timezone=_text(entry, "timezone") or timezone or "",
+        )
+    return nodes
+
+
+def _nodes_of_options(
+    options: RecordingOptions, timezone: str | None, known: Mapping[int, Node]
+) -> dict[int, Node]:
+    nodes: dict[int, Node] = {}
+    for text in options.nodes:
+        id_text, equals, path = text.partition("=")
+        if not equals or not path or not id_text.strip().isdecimal():
+            raise UserError(
+                f"--node {text!r} is not ID=PATH: write for instance --node "
+                "11=logs/broker-11/kafka-request.log"
+            )
+        node_id = int(id_text)
+        if node_id in nodes:
+            raise UserError(
+                f"--node names node {node_id} twice: pass a glob or a folder for several files"
+            )
+        # Absolute, so that it is not looked for in the recording's folder.
+        log = (str(Path(path).expanduser().absolute()),)
+        if node_id in known:
+            before = known[node_id]
+            nodes[node_id] = replace(before, log=log, timezone=options.timezone or before.timezone)
+        else:
+            nodes[node_id] = Node(node_id, role=None, log=log, timezone=timezone or "")
+    return nodes
+
+
+def _check_zone(node: Node, recording: str) -> None:
+    try:
+        ZoneInfo(node.timezone)
+    except (KeyError, ValueError, OSError):  # unknown, not a name, a folder of the zone database
+        raise UserError(
+            f"node {node.node_id} of recording {recording!r} has an unknown time zone "
+            f"{node.timezone!r}: use an IANA name such as UTC or Europe/Berlin"
+        ) from None
+
+
+def _voters(manifest: Mapping[str, Any]) -> tuple[int, ...] | None:
+    voters = manifest.get("voters")
+    if voters is None:
+        return None
+    if not isinstance(voters, list) or not voters or not all(map(_is_whole_number, voters)):
+        raise UserError(f"'voters' in {MANIFEST} is not a list of node ids: write [1, 2, 3]")
+    return _unique_ids(voters)
+
+
+def _unique_ids(ids: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(set(ids)))
+
+
+def _text(entries: Mapping[str, Any], name: str) -> str | None:
+    value = entries.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise UserError(f"'{name}' in {MANIFEST} is {value!r}: write a text")
+    return value
+
+
+def _whole_number(entries: Mapping[str, Any], name: str) -> int | None:
+    value = entries.get(name)
+    if value is None:
+        return None
+    if not _is_whole_number(value) or value < 0:
+        raise UserError(f"'{name}' in {MANIFEST} is {value!r}: write a whole number")
+    return int(value)
+
+
+def _is_whole_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

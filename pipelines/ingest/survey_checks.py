@@ -1,0 +1,140 @@
+"""Does a survey look like one whole recording? Wrong time zones and missing halves stop here.
+
+A node whose stamps are read in the wrong zone lies hours beside the others; replayed, it would give
+numbers that look real. So nodes must have logged at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.ingest.survey import Survey, by_node, span_us
+
+Span = tuple[int, int]  # first and last stamp, UTC microseconds since 1970
+
+_MINUTE_US = 60_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Zones differ by half and whole hours (a few by quarters), from UTC-12 to UTC+14.
+_OFFSETS_MINUTES = sorted(range(-26 * 60, 26 * 60 + 1, 30), key=abs)
+
+
+def check_recording(
+    recording: Recording, surveys: Sequence[Survey], gap_minutes_max: float
+) -> None:
+    """Raises UserError if a node logged no request, or logged at another time than the others."""
+    nodes = by_node(surveys)
+    for node_id, files in sorted(nodes.items()):
+        if not any(file.has_requests for file in files):
+            raise UserError(_without_requests(recording, node_id, files))
+    spans = {node_id: span for node_id, files in nodes.items() if (span := span_us(files))}
+    _check_spans(recording, spans, round(gap_minutes_max * _MINUTE_US))
+
+
+def warnings_of(surveys: Sequence[Survey]) -> list[str]:
+    """A sentence per file of which not everything can be relied upon."""
+    warnings = []
+    for survey in surveys:
+        name = f"{survey.file.source_file} of recording {survey.file.recording!r}"
+        if survey.damage:
+            warnings.append(
+                f"{name} {survey.damage}: what comes before that is read, what follows is lost"
+            )
+        if not survey.fold_is_known:
+            warnings.append(
+                f"{name} holds stamps of an hour that occurs twice in {survey.file.timezone} and "
+                "does not tell which of the two it is: the first is assumed"
+            )
+    return warnings
+
+
+def notes_of(surveys: Sequence[Survey]) -> list[str]:
+    """A sentence per file whose last line may be half written."""
+    return [
+        f"{survey.file.source_file} does not end with a line end: its last "
+        f"{survey.left_bytes:,} bytes are left for a later run, or for one with --final"
+        for survey in surveys
+        if survey.left_bytes
+    ]
+
+
+def _without_requests(recording: Recording, node_id: int, files: Sequence[Survey]) -> str:
+    names = ", ".join(file.file.source_file for file in files[:3]) + (", ..." * (len(files) > 3))
+    if not any(file.end + file.left_bytes for file in files):
+        found = "is empty"
+    else:
+        found = "holds not a single request line"
+    return (
+        f"the log of node {node_id} of recording {recording.name!r} ({names}) {found}: set "
+        "kafka.request.logger to DEBUG on that node, or correct its 'log' in the manifest or --node"
+    )
+
+
+def _check_spans(recording: Recording, spans: Mapping[int, Span], gap_max_us: int) -> None:
+    groups = _groups(spans, gap_max_us)
+    if len(groups) < 2:
+        return
+    group = min(groups, key=lambda nodes: (len(nodes), nodes))
+    here = _hull([spans[node_id] for node_id in group])
+    others = [spans[node_id] for node_id in spans if node_id not in group]
+    there = _hull(others)
+    offset = _likely_offset_minutes(here, others)
+    who = "node " + ", ".join(str(node_id) for node_id in group)
+    hint = (
+        "no shift by half hours brings them together: are these logs of another day?"
+        if offset is None
+        else f"its stamps look {_hours(offset)} off, set nodes[].timezone of {who} in "
+        "recording.json, or --timezone if it is all of them"
+    )
+    zones = " and ".join(
+        sorted({node.timezone for node in recording.nodes if node.node_id in group})
+    )
+    raise UserError(
+        f"{who} of recording {recording.name!r} logged from {_shown(here)} UTC (read as {zones}) "
+        f"but the other nodes from {_shown(there)} UTC: {hint}"
+    )
+
+
+def _groups(spans: Mapping[int, Span], gap_max_us: int) -> list[list[int]]:
+    """Nodes whose spans overlap or nearly do, directly or through others."""
+    groups: list[list[int]] = []
+    reaches = 0
+    for node_id in sorted(spans, key=lambda node_id: spans[node_id]):
+        first, last = spans[node_id]
+        if groups and first <= reaches + gap_max_us:
+            groups[-1].append(node_id)
+            reaches = max(reaches, last)
+        else:
+            groups.append([node_id])
+            reaches = last
+    return [sorted(group) for group in groups]
+
+
+def _likely_offset_minutes(here: Span, others: Sequence[Span]) -> int | None:
+    """By how much ``here`` is to be moved to overlap the others most; least if several do."""
+    best, best_overlap_us = None, 0
+    for minutes in _OFFSETS_MINUTES:
+        moved = (here[0] + minutes * _MINUTE_US, here[1] + minutes * _MINUTE_US)
+        overlap_us = sum(_overlap_us(moved, other) for other in others)
+        if overlap_us > best_overlap_us:
+            best, best_overlap_us = minutes, overlap_us
+    return best
+
+
+def _overlap_us(one: Span, other: Span) -> int:
+    return max(0, min(one[1], other[1]) - max(one[0], other[0]) + 1)
+
+
+def _hull(spans: Sequence[Span]) -> Span:
+    return min(first for first, _ in spans), max(last for _, last in spans)
+
+
+def _hours(minutes: int) -> str:
+    return f"{abs(minutes) / 60:g} h"
+
+
+def _shown(span: Span) -> str:
+    first, last = (_EPOCH + timedelta(microseconds=us) for us in span)
+    return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"

@@ -1,0 +1,93 @@
+"""incremental_fetch over Spark: recorded FETCHes of topic partitions, replayed per broker."""
+
+from __future__ import annotations
+
+from kip_replay.pipelines.analysis.summaries import Read
+from kip_replay.pipelines.replaying.dependencies import content, row_count, usable_names
+from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Piece, replayed_by, rows_of
+from kip_replay.replay.rules import INCREMENTAL_FETCH, Settings
+from kip_replay.replay.schema import (
+    FETCH_SESSION_EVICTIONS,
+    FETCH_SESSION_OUTCOMES,
+    FETCHES,
+    TOPICS,
+    Table,
+)
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+_SPARK = from_arrow_schema(INCREMENTAL_FETCH.input_schema)
+_KEY = INCREMENTAL_FETCH.key
+
+
+def session_fetches(fetches: DataFrame, topics: DataFrame) -> DataFrame:
+    """What the rule reads: recording, node_id and its input schema.
+
+    One row a FETCH of topic partitions, and before them one a node with the names of all topic
+    ids: from v13 on a FETCH says only ids.
+    """
+    of_partitions = fetches.where(_is_of_topic_partitions())
+    events = of_partitions.select(*_KEY, *(_read(field.name) for field in _SPARK))
+    names = topic_names(topics).join(events.select(*_KEY).distinct(), "recording")
+    return events.unionByName(names.select(*_KEY, *(_read_name(field.name) for field in _SPARK)))
+
+
+def _is_of_topic_partitions() -> Column:
+    """Not of the metadata log, which has no sessions; without a request, the client id tells."""
+    is_raft = F.coalesce(F.col("client_id").startswith("raft-client-"), F.lit(False))
+    return ~F.coalesce(F.col("is_cluster_metadata"), is_raft)
+
+
+def topic_names(topics: DataFrame) -> DataFrame:
+    """One row a recording: ``topic_names``, sorted by id."""
+    named = topics.where("topic_id IS NOT NULL AND topic IS NOT NULL AND topic != topic_id")
+    one_each = named.groupBy("recording", "topic_id").agg(F.min("topic").alias("topic"))
+    pairs = F.sort_array(F.collect_list(F.struct("topic_id", "topic")))
+    return one_each.groupBy("recording").agg(pairs.alias("topic_names"))
+
+
+def _read(name: str) -> Column:
+    """A column of a FETCH in the rule's type; times are microseconds."""
+    if name == "topic_names":
+        column = F.lit(None)
+    elif name.endswith("_us"):
+        column = F.unix_micros(name.removesuffix("_us") + "_at")
+    else:
+        column = F.col(name)
+    return _typed(name, column)
+
+
+def _read_name(name: str) -> Column:
+    """A column of the row of names, which sorts before all FETCHes."""
+    if name == "topic_names":
+        return _typed(name, F.col(name))
+    first = {"request_id": F.lit(""), "dequeued_us": F.lit(0)}
+    return _typed(name, first.get(name, F.lit(None)))
+
+
+def _typed(name: str, column: Column) -> Column:
+    return column.cast(_SPARK[name].dataType).alias(name)
+
+
+def replayed_incremental_fetch(
+    read: Read, settings: Settings, piece: Piece = WHOLE_LOG
+) -> DataFrame:
+    """Outcomes and evictions of every broker's log, as rows of one struct each (``rows_of``)."""
+    events = session_fetches(piece.recent(read)(FETCHES), read(TOPICS))
+    return events.transform(replayed_by(INCREMENTAL_FETCH, settings, piece))
+
+
+def outcome_rows(replayed: DataFrame, _: DataFrame) -> dict[Table, DataFrame]:
+    """Rows of fetch_session_outcomes and fetch_session_evictions."""
+    tables = (FETCH_SESSION_OUTCOMES, FETCH_SESSION_EVICTIONS)
+    return {table: rows_of(replayed, table.name) for table in tables}
+
+
+def facts(read: Read, until_us: int) -> list[DataFrame]:
+    """What rows up to a time follow from (``replaying.dependencies``), for one recording."""
+    fetches = read(FETCHES).where(_is_of_topic_partitions())
+    return [
+        row_count("fetches", fetches, "dequeued_at", until_us),
+        content("topic names", usable_names(read(TOPICS), until_us)),
+    ]

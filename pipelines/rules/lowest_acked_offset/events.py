@@ -1,0 +1,196 @@
+"""lowest_acked_offset over Spark: what all nodes of a cluster say, replayed per recording.
+
+When replicas learn of commits is an outcome of hwm_parking (``high_watermark_lag``), so that rule
+goes first.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from kip_replay.pipelines.analysis.summaries import Read
+from kip_replay.pipelines.replaying.dependencies import content, row_count
+from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Piece, replayed_by, rows_of
+from kip_replay.pipelines.rules.hwm_parking.events import metadata_fetches
+from kip_replay.replay.lowest_acked_offset import events
+from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, NO_ANSWER, Event
+from kip_replay.replay.rules import LOWEST_ACKED_OFFSET, Settings
+from kip_replay.replay.schema import (
+    BROKER_HEARTBEATS,
+    FETCHES,
+    HEARTBEAT_OUTCOMES,
+    HIGH_WATERMARK_LAG,
+    METADATA_OFFSETS,
+    METADATA_WRITE_OUTCOMES,
+    METADATA_WRITE_VISIBILITY,
+    METADATA_WRITES,
+    Table,
+)
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+_SPARK = from_arrow_schema(INPUT_SCHEMA)
+#: What a kind of event does not have.
+_DEFAULTS = Event._field_defaults
+
+
+def replayed_lowest_acked_offset(
+    read: Read, settings: Settings, piece: Piece = WHOLE_LOG
+) -> DataFrame:
+    """Outcomes of every recording, as rows of one struct each (``rows_of``)."""
+    events_of_piece = cluster_events(read, piece.recent(read))
+    return events_of_piece.transform(replayed_by(LOWEST_ACKED_OFFSET, settings, piece))
+
+
+def outcome_rows(replayed: DataFrame, _: DataFrame) -> dict[Table, DataFrame]:
+    """Rows of the rule's three tables."""
+    tables = (HEARTBEAT_OUTCOMES, METADATA_WRITE_OUTCOMES, METADATA_WRITE_VISIBILITY)
+    return {table: rows_of(replayed, table.name) for table in tables}
+
+
+def facts(read: Read, until_us: int) -> list[DataFrame]:
+    """What rows up to a time follow from (``replaying.dependencies``), for one recording."""
+    learned = learned_events(read(HIGH_WATERMARK_LAG)).where(F.col("at_us") <= until_us)
+    fetches = read(FETCHES).where("is_cluster_metadata")
+    return [
+        row_count("heartbeats", read(BROKER_HEARTBEATS), "built_at", until_us),
+        row_count("writes", read(METADATA_WRITES), "built_at", until_us),
+        row_count("fetches", fetches, "built_at", until_us),
+        row_count("offsets", read(METADATA_OFFSETS), "at", until_us),
+        content("learned", learned),
+    ]
+
+
+def cluster_events(read: Read, recent: Read | None = None) -> DataFrame:
+    """All events of all recordings: recording, INPUT_SCHEMA.
+
+    ``recent``, if given, reads the requests that FETCH events are wanted of: others are few.
+    """
+    kinds = [
+        heartbeat_events(read(BROKER_HEARTBEATS)),
+        write_events(read(METADATA_WRITES)),
+        fetch_events((recent or read)(FETCHES)),
+        api_versions_events(read(METADATA_OFFSETS)),
+        learned_events(read(HIGH_WATERMARK_LAG)),
+    ]
+    return reduce(DataFrame.unionByName, kinds)
+
+
+def heartbeat_events(broker_heartbeats: DataFrame) -> DataFrame:
+    """Heartbeats that a controller answered, also with an error."""
+    return _events(
+        broker_heartbeats,
+        events.HEARTBEAT,
+        F.unix_micros("built_at"),
+        **_clock(),
+        error_code=F.coalesce("error_code", F.lit(NO_ANSWER)),
+        connection=F.col("connection"),
+        broker_id=F.col("broker_id"),
+        broker_epoch=F.col("broker_epoch"),
+        offset=F.col("current_metadata_offset"),
+        want_fence=F.col("want_fence"),
+        want_shut_down=F.col("want_shut_down"),
+        is_fenced=F.col("is_fenced"),
+        response_bytes=F.col("response_bytes"),
+    )
+
+
+def write_events(metadata_writes: DataFrame) -> DataFrame:
+    """Writes to the metadata log, on the controller and at the broker that forwards them."""
+    granted = F.filter("resources", lambda resource: resource["error_code"] == 0)
+    writes = metadata_writes.withColumn("_granted", F.coalesce(granted, F.array()))
+    return _events(
+        writes,
+        events.WRITE,
+        F.unix_micros("built_at"),
+        **_clock(),
+        error_code=F.coalesce("error_code", F.lit(NO_ANSWER)),
+        connection=F.col("connection"),
+        api_name=F.col("api_name"),
+        client_id=F.col("client_id"),
+        correlation_id=F.col("correlation_id"),
+        is_forwarded=F.col("is_forwarded"),
+        validate_only=F.col("validate_only"),
+        written=F.size("_granted"),
+        partitions=_sum("_granted", "partitions"),
+        configs=_sum("_granted", "configs"),
+    )
+
+
+def _sum(resources: str, field: str) -> Column:
+    """What the resources count, together; what is not told counts nothing."""
+    return F.aggregate(
+        resources,
+        F.lit(0).cast("bigint"),
+        lambda total, resource: total + F.coalesce(resource[field], F.lit(0)).cast("bigint"),
+    )
+
+
+def fetch_events(fetches: DataFrame) -> DataFrame:
+    """Raft FETCHes of the metadata log, also those that were turned away."""
+    same = ("leader_epoch", "last_fetched_epoch", "high_watermark", "error_code")
+    return _events(
+        metadata_fetches(fetches),
+        events.FETCH,
+        F.col("built_us"),
+        received_us=F.col("received_us"),
+        dequeued_us=F.col("dequeued_us"),
+        broker_id=F.col("replica_id"),
+        offset=F.col("fetch_offset"),
+        is_diverging=F.col("is_diverging") | F.col("is_snapshot"),
+        **{name: F.col(name) for name in same},
+    )
+
+
+def api_versions_events(metadata_offsets: DataFrame) -> DataFrame:
+    """Offsets of metadata images, as API_VERSIONS tells them."""
+    return _events(
+        metadata_offsets.where("kind = 'finalized_features_epoch'"),
+        events.API_VERSIONS,
+        F.unix_micros("at"),
+        dequeued_us=F.unix_micros("dequeued_at"),
+        error_code=F.lit(0),
+        broker_id=F.col("subject_id"),
+        offset=F.col("offset"),
+    )
+
+
+def learned_events(high_watermark_lag: DataFrame) -> DataFrame:
+    """When replicas learned of an advance of the high watermark, recorded and replayed."""
+    names = ("variant", "leader_id", "leader_epoch", "replica_id", "high_watermark")
+    return _events(
+        high_watermark_lag.where("parameter = 'none' AND learned_at IS NOT NULL").withColumnRenamed(
+            "leader_id", "node_id"
+        ),
+        events.LEARNED,
+        F.unix_micros("learned_at"),
+        request_id=F.concat_ws("/", *(n if n != "leader_id" else "node_id" for n in names)),
+        error_code=F.lit(0),
+        broker_id=F.col("replica_id"),
+        high_watermark=F.col("high_watermark"),
+        variant=F.col("variant"),
+    )
+
+
+def _clock() -> dict[str, Column]:
+    names = ("received", "dequeued", "handled")
+    return {f"{name}_us": F.unix_micros(f"{name}_at") for name in names}
+
+
+def _events(rows: DataFrame, kind: str, at_us: Column, **columns: Column) -> DataFrame:
+    """Rows as events of a kind: the columns given, the others at their default."""
+    given = {
+        "at_us": at_us,
+        "kind": F.lit(kind),
+        "request_id": F.col("request_id") if "request_id" in rows.columns else F.lit(None),
+        "node_id": F.col("node_id"),
+        **columns,
+    }
+    return rows.select("recording", *(_filled(field.name, given) for field in _SPARK))
+
+
+def _filled(name: str, given: dict[str, Column]) -> Column:
+    default = F.lit(_DEFAULTS.get(name))
+    column = F.coalesce(given[name], default) if name in given else default
+    return column.cast(_SPARK[name].dataType).alias(name)

@@ -1,0 +1,454 @@
+"""min_isr_acks over Spark: each leader's PRODUCEs and FETCHes, and what other nodes' lines tell.
+
+A leader's replay needs facts that stand in other nodes' logs. They are few (what changes, not what
+is said again), and each goes only to the leaders whose PRODUCEs touch what it is about.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import pyarrow as pa
+from kip_replay.pipelines.analysis.summaries import Read
+from kip_replay.pipelines.replaying.dependencies import content, row_count, usable_names
+from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Piece, replayed_by, rows_of
+from kip_replay.replay.min_isr_acks.events import (
+    INPUT_SCHEMA,
+    KIND_ORDER,
+    MIN_INSYNC_REPLICAS,
+    PARTITION_TYPE,
+    PROGRESS_US_MAX,
+    SILENCE,
+    SILENCE_US,
+    Kind,
+)
+from kip_replay.replay.rules import MIN_ISR_ACKS, Settings
+from kip_replay.replay.schema import (
+    BROKER_HEARTBEATS,
+    CONFIGS,
+    FETCHES,
+    ISR_CHANGES,
+    PRODUCE_ACK_OUTCOMES,
+    PRODUCER_IDS,
+    PRODUCES,
+    TOPICS,
+    Table,
+)
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+_SPARK = from_arrow_schema(INPUT_SCHEMA)
+_PARTITION = from_arrow_schema(pa.schema(list(PARTITION_TYPE)))
+#: METADATA that says the same again is left out if it comes sooner than this.
+_AGAIN_US = 2_000_000
+
+
+def replayed_min_isr_acks(read: Read, settings: Settings, piece: Piece = WHOLE_LOG) -> DataFrame:
+    """Outcomes of every leader's log, as rows of one struct each (``rows_of``)."""
+    events = leader_events(read, piece.recent(read))
+    return events.transform(replayed_by(MIN_ISR_ACKS, settings, piece))
+
+
+def outcome_rows(replayed: DataFrame, _: DataFrame) -> dict[Table, DataFrame]:
+    """Rows of produce_ack_outcomes."""
+    return {PRODUCE_ACK_OUTCOMES: rows_of(replayed, PRODUCE_ACK_OUTCOMES.name)}
+
+
+def facts(read: Read, until_us: int) -> list[DataFrame]:
+    """What rows up to a time follow from (``replaying.dependencies``), for one recording."""
+    of_others = facts_of_others(read).where(F.col("at_us") <= until_us)
+    return [
+        row_count("produces", read(PRODUCES), "dequeued_at", until_us),
+        row_count("fetches", read(FETCHES), "dequeued_at", until_us),
+        content("facts of others", of_others),
+        content("topic names", usable_names(read(TOPICS), until_us)),
+    ]
+
+
+def leader_events(read: Read, recent: Read | None = None) -> DataFrame:
+    """All events of all leaders: recording, node_id (the leader), INPUT_SCHEMA.
+
+    ``recent``, if given, reads the requests that PRODUCE and FETCH events are wanted of; who leads
+    what, and what is known of it, is always told by all of the log.
+    """
+    recent = recent or read
+    fetches = recent(FETCHES)
+    leaders = read(PRODUCES).select("recording", "node_id").distinct()
+    kinds = [
+        produce_events(recent(PRODUCES), read(PRODUCER_IDS)),
+        fetch_events(fetches, leaders),
+        consumer_fetch_events(fetches, leaders),
+        metadata_fetch_events(fetches, leaders),
+        facts_of_others(read),
+        known_topics(read),
+    ]
+    return reduce(DataFrame.unionByName, kinds)
+
+
+def facts_of_others(read: Read) -> DataFrame:
+    """Events of all leaders that stand in the logs of other nodes too, and that have a time."""
+    produces = read(PRODUCES)
+    leaders = produces.select("recording", "node_id").distinct()
+    names = topic_names(read(TOPICS))
+    touched = touched_partitions(produces, names)
+    topics = touched.select("recording", "node_id", "topic").distinct()
+    kinds = [
+        heartbeat_events(read(BROKER_HEARTBEATS), leaders),
+        config_events(read(CONFIGS), leaders, topics),
+        *isr_events(read(ISR_CHANGES), names, touched),
+    ]
+    return reduce(DataFrame.unionByName, kinds)
+
+
+def known_topics(read: Read) -> DataFrame:
+    """Names of the ids of the topics that a leader is asked about: true at all times."""
+    names = topic_names(read(TOPICS))
+    touched = touched_partitions(read(PRODUCES), names)
+    return topic_events(names, touched.select("recording", "node_id", "topic").distinct())
+
+
+# --- which topics and partitions a leader is asked about -----------------------------------------
+
+
+def topic_names(topics: DataFrame) -> DataFrame:
+    """recording, topic_id, name: the one name of each id that some line tells."""
+    told = topics.where("topic_id IS NOT NULL AND topic != topic_id AND error_code = 0")
+    return told.groupBy("recording", "topic_id").agg(F.min("topic").alias("name"))
+
+
+def touched_partitions(produces: DataFrame, names: DataFrame) -> DataFrame:
+    """recording, node_id, topic, partition: each that a PRODUCE to the node names, once."""
+    each = produces.select("recording", "node_id", F.inline("partitions")).select(
+        "recording", "node_id", "topic", "topic_id", "partition"
+    )
+    named = _named(each.distinct(), names, F.coalesce("topic", "topic_id"))
+    return named.select("recording", "node_id", "topic", "partition").distinct()
+
+
+def _named(rows: DataFrame, names: DataFrame, topic: Column) -> DataFrame:
+    """Rows with the topic's name in the place of its id, where that is known."""
+    ids = F.broadcast(names.withColumnRenamed("topic_id", "_id"))
+    joined = rows.withColumn("_topic", topic).join(
+        ids, (rows["recording"] == ids["recording"]) & (F.col("_topic") == F.col("_id")), "left"
+    )
+    kept = [rows[name] for name in rows.columns if name != "topic"]
+    return joined.select(*kept, F.coalesce("name", "_topic").alias("topic"))
+
+
+# --- what a leader's own log tells ---------------------------------------------------------------
+
+
+def produce_events(produces: DataFrame, producer_ids: DataFrame) -> DataFrame:
+    """PRODUCEs; idempotent where the producer is transactional or had asked for a producer id."""
+    keys = ["recording", "client_id", "_host"]
+    idempotent = (
+        producer_ids.where("error_code = 0")
+        .withColumn("_host", _host("connection"))
+        .groupBy(*keys)
+        .agg(F.min("at").alias("_idempotent_from"))
+    )
+    asked = produces.withColumn("_host", _host("connection")).join(
+        F.broadcast(idempotent), keys, "left"
+    )
+    transactional = F.col("transactional_id").isNotNull()
+    return _events(
+        asked,
+        Kind.PRODUCE,
+        F.unix_micros("dequeued_at"),
+        received_us=F.unix_micros("received_at"),
+        dequeued_us=F.unix_micros("dequeued_at"),
+        handled_us=F.unix_micros("handled_at"),
+        built_us=F.unix_micros("built_at"),
+        client_id=F.col("client_id"),
+        acks=F.col("acks"),
+        timeout_us=F.col("timeout_ms") * F.lit(1000),
+        is_transactional=transactional,
+        is_idempotent=F.when(
+            transactional | (F.col("dequeued_at") >= F.col("_idempotent_from")), F.lit(True)
+        ),
+        partitions=F.transform(
+            "partitions",
+            lambda p: _partition(
+                topic=p["topic"],
+                topic_id=p["topic_id"],
+                partition=p["partition"],
+                record_bytes=p["record_bytes"],
+                base_offset=F.when(F.col("has_response"), p["base_offset"]),
+                error_code=p["error_code"],
+            ),
+        ),
+    )
+
+
+def _host(connection: str) -> Column:
+    """The remote host of "local host:port-remote host:port-index"."""
+    return F.regexp_extract(connection, r":\d+-(.*):\d+-\d+(?:-\d+)?$", 1)
+
+
+def fetch_events(fetches: DataFrame, leaders: DataFrame) -> DataFrame:
+    """Followers' FETCHes that the leader took, with what it refused to take note of."""
+    followers = fetches.where("NOT is_cluster_metadata AND replica_id >= 0 AND error_code = 0")
+    local_us = F.unix_micros("handled_at") - F.unix_micros("dequeued_at")
+    noted_us = F.least(F.floor(local_us / 2), F.lit(PROGRESS_US_MAX)).cast("bigint")
+    return _events(
+        followers.join(F.broadcast(leaders), ["recording", "node_id"], "left_semi"),
+        Kind.FETCH,
+        F.unix_micros("dequeued_at") + noted_us,
+        dequeued_us=F.unix_micros("dequeued_at"),
+        handled_us=F.unix_micros("handled_at"),
+        replica_id=F.col("replica_id"),
+        replica_epoch=F.col("replica_epoch"),
+        session_id=F.col("response_session_id"),
+        partitions=F.concat(F.transform("request_partitions", _asked), _answered_only()),
+    )
+
+
+def _asked(p: Column) -> Column:
+    """A partition of a FETCH, with what the answer says of it."""
+    answers = F.filter("response_partitions", lambda r: _same_partition(p, r))
+    refused = F.exists(
+        answers,
+        lambda r: (r["error_code"] != 0) | (F.coalesce(r["diverging_epoch"], F.lit(-1)) >= 0),
+    )
+    return _partition(
+        topic=p["topic"],
+        topic_id=p["topic_id"],
+        partition=p["partition"],
+        record_bytes=F.get(answers, F.lit(0))["record_bytes"],
+        fetch_offset=p["fetch_offset"],
+        leader_epoch=p["current_leader_epoch"],
+        is_refused=refused,
+    )
+
+
+def _answered_only() -> Column:
+    """Partitions that an answer has records of, though the request did not list them again."""
+
+    def listed(r: Column) -> Column:
+        return F.exists("request_partitions", lambda p: _same_partition(p, r))
+
+    return F.transform(
+        F.filter("response_partitions", lambda r: (r["record_bytes"] > 0) & ~listed(r)),
+        lambda r: _partition(
+            topic=r["topic"],
+            topic_id=r["topic_id"],
+            partition=r["partition"],
+            record_bytes=r["record_bytes"],
+            is_refused=F.lit(False),
+        ),
+    )
+
+
+def consumer_fetch_events(fetches: DataFrame, leaders: DataFrame) -> DataFrame:
+    """Consumers' FETCHes, with what they list and forget of their sessions."""
+    consumers = fetches.where("NOT is_cluster_metadata AND replica_id = -1 AND error_code = 0")
+    return _events(
+        consumers.join(F.broadcast(leaders), ["recording", "node_id"], "left_semi"),
+        Kind.CONSUMER_FETCH,
+        F.unix_micros("handled_at"),
+        built_us=F.unix_micros("built_at"),
+        session_id=F.col("response_session_id"),
+        is_full=F.coalesce("session_epoch", F.lit(-1)) <= 0,
+        min_bytes=F.col("min_bytes"),
+        partitions=F.concat(
+            _listed("request_partitions", is_forgotten=False),
+            _listed("forgotten_partitions", is_forgotten=True),
+        ),
+    )
+
+
+def _listed(partitions: str, *, is_forgotten: bool) -> Column:
+    return F.transform(
+        F.coalesce(partitions, F.array()),
+        lambda p: _partition(
+            topic=p["topic"],
+            topic_id=p["topic_id"],
+            partition=p["partition"],
+            is_forgotten=F.lit(is_forgotten),
+        ),
+    )
+
+
+def _same_partition(one: Column, other: Column) -> Column:
+    return (
+        (one["partition"] == other["partition"])
+        & one["topic"].eqNullSafe(other["topic"])
+        & one["topic_id"].eqNullSafe(other["topic_id"])
+    )
+
+
+# --- what other nodes' logs tell -----------------------------------------------------------------
+
+
+def metadata_fetch_events(fetches: DataFrame, leaders: DataFrame) -> DataFrame:
+    """Leaders' own FETCHes of the metadata log, as the active controller answered them."""
+    told = F.col("response_partitions")[0]
+    answered = fetches.where("is_cluster_metadata AND error_code = 0").where(
+        (told["error_code"] == 0) & (F.size("request_partitions") > 0)
+    )
+    own = answered.drop("node_id").withColumnRenamed("replica_id", "node_id")
+    return _events(
+        own.join(F.broadcast(leaders), ["recording", "node_id"], "left_semi"),
+        Kind.METADATA_FETCH,
+        F.unix_micros("received_at"),
+        received_us=F.unix_micros("received_at"),
+        built_us=F.unix_micros("built_at"),
+        fetch_offset=F.col("request_partitions")[0]["fetch_offset"],
+        record_bytes=told["record_bytes"],
+        high_watermark=told["high_watermark"],
+    )
+
+
+def heartbeat_events(broker_heartbeats: DataFrame, leaders: DataFrame) -> DataFrame:
+    """Heartbeats that say something new, and those before and after a silence."""
+    of_broker = Window.partitionBy("recording", "broker_id").orderBy("_at", "request_id")
+    says = F.struct("broker_epoch", "want_shut_down", "is_fenced")
+    gap = F.lead("_at").over(of_broker) - F.col("_at")
+    since = F.col("_at") - F.lag("_at").over(of_broker)
+    beats = (
+        broker_heartbeats.where("error_code = 0")
+        .withColumn("_at", F.unix_micros("dequeued_at"))
+        .withColumn("_new", ~says.eqNullSafe(F.lag(says).over(of_broker)))
+        .withColumn("_silence", F.coalesce(gap > SILENCE_US, F.lit(True)))
+        .withColumn("_after", F.coalesce(since > SILENCE_US, F.lit(False)))
+        .where("_new OR _silence OR _after")
+        .drop("node_id")
+    )
+    return _events(
+        beats.join(F.broadcast(leaders), "recording"),
+        Kind.HEARTBEAT,
+        F.col("_at"),
+        dequeued_us=F.col("_at"),
+        built_us=F.unix_micros("built_at"),
+        replica_id=F.col("broker_id"),
+        replica_epoch=F.col("broker_epoch"),
+        want_shut_down=F.col("want_shut_down"),
+        is_fenced=F.col("is_fenced"),
+        operation=F.when(F.col("_silence"), F.lit(SILENCE)),
+    )
+
+
+def config_events(configs: DataFrame, leaders: DataFrame, topics: DataFrame) -> DataFrame:
+    """min.insync.replicas of the topics that a leader is asked about, and of the cluster."""
+    told = configs.where(
+        (F.col("name") == MIN_INSYNC_REPLICAS) & (F.coalesce("error_code", F.lit(0)) == 0)
+    ).drop("node_id")
+    of_topics = told.where("resource_type = 'topic'").join(
+        topics.withColumnRenamed("topic", "resource_name"), ["recording", "resource_name"]
+    )
+    of_cluster = (
+        told.where("resource_type = 'broker'")
+        .withColumn("resource_name", F.lit(""))
+        .join(F.broadcast(leaders), "recording")
+    )
+    at = F.unix_micros("at")
+    return _events(
+        of_topics.unionByName(of_cluster),
+        Kind.CONFIG,
+        at,
+        request_id=F.concat_ws(" ", "request_id", "resource_name", "operation"),
+        # A topic is created with its configs: there is nothing to wait for.
+        built_us=F.when(F.col("source") != "CREATE_TOPICS", at),
+        name=F.col("resource_name"),
+        operation=F.col("operation"),
+        value=F.col("value"),
+    ).distinct()
+
+
+def topic_events(names: DataFrame, topics: DataFrame) -> DataFrame:
+    """Names of topic ids, before everything else: they are true at all times."""
+    told = names.join(topics.withColumnRenamed("topic", "name"), ["recording", "name"])
+    return _events(
+        told,
+        Kind.TOPIC,
+        F.lit(-1),
+        request_id=F.col("topic_id"),
+        name=F.col("name"),
+        value=F.col("topic_id"),
+    )
+
+
+def isr_events(isr_changes: DataFrame, names: DataFrame, touched: DataFrame) -> list[DataFrame]:
+    """What ALTER_PARTITION asked for and was answered, and METADATA where it says something new."""
+    told = _named(isr_changes, names, F.col("topic"))
+    altered = told.where("source = 'ALTER_PARTITION'").drop("node_id")
+    teller = Window.partitionBy("recording", "node_id", "topic", "partition").orderBy(
+        "at", "request_id"
+    )
+    says = F.struct("leader_id", "leader_epoch", F.array_sort("isr"), "replicas")
+    again = F.unix_micros("at") - F.lag(F.unix_micros("at")).over(teller) < _AGAIN_US
+    same = F.coalesce(says.eqNullSafe(F.lag(says).over(teller)) & again, F.lit(False))
+    metadata = (
+        told.where("source = 'METADATA' AND error_code = 0")
+        .withColumn("_same", same)
+        .where("NOT _same")
+        .withColumnRenamed("node_id", "_teller")
+    )
+    answered = F.when(F.coalesce("error_code", F.lit(0)) == 0, F.col("isr"))
+    nobody = F.lit(None).cast("int")
+    return [
+        _facts(altered, touched, Kind.ISR_ASKED, "dequeued_at", F.col("requested_isr"), nobody),
+        _facts(altered, touched, Kind.ISR_ANSWERED, "at", answered, nobody),
+        _facts(metadata, touched, Kind.METADATA, "at", F.col("isr"), F.col("_teller")),
+    ]
+
+
+def _facts(
+    told: DataFrame, touched: DataFrame, kind: Kind, at: str, isr: Column, teller: Column
+) -> DataFrame:
+    """One event per line and leader, with the partitions that this leader is asked about."""
+    partition = _partition(
+        topic=F.col("topic"),
+        topic_id=F.col("topic_id"),
+        partition=F.col("partition"),
+        leader_epoch=F.col("leader_epoch"),
+        leader_id=F.col("leader_id"),
+        isr=isr,
+        replicas=F.col("replicas"),
+    )
+    lines = (
+        told.join(touched, ["recording", "topic", "partition"])
+        .withColumn("_teller_id", teller)
+        .groupBy("recording", "node_id", "request_id", F.unix_micros(at).alias("_at"), "_teller_id")
+        .agg(F.array_sort(F.collect_list(partition)).alias("_partitions"))
+    )
+    return _events(
+        lines,
+        kind,
+        F.col("_at"),
+        replica_id=F.col("_teller_id"),
+        partitions=F.col("_partitions"),
+    )
+
+
+# --- rows of the rule's input --------------------------------------------------------------------
+
+
+def _events(rows: DataFrame, kind: Kind, at_us: Column, **columns: Column) -> DataFrame:
+    """Rows as events of a kind: the columns given, the others null."""
+    given = {
+        "at_us": at_us,
+        "kind_order": F.lit(KIND_ORDER[kind]),
+        "request_id": F.col("request_id"),
+        "kind": F.lit(kind.value),
+        **columns,
+    }
+    return rows.select(
+        "recording",
+        "node_id",
+        *(
+            given.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
+            for field in _SPARK
+        ),
+    )
+
+
+def _partition(**fields: Column) -> Column:
+    """A partition of an event: the fields given, the others null."""
+    return F.struct(
+        *(
+            fields.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
+            for field in _PARTITION
+        )
+    )

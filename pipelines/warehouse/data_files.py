@@ -1,0 +1,195 @@
+"""Parquet files of Delta tables, written where they will stay, before any table knows of them.
+
+A file that no commit of its table names is invisible to every reader, so workers write files, and
+the driver commits those that are to be seen (``delta_commits``). What it never commits, VACUUM
+removes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from kip_replay.replay.schema import Table
+
+#: Rows are held back until there are so many of them, which become a row group.
+_ROW_GROUP_ROWS = 1 << 17
+_ROW_GROUP_BYTES = 64 << 20
+#: A file that has grown to this size is followed by another.
+FILE_BYTES_MAX = 256 << 20
+_COMPRESSION = "zstd"
+#: Of texts in statistics Delta keeps so many characters.
+_STATS_CHARACTERS = 32
+#: Nested and free text columns are never filtered by: their statistics only make commits long.
+_NAMES_WITHOUT_STATS = frozenset({"reason", "line", "value", "connection"})
+_NOT_IN_PATHS = re.compile(r"[^A-Za-z0-9.-]")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file of a table, as Delta's log names it.
+
+    ``path`` is within the table's folder; ``stats`` are Delta's statistics as JSON.
+    """
+
+    table: str
+    recording: str
+    path: str
+    size_bytes: int
+    rows: int
+    stats: str
+
+
+def stats_columns(table: Table) -> list[str]:
+    """Columns whose least and greatest value each file tells."""
+    return [
+        column.name
+        for column in table.columns
+        if not pa.types.is_nested(column.type)
+        and not pa.types.is_boolean(column.type)
+        and column.name not in _NAMES_WITHOUT_STATS
+        and column.name not in table.partitioned_by
+    ]
+
+
+@dataclass
+class TableFiles:
+    """Writes rows of many tables and recordings, each to files of its own.
+
+    ``root`` is the warehouse's folder. ``name`` begins the files' names; each attempt to write the
+    same rows has names of its own.
+    """
+
+    root: str
+    name: str
+    _open: dict[tuple[str, str], _Growing] = field(default_factory=dict)
+    _done: list[DataFile] = field(default_factory=list)
+
+    def write(self, table: Table, rows: pa.RecordBatch) -> None:
+        """Takes rows of a table, all of one recording."""
+        recording = rows.column("recording")[0].as_py()
+        growing = self._open.get((table.name, recording))
+        if growing is None:
+            growing = _Growing(Path(self.root, table.name), table, recording, self.name)
+            self._open[table.name, recording] = growing
+        growing.write(rows)
+        if growing.size_bytes >= FILE_BYTES_MAX:
+            self._done.append(growing.ended())
+            del self._open[table.name, recording]
+
+    def ended(self) -> list[DataFile]:
+        """Closes all files."""
+        self._done += [growing.ended() for growing in self._open.values()]
+        self._open.clear()
+        return self._done
+
+
+class _Growing:
+    """A Parquet file under way."""
+
+    def __init__(self, folder: Path, table: Table, recording: str, name: str) -> None:
+        self._table, self._recording = table, recording
+        partition = f"recording={_NOT_IN_PATHS.sub('_', recording)}"
+        self._path = f"{partition}/{name}-{uuid.uuid4()}.{_COMPRESSION}.parquet"
+        self._file = folder / self._path
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._schema = table.without(*table.partitioned_by).remove_metadata()
+        self._metadata: list[pq.FileMetaData] = []
+        self._writer = pq.ParquetWriter(
+            self._file,
+            self._schema,
+            compression=_COMPRESSION,
+            metadata_collector=self._metadata,
+            store_schema=False,
+        )
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = self._held_bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written so far."""
+        return self._file.stat().st_size
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        kept = rows.select(self._schema.names)
+        self._held.append(pa.RecordBatch.from_arrays(kept.columns, schema=self._schema))
+        self._held_rows += rows.num_rows
+        self._held_bytes += rows.nbytes
+        if self._held_rows >= _ROW_GROUP_ROWS or self._held_bytes >= _ROW_GROUP_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._held:
+            rows = pa.Table.from_batches(self._held)
+            try:
+                self._writer.write_table(rows, row_group_size=self._held_rows)
+            except OSError:
+                # Or the writer would close itself when it is freed, fail, and print a stack trace.
+                self._writer.is_open = False
+                raise
+            self._held, self._held_rows, self._held_bytes = [], 0, 0
+
+    def ended(self) -> DataFile:
+        self._flush()
+        self._writer.close()
+        (metadata,) = self._metadata
+        return DataFile(
+            table=self._table.name,
+            recording=self._recording,
+            path=self._path,
+            size_bytes=self.size_bytes,
+            rows=metadata.num_rows,
+            stats=_stats(metadata, stats_columns(self._table)),
+        )
+
+
+def _stats(metadata: pq.FileMetaData, names: Iterable[str]) -> str:
+    """Delta's statistics of a file, from Parquet's of its row groups."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    columns = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
+    stats: dict[str, Any] = {"numRecords": metadata.num_rows}
+    least, greatest, nulls = {}, {}, {}
+    for name in names:
+        told = [group.column(columns[name]).statistics for group in groups]
+        nulls[name] = sum(statistics.null_count for statistics in told)
+        valued = [statistics for statistics in told if statistics.num_values]
+        if valued and all(statistics.has_min_max for statistics in valued):
+            least[name] = _least(min(statistics.min for statistics in valued))
+            greatest[name] = _greatest(max(statistics.max for statistics in valued))
+    stats["minValues"] = {name: value for name, value in least.items() if value is not None}
+    stats["maxValues"] = {name: value for name, value in greatest.items() if value is not None}
+    stats["nullCount"] = nulls
+    return json.dumps(stats)
+
+
+def _least(value: Any) -> Any:
+    """As Delta writes it: a time to the millisecond before, a text cut."""
+    if isinstance(value, datetime):
+        return _milliseconds(value, 0)
+    return value[:_STATS_CHARACTERS] if isinstance(value, str) else value
+
+
+def _greatest(value: Any) -> Any:
+    """A time to the millisecond after; of a long text nothing, because cut it is too small."""
+    if isinstance(value, datetime):
+        return _milliseconds(value, 999)
+    if isinstance(value, str) and len(value) > _STATS_CHARACTERS:
+        return None
+    return value
+
+
+def _milliseconds(time: datetime, plus_us: int) -> str:
+    from_epoch = time - _EPOCH
+    us = (from_epoch.days * 86_400 + from_epoch.seconds) * 1_000_000 + from_epoch.microseconds
+    ms = (us + plus_us) // 1000
+    seconds, millis = divmod(ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{millis:03d}Z"

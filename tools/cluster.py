@@ -1,0 +1,154 @@
+"""A Spark cluster on one machine: a standalone master and workers, each a process of its own.
+
+Spark's ``local[*]`` runs everything in one JVM, which hides what a cluster needs: code that is
+shipped, closures that pickle, files that all machines see. Here the master, every worker and every
+executor is a process, and only loopback and a common file system are between them; a real cluster
+runs the same classes on more machines.
+
+    python -m tools.cluster                    a cluster, until Ctrl-C
+    python -m tools.cluster jobs/run.py ...    one job on a cluster that then ends
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+from kip_replay.pipelines.code_archive import code_root
+from kip_replay.pipelines.session import conf_dir, java_options, read_settings
+
+SPARK_HOME = Path(pyspark.__file__).parent
+HOST = "127.0.0.1"
+_MASTER = "org.apache.spark.deploy.master.Master"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+_MASTER_UP = re.compile(r"Starting Spark master at (spark://\S+)")
+_WORKER_UP = re.compile(r"Successfully registered with (master) ")
+_START_S_MAX = 60.0
+_STOP_S_MAX = 10.0
+
+
+class ClusterError(RuntimeError):
+    """The cluster did not come up; the message is one sentence for the user."""
+
+
+@contextmanager
+def standalone(folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator[str]:
+    """A cluster for as long as the block lasts; gives the master's URL (spark://host:port).
+
+    Ports are free ones. ``cores`` and ``memory`` (``512m``, ``2g``) are what each worker has for
+    executors. Logs and work folders are in ``folder``. Raises ClusterError.
+    """
+    with ExitStack() as running:
+        address = ["--host", HOST, "--port", "0", "--webui-port", "0"]
+        url = running.enter_context(_daemon(folder / "master.log", _MASTER_UP, _MASTER, *address))
+        offer = ["--cores", str(cores), "--memory", memory]
+        for number in range(1, workers + 1):
+            place = ["--work-dir", str(folder / f"worker-{number}")]
+            log = folder / f"worker-{number}.log"
+            running.enter_context(_daemon(log, _WORKER_UP, _WORKER, *address, *offer, *place, url))
+        yield url
+
+
+def submit_command(master: str, *job: str) -> list[str]:
+    """The command that runs a job (its script, then its arguments) on a standalone cluster."""
+    settings = conf_dir() / "cluster" / "standalone.conf"
+    java = java_options(read_settings(settings))
+    return [
+        str(SPARK_HOME / "bin" / "spark-submit"),
+        *("--master", master),
+        *("--properties-file", str(settings)),
+        *("--driver-java-options", java),
+        *("--conf", f"spark.executor.extraJavaOptions={java}"),
+        *job,
+    ]
+
+
+def submit_environment() -> dict[str, str]:
+    """What ``submit_command`` needs around it: this Spark, this Python, this code."""
+    return {
+        **_spark_environment(),
+        "PYTHONPATH": str(code_root()),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+    }
+
+
+@contextmanager
+def _daemon(log: Path, is_up: re.Pattern[str], *command: str) -> Iterator[str]:
+    """One of Spark's daemons; gives what its log says when it is up."""
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [str(SPARK_HOME / "bin" / "spark-class"), *command],
+            env=_spark_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield _said(process, log, is_up)
+    finally:
+        process.terminate()  # a worker then ends its executors
+        try:
+            process.wait(_STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _spark_environment() -> dict[str, str]:
+    # Daemons hand their environment on to executors: what makes this clone importable stays here.
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    # They only pass messages on: compiled well or not is the same to them.
+    modest = {
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    }
+    return own | modest | {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": HOST}
+
+
+def _said(process: subprocess.Popen[bytes], log: Path, pattern: re.Pattern[str]) -> str:
+    deadline = time.monotonic() + _START_S_MAX
+    while time.monotonic() < deadline:
+        found = pattern.search(log.read_text(errors="replace"))
+        if found:
+            return found[1]
+        if process.poll() is not None:
+            break
+        time.sleep(0.05)
+    said = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+    raise ClusterError(f"Spark's {log.stem} did not start: {said[-1]} (all of it is in {log})")
+
+
+def main(job: Sequence[str]) -> int:
+    """Runs one job on a cluster of its own, or a cluster until it is interrupted."""
+    with (
+        tempfile.TemporaryDirectory(prefix="spark-cluster-") as folder,
+        standalone(Path(folder)) as master,
+    ):
+        if job:
+            command, environment = submit_command(master, *job), submit_environment()
+            return subprocess.run(command, env=environment, check=False).returncode
+        print(f"{master} with two workers of one core each; logs in {folder}; Ctrl-C ends it.")
+        print("A job on it: .venv/bin/spark-submit --properties-file conf/cluster/standalone.conf")
+        print(f"    --master {master} jobs/run.py RECORDING --warehouse DIR", flush=True)
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            return 128 + signal.SIGINT
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except ClusterError as error:
+        sys.exit(f"error: {error}")
