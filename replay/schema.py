@@ -864,6 +864,18 @@ REPLAY_STATE = Table(
     key=("recording", "rule", "state_key", "as_of"),
 )
 
+LINEAGE = Table(
+    "lineage",
+    "What the rows of each step follow from; a step that is being written, or was killed, has none",
+    (
+        _RECORDING,
+        _key("step", TEXT, "a rule, summaries, accuracy/<recording>, quality, ..."),
+        Column("follows_from", TEXT, "fingerprint of its code, its settings and what it read"),
+        Column("committed_at", AT, "after the step's last write"),
+    ),
+    key=("recording", "step"),
+)
+
 #: What is typed of the lines, a table for each kind of body.
 TYPED_TABLES = (
     FETCHES,
@@ -897,5 +909,6 @@ TABLES = {
         QUALITY_RESULTS,
         QUALITY_FAILURES,
         REPLAY_STATE,
+        LINEAGE,
     )
 }

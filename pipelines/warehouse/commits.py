@@ -1,118 +1,142 @@
-"""Delta tables of a local or shared folder, made and committed to without Spark.
+"""The one door: every commit of every table goes through here, by delta-rs.
 
-A commit is a small file; for that a Spark job is a hundred times the work. delta-rs writes it, of
-Parquet files that are there already (``table_files``).
+Theory of operation
+-------------------
+A *step* of a *recording* (its ingest, a rule's replay, its summaries) writes one or several tables,
+which no transaction of Delta spans. So each step and recording has an *epoch*, a number that grows
+with every attempt to write, as a producer's epoch does in Kafka. Every commit carries it as Delta's
+``txn`` action ``<step>/<recording>``, and names of files begin with it.
 
-Runs
-----
-Ingest writes several tables, which no transaction spans. So each commit carries the number of its
-run (Delta's ``txn``), that to ``ingested_files`` last. A run that ``ingested_files`` does not know
-was killed: ``undo`` takes its files out again, which their names tell, and it is as if it had never
-been. No number is used twice.
+* Before its first write an attempt takes the next epoch (``Writing.begin``), before any work.
+* A commit is refused where the table already has this epoch or a later one: another driver writes
+  the same step. Two that commit at the same moment conflict in Delta, since both carry the same
+  ``txn`` id. The one that was too late stops with one sentence; steps of other recordings never
+  meet.
+* An attempt that was killed has committed some of its tables and not the last one. Its files are
+  those whose epoch is beyond the last table's; the next attempt's commits remove them.
+
+``create`` makes a table. Tables use no feature beyond protocol versions (reader 1, writer 2), so
+that every Delta reader can read them: no deletion vectors, no column mapping.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import (
-    CommitProperties,
-    DeltaTable,
-    PostCommitHookProperties,
-    Schema,
-    Transaction,
-)
-from deltalake.exceptions import CommitFailedError
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
+
 from kip_replay.pipelines.errors import WriteConflictError
-from kip_replay.pipelines.warehouse.data_files import DataFile
+from kip_replay.pipelines.warehouse.data_files import (
+    DataFile,
+    filesystem_of,
+    partition_folder,
+    stats_columns,
+)
 from kip_replay.replay.schema import Table
 
-_APP_ID = "ingest"
-#: Old commits stay: fingerprints are told from a table's history (``warehouse``).
-_HOOKS = PostCommitHookProperties(cleanup_expired_logs=False)
+_PROPERTIES = {
+    "delta.enableDeletionVectors": "false",
+    "delta.columnMapping.mode": "none",
+}
 
 
-def exists(path: str) -> bool:
+def exists(uri: str) -> bool:
     """Whether a Delta table is there."""
-    return bool(DeltaTable.is_deltatable(path))
+    return bool(DeltaTable.is_deltatable(uri))
 
 
-def create_table(path: str, table: Table, properties: Mapping[str, str]) -> None:
+def create(uri: str, table: Table) -> None:
     """Makes an empty table, unless it is there."""
-    Path(path).mkdir(parents=True, exist_ok=True)
-    DeltaTable.create(
-        path,
-        schema=table.arrow_schema,
-        mode="ignore",
-        partition_by=list(table.partitioned_by),
-        description=table.comment,
-        configuration=dict(properties),
-    )
+    filesystem, path = filesystem_of(uri)
+    filesystem.create_dir(path, recursive=True)
+    try:
+        DeltaTable.create(
+            uri,
+            schema=table.arrow_schema,
+            mode="ignore",
+            partition_by=list(table.partitioned_by),
+            description=table.comment,
+            configuration={
+                **_PROPERTIES,
+                "delta.dataSkippingStatsColumns": ",".join(stats_columns(table)),
+            },
+        )
+    except DeltaError:
+        if not exists(uri):  # another job was first
+            raise
 
 
-def add_missing_columns(path: str, table: Table) -> None:
-    """Gives a table of an older version the columns that it lacks; they are null in its rows."""
-    delta = DeltaTable(path)
-    there = {field.name for field in delta.schema().fields}
-    wanted = Schema.from_arrow(table.arrow_schema).fields
-    missing = [field for field in wanted if field.name not in there]
-    if missing:
-        delta.alter.add_columns(missing)
+def live_files(uri: str, recordings: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """The files of the current version: path, size_bytes, num_records, ``min.*`` and ``max.*``.
+
+    ``recordings``: only theirs. Paths are those on disk, within the table's folder.
+    """
+    if not exists(uri):
+        return []
+    files = pa.table(DeltaTable(uri).get_add_actions(flatten=True))
+    if recordings is not None:
+        mine = pc.is_in(files.column("partition.recording"), pa.array([*recordings], pa.string()))
+        files = files.filter(mine)
+    rows: list[dict[str, Any]] = files.to_pylist()
+    return rows
 
 
-def rows(path: str, recordings: Sequence[str]) -> pa.Table:
-    """Rows of a small table, of some recordings."""
-    chosen = pc.field("recording").isin(list(recordings))
-    there: pa.Table = DeltaTable(path).to_pyarrow_dataset().to_table(filter=chosen)
-    return there
+def app_id(step: str, recording: str) -> str:
+    """The ``txn`` id of a step of a recording."""
+    return f"{step}/{recording}"
 
 
-def files(path: str) -> pa.Table:
-    """The table's files: ``path`` within its folder, and statistics as ``min.*`` and ``max.*``."""
-    return pa.table(DeltaTable(path).get_add_actions(flatten=True))
+def epoch_of(uri: str, step: str, recording: str) -> int:
+    """The last epoch that a table was written in by a step of a recording, 0 if it never was."""
+    if not exists(uri):
+        return 0
+    return DeltaTable(uri).transaction_version(app_id(step, recording)) or 0
+
+
+def file_name(epoch: int) -> str:
+    """How the names of an epoch's files begin."""
+    return f"part-{epoch:06d}"
 
 
 @dataclass(frozen=True)
-class FileSpan:
-    """The least and greatest node id of a file's rows, and ``completed_at`` in UTC microseconds."""
+class Change:
+    """What a commit does to a table: files that it adds and removes (rows of ``live_files``)."""
 
-    recording: str
-    node_ids: tuple[int, int]
-    span_us: tuple[int, int]
-
-
-def spans(path: str) -> list[FileSpan]:
-    """Where in time the rows of the table's files are; files without rows are left out."""
-    there = files(path)
-    if "min.completed_at" not in there.column_names:
-        return []
-    times = [there.column(f"{end}.completed_at").cast(pa.int64()) for end in ("min", "max")]
-    nodes = [there.column(f"{end}.node_id") for end in ("min", "max")]
-    ends = zip(*(column.to_pylist() for column in (*nodes, *times)), strict=True)
-    return [
-        FileSpan(recording, (low, high), (first, last))
-        for recording, (low, high, first, last) in zip(
-            there.column("partition.recording").to_pylist(), ends, strict=True
-        )
-        if first is not None
-    ]
+    added: Sequence[DataFile] = ()
+    removed: Sequence[Mapping[str, Any]] = ()
 
 
-def run_of(path: str) -> int:
-    """The last run that committed to the table, 0 if none did."""
-    return DeltaTable(path).transaction_version(_APP_ID) or 0
+def commit(
+    uri: str, table: Table, change: Change, step: str, epochs: Mapping[str, int], again: bool = False
+) -> None:
+    """Commits a change of a step, all of it or nothing; ``epochs`` by recording.
 
-
-def commit(path: str, added: Sequence[DataFile], run: int) -> None:
-    """Adds files to the table, all or none. Raises WriteConflictError."""
+    ``again``: a second commit of the same epoch is meant. Raises WriteConflictError.
+    """
+    delta = DeltaTable(uri)
+    for recording, epoch in epochs.items():
+        there = delta.transaction_version(app_id(step, recording)) or 0
+        if there > epoch or (there == epoch and not again):
+            raise _conflict(table, step, recording)
     now_ms = time.time_ns() // 1_000_000
-    actions = [
+    actions: list[AddAction | RemoveAction] = [
+        RemoveAction(
+            path=file["path"],
+            data_change=True,
+            deletion_timestamp=now_ms,
+            size=file["size_bytes"],
+            partition_values={"recording": file["partition.recording"]},
+        )
+        for file in change.removed
+    ]
+    actions += [
         AddAction(
             path=file.path,
             size=file.size_bytes,
@@ -121,51 +145,41 @@ def commit(path: str, added: Sequence[DataFile], run: int) -> None:
             data_change=True,
             stats=file.stats,
         )
-        for file in added
+        for file in change.added
     ]
-    _commit(path, actions, CommitProperties(app_transactions=[Transaction(_APP_ID, run)]))
-
-
-def undo(path: str, run: int) -> None:
-    """Takes out what a run has added to the table; said twice, it is done once."""
-    there = files(path)
-    mark = f"/{file_name_of_run(run)}-"
-    chosen = there.filter(pc.match_substring(there.column("path"), mark)).to_pylist()
-    now_ms = time.time_ns() // 1_000_000
-    actions = [
-        RemoveAction(
-            path=file["path"],
-            data_change=True,
-            deletion_timestamp=now_ms,
-            size=file["size_bytes"],
-            partition_values={"recording": file["partition.recording"]},
-        )
-        for file in chosen
-    ]
-    if actions:
-        _commit(path, actions, CommitProperties())
-
-
-def file_name_of_run(run: int) -> str:
-    """How the names of a run's files begin."""
-    return f"part-{run:06d}"
-
-
-def _commit(
-    path: str, actions: Sequence[AddAction | RemoveAction], properties: CommitProperties
-) -> None:
-    delta = DeltaTable(path)
+    transactions = [Transaction(app_id(step, name), epoch) for name, epoch in epochs.items()]
     try:
         delta.create_write_transaction(
-            list(actions),
+            actions,
             mode="append",
             schema=delta.schema(),
             partition_by=delta.metadata().partition_columns,
-            commit_properties=properties,
-            post_commithook_properties=_HOOKS,
+            commit_properties=CommitProperties(app_transactions=transactions),
         )
     except CommitFailedError as conflict:
-        raise WriteConflictError(
-            f"another job wrote to {Path(path).name} at the same time: run this one again when it "
-            "is done"
-        ) from conflict
+        raise _conflict(table, step, ", ".join(epochs)) from conflict
+
+
+def _conflict(table: Table, step: str, recording: str) -> WriteConflictError:
+    return WriteConflictError(
+        f"another job has written {step} of recording {recording!r} to {table.name} meanwhile: "
+        "this one has stopped, run it again when the other is done"
+    )
+
+
+def of_epochs_after(files: Iterable[Mapping[str, Any]], epoch: int) -> list[Mapping[str, Any]]:
+    """The files that were written in epochs after one."""
+    return [file for file in files if (_epoch_in(str(file["path"])) or 0) > epoch]
+
+
+def _epoch_in(path: str) -> int | None:
+    """The epoch that a file's name begins with; None where something else has named it."""
+    name = path.rpartition("/")[2]
+    prefix, _, rest = name.partition("-")
+    number = rest.partition("-")[0]
+    return int(number) if prefix == "part" and len(number) == 6 and number.isdecimal() else None
+
+
+def is_in_partition(path: str, recording: str) -> bool:
+    """Whether a file's path lies in the folder of a recording."""
+    return path.startswith(f"{partition_folder(recording)}/")

@@ -1,23 +1,28 @@
 """Parquet files of Delta tables, written where they will stay, before any table knows of them.
 
-A file that no commit of its table names is invisible to every reader, so workers write files, and
-the driver commits those that are to be seen (``delta_commits``). What it never commits, VACUUM
-removes.
+A file that no commit of its table names is invisible to every reader. So tasks write files where
+they run and return what Delta's Add action says of them (``DataFile``); the driver commits those
+that are to be seen (``commits``). What is never committed, VACUUM removes.
+
+The writer holds rows to the table's schema: delta-rs would commit a null in a NOT NULL column and a
+column of another type without a word.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
+
 from kip_replay.replay.schema import Table
 
 #: Rows are held back until there are so many of them, which become a row group.
@@ -30,8 +35,11 @@ _COMPRESSION = "zstd"
 _STATS_CHARACTERS = 32
 #: Nested and free text columns are never filtered by: their statistics only make commits long.
 _NAMES_WITHOUT_STATS = frozenset({"reason", "line", "value", "connection"})
-_NOT_IN_PATHS = re.compile(r"[^A-Za-z0-9.-]")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class SchemaError(Exception):
+    """Rows do not fit their table: a mistake in this program, never in a recording."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +57,40 @@ class DataFile:
     stats: str
 
 
+#: A ``DataFile`` as a row, which is how tasks return it.
+DATA_FILE = pa.schema(
+    [
+        ("table", pa.string()),
+        ("recording", pa.string()),
+        ("path", pa.string()),
+        ("size_bytes", pa.int64()),
+        ("rows", pa.int64()),
+        ("stats", pa.string()),
+    ]
+)
+
+
+def partition_folder(recording: str) -> str:
+    """The folder of a recording within a table, escaped as Hive and Spark escape it."""
+    return f"recording={quote(recording, safe='')}"
+
+
+def filesystem_of(uri: str) -> tuple[pafs.FileSystem, str]:
+    """The file system of a URI or absolute path, and the path in it."""
+    if "://" in uri:
+        filesystem, path = pafs.FileSystem.from_uri(uri)
+        return filesystem, path
+    return pafs.LocalFileSystem(), uri
+
+
 def stats_columns(table: Table) -> list[str]:
-    """Columns whose least and greatest value each file tells."""
+    """Columns whose least and greatest value each file states."""
     return [
         column.name
         for column in table.columns
         if not pa.types.is_nested(column.type)
         and not pa.types.is_boolean(column.type)
+        and not pa.types.is_binary(column.type)
         and column.name not in _NAMES_WITHOUT_STATS
         and column.name not in table.partitioned_by
     ]
@@ -65,47 +100,51 @@ def stats_columns(table: Table) -> list[str]:
 class TableFiles:
     """Writes rows of many tables and recordings, each to files of its own.
 
-    ``root`` is the warehouse's folder. ``name`` begins the files' names; each attempt to write the
+    ``root`` is the warehouse's URI. ``name`` begins the files' names; each attempt to write the
     same rows has names of its own.
     """
 
     root: str
     name: str
-    _open: dict[tuple[str, str], _Growing] = field(default_factory=dict)
-    _done: list[DataFile] = field(default_factory=list)
+    _open: dict[tuple[str, str], _OpenFile] = field(default_factory=dict)
+    _closed: list[DataFile] = field(default_factory=list)
 
-    def write(self, table: Table, rows: pa.RecordBatch) -> None:
-        """Takes rows of a table, all of one recording."""
-        recording = rows.column("recording")[0].as_py()
-        growing = self._open.get((table.name, recording))
-        if growing is None:
-            growing = _Growing(Path(self.root, table.name), table, recording, self.name)
-            self._open[table.name, recording] = growing
-        growing.write(rows)
-        if growing.size_bytes >= FILE_BYTES_MAX:
-            self._done.append(growing.ended())
+    def write(self, table: Table, rows: pa.RecordBatch, recording: str | None = None) -> None:
+        """Takes rows of a table, all of one recording. Raises SchemaError."""
+        if not rows.num_rows:
+            return
+        if recording is None:
+            recording = str(rows.column("recording")[0].as_py())
+        file = self._open.get((table.name, recording))
+        if file is None:
+            file = _OpenFile(f"{self.root}/{table.name}", table, recording, self.name)
+            self._open[table.name, recording] = file
+        file.write(rows)
+        if file.size_bytes >= FILE_BYTES_MAX:
+            self._closed.append(file.closed())
             del self._open[table.name, recording]
 
-    def ended(self) -> list[DataFile]:
-        """Closes all files."""
-        self._done += [growing.ended() for growing in self._open.values()]
+    def closed(self) -> list[DataFile]:
+        """Closes all files; what a commit adds."""
+        self._closed += [file.closed() for file in self._open.values()]
         self._open.clear()
-        return self._done
+        return self._closed
 
 
-class _Growing:
-    """A Parquet file under way."""
+class _OpenFile:
+    """A Parquet file that is being written."""
 
-    def __init__(self, folder: Path, table: Table, recording: str, name: str) -> None:
+    def __init__(self, folder: str, table: Table, recording: str, name: str) -> None:
         self._table, self._recording = table, recording
-        partition = f"recording={_NOT_IN_PATHS.sub('_', recording)}"
-        self._path = f"{partition}/{name}-{uuid.uuid4()}.{_COMPRESSION}.parquet"
-        self._file = folder / self._path
-        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._path = f"{partition_folder(recording)}/{name}-{uuid.uuid4()}.{_COMPRESSION}.parquet"
+        filesystem, place = filesystem_of(f"{folder}/{self._path}")
+        filesystem.create_dir(str(Path(place).parent), recursive=True)
         self._schema = table.without(*table.partitioned_by).remove_metadata()
+        self._required = [i for i, each in enumerate(self._schema) if not each.nullable]
         self._metadata: list[pq.FileMetaData] = []
+        self._sink = filesystem.open_output_stream(place)
         self._writer = pq.ParquetWriter(
-            self._file,
+            self._sink,
             self._schema,
             compression=_COMPRESSION,
             metadata_collector=self._metadata,
@@ -117,15 +156,30 @@ class _Growing:
     @property
     def size_bytes(self) -> int:
         """Bytes written so far."""
-        return self._file.stat().st_size
+        return int(self._sink.tell())
 
     def write(self, rows: pa.RecordBatch) -> None:
         kept = rows.select(self._schema.names)
+        self._require_fit(kept)
         self._held.append(pa.RecordBatch.from_arrays(kept.columns, schema=self._schema))
         self._held_rows += rows.num_rows
         self._held_bytes += rows.nbytes
         if self._held_rows >= _ROW_GROUP_ROWS or self._held_bytes >= _ROW_GROUP_BYTES:
             self._flush()
+
+    def _require_fit(self, rows: pa.RecordBatch) -> None:
+        for given, wanted in zip(rows.schema, self._schema, strict=True):
+            if given.type != wanted.type and not given.type.equals(wanted.type):
+                raise SchemaError(
+                    f"rows for {self._table.name} have {given.name} as {given.type}, the table has "
+                    f"{wanted.type}"
+                )
+        for place in self._required:
+            if rows.column(place).null_count:
+                raise SchemaError(
+                    f"a row for {self._table.name} has null in {self._schema.names[place]}, which "
+                    "is never null"
+                )
 
     def _flush(self) -> None:
         if self._held:
@@ -138,15 +192,17 @@ class _Growing:
                 raise
             self._held, self._held_rows, self._held_bytes = [], 0, 0
 
-    def ended(self) -> DataFile:
+    def closed(self) -> DataFile:
         self._flush()
         self._writer.close()
+        size_bytes = self.size_bytes
+        self._sink.close()
         (metadata,) = self._metadata
         return DataFile(
             table=self._table.name,
             recording=self._recording,
             path=self._path,
-            size_bytes=self.size_bytes,
+            size_bytes=size_bytes,
             rows=metadata.num_rows,
             stats=_stats(metadata, stats_columns(self._table)),
         )
@@ -156,18 +212,20 @@ def _stats(metadata: pq.FileMetaData, names: Iterable[str]) -> str:
     """Delta's statistics of a file, from Parquet's of its row groups."""
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     columns = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
-    stats: dict[str, Any] = {"numRecords": metadata.num_rows}
     least, greatest, nulls = {}, {}, {}
     for name in names:
-        told = [group.column(columns[name]).statistics for group in groups]
-        nulls[name] = sum(statistics.null_count for statistics in told)
-        valued = [statistics for statistics in told if statistics.num_values]
+        of_groups = [group.column(columns[name]).statistics for group in groups]
+        nulls[name] = sum(statistics.null_count for statistics in of_groups)
+        valued = [statistics for statistics in of_groups if statistics.num_values]
         if valued and all(statistics.has_min_max for statistics in valued):
             least[name] = _least(min(statistics.min for statistics in valued))
             greatest[name] = _greatest(max(statistics.max for statistics in valued))
-    stats["minValues"] = {name: value for name, value in least.items() if value is not None}
-    stats["maxValues"] = {name: value for name, value in greatest.items() if value is not None}
-    stats["nullCount"] = nulls
+    stats: dict[str, Any] = {
+        "numRecords": metadata.num_rows,
+        "minValues": {name: value for name, value in least.items() if value is not None},
+        "maxValues": {name: value for name, value in greatest.items() if value is not None},
+        "nullCount": nulls,
+    }
     return json.dumps(stats)
 
 
