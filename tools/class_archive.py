@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+from kip_replay.pipelines.delta_jars import SPARK_JARS_DIR
 from kip_replay.pipelines.session import (
     CLASS_ARCHIVE,
     SparkStartError,
@@ -21,8 +22,6 @@ from kip_replay.pipelines.session import (
 from pyspark import SparkContext
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
-
-from tools.delta_jars import SPARK_JARS_DIR
 
 
 def is_current() -> bool:

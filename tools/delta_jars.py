@@ -9,36 +9,21 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 
-import pyspark
-from delta import configure_spark_with_delta_pip
+from kip_replay.pipelines.delta_jars import (
+    MANIFEST,
+    SPARK_JARS_DIR,
+    are_installed,
+    maven_coordinates,
+)
 from pyspark import SparkConf
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
-
-SPARK_JARS_DIR = Path(pyspark.__file__).parent / "jars"
-
-# Names what was added to SPARK_JARS_DIR, so that another version can take it away again.
-MANIFEST = SPARK_JARS_DIR / "delta-jars.txt"
 
 
 class DeltaJarsError(RuntimeError):
     """Delta's jars could not be fetched; the message is for the user."""
-
-
-def maven_coordinates() -> str:
-    """What `spark-submit --packages` needs for the installed delta-spark, by its own account."""
-    options = configure_spark_with_delta_pip(SparkSession.Builder())._options
-    return str(options["spark.jars.packages"])
-
-
-def are_installed() -> bool:
-    """Whether the jars of the installed delta-spark lie beside those of Spark."""
-    delta_spark = f"delta-spark_*-{version('delta-spark')}.jar"
-    return MANIFEST.is_file() and any(SPARK_JARS_DIR.glob(delta_spark))
 
 
 def install() -> list[str]:

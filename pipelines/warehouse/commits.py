@@ -31,7 +31,6 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
-
 from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.warehouse.data_files import (
     DataFile,
@@ -114,7 +113,12 @@ class Change:
 
 
 def commit(
-    uri: str, table: Table, change: Change, step: str, epochs: Mapping[str, int], again: bool = False
+    uri: str,
+    table: Table,
+    change: Change,
+    step: str,
+    epochs: Mapping[str, int],
+    again: bool = False,
 ) -> None:
     """Commits a change of a step, all of it or nothing; ``epochs`` by recording.
 

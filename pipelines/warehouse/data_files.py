@@ -22,7 +22,6 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
-
 from kip_replay.replay.schema import Table
 
 #: Rows are held back until there are so many of them, which become a row group.

@@ -20,14 +20,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
-
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.session import spark_session
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.schema import CLIENT_OBSERVATIONS, LINEAGE, LOG_TABLES, TABLES, Table
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 #: What reads the rows of some recordings of a table in Spark.
 Read = Callable[[Table], DataFrame]
@@ -98,11 +97,11 @@ class Warehouse:
         return rows.select(table.arrow_schema.names)
 
     def database(self, recordings: Collection[str] | None = None) -> duckdb.DuckDBPyConnection:
-        """A DuckDB session in UTC with a view of each table; only the rows of ``recordings``.
+        """A DuckDB session with a view of each table; only the rows of ``recordings``.
 
         Tables that were never made are there without rows.
         """
-        connection = duckdb.connect(config={"TimeZone": "UTC"})
+        connection = duckdb.connect()
         for table in TABLES.values():
             connection.register(f"_{table.name}", self._dataset(table))
             where = ""
@@ -126,9 +125,7 @@ class Warehouse:
                 commits.create(self.uri_of(table), table)
             self.open(table)
 
-    def writing(
-        self, step: str, recordings: Collection[str], tables: Collection[Table]
-    ) -> Writing:
+    def writing(self, step: str, recordings: Collection[str], tables: Collection[Table]) -> Writing:
         """An attempt to write a step's tables for some recordings, in the next epoch."""
         self.create_missing([*tables, LINEAGE])
         last = [
@@ -182,7 +179,11 @@ class Writing:
         self._commit(table, commits.Change(_of(table, added), removed))
 
     def replace_rows(
-        self, table: Table, rows: pa.Table, where: Mapping[str, Collection[str]], again: bool = False
+        self,
+        table: Table,
+        rows: pa.Table,
+        where: Mapping[str, Collection[str]],
+        again: bool = False,
     ) -> None:
         """Puts rows of a small table in the place of those that ``where`` names, by column.
 
