@@ -22,6 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pyspark.sql import SparkSession
+
 from kip_replay.pipelines.errors import IngestError, UserError, WriteConflictError
 from kip_replay.pipelines.ingest.recording import (
     Recording,
@@ -33,7 +35,6 @@ from kip_replay.pipelines.session import SparkStartError, conf_dir, spark_sessio
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
 from kip_replay.pipelines.warehouse.disk_space import is_disk_full
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from pyspark.sql import SparkSession
 
 Config = dict[str, dict[str, Any]]
 
@@ -83,7 +84,7 @@ class Job:
     def warehouse(self) -> Warehouse:
         """The warehouse, with a Spark session. Raises DamagedTableError."""
         require_whole(self.warehouse_path)
-        return Warehouse(self.spark(), self.warehouse_path)
+        return Warehouse(self.warehouse_path)
 
     def existing_warehouse_path(self) -> str:
         """Absolute path of a warehouse that is there, without Spark.

@@ -10,7 +10,7 @@ from kip_replay.jobs._cli import Config, Job, read_config, say
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.quality import QualitySettings
-from kip_replay.pipelines.replaying.steps import ReplaySettings, replay, replay_what_is_new
+from kip_replay.pipelines.replaying.replay import ReplaySettings, replay, replay_what_is_new
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
 from kip_replay.jobs._steps import say_all
 from kip_replay.pipelines.analysis.headlines import accuracy_line, accuracy_rows, side_by_side
+from kip_replay.pipelines.analysis.summarize import summarize
 from kip_replay.pipelines.ingest.recording import MANIFEST, load_recordings
-from kip_replay.pipelines.replaying.steps import summarize
 from kip_replay.pipelines.rules import RULES
 
 PARSER = JobParser(
@@ -39,8 +39,8 @@ def work(job: Job) -> Exit:
     before, after = name_of(job.arguments.before), name_of(job.arguments.after)
     warehouse = job.warehouse()
     names = [before] if before == after else [before, after]
-    summarize(warehouse.spark, names, warehouse, [(before, after)], say)
-    rows = accuracy_rows(warehouse, before, after)
+    summarize(names, warehouse, [(before, after)], say)
+    rows = accuracy_rows(warehouse, [before], [after])
     say(f"{after} predicted from {before}")
     say_all(side_by_side(rows))
     for rule in RULES:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import pyarrow as pa
+
 from kip_replay.replay.schema import TABLES, Table
 
 _HEAD = """# Tables

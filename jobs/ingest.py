@@ -53,8 +53,8 @@ def work(job: Job) -> Exit:
     for recording in recordings:
         find_log_files(recording)  # what is missing is said before Spark starts
     warehouse = job.warehouse()
-    read = ingest(warehouse.spark, recordings, warehouse, ingest_settings(job), say, pseudonyms)
-    ingest_client_observations(warehouse.spark, recordings, warehouse, pseudonyms)
+    read = ingest(recordings, warehouse, ingest_settings(job), say, pseudonyms)
+    ingest_client_observations(recordings, warehouse, pseudonyms)
     return Exit.FELL_SHORT if too_many_rejected(read, job.config) else Exit.DONE
 
 

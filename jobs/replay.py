@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, run
 from kip_replay.jobs._steps import replay_as_asked, replay_settings
-from kip_replay.pipelines.replaying.steps import voters_of
+from kip_replay.pipelines.replaying.replay import voters_of
 
 PARSER = (
     JobParser(

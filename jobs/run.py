@@ -24,11 +24,12 @@ from kip_replay.pipelines.analysis.headlines import (
     headline_figures,
     headlines,
 )
+from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.quality import check, summary
-from kip_replay.pipelines.replaying.steps import comparable_pairs, report_mark, summarize, voters_of
+from kip_replay.pipelines.replaying.replay import voters_of
 from kip_replay.pipelines.report import REPORT_NAME, write_report
 
 PARSER = (
@@ -64,12 +65,12 @@ def work(job: Job) -> Exit:
         warehouse = job.warehouse()
     with watch.phase("ingest"):
         settings = ingest_settings(job)
-        read = ingest(warehouse.spark, recordings, warehouse, settings, say, pseudonyms)
-        ingest_client_observations(warehouse.spark, recordings, warehouse, pseudonyms)
+        read = ingest(recordings, warehouse, settings, say, pseudonyms)
+        ingest_client_observations(recordings, warehouse, pseudonyms)
     with watch.phase("replay"):
         replay_as_asked(job, recordings, warehouse)
     with watch.phase("summarize"):
-        summarize(warehouse.spark, names, warehouse, comparable_pairs(recordings), say)
+        summarize(names, warehouse, comparable_pairs(recordings), say)
     quality = None
     if job.config["quality"]["in_run"]:
         with watch.phase("check"):
@@ -81,7 +82,7 @@ def work(job: Job) -> Exit:
         report = write_report(warehouse, names, page, versions, mark)
     with watch.phase("headlines"):
         figures = headline_figures(warehouse, names)
-        held = [row for row in accuracy_rows(warehouse) if {*names} >= _pair(row)]
+        held = accuracy_rows(warehouse, names)
     say("")
     say_all(headlines(figures, names))
     say(accuracy_line(held))
@@ -92,10 +93,6 @@ def work(job: Job) -> Exit:
     is_critical = quality is not None and quality.is_critical
     too_many = too_many_rejected(read, job.config)
     return Exit.FELL_SHORT if is_critical or too_many else Exit.DONE
-
-
-def _pair(row: dict[str, str]) -> set[str]:
-    return {row["predicted_from"], row["recorded_in"]}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

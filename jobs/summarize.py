@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
 from kip_replay.jobs._steps import names_of, say_all
 from kip_replay.pipelines.analysis.headlines import headline_figures, headlines
-from kip_replay.pipelines.replaying.steps import comparable_pairs, summarize
+from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 
 PARSER = JobParser(
     "summarize",
@@ -24,7 +24,7 @@ def work(job: Job) -> Exit:
     recordings = job.recordings()
     names = names_of(recordings)
     warehouse = job.warehouse()
-    summarize(warehouse.spark, names, warehouse, comparable_pairs(recordings), say)
+    summarize(names, warehouse, comparable_pairs(recordings), say)
     say_all(headlines(headline_figures(warehouse, names), names))
     return Exit.DONE
 

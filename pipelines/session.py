@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 import pyspark
-from kip_replay.pipelines import code_archive, delta_jars
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
+
+from kip_replay.pipelines import code_archive, delta_jars
 
 # Made at set-up by pipelines/class_archive.py; where it is missing, starting takes longer.
 CLASS_ARCHIVE = delta_jars.SPARK_JARS_DIR.parent / "spark-classes.jsa"

@@ -132,8 +132,16 @@ INGESTED_FILES = Table(
         Column("requests", LONG, "lines that became a row of requests"),
         Column("rejected", LONG, "lines that became a row of rejected_lines"),
         Column("repeated", LONG, "lines whose content had been read before, here or elsewhere"),
-        Column("first_byte", LONG, "uncompressed byte where this reading began; null as 0"),
+        Column("first_byte", LONG, "uncompressed byte where this reading began"),
         Column("timezone", TEXT, "zone that the stamps were read in"),
+        Column("ingest_epoch", LONG, "number of the ingest that read it, rising in a recording"),
+        Column("first_received_at", AT, "first arrival of its requests; null without any"),
+        Column("last_completed_at", AT, "last completion of its requests; null without any"),
+        Column(
+            "first_event_at",
+            AT,
+            "first time at which a request of a typed table was taken up; null without any",
+        ),
     ),
     key=("recording", "node_id", "source_file", "content_hash"),
 )
@@ -769,6 +777,21 @@ LATENCY_SUMMARY = Table(
     key=(*_WHAT_IF_KEY, "metric", "group_kind", "group_value"),
 )
 
+LATENCY_CURVES = Table(
+    "latency_curves",
+    "Distributions of latencies: at most 200 points of each, as exact as latency_summary",
+    (
+        _RECORDING,
+        *_WHAT_IF,
+        *_GROUP,
+        _key("value_us", LONG, "the largest value of a slice of the ranks"),
+        Column("from_us", LONG, "the least value of the slice"),
+        Column("up_to", LONG, "how many values are not above value_us"),
+        Column("total", LONG, "how many values there are, the unknown included"),
+    ),
+    key=(*_WHAT_IF_KEY, "metric", "group_kind", "group_value", "value_us"),
+)
+
 BANDWIDTH_SUMMARY = Table(
     "bandwidth_summary",
     "Requests and bytes on the wire per API, node, kind of client and direction, steady phase",
@@ -904,6 +927,7 @@ TABLES = {
         METADATA_WRITE_OUTCOMES,
         METADATA_WRITE_VISIBILITY,
         LATENCY_SUMMARY,
+        LATENCY_CURVES,
         BANDWIDTH_SUMMARY,
         PREDICTION_ACCURACY,
         QUALITY_RESULTS,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from kip_replay.pipelines.session import spark_session
 from pyspark.sql import SparkSession
+
+from kip_replay.pipelines.session import spark_session
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,10 @@ import tempfile
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as F
+
 from kip_replay.pipelines.delta_jars import SPARK_JARS_DIR
 from kip_replay.pipelines.session import (
     CLASS_ARCHIVE,
@@ -19,9 +23,6 @@ from kip_replay.pipelines.session import (
     read_settings,
     spark_session,
 )
-from pyspark import SparkContext
-from pyspark.sql import SparkSession, Window
-from pyspark.sql import functions as F
 
 
 def is_current() -> bool:

@@ -23,6 +23,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
+
 from kip_replay.pipelines.code_archive import code_root
 from kip_replay.pipelines.session import conf_dir, java_options, read_settings
 

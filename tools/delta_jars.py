@@ -11,15 +11,16 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from pyspark import SparkConf
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+
 from kip_replay.pipelines.delta_jars import (
     MANIFEST,
     SPARK_JARS_DIR,
     are_installed,
     maven_coordinates,
 )
-from pyspark import SparkConf
-from pyspark.errors import PySparkRuntimeError
-from pyspark.java_gateway import launch_gateway
 
 
 class DeltaJarsError(RuntimeError):

@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import NamedTuple
 
-from kip_replay.pipelines.analysis.summaries import WHAT_IF
-from kip_replay.replay.outcomes import RECORDED
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+
+from kip_replay.pipelines.analysis.summaries import WHAT_IF
+from kip_replay.replay.outcomes import RECORDED
 
 MEASURE = ("metric", "group_kind", "group_value", "unit")
 #: What a rule's ``predictions`` has; ``judged`` adds error, tolerance and verdict.

@@ -20,13 +20,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
 from kip_replay.pipelines.analysis.views import View
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse.tables import WRITERS, Warehouse
 from kip_replay.replay.schema import TABLES, Table
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
 
 DATABASE = "kafka_replay"
 #: Commands and statements that change nothing, as Spark's and Delta's parsers name them.

@@ -8,6 +8,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from duckdb import DuckDBPyConnection
+
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import RECORDED, Verdict
@@ -28,15 +30,11 @@ from kip_replay.replay.rules import (
     ClientKind,
 )
 from kip_replay.replay.schema import (
-    BANDWIDTH_SUMMARY,
-    FETCH_SESSION_OUTCOMES,
-    LATENCY_SUMMARY,
     PREDICTION_ACCURACY,
 )
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
 
 _NO_FETCH = "no FETCH of the metadata log was replayed in its steady phase"
+Row = Mapping[str, Any]
 #: The rules in the order in which they are told of.
 _ORDER = tuple(steps.name for steps in RULES)
 
@@ -61,19 +59,33 @@ class Figures:
         return None
 
 
+_TRAFFIC = """
+SELECT recording, rule, variant, client_kind, direction, sum(requests)::BIGINT AS requests,
+       sum(partitions)::BIGINT AS partitions, sum(bytes)::BIGINT AS bytes, max(span_s) AS span_s
+FROM bandwidth_summary WHERE parameter = 'none' GROUP BY ALL ORDER BY ALL
+"""
+# Of everyone; the lag of the metadata log is that of brokers.
+_LATENCIES = """
+SELECT * FROM latency_summary
+WHERE parameter = 'none' AND CASE WHEN metric = 'high_watermark_lag' THEN group_value = 'broker'
+                                  ELSE group_kind = 'all' END
+ORDER BY recording, rule, variant, metric
+"""
+_UNKNOWN = """
+SELECT recording, rule, count(*) AS n FROM fetch_session_outcomes
+WHERE parameter = 'none' AND variant = $variant AND verdict = $unknown GROUP BY ALL
+"""
+
+
 def headline_figures(
     warehouse: Warehouse, recordings: Sequence[str]
 ) -> dict[tuple[str, str], Figures]:
     """Figures by (recording, rule); nothing where a rule has nothing to say."""
-
-    def mine(rows: DataFrame) -> DataFrame:
-        return rows.where(F.col("recording").isin([*recordings]) & (F.col("parameter") == "none"))
-
-    traffic = _by_rule(_traffic(mine(warehouse.read(BANDWIDTH_SUMMARY))))
-    latencies = _by_rule(_latencies(mine(warehouse.read(LATENCY_SUMMARY))))
-    unknown = {}
-    if any(rule == INCREMENTAL_FETCH.name for _, rule in traffic):
-        unknown = _by_rule(_unknown(mine(warehouse.read(FETCH_SESSION_OUTCOMES))))
+    with warehouse.database(recordings) as database:
+        traffic = _by_rule(database.execute(_TRAFFIC))
+        latencies = _by_rule(database.execute(_LATENCIES))
+        values = {"variant": INCREMENTAL, "unknown": Verdict.UNKNOWN.value}
+        unknown = _by_rule(database.execute(_UNKNOWN, values))
     return {
         key: Figures(
             tuple(traffic.get(key, ())),
@@ -84,36 +96,11 @@ def headline_figures(
     }
 
 
-def _by_rule(rows: DataFrame) -> dict[tuple[str, str], list[Row]]:
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in rows.collect():
-        found.setdefault((row["recording"], row["rule"]), []).append(row)
-    return found
-
-
-def _traffic(bandwidth: DataFrame) -> DataFrame:
-    # Whole numbers only: a sum of fractions depends on the order of its rows.
-    sums = (F.sum(name).alias(name) for name in ("requests", "partitions", "bytes"))
-    group = ("recording", "rule", "variant", "client_kind", "direction")
-    return bandwidth.groupBy(*group).agg(*sums, F.max("span_s").alias("span_s")).orderBy(*group)
-
-
-def _latencies(summary: DataFrame) -> DataFrame:
-    """Of everyone; the lag of the metadata log is told of brokers."""
-    is_lag = F.col("metric") == "high_watermark_lag"
-    of_brokers = F.col("group_value") == "broker"
-    return summary.where(
-        F.when(is_lag, of_brokers).otherwise(F.col("group_kind") == "all")
-    ).orderBy("recording", "rule", "variant", "metric")
-
-
-def _unknown(outcomes: DataFrame) -> DataFrame:
-    unknown = F.col("verdict") == Verdict.UNKNOWN.value
-    return (
-        outcomes.where(unknown & (F.col("variant") == INCREMENTAL))
-        .groupBy("recording", "rule")
-        .agg(F.count("*").alias("n"))
-    )
+def _by_rule(found: DuckDBPyConnection) -> dict[tuple[str, str], list[Row]]:
+    rows: dict[tuple[str, str], list[Row]] = {}
+    for row in found.to_arrow_table().to_pylist():
+        rows.setdefault((row["recording"], row["rule"]), []).append(row)
+    return rows
 
 
 # --- text ----------------------------------------------------------------------------------------
@@ -241,22 +228,20 @@ def _unknowns(row: Row | None) -> str:
 
 
 def accuracy_rows(
-    warehouse: Warehouse, predicted_from: str | None = None, recorded_in: str | None = None
+    warehouse: Warehouse, recordings: Sequence[str], recorded_in: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
-    """Rows of prediction_accuracy, of one pair or of all, in a fixed order: by rule, then pair.
+    """Rows of prediction_accuracy of some recordings, judged by each other or by ``recorded_in``.
 
-    Small by nature.
+    In a fixed order: by rule, then pair. Small by nature.
     """
-    rows = warehouse.read(PREDICTION_ACCURACY)
-    if predicted_from is not None:
-        rows = rows.where(F.col("predicted_from") == predicted_from)
-    if recorded_in is not None:
-        rows = rows.where(F.col("recorded_in") == recorded_in)
-    ordered = rows.orderBy(
-        "predicted_from", "recorded_in", "variant", "metric", "group_kind", "group_value"
-    )
-    found = [row.asDict() for row in ordered.collect()]
-    return sorted(found, key=lambda row: _place(row["rule"]))
+    judges = recordings if recorded_in is None else recorded_in
+    found = [
+        row
+        for row in warehouse.rows(PREDICTION_ACCURACY, recordings).to_pylist()
+        if row["recorded_in"] in judges
+    ]
+    order = ("predicted_from", "recorded_in", "variant", "metric", "group_kind", "group_value")
+    return sorted(found, key=lambda row: (_place(row["rule"]), *(row[name] for name in order)))
 
 
 def _place(rule: str) -> tuple[int, str]:

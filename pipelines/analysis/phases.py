@@ -1,70 +1,79 @@
-"""The phases of a recording: starting, steady, stopping.
-
-Steady is from the last broker's first unfencing to the first wantShutDown, both read from the
-heartbeats that controllers answered. A log that begins or ends in the middle of normal work has
-no such moment: then the log's own begin or end bounds the phase.
-"""
+"""The steady phase of recordings, read from their tables, and how Spark rows are cut down to it."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-STARTING, STEADY, STOPPING = "starting", "steady", "stopping"
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.phases import SteadyPhase
+
+#: By recording; one without requests has none.
+Phases: TypeAlias = Mapping[str, SteadyPhase]
+
+# The nodes that answered heartbeats bound the log where there are any: logs of other nodes may
+# reach further.
+_PHASES = """
+WITH answered AS (FROM broker_heartbeats WHERE error_code = 0),
+nodes AS (
+    SELECT recording, node_id, min(epoch_us(received_at)) AS first_us,
+           max(epoch_us(completed_at)) AS last_us
+    FROM requests GROUP BY ALL
+),
+spans AS (
+    SELECT recording,
+           coalesce(min(first_us) FILTER (is_active), min(first_us)) AS first_us,
+           coalesce(max(last_us) FILTER (is_active), max(last_us)) AS last_us
+    FROM (SELECT *, (recording, node_id) IN (SELECT (recording, node_id) FROM answered) AS is_active
+          FROM nodes)
+    GROUP BY recording
+),
+brokers AS (
+    SELECT recording, broker_id,
+           min(epoch_us(built_at)) FILTER (error_code = 0 AND NOT is_fenced) AS unfenced_us,
+           min(epoch_us(received_at)) FILTER (want_shut_down) AS shut_down_us
+    FROM broker_heartbeats GROUP BY ALL
+),
+bounds AS (
+    SELECT recording, max(unfenced_us) AS unfenced_us, min(shut_down_us) AS shut_down_us
+    FROM brokers GROUP BY recording
+)
+SELECT recording, coalesce(unfenced_us, first_us), coalesce(shut_down_us, last_us + 1)
+FROM spans LEFT JOIN bounds USING (recording)
+"""
 
 
-def steady_phases(requests: DataFrame, broker_heartbeats: DataFrame) -> DataFrame:
-    """One row per recording: recording, steady_from, steady_until (timestamps, until exclusive)."""
-    answered = F.col("error_code") == 0
-    span = _spans(requests, broker_heartbeats.where(answered))
-    brokers = broker_heartbeats.groupBy("recording", "broker_id").agg(
-        F.min(F.when(answered & ~F.col("is_fenced"), F.col("built_at"))).alias("unfenced_at"),
-        F.min(F.when(F.col("want_shut_down"), F.col("received_at"))).alias("shut_down_at"),
+def steady_phases(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, SteadyPhase]:
+    """The steady phase of each recording that has requests (``kip_replay.replay.phases``)."""
+    with warehouse.database(recordings) as database:
+        rows = database.execute(_PHASES).fetchall()
+    return {name: SteadyPhase(from_us, until_us) for name, from_us, until_us in sorted(rows)}
+
+
+def with_phases(rows: DataFrame, phases: Phases) -> DataFrame:
+    """Rows of recordings that have one, beside ``steady_from`` and ``steady_until``."""
+    known = rows.where(F.col("recording").isin([*phases]))
+    return known.withColumns(
+        {
+            "steady_from": _of_recording({n: p.from_us for n, p in phases.items()}),
+            "steady_until": _of_recording({n: p.until_us for n, p in phases.items()}),
+        }
     )
-    bounds = brokers.groupBy("recording").agg(
-        F.max("unfenced_at").alias("unfenced_at"), F.min("shut_down_at").alias("shut_down_at")
-    )
-    return span.join(bounds, "recording", "left").select(
-        "recording",
-        F.coalesce("unfenced_at", "first_at").alias("steady_from"),
-        F.coalesce("shut_down_at", F.expr("last_at + INTERVAL 1 MICROSECOND")).alias(
-            "steady_until"
-        ),
-    )
 
 
-def _spans(requests: DataFrame, answered_heartbeats: DataFrame) -> DataFrame:
-    """recording, first_at, last_at: what the logs cover of the time that a controller was active.
-
-    Logs of other nodes may reach further; where no controller answered heartbeats, all count.
-    """
-    active = answered_heartbeats.select("recording", "node_id", F.lit(True).alias("active"))
-    nodes = (
-        requests.groupBy("recording", "node_id")
-        .agg(F.min("received_at").alias("first_at"), F.max("completed_at").alias("last_at"))
-        .join(active.distinct(), ["recording", "node_id"], "left")
-    )
-    return nodes.groupBy("recording").agg(
-        F.coalesce(F.min(F.when(F.col("active"), F.col("first_at"))), F.min("first_at")).alias(
-            "first_at"
-        ),
-        F.coalesce(F.max(F.when(F.col("active"), F.col("last_at"))), F.max("last_at")).alias(
-            "last_at"
-        ),
-    )
-
-
-def phase_of(at: str) -> Column:
-    """The phase of a time, in rows that were joined with ``steady_phases``."""
-    return (
-        F.when(F.col(at) < F.col("steady_from"), STARTING)
-        .when(F.col(at) >= F.col("steady_until"), STOPPING)
-        .otherwise(STEADY)
-    )
+def _of_recording(times_us: Mapping[str, int]) -> Column:
+    """The time of a row's recording: a constant in the plan and no join."""
+    chosen = F.lit(None).cast("bigint")
+    for name, at_us in times_us.items():
+        chosen = F.when(F.col("recording") == name, F.lit(at_us)).otherwise(chosen)
+    return F.timestamp_micros(chosen)
 
 
 def is_steady(at: str) -> Column:
-    """The time lies in the steady phase."""
+    """The time lies in the steady phase, in rows of ``with_phases``."""
     return (F.col(at) >= F.col("steady_from")) & (F.col(at) < F.col("steady_until"))
 
 

@@ -7,18 +7,17 @@ row by row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from kip_replay.pipelines.analysis.phases import is_steady
-from kip_replay.replay.schema import Table
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-#: Rows of a table, of the recordings at hand.
-Read = Callable[[Table], DataFrame]
+from kip_replay.pipelines.analysis.phases import Phases, is_steady, with_phases
 
 WHAT_IF = ("recording", "rule", "variant", "parameter", "parameter_value")
 _GROUP = (*WHAT_IF, "metric", "group_kind", "group_value")
+#: Points of a distribution: one for each half per cent of the values.
+CURVE_POINTS = 200
 #: Percentiles in thousandths, so that ranks are computed in integers.
 _PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
 
@@ -94,14 +93,42 @@ def latency_summary(values: DataFrame) -> DataFrame:
     return spread.select(*_GROUP, "count", "unknown_count", mean_ms, *as_ms)
 
 
+def latency_curves(values: DataFrame) -> DataFrame:
+    """Rows of latency_curves of the same values: no sweeps, and no partitions one by one."""
+    shown = F.col("group_kind").isin("all", "replica_kind", "node_id", "api_name")
+    histogram = (
+        values.where((F.col("parameter") == "none") & shown)
+        .groupBy(*_GROUP, "value_us")
+        .agg(F.count("*").alias("occurs"))
+    )
+    whole = Window.partitionBy(*_GROUP)
+    rising = whole.orderBy(F.col("value_us").asc_nulls_last()).rowsBetween(
+        Window.unboundedPreceding, Window.currentRow
+    )
+    ranked = histogram.withColumn("up_to", F.sum("occurs").over(rising)).withColumn(
+        "total", F.sum("occurs").over(whole)
+    )
+    slices = F.expr(f"((up_to - 1) * {CURVE_POINTS}) DIV total").alias("slice")
+    return (
+        ranked.where(F.col("value_us").isNotNull())
+        .groupBy(*_GROUP, slices)
+        .agg(
+            F.max("value_us").alias("value_us"),
+            F.min("value_us").alias("from_us"),
+            F.max("up_to").alias("up_to"),
+            F.max("total").alias("total"),
+        )
+    )
+
+
 def _rank(thousandths: int) -> Column:
     """Rank from 0 of a percentile: floor(q * (n - 1)), in integers."""
     return F.expr(f"({thousandths} * (all - 1)) DIV 1000")
 
 
-def steady(outcomes: DataFrame, phases: DataFrame) -> DataFrame:
+def steady(outcomes: DataFrame, phases: Phases) -> DataFrame:
     """Outcomes whose FETCH was dequeued in the steady phase, with the phase's bounds."""
-    return outcomes.join(F.broadcast(phases), "recording").where(is_steady("dequeued_at"))
+    return with_phases(outcomes, phases).where(is_steady("dequeued_at"))
 
 
 def bandwidth_summary(ways: DataFrame) -> DataFrame:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import deltalake
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.warehouse import commits as delta_commits
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.request_log import Pseudonyms
 from kip_replay.replay.schema import INGESTED_FILES
@@ -42,19 +40,18 @@ def require_key(warehouse: Warehouse, pseudonyms: Pseudonyms | None) -> None:
 def mark(warehouse: Warehouse, pseudonyms: Pseudonyms | None) -> None:
     """Notes with which key the warehouse, whose tables are there, is anonymized from now on."""
     if pseudonyms and _fingerprint(warehouse) is None:
-        table = deltalake.DeltaTable(warehouse.path_of(INGESTED_FILES))
+        table = warehouse.open(INGESTED_FILES)
         properties = {ANONYMIZED_WITH: pseudonyms.fingerprint}
         table.alter.set_table_properties(properties, raise_if_not_exists=False)
 
 
 def _fingerprint(warehouse: Warehouse) -> str | None:
-    path = warehouse.path_of(INGESTED_FILES)
-    if not delta_commits.exists(path):
+    if not warehouse.exists(INGESTED_FILES):
         return None
-    found = deltalake.DeltaTable(path).metadata().configuration.get(ANONYMIZED_WITH)
+    found = warehouse.open(INGESTED_FILES).metadata().configuration.get(ANONYMIZED_WITH)
     return None if found is None else str(found)
 
 
 def _holds_rows(warehouse: Warehouse) -> bool:
     """Whether there are files of rows, also such as no table knows of (any more, or yet)."""
-    return any(Path(warehouse.folder).glob("*/recording=*"))
+    return any(Path(warehouse.path).glob("*/recording=*"))

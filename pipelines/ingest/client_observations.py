@@ -1,32 +1,33 @@
 """What clients of a recorded cluster saw, where a recording has it: the truth beside its logs.
 
 A recording's folder may hold ``client_ops.jsonl``: one operation a line, with the seconds since the
-epoch at which a client asked for it, was answered, and at which clients of each broker first saw
-it (``visible``, by broker id). It is held against predictions and never read by a replay.
+epoch at which a client requested it, had its response, and at which clients of each broker first
+saw it (``visible``, by broker id). Predictions are judged by it; no replay reads it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import json
+import math
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.request_log import Anonymous, Pseudonyms
 from kip_replay.replay.schema import CLIENT_OBSERVATIONS
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 CLIENT_OPS = "client_ops.jsonl"
-_SCHEMA = (
-    "op string, topic string, requested_at double, responded_at double, visible map<string, double>"
-)
+STEP = "client_observations"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def ingest_client_observations(
-    spark: SparkSession,
     recordings: Sequence[Recording],
     warehouse: Warehouse,
     pseudonyms: Pseudonyms | None = None,
@@ -35,52 +36,61 @@ def ingest_client_observations(
 
     To be called after ``ingest``, which sees to it that ``pseudonyms`` are the warehouse's.
     """
-    warehouse.create_missing_tables([CLIENT_OBSERVATIONS])
+    lineage = warehouse.lineage([recording.name for recording in recordings])
     for recording in recordings:
         file = recording.path / CLIENT_OPS if recording.path else None
         if file is None or not file.is_file():
             continue
         digest = pseudonyms.content_digest() if pseudonyms else hashlib.blake2b(digest_size=16)
         digest.update(file.read_bytes())
-        mark = digest.hexdigest()
-        scope = {"recording": recording.name}
-        if not warehouse.is_current(CLIENT_OBSERVATIONS, scope, mark):
-            rows = _observations(spark, file, recording.name)
-            rows = _anonymous(rows, pseudonyms) if pseudonyms else rows
-            warehouse.replace(CLIENT_OBSERVATIONS, rows, scope, mark)
+        follows_from = digest.hexdigest()
+        if lineage.get((recording.name, STEP)) == follows_from:
+            continue
+        rows = _observations(file, recording.name, pseudonyms)
+        writing = warehouse.writing(STEP, [recording.name], [CLIENT_OBSERVATIONS])
+        files = writing.files()
+        files.write(CLIENT_OBSERVATIONS, rows)
+        writing.begin()
+        writing.replace(CLIENT_OBSERVATIONS, files.closed())
+        writing.end({recording.name: follows_from})
 
 
-def _observations(spark: SparkSession, file: Path, recording: str) -> DataFrame:
-    """Rows of client_observations: one per operation and broker at which it was seen."""
-    operations = spark.read.schema(_SCHEMA).json(str(file.absolute()))
-    return (
-        operations.where("topic IS NOT NULL AND requested_at IS NOT NULL")
-        .select("*", F.explode("visible").alias("broker", "seen"))
-        .select(
-            F.lit(recording).alias("recording"),
-            F.col("op").alias("operation"),
-            "topic",
-            F.col("broker").cast("int").alias("broker_id"),
-            *(_at(name).alias(name) for name in ("requested_at", "responded_at")),
-            _at("seen").alias("visible_at"),
-        )
-        .dropDuplicates(["operation", "topic", "broker_id", "requested_at"])
-    )
+def _observations(file: Path, recording: str, pseudonyms: Pseudonyms | None) -> pa.RecordBatch:
+    """Rows of client_observations, by key: one per operation and broker at which it was seen."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in _rows(file, recording):
+        found.setdefault(tuple(row[name] for name in CLIENT_OBSERVATIONS.key), row)
+    rows = pa.RecordBatch.from_pylist([*found.values()], schema=CLIENT_OBSERVATIONS.arrow_schema)
+    if pseudonyms is None:
+        return rows
+    anonymous = Anonymous(pseudonyms)
+    for name in ("operation", "topic"):
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, rows.field(place), anonymous.texts(rows.column(place), name))
+    return rows
 
 
-def _anonymous(rows: DataFrame, pseudonyms: Pseudonyms) -> DataFrame:
-    """The same rows without names of topics."""
+def _rows(file: Path, recording: str) -> Iterator[dict[str, Any]]:
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                said = json.loads(line)
+                row = {
+                    "recording": recording,
+                    "operation": str(said["op"]),
+                    "topic": str(said["topic"]),
+                    "requested_at": _at(said["requested_at"]),
+                    "responded_at": _at(said.get("responded_at")),
+                }
+                seen = {int(broker): _at(at) for broker, at in (said["visible"] or {}).items()}
+            except (ValueError, TypeError, KeyError, AttributeError):
+                continue  # another kind of operation, or a line that was cut
+            if row["requested_at"] is not None:
+                for broker, at in seen.items():
+                    yield row | {"broker_id": broker, "visible_at": at}
 
-    def hidden(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        anonymous = Anonymous(pseudonyms)
-        for batch in batches:
-            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-            for name in ("operation", "topic"):
-                columns[name] = anonymous.texts(columns[name], name)
-            yield pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
 
-    return rows.mapInArrow(hidden, rows.schema)
-
-
-def _at(seconds: str) -> Column:
-    return F.timestamp_micros(F.round(F.col(seconds) * 1_000_000).cast("bigint"))
+def _at(seconds: Any) -> datetime | None:
+    if seconds is None:
+        return None
+    return _EPOCH + timedelta(microseconds=math.floor(seconds * 1_000_000 + 0.5))

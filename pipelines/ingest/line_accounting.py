@@ -5,7 +5,7 @@ For each file, the lines that the survey counted = requests + rejected + repeate
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kip_replay.pipelines.errors import IngestError
@@ -41,6 +41,31 @@ class Counts:
     def lines(self) -> int:
         """All of them."""
         return self.requests + self.rejected + self.repeated
+
+
+@dataclass(frozen=True)
+class Times:
+    """Of requests: first arrival, last completion, and when the first typed one was taken up.
+
+    UTC microseconds since 1970.
+    """
+
+    first_received_us: int | None = None
+    last_completed_us: int | None = None
+    first_event_us: int | None = None
+
+    def with_other(self, other: Times) -> Times:
+        """Of both together."""
+        return Times(
+            _known(min, self.first_received_us, other.first_received_us),
+            _known(max, self.last_completed_us, other.last_completed_us),
+            _known(min, self.first_event_us, other.first_event_us),
+        )
+
+
+def _known(choose: Callable[[list[int]], int], *times: int | None) -> int | None:
+    known = [time for time in times if time is not None]
+    return choose(known) if known else None
 
 
 @dataclass(frozen=True)

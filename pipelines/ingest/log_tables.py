@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from kip_replay.replay.schema import (
     BROKER_HEARTBEATS,
     CONFIGS,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, LongLine, line_batches
 from kip_replay.pipelines.ingest.survey import ByteRange, Survey
 from kip_replay.replay.request_log import PARSED_LINE, LineParser, Pseudonyms, Reason

@@ -19,19 +19,23 @@ from __future__ import annotations
 import traceback
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey
+from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Times
 from kip_replay.pipelines.ingest.log_tables import tables_of
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined, parse_range
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.request_log import Pseudonyms
 
+#: Columns of wide rows: the requests whose time decides what a replay by increments has seen.
+_EVENTS = ("fetch", "produce", "broker_heartbeat", "metadata_write", "producer_id")
 #: So many batches that follow one another are compared by the task that parses them.
 COMPARED_BATCHES = 8
 #: At either end of what a task reads of a node, about so many lines are told by their ids.
@@ -42,13 +46,12 @@ _EDGE_LINES = 256
 class ParseTask:
     """Ranges to be parsed by one task, in the order of their files and lines.
 
-    ``file_name`` begins the names of all files of the run. With ``pseudonyms``, no name and no line
+    ``files`` takes the rows. With ``pseudonyms``, no name and no line
     leaves the task as it is.
     """
 
     number: int
-    file_name: str
-    warehouse: str
+    files: TableFiles
     ranges: tuple[ParsedRange, ...]
     line_bytes_max: int
     pseudonyms: Pseudonyms | None = None
@@ -87,6 +90,7 @@ class Parsed:
     files: list[DataFile] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
     counts: dict[FileKey, Counts] = field(default_factory=dict)
+    times: dict[FileKey, Times] = field(default_factory=dict)
 
 
 class ParseError(Exception):
@@ -96,17 +100,17 @@ class ParseError(Exception):
 def parse_task(task: ParseTask) -> Parsed:
     """Parses the ranges and writes the files."""
     parsed = Parsed(task.number)
-    tables = TableFiles(task.warehouse, f"{task.file_name}-{task.number:05d}")
+    tables = task.files
     ends = _Ends()
     for part in task.ranges:
         recent = ends.recent(part)
         for lines in parse_range(part, task.line_bytes_max, task.pseudonyms):
             kept = recent.without_repeated(lines)
-            _count(parsed.counts, part, lines, kept)
+            _count(parsed, part, lines, kept)
             for table, rows in tables_of(kept):
                 tables.write(table, rows)
             ends.see(part, task.number, kept)
-    parsed.files = tables.ended()
+    parsed.files = tables.closed()
     parsed.batches = ends.batches()
     return parsed
 
@@ -200,23 +204,35 @@ def _edge(lines: pa.RecordBatch, batch: Batch, at_start: bool) -> Edge:
     return Edge(first, last, frozenset(ids.to_pylist()))
 
 
-def _count(
-    counts: dict[FileKey, Counts], part: ParsedRange, lines: pa.RecordBatch, kept: pa.RecordBatch
-) -> None:
+def _count(parsed: Parsed, part: ParsedRange, lines: pa.RecordBatch, kept: pa.RecordBatch) -> None:
     file = (part.recording, part.node_id, part.source_file)
     requests = kept.num_rows - kept.column("request").null_count
-    counts[file] = counts.get(file, Counts()) + Counts(
+    parsed.counts[file] = parsed.counts.get(file, Counts()) + Counts(
         requests=requests,
         rejected=kept.num_rows - requests,
         repeated=lines.num_rows - kept.num_rows,
+    )
+    parsed.times[file] = parsed.times.get(file, Times()).with_other(_times(kept))
+
+
+def _times(lines: pa.RecordBatch) -> Times:
+    def ends(name: str, rows: pa.RecordBatch) -> tuple[int | None, int | None]:
+        times = pc.struct_field(rows.column("request"), name).cast(pa.int64())
+        span = pc.min_max(times)
+        return span["min"].as_py(), span["max"].as_py()
+
+    typed = reduce(pc.or_, (lines.column(name).is_valid() for name in _EVENTS))
+    return Times(
+        ends("received_at", lines)[0],
+        ends("completed_at", lines)[1],
+        ends("dequeued_at", lines.filter(typed))[0],
     )
 
 
 def tasks_of(
     ranges: Sequence[ParsedRange],
     count: int,
-    file_name: str,
-    warehouse: str,
+    files: TableFiles,
     line_bytes_max: int,
     pseudonyms: Pseudonyms | None = None,
 ) -> list[ParseTask]:
@@ -229,6 +245,12 @@ def tasks_of(
         done += part.end - part.start
         tasks.setdefault(min(int(middle * count / total), count - 1), []).append(part)
     return [
-        ParseTask(number, file_name, warehouse, tuple(joined(task)), line_bytes_max, pseudonyms)
+        ParseTask(
+            number,
+            replace(files, name=f"{files.name}-{number:05d}"),
+            tuple(joined(task)),
+            line_bytes_max,
+            pseudonyms,
+        )
         for number, task in enumerate(tasks.values())
     ]

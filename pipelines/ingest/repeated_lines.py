@@ -12,20 +12,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Node
-from kip_replay.pipelines.ingest.overlaps import Span
-from kip_replay.pipelines.ingest.parse_task import Parsed
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
-from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import INT, REJECTED_LINES, REQUESTS, TABLES, TEXT, Table
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.window import Window
+
+from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Node
+from kip_replay.pipelines.ingest.overlaps import Span
+from kip_replay.pipelines.ingest.parse_task import Parsed
+from kip_replay.pipelines.warehouse import commits
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import INT, REJECTED_LINES, REQUESTS, TABLES, TEXT, Table
 
 #: A line: what it is, where it stands, and the file and task of this run that it is in.
 _PLACE = ("source_file", "line_number")
@@ -33,11 +36,11 @@ _DROPPED = pa.schema([("recording", TEXT), ("task", INT), ("files", TEXT), ("cou
 
 
 def without_repeated(
-    spark: SparkSession,
     warehouse: Warehouse,
     parsed: Sequence[Parsed],
     spans: Mapping[Node, Sequence[Span]],
     file_name: str,
+    done: Mapping[str, int],
 ) -> tuple[list[DataFile], list[dict[FileKey, Counts]]]:
     """The files to commit, and what that changes in the books.
 
@@ -48,11 +51,11 @@ def without_repeated(
     for of in parsed:
         for file in of.files:
             files.setdefault((file.recording, of.task), []).append(file)
-    candidates = _candidates(spark, warehouse, parsed, spans, file_name)
+    candidates = _candidates(warehouse, parsed, spans, file_name, done)
     if not candidates:
         return [file for of in parsed for file in of.files], []
     lines = reduce(DataFrame.unionByName, candidates)
-    root = warehouse.folder
+    root = warehouse.path
 
     def drop(
         key: tuple[pa.Scalar, ...], lines: Iterator[pa.RecordBatch]
@@ -78,15 +81,26 @@ def without_repeated(
     return [file for of in files.values() for file in of], counts
 
 
+def kept_files(
+    warehouse: Warehouse, table: Table, done: Mapping[str, int]
+) -> list[Mapping[str, Any]]:
+    """The table's files but for those that a killed run has left: of epochs after ``done``."""
+    return [
+        file
+        for file in warehouse.files(table, done)
+        if not commits.of_epochs_after([file], done[file["partition.recording"]])
+    ]
+
+
 # --- which lines are repeated
 
 
 def _candidates(
-    spark: SparkSession,
     warehouse: Warehouse,
     parsed: Sequence[Parsed],
     spans: Mapping[Node, Sequence[Span]],
     file_name: str,
+    done: Mapping[str, int],
 ) -> list[DataFrame]:
     """Lines of this run, and of earlier ones, that can be copies of one another."""
     found: list[DataFrame] = []
@@ -97,15 +111,18 @@ def _candidates(
             if condition is None:
                 continue
             paths = [
-                f"{warehouse.folder}/{table.name}/{file.path}"
+                f"{warehouse.path}/{table.name}/{file.path}"
                 for file in files
                 if (file.table, file.recording) == (table.name, recording)
             ]
-            here = _read(spark, table, paths).filter(condition)
+            here = _read(warehouse.spark, table, paths).filter(condition)
             task = F.regexp_extract("_metadata.file_name", rf"{file_name}-(\d+)-", 1).cast("int")
             found.append(_lines(here, table, recording, task, run=1))
-            before = warehouse.read(table, {"recording": recording}).filter(condition)
-            found.append(_lines(before, table, recording, F.lit(None).cast("int"), run=0))
+            kept = kept_files(warehouse, table, {recording: done[recording]})
+            earlier = [f"{warehouse.uri_of(table)}/{file['path']}" for file in kept]
+            if earlier:
+                before = _read(warehouse.spark, table, earlier).filter(condition)
+                found.append(_lines(before, table, recording, F.lit(None).cast("int"), run=0))
     return found
 
 
@@ -217,7 +234,7 @@ def _table_anew(
             kept = rows.filter(_kept(rows, table, rows.column(line_id), gone, once, seen))
             if kept.num_rows:
                 written.write(table, kept)
-        left += written.ended()
+        left += written.closed()
     return left
 
 

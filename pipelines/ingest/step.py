@@ -10,17 +10,18 @@ Theory of operation
    Where spans of time overlap, lines are compared, and files that have repeated ones written anew
    (``overlaps``, ``repeated_lines``). Of copies in one run the least (source_file, line_number) is
    kept; one that an earlier run kept stays.
-4. Files are committed, each table in one transaction (``delta_commits``): first what hangs on a
+4. Files are committed, each table in one transaction (``warehouse.commits``): first what hangs on a
    request, then ``requests``, last ``ingested_files``, which says that the files are in.
 
 Killed anywhere, the same run again gives the same tables: what a run has committed that
-``ingested_files`` does not know of is taken out before anything else is done.
+``ingested_files`` does not know of is taken out by the next one's commits.
 
 The books: for each file, lines counted by the survey = requests + rejected + repeated.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,8 @@ from math import ceil
 from typing import TypeVar
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
+
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import anonymity
 from kip_replay.pipelines.ingest.line_accounting import (
@@ -37,24 +40,27 @@ from kip_replay.pipelines.ingest.line_accounting import (
     Counts,
     FileKey,
     Node,
+    Times,
     balanced,
     file_of,
 )
 from kip_replay.pipelines.ingest.log_files import LogFile, disk_bytes, find_log_files
 from kip_replay.pipelines.ingest.overlaps import Span, overlaps
 from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange, joined
-from kip_replay.pipelines.ingest.parse_task import ParseTask, parse_or_error, tasks_of
+from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, parse_or_error, tasks_of
 from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.ingest.repeated_lines import without_repeated
+from kip_replay.pipelines.ingest.repeated_lines import kept_files, without_repeated
 from kip_replay.pipelines.ingest.survey import RANGE_BYTES, Survey, survey_or_error
 from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
-from kip_replay.pipelines.warehouse import commits as delta_commits
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
-from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.pipelines.warehouse import commits
+from kip_replay.pipelines.warehouse.data_files import DataFile
+from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
+from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.request_log import Pseudonyms
 from kip_replay.replay.schema import INGESTED_FILES, LOG_TABLES, REQUESTS
-from pyspark.sql import SparkSession
 
+#: The step of ``lineage``, and of the epochs of ``warehouse.commits``.
+STEP = "ingest"
 #: Nobody waits for a second task before the first has had this much to do.
 _TASK_BYTES_MIN = 32 << 20
 #: Tasks per core, so that one that takes longer leaves the others something to do meanwhile.
@@ -110,7 +116,6 @@ Say = Callable[[str], object]
 
 
 def ingest(
-    spark: SparkSession,
     recordings: Sequence[Recording],
     warehouse: Warehouse,
     settings: IngestSettings = IngestSettings(),
@@ -126,24 +131,17 @@ def ingest(
     anonymity.require_key(warehouse, pseudonyms)
     files = [file for recording in recordings for file in find_log_files(recording)]
     books = _books(warehouse, recordings)
-    surveys = _surveyed(spark, files, books, settings, pseudonyms)
+    surveys = _surveyed(warehouse, files, books, settings, pseudonyms)
     for recording in recordings:
         of_recording = [s for s in surveys if s.file.recording == recording.name]
         check_recording(recording, of_recording, settings.node_gap_minutes_max)
     for warning in warnings_of(surveys):
         say(f"warning: {warning}")
 
-    with warehouse.exclusively("ingest"):
-        anonymity.require_key(warehouse, pseudonyms)  # another run may have been faster
-        now = _books(warehouse, recordings)
-        if now != books:
-            books, surveys = now, _surveyed(spark, files, now, settings, pseudonyms)
-        fresh = [s for s in surveys if not s.is_known]
-        for recording in recordings:
-            _announce(recording, surveys, fresh, say)
-        counts = (
-            _ingest_files(spark, fresh, books, warehouse, settings, pseudonyms) if fresh else {}
-        )
+    fresh = [s for s in surveys if not s.is_known]
+    for recording in recordings:
+        _announce(recording, surveys, fresh, say)
+    counts = _ingest_files(fresh, books, warehouse, settings, pseudonyms) if fresh else {}
     read = [_lines_read(recording, surveys, fresh, counts) for recording in recordings]
     for lines in read:
         say(
@@ -154,18 +152,15 @@ def ingest(
 
 
 def _books(warehouse: Warehouse, recordings: Sequence[Recording]) -> Books:
-    path = warehouse.path_of(INGESTED_FILES)
-    if not delta_commits.exists(path):
-        return Books.of([])
     names = [recording.name for recording in recordings]
-    return Books.of(delta_commits.rows(path, names).to_pylist())
+    return Books.of(warehouse.rows(INGESTED_FILES, names).to_pylist())
 
 
 # --- survey
 
 
 def _surveyed(
-    spark: SparkSession,
+    warehouse: Warehouse,
     files: Sequence[LogFile],
     books: Books,
     settings: IngestSettings,
@@ -182,9 +177,9 @@ def _surveyed(
     )
     if disk_bytes(files) <= settings.survey_on_driver_bytes_max:
         # Hashing, inflating and reading let other threads run.
-        with ThreadPoolExecutor(spark.sparkContext.defaultParallelism) as pool:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
             return [_raised(result) for result in pool.map(one, files)]
-    return _on_cluster(spark, one, files)
+    return _on_cluster(warehouse.spark, one, files)
 
 
 def _on_cluster(
@@ -205,73 +200,52 @@ def _raised(result: _Out | UserError) -> _Out:
 
 
 def _ingest_files(
-    spark: SparkSession,
     surveys: Sequence[Survey],
     books: Books,
     warehouse: Warehouse,
     settings: IngestSettings,
     pseudonyms: Pseudonyms | None,
 ) -> dict[FileKey, Counts]:
-    run = _begin_run(warehouse)
+    names = list(dict.fromkeys(s.file.recording for s in surveys))
+    writing = warehouse.writing(STEP, names, LOG_TABLES)
+    # Files of later epochs are what a killed run has committed.
+    done = {name: warehouse.epochs(STEP, name, [INGESTED_FILES])[INGESTED_FILES] for name in names}
     anonymity.mark(warehouse, pseudonyms)
-    name = delta_commits.file_name_of_run(run)
-    cores = spark.sparkContext.defaultParallelism
-    tasks = _tasks(surveys, name, warehouse, settings, cores, pseudonyms)
-    parse = parse_or_error
+    tasks = _tasks(surveys, writing, settings, pseudonyms)
     # For a single task, Spark's Python worker would take longer to start than the driver to parse.
-    parsed = [_raised(parse(tasks[0]))] if len(tasks) == 1 else _on_cluster(spark, parse, tasks)
+    if len(tasks) == 1:
+        parsed = [_raised(parse_or_error(tasks[0]))]
+    else:
+        parsed = _on_cluster(warehouse.spark, parse_or_error, tasks)
     counts = balanced(surveys, [of.counts for of in parsed])
     spans = overlaps(
         [batch for of in parsed for batch in of.batches],
-        _earlier_spans(warehouse, surveys),
+        _earlier_spans(warehouse, surveys, done),
         _slack_us(surveys, books),
     )
     files = [file for of in parsed for file in of.files]
     rejected = any(count.rejected for count in counts.values())
     if spans or rejected:
-        files, changed = without_repeated(spark, warehouse, parsed, spans, name)
+        files, changed = without_repeated(warehouse, parsed, spans, writing.files().name, done)
         counts = balanced(surveys, [counts, *changed])
-    _commit(warehouse, run, files, _ingested_files(warehouse, name, surveys, counts))
+    _commit(writing, files, _ingested_files(writing, surveys, counts, _times(parsed)), done)
     return counts
-
-
-def undo_killed_run(warehouse: Warehouse) -> int:
-    """Takes out what a killed run has left in the log tables; the last run's number.
-
-    To be called before anything writes the files of these tables anew, which makes them lose the
-    names that tell their run; under ``warehouse.exclusively("ingest")``.
-    """
-    there = [table for table in LOG_TABLES if warehouse.exists(table)]
-    runs = {table: delta_commits.run_of(warehouse.path_of(table)) for table in there}
-    done = runs.get(INGESTED_FILES, 0)
-    for table, run in runs.items():
-        if run > done:
-            delta_commits.undo(warehouse.path_of(table), run)
-    return max(runs.values(), default=0)
-
-
-def _begin_run(warehouse: Warehouse) -> int:
-    """A new run's number, after every table is there as it should be."""
-    warehouse.create_missing_tables(LOG_TABLES)
-    for table in LOG_TABLES:
-        delta_commits.add_missing_columns(warehouse.path_of(table), table)
-    return undo_killed_run(warehouse) + 1
 
 
 def _tasks(
     surveys: Sequence[Survey],
-    file_name: str,
-    warehouse: Warehouse,
+    writing: Writing,
     settings: IngestSettings,
-    cores: int,
     pseudonyms: Pseudonyms | None,
 ) -> list[ParseTask]:
-    ranges = [part for s in surveys for part in _ranges(s, cores, settings.range_bytes)]
     total = sum(s.bytes_read for s in surveys)
+    # A cluster's cores are Spark's to tell, and Spark is not started for what one core can do.
+    is_small = total <= _TASK_BYTES_MIN and settings.tasks is None
+    cores = 1 if is_small else writing.warehouse.spark.sparkContext.defaultParallelism
+    ranges = [part for s in surveys for part in _ranges(s, cores, settings.range_bytes)]
     wanted = min(cores * _TASKS_PER_CORE, ceil(total / _TASK_BYTES_MIN))
     count = settings.tasks or max(1, wanted, ceil(total / settings.task_bytes_max))
-    folder, line_bytes_max = warehouse.folder, settings.line_bytes_max
-    return tasks_of(ranges, count, file_name, folder, line_bytes_max, pseudonyms)
+    return tasks_of(ranges, count, writing.files(), settings.line_bytes_max, pseudonyms)
 
 
 def _ranges(of_file: Survey, cores: int, range_bytes: int) -> list[ParsedRange]:
@@ -285,14 +259,21 @@ def _ranges(of_file: Survey, cores: int, range_bytes: int) -> list[ParsedRange]:
     return joined(ranges, piece_bytes) if of_file.is_gzip else ranges
 
 
-def _earlier_spans(warehouse: Warehouse, surveys: Sequence[Survey]) -> dict[Node, list[Span]]:
+def _earlier_spans(
+    warehouse: Warehouse, surveys: Sequence[Survey], done: Mapping[str, int]
+) -> dict[Node, list[Span]]:
     """When the requests were completed that the warehouse holds of these nodes, by file."""
     nodes = {(s.file.recording, s.file.node_id) for s in surveys}
     spans: dict[Node, list[Span]] = {}
-    for file in delta_commits.spans(warehouse.path_of(REQUESTS)):
+    for file in kept_files(warehouse, REQUESTS, done):
+        ends = [file.get(f"{end}.completed_at") for end in ("min", "max")]
+        if None in ends:
+            continue
+        span = (int(ends[0].timestamp() * 1_000_000), int(ends[1].timestamp() * 1_000_000) + 1)
         for recording, node_id in nodes:
-            if recording == file.recording and file.node_ids[0] <= node_id <= file.node_ids[1]:
-                spans.setdefault((recording, node_id), []).append(file.span_us)
+            is_of_node = file["min.node_id"] <= node_id <= file["max.node_id"]
+            if recording == file["partition.recording"] and is_of_node:
+                spans.setdefault((recording, node_id), []).append(span)
     return spans
 
 
@@ -309,29 +290,48 @@ def _slack_us(surveys: Sequence[Survey], books: Books) -> dict[Node, int]:
 
 
 def _commit(
-    warehouse: Warehouse, run: int, files: Iterable[DataFile], ingested: Sequence[DataFile]
+    writing: Writing,
+    files: Sequence[DataFile],
+    ingested: Sequence[DataFile],
+    done: Mapping[str, int],
 ) -> None:
     """All tables, ``requests`` after what hangs on a request, ``ingested_files`` last."""
-    by_table: dict[str, list[DataFile]] = {}
-    for file in files:
-        by_table.setdefault(file.table, []).append(file)
+    writing.begin()
     typed = [t for t in LOG_TABLES if t not in (REQUESTS, INGESTED_FILES)]
     for table in (*typed, REQUESTS):
-        if table.name in by_table:
-            delta_commits.commit(warehouse.path_of(table), by_table[table.name], run)
-    delta_commits.commit(warehouse.path_of(INGESTED_FILES), ingested, run)
+        there = writing.warehouse.files(table, done)
+        left = [
+            file
+            for name, epoch in done.items()
+            for file in commits.of_epochs_after(there, epoch)
+            if file["partition.recording"] == name
+        ]
+        if left or any(file.table == table.name for file in files):
+            writing.append(table, files, left)
+    writing.append(INGESTED_FILES, ingested)
+    rows = writing.warehouse.rows(INGESTED_FILES, done).to_pylist()
+    writing.end({name: fingerprint(of) for name, of in contents(rows, done).items()})
+
+
+def _times(parsed: Iterable[Parsed]) -> dict[FileKey, Times]:
+    """The times of each file's requests, over all tasks."""
+    whole: dict[FileKey, Times] = {}
+    for of in parsed:
+        for file, times in of.times.items():
+            whole[file] = whole.get(file, Times()).with_other(times)
+    return whole
 
 
 def _ingested_files(
-    warehouse: Warehouse,
-    file_name: str,
+    writing: Writing,
     surveys: Sequence[Survey],
     counts: Mapping[FileKey, Counts],
+    times: Mapping[FileKey, Times],
 ) -> list[DataFile]:
-    """A row per file: committed last, they say that the files are in."""
-    files = TableFiles(warehouse.folder, file_name)
+    """A row per file: committed last, they state that the files are in."""
+    files = writing.files()
     for s in surveys:
-        count = counts[file_of(s.file)]
+        count, time = counts[file_of(s.file)], times.get(file_of(s.file), Times())
         row = {
             "recording": s.file.recording,
             "node_id": s.file.node_id,
@@ -344,10 +344,14 @@ def _ingested_files(
             "repeated": count.repeated,
             "first_byte": s.first_byte,
             "timezone": s.file.timezone,
+            "ingest_epoch": writing.epochs[s.file.recording],
+            "first_received_at": time.first_received_us,
+            "last_completed_at": time.last_completed_us,
+            "first_event_at": time.first_event_us,
         }
         rows = pa.RecordBatch.from_pylist([row], schema=INGESTED_FILES.arrow_schema)
         files.write(INGESTED_FILES, rows)
-    return files.ended()
+    return files.closed()
 
 
 # --- what is said

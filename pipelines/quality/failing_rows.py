@@ -10,19 +10,20 @@ recording, and a bounded number of rows to look at.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.quality.suites import Expectation
-from kip_replay.replay.schema import REQUESTS, TABLES, Table
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-Read = Callable[[Table], DataFrame]
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.quality.suites import Expectation
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import REQUESTS, TABLES
+
 _JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
 _GROUP = ("recording", "expectation")
 _KEY, _REFERENCE, _CONDITION = "key", "reference", "condition"
@@ -46,19 +47,20 @@ class Finding:
 
 
 def find(
-    spark: SparkSession,
-    read: Read,
+    warehouse: Warehouse,
     recordings: Sequence[str],
     expectations: Sequence[Expectation],
     kept_rows: int,
 ) -> list[Finding]:
     """A finding for every recording and expectation.
 
-    ``read`` gives the recordings' rows of a table. ``rows_checked`` is known of tables whose key
-    one of the expectations looks at, else 0. Raises UserError where the SQL of a suite is wrong.
+    ``rows_checked`` is known of tables whose key one of the expectations looks at, else 0.
+    Raises UserError where the SQL of a suite is wrong.
     """
     names = sorted({REQUESTS.name}.union(*(each.tables for each in expectations)))
-    frames = {name: read(TABLES[name]) for name in names}
+    warehouse.create_missing(TABLES[name] for name in names)
+    frames = {name: warehouse.read(TABLES[name], recordings) for name in names}
+    spark = warehouse.spark
     numbered = list(enumerate(expectations))
     parts = [_of_query(spark, frames, n, each) for n, each in numbered if each.query is not None]
     of_single_rows = [(n, each) for n, each in numbered if each.query is None]

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pandas as pd  # type: ignore[import-untyped]
+
 from kip_replay.pipelines.quality.data_docs import run_name
 from kip_replay.pipelines.quality.failing_rows import Finding
 from kip_replay.pipelines.quality.suites import Expectation

@@ -6,45 +6,39 @@ A line is written when its request completes, so the newest lines of a log are n
 time yet. A growing recording is replayed up to a moment that lies ``late_after_s`` before the end
 of what its nodes have logged; by then everything is there that happened until then. Requests after
 it wait in the typed tables. What a rule carries at that moment (sessions, offsets, ISR, parked
-requests) is saved in ``replay_state``, a row per replay key, and the next run goes on from there.
-Rows are handed out once nothing still to come can change them, so they are only ever appended.
-When the recording is closed, the rest of the log is replayed and the states are dropped.
+requests) is saved in ``replay_state``, a row per replay key, and the next run resumes from there.
+Rows are emitted once nothing still to come can change them, so they are only ever appended. When
+the recording is closed, the rest of the log is replayed and the states are dropped.
 
 What makes it safe:
 
-* A run writes outcome tables first and states last. Each commit says which rule, configuration and
-  moment it is of. Killed between two of them, the next run starts from the old states and adds only
-  the keys that are not there: the same rows, since rows that are out do not change.
-* A state is used only if rule and configuration are those that it was saved under, if every outcome
-  table was written by them, and if the facts that it follows from (``dependencies``) are still
-  the same. Otherwise (a file that came late, a rule that was upgraded) everything is replayed from
-  the typed tables, in the place of what was there: slower, never wrong.
+* States stand beside what they follow from: the moment, the ingest that they have seen, the rule
+  with its settings, and a hash of its ``dependencies``. Whether a line came late is told by what
+  later ingests state of themselves in ``ingested_files``; no line is read again for it. If
+  anything but the moment is not as it was, everything is replayed from the typed tables, in the
+  place of what was there: slower, never wrong.
+* A run writes outcomes first and states last. Files that are of a later epoch than the states are
+  what a killed run has left; the next commit takes them out (``warehouse.commits``). A replay from
+  the beginning drops the states before it touches an outcome.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kip_replay.pipelines.analysis.phases import steady_phases
-from kip_replay.pipelines.analysis.summaries import Read
-from kip_replay.pipelines.replaying.dependencies import told
-from kip_replay.pipelines.replaying.seam import Piece, states_of
+from kip_replay.pipelines.replaying.seam import Increment, replayed
 from kip_replay.pipelines.rules.registration import RuleSteps
-from kip_replay.pipelines.warehouse.commit_history import DELETED
-from kip_replay.pipelines.warehouse.fingerprint import fingerprint
-from kip_replay.pipelines.warehouse.tables import WRITERS, Scope, Warehouse, Written
-from kip_replay.replay.rules import Settings
-from kip_replay.replay.schema import BROKER_HEARTBEATS, REPLAY_STATE, REQUESTS, Table
-from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from kip_replay.pipelines.warehouse import commits
+from kip_replay.pipelines.warehouse.lineage import fingerprint
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import REPLAY_STATE
+
+if TYPE_CHECKING:
+    from kip_replay.pipelines.replaying.replay import Rules
 
 _US = 1_000_000
-#: State key of a rule that is replayed for a whole cluster at once.
-_CLUSTER = "cluster"
 
 
 class Settled(NamedTuple):
@@ -54,53 +48,59 @@ class Settled(NamedTuple):
     waits_for: tuple[int, ...]
 
 
-def settled(requests: DataFrame, late_after_s: float) -> Settled | None:
-    """Until when one recording's logs are complete; None where nothing was logged.
+def settled(files: Iterable[Mapping[str, Any]], late_after_s: float) -> Settled | None:
+    """Until when one recording's logs are complete, by its rows of ingested_files; None: no log.
 
     A node that logs less than one line in ``late_after_s`` is quiet, not late: it is not waited
     for. A line of it that comes late all the same makes the rules start again.
     """
     late_us = round(late_after_s * _US)
-    nodes = (
-        requests.groupBy("node_id")
-        .agg(
-            F.count("*").alias("lines"),
-            F.unix_micros(F.min("received_at")).alias("first_us"),
-            F.unix_micros(F.max("completed_at")).alias("last_us"),
+    nodes: dict[int, tuple[int, int, int]] = {}
+    for file in files:
+        if file["first_received_at"] is None:
+            continue
+        first_us, last_us = _us(file["first_received_at"]), _us(file["last_completed_at"])
+        lines, first, last = nodes.get(file["node_id"], (0, first_us, last_us))
+        nodes[file["node_id"]] = (
+            lines + file["requests"],
+            min(first, first_us),
+            max(last, last_us),
         )
-        .collect()
-    )
     if not nodes:
         return None
-    end_us = max(node["last_us"] for node in nodes)
-    waited = [n for n in nodes if n["lines"] * late_us >= end_us - n["first_us"]] or nodes
-    last_us = min(node["last_us"] for node in waited)
-    behind = tuple(sorted(n["node_id"] for n in waited if n["last_us"] < end_us - late_us))
-    return Settled(last_us - late_us, behind)
+    end_us = max(last_us for _, _, last_us in nodes.values())
+    waited = [
+        node for node, (lines, first_us, _) in nodes.items() if lines * late_us >= end_us - first_us
+    ] or [*nodes]
+    last_us = min(nodes[node][2] for node in waited)
+    behind = sorted(node for node in waited if nodes[node][2] < end_us - late_us)
+    return Settled(last_us - late_us, tuple(behind))
+
+
+def _us(time: Any) -> int:
+    seconds = int(time.timestamp())
+    return seconds * _US + int(time.microsecond)
 
 
 @dataclass(frozen=True)
 class _Saved:
-    """States that can be gone on from: until when, and the mark of each outcome table."""
+    """States that can be resumed: until when, what they follow from, and in which epoch."""
 
     until_us: int
-    mark: str
-    marks: Mapping[Table, str]
+    follows_from: str
+    epoch: int
 
 
-class CarriedReplay:
-    """One rule's replay of one recording, from piece to piece."""
+class GrowingReplay:
+    """One rule's replay of one recording, from increment to increment."""
 
     def __init__(
-        self, steps: RuleSteps, warehouse: Warehouse, recording: str, settings: Settings
+        self, steps: RuleSteps, warehouse: Warehouse, recording: str, rules: Rules
     ) -> None:
-        self._steps = steps
-        self._warehouse = warehouse
-        self._settings = settings
-        self._scope: Scope = {"recording": recording, "rule": steps.name}
-        self._rule_mark = fingerprint(steps.name, settings.of(recording, steps.rule.settings))
-        mine = F.col("recording") == recording
-        self._read: Read = lambda table: warehouse.read(table).where(mine)
+        self._steps, self._warehouse, self._recording = steps, warehouse, recording
+        self._rules = rules
+        self._identity = rules.identity(steps, recording)
+        self._files = rules.files_of(recording)
 
     def advance(self, until_us: int, rebuild: bool = False) -> bool:
         """Replays up to a time and saves the states; whether there was anything to do.
@@ -110,100 +110,74 @@ class CarriedReplay:
         saved = None if rebuild else self._saved()
         if saved and saved.until_us >= until_us:
             return False
-        piece = Piece(None, until_us) if saved is None else self._after(saved, until_us)
-        # The facts before the rows: a line that comes in between is missed by both, and found.
-        self._replay(piece, self._mark(until_us), saved)
+        self._replay(saved, until_us, self._follows_from(until_us))
         return True
 
-    def close(self, mark: str) -> bool:
-        """Replays what is left from saved states on; False where there are none to go on from."""
-        saved = self._saved(closed_mark=mark)
+    def close(self, follows_from: str) -> bool:
+        """Replays what is left from saved states on; False where there are none to resume from."""
+        saved = self._saved()
         if saved is None:
             return False
-        self._replay(self._after(saved, None), mark, saved)
+        self._replay(saved, None, follows_from)
         return True
 
-    def forget(self) -> None:
-        """Drops states that nothing goes on from, after everything was replayed without them."""
-        said = self._warehouse.fingerprint_of(REPLAY_STATE, self._scope)
-        if said not in (None, DELETED):
-            self._warehouse.delete(REPLAY_STATE, [self._scope])
-
-    def _after(self, saved: _Saved, until_us: int | None) -> Piece:
-        states = self._warehouse.read(REPLAY_STATE, self._scope)
-        key = {"recording": F.col("recording"), "node_id": F.col("state_key").cast("int")}
-        columns = [key[name].alias(name) for name in self._steps.rule.key]
-        return Piece(saved.until_us, until_us, states.select(*columns, "state"))
-
-    def _saved(self, closed_mark: str | None = None) -> _Saved | None:
-        """The states, if they still hold. ``closed_mark``: tables may have been closed with it."""
-        mark = self._warehouse.fingerprint_of(REPLAY_STATE, self._scope)
-        until_us = self._until_us(mark)
-        if mark is None or until_us is None:
-            return None
-        marks = {
-            table: self._warehouse.fingerprint_of(table, self._scope) or ""
-            for table in self._steps.outcomes
+    def _saved(self) -> _Saved | None:
+        """The states, if they still hold."""
+        rows = self._warehouse.rows(REPLAY_STATE, [self._recording])
+        found = {
+            row["fingerprint"]
+            for row in rows.select(["rule", "fingerprint"]).to_pylist()
+            if row["rule"] == self._steps.name
         }
-        for moment in {mark, *marks.values()} - {closed_mark}:
-            if (at_us := self._until_us(moment)) is None or self._mark(at_us) != moment:
-                return None
-        return _Saved(until_us, mark, marks)
+        if len(found) != 1:
+            return None
+        follows_from = str(found.pop())
+        until, _, _ = follows_from.partition(" ")
+        ingest_epoch = int(follows_from.split(" ")[1])
+        if self._follows_from(int(until), ingest_epoch) != follows_from:
+            return None
+        if any(self._is_late(file, int(until), ingest_epoch) for file in self._files):
+            return None
+        uri = self._warehouse.uri_of(REPLAY_STATE)
+        epoch = commits.epoch_of(uri, self._steps.name, self._recording)
+        return _Saved(int(until), follows_from, epoch)
 
-    def _mark(self, until_us: int) -> str:
-        """What rows up to a time follow from: the rule, how it is configured, and the facts."""
-        facts = fingerprint(told(self._steps.facts(self._read, until_us)))
-        return f"{until_us} {self._rule_mark} {facts}"
+    @staticmethod
+    def _is_late(file: Mapping[str, Any], until_us: int, ingest_epoch: int) -> bool:
+        """Whether a reading that the states have not seen has an event of their time."""
+        first_at = file["first_event_at"]
+        unseen = file["ingest_epoch"] > ingest_epoch
+        return unseen and first_at is not None and _us(first_at) <= until_us
 
-    def _until_us(self, mark: str | None) -> int | None:
-        """The time of a mark of today's rule and configuration."""
-        until_us, _, rest = (mark or "").partition(" ")
-        return int(until_us) if rest.startswith(f"{self._rule_mark} ") else None
+    def _follows_from(self, until_us: int, ingest_epoch: int | None = None) -> str:
+        """What rows up to a time follow from: the ingests seen, the rule, its dependencies."""
+        if ingest_epoch is None:
+            ingest_epoch = max(int(file["ingest_epoch"]) for file in self._files)
+        phase = self._rules.settings.steady_phases[self._recording]
+        with self._warehouse.database([self._recording]) as database:
+            depends = self._steps.dependencies(database, until_us, phase)
+        return f"{until_us} {ingest_epoch} {self._identity} {fingerprint(depends)}"
 
-    def _replay(self, piece: Piece, mark: str, saved: _Saved | None) -> None:
-        read = self._read
-        replayed = self._steps.replayed(read, self._settings, piece)
-        replayed = replayed.persist(StorageLevel.MEMORY_AND_DISK)
-        phases = steady_phases(read(REQUESTS), read(BROKER_HEARTBEATS)).persist()
-        try:
-            rows = self._steps.rows(replayed, phases)
-            self._warehouse.create_missing_tables({*self._steps.outcomes, REPLAY_STATE})
-            with ThreadPoolExecutor(WRITERS) as pool:
-                writes = [
-                    pool.submit(self._write, table, rows[table], mark, saved)
-                    for table in self._steps.outcomes
-                ]
-                for written in writes:
-                    written.result()
-            self._save(states_of(replayed), piece.until_us, mark)
-        finally:
-            replayed.unpersist()
-            phases.unpersist()
-
-    def _write(self, table: Table, rows: DataFrame, mark: str, saved: _Saved | None) -> None:
-        written = [Written(self._scope, mark)]
+    def _replay(self, saved: _Saved | None, until_us: int | None, follows_from: str) -> None:
+        read = self._warehouse.reader([self._recording])
+        steps = self._steps
+        writing = self._warehouse.writing(
+            steps.name, [self._recording], (*steps.outcomes, REPLAY_STATE)
+        )
+        mine = f"rule = '{steps.name}'"
+        states = read(REPLAY_STATE).where(mine) if saved else None
+        since_us = saved.until_us if saved else None
+        increment = Increment(since_us, until_us, states, follows_from)
+        events = steps.events(read, increment)
+        files = replayed(steps.rule, self._rules.settings, events, writing.files(), increment)
+        writing.begin()
         if saved is None:
-            self._warehouse.replace_all(table, rows, written)
-        elif saved.marks[table] == saved.mark:
-            self._warehouse.append(table, rows, written=written)
-        elif saved.marks[table] != mark:
-            # A run was killed after it had written this table: some of the rows are there.
-            self._warehouse.insert_new(table, rows, self._where(), written=written)
-
-    def _where(self) -> Column:
-        return (F.col("recording") == self._scope["recording"]) & (
-            F.col("rule") == self._scope["rule"]
-        )
-
-    def _save(self, states: DataFrame, until_us: int | None, mark: str) -> None:
-        """States in the place of those before; a closed recording has none."""
-        by_node = "node_id" in self._steps.rule.key
-        rows = states.select(
-            "recording",
-            F.lit(self._steps.name).alias("rule"),
-            (F.col("node_id").cast("string") if by_node else F.lit(_CLUSTER)).alias("state_key"),
-            F.timestamp_micros(F.lit(until_us or 0)).alias("as_of"),
-            "state",
-            F.lit(mark).alias("fingerprint"),
-        )
-        self._warehouse.replace_all(REPLAY_STATE, rows, [Written(self._scope, mark)])
+            writing.replace_states()
+        for table in steps.outcomes:
+            if saved is None:
+                writing.replace(table, files)
+            else:
+                there = self._warehouse.files(table, [self._recording])
+                writing.append(table, files, commits.of_epochs_after(there, saved.epoch))
+        writing.replace_states(files, again=saved is None)
+        writing.end({self._recording: follows_from})

@@ -1,67 +1,85 @@
-"""The one seam between Spark and the rules: ordered Arrow batches in, outcome rows out.
+"""The one seam between Spark and the rules: ordered Arrow batches in, Parquet files out.
 
-A rule is fed Arrow batches in the order of events and hands out batches of its outcome tables.
-Here a DataFrame is brought into that form: one group per replay key, sorted by Spark (on disk
-where it is large) and fed batch by batch, so that a group of any size takes the memory of the
-rule's state and of one batch.
+A rule is fed Arrow batches in the order of events and emits batches of its outcome tables. Here a
+DataFrame is brought into that form: partitioned by replay key, sorted by Spark (on disk where it is
+large) and fed batch by batch, so that a key of any size takes the memory of the rule's state and of
+one batch. Outcomes are written where they are made; what comes back to the driver is what a commit
+adds. So the replay of a rule is one Spark job.
 
-A log may be replayed in pieces: a ``Piece`` says which events are fed, and brings what each key's
-replay had saved at the end of the piece before. A state goes through Spark as the first row of its
-group, and the state after the piece comes out beside the outcome rows (``states_of``).
+A log may be replayed in increments: an ``Increment`` says which events are fed, and brings what
+each key's replay had saved at the end of the one before. A state goes through Spark as the first
+row of its key, and the state afterwards is written to ``replay_state`` beside the outcomes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from kip_replay.pipelines.analysis.summaries import Read
-from kip_replay.replay.rules import Replay, Rule, Settings
-from kip_replay.replay.schema import Table
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-_KEY_TYPES = {"recording": pa.string(), "node_id": pa.int32()}
-#: The state of a key among the rows of its group, and where it comes out.
+from kip_replay.pipelines.warehouse.data_files import DATA_FILE, DataFile, TableFiles
+from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.replay.rule import Replay, Rule, Settings
+from kip_replay.replay.schema import REPLAY_STATE, TABLES, Table
+
+#: The state of a key, among its rows.
 _STATE = "replay_state"
-#: Rows at this time or before are true at all times (names of topic ids): every piece begins with
-#: them.
+#: State key of a rule that is replayed for a whole cluster at once.
+_CLUSTER = "cluster"
+#: Rows at this time or before are true at all times (names of topic ids): every increment begins
+#: with them.
 _AT_ALL_TIMES_US = 0
 
 
 @dataclass(frozen=True)
-class Piece:
+class Increment:
     """Events after ``since_us`` until ``until_us`` (inclusive, UTC microseconds, by rule.order[0]).
 
-    None is from the beginning, and to the end with the log closed. ``states``: a row per key with
-    the columns of the rule's key and ``state``, as ``states_of`` gave them for ``since_us``.
+    None is from the beginning, and to the end with the log closed. ``states``: the rows of
+    ``replay_state`` that were saved at ``since_us``. ``follows_from``: what the states saved at
+    ``until_us`` follow from.
     """
 
     since_us: int | None = None
     until_us: int | None = None
     states: DataFrame | None = None
+    follows_from: str = ""
 
-    def recent(self, read: Read) -> Read:
-        """Reads only rows of requests that this piece may have events of.
+    def recent(self, read: Read, back_us: int = 0) -> Read:
+        """Reads only rows of requests that this increment may have events of.
 
-        A request's events lie between its receipt and its completion.
+        A request's events lie between its receipt and its completion. ``back_us``: so much further
+        back.
         """
 
         def reading(table: Table) -> DataFrame:
             rows = read(table)
             if self.since_us is not None:
-                rows = rows.where(F.col("completed_at") > _timestamp(self.since_us))
+                rows = rows.where(F.col("completed_at") > _timestamp(self.since_us - back_us))
             if self.until_us is not None:
                 rows = rows.where(F.col("received_at") <= _timestamp(self.until_us))
             return rows
 
         return reading
 
+    def of_time(self, rows: DataFrame, at: str, back_us: int = 0) -> DataFrame:
+        """Rows whose timestamp ``at`` lies in this increment, or ``back_us`` before it."""
+        if self.since_us is not None:
+            rows = rows.where(F.col(at) > _timestamp(self.since_us - back_us))
+        if self.until_us is not None:
+            rows = rows.where(F.col(at) <= _timestamp(self.until_us))
+        return rows
+
     def has(self, at_us: Column) -> Column:
-        """The event is one of this piece."""
+        """The event is one of this increment."""
         bounds = [F.lit(True)]
         if self.since_us is not None:
             bounds.append(at_us > self.since_us)
@@ -71,37 +89,38 @@ class Piece:
 
 
 #: The log from beginning to end.
-WHOLE_LOG = Piece()
+WHOLE_LOG = Increment()
 
 
-def replayed_by(
-    rule: Rule, settings: Settings, piece: Piece = WHOLE_LOG
-) -> Callable[[DataFrame], DataFrame]:
-    """A transformation: events in the rule's input schema (with its key) -> outcome rows.
+def replayed(
+    rule: Rule,
+    settings: Settings,
+    events: DataFrame,
+    files: TableFiles,
+    increment: Increment = WHOLE_LOG,
+) -> list[DataFile]:
+    """Replays events (the rule's key and input schema); the files of its outcomes and states.
 
-    An outcome row has one struct per outcome table, of which exactly one is set (``rows_of``).
-    Spark promises no order within a group, but it keeps the one that is there: partitions are
-    sorted by key and order before, and a rule refuses what is out of order.
+    One Spark job. Partitions are sorted by key and order, and a rule refuses what is out of order.
     """
+    states = None if increment.states is None else _keyed(increment.states, rule)
+    ordered = (
+        _with_states(events.where(increment.has(F.col(rule.order[0]))), states)
+        .repartition(*rule.key)
+        .sortWithinPartitions(*rule.key, F.col(_STATE).isNull(), *rule.order)
+    )
+    task = _Task(rule, settings, files, increment.until_us, increment.follows_from)
 
-    def replayed(events: DataFrame) -> DataFrame:
-        worker = _Worker(rule, settings, is_closed=piece.until_us is None)
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from task.run(batches)
 
-        # Spark tells the iterator form from the others by a function's type hints.
-        def replay_key(
-            key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]
-        ) -> Iterator[pa.RecordBatch]:
-            return worker.replay(key, batches)
+    written = ordered.mapInArrow(run, from_arrow_schema(DATA_FILE)).collect()
+    return [DataFile(**row.asDict()) for row in written]
 
-        return (
-            _with_states(events.where(piece.has(F.col(rule.order[0]))), piece.states)
-            .repartition(*rule.key)
-            .sortWithinPartitions(*rule.key, F.col(_STATE).isNull(), *rule.order)
-            .groupBy(*rule.key)
-            .applyInArrow(replay_key, schema=from_arrow_schema(worker.wide))
-        )
 
-    return replayed
+def _keyed(states: DataFrame, rule: Rule) -> DataFrame:
+    key = {"recording": F.col("recording"), "node_id": F.col("state_key").cast("int")}
+    return states.select(*(key[name].alias(name) for name in rule.key), "state")
 
 
 def _with_states(events: DataFrame, states: DataFrame | None) -> DataFrame:
@@ -113,80 +132,74 @@ def _with_states(events: DataFrame, states: DataFrame | None) -> DataFrame:
     return without.unionByName(named, allowMissingColumns=True)
 
 
-def rows_of(replayed: DataFrame, table: str) -> DataFrame:
-    """The rows of one outcome table."""
-    return replayed.where(F.col(table).isNotNull()).select(f"{table}.*")
-
-
-def states_of(replayed: DataFrame) -> DataFrame:
-    """The columns of the rule's key, and ``state``: what each key carries after a piece."""
-    return rows_of(replayed, _STATE)
-
-
 def _timestamp(at_us: int) -> Column:
     return F.timestamp_micros(F.lit(at_us))
 
 
-class _Worker:
-    """What runs in the Python workers, once per key."""
+Key = tuple[Any, ...]
 
-    def __init__(self, rule: Rule, settings: Settings, is_closed: bool) -> None:
-        self._rule = rule
-        self._settings = settings
-        self._is_closed = is_closed
-        kept = [pa.field(name, _KEY_TYPES[name]) for name in rule.keep]
-        self._tables = {
-            name: pa.schema([*kept, *(f.remove_metadata() for f in schema)])
-            for name, schema in rule.outputs.items()
-        }
-        key = [pa.field(name, _KEY_TYPES[name]) for name in rule.key]
-        state = pa.schema([*key, pa.field("state", pa.binary())])
-        self.wide = pa.schema(
-            [
-                (name, pa.struct(list(schema)))
-                for name, schema in (self._tables | {_STATE: state}).items()
-            ]
-        )
 
-    def replay(
-        self, key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
-        values = dict(zip(self._rule.key, (scalar.as_py() for scalar in key), strict=True))
-        schema = self._rule.input_schema
+@dataclass
+class _Task:
+    """What runs in a Python worker, for all keys of a partition one after another."""
+
+    rule: Rule
+    settings: Settings
+    files: TableFiles
+    until_us: int | None
+    follows_from: str
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = self.rule.input_schema
+        key: Key | None = None
         replay: Replay | None = None
-        for batch in batches:
-            if replay is None:  # only the first row of a group can be its state
-                saved = batch.column(_STATE)[0].as_py()
-                replay = self._rule.start(self._settings, values, saved)
-                batch = batch.slice(0 if saved is None else 1)
-            fed = batch.select(schema.names).cast(schema)
-            yield from self._wide_batches(replay.feed(fed), values)
-        if replay is None:
+        for each, rows in _by_key(batches, self.rule.key):
+            if replay is None or each != key:
+                self._end(key, replay)
+                key, saved = each, rows.column(_STATE)[0].as_py()
+                replay = self.rule.start(self.settings, self._named(key), saved)
+                # Only the first row of a key can be its state.
+                rows = rows.slice(0 if saved is None else 1)
+            self._write(key, replay.feed(rows.select(schema.names).cast(schema)))
+        self._end(key, replay)
+        written = [vars(file) for file in self.files.closed()]
+        yield pa.RecordBatch.from_pylist(written, schema=DATA_FILE)
+
+    def _named(self, key: Key) -> dict[str, Any]:
+        return dict(zip(self.rule.key, key, strict=True))
+
+    def _end(self, key: Key | None, replay: Replay | None) -> None:
+        if key is None or replay is None:
             return
-        if self._is_closed:
-            yield from self._wide_batches(replay.finish(), values)
-        else:
-            yield self._wide_state(replay.saved(), values)
+        if self.until_us is None:
+            self._write(key, replay.finish())
+            return
+        row = {
+            "rule": self.rule.name,
+            "state_key": str(self._named(key).get("node_id", _CLUSTER)),
+            "as_of": self.until_us,
+            "state": replay.saved(),
+            "fingerprint": self.follows_from,
+        }
+        schema = REPLAY_STATE.without("recording")
+        self.files.write(REPLAY_STATE, pa.RecordBatch.from_pylist([row], schema), str(key[0]))
 
-    def _wide_batches(
-        self, handed_out: Iterable[pa.RecordBatch], key: Mapping[str, str | int]
-    ) -> Iterator[pa.RecordBatch]:
-        for (name, schema), batch in zip(self._tables.items(), handed_out, strict=True):
-            if not batch.num_rows:
-                continue
-            kept = [
-                pa.repeat(pa.scalar(key[column], _KEY_TYPES[column]), batch.num_rows)
-                for column in self._rule.keep
-            ]
-            rows = pa.StructArray.from_arrays([*kept, *batch.columns], fields=list(schema))
-            yield self._wide(name, rows)
+    def _write(self, key: Key, emitted: Sequence[pa.RecordBatch]) -> None:
+        for name, rows in zip(self.rule.outputs, emitted, strict=True):
+            self.files.write(TABLES[name], rows, str(key[0]))
 
-    def _wide_state(self, saved: bytes, key: Mapping[str, str | int]) -> pa.RecordBatch:
-        state = pa.array([{**key, "state": saved}], type=self.wide.field(_STATE).type)
-        return self._wide(_STATE, state)
 
-    def _wide(self, name: str, rows: pa.StructArray) -> pa.RecordBatch:
-        columns = [
-            rows if field.name == name else pa.nulls(len(rows), field.type) for field in self.wide
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=self.wide)
+def _by_key(
+    batches: Iterator[pa.RecordBatch], names: Sequence[str]
+) -> Iterator[tuple[Key, pa.RecordBatch]]:
+    """Slices of rows that share their key, in their order."""
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        columns = [batch.column(name) for name in names]
+        differs = [pc.not_equal(column[1:], column[:-1]).to_numpy(False) for column in columns]
+        borders = np.flatnonzero(reduce(np.logical_or, differs)) + 1
+        starts = [0, *borders.tolist()]
+        for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
+            key = tuple(column[start].as_py() for column in columns)
+            yield key, batch.slice(start, end - start)

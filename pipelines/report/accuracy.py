@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from kip_replay.pipelines.report import pictures, words
-from kip_replay.pipelines.report.values import Row
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+
+from kip_replay.pipelines.report import pictures, words
+from kip_replay.pipelines.report.values import Row
 
 #: Shown without being judged: the rates of requests, since a producer that is answered sooner
 #: sends sooner; and what clients saw, since logs prove it only later.

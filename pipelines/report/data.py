@@ -13,6 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import ModuleType
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
 from kip_replay.pipelines.analysis.phases import steady_phases
 from kip_replay.pipelines.analysis.summaries import Read
 from kip_replay.pipelines.errors import UserError
@@ -41,8 +44,6 @@ from kip_replay.replay.schema import (
     REQUESTS,
     Table,
 )
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 _PARTS: Mapping[str, ModuleType] = {
     part.RULE: part for part in (hwm_parking, incremental_fetch, min_isr_acks, lowest_acked_offset)

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kip_replay.pipelines.report.values import Row, Rows
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+
+from kip_replay.pipelines.report.values import Row, Rows
 
 #: Rejected lines shown for each reason, the characters of each, and reasons at most.
 EXAMPLES, EXAMPLE_CHARACTERS, MOST_REASONS = 3, 200, 20

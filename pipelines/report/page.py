@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
+
 from kip_replay.pipelines.code_archive import code_root
 from kip_replay.pipelines.report import accuracy, logs_view, words
 from kip_replay.pipelines.report.data import Report, read_report
@@ -17,7 +19,6 @@ from kip_replay.pipelines.rules.incremental_fetch import section as incremental_
 from kip_replay.pipelines.rules.lowest_acked_offset import section as lowest_acked_offset_section
 from kip_replay.pipelines.rules.min_isr_acks import section as min_isr_acks_section
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from markupsafe import Markup
 
 #: What the file is called where nobody says otherwise: ``<warehouse>/report.html``.
 REPORT_NAME = "report.html"

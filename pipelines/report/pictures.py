@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import NamedTuple
 
+from markupsafe import Markup, escape
+
 from kip_replay.pipelines.report.values import Curve
 from kip_replay.pipelines.report.words import milliseconds, number, visible
-from markupsafe import Markup, escape
 
 #: Width of a letter of 12 px bold text in a wide typeface: what fits with it fits with any.
 _LETTER = 7.6

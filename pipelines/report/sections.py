@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from markupsafe import Markup
+
 from kip_replay.pipelines.report import accuracy, pictures, words
 from kip_replay.pipelines.report.data import RecordingReport, Report
 from kip_replay.pipelines.report.values import Curve, Doubt, Percentiles
 from kip_replay.pipelines.report.view import Column, Detail, Row, Silent, Table
 from kip_replay.replay.outcomes import Verdict
-from markupsafe import Markup
 
 #: Fewer values than this are no ground for a headline where another recording has more.
 LEAST_VALUES = 10

@@ -1,41 +1,41 @@
-"""What a rule says of itself to the steps of a run, which know no rule by name."""
+"""What a rule states about itself to the steps of a run, which know no rule by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kip_replay.pipelines.analysis.accuracy import Tolerance
-from kip_replay.pipelines.analysis.summaries import Read
-from kip_replay.pipelines.replaying.seam import Piece
-from kip_replay.replay.rules import Rule, Settings
-from kip_replay.replay.schema import TABLES, Table
+from duckdb import DuckDBPyConnection
 from pyspark.sql import DataFrame
 
-Rows = Mapping[Table, DataFrame]
+from kip_replay.pipelines.analysis.accuracy import Tolerance
+from kip_replay.pipelines.analysis.phases import Phases
+from kip_replay.pipelines.replaying.seam import Increment
+from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.rule import Rule
+from kip_replay.replay.schema import TABLES, Table
 
 
 @dataclass(frozen=True)
 class RuleSteps:
     """A rule over Spark.
 
-    ``replayed`` runs it on the tables of some recordings, or on a piece of their logs; what comes
-    out is read several times, by ``rows``, which makes each outcome table's rows of it and of the
-    recordings' phases. ``facts`` are what its rows up to a time follow from, for one recording.
-    ``rules_before``: of how many rules, one after another, it reads the outcomes.
-    ``latencies`` (values for latency_summary), ``bandwidth`` (rows of bandwidth_summary) and
-    ``predictions`` (see ``pipelines.analysis.accuracy.PREDICTED``) read the outcome tables.
+    ``events`` makes the rule's input of the typed tables, for an increment of the log.
+    ``dependencies``: what outcomes up to a time follow from besides the log up to it, for one
+    recording. ``follows``: rules whose outcomes it reads. ``latencies`` (values for
+    latency_summary), ``bandwidth`` (rows of bandwidth_summary) and ``predictions`` (see
+    ``analysis.accuracy.PREDICTED``) read the outcome tables.
     """
 
     rule: Rule
-    replayed: Callable[[Read, Settings, Piece], DataFrame]
-    facts: Callable[[Read, int], Sequence[DataFrame]]
-    rows: Callable[[DataFrame, DataFrame], Rows]
-    latencies: Callable[[Read, DataFrame], DataFrame] | None
-    bandwidth: Callable[[Read, DataFrame], DataFrame] | None
-    predictions: Callable[[Read, DataFrame, DataFrame, DataFrame], DataFrame]
-    tolerances: tuple[Tolerance, ...]
-    rules_before: int = 0
+    events: Callable[[Read, Increment], DataFrame]
+    dependencies: Callable[[DuckDBPyConnection, int, SteadyPhase], list[object]]
+    latencies: Callable[[Read, Phases], DataFrame] | None
+    bandwidth: Callable[[Read, Phases], DataFrame] | None
+    predictions: Callable[[Read, DataFrame, Phases, DataFrame], DataFrame]
+    tolerances: Sequence[Tolerance]
+    follows: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -44,5 +44,15 @@ class RuleSteps:
 
     @property
     def outcomes(self) -> tuple[Table, ...]:
-        """The tables that its rows go to."""
+        """The tables that it fills."""
         return tuple(TABLES[name] for name in self.rule.outputs)
+
+    @property
+    def measures(self) -> str:
+        """The module that says what is summed up and how it is judged."""
+        return self.predictions.__module__
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """What its outcomes follow from, with all that these import."""
+        return (self.events.__module__, self.rule.start.__module__)

@@ -7,11 +7,12 @@ which no transaction of Delta spans. So each step and recording has an *epoch*, 
 with every attempt to write, as a producer's epoch does in Kafka. Every commit carries it as Delta's
 ``txn`` action ``<step>/<recording>``, and names of files begin with it.
 
-* Before its first write an attempt takes the next epoch (``Writing.begin``), before any work.
-* A commit is refused where the table already has this epoch or a later one: another driver writes
-  the same step. Two that commit at the same moment conflict in Delta, since both carry the same
-  ``txn`` id. The one that was too late stops with one sentence; steps of other recordings never
-  meet.
+* Its first write, to ``lineage``, takes the next epoch. It is refused where that epoch was taken
+  since the attempt read the tables: another driver writes the same step. Two that commit at the
+  same moment conflict in Delta, since both carry the same ``txn`` id. The one that was too late
+  stops with one sentence; steps of other recordings never meet.
+* No later write of an attempt goes in once another has taken a later epoch, as no producer's does
+  that was fenced.
 * An attempt that was killed has committed some of its tables and not the last one. Its files are
   those whose epoch is beyond the last table's; the next attempt's commits remove them.
 
@@ -31,6 +32,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
+
 from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.warehouse.data_files import (
     DataFile,
@@ -114,7 +116,6 @@ class Change:
 
 def commit(
     uri: str,
-    table: Table,
     change: Change,
     step: str,
     epochs: Mapping[str, int],
@@ -128,7 +129,7 @@ def commit(
     for recording, epoch in epochs.items():
         there = delta.transaction_version(app_id(step, recording)) or 0
         if there > epoch or (there == epoch and not again):
-            raise _conflict(table, step, recording)
+            raise _conflict(step, recording)
     now_ms = time.time_ns() // 1_000_000
     actions: list[AddAction | RemoveAction] = [
         RemoveAction(
@@ -161,13 +162,20 @@ def commit(
             commit_properties=CommitProperties(app_transactions=transactions),
         )
     except CommitFailedError as conflict:
-        raise _conflict(table, step, ", ".join(epochs)) from conflict
+        raise _conflict(step, ", ".join(epochs)) from conflict
 
 
-def _conflict(table: Table, step: str, recording: str) -> WriteConflictError:
+def require_own(lineage_uri: str, step: str, epochs: Mapping[str, int]) -> None:
+    """Raises WriteConflictError where another driver has taken a later epoch of the step."""
+    for recording, epoch in epochs.items():
+        if epoch_of(lineage_uri, step, recording) != epoch:
+            raise _conflict(step, recording)
+
+
+def _conflict(step: str, recording: str) -> WriteConflictError:
     return WriteConflictError(
-        f"another job has written {step} of recording {recording!r} to {table.name} meanwhile: "
-        "this one has stopped, run it again when the other is done"
+        f"another job has written {step} of recording {recording!r} meanwhile: this one has "
+        "stopped, run it again when the other is done"
     )
 
 

@@ -24,7 +24,8 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
-from kip_replay.pipelines.warehouse.schema_evolution import made_anew
+
+from kip_replay.pipelines.warehouse.tables import made_anew
 from kip_replay.replay.schema import CLIENT_OBSERVATIONS, LOG_TABLES, TABLES, Table
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\b.*\.parquet")

@@ -20,8 +20,10 @@ from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
+
 from kip_replay.replay.schema import Table
 
 #: Rows are held back until there are so many of them, which become a row group.
@@ -109,11 +111,16 @@ class TableFiles:
     _closed: list[DataFile] = field(default_factory=list)
 
     def write(self, table: Table, rows: pa.RecordBatch, recording: str | None = None) -> None:
-        """Takes rows of a table, all of one recording. Raises SchemaError."""
+        """Takes rows of a table, of the recording that they have or that is given.
+
+        Raises SchemaError.
+        """
+        if recording is None:
+            for name in rows.column("recording").unique().to_pylist():
+                self.write(table, rows.filter(pc.equal(rows.column("recording"), name)), name)
+            return
         if not rows.num_rows:
             return
-        if recording is None:
-            recording = str(rows.column("recording")[0].as_py())
         file = self._open.get((table.name, recording))
         if file is None:
             file = _OpenFile(f"{self.root}/{table.name}", table, recording, self.name)

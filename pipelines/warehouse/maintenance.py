@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import deltalake
 import pyarrow as pa
 from delta.tables import DeltaTable
+
 from kip_replay.pipelines.warehouse.commit_history import current_marks
 from kip_replay.pipelines.warehouse.tables import CONFLICTS, Warehouse, predicate
 from kip_replay.replay.schema import Table

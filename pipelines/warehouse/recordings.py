@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 import deltalake
 import pyarrow.dataset as ds
+
 from kip_replay.pipelines.warehouse.commit_history import Scope, commits, current_marks
 from kip_replay.pipelines.warehouse.maintenance import Size, live_files, sizes, total
 from kip_replay.pipelines.warehouse.tables import WRITERS, Warehouse

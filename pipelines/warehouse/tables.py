@@ -9,7 +9,7 @@ written through ``Writing``, which is what ``commits`` does to the tables of one
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, reduce
@@ -20,13 +20,21 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.session import spark_session
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
-from kip_replay.replay.schema import CLIENT_OBSERVATIONS, LINEAGE, LOG_TABLES, TABLES, Table
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+from kip_replay.pipelines.warehouse.data_files import DATA_FILE, DataFile, TableFiles
+from kip_replay.replay.schema import (
+    CLIENT_OBSERVATIONS,
+    LINEAGE,
+    LOG_TABLES,
+    REPLAY_STATE,
+    TABLES,
+    Table,
+)
 
 #: What reads the rows of some recordings of a table in Spark.
 Read = Callable[[Table], DataFrame]
@@ -163,6 +171,20 @@ class Writing:
         """Where to write rows, on the driver or in a task: a plain value."""
         return TableFiles(self.warehouse.path, commits.file_name(max(self.epochs.values())))
 
+    def write(self, table: Table, rows: DataFrame) -> list[DataFile]:
+        """Writes a summary: one Spark job, one task that writes, and nothing is committed yet."""
+        files, names = self.files(), table.arrow_schema.names
+        schema = from_arrow_schema(DATA_FILE)
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                files.write(table, batch)
+            written = [vars(file) for file in files.closed()]
+            yield pa.RecordBatch.from_pylist(written, schema=DATA_FILE)
+
+        written = rows.select(*names).repartition(1).mapInArrow(run, schema).collect()
+        return [DataFile(**row.asDict()) for row in written]
+
     def begin(self) -> None:
         """The first write: nobody knows any more what the step's rows follow from."""
         self._state({}, again=False)
@@ -177,6 +199,15 @@ class Writing:
     ) -> None:
         """Adds files; ``removed`` are taken out (what a killed attempt has left)."""
         self._commit(table, commits.Change(_of(table, added), removed))
+
+    def replace_states(self, added: Sequence[DataFile] = (), again: bool = False) -> None:
+        """Puts a rule's states in the place of those before; without any, it has none."""
+        removed = [
+            file
+            for file in self.warehouse.files(REPLAY_STATE, self.epochs)
+            if file.get("min.rule") == file.get("max.rule") == self.step
+        ]
+        self._commit(REPLAY_STATE, commits.Change(_of(REPLAY_STATE, added), removed), again)
 
     def replace_rows(
         self,
@@ -223,7 +254,10 @@ class Writing:
 
     def _commit(self, table: Table, change: commits.Change, again: bool = False) -> None:
         uri = self.warehouse.uri_of(table)
-        commits.commit(uri, table, change, self.step, self.epochs, again)
+        if table is not LINEAGE:
+            lineage = self.warehouse.uri_of(LINEAGE)
+            commits.require_own(lineage, self.step, self.epochs)
+        commits.commit(uri, change, self.step, self.epochs, again)
 
 
 def _of(table: Table, files: Iterable[DataFile]) -> list[DataFile]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
 from kip_replay.replay.outcomes import Variant
 
 from .compiled import compiled

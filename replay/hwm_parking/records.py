@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+
 from kip_replay.replay.wire_size import HIGH_WATERMARK_TAG_BYTES
 from kip_replay.replay.wire_size.encoding import varint_sizes
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
+
 from kip_replay.replay.outcomes import Variant
 
 from .epoch import Handed, LeaderEpoch

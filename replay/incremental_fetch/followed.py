@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+
 from kip_replay.replay.wire_size.encoding import Bools, Ints
 
 from .lists import ABSENT, EPOCHS, ERROR, HIGH_WATERMARK, LOG_START_OFFSET, Asked, Told

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from kip_replay.replay.wire_size.encoding import Bools, Ints, varint_sizes
 from kip_replay.replay.wire_size.fetch import (
     CURRENT_LEADER_TAG_BYTES,

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+
 from kip_replay.replay.wire_size.encoding import Bools, Ints
 
 from .partitions import Partitions

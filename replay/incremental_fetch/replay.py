@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
+
 from kip_replay.replay.incremental_fetch.cache import FetchSessionCache, Occurrence
 from kip_replay.replay.incremental_fetch.lists import Lists
 from kip_replay.replay.incremental_fetch.partitions import Partitions

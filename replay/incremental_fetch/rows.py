@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 import pyarrow as pa
+
 from kip_replay.replay.outcomes import RECORDED, Rows, Variant, Verdict
 from kip_replay.replay.schema import FETCH_SESSION_OUTCOMES
 

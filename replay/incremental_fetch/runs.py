@@ -11,6 +11,7 @@ partitions there are.
 from __future__ import annotations
 
 import numpy as np
+
 from kip_replay.replay.wire_size.encoding import Ints
 
 from .partitions import Partitions

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+
 from kip_replay.replay.wire_size.encoding import Bools, Ints
 
 from .followed import Changes, News

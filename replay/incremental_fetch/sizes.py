@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+
 from kip_replay.replay.wire_size.encoding import HIGH_WATERMARK_TAG_BYTES, Ints
 from kip_replay.replay.wire_size.fetch import DIRECTORY_ID_TAG_BYTES
 from kip_replay.replay.wire_size.fetch_pieces import fetch_pieces

@@ -10,6 +10,7 @@ Slots of partitions that have gone are not used again until all are numbered ane
 from __future__ import annotations
 
 import numpy as np
+
 from kip_replay.replay.wire_size.encoding import Ints
 
 _PAGE_BITS = 6

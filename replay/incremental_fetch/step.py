@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
 from kip_replay.replay.wire_size.encoding import Ints
 
 from .cache import FetchSessionCache, Occurrence, Reason

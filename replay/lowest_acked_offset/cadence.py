@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+
 from kip_replay.replay.lowest_acked_offset.controller import Heartbeat
 from kip_replay.replay.lowest_acked_offset.lines import Lines, by_node, stretches
 from kip_replay.replay.lowest_acked_offset.progress import ApplyDelay, Measured, Progress

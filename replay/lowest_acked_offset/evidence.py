@@ -30,6 +30,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
+
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, STAMP_SLACK_US
 from kip_replay.replay.lowest_acked_offset.lines import Lines, by_node
 from kip_replay.replay.lowest_acked_offset.timelines import Bools, Ints, Lacks, Rising, Signs

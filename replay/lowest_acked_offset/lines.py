@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
+
 from kip_replay.replay.lowest_acked_offset.events import (
     FETCH,
     HEARTBEAT,
@@ -24,7 +26,6 @@ from kip_replay.replay.lowest_acked_offset.events import (
     Event,
 )
 from kip_replay.replay.lowest_acked_offset.timelines import Bools, Ints
-from numpy.typing import NDArray
 
 
 def by_node(nodes: Ints) -> Iterator[tuple[int, Ints]]:

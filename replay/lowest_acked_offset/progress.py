@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
 from kip_replay.replay.lowest_acked_offset.timelines import HIGHEST, Bools, Ints, Rising
 from kip_replay.replay.outcomes import RECORDED
-from numpy.lib.stride_tricks import sliding_window_view
 
 #: A broker that has not applied what it knew for longer than this is slow, not just on its way.
 SLOW_US = 100_000

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.lowest_acked_offset.cadence import Recorded
 from kip_replay.replay.lowest_acked_offset.controller import SESSION_TIMEOUT_US, HeartbeatManager

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
+
 from kip_replay.replay.lowest_acked_offset.events import NO_ANSWER
 from kip_replay.replay.lowest_acked_offset.lines import Lines
 from kip_replay.replay.lowest_acked_offset.reasons import (
@@ -24,7 +26,6 @@ from kip_replay.replay.schema import (
     METADATA_WRITE_VISIBILITY,
 )
 from kip_replay.replay.wire_size import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
-from numpy.typing import NDArray
 
 RULE = "lowest_acked_offset"
 LOWEST_ACKED = "lowest_acked_offset"

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+
 from kip_replay.replay.lowest_acked_offset.controller import (
     RESET_OFFSET,
     Heartbeat,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
+
 from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA
 from kip_replay.replay.lowest_acked_offset.lines import Pending
 from kip_replay.replay.lowest_acked_offset.runs import Events

@@ -21,6 +21,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
+
 from kip_replay.replay.lowest_acked_offset.cadence import Known, Pace, Recorded, Steps, heartbeat_of
 from kip_replay.replay.lowest_acked_offset.controller import (
     RESET_OFFSET,

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from kip_replay.replay.lowest_acked_offset.events import (
     HEARTBEAT,
     NO_ANSWER,

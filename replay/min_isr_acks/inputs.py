@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition
 from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, Array
 

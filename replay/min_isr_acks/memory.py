@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from kip_replay.replay.min_isr_acks.ordering import RIVALS_MAX
 from kip_replay.replay.min_isr_acks.packing import packed_levels, packed_places
 from kip_replay.replay.min_isr_acks.partition_log import APPLY_US_MAX

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+
 from kip_replay.replay.min_isr_acks.compiled import entry
 from kip_replay.replay.min_isr_acks.ordering import add_rival
 from kip_replay.replay.min_isr_acks.state import NOWHERE, RIVAL, Array, State

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
+
 from kip_replay.replay.min_isr_acks import memory, packing
 from kip_replay.replay.min_isr_acks.brokers import Applied, Brokers, Standing
 from kip_replay.replay.min_isr_acks.configs import MinIsrConfig

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
 from kip_replay.replay.min_isr_acks.answers import INVALID_REQUIRED_ACKS, NONE, REASONS
 from kip_replay.replay.min_isr_acks.settling import Written
 from kip_replay.replay.min_isr_acks.state import NULL, Array

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+
 from kip_replay.replay.min_isr_acks.compiled import compiled
 
 #: An array of records, or of integers.

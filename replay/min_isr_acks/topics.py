@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from kip_replay.replay.min_isr_acks.inputs import Interned, longs
 from kip_replay.replay.min_isr_acks.state import Array
 

@@ -129,8 +129,9 @@ def polars_two_paths(log: Path, out: Path) -> Work:
 
 def spark_from_json(log: Path, out: Path) -> Work:
     """Lines, ``from_json``, 17 columns, Parquet; plain Spark, no Python workers."""
-    from kip_replay.pipelines.session import spark_session
     from pyspark.sql import functions as F
+
+    from kip_replay.pipelines.session import spark_session
 
     header = ", ".join(f"{name}: {_spark_type(type_)}" for name, type_ in HEADER.items())
     fields = ", ".join(f"{name} {_spark_type(type_)}" for name, type_ in ENVELOPE.items())
@@ -182,6 +183,7 @@ def simdjson_two_fields(log: Path, out: Path) -> Work:
 def line_parser(log: Path, out: Path) -> Work:
     """Ours: every line to typed Arrow rows, partitions of FETCHes included; one core."""
     import numpy as np
+
     from kip_replay.replay.request_log import LineParser
 
     rows = total_us = 0
@@ -199,6 +201,7 @@ def ingest_job(log: Path, out: Path) -> Work:
     """Ours: ``jobs.ingest`` as a whole, from the file to all Delta tables."""
     import deltalake
     import numpy as np
+
     from kip_replay.jobs.ingest import main
     from kip_replay.pipelines.session import spark_session
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from golden import naive_fetches, naive_heartbeats, naive_leader_log, naive_log
+from notation import heartbeats, recorded
+
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP, HwmParking
 from kip_replay.replay.hwm_parking import variants as parking_variants
 from kip_replay.replay.incremental_fetch import IncrementalFetch
@@ -24,7 +26,6 @@ from kip_replay.replay.min_isr_acks import variants as ack_variants
 from kip_replay.replay.min_isr_acks.events import batch_of as leader_batch
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rules import Replay
-from notation import heartbeats, recorded
 
 from . import inputs
 from .kip_227 import NODE_ID, Example

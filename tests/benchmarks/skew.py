@@ -21,8 +21,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from kip_replay.replay.rules import INCREMENTAL_FETCH, MIN_ISR_ACKS, Rule, Settings
 from recorded_logs import REPOSITORY
+
+from kip_replay.replay.rules import INCREMENTAL_FETCH, MIN_ISR_ACKS, Rule, Settings
 
 from . import inputs
 from .kip_227 import NODE_ID, Example

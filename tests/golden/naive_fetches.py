@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 from kafka_model.log import NO_HIGH_WATERMARK, batch_of
-from kip_replay.replay.wire_size import fetch_request_bytes, fetch_response_bytes
 from oracles.incremental_fetch.recorded import (
     INPUT_SCHEMA,
     AskedPartition,
@@ -23,6 +22,8 @@ from oracles.incremental_fetch.recorded import (
     ToldPartition,
 )
 from recorded_logs import folder_of
+
+from kip_replay.replay.wire_size import fetch_request_bytes, fetch_response_bytes
 
 from .naive_log import FETCH, METADATA_TOPIC_ID, Line, lines_of
 

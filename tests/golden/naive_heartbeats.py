@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
+from notation.heartbeats import in_order
+from notation.recorded import replay_of as parking_of
+
 from kip_replay.replay.hwm_parking import variants
 from kip_replay.replay.lowest_acked_offset import events
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
-from notation.heartbeats import in_order
-from notation.recorded import replay_of as parking_of
 
 from .naive_log import RECORDINGS, Line, lines_of, metadata_fetch, recording
 

@@ -14,6 +14,8 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
+from recorded_logs import folder_of
+
 from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, MinIsrAcks, replayed, variants
 from kip_replay.replay.min_isr_acks.events import (
     KIND_ORDER,
@@ -26,7 +28,6 @@ from kip_replay.replay.min_isr_acks.events import (
     Partition,
     batch_of,
 )
-from recorded_logs import folder_of
 
 from .naive_log import METADATA_TOPIC_ID, Line, lines_of
 

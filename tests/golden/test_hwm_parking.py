@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import pytest
+from notation.recorded import Replayed, replay_of
+
 from kip_replay.replay.hwm_parking import STAMP_SLACK_US, WITH_KIP, WITHOUT_KIP, variants
 from kip_replay.replay.outcomes import RECORDED
-from notation.recorded import Replayed, replay_of
 
 from .naive_log import RECORDINGS, Recording, percentile, recording
 

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from kafka_model.fetch_sessions import FetchManager, FetchSessionHandler
 from kafka_model.log import batch_of
+from oracles.incremental_fetch.recorded import ForgottenPartition, RecordedFetch, recorded_fetches
+
 from kip_replay.replay.incremental_fetch import (
     FULL,
     INCREMENTAL,
@@ -24,7 +26,6 @@ from kip_replay.replay.incremental_fetch import (
     IncrementalFetch,
 )
 from kip_replay.replay.outcomes import RECORDED
-from oracles.incremental_fetch.recorded import ForgottenPartition, RecordedFetch, recorded_fetches
 
 from .naive_fetches import BROKERS, fetches_of
 from .naive_log import percentile

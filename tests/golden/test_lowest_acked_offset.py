@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from notation.heartbeats import VOTERS, Replayed, Row, batch_of, pieces_of, replay_of, rows_of
+from oracles import lowest_acked_offset
+
 from kip_replay.replay.lowest_acked_offset import (
     FINEST_EVIDENCE,
     LOWEST_ACKED,
@@ -19,8 +22,6 @@ from kip_replay.replay.lowest_acked_offset import (
 )
 from kip_replay.replay.lowest_acked_offset.lines import Lines
 from kip_replay.replay.lowest_acked_offset.writes import STAMP_SLACK_US, CommittedOffsets
-from notation.heartbeats import VOTERS, Replayed, Row, batch_of, pieces_of, replay_of, rows_of
-from oracles import lowest_acked_offset
 
 from .naive_heartbeats import Observed, Poll, observed
 from .naive_log import RECORDINGS, percentile

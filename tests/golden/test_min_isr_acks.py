@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 import pytest
+
 from kip_replay.replay.min_isr_acks.answers import (
     LEADER_LOST,
     LOG_ENDED,

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from kip_replay.replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch, replayed
-from kip_replay.replay.wire_size import fetch_request_bytes, fetch_response_bytes
 from oracles.incremental_fetch.recorded import (
     AskedPartition,
     ForgottenPartition,
     RecordedFetch,
     ToldPartition,
 )
+
+from kip_replay.replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch, replayed
+from kip_replay.replay.wire_size import fetch_request_bytes, fetch_response_bytes
 
 from .fetch_sessions import Request, Response
 

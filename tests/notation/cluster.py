@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, NamedTuple
 
+from oracles.hwm_parking import Answer, Completion, Fetch, Leader, Replica
+
 from kip_replay.replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
 from kip_replay.replay.wire_size import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
-from oracles.hwm_parking import Answer, Completion, Fetch, Leader, Replica
 
 from .recorded import EPOCH, fetched, in_order, micros
 

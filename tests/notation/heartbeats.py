@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+
 from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, events, replayed
 from kip_replay.replay.lowest_acked_offset.controller import Carried, Heartbeat, HeartbeatManager
 from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, Event

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+
 from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, MinIsrAcks, replayed, variants
 from kip_replay.replay.min_isr_acks.events import (
     KIND_ORDER,

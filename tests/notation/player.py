@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kip_replay.replay.hwm_parking.metadata_log import NOT_SENT
 from oracles.hwm_parking import Answer, Completion, Fetch, Leader, Replica
+
+from kip_replay.replay.hwm_parking.metadata_log import NOT_SENT
 
 from .grammar import (
     Appends,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+
 from kip_replay.replay.hwm_parking import HwmParking, replayed
 from kip_replay.replay.hwm_parking.metadata_log import (
     INPUT_SCHEMA,

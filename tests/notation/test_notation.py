@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from kip_replay.replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET
 
 from . import NotationError, check

@@ -13,15 +13,16 @@ import pytest
 from golden.naive_log import recording
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kip_replay.replay.hwm_parking import HwmParking, Outcomes, variants
-from kip_replay.replay.hwm_parking import replay as engine_replay
-from kip_replay.replay.hwm_parking.metadata_log import NO_ANSWER, RecordedFetch
-from kip_replay.replay.outcomes import Variant
 from notation.cluster import Cluster, cut
 from notation.recorded import batch_of, fetched, in_order
 from oracles.hwm_parking import HwmParking as Oracle
 from oracles.hwm_parking import replay as oracle_replay
 from test_hwm_parking_properties import clusters
+
+from kip_replay.replay.hwm_parking import HwmParking, Outcomes, variants
+from kip_replay.replay.hwm_parking import replay as engine_replay
+from kip_replay.replay.hwm_parking.metadata_log import NO_ANSWER, RecordedFetch
+from kip_replay.replay.outcomes import Variant
 
 pytestmark = pytest.mark.property
 

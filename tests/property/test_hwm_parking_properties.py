@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from notation.cluster import Cluster, Member, Silence, cut, every, repeating
+from notation.recorded import EPOCH, Replayed, batch_of, fetched, in_order, micros, replay_of
+from oracles.hwm_parking import Answer, Completion, Fetch, Leader, Replica
+
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP, HwmParking, variants
 from kip_replay.replay.hwm_parking import replay as hwm_parking
 from kip_replay.replay.hwm_parking.epoch import LeaderEpoch
 from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US, NOT_SENT, RecordedFetch
 from kip_replay.replay.hwm_parking.state import arrayed
 from kip_replay.replay.outcomes import RECORDED, Variant
-from notation.cluster import Cluster, Member, Silence, cut, every, repeating
-from notation.recorded import EPOCH, Replayed, batch_of, fetched, in_order, micros, replay_of
-from oracles.hwm_parking import Answer, Completion, Fetch, Leader, Replica
 
 pytestmark = pytest.mark.property
 

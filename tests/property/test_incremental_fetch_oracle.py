@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from kafka_model.fetch_sessions import Request, Response
 from kafka_model.log import NODE, asked, batch_of, fetched, names_row, told
 from kafka_model.world import World, log_of
-from kip_replay.replay.incremental_fetch import IncrementalFetch
 from oracles.incremental_fetch import IncrementalFetch as Readable
+
+from kip_replay.replay.incremental_fetch import IncrementalFetch
 
 pytestmark = pytest.mark.property
 

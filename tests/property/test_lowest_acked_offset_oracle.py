@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kip_replay.replay.lowest_acked_offset import LowestAckedOffset
-from kip_replay.replay.lowest_acked_offset.events import API_VERSIONS, NOT_SENT, Event
 from notation.heartbeats import (
     VOTERS,
     Replayed,
@@ -24,6 +22,9 @@ from notation.heartbeats import (
     replay_of,
 )
 from oracles import lowest_acked_offset as oracle
+
+from kip_replay.replay.lowest_acked_offset import LowestAckedOffset
+from kip_replay.replay.lowest_acked_offset.events import API_VERSIONS, NOT_SENT, Event
 
 pytestmark = pytest.mark.property
 

@@ -11,10 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from kip_replay.replay.lowest_acked_offset import LowestAckedOffset
-from kip_replay.replay.lowest_acked_offset.controller import Carried, Heartbeat, HeartbeatManager
-from kip_replay.replay.lowest_acked_offset.events import Event
-from kip_replay.replay.lowest_acked_offset.timelines import Lowest, Rising
 from notation.heartbeats import (
     VOTERS,
     Row,
@@ -28,6 +24,11 @@ from notation.heartbeats import (
     replay_of,
     us,
 )
+
+from kip_replay.replay.lowest_acked_offset import LowestAckedOffset
+from kip_replay.replay.lowest_acked_offset.controller import Carried, Heartbeat, HeartbeatManager
+from kip_replay.replay.lowest_acked_offset.events import Event
+from kip_replay.replay.lowest_acked_offset.timelines import Lowest, Rising
 
 pytestmark = pytest.mark.property
 

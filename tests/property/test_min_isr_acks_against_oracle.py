@@ -16,11 +16,12 @@ import pytest
 from golden.naive_leader_log import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from notation.leader_log import LEADER, History
+from oracles.min_isr_acks import replay as oracle
+
 from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, MinIsrAcks, variants
 from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition, batch_of
 from kip_replay.replay.min_isr_acks.replay import STATE_VERSION
-from notation.leader_log import LEADER, History
-from oracles.min_isr_acks import replay as oracle
 
 pytestmark = pytest.mark.property
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kip_replay.replay.min_isr_acks.answers import NONE, NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT
 from notation.leader_log import REPLICAS, History, Row, ms
 from oracles.min_isr_acks.partition_log import Level, PartitionLeader, Passing, moment
+
+from kip_replay.replay.min_isr_acks.answers import NONE, NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT
 
 pytestmark = pytest.mark.property
 

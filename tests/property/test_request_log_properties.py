@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
 from kip_replay.replay.request_log import PARSED_LINE, LineParser, Reason
 
 pytestmark = pytest.mark.property

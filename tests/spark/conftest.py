@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+
 from kip_replay.jobs import run
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from pyspark.sql import SparkSession
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAILOVER = REPOSITORY / "tests" / "recordings" / "failover-4.0"

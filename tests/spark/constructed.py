@@ -12,14 +12,15 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
 from kip_replay.pipelines.analysis.accuracy import Tolerance, judged, wanted_pairs
 from kip_replay.pipelines.analysis.summaries import Read, latency_summary
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.schema import PREDICTION_ACCURACY, TABLES, Table
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 Row = dict[str, Any]
 Key = tuple[str, ...]

@@ -7,8 +7,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from kip_replay.pipelines.ingest.recording import Recording, load_recording
 from recorded_logs import folder_of
+
+from kip_replay.pipelines.ingest.recording import Recording, load_recording
 
 _STAMP_BYTES = len("[2026-11-20 20:40:39,900]")
 

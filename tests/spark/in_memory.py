@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
 from kip_replay.pipelines.warehouse.tables import Scope, Warehouse
 from kip_replay.replay.schema import TABLES, Table
-from pyspark.sql import DataFrame, SparkSession
 
 #: Rows by name of their table; columns that are not named are null.
 Rows = Mapping[str, list[dict[str, Any]]]

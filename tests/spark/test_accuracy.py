@@ -9,6 +9,8 @@ import pytest
 from constructed import Key, Row, accuracy, assert_same, at, keyed, reader, row, rule_steps, verdict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
 from kip_replay.pipelines.analysis.accuracy import (
     PREDICTED,
     Tolerance,
@@ -21,7 +23,6 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.rules import EMPTY_WAKE, HWM_PARKING, WITH_KIP, WITHOUT_KIP, Completion
 from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG, PREDICTION_ACCURACY
-from pyspark.sql import DataFrame, SparkSession
 
 _MEASURES = (
     "recording string, rule string, variant string, parameter string, parameter_value string, "

@@ -14,6 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
+from small_logs import BROKER, CONTROLLER, write_recording
+
 from kip_replay.jobs import ingest, run
 from kip_replay.jobs._anonymize import KEY_VARIABLE
 from kip_replay.pipelines.replaying.steps import ReplaySettings, replay_what_is_new
@@ -33,8 +36,6 @@ from kip_replay.replay.schema import (
     TOPICS,
     Table,
 )
-from pyspark.sql import SparkSession
-from small_logs import BROKER, CONTROLLER, write_recording
 
 SECRET = b"not to be guessed, ever"
 SWEEPS = (

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+
 from kip_replay.pipelines.code_archive import code_root, write_archive
 from kip_replay.pipelines.session import conf_dir, read_settings
 from kip_replay.pipelines.warehouse.fingerprint import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import TABLES
-
 from tools import cluster
 
 RECORDING = "failover-4.0"

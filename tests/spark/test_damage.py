@@ -11,10 +11,11 @@ from typing import NamedTuple
 import deltalake
 import pyarrow as pa
 import pytest
+from old_warehouse import contents, first_release
+
 from kip_replay.jobs import recordings, run
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
 from kip_replay.replay.schema import REQUESTS
-from old_warehouse import contents, first_release
 
 FAILOVER = Path(__file__).resolve().parents[1] / "recordings" / "failover-4.0"
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from delta.tables import DeltaTable
 from growing import ArrivingLogs
+from pyspark.sql import DataFrame, SparkSession
+
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.increments import CarriedReplay
@@ -15,7 +17,6 @@ from kip_replay.pipelines.replaying.steps import ReplaySettings, replay, replay_
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import REPLAY_STATE, TYPED_TABLES, Table
-from pyspark.sql import DataFrame, SparkSession
 
 RECORDING = "sessions-on"
 #: Longer than the longest request of the recording (3.2 s).

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from in_memory import InMemory, Rows, what_if
+from pyspark.sql import SparkSession
+
 from kip_replay.pipelines.analysis.headlines import (
     accuracy_line,
     accuracy_rows,
@@ -26,7 +28,6 @@ from kip_replay.replay.rules import (
     WITH_KIP,
     WITHOUT_KIP,
 )
-from pyspark.sql import SparkSession
 
 
 def latency(

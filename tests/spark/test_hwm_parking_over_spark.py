@@ -7,6 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
 from kip_replay.pipelines.replaying.seam import replayed_by, rows_of
 from kip_replay.pipelines.rules.hwm_parking.events import metadata_fetches
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -22,9 +26,6 @@ from kip_replay.replay.schema import (
     TABLES,
     Table,
 )
-from pyspark.errors import PythonException
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 SETTINGS = Settings({"failover-4.0": (1, 2, 3), "freeze-4.1": (1, 2, 3)}, (100,))
 RECORDING, LEADER = "failover-4.0", 2

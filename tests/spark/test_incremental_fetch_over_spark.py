@@ -7,6 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from recorded_logs import folder_of
+
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.rules.incremental_fetch.events import (
@@ -25,9 +29,6 @@ from kip_replay.replay.schema import (
     TOPICS,
     Table,
 )
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from recorded_logs import folder_of
 
 SETTINGS = Settings({}, session_slots=(0, 8))
 RECORDING, BROKER = "failover-4.0", 11

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+from small_logs import BROKER, CONTROLLER, lines_of, plain, stamped, write_recording
+
 import kip_replay.pipelines.ingest.overlaps
 import kip_replay.pipelines.ingest.parse_range
 import kip_replay.pipelines.ingest.parse_task
 import kip_replay.pipelines.ingest.step
-import pyarrow as pa
-import pyarrow.compute as pc
-import pytest
 from kip_replay.jobs.ingest import main
 from kip_replay.pipelines.errors import IngestError, UserError, WriteConflictError
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
@@ -37,8 +40,6 @@ from kip_replay.replay.schema import (
     REQUESTS,
     Table,
 )
-from pyspark.sql import SparkSession
-from small_logs import BROKER, CONTROLLER, lines_of, plain, stamped, write_recording
 
 GROWING = IngestSettings(final=False)
 LINES = len(lines_of(CONTROLLER)) + len(lines_of(BROKER))

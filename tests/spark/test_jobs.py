@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+
 from kip_replay.jobs import compare, replay, run, summarize
 from kip_replay.pipelines.replaying import steps
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG, TABLES
-from pyspark.sql import SparkSession
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 FAILOVER, FREEZE = RECORDINGS / "failover-4.0", RECORDINGS / "freeze-4.1"

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
 from kip_replay.pipelines.replaying.seam import replayed_by
 from kip_replay.pipelines.rules.lowest_acked_offset.events import cluster_events, outcome_rows
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -21,8 +24,6 @@ from kip_replay.replay.schema import (
     METADATA_WRITES,
     Table,
 )
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 VOTERS = (1, 2, 3)
 RECORDINGS = ("failover-4.0", "freeze-4.1")

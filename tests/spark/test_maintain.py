@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
-import kip_replay.pipelines.warehouse.maintenance
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from delta.exceptions import ConcurrentDeleteReadException
+from pyspark.sql import DataFrame, SparkSession
+
+import kip_replay.pipelines.warehouse.maintenance
 from kip_replay.jobs import maintain, recordings
 from kip_replay.pipelines.warehouse.maintenance import (
     needs_optimizing,
@@ -23,7 +25,6 @@ from kip_replay.pipelines.warehouse.maintenance import (
 )
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import INGESTED_FILES, LATENCY_SUMMARY, REQUESTS, TABLES, Table
-from pyspark.sql import DataFrame, SparkSession
 
 ODD_NAME = "it's 100% `odd`"
 NOW = datetime.now(UTC).replace(microsecond=0)

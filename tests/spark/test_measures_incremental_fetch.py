@@ -25,6 +25,8 @@ from constructed import (
     rule_steps,
     verdict,
 )
+from pyspark.sql import SparkSession
+
 from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.rules import (
     FULL,
@@ -34,7 +36,6 @@ from kip_replay.replay.rules import (
     SESSION_SLOTS,
 )
 from kip_replay.replay.schema import FETCH_SESSION_OUTCOMES
-from pyspark.sql import SparkSession
 
 STEPS = rule_steps(INCREMENTAL_FETCH.name)
 #: What the brokers of each recording ran.

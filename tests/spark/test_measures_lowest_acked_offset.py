@@ -26,6 +26,8 @@ from constructed import (
     spread,
     verdict,
 )
+from pyspark.sql import SparkSession
+
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.rules import (
     FINEST_EVIDENCE,
@@ -43,7 +45,6 @@ from kip_replay.replay.schema import (
     TOPICS,
     Table,
 )
-from pyspark.sql import SparkSession
 
 STEPS = rule_steps(LOWEST_ACKED_OFFSET.name)
 RECORDINGS = ("r", "other", "dark")

@@ -25,10 +25,11 @@ from constructed import (
     spread,
     verdict,
 )
+from pyspark.sql import SparkSession
+
 from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, MIN_ISR_ACKS
 from kip_replay.replay.schema import PRODUCE_ACK_OUTCOMES
-from pyspark.sql import SparkSession
 
 STEPS = rule_steps(MIN_ISR_ACKS.name)
 VARIANTS = {

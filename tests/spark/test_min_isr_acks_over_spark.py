@@ -8,6 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from golden.naive_leader_log import events_of, replay
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from recorded_logs import folder_of
+
 from kip_replay.jobs import ingest
 from kip_replay.pipelines.rules.min_isr_acks.events import (
     consumer_fetch_events,
@@ -19,9 +23,6 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.min_isr_acks.events import INPUT_SCHEMA, Kind
 from kip_replay.replay.rules import Settings
 from kip_replay.replay.schema import FETCHES, PRODUCE_ACK_OUTCOMES, Table
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from recorded_logs import folder_of
 
 RECORDING = "acks-not-enough"
 #: Consumers with fetch sessions.

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+
 from kip_replay.pipelines.analysis.catalog import Catalog
 from kip_replay.pipelines.analysis.views import DUCKDB, View, read_views
 from kip_replay.pipelines.warehouse.tables import Warehouse

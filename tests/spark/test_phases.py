@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from kip_replay.pipelines.analysis.phases import steady_phases
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+
+from kip_replay.pipelines.analysis.phases import steady_phases
 
 _REQUEST = "recording string, node_id int, received_at timestamp, completed_at timestamp"
 _HEARTBEAT = (

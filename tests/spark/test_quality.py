@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 from delta.tables import DeltaTable
 from in_memory import InMemory
+from pyspark.sql import SparkSession
+
 from kip_replay.jobs import check as check_job
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import load_recording
@@ -22,7 +24,6 @@ from kip_replay.pipelines.quality.suites import Expectation, Severity, load_suit
 from kip_replay.pipelines.quality.validation import validate
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import QUALITY_FAILURES, QUALITY_RESULTS, REQUESTS, TABLES
-from pyspark.sql import SparkSession
 
 FAILOVER = Path(__file__).resolve().parents[1] / "recordings" / "failover-4.0"
 FREEZE = FAILOVER.with_name("freeze-4.1")

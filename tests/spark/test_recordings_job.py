@@ -7,13 +7,14 @@ from pathlib import Path
 
 import deltalake
 import pytest
+from pyspark.sql import SparkSession
+from small_logs import BROKER, CONTROLLER, lines_of, plain
+
 from kip_replay.jobs import ingest
 from kip_replay.jobs.recordings import main
 from kip_replay.pipelines.warehouse.recordings import stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import LOG_TABLES, PREDICTION_ACCURACY, REQUESTS, Table
-from pyspark.sql import SparkSession
-from small_logs import BROKER, CONTROLLER, lines_of, plain
 
 LINES = len(lines_of(CONTROLLER)) + len(lines_of(BROKER))
 CROSSED = {"predicted_from": "other", "recorded_in": "plain"}

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from in_memory import InMemory, Rows, what_if
+from pyspark.sql import SparkSession
+
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import write_report
 from kip_replay.pipelines.report.accuracy import SHOWN_BESIDE
@@ -26,7 +28,6 @@ from kip_replay.replay.rules import (
     WITH_KIP,
     WITHOUT_KIP,
 )
-from pyspark.sql import SparkSession
 
 START = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
 NOT_ASKED = "not asked for"

@@ -16,6 +16,11 @@ import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from old_warehouse import contents, first_release
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from small_logs import BROKER, CONTROLLER, lines_of, plain, write_recording
+
 from kip_replay.jobs import ingest, recordings, run
 from kip_replay.pipelines.session import spark_session
 from kip_replay.pipelines.warehouse import commits as delta_commits
@@ -35,10 +40,6 @@ from kip_replay.replay.schema import (
     Column,
     Table,
 )
-from old_warehouse import contents, first_release
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
-from small_logs import BROKER, CONTROLLER, lines_of, plain, write_recording
 
 Ended: TypeAlias = subprocess.CompletedProcess[str]
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from kip_replay.pipelines.session import read_settings, spark_session
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+
+from kip_replay.pipelines.session import read_settings, spark_session
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

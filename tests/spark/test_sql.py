@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+
 from kip_replay.jobs import run
 from kip_replay.jobs.sql import Shell, main, statements
 from kip_replay.pipelines.analysis.catalog import Catalog, require_reading
@@ -16,7 +18,6 @@ from kip_replay.pipelines.analysis.views import DUCKDB, SPARK, read_view, read_v
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import TABLES
-from pyspark.sql import SparkSession
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "sql.md"

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
 from kip_replay.pipelines.analysis.headlines import (
     accuracy_line,
     accuracy_rows,
@@ -25,8 +28,6 @@ from kip_replay.replay.schema import (
     LATENCY_SUMMARY,
     PREDICTION_ACCURACY,
 )
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 _GROUP = ("r", "rule", "v", "none", "none", "m", "all", "all")
 _COLUMNS = (

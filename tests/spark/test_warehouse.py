@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
-import kip_replay.pipelines.warehouse.tables
 import pyarrow as pa
 import pytest
 from delta.exceptions import ConcurrentAppendException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import kip_replay.pipelines.warehouse.tables
 from kip_replay.pipelines.errors import UserError, WriteConflictError
 from kip_replay.pipelines.warehouse.tables import SchemaError, Warehouse
 from kip_replay.replay.schema import INGESTED_FILES, LATENCY_SUMMARY, REPLAY_STATE, TABLES
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 ODD_NAME = "it's 100% \\ `odd`"
 

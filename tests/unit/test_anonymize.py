@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded_logs import folder_of
+
 from kip_replay.jobs._anonymize import KEY_VARIABLE, pseudonyms_of
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import parse_task as parse_task_module
@@ -28,7 +30,6 @@ from kip_replay.replay.incremental_fetch import INCREMENTAL_DRAFT, INPUT_SCHEMA,
 from kip_replay.replay.request_log import PARSED_LINE, Anonymous, LineParser, Pseudonyms
 from kip_replay.replay.request_log.pseudonyms import LENGTH_MIN, SECRET_BYTES_MIN
 from kip_replay.replay.schema import FETCHES, TOPICS
-from recorded_logs import folder_of
 
 SECRET = b"a secret of more than sixteen bytes"
 PSEUDONYMS = Pseudonyms.of_secret(SECRET)

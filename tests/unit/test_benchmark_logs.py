@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 from benchmarks import inputs, kip_227, real_lines
 from benchmarks.kip_227 import Example
+from recorded_logs import folder_of
+
 from kip_replay.replay.hwm_parking import HwmParking
 from kip_replay.replay.hwm_parking import variants as parking_variants
 from kip_replay.replay.incremental_fetch import IncrementalFetch
@@ -17,7 +19,6 @@ from kip_replay.replay.min_isr_acks import MinIsrAcks
 from kip_replay.replay.min_isr_acks import variants as ack_variants
 from kip_replay.replay.request_log import LineParser
 from kip_replay.replay.rules import Replay
-from recorded_logs import folder_of
 
 Row = dict[str, Any]
 #: More than one topic, and the last is not full.

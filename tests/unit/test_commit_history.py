@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kip_replay.pipelines.warehouse.commit_history import (
     Commit,
     Mark,

@@ -9,6 +9,7 @@ from pathlib import Path
 import deltalake
 import pyarrow as pa
 import pytest
+
 from kip_replay.pipelines.warehouse import commits as delta_commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.schema import INGESTED_FILES, REJECTED_LINES, REQUESTS, Column, Table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from kip_replay.replay.incremental_fetch.cache import (
     EVICTION_MS,
     SHARDS,

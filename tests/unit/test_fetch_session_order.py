@@ -8,6 +8,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from kip_replay.replay.incremental_fetch.order import FullOrder
 from kip_replay.replay.incremental_fetch.partitions import Partitions
 from kip_replay.replay.incremental_fetch.runs import TopicRuns

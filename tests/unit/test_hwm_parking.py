@@ -11,6 +11,22 @@ from typing import Any
 
 import pytest
 from golden.naive_log import recording
+from notation import check
+from notation.cluster import Cluster, Member, Silence, every
+from notation.recorded import EPOCH, Replayed, fetched, in_order, micros, replay_of
+from oracles.hwm_parking import (
+    Answer,
+    ClosedLoop,
+    Completion,
+    Fetch,
+    Leader,
+    Replica,
+    explain,
+    woke_everyone,
+)
+from oracles.hwm_parking.closed_loop import Advance, LagTracker
+from oracles.hwm_parking.metadata_log import Absence, Evidence, Timeline
+
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP, HwmParking, replayed, variants
 from kip_replay.replay.hwm_parking.explain import HANDLING_SLACK_US
 from kip_replay.replay.hwm_parking.handed_out import (
@@ -27,21 +43,6 @@ from kip_replay.replay.hwm_parking.metadata_log import (
     RecordedFetch,
 )
 from kip_replay.replay.outcomes import RECORDED, Variant
-from notation import check
-from notation.cluster import Cluster, Member, Silence, every
-from notation.recorded import EPOCH, Replayed, fetched, in_order, micros, replay_of
-from oracles.hwm_parking import (
-    Answer,
-    ClosedLoop,
-    Completion,
-    Fetch,
-    Leader,
-    Replica,
-    explain,
-    woke_everyone,
-)
-from oracles.hwm_parking.closed_loop import Advance, LagTracker
-from oracles.hwm_parking.metadata_log import Absence, Evidence, Timeline
 
 # --- Kafka's own tests ---------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from kafka_model.fetch_sessions import Request, Response
 from kafka_model.log import Replayed, asked, batch_of, failed, fetched, replay_of, told
+from oracles.incremental_fetch.recorded import AskedPartition, RecordedFetch, ToldPartition
+
 from kip_replay.replay.incremental_fetch import (
     FULL,
     INCREMENTAL,
@@ -21,7 +23,6 @@ from kip_replay.replay.incremental_fetch import (
 from kip_replay.replay.incremental_fetch.streams import CONNECTION_IDLE_US
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces
-from oracles.incremental_fetch.recorded import AskedPartition, RecordedFetch, ToldPartition
 
 FOO, BAR, NEW_FOO = ("foo".ljust(22, "_"), "bar".ljust(22, "_"), "new-foo".ljust(22, "_"))
 NAMES = {FOO: "foo", BAR: "bar", NEW_FOO: "foo"}

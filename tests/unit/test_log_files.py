@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import log_bytes
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, LongLine, split_lines

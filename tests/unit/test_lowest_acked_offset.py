@@ -7,6 +7,21 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 import pytest
+from notation.heartbeats import (
+    VOTERS,
+    Replayed,
+    Row,
+    batch_of,
+    beat,
+    born_empty,
+    create_topic,
+    in_order,
+    learned,
+    raft_fetch,
+    replay_of,
+    us,
+)
+
 from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, reasons
 from kip_replay.replay.lowest_acked_offset.cadence import Recorded
 from kip_replay.replay.lowest_acked_offset.controller import Heartbeat, HeartbeatManager
@@ -27,20 +42,6 @@ from kip_replay.replay.lowest_acked_offset.writes import (
     is_write,
     least_records,
     remote_host,
-)
-from notation.heartbeats import (
-    VOTERS,
-    Replayed,
-    Row,
-    batch_of,
-    beat,
-    born_empty,
-    create_topic,
-    in_order,
-    learned,
-    raft_fetch,
-    replay_of,
-    us,
 )
 
 # --- a small cluster -----------------------------------------------------------------------------

@@ -9,6 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from notation.leader_log import REPLICAS, History, Row, ms
+from oracles.min_isr_acks.answers import acks_all
+from oracles.min_isr_acks.partition_log import Batch, Levels, Passing, moment
+
 from kip_replay.replay.min_isr_acks import MinIsrAcks, variants
 from kip_replay.replay.min_isr_acks.answers import (
     ISR_NOT_IN_LOG,
@@ -24,9 +28,6 @@ from kip_replay.replay.min_isr_acks.answers import (
     REQUEST_TIMED_OUT,
 )
 from kip_replay.replay.min_isr_acks.events import Partition, batch_of
-from notation.leader_log import REPLICAS, History, Row, ms
-from oracles.min_isr_acks.answers import acks_all
-from oracles.min_isr_acks.partition_log import Batch, Levels, Passing, moment
 
 
 def answered(row: Row) -> tuple[Any, ...]:

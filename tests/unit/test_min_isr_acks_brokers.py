@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from notation.leader_log import REPLICAS, History, ms
+
 from kip_replay.replay.min_isr_acks.answers import (
     FENCED_WHEN,
     NONE,
@@ -10,7 +12,6 @@ from kip_replay.replay.min_isr_acks.answers import (
     NOT_LEADER_OR_FOLLOWER,
 )
 from kip_replay.replay.min_isr_acks.brokers import SCAN_US, SESSION_US
-from notation.leader_log import REPLICAS, History, ms
 
 #: When the session of a broker that was last heard of at 0 is over, milliseconds.
 DUE_MS = SESSION_US / 1000

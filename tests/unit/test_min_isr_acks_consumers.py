@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kip_replay.replay.min_isr_acks.answers import NONE, REQUEST_TIMED_OUT
-from kip_replay.replay.min_isr_acks.consumers import AFTER_ANSWER_US, SESSIONS_KEPT
-from kip_replay.replay.min_isr_acks.events import KIND_ORDER, PROGRESS_US_MAX, Event, Kind
 from notation.leader_log import History, Row, at, ms
 from oracles.min_isr_acks.consumers import Change, Consumers
 from oracles.min_isr_acks.partition_log import Level, Passing, Span, moment
+
+from kip_replay.replay.min_isr_acks.answers import NONE, REQUEST_TIMED_OUT
+from kip_replay.replay.min_isr_acks.consumers import AFTER_ANSWER_US, SESSIONS_KEPT
+from kip_replay.replay.min_isr_acks.events import KIND_ORDER, PROGRESS_US_MAX, Event, Kind
 
 #: From the PRODUCE's arrival, a millisecond before its append at 0.
 AT_ONCE, BEHIND = 61.0, 81.0 - AFTER_ANSWER_US / 1000

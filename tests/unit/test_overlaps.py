@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kip_replay.pipelines.ingest.overlaps import _SPANS_MAX, Span, overlaps
 from kip_replay.pipelines.ingest.parse_task import COMPARED_BATCHES, Batch, Edge
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.quality.suites import Severity, load_suites
 from kip_replay.replay.schema import LOG_TABLES, TABLES

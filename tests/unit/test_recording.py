@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import (
     Node,

@@ -6,6 +6,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from report_examples import acks_check, check, logs, recording, report, silent
+
 from kip_replay.pipelines.report import render
 from kip_replay.pipelines.report.accuracy import MOST_ROWS, SHOWN_BESIDE
 from kip_replay.pipelines.report.data import RULE_NAMES, Report
@@ -14,7 +16,6 @@ from kip_replay.pipelines.report.sections import MOST_DETAILS, MOST_DOUBTS
 from kip_replay.pipelines.report.values import Doubt
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.replay.outcomes import RECORDED
-from report_examples import acks_check, check, logs, recording, report, silent
 
 #: Ends a script, an attribute and a picture; turns the reading direction; hides.
 HOSTILE = (

@@ -6,6 +6,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+
 from kip_replay.pipelines.report.pictures import Bar, Line, band, bars, distribution, tag
 from kip_replay.pipelines.report.values import Curve
 

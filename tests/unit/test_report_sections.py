@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from report_examples import check, figures, recording, sessions, silent, spread
+
 from kip_replay.pipelines.report.data import RecordingReport, Report
 from kip_replay.pipelines.report.values import Percentiles
 from kip_replay.pipelines.report.view import Section, Table
@@ -19,7 +21,6 @@ from kip_replay.pipelines.rules.lowest_acked_offset.figures import Visibility
 from kip_replay.pipelines.rules.min_isr_acks import section as min_isr_acks_section
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rules import WITH_KIP, WITHOUT_KIP
-from report_examples import check, figures, recording, sessions, silent, spread
 
 UNKNOWN = Percentiles(10, 90, None, None, None, None, None, 400.0)
 

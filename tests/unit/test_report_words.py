@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.reading import CURVE_POINTS
 from kip_replay.pipelines.rules.hwm_parking.figures import MIXED_FROM, Protocol, protocol_of

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+
 from kip_replay.pipelines.ingest.log_tables import LISTS, STRUCTS
 from kip_replay.replay.request_log import PARSED_LINE, LineParser, Reason, stamp_of
 

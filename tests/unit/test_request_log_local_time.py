@@ -6,6 +6,7 @@ import contextlib
 from datetime import UTC, datetime
 
 import pytest
+
 from kip_replay.replay.request_log import FoldBoundary, LocalTime, fold_boundary, has_ambiguous_hour
 from kip_replay.replay.request_log.reasons import Reason, Unreadable
 

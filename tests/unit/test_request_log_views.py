@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
 from kip_replay.replay.request_log import LineParser
 
 API_KEYS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from kip_replay.jobs.docs import table_page
 from kip_replay.replay.schema import TABLES, Table
 

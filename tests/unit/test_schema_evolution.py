@@ -6,6 +6,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse.schema_evolution import (
     Difference,
@@ -21,8 +24,6 @@ from kip_replay.replay.schema import (
     Column,
     Table,
 )
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 
 def on_disk(table: Table) -> StructType:

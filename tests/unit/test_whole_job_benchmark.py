@@ -12,8 +12,9 @@ import pytest
 from benchmarks.long_recording import write_recording
 from benchmarks.memory import Watch
 from benchmarks.whole_job import phases_of, rules_of
-from kip_replay.replay.request_log import LineParser
 from recorded_logs import folder_of
+
+from kip_replay.replay.request_log import LineParser
 
 SAID = "seconds: start Spark 3.2, ingest 10.0, replay 8.5, report 0.3, in all 22.0"
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+
 from kip_replay.replay import wire_size
 from kip_replay.replay.request_log import LineParser
 from kip_replay.replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES, Table

@@ -19,8 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
-from kip_replay.replay import wire_size
-from kip_replay.replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES
 from wire_messages import (
     fetch_request,
     fetch_response,
@@ -30,6 +28,9 @@ from wire_messages import (
     produce,
     topics,
 )
+
+from kip_replay.replay import wire_size
+from kip_replay.replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES
 
 
 def kio(api: str, version: int, side: str) -> Any:

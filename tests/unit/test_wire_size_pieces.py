@@ -9,9 +9,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kip_replay.replay import wire_size
-from kip_replay.replay.schema import FETCHES
-from kip_replay.replay.wire_size import FETCH_VERSIONS, FetchPieces, fetch_pieces
 from wire_messages import (
     NO_HIGH_WATERMARK,
     fetch_request,
@@ -20,6 +17,10 @@ from wire_messages import (
     one_row,
     topics,
 )
+
+from kip_replay.replay import wire_size
+from kip_replay.replay.schema import FETCHES
+from kip_replay.replay.wire_size import FETCH_VERSIONS, FetchPieces, fetch_pieces
 
 client_ids = st.none() | names | st.just("")
 

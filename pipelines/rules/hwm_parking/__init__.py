@@ -2,13 +2,12 @@
 
 from kip_replay.pipelines.rules.hwm_parking import events, measures
 from kip_replay.pipelines.rules.registration import RuleSteps
-from kip_replay.replay.rules import HWM_PARKING
+from kip_replay.replay.hwm_parking.registration import RULE
 
 STEPS = RuleSteps(
-    rule=HWM_PARKING,
-    replayed=events.replayed_hwm_parking,
-    facts=events.facts,
-    rows=events.outcome_rows,
+    rule=RULE,
+    events=events.events,
+    dependencies=events.dependencies,
     latencies=measures.latencies,
     bandwidth=measures.bandwidth,
     predictions=measures.predictions,

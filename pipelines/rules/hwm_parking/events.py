@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from kip_replay.pipelines.analysis.phases import phase_of, steady_phases
-from kip_replay.pipelines.analysis.summaries import Read
-from kip_replay.pipelines.replaying.dependencies import content, row_count
-from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Piece, replayed_by, rows_of
-from kip_replay.replay.hwm_parking.metadata_log import INPUT_SCHEMA, NO_ANSWER, NOT_SENT
-from kip_replay.replay.rules import HWM_PARKING, Settings
-from kip_replay.replay.schema import (
-    BROKER_HEARTBEATS,
-    FETCH_PARKING_OUTCOMES,
-    FETCHES,
-    HIGH_WATERMARK_LAG,
-    REQUESTS,
-    Table,
-)
+from duckdb import DuckDBPyConnection
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+
+from kip_replay.pipelines.replaying.seam import Increment
+from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.replay.hwm_parking.metadata_log import INPUT_SCHEMA, NO_ANSWER, NOT_SENT
+from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.schema import (
+    FETCHES,
+)
 
 
 def metadata_fetches(fetches: DataFrame) -> DataFrame:
@@ -66,29 +61,11 @@ def _as_read(name: str, column: Column) -> Column:
     return F.coalesce(number, F.lit(-1)).alias(name)
 
 
-def replayed_hwm_parking(read: Read, settings: Settings, piece: Piece = WHOLE_LOG) -> DataFrame:
-    """Outcomes and lags of every controller's log, as rows of one struct each (``rows_of``)."""
-    fetches = metadata_fetches(piece.recent(read)(FETCHES))
-    return fetches.transform(replayed_by(HWM_PARKING, settings, piece))
+def events(read: Read, increment: Increment) -> DataFrame:
+    """What the rule reads of every controller's log."""
+    return metadata_fetches(increment.recent(read)(FETCHES))
 
 
-def outcome_rows(replayed: DataFrame, phases: DataFrame) -> dict[Table, DataFrame]:
-    """Rows of fetch_parking_outcomes and high_watermark_lag, each lag with its phase."""
-    lags = rows_of(replayed, HIGH_WATERMARK_LAG.name).join(F.broadcast(phases), "recording")
-    return {
-        FETCH_PARKING_OUTCOMES: rows_of(replayed, FETCH_PARKING_OUTCOMES.name),
-        HIGH_WATERMARK_LAG: lags.withColumn("phase", phase_of("leader_at")).drop(
-            "steady_from", "steady_until"
-        ),
-    }
-
-
-def facts(read: Read, until_us: int) -> list[DataFrame]:
-    """What rows up to a time follow from (``replaying.dependencies``), for one recording."""
-    later = F.timestamp_micros(F.lit(until_us + 1))
-    phases = steady_phases(read(REQUESTS), read(BROKER_HEARTBEATS))
-    bounds = [F.least(F.col(name), later).alias(name) for name in ("steady_from", "steady_until")]
-    return [
-        row_count("fetches", read(FETCHES).where("is_cluster_metadata"), "built_at", until_us),
-        content("phases", phases.select(*bounds)),
-    ]
+def dependencies(_: DuckDBPyConnection, until_us: int, phase: SteadyPhase) -> list[object]:
+    """What lags up to a time follow from besides the log up to it: the phases until then."""
+    return [min(at_us, until_us + 1) for at_us in phase]

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
 from kip_replay.pipelines.analysis.summaries import Read
 from kip_replay.pipelines.report.reading import counted, curve_points, plain
 from kip_replay.pipelines.report.values import (
@@ -23,8 +26,6 @@ from kip_replay.pipelines.report.values import (
 from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.rules import HWM_PARKING, WITH_KIP, WITHOUT_KIP, Completion
 from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, FETCHES, HIGH_WATERMARK_LAG
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 RULE = HWM_PARKING.name
 ALL_REPLICAS, BROKERS, VOTERS = "all", "broker", "voter"

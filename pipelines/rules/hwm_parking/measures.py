@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
 from kip_replay.pipelines.analysis.accuracy import Tolerance, held_against, measure, side_by_side
-from kip_replay.pipelines.analysis.phases import STEADY, is_steady, steady_span_s
+from kip_replay.pipelines.analysis.phases import Phases, is_steady, steady_span_s
 from kip_replay.pipelines.analysis.summaries import (
     WHAT_IF,
-    Read,
     bandwidth_summary,
     measured,
     replica_kind,
     steady,
 )
+from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.outcomes import RECORDED, Verdict
+from kip_replay.replay.phases import STEADY
 from kip_replay.replay.rules import EMPTY_WAKE, WITH_KIP, WITHOUT_KIP, Completion
 from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 
 _ALL_FETCHES = ("predicted_from", "recorded_in", *WHAT_IF[1:], "metric", "group_kind")
 
@@ -53,7 +55,7 @@ _NAIVE_LAG = {
 }
 
 
-def predictions(read: Read, summary: DataFrame, phases: DataFrame, pairs: DataFrame) -> DataFrame:
+def predictions(read: Read, summary: DataFrame, phases: Phases, pairs: DataFrame) -> DataFrame:
     """Lag, FETCHes per second, replica and completion; and the shares of answers explained.
 
     Predicted under the rule that the brokers of ``recorded_in`` ran.
@@ -95,7 +97,7 @@ def _own_variants(outcomes: DataFrame) -> DataFrame:
 
 
 def _measures(
-    outcomes: DataFrame, lags: DataFrame, summary: DataFrame, phases: DataFrame
+    outcomes: DataFrame, lags: DataFrame, summary: DataFrame, phases: Phases
 ) -> DataFrame:
     """One row per recording, variant and measure: what is predicted or recorded, and a baseline.
 
@@ -256,7 +258,7 @@ def _answers_explained(outcomes: DataFrame) -> DataFrame:
     )
 
 
-def latencies(read: Read, phases: DataFrame) -> DataFrame:
+def latencies(read: Read, phases: Phases) -> DataFrame:
     """Values of hwm_parking's two metrics in the steady phase, for ``latency_summary``.
 
     ``high_watermark_lag``: per advance and replica that was not away. ``fetch_parked``: per FETCH
@@ -280,7 +282,7 @@ def latencies(read: Read, phases: DataFrame) -> DataFrame:
     return lag.unionByName(parked)
 
 
-def bandwidth(read: Read, phases: DataFrame) -> DataFrame:
+def bandwidth(read: Read, phases: Phases) -> DataFrame:
     """Rows of bandwidth_summary for FETCHes of the metadata log in the steady phase."""
     outcomes = read(FETCH_PARKING_OUTCOMES)
     rows = steady(outcomes.where(F.col("verdict") == Verdict.REPLAYED.value), phases)

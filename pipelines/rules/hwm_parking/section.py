@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from markupsafe import Markup
+
 from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.data import RecordingReport, Report
 from kip_replay.pipelines.report.view import (
@@ -45,7 +47,6 @@ from kip_replay.pipelines.rules.hwm_parking.words import (
 )
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rules import WITH_KIP, WITHOUT_KIP
-from markupsafe import Markup
 
 #: In tables: what is measured first, then both replays.
 _VARIANTS = (RECORDED, WITHOUT_KIP, WITH_KIP)

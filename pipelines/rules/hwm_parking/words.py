@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.data import Report
 from kip_replay.pipelines.report.sections import bold
@@ -19,7 +21,6 @@ from kip_replay.pipelines.rules.hwm_parking.figures import (
     Traffic,
 )
 from kip_replay.replay.rules import WITH_KIP, WITHOUT_KIP
-from markupsafe import Markup
 
 #: With at least this share of the lag left, a protocol makes no difference worth a headline.
 NO_DIFFERENCE = 0.9

@@ -2,13 +2,12 @@
 
 from kip_replay.pipelines.rules.incremental_fetch import events, measures
 from kip_replay.pipelines.rules.registration import RuleSteps
-from kip_replay.replay.rules import INCREMENTAL_FETCH
+from kip_replay.replay.incremental_fetch.registration import RULE
 
 STEPS = RuleSteps(
-    rule=INCREMENTAL_FETCH,
-    replayed=events.replayed_incremental_fetch,
-    facts=events.facts,
-    rows=events.outcome_rows,
+    rule=RULE,
+    events=events.events,
+    dependencies=events.dependencies,
     latencies=None,
     bandwidth=measures.bandwidth,
     predictions=measures.predictions,

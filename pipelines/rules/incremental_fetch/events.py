@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from kip_replay.pipelines.analysis.summaries import Read
-from kip_replay.pipelines.replaying.dependencies import content, row_count, usable_names
-from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Piece, replayed_by, rows_of
-from kip_replay.replay.rules import INCREMENTAL_FETCH, Settings
-from kip_replay.replay.schema import (
-    FETCH_SESSION_EVICTIONS,
-    FETCH_SESSION_OUTCOMES,
-    FETCHES,
-    TOPICS,
-    Table,
-)
+from duckdb import DuckDBPyConnection
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-_SPARK = from_arrow_schema(INCREMENTAL_FETCH.input_schema)
-_KEY = INCREMENTAL_FETCH.key
+from kip_replay.pipelines.replaying.dependencies import usable_names
+from kip_replay.pipelines.replaying.seam import Increment
+from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.replay.incremental_fetch.registration import RULE
+from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.schema import (
+    FETCHES,
+    TOPICS,
+)
+
+_SPARK = from_arrow_schema(RULE.input_schema)
+_KEY = RULE.key
 
 
 def session_fetches(fetches: DataFrame, topics: DataFrame) -> DataFrame:
@@ -70,24 +70,11 @@ def _typed(name: str, column: Column) -> Column:
     return column.cast(_SPARK[name].dataType).alias(name)
 
 
-def replayed_incremental_fetch(
-    read: Read, settings: Settings, piece: Piece = WHOLE_LOG
-) -> DataFrame:
-    """Outcomes and evictions of every broker's log, as rows of one struct each (``rows_of``)."""
-    events = session_fetches(piece.recent(read)(FETCHES), read(TOPICS))
-    return events.transform(replayed_by(INCREMENTAL_FETCH, settings, piece))
+def events(read: Read, increment: Increment) -> DataFrame:
+    """What the rule reads of every broker's log."""
+    return session_fetches(increment.recent(read)(FETCHES), read(TOPICS))
 
 
-def outcome_rows(replayed: DataFrame, _: DataFrame) -> dict[Table, DataFrame]:
-    """Rows of fetch_session_outcomes and fetch_session_evictions."""
-    tables = (FETCH_SESSION_OUTCOMES, FETCH_SESSION_EVICTIONS)
-    return {table: rows_of(replayed, table.name) for table in tables}
-
-
-def facts(read: Read, until_us: int) -> list[DataFrame]:
-    """What rows up to a time follow from (``replaying.dependencies``), for one recording."""
-    fetches = read(FETCHES).where(_is_of_topic_partitions())
-    return [
-        row_count("fetches", fetches, "dequeued_at", until_us),
-        content("topic names", usable_names(read(TOPICS), until_us)),
-    ]
+def dependencies(database: DuckDBPyConnection, until_us: int, _: SteadyPhase) -> list[object]:
+    """What outcomes up to a time follow from besides the log up to it: the names of topic ids."""
+    return usable_names(database, until_us)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from functools import reduce
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
 from kip_replay.pipelines.analysis.accuracy import Tolerance, held_against, measure, side_by_side
-from kip_replay.pipelines.analysis.phases import is_steady, steady_span_s
+from kip_replay.pipelines.analysis.phases import Phases, is_steady, steady_span_s
 from kip_replay.pipelines.analysis.summaries import (
     WHAT_IF,
-    Read,
     bandwidth_summary,
     distributions,
     steady,
 )
+from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.rules import FULL, INCREMENTAL
 from kip_replay.replay.schema import FETCH_SESSION_OUTCOMES
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 _COUNTED = ("request_partitions", "response_partitions")
 #: FETCHes whose client asks for the same set of partitions as before: bursts of new ones come when
@@ -43,7 +44,7 @@ TOLERANCES = (
 )
 
 
-def bandwidth(read: Read, phases: DataFrame) -> DataFrame:
+def bandwidth(read: Read, phases: Phases) -> DataFrame:
     """Rows of bandwidth_summary for FETCHes of topic partitions in the steady phase."""
     outcomes = read(FETCH_SESSION_OUTCOMES)
     rows = steady(outcomes.where(F.col("verdict") == Verdict.REPLAYED.value), phases)
@@ -76,7 +77,7 @@ def bandwidth(read: Read, phases: DataFrame) -> DataFrame:
     )
 
 
-def predictions(read: Read, _: DataFrame, phases: DataFrame, pairs: DataFrame) -> DataFrame:
+def predictions(read: Read, _: DataFrame, phases: Phases, pairs: DataFrame) -> DataFrame:
     """Partitions per FETCH both ways by kind of client, and FETCHes that come out as recorded.
 
     Predicted under what the brokers of ``recorded_in`` ran: sessions, or none.
@@ -114,7 +115,7 @@ def _own_variants(outcomes: DataFrame) -> DataFrame:
     )
 
 
-def _measures(outcomes: DataFrame, phases: DataFrame) -> DataFrame:
+def _measures(outcomes: DataFrame, phases: Phases) -> DataFrame:
     """One row per recording, variant, kind of client and measure; unknown outcomes have none."""
     fetches = steady(
         outcomes.where(F.col("verdict") != Verdict.NOT_APPLICABLE.value), phases

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from markupsafe import Markup
+
 from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.data import RecordingReport, Report
 from kip_replay.pipelines.report.view import (
@@ -42,7 +44,6 @@ from kip_replay.pipelines.rules.incremental_fetch.words import (
 )
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rules import FULL, INCREMENTAL, INCREMENTAL_DRAFT
-from markupsafe import Markup
 
 _REPLAYED = (FULL, INCREMENTAL, INCREMENTAL_DRAFT)
 _VARIANTS = (RECORDED, *_REPLAYED)

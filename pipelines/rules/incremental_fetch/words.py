@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.data import RecordingReport, Report
 from kip_replay.pipelines.report.sections import bold
@@ -17,7 +19,6 @@ from kip_replay.pipelines.rules.incremental_fetch.figures import (
     SlotsPoint,
 )
 from kip_replay.replay.rules import FULL, INCREMENTAL
-from markupsafe import Markup
 
 #: With at least this share of the bytes left, sessions make no difference worth a headline.
 NO_DIFFERENCE = 0.9

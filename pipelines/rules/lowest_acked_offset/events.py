@@ -8,80 +8,56 @@ from __future__ import annotations
 
 from functools import reduce
 
-from kip_replay.pipelines.analysis.summaries import Read
-from kip_replay.pipelines.replaying.dependencies import content, row_count
-from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Piece, replayed_by, rows_of
-from kip_replay.pipelines.rules.hwm_parking.events import metadata_fetches
-from kip_replay.replay.lowest_acked_offset import events
-from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, NO_ANSWER, Event
-from kip_replay.replay.rules import LOWEST_ACKED_OFFSET, Settings
-from kip_replay.replay.schema import (
-    BROKER_HEARTBEATS,
-    FETCHES,
-    HEARTBEAT_OUTCOMES,
-    HIGH_WATERMARK_LAG,
-    METADATA_OFFSETS,
-    METADATA_WRITE_OUTCOMES,
-    METADATA_WRITE_VISIBILITY,
-    METADATA_WRITES,
-    Table,
-)
+from duckdb import DuckDBPyConnection
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+
+from kip_replay.pipelines.replaying.seam import Increment
+from kip_replay.pipelines.rules.hwm_parking.events import metadata_fetches
+from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.replay.lowest_acked_offset import events as kinds_of
+from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, NO_ANSWER, Event
+from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.schema import (
+    BROKER_HEARTBEATS,
+    FETCHES,
+    HIGH_WATERMARK_LAG,
+    METADATA_OFFSETS,
+    METADATA_WRITES,
+)
 
 _SPARK = from_arrow_schema(INPUT_SCHEMA)
 #: What a kind of event does not have.
 _DEFAULTS = Event._field_defaults
 
 
-def replayed_lowest_acked_offset(
-    read: Read, settings: Settings, piece: Piece = WHOLE_LOG
-) -> DataFrame:
-    """Outcomes of every recording, as rows of one struct each (``rows_of``)."""
-    events_of_piece = cluster_events(read, piece.recent(read))
-    return events_of_piece.transform(replayed_by(LOWEST_ACKED_OFFSET, settings, piece))
-
-
-def outcome_rows(replayed: DataFrame, _: DataFrame) -> dict[Table, DataFrame]:
-    """Rows of the rule's three tables."""
-    tables = (HEARTBEAT_OUTCOMES, METADATA_WRITE_OUTCOMES, METADATA_WRITE_VISIBILITY)
-    return {table: rows_of(replayed, table.name) for table in tables}
-
-
-def facts(read: Read, until_us: int) -> list[DataFrame]:
-    """What rows up to a time follow from (``replaying.dependencies``), for one recording."""
-    learned = learned_events(read(HIGH_WATERMARK_LAG)).where(F.col("at_us") <= until_us)
-    fetches = read(FETCHES).where("is_cluster_metadata")
-    return [
-        row_count("heartbeats", read(BROKER_HEARTBEATS), "built_at", until_us),
-        row_count("writes", read(METADATA_WRITES), "built_at", until_us),
-        row_count("fetches", fetches, "built_at", until_us),
-        row_count("offsets", read(METADATA_OFFSETS), "at", until_us),
-        content("learned", learned),
-    ]
-
-
-def cluster_events(read: Read, recent: Read | None = None) -> DataFrame:
-    """All events of all recordings: recording, INPUT_SCHEMA.
-
-    ``recent``, if given, reads the requests that FETCH events are wanted of: others are few.
-    """
+def events(read: Read, increment: Increment) -> DataFrame:
+    """All events of all recordings: recording, INPUT_SCHEMA."""
+    recent = increment.recent(read)
     kinds = [
-        heartbeat_events(read(BROKER_HEARTBEATS)),
-        write_events(read(METADATA_WRITES)),
-        fetch_events((recent or read)(FETCHES)),
-        api_versions_events(read(METADATA_OFFSETS)),
-        learned_events(read(HIGH_WATERMARK_LAG)),
+        heartbeat_events(recent(BROKER_HEARTBEATS)),
+        write_events(recent(METADATA_WRITES)),
+        fetch_events(recent(FETCHES)),
+        api_versions_events(increment.of_time(read(METADATA_OFFSETS), "at")),
+        learned_events(increment.of_time(read(HIGH_WATERMARK_LAG), "learned_at")),
     ]
     return reduce(DataFrame.unionByName, kinds)
+
+
+def dependencies(_: DuckDBPyConnection, until_us: int, phase: SteadyPhase) -> list[object]:
+    """What outcomes up to a time follow from besides the log up to it.
+
+    When replicas learned of commits, which follows from what hwm_parking's lags do.
+    """
+    return []
 
 
 def heartbeat_events(broker_heartbeats: DataFrame) -> DataFrame:
     """Heartbeats that a controller answered, also with an error."""
     return _events(
         broker_heartbeats,
-        events.HEARTBEAT,
+        kinds_of.HEARTBEAT,
         F.unix_micros("built_at"),
         **_clock(),
         error_code=F.coalesce("error_code", F.lit(NO_ANSWER)),
@@ -102,7 +78,7 @@ def write_events(metadata_writes: DataFrame) -> DataFrame:
     writes = metadata_writes.withColumn("_granted", F.coalesce(granted, F.array()))
     return _events(
         writes,
-        events.WRITE,
+        kinds_of.WRITE,
         F.unix_micros("built_at"),
         **_clock(),
         error_code=F.coalesce("error_code", F.lit(NO_ANSWER)),
@@ -132,7 +108,7 @@ def fetch_events(fetches: DataFrame) -> DataFrame:
     same = ("leader_epoch", "last_fetched_epoch", "high_watermark", "error_code")
     return _events(
         metadata_fetches(fetches),
-        events.FETCH,
+        kinds_of.FETCH,
         F.col("built_us"),
         received_us=F.col("received_us"),
         dequeued_us=F.col("dequeued_us"),
@@ -147,7 +123,7 @@ def api_versions_events(metadata_offsets: DataFrame) -> DataFrame:
     """Offsets of metadata images, as API_VERSIONS tells them."""
     return _events(
         metadata_offsets.where("kind = 'finalized_features_epoch'"),
-        events.API_VERSIONS,
+        kinds_of.API_VERSIONS,
         F.unix_micros("at"),
         dequeued_us=F.unix_micros("dequeued_at"),
         error_code=F.lit(0),
@@ -163,7 +139,7 @@ def learned_events(high_watermark_lag: DataFrame) -> DataFrame:
         high_watermark_lag.where("parameter = 'none' AND learned_at IS NOT NULL").withColumnRenamed(
             "leader_id", "node_id"
         ),
-        events.LEARNED,
+        kinds_of.LEARNED,
         F.unix_micros("learned_at"),
         request_id=F.concat_ws("/", *(n if n != "leader_id" else "node_id" for n in names)),
         error_code=F.lit(0),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
 from kip_replay.pipelines.analysis.summaries import Read
 from kip_replay.pipelines.report.reading import counted, curve_points, plain
 from kip_replay.pipelines.report.values import (
@@ -21,8 +24,6 @@ from kip_replay.pipelines.report.values import (
 )
 from kip_replay.replay.rules import HEARTBEAT_INTERVAL, LOWEST_ACKED, LOWEST_ACKED_OFFSET
 from kip_replay.replay.schema import HEARTBEAT_OUTCOMES, METADATA_WRITE_OUTCOMES
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 RULE = LOWEST_ACKED_OFFSET.name
 STALE, READ_AFTER_WRITE = "stale_window", "read_after_write"

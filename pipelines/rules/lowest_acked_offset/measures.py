@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from functools import reduce
 
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
 from kip_replay.pipelines.analysis.accuracy import Tolerance, held_against, measure, side_by_side
-from kip_replay.pipelines.analysis.phases import is_steady
-from kip_replay.pipelines.analysis.summaries import WHAT_IF, Read, distributions, measured
+from kip_replay.pipelines.analysis.phases import Phases, is_steady, with_phases
+from kip_replay.pipelines.analysis.summaries import WHAT_IF, distributions, measured
+from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.rules import HEARTBEAT_INTERVAL, LOWEST_ACKED, LOWEST_ACKED_OFFSET
 from kip_replay.replay.schema import (
@@ -18,8 +22,6 @@ from kip_replay.replay.schema import (
     REQUESTS,
     TOPICS,
 )
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 
 #: METADATA of a broker whose image has no such topic (Errors.UNKNOWN_TOPIC_OR_PARTITION).
 UNKNOWN_TOPIC = 3
@@ -49,7 +51,7 @@ _PERCENTILES = ("p50", "p90")
 _BOTH_SIDES = "sample_count + unknown_count > 0 AND recorded IS NOT NULL"
 
 
-def latencies(read: Read, phases: DataFrame) -> DataFrame:
+def latencies(read: Read, phases: Phases) -> DataFrame:
     """Values for latency_summary: writes that arrived in the steady phase.
 
     ``stale_window``: from the controller's answer until every broker had applied it (today).
@@ -62,13 +64,13 @@ def latencies(read: Read, phases: DataFrame) -> DataFrame:
     )
 
 
-def _steady_writes(read: Read, phases: DataFrame) -> DataFrame:
+def _steady_writes(read: Read, phases: Phases) -> DataFrame:
     applicable = F.col("verdict") != Verdict.NOT_APPLICABLE.value
     outcomes = read(METADATA_WRITE_OUTCOMES).where(applicable)
-    return outcomes.join(F.broadcast(phases), "recording").where(is_steady("received_at"))
+    return outcomes.transform(with_phases, phases).where(is_steady("received_at"))
 
 
-def predictions(read: Read, summary: DataFrame, phases: DataFrame, pairs: DataFrame) -> DataFrame:
+def predictions(read: Read, summary: DataFrame, phases: Phases, pairs: DataFrame) -> DataFrame:
     """Claims against what clients saw, and simulated heartbeats against recorded ones.
 
     The draft is in no release, so nothing here is predicted of another recording.
@@ -221,7 +223,7 @@ def _seen(read: Read, claims: DataFrame) -> DataFrame:
     )
 
 
-def _stale_windows(read: Read, summary: DataFrame, phases: DataFrame) -> DataFrame:
+def _stale_windows(read: Read, summary: DataFrame, phases: Phases) -> DataFrame:
     """The stale window of CREATE_TOPICS by the evidence, beside what clients saw of it.
 
     By heartbeats it is what can be known, and far above what is: so it is shown and not judged.
@@ -239,7 +241,7 @@ def _stale_windows(read: Read, summary: DataFrame, phases: DataFrame) -> DataFra
         .where("operation = 'create'")
         .groupBy("recording", "topic", "requested_at", "responded_at")
         .agg((F.unix_micros(last_seen) - F.unix_micros(F.col("responded_at"))).alias("us"))
-        .join(F.broadcast(phases), "recording")
+        .transform(with_phases, phases)
         .where(is_steady("requested_at"))
     )
     spread = distributions(saw, ("recording",), "us")

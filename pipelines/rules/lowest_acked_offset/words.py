@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from markupsafe import Markup
+
 from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.data import Report
 from kip_replay.pipelines.report.sections import bold
@@ -9,7 +11,6 @@ from kip_replay.pipelines.report.values import Percentiles
 from kip_replay.pipelines.report.view import Source
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import LowestAckedOffset, Visibility
 from kip_replay.replay.rules import FINEST_EVIDENCE
-from markupsafe import Markup
 
 #: What clients saw, beside what heartbeats show (metric of prediction_accuracy).
 SEEN = "create_topics_stale_window_p50"

@@ -2,13 +2,12 @@
 
 from kip_replay.pipelines.rules.min_isr_acks import events, measures
 from kip_replay.pipelines.rules.registration import RuleSteps
-from kip_replay.replay.rules import MIN_ISR_ACKS
+from kip_replay.replay.min_isr_acks.registration import RULE
 
 STEPS = RuleSteps(
-    rule=MIN_ISR_ACKS,
-    replayed=events.replayed_min_isr_acks,
-    facts=events.facts,
-    rows=events.outcome_rows,
+    rule=RULE,
+    events=events.events,
+    dependencies=events.dependencies,
     latencies=measures.latencies,
     bandwidth=None,
     predictions=measures.predictions,

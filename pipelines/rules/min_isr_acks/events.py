@@ -9,9 +9,14 @@ from __future__ import annotations
 from functools import reduce
 
 import pyarrow as pa
-from kip_replay.pipelines.analysis.summaries import Read
-from kip_replay.pipelines.replaying.dependencies import content, row_count, usable_names
-from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Piece, replayed_by, rows_of
+from duckdb import DuckDBPyConnection
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kip_replay.pipelines.replaying.dependencies import usable_names
+from kip_replay.pipelines.replaying.seam import Increment
+from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.min_isr_acks.events import (
     INPUT_SCHEMA,
     KIND_ORDER,
@@ -22,21 +27,16 @@ from kip_replay.replay.min_isr_acks.events import (
     SILENCE_US,
     Kind,
 )
-from kip_replay.replay.rules import MIN_ISR_ACKS, Settings
+from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.schema import (
     BROKER_HEARTBEATS,
     CONFIGS,
     FETCHES,
     ISR_CHANGES,
-    PRODUCE_ACK_OUTCOMES,
     PRODUCER_IDS,
     PRODUCES,
     TOPICS,
-    Table,
 )
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 _SPARK = from_arrow_schema(INPUT_SCHEMA)
 _PARTITION = from_arrow_schema(pa.schema(list(PARTITION_TYPE)))
@@ -44,68 +44,56 @@ _PARTITION = from_arrow_schema(pa.schema(list(PARTITION_TYPE)))
 _AGAIN_US = 2_000_000
 
 
-def replayed_min_isr_acks(read: Read, settings: Settings, piece: Piece = WHOLE_LOG) -> DataFrame:
-    """Outcomes of every leader's log, as rows of one struct each (``rows_of``)."""
-    events = leader_events(read, piece.recent(read))
-    return events.transform(replayed_by(MIN_ISR_ACKS, settings, piece))
-
-
-def outcome_rows(replayed: DataFrame, _: DataFrame) -> dict[Table, DataFrame]:
-    """Rows of produce_ack_outcomes."""
-    return {PRODUCE_ACK_OUTCOMES: rows_of(replayed, PRODUCE_ACK_OUTCOMES.name)}
-
-
-def facts(read: Read, until_us: int) -> list[DataFrame]:
-    """What rows up to a time follow from (``replaying.dependencies``), for one recording."""
-    of_others = facts_of_others(read).where(F.col("at_us") <= until_us)
-    return [
-        row_count("produces", read(PRODUCES), "dequeued_at", until_us),
-        row_count("fetches", read(FETCHES), "dequeued_at", until_us),
-        content("facts of others", of_others),
-        content("topic names", usable_names(read(TOPICS), until_us)),
-    ]
-
-
-def leader_events(read: Read, recent: Read | None = None) -> DataFrame:
+def events(read: Read, increment: Increment) -> DataFrame:
     """All events of all leaders: recording, node_id (the leader), INPUT_SCHEMA.
 
-    ``recent``, if given, reads the requests that PRODUCE and FETCH events are wanted of; who leads
-    what, and what is known of it, is always told by all of the log.
+    Who leads what, and what topic ids are called, is read of all of the log.
     """
-    recent = recent or read
-    fetches = recent(FETCHES)
-    leaders = read(PRODUCES).select("recording", "node_id").distinct()
+    recent = increment.recent(read)
+    fetches, produces = recent(FETCHES), read(PRODUCES)
+    leaders = produces.select("recording", "node_id").distinct()
+    names = topic_names(read(TOPICS))
+    touched = touched_partitions(produces, names)
+    topics = touched.select("recording", "node_id", "topic").distinct()
+    # A heartbeat and a METADATA answer are compared with the one before.
+    beats = increment.recent(read, 2 * SILENCE_US)(BROKER_HEARTBEATS)
+    changes = increment.of_time(read(ISR_CHANGES), "at", 2 * SILENCE_US)
     kinds = [
         produce_events(recent(PRODUCES), read(PRODUCER_IDS)),
         fetch_events(fetches, leaders),
         consumer_fetch_events(fetches, leaders),
         metadata_fetch_events(fetches, leaders),
-        facts_of_others(read),
-        known_topics(read),
+        heartbeat_events(beats, leaders),
+        config_events(increment.of_time(read(CONFIGS), "at"), leaders, topics),
+        *isr_events(changes, names, touched),
+        topic_events(names, topics),
     ]
     return reduce(DataFrame.unionByName, kinds)
 
 
-def facts_of_others(read: Read) -> DataFrame:
-    """Events of all leaders that stand in the logs of other nodes too, and that have a time."""
-    produces = read(PRODUCES)
-    leaders = produces.select("recording", "node_id").distinct()
-    names = topic_names(read(TOPICS))
-    touched = touched_partitions(produces, names)
-    topics = touched.select("recording", "node_id", "topic").distinct()
-    kinds = [
-        heartbeat_events(read(BROKER_HEARTBEATS), leaders),
-        config_events(read(CONFIGS), leaders, topics),
-        *isr_events(read(ISR_CHANGES), names, touched),
-    ]
-    return reduce(DataFrame.unionByName, kinds)
+def dependencies(database: DuckDBPyConnection, until_us: int, _: SteadyPhase) -> list[object]:
+    """What outcomes up to a time follow from besides the log up to it.
+
+    The names of topic ids; and who leads what, also where only a later PRODUCE shows it: a leader
+    is fed what other nodes' lines say of its partitions, which may be earlier.
+    """
+    leads = database.execute(_LEADS, {"until_us": until_us}).fetchall()
+    return [*usable_names(database, until_us), *leads]
 
 
-def known_topics(read: Read) -> DataFrame:
-    """Names of the ids of the topics that a leader is asked about: true at all times."""
-    names = topic_names(read(TOPICS))
-    touched = touched_partitions(read(PRODUCES), names)
-    return topic_events(names, touched.select("recording", "node_id", "topic").distinct())
+_LEADS = """
+WITH produced AS (SELECT DISTINCT node_id, unnest(partitions) AS p FROM produces),
+known AS (
+    SELECT topic, partition, min(epoch_us(least(at, dequeued_at))) AS first_us FROM isr_changes
+    GROUP BY ALL
+)
+SELECT DISTINCT node_id, coalesce(p.topic, p.topic_id) AS topic, p.partition AS partition,
+       coalesce(first_us <= $until_us, false) AS is_fed
+FROM produced LEFT JOIN topics t ON t.topic_id = p.topic_id AND t.topic <> t.topic_id
+LEFT JOIN known ON known.partition = p.partition
+    AND known.topic IN (p.topic, p.topic_id, t.topic)
+WHERE is_fed ORDER BY ALL
+"""
 
 
 # --- which topics and partitions a leader is asked about -----------------------------------------

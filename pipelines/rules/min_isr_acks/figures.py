@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
 from kip_replay.pipelines.analysis.summaries import Read
 from kip_replay.pipelines.report.reading import counted, curve_points, plain
 from kip_replay.pipelines.report.values import (
@@ -22,8 +25,6 @@ from kip_replay.pipelines.report.values import (
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, MIN_ISR_ACKS
 from kip_replay.replay.schema import PRODUCE_ACK_OUTCOMES
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 RULE = MIN_ISR_ACKS.name
 VARIANTS = (RECORDED, ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from functools import reduce
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
 from kip_replay.pipelines.analysis.accuracy import Tolerance, held_against, measure, side_by_side
-from kip_replay.pipelines.analysis.summaries import WHAT_IF, Read, grouped_by
+from kip_replay.pipelines.analysis.phases import Phases
+from kip_replay.pipelines.analysis.summaries import WHAT_IF, grouped_by
+from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.schema import PRODUCE_ACK_OUTCOMES
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 #: A replayed answer this near the recorded one counts as right.
 NEAR_MS = 2.0
@@ -43,7 +46,7 @@ _REQUEST_LATENCIES = {
 }
 
 
-def latencies(read: Read, _: DataFrame) -> DataFrame:
+def latencies(read: Read, _: Phases) -> DataFrame:
     """Values for latency_summary, over the whole recording: brokers come and go in it.
 
     ``produce_latency`` per partition and ``produce_request_latency`` per request of producers that
@@ -119,7 +122,7 @@ def _values(rows: DataFrame, metric: str, groups: dict[str, Column]) -> DataFram
     )
 
 
-def predictions(read: Read, summary: DataFrame, _: DataFrame, pairs: DataFrame) -> DataFrame:
+def predictions(read: Read, summary: DataFrame, _: Phases, pairs: DataFrame) -> DataFrame:
     """Answers replayed as recorded; and what waiting for min.insync.replicas costs elsewhere.
 
     A self-check replays acks=all. Another recording can tell what acks=min.insync.replicas costs

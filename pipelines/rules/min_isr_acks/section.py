@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from markupsafe import Markup
+
 from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.data import RecordingReport, Report
 from kip_replay.pipelines.report.values import Curve, Percentiles
@@ -35,7 +37,6 @@ from kip_replay.pipelines.rules.min_isr_acks.words import (
 )
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
-from markupsafe import Markup
 
 _NOTHING = "hold no PRODUCE. PRODUCEs are in the request logs of the brokers."
 _NO_LATENCY = (

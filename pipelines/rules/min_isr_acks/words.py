@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.data import RecordingReport, Report
 from kip_replay.pipelines.report.sections import bold
@@ -11,7 +13,6 @@ from kip_replay.pipelines.report.values import Percentiles
 from kip_replay.pipelines.report.view import Source
 from kip_replay.pipelines.rules.min_isr_acks.figures import MinIsrAcks
 from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
-from markupsafe import Markup
 
 #: With at least this share of the wait left, the change makes no difference worth a headline.
 NO_DIFFERENCE = 0.9

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
+
 from kip_replay.replay.wire_size import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 
 #: HighWatermark of a replica or a leader that knows none (KIP-1166, "Fetch").

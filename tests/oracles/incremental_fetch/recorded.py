@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
+
 from kip_replay.replay.schema import (
     FETCH_REQUEST_PARTITION,
     FETCH_RESPONSE_PARTITION,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
+
 from kip_replay.replay.incremental_fetch.cache import FetchSessionCache, Occurrence
 from kip_replay.replay.outcomes import Rows, Variant, Verdict
 from kip_replay.replay.schema import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES

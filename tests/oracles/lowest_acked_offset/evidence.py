@@ -28,7 +28,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
-
 from oracles.lowest_acked_offset.timelines import Rising, Signs
 from oracles.lowest_acked_offset.writes import STAMP_SLACK_US
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
+
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.lowest_acked_offset.events import (
     API_VERSIONS,
@@ -27,7 +28,6 @@ from kip_replay.replay.schema import (
     METADATA_WRITE_VISIBILITY,
 )
 from kip_replay.replay.wire_size import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
-
 from oracles.lowest_acked_offset.controller import (
     SESSION_TIMEOUT_US,
     Carried,

@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kip_replay.replay.outcomes import RECORDED
-
 from oracles.lowest_acked_offset.controller import RESET_OFFSET, Heartbeat, HeartbeatManager
 from oracles.lowest_acked_offset.timelines import Rising, Samples
 

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kip_replay.replay.lowest_acked_offset.events import NO_ANSWER, Event
-
 from oracles.lowest_acked_offset.timelines import Rising
 
 #: Stamps are cut to milliseconds, so two derived times of one node differ by up to this.

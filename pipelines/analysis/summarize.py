@@ -1,0 +1,127 @@
+"""Outcomes to summaries, and predictions beside what brokers did: what is not current, as lineage
+tells. One Spark job for latencies, one for bandwidth, one for predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from itertools import permutations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kip_replay.pipelines.analysis.accuracy import judged, wanted_pairs
+from kip_replay.pipelines.analysis.phases import Phases, steady_phases
+from kip_replay.pipelines.analysis.summaries import latency_curves, latency_summary
+from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.replaying.replay import require_replayed
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import (
+    BANDWIDTH_SUMMARY,
+    LATENCY_CURVES,
+    LATENCY_SUMMARY,
+    PREDICTION_ACCURACY,
+)
+
+Say = Callable[[str], object]
+Pair = tuple[str, str]
+#: The step of ``lineage`` that sums up a recording.
+SUMMARIES = "summaries"
+_TABLES = (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY)
+
+
+def accuracy_step(recorded_in: str) -> str:
+    """The step of ``lineage`` that judges predictions of one recording by another."""
+    return f"accuracy/{recorded_in}"
+
+
+def summarize(
+    recordings: Sequence[str], warehouse: Warehouse, pairs: Iterable[Pair], say: Say = print
+) -> None:
+    """Summaries of recordings, and the accuracy of pairs (predicted_from, recorded_in).
+
+    Both of a pair are among ``recordings``; a pair of one and the same is a self-check.
+    """
+    made_of = require_replayed(warehouse, recordings)
+    code = code_of((__name__, *(steps.measures for steps in RULES)))
+    lineage = warehouse.lineage(recordings)
+    summed = {name: fingerprint(code, made_of[name]) for name in recordings}
+    held = {pair: fingerprint(code, [made_of[name] for name in pair]) for pair in pairs}
+    stale = [name for name in recordings if lineage.get((name, SUMMARIES)) != summed[name]]
+    unjudged = [
+        (before, after)
+        for (before, after), text in held.items()
+        if lineage.get((before, accuracy_step(after))) != text
+    ]
+    if not stale and not unjudged:
+        say("summarize: summaries are those of these outcomes already")
+        return
+    say(f"summarize: {', '.join(recordings)}")
+    phases = steady_phases(warehouse, recordings)
+    if stale:
+        _summarize(warehouse, {name: summed[name] for name in stale}, phases)
+    if unjudged:
+        _judge(warehouse, recordings, {pair: held[pair] for pair in unjudged}, phases)
+
+
+def _summarize(warehouse: Warehouse, wanted: dict[str, str], phases: Phases) -> None:
+    read = warehouse.reader(wanted)
+    writing = warehouse.writing(SUMMARIES, wanted, _TABLES)
+    values = _union(steps.latencies(read, phases) for steps in RULES if steps.latencies)
+    ways = _union(steps.bandwidth(read, phases) for steps in RULES if steps.bandwidth)
+    files = [
+        *writing.write(LATENCY_SUMMARY, latency_summary(values)),
+        *writing.write(LATENCY_CURVES, latency_curves(values)),
+        *writing.write(BANDWIDTH_SUMMARY, ways),
+    ]
+    writing.begin()
+    for table in _TABLES:
+        writing.replace(table, files)
+    writing.end(wanted)
+
+
+def _judge(
+    warehouse: Warehouse, recordings: Sequence[str], wanted: dict[Pair, str], phases: Phases
+) -> None:
+    spark, read = warehouse.spark, warehouse.reader(recordings)
+    latencies = read(LATENCY_SUMMARY)
+    pairs = wanted_pairs(spark, [*wanted])
+    rows = _union(
+        judged(
+            spark,
+            steps.predictions(read, latencies.where(F.col("rule") == steps.name), phases, pairs),
+            steps.tolerances,
+        )
+        for steps in RULES
+    )
+    # As many rows as there are figures, whatever a log's length.
+    found = rows.toArrow()
+    for after in dict.fromkeys(after for _, after in wanted):
+        of_pairs = {before: text for (before, of), text in wanted.items() if of == after}
+        writing = warehouse.writing(accuracy_step(after), of_pairs, [PREDICTION_ACCURACY])
+        writing.begin()
+        mine = [name == after for name in found.column("recorded_in").to_pylist()]
+        writing.replace_rows(PREDICTION_ACCURACY, found.filter(mine), {"recorded_in": [after]})
+        writing.end(of_pairs)
+
+
+def comparable_pairs(recordings: Sequence[Recording]) -> list[Pair]:
+    """Self-checks, and pairs of recordings of one workload, both ways.
+
+    A manifest names the workload by ``scenario`` and ``seed``: two recordings that share both show
+    the same operations on two clusters, so a prediction from one can be judged by the other.
+    """
+    workloads = {r.name: (r.extra.get("scenario"), r.extra.get("seed")) for r in recordings}
+    crossed = [
+        (one, other)
+        for one, other in permutations(workloads, 2)
+        if None not in workloads[one] and workloads[one] == workloads[other]
+    ]
+    return [*((name, name) for name in workloads), *crossed]
+
+
+def _union(frames: Iterable[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.unionByName, frames)

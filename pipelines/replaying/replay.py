@@ -1,0 +1,177 @@
+"""Replays the rules on recordings: what is not of today's code, settings and logs, and only that.
+
+``lineage`` tells for each recording and rule what its outcomes follow from. A recording that is
+complete is replayed from beginning to end, all such recordings in one Spark job a rule. One that
+grows is replayed by increments (``increments``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kip_replay.pipelines.analysis.phases import steady_phases
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.replaying.increments import GrowingReplay, settled
+from kip_replay.pipelines.replaying.seam import WHOLE_LOG, replayed
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.rules.registration import RuleSteps
+from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprint
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.rule import Settings
+from kip_replay.replay.schema import INGESTED_FILES, REPLAY_STATE
+
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class ReplaySettings:
+    """What the configuration sets for replays; tuples are the values of sweeps."""
+
+    max_wait_ms: tuple[int, ...] = ()
+    session_slots: tuple[int, ...] = ()
+    min_insync_replicas: tuple[int, ...] = ()
+    broker_heartbeat_interval_ms: tuple[int, ...] = ()
+    draft_partition_id_is_string: bool = False
+    lowest_acked_counts_stopping: bool = False
+
+
+def voters_of(recording: Recording) -> tuple[int, ...]:
+    """Voter ids: what the manifest states, else its controllers. Raises UserError if neither."""
+    voters = recording.voters or recording.controller_ids
+    if not voters:
+        raise UserError(
+            f"recording {recording.name!r} does not say who votes: add "
+            '"voters": [controller ids] to its recording.json, or give --voters'
+        )
+    return tuple(sorted(voters))
+
+
+def replay(
+    recordings: Sequence[Recording],
+    warehouse: Warehouse,
+    settings: ReplaySettings,
+    say: Say = print,
+    rebuild: bool = False,
+) -> None:
+    """Replays each rule for the recordings whose outcomes are not today's, to the end of the logs.
+
+    A recording that grew is resumed from its saved states. ``rebuild``: everything is replayed
+    anew from the typed tables.
+    """
+    names = [recording.name for recording in recordings]
+    rules = Rules(recordings, warehouse, settings)
+    lineage = warehouse.lineage(names)
+    current = []
+    for steps in RULES:
+        wanted = {name: rules.follows_from(steps, name) for name in names}
+        stale = [n for n in names if rebuild or lineage.get((n, steps.name)) != wanted[n]]
+        if not stale:
+            current.append(steps.name)
+            continue
+        say(f"replay {steps.name}: {', '.join(stale)}")
+        growing = {n: GrowingReplay(steps, warehouse, n, rules) for n in stale}
+        anew = [n for n in stale if rebuild or not growing[n].close(wanted[n])]
+        if anew:
+            _replay_whole(steps, warehouse, {name: wanted[name] for name in anew}, rules)
+    if current:
+        say(f"replay {', '.join(current)}: outcomes are those of these logs and rules already")
+
+
+def _replay_whole(
+    steps: RuleSteps, warehouse: Warehouse, wanted: Mapping[str, str], rules: Rules
+) -> None:
+    """One Spark job; the outcomes in the place of all that were there, and no state."""
+    writing = warehouse.writing(steps.name, wanted, (*steps.outcomes, REPLAY_STATE))
+    events = steps.events(warehouse.reader(wanted), WHOLE_LOG)
+    files = replayed(steps.rule, rules.settings, events, writing.files())
+    writing.begin()
+    writing.replace_states()
+    for table in steps.outcomes:
+        writing.replace(table, files)
+    writing.end(wanted)
+
+
+def replay_what_is_new(
+    recordings: Sequence[Recording],
+    warehouse: Warehouse,
+    settings: ReplaySettings,
+    late_after_s: float,
+    say: Say = print,
+    rebuild: bool = False,
+) -> None:
+    """Replays recordings that go on growing, as far as their logs are complete.
+
+    ``late_after_s``: how long after an event its line may still be written. ``rebuild``: saved
+    states are not used.
+    """
+    rules = Rules(recordings, warehouse, settings)
+    for recording in recordings:
+        name = recording.name
+        complete = settled(rules.files_of(name), late_after_s)
+        if complete is None:
+            say(f"replay {name}: nothing was logged yet")
+            continue
+        done = []
+        for steps in RULES:
+            late_us = round(late_after_s * 1_000_000) * len(steps.follows)
+            growing = GrowingReplay(steps, warehouse, name, rules)
+            if growing.advance(complete.until_us - late_us, rebuild):
+                done.append(steps.name)
+        waits = f", waits for more of node {', '.join(map(str, complete.waits_for))}"
+        say(
+            f"replay {name} until {datetime.fromtimestamp(complete.until_us / 1e6, UTC):%F %T} UTC"
+            f"{waits if complete.waits_for else ''}: {', '.join(done) or 'nothing is new'}"
+        )
+
+
+class Rules:
+    """The rules' settings for some recordings, and what outcomes under them follow from."""
+
+    def __init__(
+        self, recordings: Sequence[Recording], warehouse: Warehouse, settings: ReplaySettings
+    ) -> None:
+        names = [r.name for r in recordings]
+        self._ingested = warehouse.rows(INGESTED_FILES, names).to_pylist()
+        self._contents = contents(self._ingested, names)
+        replicas = {r.name: r.min_insync_replicas for r in recordings}
+        intervals = {r.name: r.broker_heartbeat_interval_ms for r in recordings}
+        self.settings = Settings(
+            voters={r.name: voters_of(r) for r in recordings},
+            default_min_insync_replicas={n: v for n, v in replicas.items() if v is not None},
+            recorded_heartbeat_interval_ms={n: v for n, v in intervals.items() if v is not None},
+            steady_phases=steady_phases(warehouse, names),
+            **vars(settings),
+        )
+
+    def files_of(self, recording: str) -> list[dict[str, object]]:
+        """Its rows of ingested_files."""
+        return [row for row in self._ingested if row["recording"] == recording]
+
+    def identity(self, steps: RuleSteps, recording: str) -> str:
+        """A fingerprint of the rule, its settings, and the rules that it follows."""
+        followed = [rule for rule in RULES if rule.name in steps.follows]
+        parts = [
+            (each.name, code_of(each.modules), self.settings.of(recording, each.rule.settings))
+            for each in (steps, *followed)
+        ]
+        return fingerprint(*parts)
+
+    def follows_from(self, steps: RuleSteps, recording: str) -> str:
+        """What a rule's outcomes of a whole recording follow from."""
+        return fingerprint(self.identity(steps, recording), self._contents[recording])
+
+
+def require_replayed(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, list[str]]:
+    """What each recording's outcomes follow from. Raises UserError where it was not replayed."""
+    lineage = warehouse.lineage(recordings)
+    found = {name: [lineage.get((name, steps.name)) for steps in RULES] for name in recordings}
+    for name, of_rules in found.items():
+        if None in of_rules:
+            raise UserError(
+                f"the warehouse {warehouse.path} has no outcomes of a recording {name!r}: run "
+                "kip-replay run (or kip-replay replay) on it with this --warehouse first"
+            )
+    return {name: [text for text in of_rules if text] for name, of_rules in found.items()}

@@ -1,0 +1,93 @@
+"""What rows follow from, in a text that tells whether they would come out the same: lineage.
+
+A step's *code* is what the modules of its own package import, computed here and not kept by hand:
+a change of the report replays nothing. Not followed are the registries, which reach every rule, and
+how tables are read and written, which decides no row.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+_ROOT = "kip_replay"
+_NOT_FOLLOWED = (
+    "kip_replay.replay.rules",
+    "kip_replay.pipelines.errors",
+    "kip_replay.pipelines.session",
+    "kip_replay.pipelines.warehouse",
+)
+
+
+def fingerprint(*parts: object) -> str:
+    """A hash of values that JSON can hold."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@cache
+def code_of(modules: tuple[str, ...], files: tuple[str, ...] = ()) -> str:
+    """A hash of modules with all that they import of this project, and of other files."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, path in sorted(_closure(modules).items()):
+        digest.update(name.encode() + b"\0" + path.read_bytes())
+    for file in sorted(files):
+        digest.update(Path(file).read_bytes())
+    return digest.hexdigest()
+
+
+def _closure(modules: Iterable[str]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        path = _path_of(name)
+        if name in found or path is None or _is_left_out(name):
+            continue
+        found[name] = path
+        waiting += _imported(path, name)
+    return found
+
+
+def _is_left_out(name: str) -> bool:
+    return any(name == each or name.startswith(f"{each}.") for each in _NOT_FOLLOWED)
+
+
+def _path_of(name: str) -> Path | None:
+    """The file of a module or package; None for a namespace and for what is no module."""
+    try:
+        spec = find_spec(name)
+    except ModuleNotFoundError:
+        return None
+    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
+
+
+def _imported(path: Path, name: str) -> Iterator[str]:
+    """Names that a module imports of this project: modules, or what may be one."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names if each.name.startswith(_ROOT))
+        elif isinstance(node, ast.ImportFrom):
+            parent = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1])
+            base = f"{parent}.{node.module or ''}".rstrip(".") if node.level else node.module or ""
+            if base.startswith(_ROOT):
+                yield base
+                yield from (f"{base}.{each.name}" for each in node.names)
+
+
+def contents(
+    rows: Sequence[dict[str, object]], recordings: Collection[str]
+) -> dict[str, list[str]]:
+    """What was read of each recording's logs, by rows of ingested_files: content hashes, sorted."""
+    return {
+        name: sorted(
+            {f"{r['node_id']}:{r['content_hash']}" for r in rows if r["recording"] == name}
+        )
+        for name in recordings
+    }

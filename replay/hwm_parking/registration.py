@@ -1,0 +1,61 @@
+"""hwm_parking as the seam runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from kip_replay.replay import hwm_parking
+from kip_replay.replay.phases import ALWAYS_STEADY, SteadyPhase
+from kip_replay.replay.rule import Replay, Rule, Settings
+from kip_replay.replay.schema import (
+    FETCH_PARKING_OUTCOMES,
+    HIGH_WATERMARK_LAG,
+)
+
+
+def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
+    voters: Iterable[int] = settings.voters[str(key["recording"])]
+    rules = hwm_parking.variants(settings.max_wait_ms)
+    phase = settings.steady_phases.get(str(key["recording"]), ALWAYS_STEADY)
+    return _WithPhase(hwm_parking.HwmParking(int(key["node_id"]), voters, rules, saved), phase)
+
+
+class _WithPhase:
+    """The replay; each lag has the phase of the recording in which the leader advanced."""
+
+    def __init__(self, replay: hwm_parking.HwmParking, phase: SteadyPhase) -> None:
+        self._replay, self._phase = replay, phase
+
+    def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
+        return self._with_phase(*self._replay.feed(batch))
+
+    def finish(self) -> Sequence[pa.RecordBatch]:
+        return self._with_phase(*self._replay.finish())
+
+    def saved(self) -> bytes:
+        return self._replay.saved()
+
+    def _with_phase(
+        self, outcomes: pa.RecordBatch, lags: pa.RecordBatch
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        phase = self._phase.phase_of(lags.column("leader_at"))
+        return outcomes, lags.append_column("phase", phase).select(_LAG_SCHEMA.names)
+
+
+_LAG_SCHEMA = HIGH_WATERMARK_LAG.without("recording")
+
+
+RULE = Rule(
+    name=hwm_parking.RULE,
+    key=("recording", "node_id"),
+    order=("built_us", "request_id"),
+    input_schema=hwm_parking.INPUT_SCHEMA,
+    outputs={
+        FETCH_PARKING_OUTCOMES.name: hwm_parking.PARKING_SCHEMA,
+        HIGH_WATERMARK_LAG.name: _LAG_SCHEMA,
+    },
+    settings=("voters", "max_wait_ms"),
+    start=_start,
+)

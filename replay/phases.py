@@ -1,0 +1,41 @@
+"""The phases of a recording: starting, steady, stopping.
+
+Steady is from the last broker's first unfencing to the first wantShutDown, both read from the
+heartbeats that controllers answered. A log that begins or ends in the middle of normal work has
+no such moment: then the log's own begin or end bounds the phase.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+STARTING, STEADY, STOPPING = "starting", "steady", "stopping"
+
+
+class SteadyPhase(NamedTuple):
+    """UTC microseconds since 1970; ``until_us`` is exclusive."""
+
+    from_us: int
+    until_us: int
+
+    @property
+    def span_s(self) -> float:
+        """Its length in seconds."""
+        return (self.until_us - self.from_us) / 1e6
+
+    def phase_of(self, times: pa.Array) -> pa.Array:
+        """The phase of each timestamp."""
+        times_us = times.cast(pa.int64())
+        return pc.case_when(
+            pc.make_struct(pc.less(times_us, self.from_us), pc.less(times_us, self.until_us)),
+            pa.scalar(STARTING),
+            pa.scalar(STEADY),
+            pa.scalar(STOPPING),
+        )
+
+
+#: A phase without bounds, for logs that are replayed without knowing it.
+ALWAYS_STEADY = SteadyPhase(-(1 << 62), 1 << 62)
