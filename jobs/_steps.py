@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.resources import files
 
 from kip_replay.jobs._cli import Config, Job, read_config, say
+from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.quality import QualitySettings
 from kip_replay.pipelines.replaying.replay import ReplaySettings, replay, replay_what_is_new
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import (
+    BANDWIDTH_SUMMARY,
+    CLIENT_OBSERVATIONS,
+    LATENCY_CURVES,
+    LATENCY_SUMMARY,
+    LOG_TABLES,
+    QUALITY_FAILURES,
+    QUALITY_RESULTS,
+    REPLAY_STATE,
+    Table,
+)
+
+#: The tables that each step writes; what is judged by other recordings stands in ``accuracy/...``.
+TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
+    "ingest": LOG_TABLES,
+    "client_observations": (CLIENT_OBSERVATIONS,),
+    **{steps.name: (*steps.outcomes, REPLAY_STATE) for steps in RULES},
+    SUMMARIES: (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY),
+    "quality": (QUALITY_RESULTS, QUALITY_FAILURES),
+}
 
 
 def replay_settings(config: Config) -> ReplaySettings:
@@ -71,6 +95,24 @@ def names_of(recordings: Sequence[Recording]) -> list[str]:
 def kafka_versions_of(recordings: Sequence[Recording]) -> dict[str, str]:
     """What the manifests say, by recording; those that say nothing are left out."""
     return {r.name: r.kafka_version for r in recordings if r.kafka_version}
+
+
+def report_mark(
+    names: Sequence[str], warehouse: Warehouse, kafka_versions: Mapping[str, str]
+) -> str | None:
+    """Fingerprint of a report on recordings, None where one was not summed up.
+
+    A page with this mark would come out the same.
+    """
+    lineage = warehouse.lineage(names)
+    summed = [lineage.get((name, SUMMARIES)) for name in names]
+    judged = [lineage.get((name, accuracy_step(other))) for name in names for other in names]
+    if None in summed:
+        return None
+    templates = files("kip_replay.pipelines.report")
+    texts = tuple(str(each) for each in templates.iterdir() if each.name.endswith(".j2"))
+    code = code_of(("kip_replay.pipelines.report.page",), texts)
+    return fingerprint(code, names, dict(kafka_versions), summed, judged)
 
 
 def say_all(lines: Sequence[str]) -> None:

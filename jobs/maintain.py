@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
+from kip_replay.jobs._steps import TABLES_OF_STEPS
 from kip_replay.jobs._text import size_text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse.maintenance import (
@@ -14,22 +15,19 @@ from kip_replay.pipelines.warehouse.maintenance import (
     Size,
     needs_optimizing,
     optimize,
-    restate_old_marks,
     sizes,
     total,
-    unneeded_files,
     vacuum,
 )
 from kip_replay.pipelines.warehouse.recordings import delete_recording, stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import TABLES
+from kip_replay.replay.schema import TABLES, Table
 
 PARSER = JobParser(
     "maintain",
     "Keeps a warehouse small and quick; safe beside running jobs, and a second time there is "
     "nothing to do. In this order: with --keep-days, drops recordings whose last line is older; "
-    "puts small files together, sorted by what queries filter by; says fingerprints again whose "
-    "commits Delta may soon forget; deletes files that no version of the last hours needs. "
+    "puts small files together, sorted by what queries filter by; deletes files that no version of the last hours needs. "
     "A recording is kept or dropped as a whole: give one that goes on for ever a new name each "
     "month.",
     """  python -m jobs.maintain --warehouse /data/warehouse
@@ -55,7 +53,7 @@ PARSER.add_argument("--dry-run", action="store_true", help="only say what would 
 
 
 def work(job: Job) -> Exit:
-    """Drops, optimizes, restates and vacuums."""
+    """Drops, optimizes and vacuums."""
     given = job.arguments
     if given.keep_days is not None and given.keep_days <= 0:
         raise UserError(f"--keep-days {given.keep_days}: write a number above 0")
@@ -68,19 +66,16 @@ def work(job: Job) -> Exit:
             "runs, add --allow-short-retention"
         )
     path = job.existing_warehouse_path()
-    old = [] if given.keep_days is None else _ended_before(path, given.keep_days)
+    warehouse = Warehouse(path)
+    old = [] if given.keep_days is None else _ended_before(warehouse, given.keep_days)
     if given.dry_run:
-        return _say_what_would_be_done(job, path, old)
-    warehouse = job.warehouse()
+        return _say_what_would_be_done(job, warehouse, old)
     before = _whole(path)
     for name in old:
-        delete_recording(warehouse, name)
+        delete_recording(warehouse, name, TABLES_OF_STEPS)
         say(f"dropped {name}: it ended more than {given.keep_days:g} days ago")
     _optimize(warehouse)
-    restated = [table.name for table in TABLES.values() if restate_old_marks(warehouse, table)]
-    if restated:
-        say(f"said the fingerprints of {len(restated)} tables again")
-    deleted = sum(len(vacuum(warehouse, table, given.retention_hours)) for table in TABLES.values())
+    deleted = sum(len(vacuum(path, t, given.retention_hours)) for t in TABLES.values())
     say(f"vacuum: deleted {deleted} files older than {given.retention_hours} hours")
     after = _whole(path)
     say(f"tables: {_text(before)}, now {_text(after)}")
@@ -90,7 +85,7 @@ def work(job: Job) -> Exit:
 def _optimize(warehouse: Warehouse) -> None:
     done = False
     for table in TABLES.values():
-        optimized = optimize(warehouse, table)
+        optimized = optimize(warehouse.path, table, _unfinished(warehouse, table))
         if optimized is None:
             continue
         done = True
@@ -102,24 +97,33 @@ def _optimize(warehouse: Warehouse) -> None:
         say("optimize: no table has small files to put together")
 
 
-def _ended_before(path: str, keep_days: float) -> list[str]:
+def _unfinished(warehouse: Warehouse, table: Table) -> set[str]:
+    """Recordings of which the step that writes the table is at work, or was killed."""
+    step = next((step for step, tables in TABLES_OF_STEPS.items() if table in tables), None)
+    names = sizes(warehouse.path, table)
+    lineage = warehouse.lineage(names)
+    return set() if step is None else {name for name in names if (name, step) not in lineage}
+
+
+def _ended_before(warehouse: Warehouse, keep_days: float) -> list[str]:
     until = datetime.now(UTC) - timedelta(days=keep_days)
     return [
         recording.name
-        for recording in stored_recordings(path, {})
+        for recording in stored_recordings(warehouse)
         if recording.last_at is not None and recording.last_at < until
     ]
 
 
-def _say_what_would_be_done(job: Job, path: str, old: Sequence[str]) -> Exit:
+def _say_what_would_be_done(job: Job, warehouse: Warehouse, old: Sequence[str]) -> Exit:
+    path = warehouse.path
     for name in old:
         say(f"would drop {name}")
     for table in TABLES.values():
-        needed = needs_optimizing(path, table)
+        needed = needs_optimizing(path, table, _unfinished(warehouse, table))
         if needed:
             say(f"would optimize {table.name}: {', '.join(needed)}")
     hours = job.arguments.retention_hours
-    files = sum(len(unneeded_files(path, table, hours)) for table in TABLES.values())
+    files = sum(len(vacuum(path, t, hours, dry_run=True)) for t in TABLES.values())
     say(f"would delete {files} files older than {hours} hours")
     say(f"tables: {_text(_whole(path))}")
     return Exit.DONE

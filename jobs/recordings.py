@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
-from kip_replay.jobs._steps import say_all
+from kip_replay.jobs._steps import TABLES_OF_STEPS, say_all
 from kip_replay.jobs._text import in_columns, size_text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.rules import RULES
@@ -16,6 +16,7 @@ from kip_replay.pipelines.warehouse.recordings import (
     delete_recording,
     stored_recordings,
 )
+from kip_replay.pipelines.warehouse.tables import Warehouse
 
 PARSER = JobParser(
     "recordings",
@@ -40,9 +41,8 @@ def work(job: Job) -> Exit:
     if (name is None) != (action == "list"):
         wanted = "takes no name" if action == "list" else "needs the name of a recording"
         raise UserError(f"{action} {wanted}: python -m jobs.recordings --help shows examples")
-    found = stored_recordings(
-        job.existing_warehouse_path(), {steps.name: steps.outcomes for steps in RULES}
-    )
+    warehouse = Warehouse(job.existing_warehouse_path())
+    found = stored_recordings(warehouse, [steps.name for steps in RULES])
     if action == "list":
         say_all(_list(found))
         return Exit.DONE
@@ -53,7 +53,7 @@ def work(job: Job) -> Exit:
     if action == "show":
         say_all([*_show(one)])
         return Exit.DONE
-    return _delete(job, one)
+    return _delete(job, warehouse, one)
 
 
 def _list(found: Sequence[StoredRecording]) -> list[str]:
@@ -97,11 +97,11 @@ def _show(one: StoredRecording) -> Iterator[str]:
     yield from in_columns([("table", "rows", "files", "size"), *rows], right={1, 2, 3})
 
 
-def _delete(job: Job, one: StoredRecording) -> Exit:
+def _delete(job: Job, warehouse: Warehouse, one: StoredRecording) -> Exit:
     if not job.arguments.yes and not _confirmed(one):
         say("nothing was deleted")
         return Exit.DONE
-    for table in delete_recording(job.warehouse(), one.name):
+    for table in delete_recording(warehouse, one.name, TABLES_OF_STEPS):
         say(f"deleted from {table.name}")
     return Exit.DONE
 

@@ -15,6 +15,7 @@ from kip_replay.jobs._steps import (
     quality_settings,
     replay_as_asked,
     replay_settings,
+    report_mark,
     say_all,
 )
 from kip_replay.jobs.ingest import ingest_settings, too_many_rejected

@@ -69,6 +69,7 @@ def summarize(
 
 def _summarize(warehouse: Warehouse, wanted: dict[str, str], phases: Phases) -> None:
     read = warehouse.reader(wanted)
+    warehouse.prepare([table for steps in RULES for table in steps.outcomes], wanted)
     writing = warehouse.writing(SUMMARIES, wanted, _TABLES)
     values = _union(steps.latencies(read, phases) for steps in RULES if steps.latencies)
     ways = _union(steps.bandwidth(read, phases) for steps in RULES if steps.bandwidth)

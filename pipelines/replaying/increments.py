@@ -33,7 +33,7 @@ from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import REPLAY_STATE
+from kip_replay.replay.schema import LOG_TABLES, REPLAY_STATE
 
 if TYPE_CHECKING:
     from kip_replay.pipelines.replaying.replay import Rules
@@ -164,6 +164,7 @@ class GrowingReplay:
         writing = self._warehouse.writing(
             steps.name, [self._recording], (*steps.outcomes, REPLAY_STATE)
         )
+        self._warehouse.prepare([] if saved else LOG_TABLES, [self._recording])
         mine = f"rule = '{steps.name}'"
         states = read(REPLAY_STATE).where(mine) if saved else None
         since_us = saved.until_us if saved else None

@@ -21,7 +21,7 @@ from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.rule import Settings
-from kip_replay.replay.schema import INGESTED_FILES, REPLAY_STATE
+from kip_replay.replay.schema import INGESTED_FILES, LOG_TABLES, REPLAY_STATE
 
 Say = Callable[[str], object]
 
@@ -85,6 +85,7 @@ def _replay_whole(
 ) -> None:
     """One Spark job; the outcomes in the place of all that were there, and no state."""
     writing = warehouse.writing(steps.name, wanted, (*steps.outcomes, REPLAY_STATE))
+    warehouse.prepare(LOG_TABLES, wanted)
     events = steps.events(warehouse.reader(wanted), WHOLE_LOG)
     files = replayed(steps.rule, rules.settings, events, writing.files())
     writing.begin()

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kip_replay.pipelines.analysis.phases import steady_phases
-from kip_replay.pipelines.analysis.summaries import Read
+from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import accuracy, logs
 from kip_replay.pipelines.report.accuracy import Check

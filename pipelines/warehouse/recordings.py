@@ -8,20 +8,26 @@ listing needs no Spark.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import reduce
-from operator import or_
 from typing import NamedTuple, TypeAlias
 
 import deltalake
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from kip_replay.pipelines.warehouse.commit_history import Scope, commits, current_marks
-from kip_replay.pipelines.warehouse.maintenance import Size, live_files, sizes, total
-from kip_replay.pipelines.warehouse.tables import WRITERS, Warehouse
-from kip_replay.replay.schema import INGESTED_FILES, PREDICTION_ACCURACY, REQUESTS, TABLES, Table
+from kip_replay.pipelines.warehouse.commits import live_files
+from kip_replay.pipelines.warehouse.maintenance import Size, sizes, total
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import (
+    INGESTED_FILES,
+    LINEAGE,
+    PREDICTION_ACCURACY,
+    REPLAY_STATE,
+    REQUESTS,
+    TABLES,
+    Table,
+)
 
 #: Requests that only brokers and controllers send: their client's version is Kafka's.
 _OF_BROKERS = ("BROKER_HEARTBEAT", "BROKER_REGISTRATION", "ALTER_PARTITION", "FETCH_SNAPSHOT")
@@ -66,26 +72,22 @@ class StoredRecording(NamedTuple):
         return total(self.sizes.values())
 
 
-def stored_recordings(
-    warehouse_path: str, outcomes: Mapping[str, Sequence[Table]]
-) -> list[StoredRecording]:
-    """The recordings with rows in any table, by name.
-
-    ``outcomes``: the tables of each rule; a rule counts as replayed where all of them say so.
-    """
-    by_table = {name: sizes(warehouse_path, table) for name, table in TABLES.items()}
+def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[StoredRecording]:
+    """The recordings with rows in any table, by name; which of the rules they were replayed by."""
+    warehouse_path = warehouse.path
+    by_table = {n: sizes(warehouse_path, t) for n, t in TABLES.items() if t is not LINEAGE}
     names = sorted({name for of_table in by_table.values() for name in of_table})
     ingested = _ingested(warehouse_path)
     spans = _spans(warehouse_path)
     versions = _kafka_versions(warehouse_path, {name: span[1] for name, span in spans.items()})
-    replayed = _replayed(warehouse_path, outcomes)
+    lineage = warehouse.lineage(names)
     return [
         StoredRecording(
             name,
             *spans.get(name, _NO_SPAN),
             ingested.get(name, Ingested()),
             versions.get(name, ()),
-            tuple(rule for rule in outcomes if (name, rule) in replayed),
+            tuple(rule for rule in rules if (name, rule) in lineage),
             {table: of[name] for table, of in by_table.items() if name in of},
         )
         for name in names
@@ -117,7 +119,7 @@ def _ingested(warehouse_path: str) -> dict[str, Ingested]:
 def _spans(warehouse_path: str) -> dict[str, _Span]:
     """First arrival and last answer of each recording, from statistics: to the millisecond."""
     spans: dict[str, _Span] = {}
-    for file in live_files(warehouse_path, REQUESTS):
+    for file in live_files(f"{warehouse_path}/{REQUESTS.name}"):
         first, last = file.get("min.received_at"), file.get("max.completed_at")
         if first is None or last is None:
             continue
@@ -146,24 +148,6 @@ def _kafka_versions(
     return found
 
 
-def _replayed(warehouse_path: str, outcomes: Mapping[str, Sequence[Table]]) -> set[tuple[str, str]]:
-    """Recordings and rules of which every outcome table has a current fingerprint."""
-    said = {
-        table.name: [mark.scope for mark in current_marks(commits(uri)) if mark.fingerprint]
-        for tables in outcomes.values()
-        for table in tables
-        if deltalake.DeltaTable.is_deltatable(uri := f"{warehouse_path}/{table.name}")
-    }
-    found = set()
-    for rule, tables in outcomes.items():
-        per_table = [
-            {scope["recording"] for scope in said.get(table.name, []) if scope.get("rule") == rule}
-            for table in tables
-        ]
-        found |= {(str(name), rule) for name in set.intersection(*per_table)}
-    return found
-
-
 def _dataset(warehouse_path: str, table: Table) -> ds.Dataset | None:
     uri = f"{warehouse_path}/{table.name}"
     if not deltalake.DeltaTable.is_deltatable(uri):
@@ -171,38 +155,37 @@ def _dataset(warehouse_path: str, table: Table) -> ds.Dataset | None:
     return deltalake.DeltaTable(uri).to_pyarrow_dataset()
 
 
-def _scopes(table: Table, recording: str) -> list[Scope]:
-    """Where a recording's rows are in a table: also predictions that are held against it."""
-    scopes: list[Scope] = [{"recording": recording}]
-    if table is PREDICTION_ACCURACY:
-        scopes.append({"recorded_in": recording})
-    return scopes
+def delete_recording(
+    warehouse: Warehouse, recording: str, steps: Mapping[str, Sequence[Table]]
+) -> list[Table]:
+    """Deletes a recording's rows, step by step; the tables that had any.
 
-
-def _has_rows(warehouse_path: str, table: Table, scopes: Iterable[Scope]) -> bool:
-    dataset = _dataset(warehouse_path, table)
-    wanted = [ds.field(name) == value for scope in scopes for name, value in scope.items()]
-    return dataset is not None and dataset.count_rows(filter=reduce(or_, wanted)) > 0
-
-
-def delete_recording(warehouse: Warehouse, recording: str) -> list[Table]:
-    """Deletes a recording's rows, each table in one transaction; says from which tables.
-
-    First ``ingested_files`` forgets that its logs were read: killed at any point, another delete
-    completes it, and so does an ingest that puts the recording back. Raises WriteConflictError
-    where an ingest is running.
+    ``steps``: the tables that each writes, ingest first. It begins with ``ingested_files``, which
+    then no longer holds that the logs were read: killed at any point, another delete completes it,
+    and so does an ingest that puts the recording back. Raises WriteConflictError where another job
+    writes the same step.
     """
-
-    def delete(table: Table) -> bool:
-        scopes = _scopes(table, recording)
-        if not _has_rows(warehouse.path, table, scopes):
-            return False
-        warehouse.delete(table, scopes)
-        return True
-
-    with warehouse.exclusively("ingest"):
-        tables = [INGESTED_FILES, *(t for t in TABLES.values() if t is not INGESTED_FILES)]
-        done = [delete(INGESTED_FILES)]
-        with ThreadPoolExecutor(WRITERS) as pool:
-            done += pool.map(delete, tables[1:])
-        return [table for table, was in zip(tables, done, strict=True) if was]
+    had = []
+    for step, tables in steps.items():
+        there = [t for t in tables if warehouse.files(t, [recording])]
+        if not there and (recording, step) not in warehouse.lineage([recording]):
+            continue
+        writing = warehouse.writing(step, [recording], tables)
+        writing.begin()
+        for table in sorted(there, key=lambda table: table is not INGESTED_FILES):
+            if table is REPLAY_STATE:
+                writing.replace_states()
+            else:
+                writing.replace(table, ())
+        had += there
+    others = sizes(warehouse.path, PREDICTION_ACCURACY)
+    judged = warehouse.rows(PREDICTION_ACCURACY, others)
+    by_it = judged.filter(pc.equal(judged.column("recorded_in"), recording))
+    if by_it.num_rows:
+        names = by_it.column("recording").unique().to_pylist()
+        writing = warehouse.writing(f"accuracy/{recording}", names, [PREDICTION_ACCURACY])
+        writing.begin()
+        nothing = judged.schema.empty_table()
+        writing.replace_rows(PREDICTION_ACCURACY, nothing, {"recorded_in": [recording]})
+        had.append(PREDICTION_ACCURACY)
+    return list(dict.fromkeys(had))

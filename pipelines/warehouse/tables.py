@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, reduce
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,12 @@ from kip_replay.replay.schema import (
 
 #: What reads the rows of some recordings of a table in Spark.
 Read = Callable[[Table], DataFrame]
+
+
+#: A task sorts and holds about so many bytes of Parquet.
+_TASK_BYTES = 32 << 20
+#: Less is read faster by interpreted queries.
+_COMPILED_FROM_BYTES = 64 << 20
 
 
 class Warehouse:
@@ -123,6 +130,20 @@ class Warehouse:
         if not self.exists(table):
             return table.arrow_schema.empty_table()
         return self.open(table).to_pyarrow_dataset()
+
+    def prepare(self, tables: Iterable[Table], recordings: Collection[str]) -> SparkSession:
+        """The Spark session, set for the bytes that a query will read of these tables.
+
+        Few bytes get few tasks, and are interpreted: compiling a query takes longer than it runs.
+        """
+        read = sum(file["size_bytes"] for t in tables for file in self.files(t, recordings))
+        spark = self.spark
+        tasks = max(spark.sparkContext.defaultParallelism, ceil(read / _TASK_BYTES))
+        is_small = read < _COMPILED_FROM_BYTES
+        spark.conf.set("spark.sql.shuffle.partitions", tasks)
+        spark.conf.set("spark.sql.codegen.wholeStage", not is_small)
+        spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if is_small else "FALLBACK")
+        return spark
 
     # --- writing ----------------------------------------------------------------------------------
 

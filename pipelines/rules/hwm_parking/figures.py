@@ -9,7 +9,7 @@ from enum import Enum
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kip_replay.pipelines.analysis.summaries import Read
+from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.pipelines.report.reading import counted, curve_points, plain
 from kip_replay.pipelines.report.values import (
     Curve,

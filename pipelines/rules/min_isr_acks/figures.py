@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kip_replay.pipelines.analysis.summaries import Read
+from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.pipelines.report.reading import counted, curve_points, plain
 from kip_replay.pipelines.report.values import (
     Curve,
