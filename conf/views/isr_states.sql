@@ -1,5 +1,4 @@
 -- Every ISR that ALTER_PARTITION put in force, with the ISR before it: where replicas fell out or came back.
--- engines: spark, duckdb
 -- recording: name of the recording
 -- topic: topic name, else topic id
 -- partition: partition index
