@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -183,10 +184,8 @@ def _is_command(text: str) -> bool:
 
 
 def _typed() -> Iterator[str]:
-    try:
-        import readline  # noqa: F401  input() then edits lines; not every Python has it
-    except ImportError:
-        pass
+    with suppress(ImportError):  # not every Python has it
+        import readline  # noqa: F401  from then on, input() edits lines
     while True:
         try:
             yield input("sql> ")

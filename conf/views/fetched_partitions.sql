@@ -30,8 +30,8 @@ SELECT
   coalesce(topic, name, topic_id) AS topic,
   partition,
   count(*) AS answers,
-  count_if(record_bytes > 0) AS answers_with_records,
+  count(*) FILTER (WHERE record_bytes > 0) AS answers_with_records,
   sum(record_bytes) AS record_bytes,
-  count_if(error_code <> 0) AS errors
+  count(*) FILTER (WHERE error_code <> 0) AS errors
 FROM answers LEFT JOIN named USING (recording, topic_id)
 GROUP BY 1, 2, 3, 4, 5, 6

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import duckdb
@@ -107,17 +107,18 @@ class Catalog:
         return self._session.sql(self._one_select(statement)).to_arrow_reader(2048)
 
     def _one_select(self, statement: str) -> duckdb.Statement:
-        parsed = self._session.extract_statements(statement)
-        if [each.type for each in parsed] != [duckdb.StatementType.SELECT]:
-            raise UserError(
-                "this only reads: one SELECT, WITH, VALUES, SHOW, DESCRIBE or SUMMARIZE is run, or "
-                "EXPLAIN of one (and PIVOT with its values after IN)"
-            )
-        return parsed[0]
+        with suppress(ValueError):  # a type of statement that DuckDB's Python has no name for
+            parsed = self._session.extract_statements(statement)
+            if [each.type for each in parsed] == [duckdb.StatementType.SELECT]:
+                return parsed[0]
+        raise UserError(
+            "this only reads: one SELECT, WITH, VALUES, SHOW, DESCRIBE or SUMMARIZE is run, or "
+            "EXPLAIN of one (and PIVOT with its values after IN)"
+        )
 
 
 def _rows(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
-    with _one_sentence():
+    with _one_sentence(), reader:
         for batch in reader:
             columns = [column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns]
             yield from zip(*columns, strict=True)

@@ -20,7 +20,7 @@ from kip_replay.pipelines.session import conf_dir
 from kip_replay.replay.schema import TABLES
 
 _SOURCE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
-_FILE = re.compile(r"-- (?P<comment>.+)\n(?P<columns>(?:-- [a-z]\w*: .+\n)+)(?P<query>[^-\s](?s:.+))")
+_FILE = re.compile(r"-- (.+)\n((?:-- [a-z]\w*: .+\n)+)([^-\s](?s:.+))")
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ def read_view(path: Path) -> View:
             f"the view {path} must begin with '-- what a row says' and '-- column: comment' for "
             "each column, and then have one query"
         )
-    columns = [line.removeprefix("-- ").split(": ", 1) for line in match["columns"].splitlines()]
-    pairs = tuple((name, comment) for name, comment in columns)
-    return View(path.stem, match["comment"], pairs, match["query"].strip())
+    pairs = (line.removeprefix("-- ").partition(": ") for line in match[2].splitlines())
+    columns = tuple((name, comment) for name, _, comment in pairs)
+    return View(path.stem, match[1], columns, match[3].strip())
 
 
 def read_views(folder: Path | None = None) -> list[View]:
