@@ -73,7 +73,8 @@ class Catalog:
             )
         views = [view for view in views if view.reads <= {table.name for table in tables}]
         #: What a row of each table and view says.
-        self.comments = {each.name: each.comment for each in (*tables, *views)}
+        self.comments = {table.name: table.comment for table in tables}
+        self.comments |= {view.name: view.comment for view in views}
         self._column_comments = {t.name: {c.name: c.comment for c in t.columns} for t in tables}
         self._column_comments |= {view.name: dict(view.columns) for view in views}
         self._session = duckdb.connect(config={"python_enable_replacements": False})
@@ -98,7 +99,7 @@ class Catalog:
         if (match := _DESCRIBE.fullmatch(statement)) and match[1].lower() in self.comments:
             view, comments = self._session.view(match[1]), self._column_comments[match[1].lower()]
             columns = {"column_name": view.columns, "column_type": [*map(str, view.types)]}
-            columns["comment"] = [comments.get(name) for name in view.columns]
+            columns["comment"] = [comments.get(name, "") for name in view.columns]
             return pa.table(columns).to_reader()
         if match := _EXPLAIN.match(statement):
             self._one_select(statement[match.end() :])
@@ -132,3 +133,5 @@ def _one_sentence() -> Iterator[None]:
     except (duckdb.Error, OSError, pa.ArrowException, OverflowError) as error:
         first = next((line for line in str(error).splitlines() if line.strip()), "no message")
         raise UserError(re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", first).strip()) from None
+    except RuntimeError:  # DuckDB's form of it
+        raise KeyboardInterrupt from None
