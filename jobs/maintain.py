@@ -27,7 +27,8 @@ PARSER = JobParser(
     "maintain",
     "Keeps a warehouse small and quick; safe beside running jobs, and a second time there is "
     "nothing to do. In this order: with --keep-days, drops recordings whose last line is older; "
-    "puts small files together, sorted by what queries filter by; deletes files that no version of the last hours needs. "
+    "puts small files together, sorted by what queries filter by; deletes files that no version of "
+    "the last hours needs. "
     "A recording is kept or dropped as a whole: give one that goes on for ever a new name each "
     "month.",
     """  python -m jobs.maintain --warehouse /data/warehouse

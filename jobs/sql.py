@@ -1,91 +1,94 @@
 """SQL on a warehouse: one statement, or a shell.
 
-Rows go to stdout and nothing else does, so that csv and json can be piped. Statements only read;
-``pipelines.analysis.catalog`` tells how that is made sure of.
+Rows go to stdout and nothing else does, so that csv and json can be piped. Statements only read:
+``pipelines.analysis.catalog`` makes sure of that.
 """
 
 from __future__ import annotations
 
 import csv
+import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+import pyarrow as pa
 from kip_replay.jobs._cli import Exit, Job, JobParser, run
 from kip_replay.jobs._text import in_columns
-from kip_replay.pipelines.analysis.catalog import Catalog, one_sentence
-from kip_replay.pipelines.analysis.printable import json_lines, text_rows
-from kip_replay.pipelines.analysis.sql_page import answered
+from kip_replay.pipelines.analysis.catalog import Catalog
+from kip_replay.pipelines.analysis.printable import as_text, json_object
 from kip_replay.pipelines.analysis.views import read_views
 from kip_replay.pipelines.errors import UserError
 
 PARSER = JobParser(
     "sql",
-    "Spark SQL on the tables and views of a warehouse, by plain name; it only reads. With a "
+    "DuckDB SQL on the tables and views of a warehouse, by plain name; it only reads. With a "
     "statement, prints its rows. Without one, reads statements that end with ; from the terminal "
-    "or a pipe; there `help` tells what else it understands. csv has a line of names first, json "
-    "is an object a line; times are ISO 8601 in UTC.",
-    """  python -m jobs.sql "SELECT recording, count(*) FROM requests GROUP BY ALL"
-  python -m jobs.sql --format csv "SELECT * FROM steady_lag" > lag.csv
-  python -m jobs.sql "DESCRIBE produce_ack_outcomes"
-  python -m jobs.sql --warehouse /data/warehouse < questions.sql""",
+    "or a pipe; there `help` lists the other commands. csv has a line of names first, json is an "
+    "object a line; times are ISO 8601 in UTC.",
+    """  kip-replay sql "SELECT recording, count(*) FROM requests GROUP BY ALL"
+  kip-replay sql --format csv "SELECT * FROM steady_lag" > lag.csv
+  kip-replay sql "DESCRIBE produce_ack_outcomes"
+  kip-replay sql --warehouse /data/warehouse < questions.sql""",
 )
-PARSER.add_argument("statement", nargs="?", metavar="SQL", help="one statement; without: a shell")
-PARSER.add_argument(
-    "--format", choices=("table", "csv", "json"), default="table", help="default: %(default)s"
-)
-PARSER.add_argument(
-    "--rows", type=int, default=1000, metavar="N", help="rows of a table at most (default: 1000)"
-)
-PARSER.add_argument(
-    "--answer", metavar="PAGE", help="run the queries of a page (docs/sql.md), write their answers"
-)
-PARSER.add_argument(
-    "--history", metavar="FILE", help="keep what is typed in FILE (without: forgotten at the end)"
-)
+_FORMATS = ("table", "csv", "json")
+_add = PARSER.add_argument
+_add("statement", nargs="?", metavar="SQL", help="one statement; without: a shell")
+_add("--format", choices=_FORMATS, default="table", help="default: %(default)s")
+_add("--rows", type=int, default=1000, metavar="N", help="of a table at most (%(default)s)")
+_add("--seconds", type=int, default=600, metavar="N", help="a statement may take (%(default)s)")
+_add("--answer", metavar="PAGE", help="answer the queries of a page (docs/sql.md) in it")
 
-_NUMBER = re.compile("tinyint|smallint|int|bigint|float|double|decimal")
 _HELP = """statements end with ; and may take several lines. Also:
   tables              the tables and views, with what a row of each says
   describe NAME       the columns of one
   format table|csv|json
   help, quit (or Ctrl-D)"""
+_QUERY = re.compile(r"```sql\n(?P<query>.*?)\n```\n(\n```text\n.*?\n```\n)?", re.DOTALL)
 
 
 def work(job: Job) -> Exit:
-    """Runs the statement, or the shell."""
+    """Runs the statement, the page, or the shell."""
     given = job.arguments
-    if given.rows < 1:
-        raise UserError(f"--rows {given.rows}: write 1 or more")
-    job.existing_warehouse_path()
-    page, text = _page(given.answer)
-    views = read_views()
-    shell = Shell(Catalog(job.warehouse(), views), given.format, given.rows)
-    if page is not None:
-        page.write_text(answered(text, shell.table), encoding="utf-8")
-        return Exit.DONE
-    if given.statement is not None:
-        shell.run(given.statement)
-        return Exit.DONE
-    if sys.stdin.isatty():
-        with _line_editing(given.history, shell.catalog):
+    for option in ("rows", "seconds"):
+        if (value := getattr(given, option)) < 1:
+            raise UserError(f"--{option} {value}: write 1 or more")
+    catalog = Catalog(job.existing_warehouse_path(), read_views(), given.seconds)
+    shell = Shell(catalog, given.format, given.rows)
+    try:
+        if given.answer is not None:
+            _answer(Path(given.answer), shell)
+        elif given.statement is not None:
+            shell.run(given.statement)
+        elif sys.stdin.isatty():
             shell.converse()
-        return Exit.DONE
-    for statement in statements(sys.stdin):
-        shell.obey(statement)
+        else:
+            all(shell.obey(statement) for statement in statements(sys.stdin))
+        sys.stdout.flush()
+    except BrokenPipeError:  # as `head` does when it has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return Exit.DONE
 
 
-def _page(path: str | None) -> tuple[Path | None, str]:
-    if path is None:
-        return None, ""
+def _answer(page: Path, shell: Shell) -> None:
     try:
-        return Path(path), Path(path).read_text(encoding="utf-8")
+        text = page.read_text(encoding="utf-8")
+        page.write_text(answered(text, shell.table), encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"the page {path} cannot be read ({error}): name another") from None
+        raise UserError(f"the page {page} cannot be used ({error}): name another") from None
+
+
+def answered(page: str, answer: Callable[[str], Sequence[str]]) -> str:
+    """The page with a block ``text`` after each block ``sql``: what ``answer`` gives for it."""
+
+    def with_answer(match: re.Match[str]) -> str:
+        lines = "\n".join(answer(match["query"]))
+        return f"```sql\n{match['query']}\n```\n\n```text\n{lines}\n```\n"
+
+    return _QUERY.sub(with_answer, page)
 
 
 class Shell:
@@ -97,8 +100,8 @@ class Shell:
         self.rows_max = rows_max
 
     def converse(self) -> None:
-        """Reads from the terminal until the end; a mistake is said and forgotten."""
-        print("Spark SQL, only reading; `help` helps", file=sys.stderr)
+        """Reads from the terminal until the end; goes on after an error."""
+        print("DuckDB SQL, only reading; `help` helps", file=sys.stderr)
         for statement in statements(_typed()):
             try:
                 if not self.obey(statement):
@@ -109,7 +112,7 @@ class Shell:
                 print("interrupted", file=sys.stderr)
 
     def obey(self, statement: str) -> bool:
-        """Does what a statement or a word of the shell says; False for quit."""
+        """Runs a statement or a command of the shell; False for quit."""
         word, _, rest = statement.partition(" ")
         match word.lower():
             case "quit" | "exit" | "\\q":
@@ -117,78 +120,72 @@ class Shell:
             case "help" | "\\?":
                 print(_HELP)
             case "tables" | "\\d" if not rest:
-                print("\n".join(self.tables()))
-            case "format" if rest in ("table", "csv", "json"):
+                print("\n".join(in_columns([*self.catalog.comments.items()])))
+            case "format" if rest in _FORMATS:
                 self.output = rest
-            case "\\d":
-                self.run(f"DESCRIBE {rest}")
             case _:
-                self.run(statement)
+                self.run(f"DESCRIBE {rest}" if word == "\\d" else statement)
         return True
-
-    def tables(self) -> list[str]:
-        """Tables, then views, each with its comment."""
-        named = [(table.name, table.comment) for table in self.catalog.tables]
-        return in_columns([*named, *((view.name, view.comment) for view in self.catalog.views)])
 
     def run(self, statement: str) -> None:
         """Prints what a statement gives. Raises UserError."""
         if self.output == "table":
             print("\n".join(self.table(statement)))
             return
-        with one_sentence():
-            rows = self.catalog.query(statement)
-            if self.output == "json":
-                for line in json_lines(rows):
-                    print(line)
-                return
+        schema, rows = self.catalog.query(statement)
+        if self.output == "json":
+            for row in rows:
+                print(json_object(schema.names, row))
+        else:
             writer = csv.writer(sys.stdout, lineterminator="\n")
-            writer.writerow(rows.columns)
-            writer.writerows(text_rows(rows))
+            writer.writerow(schema.names)
+            writer.writerows(map(as_text, row) for row in rows)
 
     def table(self, statement: str) -> list[str]:
         """What a statement gives, as lines in columns. Raises UserError."""
-        with one_sentence():
-            rows = self.catalog.query(statement)
-            found = list(islice(text_rows(rows.limit(self.rows_max + 1)), self.rows_max + 1))
+        schema, rows = self.catalog.query(statement)
+        found = [[as_text(value) for value in row] for row in islice(rows, self.rows_max + 1)]
         if len(found) > self.rows_max:
             print(f"more than {self.rows_max} rows: --rows shows more", file=sys.stderr)
-        numbers = {place for place, (_, kind) in enumerate(rows.dtypes) if _NUMBER.match(kind)}
-        texts = [[_visible(text) for text in row] for row in found[: self.rows_max]]
-        return in_columns([rows.columns, *texts], right=numbers)
+        lines = [[_visible(text) for text in row] for row in [schema.names, *found]]
+        is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+        right = [at for at, kind in enumerate(schema.types) if any(is_(kind) for is_ in is_number)]
+        return in_columns(lines[: self.rows_max + 1], right)
 
 
 def _visible(text: str) -> str:
     """Control characters as their codes: a client may call itself by a terminal's commands."""
-    return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def statements(lines: Iterable[str]) -> Iterator[str]:
-    """Statements, which end with a ; at the end of a line, and words of the shell, a line each."""
+    """Statements, which end with a ; at the end of a line, and commands, a line each."""
     pending: list[str] = []
     for line in lines:
         text = line.strip()
         if not pending and (not text or text.startswith("--")):
             continue
-        if not pending and _is_word(text):
+        if not pending and _is_command(text):
             yield text.rstrip(";").strip()
             continue
         pending.append(line.rstrip())
         if text.endswith(";"):
-            yield "\n".join(pending).rstrip().rstrip(";")
+            yield "\n".join(pending).rstrip(";")
             pending = []
-    if any(line.strip() for line in pending):
+    if pending:
         yield "\n".join(pending)
 
 
-def _is_word(text: str) -> bool:
-    """Words of the shell need no ; after them."""
-    words = text.rstrip(";").lower().split()
-    first = ("quit", "exit", "\\q", "help", "\\?", "tables", "\\d")
-    return words[0] in first or (words[0] in ("describe", "format") and len(words) == 2)
+def _is_command(text: str) -> bool:
+    """Commands of the shell need no ; after them."""
+    first, *rest = [*text.rstrip(";").lower().split(), ""]
+    always = ("quit", "exit", "\\q", "help", "\\?", "tables", "\\d")
+    return first in always or (first in ("describe", "format") and len(rest) == 2)
 
 
 def _typed() -> Iterator[str]:
+    with suppress(ImportError):  # not every Python has it
+        import readline  # noqa: F401  from then on, input() edits lines
     while True:
         try:
             yield input("sql> ")
@@ -197,33 +194,6 @@ def _typed() -> Iterator[str]:
         except EOFError:
             print()
             return
-
-
-@contextmanager
-def _line_editing(history: str | None, catalog: Catalog) -> Iterator[None]:
-    """Line editing with names completed; history in memory, or in a file that was asked for."""
-    try:
-        import readline
-    except ImportError:  # not every Python has it
-        yield
-        return
-    names = [table.name for table in catalog.tables] + [view.name for view in catalog.views]
-
-    def completed(text: str, which: int) -> str | None:
-        matching = [name for name in names if name.startswith(text)]
-        return matching[which] if which < len(matching) else None
-
-    file = Path(history) if history else None
-    readline.set_completer(completed)
-    readline.parse_and_bind("tab: complete")
-    if file is not None and file.is_file():
-        readline.read_history_file(file)
-    try:
-        yield
-    finally:
-        if file is not None:
-            file.touch(mode=0o600)  # statements may hold names that are nobody else's business
-            readline.write_history_file(file)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,5 +1,4 @@
 -- Predictions that are off by more than their tolerance, the worst first when ordered by times_tolerance.
--- engines: spark, duckdb
 -- predicted_from: recording the prediction was made from
 -- recorded_in: recording it is held against; the same for a self-check
 -- rule: rule that predicts

@@ -1,5 +1,4 @@
 -- The books of every recording: lines read = requests + rejected + repeated, or lines were lost.
--- engines: spark, duckdb
 -- recording: name of the recording
 -- nodes: nodes whose logs were read
 -- bytes_read: uncompressed bytes

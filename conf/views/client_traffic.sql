@@ -1,5 +1,4 @@
 -- Requests and bytes of every client, by API and node: who makes the traffic.
--- engines: spark, duckdb
 -- recording: name of the recording
 -- node_id: node that was asked
 -- client_id: clientId, null if the client sent none

@@ -1,5 +1,4 @@
 -- What FETCHes of topic partitions cost on the wire, by client and variant of the session protocol.
--- engines: spark, duckdb
 -- recording: name of the recording
 -- variant: recorded, full, incremental or incremental_draft
 -- node_id: broker that was asked

@@ -1,5 +1,4 @@
 -- What FETCHes bring of each topic partition: answers that list it, and record bytes.
--- engines: spark
 -- recording: name of the recording
 -- node_id: broker that answered
 -- client_kind: follower or consumer
@@ -18,8 +17,11 @@ WITH named AS (
 ),
 answers AS (
   SELECT recording, node_id, replica_id, client_id, answered.*
-  FROM fetches LATERAL VIEW explode(response_partitions) AS answered
-  WHERE NOT is_cluster_metadata
+  FROM (
+    SELECT recording, node_id, replica_id, client_id, explode(response_partitions) AS answered
+    FROM fetches
+    WHERE NOT is_cluster_metadata
+  ) AS each
 )
 SELECT
   recording, node_id,
@@ -28,8 +30,8 @@ SELECT
   coalesce(topic, name, topic_id) AS topic,
   partition,
   count(*) AS answers,
-  count_if(record_bytes > 0) AS answers_with_records,
+  count(*) FILTER (WHERE record_bytes > 0) AS answers_with_records,
   sum(record_bytes) AS record_bytes,
-  count_if(error_code <> 0) AS errors
+  count(*) FILTER (WHERE error_code <> 0) AS errors
 FROM answers LEFT JOIN named USING (recording, topic_id)
 GROUP BY 1, 2, 3, 4, 5, 6

@@ -1,5 +1,4 @@
 -- Every ISR that ALTER_PARTITION put in force, with the ISR before it: where replicas fell out or came back.
--- engines: spark, duckdb
 -- recording: name of the recording
 -- topic: topic name, else topic id
 -- partition: partition index
@@ -15,7 +14,7 @@ WITH told AS (
     request_id,
     cardinality(isr) AS replicas,
     lag(cardinality(isr)) OVER (
-      PARTITION BY recording, topic, partition ORDER BY said.at, request_id
+      PARTITION BY recording, topic, partition ORDER BY said.at NULLS LAST, request_id
     ) AS replicas_before
   FROM isr_changes AS said
   WHERE isr IS NOT NULL AND error_code = 0

@@ -1,5 +1,4 @@
 -- FETCHes of the metadata log: how often each replica asks, what answers it, how long it waits.
--- engines: spark, duckdb
 -- recording: name of the recording
 -- variant: recorded, without_kip_1166 or with_kip_1166
 -- replica_id: replica that asked

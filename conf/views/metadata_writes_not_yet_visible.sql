@@ -1,5 +1,4 @@
 -- Metadata writes that clients were told of before every broker had applied them, as recorded.
--- engines: spark, duckdb
 -- recording: name of the recording
 -- evidence: heartbeats, which come every few seconds, or finest: all that the logs show
 -- request_id: key of metadata_writes

@@ -1,5 +1,4 @@
 -- Where the time of requests goes, by node and API: in which queue, on disk, or waiting for others.
--- engines: spark, duckdb
 -- recording: name of the recording
 -- node_id: node that was asked
 -- api_name: API
@@ -11,7 +10,15 @@
 -- throttle_ms: throttled, mean
 -- response_queue_ms: waiting for a network thread, mean
 -- send_ms: being sent, mean
--- p99_total_ms: 99th percentile of the whole
+-- p99_total_ms: the whole at rank floor(0.99 * (n - 1)), the unknown ranked last
+WITH ranked AS (
+  SELECT *,
+    row_number() OVER (
+      PARTITION BY recording, node_id, api_name ORDER BY total_ms NULLS LAST
+    ) - 1 AS total_rank,
+    count(*) OVER (PARTITION BY recording, node_id, api_name) - 1 AS last_rank
+  FROM requests
+)
 SELECT
   recording, node_id, api_name,
   count(*) AS requests,
@@ -22,6 +29,6 @@ SELECT
   avg(throttle_ms) AS throttle_ms,
   avg(response_queue_ms) AS response_queue_ms,
   avg(send_ms) AS send_ms,
-  percentile_cont(0.99) WITHIN GROUP (ORDER BY total_ms) AS p99_total_ms
-FROM requests
+  max(total_ms) FILTER (WHERE total_rank = floor(0.99 * last_rank)) AS p99_total_ms
+FROM ranked
 GROUP BY recording, node_id, api_name

@@ -1,5 +1,4 @@
 -- Fetch sessions with N cache slots: how many are created, refused, evicted and closed on each broker.
--- engines: spark, duckdb
 -- recording: name of the recording
 -- slots: max.incremental.fetch.session.cache.slots
 -- node_id: broker

@@ -1,5 +1,4 @@
 -- The hundred slowest requests of each recording and API, and which part of the time was the longest.
--- engines: spark, duckdb
 -- recording: name of the recording
 -- api_name: API of the request
 -- rank: 1 is the slowest of its API

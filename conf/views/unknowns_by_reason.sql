@@ -1,5 +1,4 @@
 -- What the logs could not decide, and why: every outcome that is unknown counts as a miss.
--- engines: spark, duckdb
 -- recording: name of the recording
 -- rule: hwm_parking, incremental_fetch, min_isr_acks or lowest_acked_offset
 -- variant: recorded, or the protocol that was replayed

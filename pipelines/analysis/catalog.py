@@ -1,234 +1,137 @@
-"""The warehouse as a database of Spark SQL: tables and views by plain name, each column with its
-comment; and which statements may be run on it.
+"""The warehouse as a database: tables and views by plain name, in a DuckDB session that only reads.
 
-Tables are made known to the session's own catalog, in memory: nothing is written, and every other
-session is as before. Views are those of ``pipelines.analysis.views`` whose tables are there.
+Tables are the Arrow datasets of their Delta snapshots, views those whose tables are there.
 
 Theory of operation of reading only
 -----------------------------------
-Spark's own parser reads a statement before anything runs. It must be one of a few commands that
-show or describe, or a plan of nothing but nodes that queries are made of, whatever is in its
-subqueries and WITH included; and it must not name a function that calls Java. What is not listed is
-refused, so that a statement that a later Spark or Delta learns writes nothing here.
+* External access is off: no statement reads or writes a file or the network, attaches a database
+  or loads an extension. The configuration is locked, so that none turns it on again.
+* DuckDB's parser must find one SELECT (VALUES, SHOW, DESCRIBE and SUMMARIZE are that to it), or
+  EXPLAIN of one. So nothing can be created, set, prepared or called.
+* Every name in the session is a view: INSERT, UPDATE, DELETE or COPY in a WITH finds no table to
+  change and no file to write.
+* SQL does not see variables of Python.
+
+Time and memory are limited. DuckDB looks at both between vectors of rows, so one call of a function
+on one huge text still runs to its end.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
 from kip_replay.pipelines.analysis.views import View
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.warehouse.tables import WRITERS, Warehouse
-from kip_replay.replay.schema import TABLES, Table
+from kip_replay.pipelines.warehouse import commits
+from kip_replay.replay.schema import TABLES
 
-DATABASE = "kafka_replay"
-#: Commands and statements that change nothing, as Spark's and Delta's parsers name them.
-_SHOWS = frozenset(
-    {
-        "DescribeColumn",
-        "DescribeDeltaDetailCommand",
-        "DescribeDeltaHistory",
-        "DescribeFunction",
-        "DescribeQueryCommand",
-        "DescribeRelation",
-        "ExplainCommand",
-        "ShowColumns",
-        "ShowCreateTable",
-        "ShowFunctions",
-        "ShowTables",
-        "ShowTblProperties",
-        "ShowViews",
-    }
+#: Functions besides DuckDB's own.
+MACROS = (
+    # rank floor(q * (n - 1)), the unknown ranked last: as in latency_summary
+    "percentile_lower(value, q) AS "
+    "list_sort(list(value))[1 + floor(q::DECIMAL(9, 6) * (count(*) - 1))::BIGINT]",
+    "explode(list) AS unnest(list)",  # Spark's name, for views
 )
-#: Nodes of plans that queries are parsed to.
-_QUERY_NODES = frozenset(
-    {
-        "Aggregate",
-        "AsOfJoin",
-        "Deduplicate",
-        "Distinct",
-        "Except",
-        "Filter",
-        "Generate",
-        "GlobalLimit",
-        "Intersect",
-        "Join",
-        "LateralJoin",
-        "LocalLimit",
-        "LocalRelation",
-        "Offset",
-        "OneRowRelation",
-        "Pivot",
-        "Project",
-        "Range",
-        "RelationTimeTravel",
-        "Repartition",
-        "RepartitionByExpression",
-        "Sample",
-        "Sort",
-        "SubqueryAlias",
-        "Tail",
-        "Union",
-        "UnresolvedHaving",
-        "UnresolvedHint",
-        "UnresolvedInlineTable",
-        "UnresolvedRelation",
-        "UnresolvedSubqueryColumnAliases",
-        "UnresolvedTVFAliases",
-        "UnresolvedTableValuedFunction",
-        "UnresolvedWith",
-        "Unpivot",
-        "Window",
-        "WithWindowDefinition",
-    }
-)
-#: Functions that call any method of Java.
-_CALLING_JAVA = frozenset({"reflect", "java_method", "try_reflect"})
+#: In this order: the last two close the session.
+_SETTINGS = {
+    "TimeZone": "'UTC'",
+    "threads": "4",
+    "memory_limit": "'4GB'",
+    "temp_directory": "''",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "enable_external_access": "false",
+    "lock_configuration": "true",
+}
+_DESCRIBE = re.compile(r"\s*(?:DESCRIBE|DESC)\s+(\w+)[\s;]*", re.IGNORECASE)
+_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?:ANALYZE\s+)?", re.IGNORECASE)
+
+
+class Rows(NamedTuple):
+    """What a statement gives; rows come as DuckDB makes them."""
+
+    schema: pa.Schema
+    rows: Iterator[tuple[Any, ...]]
 
 
 class Catalog:
-    """The database of a warehouse, in a session of its own."""
+    """The session; ``seconds`` is what a statement may take."""
 
-    def __init__(self, warehouse: Warehouse, views: Sequence[View]) -> None:
-        self.spark = warehouse.spark.newSession()
-        self.tables = [table for table in TABLES.values() if warehouse.exists(table)]
-        if not self.tables:
+    def __init__(self, warehouse: str, views: Sequence[View], seconds: int = 600) -> None:
+        uris = {name: f"{warehouse}/{name}" for name in TABLES}
+        tables = [table for table in TABLES.values() if commits.exists(uris[table.name])]
+        if not tables:
             raise UserError(
-                f"there are no tables in the warehouse {warehouse.path}: name one with "
-                "--warehouse, or make it with jobs.run"
+                f"there are no tables in the warehouse {warehouse}: name one with --warehouse, or "
+                "make it with kip-replay run"
             )
-        there = {table.name for table in self.tables}
-        self.views = [view for view in views if there.issuperset(view.reads)]
-        # Its folder is there already, so that none is made; and it is never dropped, because the
-        # folder would go with it.
-        self.spark.sql(f"CREATE DATABASE IF NOT EXISTS {DATABASE} LOCATION {_text(warehouse.path)}")
-        self.spark.sql(f"USE {DATABASE}")
-        self._forget([table.name for table in TABLES.values()], [view.name for view in views])
-        with ThreadPoolExecutor(WRITERS) as pool:
-            list(pool.map(self._make_known, self.tables, map(warehouse.path_of, self.tables)))
-        for view in self.views:
-            self.spark.sql(_view_statement(view))
+        views = [view for view in views if view.reads <= {table.name for table in tables}]
+        #: What a row of each table and view says.
+        self.comments = {table.name: table.comment for table in tables}
+        self.comments |= {view.name: view.comment for view in views}
+        self._column_comments = {t.name: {c.name: c.comment for c in t.columns} for t in tables}
+        self._column_comments |= {view.name: dict(view.columns) for view in views}
+        self._session = duckdb.connect(config={"python_enable_replacements": False})
+        for table in tables:
+            dataset = DeltaTable(uris[table.name]).to_pyarrow_dataset()
+            self._session.register(table.name, dataset)
+        with _one_sentence():
+            for macro in MACROS:
+                self._session.execute(f"CREATE TEMP MACRO {macro}")
+            for view in views:
+                self._session.execute(f"CREATE TEMP VIEW {view.name} AS {view.query}")
+        for name, value in {"max_execution_time": str(seconds * 1000), **_SETTINGS}.items():
+            self._session.execute(f"SET {name} = {value}")
 
-    def _forget(self, tables: Collection[str], views: Collection[str]) -> None:
-        """The sessions of a process share the catalog: what it knows may be another warehouse's."""
-        for row in self.spark.sql(f"SHOW TABLES IN {DATABASE}").collect():
-            name = row["tableName"]
-            if name in views:
-                self.spark.sql(f"DROP VIEW {DATABASE}.`{name}`")
-            elif name in tables:
-                self.spark.sql(f"DROP TABLE {DATABASE}.`{name}`")  # what it was made of stays
+    def query(self, statement: str) -> Rows:
+        """What a statement that only reads gives. Raises UserError, also while rows are read."""
+        with _one_sentence():
+            reader = self._reader(statement)
+        return Rows(reader.schema, _rows(reader))
 
-    def _make_known(self, table: Table, path: str) -> None:
-        self.spark.sql(f"CREATE TABLE {DATABASE}.`{table.name}` USING delta LOCATION {_text(path)}")
+    def _reader(self, statement: str) -> pa.RecordBatchReader:
+        if (match := _DESCRIBE.fullmatch(statement)) and match[1].lower() in self.comments:
+            view, comments = self._session.view(match[1]), self._column_comments[match[1].lower()]
+            columns = {"column_name": view.columns, "column_type": [*map(str, view.types)]}
+            columns["comment"] = [comments.get(name, "") for name in view.columns]
+            return pa.table(columns).to_reader()
+        if match := _EXPLAIN.match(statement):
+            self._one_select(statement[match.end() :])
+            plan = str(self._session.execute(statement).fetchall()[0][1])
+            return pa.table({"plan": plan.splitlines()}).to_reader()
+        return self._session.sql(self._one_select(statement)).to_arrow_reader(2048)
 
-    def query(self, statement: str) -> DataFrame:
-        """What a statement that only reads gives; runs when rows are asked for.
-
-        Raises UserError where it would do more, or where Spark does not understand it.
-        """
-        with one_sentence():
-            require_reading(self.spark, statement)
-            return self.spark.sql(statement)
-
-
-def _view_statement(view: View) -> str:
-    columns = ", ".join(f"`{name}` COMMENT {_text(comment)}" for name, comment in view.columns)
-    return (
-        f"CREATE VIEW {DATABASE}.`{view.name}` ({columns}) "
-        f"COMMENT {_text(view.comment)} AS {view.query}"
-    )
-
-
-def _text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
-# --- reading only ---------------------------------------------------------------------------------
+    def _one_select(self, statement: str) -> duckdb.Statement:
+        with suppress(ValueError):  # a type of statement that DuckDB's Python has no name for
+            parsed = self._session.extract_statements(statement)
+            if [each.type for each in parsed] == [duckdb.StatementType.SELECT]:
+                return parsed[0]
+        raise UserError(
+            "this only reads: one SELECT, WITH, VALUES, SHOW, DESCRIBE or SUMMARIZE is run, or "
+            "EXPLAIN of one (and PIVOT with its values after IN)"
+        )
 
 
-def require_reading(spark: SparkSession, statement: str) -> None:
-    """Raises UserError unless the statement only reads; PySparkException if it does not parse."""
-    session: Any = spark._jsparkSession
-    plan = session.sessionState().sqlParser().parsePlan(statement)
-    if _name(plan) in _SHOWS:
-        return
-    kinds = _Kinds(spark)
-    for node in kinds.nodes(plan):
-        name = _name(node)
-        if kinds.is_plan(node) and name not in _QUERY_NODES:
-            raise UserError(
-                "this only reads: SELECT, WITH, VALUES, SHOW, DESCRIBE and EXPLAIN are run, "
-                f"and not what Spark calls {name}"
-            )
-        if name == "UnresolvedFunction" and _called(node) in _CALLING_JAVA:
-            raise UserError(f"this only reads, and the function {_called(node)} can do anything")
-
-
-class _Kinds:
-    """What a node of a plan is, asked of its Java class."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        jvm: Any = spark._jvm
-
-        def kind(name: str) -> Any:
-            return jvm.java.lang.Class.forName(f"org.apache.spark.sql.catalyst.{name}")
-
-        self._plan = kind("plans.logical.LogicalPlan")
-        self._subquery = kind("expressions.PlanExpression")
-
-    def is_plan(self, node: Any) -> bool:
-        """Whether it is a step of a plan, and not an expression in one."""
-        return bool(self._plan.isInstance(node))
-
-    def nodes(self, node: Any) -> Iterator[Any]:
-        """A plan's nodes and expressions, those of subqueries and of WITH included."""
-        yield node
-        parts = [*_each(node.children()), *_each(node.innerChildren())]
-        if self.is_plan(node):
-            parts += _each(node.expressions())
-        elif self._subquery.isInstance(node):
-            parts.append(node.plan())
-        for part in parts:
-            yield from self.nodes(part)
-
-
-def _each(sequence: Any) -> Iterator[Any]:
-    iterator = sequence.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
-
-
-def _name(node: Any) -> str:
-    return str(node.getClass().getSimpleName()).rstrip("$")
-
-
-def _called(function: Any) -> str:
-    return str(function.nameParts().last()).lower()
+def _rows(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
+    with _one_sentence(), reader:
+        for batch in reader:
+            columns = [column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns]
+            yield from zip(*columns, strict=True)
 
 
 @contextmanager
-def one_sentence() -> Iterator[None]:
-    """What Spark complains of becomes a UserError of a sentence, without class, place and plan."""
+def _one_sentence() -> Iterator[None]:
+    """What DuckDB complains of, by itself or through Arrow, becomes a UserError of a sentence."""
     try:
         yield
-    except PySparkException as error:
-        raise UserError(_sentence(str(error.getMessage() or error))) from None
-    except Py4JJavaError as error:  # while rows are handed over one by one
-        cause = error.java_exception
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        raise UserError(_sentence(str(cause.getMessage()))) from None
-
-
-def _sentence(message: str) -> str:
-    first = next((line for line in message.splitlines() if line.strip()), "no message")
-    return re.sub(r"^\[[A-Z0-9_.]+\]", "", first).partition(" SQLSTATE:")[0].strip()
+    except (duckdb.Error, OSError, pa.ArrowException, OverflowError) as error:
+        first = next((line for line in str(error).splitlines() if line.strip()), "no message")
+        raise UserError(re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", first).strip()) from None
+    except RuntimeError:  # DuckDB's form of it
+        raise KeyboardInterrupt from None

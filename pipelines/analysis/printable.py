@@ -1,59 +1,46 @@
-"""Rows of any query as text: a row of texts each, or a line of JSON each.
+"""Values of any query as text or JSON.
 
-Spark does it, so that nested columns and times come out alike everywhere, and rows are handed over
-as they come: the driver never has all of them.
+Times and intervals are ISO 8601, times in UTC with microseconds; nested values JSON, bytes hex.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    MapType,
-    StructType,
-    TimestampType,
-    VariantType,
-)
-
-_TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
-_JSON_OPTIONS = {"timestampFormat": _TIME, "ignoreNullFields": "false"}
+import pyarrow as pa
 
 
-def text_rows(rows: DataFrame) -> Iterator[list[str]]:
-    """Each row as texts: empty for null, times in UTC, nested columns as JSON, bytes in hex."""
-    places = [f"c{place}" for place in range(len(rows.columns))]  # names may occur twice
-    kinds = [field.dataType for field in rows.schema.fields]
-    numbered = rows.toDF(*places)
-    texts = [_as_text(F.col(place), kind) for place, kind in zip(places, kinds, strict=True)]
-    for row in numbered.select(*texts).toLocalIterator(prefetchPartitions=True):
-        yield [
-            "" if value is None else value if isinstance(value, str) else repr(value)
-            for value in row
-        ]
+def as_text(value: Any) -> str:
+    """A value as a cell of a table or of csv; null is empty."""
+    if isinstance(value, bool | dict | list):
+        return _json(value)
+    return "" if value is None else str(value if isinstance(value, Decimal) else _plain(value))
 
 
-def json_lines(rows: DataFrame) -> Iterator[str]:
-    """Each row as an object of JSON, nulls included; bytes in base64."""
-    places = [f"c{place}" for place in range(len(rows.columns))]
-    named = [F.col(place).alias(name) for place, name in zip(places, rows.columns, strict=True)]
-    whole = F.to_json(F.struct(*named), _JSON_OPTIONS)
-    for row in rows.toDF(*places).select(whole).toLocalIterator(prefetchPartitions=True):
-        yield row[0]
+def json_object(names: Sequence[str], row: Sequence[Any]) -> str:
+    """A row as an object of JSON, nulls included; a name may occur twice."""
+    pairs = zip(map(_json, names), map(_json, row), strict=True)
+    return "{" + ",".join(f"{name}:{value}" for name, value in pairs) + "}"
 
 
-def _as_text(column: Column, kind: DataType) -> Column:
-    if isinstance(kind, TimestampType):
-        return F.date_format(column, _TIME)
-    if isinstance(kind, ArrayType | MapType | StructType | VariantType):
-        return F.to_json(column, _JSON_OPTIONS)
-    if isinstance(kind, BinaryType):
-        return F.hex(column)
-    if isinstance(kind, BooleanType):
-        return column.cast("string")
-    return column
+def _json(value: Any) -> str:
+    if isinstance(value, float) and value - value != 0:  # JSON has no NaN and no infinity
+        value = str(value)
+    return json.dumps(value, default=_plain, ensure_ascii=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case datetime():  # all are UTC, with a zone or without
+            return value.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+        case Decimal():
+            return int(value) if value == value.to_integral_value() else float(value)
+        case bytes():
+            return value.hex().upper()
+        case pa.MonthDayNano():
+            return f"P{value.months}M{value.days}DT{value.nanoseconds / 1e9:.6f}S"
+    return value if isinstance(value, int | float) else str(value)

@@ -1,0 +1,796 @@
+"""SQL on a warehouse: it only reads, says what every column is, and prints rows as they are."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+from kip_replay.jobs.sql import Shell, answered, main, statements
+from kip_replay.pipelines.analysis.catalog import Catalog
+from kip_replay.pipelines.analysis.summaries import latency_summary, measured
+from kip_replay.pipelines.analysis.views import View, read_view, read_views
+from kip_replay.pipelines.errors import UserError
+from kip_replay.replay.schema import TABLES, Table
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "sql.md"
+SECRET = "only-the-canary-sings-this"
+
+# --- a small warehouse: rows of every table, made at random from few values -----------------------
+
+_VALUES: dict[str, list[Any]] = {
+    "recording": ["one", "two"],
+    "rule": ["hwm_parking"],
+    "verdict": ["replayed", "replayed", "unknown", "not_applicable"],
+    "phase": ["steady", "steady", "starting"],
+    "variant": ["recorded", "with_kip_1166", "lowest_acked_offset", "finest_evidence"],
+    "parameter": ["none", "none", "session_slots"],
+    "parameter_value": ["8", "16"],
+    "event": ["created", "refused", "evicted", "closed"],
+    "source": ["ALTER_PARTITION", "ALTER_PARTITION", "METADATA"],
+    "api_name": ["FETCH", "PRODUCE"],
+    "error_code": [0, 0, 0, 6],
+    "min_isr_error": [0, 0, 0, 6],
+}
+
+
+def made_value(numbers: random.Random, name: str, kind: pa.DataType, nullable: bool) -> Any:
+    if nullable and name != "is_voter" and numbers.random() < 0.1:
+        return None
+    if name in _VALUES:
+        return numbers.choice(_VALUES[name])
+    if pa.types.is_list(kind):
+        count = numbers.randrange(4)
+        return [made_value(numbers, "", kind.value_type, False) for _ in range(count)]
+    if pa.types.is_struct(kind):
+        return {field.name: made_value(numbers, field.name, field.type, True) for field in kind}
+    if pa.types.is_timestamp(kind):
+        micros = timedelta(microseconds=numbers.randrange(10**8))
+        return datetime(2026, 11, 20, 20, 36, tzinfo=UTC) + micros
+    if pa.types.is_floating(kind):
+        return numbers.randrange(40) / 8  # exact in binary: sums are the same in any order
+    if pa.types.is_boolean(kind):
+        return numbers.random() < 0.5
+    if pa.types.is_integer(kind):
+        return numbers.randrange(5)
+    return f"{name or 'text'}-{numbers.randrange(3)}"
+
+
+def made_rows(table: Table, count: int) -> pa.Table:
+    numbers = random.Random(table.name)
+    rows = [
+        {c.name: made_value(numbers, c.name, c.type, c.nullable) for c in table.columns}
+        for _ in range(count)
+    ]
+    for number, row in enumerate(rows):
+        if "request_id" in row:
+            row["request_id"] = f"{number:032x}"
+    return pa.Table.from_pylist(rows, table.arrow_schema)
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("warehouse")
+    for table in TABLES.values():
+        rows = made_rows(table, 500)
+        write_deltalake(str(folder / table.name), rows, partition_by=[*table.partitioned_by])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def canary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder that no statement may read or change; it is the working and the home directory."""
+    folder = tmp_path_factory.mktemp("canary")
+    (folder / "secret.csv").write_text(f"word,number\n{SECRET},1\n")
+    (folder / "secret.json").write_text(json.dumps({"word": SECRET}))
+    (folder / "import").mkdir()
+    (folder / "import" / "schema.sql").write_text(f"CREATE VIEW stolen AS SELECT '{SECRET}';")
+    (folder / "import" / "load.sql").write_text("")
+    pq.write_table(pa.table({"word": [SECRET]}), folder / "secret.parquet")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def catalog(warehouse: Path, canary: Path) -> Catalog:
+    return Catalog(str(warehouse), read_views(), seconds=20)
+
+
+def rows_of(catalog: Catalog, statement: str) -> list[tuple[Any, ...]]:
+    return list(catalog.query(statement).rows)
+
+
+def state(catalog: Catalog, canary: Path) -> list[Any]:
+    """What an attack might change: files, names, rows, settings."""
+    files = {
+        path: (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in [canary, *sorted(canary.rglob("*"))]
+    }
+    asked = (
+        "SELECT database_name, schema_name, view_name, sql FROM duckdb_views() ORDER BY ALL",
+        "SELECT database_name, table_name FROM duckdb_tables() ORDER BY ALL",
+        "SELECT function_name FROM duckdb_functions() WHERE NOT internal ORDER BY ALL",
+        "SELECT name, value FROM duckdb_settings() ORDER BY ALL",
+        "SELECT database_name FROM duckdb_databases() ORDER BY ALL",
+        "SELECT * FROM duckdb_prepared_statements()",
+        "SELECT * FROM duckdb_variables()",
+        "SELECT count(*), sum(node_id), max(received_at) FROM requests",
+    )
+    return [files, *(rows_of(catalog, statement) for statement in asked)]
+
+
+@pytest.fixture(scope="module")
+def untouched(catalog: Catalog, canary: Path) -> list[Any]:
+    return state(catalog, canary)
+
+
+# --- only reading ---------------------------------------------------------------------------------
+
+_FILE_READERS = (
+    *("read_csv", "read_csv_auto", "read_text", "read_blob", "read_json", "read_json_auto"),
+    *(
+        "read_ndjson",
+        "read_ndjson_auto",
+        "read_json_objects",
+        "read_ndjson_objects",
+        "read_parquet",
+    ),
+    *(
+        "read_parquet",
+        "parquet_scan",
+        "parquet_schema",
+        "parquet_metadata",
+        "parquet_file_metadata",
+        "sniff_csv",
+    ),
+    *("parquet_kv_metadata", "parquet_full_metadata", "glob", "read_duckdb"),
+    *("read_single_csv_file", "read_single_json_file", "read_single_parquet_file"),
+)
+_READ_FORMS = (
+    "SELECT * FROM {read}('{path}')",
+    "FROM {read}(['{path}'])",
+    "WITH a AS (FROM {read}('{path}')) SELECT * FROM a, requests",
+    "SELECT (SELECT count(*) FROM {read}('{path}')) FROM books",
+    "SELECT * FROM query('SELECT * FROM {read}(''{path}'')')",
+    "EXPLAIN ANALYZE SELECT * FROM {read}('file://{path}')",
+    "SUMMARIZE SELECT * FROM {read}('{folder}/*')",
+)
+_PATHS = (
+    "{folder}/secret.csv",
+    "{folder}/secret.json",
+    "{folder}/secret.parquet",
+    "{folder}/*.csv",
+    "secret.csv",
+    "~/secret.csv",
+    "file://{folder}/secret.csv",
+    "https://example.com/secret.csv",
+    "s3://bucket/secret.parquet",
+    "hf://datasets/a/b.csv",
+)
+_PATH_FORMS = (
+    "SELECT * FROM '{path}'",
+    'FROM "{path}"',
+    "TABLE '{path}'",
+    "DESCRIBE '{path}'",
+    "SUMMARIZE '{path}'",
+    "SELECT * FROM query_table('{path}')",
+    "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('FROM ''{path}'''))",
+)
+_WRITES = """
+COPY requests TO '{folder}/out.csv'
+COPY (SELECT 1) TO '{folder}/out.parquet' (FORMAT parquet)
+COPY (SELECT 1) TO '/dev/stdout'
+COPY requests FROM '{folder}/secret.csv'
+COPY FROM DATABASE temp TO memory
+WITH a AS (COPY (SELECT 1) TO '{folder}/out.csv') SELECT 1
+WITH a AS (COPY requests TO 'out.csv') SELECT * FROM a
+SELECT * FROM query('WITH a AS (COPY (SELECT 1) TO ''{folder}/out.csv'') SELECT 1')
+EXPLAIN ANALYZE COPY (SELECT 1) TO '{folder}/out.csv'
+EXPLAIN ANALYZE WITH a AS (COPY (SELECT 1) TO '{folder}/out.csv') SELECT 1
+EXPORT DATABASE '{folder}/export'
+IMPORT DATABASE '{folder}/import'
+PRAGMA import_database('{folder}/import')
+CALL import_database('{folder}/import')
+INSERT INTO requests SELECT * FROM requests
+INSERT INTO temp.main.requests (node_id) VALUES (1)
+INSERT OR REPLACE INTO requests (node_id) VALUES (1)
+WITH a AS (INSERT INTO requests (node_id) VALUES (1) RETURNING *) SELECT * FROM a
+WITH a AS (UPDATE requests SET node_id = 1 RETURNING *) SELECT * FROM a
+WITH a AS (DELETE FROM requests RETURNING *) SELECT * FROM a
+WITH a AS (SELECT 1) DELETE FROM requests
+WITH a AS (SELECT 1) INSERT INTO requests (node_id) FROM a
+WITH a AS (INSERT INTO sqlite_master VALUES (1)) SELECT 1
+WITH a AS (DELETE FROM pg_catalog.pg_class) SELECT 1
+UPDATE requests SET node_id = 1
+DELETE FROM requests
+TRUNCATE requests
+MERGE INTO requests USING books ON false WHEN MATCHED THEN DELETE
+CREATE TABLE stolen (a INT)
+CREATE TABLE stolen AS SELECT 1
+CREATE TEMP TABLE stolen AS SELECT 1
+CREATE TABLE memory.main.requests AS SELECT 1 AS node_id
+CREATE OR REPLACE TEMP TABLE requests AS SELECT 1
+CREATE TABLE IF NOT EXISTS stolen AS SELECT 1
+EXPLAIN ANALYZE CREATE TABLE stolen AS SELECT 1
+EXPLAIN (ANALYZE) CREATE TABLE stolen AS SELECT 1
+EXPLAIN (ANALYZE, FORMAT json) CREATE TABLE stolen AS SELECT 1
+EXPLAIN CREATE TABLE stolen (a INT)
+EXPLAIN ANALYZE EXPLAIN ANALYZE CREATE TABLE stolen (a INT)
+/* EXPLAIN */ EXPLAIN ANALYZE CREATE TABLE stolen (a INT)
+EXPLAIN ANALYZE/**/CREATE TABLE stolen (a INT)
+EXPLAIN ANALYZE SELECT 1; CREATE TABLE stolen (a INT)
+EXPLAIN SELECT 1; DROP VIEW requests
+CREATE VIEW stolen AS SELECT 1
+CREATE OR REPLACE TEMP VIEW requests AS SELECT 1
+CREATE VIEW memory.main.requests AS SELECT 1 AS node_id
+CREATE RECURSIVE VIEW stolen(a) AS SELECT 1
+CREATE MACRO percentile_lower(a, b) AS 0
+CREATE OR REPLACE TEMP MACRO explode(a) AS 0
+CREATE FUNCTION sum(a) AS 0
+CREATE MACRO stolen() AS TABLE FROM '{folder}/secret.csv'
+CREATE TYPE stolen AS ENUM ('a')
+CREATE TYPE stolen AS ENUM (SELECT recording FROM books)
+CREATE SCHEMA stolen
+CREATE SEQUENCE stolen
+CREATE INDEX stolen ON requests (node_id)
+CREATE TRIGGER stolen AFTER INSERT ON requests FOR EACH ROW SELECT 1
+CREATE SECRET stolen (TYPE http)
+CREATE PERSISTENT SECRET stolen (TYPE http, EXTRA_HTTP_HEADERS MAP {{'a': 'b'}})
+DROP SECRET stolen
+DROP VIEW requests
+DROP VIEW IF EXISTS steady_lag
+DROP MACRO explode
+DROP SCHEMA main CASCADE
+ALTER VIEW requests RENAME TO stolen
+ALTER TABLE requests ADD COLUMN a INT
+COMMENT ON VIEW requests IS 'stolen'
+COMMENT ON COLUMN requests.node_id IS 'stolen'
+ATTACH '{folder}/new.duckdb'
+ATTACH '{folder}/new.duckdb' AS stolen (READ_ONLY)
+ATTACH ':memory:' AS stolen
+ATTACH 'sqlite:{folder}/new.sqlite'
+ATTACH IF NOT EXISTS '{folder}/secret.csv' AS stolen
+DETACH memory
+DETACH temp
+USE memory
+USE temp.main
+INSTALL httpfs
+FORCE INSTALL httpfs FROM 'http://localhost:1'
+INSTALL '{folder}/secret.csv'
+LOAD icu
+LOAD httpfs
+LOAD '{folder}/secret.csv'
+UPDATE EXTENSIONS
+SET enable_external_access = true
+SET GLOBAL enable_external_access = true
+SET SESSION enable_external_access = true
+RESET enable_external_access
+SET lock_configuration = false
+RESET lock_configuration
+SET allowed_directories = ['{folder}']
+SET allowed_paths = ['{folder}/secret.csv']
+SET allowed_configs = ['enable_external_access']
+SET temp_directory = '{folder}/temp'
+SET memory_limit = '100GB'
+SET threads = 64
+SET max_execution_time = 0
+SET TimeZone = 'Asia/Tokyo'
+SET python_enable_replacements = true
+SET python_scan_all_frames = true
+SET autoload_known_extensions = true
+SET autoinstall_known_extensions = true
+SET allow_unsigned_extensions = true
+SET custom_extension_repository = 'http://localhost:1'
+SET extension_directories = ['{folder}']
+SET secret_directory = '{folder}'
+SET home_directory = '{folder}'
+SET file_search_path = '{folder}'
+SET log_query_path = '{folder}/log'
+SET profiling_output = '{folder}/profile'
+SET enable_profiling = 'json'
+SET search_path = 'memory.main'
+SET schema = 'pg_catalog'
+SET dialect_compatibility_mode = 'spark'
+SET VARIABLE stolen = 1
+SET VARIABLE stolen = (SELECT content FROM read_text('{folder}/secret.csv'))
+RESET VARIABLE stolen
+PRAGMA enable_external_access = true
+PRAGMA memory_limit = '100GB'
+PRAGMA threads = 64
+PRAGMA enable_profiling
+PRAGMA enable_profiling = 'json'
+PRAGMA profiling_output = '{folder}/profile'
+PRAGMA enable_checkpoint_on_shutdown
+PRAGMA disable_optimizer
+PRAGMA enable_verification
+PRAGMA enable_logging
+PRAGMA database_list
+PRAGMA storage_info('requests')
+PRAGMA add_parquet_key('a', '0123456789112345')
+PRAGMA extension_versions
+CALL enable_logging()
+CALL enable_logging(storage = 'file', storage_path = '{folder}/log')
+CALL enable_profiling(save_location = '{folder}/profile')
+CALL checkpoint()
+CALL force_checkpoint()
+CALL pragma_version()
+CALL truncate_duckdb_logs()
+SELECT * FROM enable_logging()
+SELECT * FROM enable_logging('QueryLog', storage = 'file', storage_path = '{folder}/log')
+SELECT * FROM enable_logging(storage = 'stdout')
+SELECT * FROM disable_logging()
+SELECT * FROM enable_profiling(save_location = '{folder}/profile', format = 'json')
+SELECT * FROM disable_profiling()
+CHECKPOINT
+FORCE CHECKPOINT
+VACUUM
+VACUUM ANALYZE requests
+ANALYZE
+BEGIN
+BEGIN TRANSACTION READ ONLY
+COMMIT
+ROLLBACK
+ABORT
+PREPARE stolen AS SELECT 1
+PREPARE stolen AS COPY (SELECT 1) TO '{folder}/out.csv'
+EXECUTE stolen
+DEALLOCATE stolen
+SELECT 1; SELECT 2
+SELECT 1; DROP VIEW requests
+DROP VIEW requests; SELECT 1
+SELECT 1;;;CREATE TABLE stolen (a INT);
+SELECT 1 -- ;\\n; CREATE TABLE stolen (a INT)
+; CREATE TABLE stolen (a INT)
+PIVOT requests ON api_name USING count(*)
+SELECT 1 INTO stolen
+SELECT getenv('HOME')
+SELECT getenv('PATH') FROM requests
+SELECT set_config('threads', '1')
+SELECT nextval('stolen')
+SELECT setval('stolen', 1)
+SELECT load_extension('httpfs')
+SELECT system('touch {folder}/out')
+SELECT shell('touch {folder}/out')
+SELECT pg_read_file('{folder}/secret.csv')
+SELECT readfile('{folder}/secret.csv')
+SELECT writefile('{folder}/out', 'a')
+SELECT http_get('http://localhost:1')
+SELECT python_function('__import__("os").system("touch out")')
+SELECT * FROM shellfs('touch {folder}/out |')
+SELECT * FROM 'touch {folder}/out |'
+SELECT * FROM query('DROP VIEW requests')
+SELECT * FROM query('CREATE TABLE stolen (a INT)')
+SELECT * FROM query('SELECT 1; CREATE TABLE stolen (a INT)')
+SELECT * FROM query('SET threads = 1')
+SELECT * FROM query(content) FROM read_text('{folder}/secret.csv')
+SELECT * FROM json_execute_serialized_sql('{{"statements": []}}')
+SELECT * FROM python_arrow_scan(1, 2, 3)
+SELECT * FROM arrow_scan(1, 2, 3)
+SELECT * FROM arrow_scan(1::UBIGINT::POINTER, 2::POINTER, 3::POINTER)
+SELECT * FROM arrow_scan_dumb(1, 2, 3)
+SELECT * FROM pandas_scan(1)
+SELECT * FROM python_map_function((SELECT 1))
+SELECT * FROM seq_scan('requests')
+SELECT * FROM python_variable
+SELECT * FROM global_variable
+SELECT * FROM "python_variable"
+FROM python_variable, requests
+DESCRIBE python_variable
+SUMMARIZE global_variable
+SELECT * FROM query('FROM python_variable')
+SELECT * FROM query_table('python_variable')
+SELECT * FROM query_table(['requests', 'global_variable'])
+SELECT * FROM 'python_variable'
+SELECT * FROM delta_scan('{folder}')
+SELECT * FROM iceberg_scan('{folder}')
+SELECT * FROM sqlite_scan('{folder}/new.sqlite', 'a')
+SELECT * FROM postgres_scan('host=localhost', 'public', 'a')
+SELECT * FROM st_read('{folder}/secret.csv')
+SELECT * FROM read_xlsx('{folder}/secret.csv')
+SELECT * FROM excel_text(1, 'a')
+SELECT * FROM create_external_resource('a')
+SELECT * FROM destroy_external_resource('a')
+SELECT * FROM register_external_resource_type('a', 'b', 'read_text')
+SELECT * FROM which_secret('s3://a', 's3')
+SELECT * FROM duckdb_extensions()
+SELECT * FROM duckdb_extension_repositories()
+SELECT * FROM import_database('{folder}/import')
+SELECT * FROM copy_database('memory', 'temp')
+SELECT * FROM storage_info('requests')
+SELECT * FROM load_aws_credentials()
+SHOW TABLES FROM '{folder}/new.duckdb'
+SHOW ALL TABLES; DROP VIEW requests
+.shell touch out
+.read {folder}/import/schema.sql
+\\! touch out
+"""
+ATTACKS = [
+    *(form.replace("{read}", read) for read in _FILE_READERS for form in _READ_FORMS),
+    *(form.replace("{path}", path) for path in _PATHS for form in _PATH_FORMS),
+    *(line.replace("\\n", "\n") for line in _WRITES.strip().splitlines()),
+]
+#: These run: they change nothing but what the session remembers of itself, and see no file.
+HARMLESS = """
+SELECT write_log('a', level := 'error', scope := 'database')
+SELECT * FROM truncate_duckdb_logs()
+SELECT * FROM duckdb_logs()
+SELECT * FROM checkpoint()
+SELECT current_setting('secret_directory')
+SELECT getvariable('stolen')
+SELECT setseed(0.5)
+SELECT * FROM duckdb_temporary_files()
+SELECT * FROM register_external_resource('a', 'b', MAP {{'c': 'd'}}, deleter_function := 'glob')
+SELECT parse_path('{folder}/secret.csv')
+SELECT json_serialize_sql('FROM ''{folder}/secret.csv''')
+SELECT 'DROP VIEW requests; COPY requests TO ''{folder}/out.csv''' -- DELETE FROM requests
+"""
+global_variable = pa.table({"word": [SECRET]})
+
+
+def test_there_are_enough_attacks() -> None:
+    assert len(set(ATTACKS)) >= 400
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_what_does_more_than_read_is_refused(
+    catalog: Catalog,
+    canary: Path,
+    untouched: list[Any],
+    capsys: pytest.CaptureFixture[str],
+    attack: str,
+) -> None:
+    python_variable = pa.table({"word": [SECRET]})
+    statement = attack.replace("{folder}", str(canary)).replace("{{", "{").replace("}}", "}")
+    with pytest.raises(UserError) as raised:
+        Shell(catalog, "csv", 10).run(statement)
+    assert python_variable.num_rows == 1  # it was in sight
+    assert SECRET not in capsys.readouterr().out + str(raised.value)
+    assert state(catalog, canary) == untouched
+
+
+@pytest.mark.parametrize("statement", HARMLESS.strip().splitlines())
+def test_what_runs_changes_nothing(
+    catalog: Catalog,
+    canary: Path,
+    untouched: list[Any],
+    capsys: pytest.CaptureFixture[str],
+    statement: str,
+) -> None:
+    text = statement.replace("{folder}", str(canary)).replace("{{", "{").replace("}}", "}")
+    Shell(catalog, "csv", 10).run(text)
+    assert SECRET not in capsys.readouterr().out
+    assert state(catalog, canary) == untouched
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT count(*) FROM requests WHERE node_id IN (SELECT 1)",
+        "WITH a AS (SELECT 1 AS x) SELECT * FROM a;",
+        "VALUES (1), (2)",
+        "FROM books",
+        "TABLE books",
+        "SHOW TABLES",
+        "DESCRIBE requests",
+        "DESC SELECT 1",
+        "SUMMARIZE requests",
+        "EXPLAIN SELECT * FROM requests",
+        "EXPLAIN ANALYZE SELECT count(*) FROM requests",
+        "PIVOT requests ON api_name IN ('FETCH', 'PRODUCE') USING count(*)",
+        "SELECT * FROM (SELECT 1 AS a) UNPIVOT (n FOR k IN (a))",
+        "SELECT unnest(response_partitions, recursive := true) FROM fetches",
+        "WITH RECURSIVE r(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM r WHERE n < 3) TABLE r",
+        "SELECT api_name, percentile_lower(total_ms, 0.99) FROM requests GROUP BY ALL",
+        "SELECT date_trunc('minute', received_at), count(*) FROM requests GROUP BY ALL",
+        "SELECT * FROM requests WHERE received_at >= '2026-11-20 20:36:10' AND recording = 'one'",
+    ],
+)
+def test_what_reads_is_run(catalog: Catalog, statement: str) -> None:
+    assert rows_of(catalog, statement)
+
+
+def test_a_statement_that_takes_too_long_ends(warehouse: Path) -> None:
+    short = Catalog(str(warehouse), [], seconds=1)
+    with pytest.raises(UserError, match="maximum execution time"):
+        rows_of(short, "SELECT count(*) FROM range(1000000000000)")
+    with pytest.raises(UserError, match="maximum execution time"):
+        for _ in short.query("SELECT range FROM range(1000000000000)").rows:
+            pass
+    assert rows_of(short, "SELECT 1") == [(1,)]
+
+
+def test_memory_and_threads_are_limited(catalog: Catalog) -> None:
+    statement = "SELECT current_setting('memory_limit'), current_setting('threads')"
+    assert rows_of(catalog, statement) == [("3.7 GiB", 4)]
+
+
+def test_an_interrupt_of_duckdb_is_one_of_the_keyboard(catalog: Catalog) -> None:
+    timer = threading.Timer(1, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        rows_of(catalog, "SELECT count(*) FROM range(1000000000000)")
+    assert rows_of(catalog, "SELECT 1") == [(1,)]
+
+
+# --- what is printed ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("SELECT nothing FROM requests", '"nothing" not found'),
+        ("SELECT * FROM nowhere", "nowhere does not exist"),
+        ("SELEKT 1", "syntax error"),
+        ("SELECT error('no such luck')", "^no such luck$"),
+        ("SELECT error('no such luck') FROM requests", "^no such luck$"),
+        ("SELECT if(range < 99999, 1, error('late')) FROM range(100000)", "^late$"),
+        ("SELECT timestamp 'infinity'", "out of range"),
+        ("", "this only reads"),
+    ],
+)
+@pytest.mark.parametrize("output", ["table", "csv", "json"])
+def test_a_mistake_is_one_sentence(
+    catalog: Catalog, statement: str, said: str, output: str
+) -> None:
+    with pytest.raises(UserError, match=said) as raised:
+        Shell(catalog, output, 10**6).run(statement)
+    assert "\n" not in str(raised.value)
+    assert " Error: " not in str(raised.value)
+
+
+def test_a_mistake_ends_with_status_2_and_nothing_on_stdout(
+    warehouse: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in (
+        ["DROP VIEW requests"],
+        ["SELECT nothing FROM requests"],
+        ["--rows", "0", "SELECT 1"],
+        ["--answer", "/nowhere/page.md"],
+    ):
+        assert main(["--warehouse", str(warehouse), *arguments]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err.count("\n") == 1
+
+
+def test_a_folder_without_a_warehouse_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--warehouse", str(tmp_path), "SELECT 1"]) == 2
+    assert f"no warehouse at {tmp_path}" in capsys.readouterr().err
+    with pytest.raises(UserError, match="no tables"):
+        Catalog(str(tmp_path), [])
+
+
+HOSTILE = """
+  SELECT 1.5::DOUBLE AS d, true AS b, CAST(NULL AS INT) AS n, sum(1) AS h,
+    TIMESTAMP '2026-11-20 20:36:00.000001' AS t, TIMESTAMPTZ '2026-11-20 22:36:00+02' AS z,
+    {'a': [1], 't': TIMESTAMPTZ '2026-11-20 20:36:00Z'} AS s, MAP {1: DATE '2026-11-20'} AS m,
+    'x,"' || chr(10) || chr(27) || '[31m' AS text, '\\x0a\\xff'::BLOB AS bin, 1.50 AS text,
+    INTERVAL 90 SECONDS AS i, 'nan'::DOUBLE AS nan"""
+
+
+def test_csv_and_json_are_rows_and_nothing_else(
+    catalog: Catalog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Shell(catalog, "csv", 10).run(HOSTILE)
+    head, row = csv.reader(io.StringIO(capsys.readouterr().out))
+    assert head == ["d", "b", "n", "h", "t", "z", "s", "m", "text", "bin", "text", "i", "nan"]
+    times = ["2026-11-20T20:36:00.000001Z", "2026-11-20T20:36:00.000000Z"]
+    nested = ['{"a":[1],"t":"2026-11-20T20:36:00.000000Z"}', '{"1":"2026-11-20"}']
+    tail = ['x,"\n\x1b[31m', "0AFF", "1.50", "P0M0DT90.000000S", "nan"]
+    assert row == ["1.5", "true", "", "1", *times, *nested, *tail]
+
+    Shell(catalog, "json", 10).run(HOSTILE)
+    (line,) = capsys.readouterr().out.splitlines()
+    read = json.loads(line, object_pairs_hook=list)
+    assert read[:4] == [("d", 1.5), ("b", True), ("n", None), ("h", 1)]
+    assert read[4:6] == [("t", times[0]), ("z", times[1])]
+    assert read[7:9] == [("m", [("1", "2026-11-20")]), ("text", 'x,"\n\x1b[31m')]
+    assert [name for name, _ in read] == head
+
+    Shell(catalog, "table", 10).run(HOSTILE)
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed  # a terminal would obey it
+    assert len(printed.splitlines()) == 2
+
+
+def test_a_plan_is_printed_line_by_line(catalog: Catalog) -> None:
+    printed = Shell(catalog, "table", 100).table("EXPLAIN SELECT count(*) FROM requests")
+    assert len(printed) > 3
+    assert "\\x" not in "".join(printed)
+
+
+def test_no_more_rows_than_asked_for(catalog: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(Shell(catalog, "table", 3).table("SELECT * FROM range(10000000000)")) == 4
+    assert "more than 3 rows" in capsys.readouterr().err
+
+
+def test_the_shell_takes_statements_and_commands(
+    warehouse: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = (
+        "tables\nSELECT recording\nFROM books\nORDER BY 1;\nformat csv\nSELECT 1 AS one;\n"
+        "help;\n\\d books\nquit\nSELECT 2;\n"
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    assert main(["--warehouse", str(warehouse)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [line for line in printed if line.startswith("books ")]
+    at = printed.index("recording")
+    assert printed[at : at + 5] == ["recording", "one", "two", "one", "1"]
+    assert "column_name,column_type,comment" in printed
+    assert "recording,VARCHAR,name of the recording" in printed
+    assert printed[-1] != "2"
+
+
+def test_a_terminal_goes_on_after_a_mistake(
+    catalog: Catalog, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = iter(["SELEKT 1;", "SELECT 'next' AS n;"])
+
+    def answer(_: str) -> str:
+        try:
+            return next(typed)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr("builtins.input", answer)
+    Shell(catalog, "csv", 10).converse()
+    printed = capsys.readouterr()
+    assert printed.out.split() == ["n", "next"]
+    assert "error: syntax error" in printed.err
+
+
+def test_statements_end_with_a_semicolon_at_the_end_of_a_line() -> None:
+    typed = ["-- a comment", "", "tables;", "SELECT ';'", "  , 2 ;", "describe x", ";", "SELECT 3"]
+    assert list(statements(typed)) == [
+        "tables",
+        "SELECT ';'\n  , 2 ",
+        "describe x",
+        "",
+        "SELECT 3",
+    ]
+
+
+def test_a_page_is_answered(warehouse: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A\n\n```sql\nSELECT 1 AS a\n```\n\n```text\nold\n```\n\nend\n")
+    assert main(["--warehouse", str(warehouse), "--answer", str(page)]) == 0
+    answer = "# A\n\n```sql\nSELECT 1 AS a\n```\n\n```text\na\n1\n```\n\nend\n"
+    assert page.read_text() == answer
+    assert answered(answer, lambda query: ["a", "1"]) == answer
+
+
+# --- tables and views -----------------------------------------------------------------------------
+
+VIEWS = read_views()
+
+
+def test_every_column_of_every_table_and_view_has_a_comment(catalog: Catalog) -> None:
+    assert set(catalog.comments) == {*TABLES, *(view.name for view in VIEWS)}
+    for name in catalog.comments:
+        for column, kind, comment in rows_of(catalog, f"DESCRIBE {name}"):
+            assert kind
+            assert comment, (name, column)
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+def test_a_view_gives_rows_with_the_columns_it_names(catalog: Catalog, view: View) -> None:
+    schema, rows = catalog.query(f"SELECT * FROM {view.name}")
+    assert schema.names == [name for name, _ in view.columns]
+    assert next(rows)
+
+
+def test_a_view_without_its_comments_is_refused(tmp_path: Path) -> None:
+    for text in ("SELECT 1", "-- a\n-- b: c\n", "-- a\n-- no colon\nSELECT 1", "-- a\nSELECT 1"):
+        (tmp_path / "v.sql").write_text(text)
+        with pytest.raises(UserError, match="must begin with"):
+            read_view(tmp_path / "v.sql")
+
+
+def test_a_view_whose_tables_are_not_there_is_left_out(tmp_path: Path) -> None:
+    table = TABLES["ingested_files"]
+    write_deltalake(str(tmp_path / table.name), table.arrow_schema.empty_table())
+    small = Catalog(str(tmp_path), VIEWS)
+    assert list(small.comments) == ["ingested_files", "books"]
+    assert rows_of(small, "SELECT * FROM books") == []
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return int(value)
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def sorted_rows(rows: Iterable[Iterable[Any]]) -> list[list[Any]]:
+    return sorted(([plain(value) for value in row] for row in rows), key=repr)
+
+
+def test_every_view_gives_the_same_rows_in_spark(
+    catalog: Catalog, warehouse: Path, spark: SparkSession
+) -> None:
+    for name in TABLES:
+        spark.read.format("delta").load(str(warehouse / name)).createOrReplaceTempView(name)
+    for view in VIEWS:
+        by_spark = spark.sql(view.query).toArrow().to_pylist()
+        by_duckdb = rows_of(catalog, f"SELECT * FROM {view.name}")
+        assert sorted_rows(row.values() for row in by_spark) == sorted_rows(by_duckdb), view.name
+
+
+def test_percentiles_are_those_of_latency_summary(
+    catalog: Catalog, warehouse: Path, spark: SparkSession
+) -> None:
+    lags = spark.read.format("delta").load(str(warehouse / "high_watermark_lag"))
+    kind = F.when(F.col("is_voter"), "voter").otherwise("broker")
+    steady = lags.where("phase = 'steady' AND verdict <> 'not_applicable'")
+    summary = latency_summary(measured(steady, "lag", "lag_ms", {"kind": kind}))
+    what_if = ("recording", "variant", "parameter", "parameter_value")
+    figures = ("count", "unknown_count", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
+    wanted = [
+        [row[name] for name in (*what_if, *figures)]
+        for row in summary.where("group_kind = 'all'").collect()
+    ]
+    percentiles = ", ".join(f"percentile_lower(lag_ms, {q})" for q in (0.5, 0.9, 0.99, 0.999))
+    found = rows_of(
+        catalog,
+        f"""SELECT {", ".join(what_if)}, count(lag_ms), count(*) - count(lag_ms), {percentiles},
+          max(lag_ms) FROM high_watermark_lag
+        WHERE phase = 'steady' AND verdict <> 'not_applicable' GROUP BY {", ".join(what_if)}""",
+    )
+    assert sorted_rows(wanted) == sorted_rows(found)
+    kinds = {
+        (*(row[name] for name in what_if), row["group_value"]): [row[name] for name in figures[2:]]
+        for row in summary.where("group_kind = 'kind'").collect()
+    }
+    for *key, kind_name, p50, p90, p99, top in rows_of(
+        catalog,
+        f"""SELECT {", ".join(what_if)}, replica_kind, p50_ms, p90_ms, p99_ms, max_ms
+        FROM steady_lag""",
+    ):
+        p50_s, p90_s, p99_s, _, top_s = kinds[(*key, kind_name)]
+        assert (p50, p90, p99, top) == (p50_s, p90_s, p99_s, top_s)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 11, 100, 101, 1000, 1001, 2001])
+@pytest.mark.parametrize("thousandths", [0, 500, 900, 950, 990, 999, 1000])
+def test_a_percentile_is_at_its_rank_from_below(
+    catalog: Catalog, count: int, thousandths: int
+) -> None:
+    q = thousandths / 1000
+    ((found,),) = rows_of(catalog, f"SELECT percentile_lower(range, {q}) FROM range({count})")
+    assert found == thousandths * (count - 1) // 1000
+
+
+def test_an_unknown_value_ranks_last(catalog: Catalog) -> None:
+    statement = "SELECT percentile_lower(a, 0.5), percentile_lower(a, 0.9) FROM (VALUES {}) v(a)"
+    assert rows_of(catalog, statement.format("(2), (NULL), (1)")) == [(2, 2)]
+    assert rows_of(catalog, statement.format("(2), (NULL), (NULL)")) == [(None, None)]
+
+
+def test_the_queries_of_the_page_run(catalog: Catalog) -> None:
+    """`kip-replay sql --answer docs/sql.md` writes their answers, from `make run`'s warehouse."""
+    asked: list[str] = []
+
+    def answer(query: str) -> list[str]:
+        asked.append(query)
+        return Shell(catalog, "table", 1000).table(query)
+
+    answered(PAGE.read_text(encoding="utf-8"), answer)
+    assert len(asked) >= 12
