@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
+
 from kip_replay.jobs._cli import Exit, Job, JobParser, run
 from kip_replay.jobs._text import in_columns
 from kip_replay.pipelines.analysis.catalog import Catalog

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
+
 from kip_replay.pipelines.analysis.views import View
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse import commits

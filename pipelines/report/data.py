@@ -17,7 +17,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kip_replay.pipelines.analysis.phases import steady_phases
-from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import accuracy, logs
 from kip_replay.pipelines.report.accuracy import Check
@@ -33,7 +32,7 @@ from kip_replay.pipelines.rules.lowest_acked_offset import figures as lowest_ack
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import LowestAckedOffset
 from kip_replay.pipelines.rules.min_isr_acks import figures as min_isr_acks
 from kip_replay.pipelines.rules.min_isr_acks.figures import MinIsrAcks
-from kip_replay.pipelines.warehouse.tables import WRITERS, Warehouse
+from kip_replay.pipelines.warehouse.tables import WRITERS, Read, Warehouse
 from kip_replay.replay.schema import (
     BANDWIDTH_SUMMARY,
     BROKER_HEARTBEATS,

@@ -18,14 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
 from kip_replay.jobs.sql import Shell, answered, main, statements
 from kip_replay.pipelines.analysis.catalog import Catalog
 from kip_replay.pipelines.analysis.summaries import latency_summary, measured
 from kip_replay.pipelines.analysis.views import View, read_view, read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.replay.schema import TABLES, Table
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sql.md"
 SECRET = "only-the-canary-sings-this"

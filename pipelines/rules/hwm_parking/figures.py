@@ -9,7 +9,6 @@ from enum import Enum
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.pipelines.report.reading import counted, curve_points, plain
 from kip_replay.pipelines.report.values import (
     Curve,
@@ -23,6 +22,7 @@ from kip_replay.pipelines.report.values import (
     of,
     percentiles,
 )
+from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.rules import HWM_PARKING, WITH_KIP, WITHOUT_KIP, Completion
 from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, FETCHES, HIGH_WATERMARK_LAG

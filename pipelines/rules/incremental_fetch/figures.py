@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.pipelines.report.reading import counted
 from kip_replay.pipelines.report.values import Doubt, Row, Rows, doubts, in_sweep, of
+from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.rules import INCREMENTAL, INCREMENTAL_FETCH, SESSION_SLOTS, ClientKind
 from kip_replay.replay.schema import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.pipelines.report.reading import counted, curve_points, plain
 from kip_replay.pipelines.report.values import (
     Curve,
@@ -22,6 +21,7 @@ from kip_replay.pipelines.report.values import (
     of,
     percentiles,
 )
+from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.rules import HEARTBEAT_INTERVAL, LOWEST_ACKED, LOWEST_ACKED_OFFSET
 from kip_replay.replay.schema import HEARTBEAT_OUTCOMES, METADATA_WRITE_OUTCOMES
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.pipelines.report.reading import counted, curve_points, plain
 from kip_replay.pipelines.report.values import (
     Curve,
@@ -22,6 +21,7 @@ from kip_replay.pipelines.report.values import (
     of,
     percentiles,
 )
+from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, MIN_ISR_ACKS
 from kip_replay.replay.schema import PRODUCE_ACK_OUTCOMES
