@@ -769,6 +769,21 @@ LATENCY_SUMMARY = Table(
     key=(*_WHAT_IF_KEY, "metric", "group_kind", "group_value"),
 )
 
+LATENCY_CURVES = Table(
+    "latency_curves",
+    "Distributions of latencies: at most 200 exact points for each metric and group, no sweeps",
+    (
+        _RECORDING,
+        *_WHAT_IF,
+        *_GROUP,
+        _key("value_us", LONG, "microseconds: the largest value of a slice of the ranks"),
+        Column("up_to", LONG, "values that are at most value_us"),
+        Column("from_us", LONG, "the smallest value of the slice"),
+        Column("total", LONG, "all values, the unknown among them"),
+    ),
+    key=(*_WHAT_IF_KEY, "metric", "group_kind", "group_value", "value_us"),
+)
+
 BANDWIDTH_SUMMARY = Table(
     "bandwidth_summary",
     "Requests and bytes on the wire per API, node, kind of client and direction, steady phase",
@@ -904,6 +919,7 @@ TABLES = {
         METADATA_WRITE_OUTCOMES,
         METADATA_WRITE_VISIBILITY,
         LATENCY_SUMMARY,
+        LATENCY_CURVES,
         BANDWIDTH_SUMMARY,
         PREDICTION_ACCURACY,
         QUALITY_RESULTS,

@@ -1,4 +1,5 @@
-"""latency_summary and bandwidth_summary, to the last digit the same however Spark partitions.
+"""The summaries: latency_summary, latency_curves and bandwidth_summary, the same to the last digit
+however Spark partitions.
 
 Durations are summed as integer microseconds, and percentiles come from their exact histogram
 (distinct microseconds and how often each occurs), so no group is ever held in memory or sorted
@@ -7,7 +8,7 @@ row by row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kip_replay.pipelines.analysis.phases import is_steady
 from kip_replay.replay.schema import Table
@@ -21,6 +22,8 @@ WHAT_IF = ("recording", "rule", "variant", "parameter", "parameter_value")
 _GROUP = (*WHAT_IF, "metric", "group_kind", "group_value")
 #: Percentiles in thousandths, so that ranks are computed in integers.
 _PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
+#: Points of a distribution: one for each half per cent of the values.
+CURVE_POINTS = 200
 
 
 def replica_kind() -> Column:
@@ -57,21 +60,9 @@ def distributions(values: DataFrame, group: Sequence[str], value: str) -> DataFr
     A null value is one that is not known: it counts as a miss, so percentiles rank it last and
     are null where they fall on one.
     """
-    histogram = values.groupBy(*group, value).agg(F.count("*").alias("occurs"))
     whole = Window.partitionBy(*group)
     known = F.when(F.col(value).isNotNull(), F.col("occurs")).otherwise(0)
-    ranked = (
-        histogram.withColumn("all", F.sum("occurs").over(whole))
-        .withColumn("count", F.sum(known).over(whole))
-        .withColumn(
-            "up_to",
-            F.sum("occurs").over(
-                whole.orderBy(F.col(value).asc_nulls_last()).rowsBetween(
-                    Window.unboundedPreceding, Window.currentRow
-                )
-            ),
-        )
-    )
+    ranked = _histogram(values, group, value).withColumn("count", F.sum(known).over(whole))
     percentiles = [
         F.min(F.when(F.col("up_to") > _rank(thousandths), F.col(value))).alias(name)
         for name, thousandths in _PERCENTILES.items()
@@ -83,6 +74,18 @@ def distributions(values: DataFrame, group: Sequence[str], value: str) -> DataFr
         F.sum(F.col(value) * F.col("occurs")).alias("total"),
         F.max(value).alias("max"),
         *percentiles,
+    )
+
+
+def _histogram(values: DataFrame, group: Sequence[str], value: str) -> DataFrame:
+    """Per group and value: how often it occurs, its rank (up_to), and the group's values (all)."""
+    whole = Window.partitionBy(*group)
+    rising = whole.orderBy(F.col(value).asc_nulls_last()).rowsBetween(
+        Window.unboundedPreceding, Window.currentRow
+    )
+    histogram = values.groupBy(*group, value).agg(F.count("*").alias("occurs"))
+    return histogram.withColumn("up_to", F.sum("occurs").over(rising)).withColumn(
+        "all", F.sum("occurs").over(whole)
     )
 
 
@@ -124,4 +127,29 @@ def bandwidth_summary(ways: DataFrame) -> DataFrame:
         summed.withColumn("overhead_bytes", F.col("bytes") - F.col("record_bytes"))
         .withColumn("requests_per_second", F.col("requests") / F.col("span_s"))
         .withColumn("bytes_per_second", F.col("bytes") / F.col("span_s"))
+    )
+
+
+def latency_curves(values: DataFrame, drawn: Iterable[tuple[str, str]]) -> DataFrame:
+    """Rows of latency_curves: at most CURVE_POINTS exact points of each group's distribution.
+
+    ``values``: as for ``latency_summary``. ``drawn``: the (metric, group_kind) that have curves;
+    sweeps have none. A point is the largest value of a slice of the ranks.
+    """
+    pairs = F.array(*(F.array(F.lit(metric), F.lit(kind)) for metric, kind in drawn))
+    chosen = values.where(
+        (F.col("parameter") == "none") & F.array_contains(pairs, F.array("metric", "group_kind"))
+    )
+    ranks_per_slice = F.expr(f"((up_to - 1) * {CURVE_POINTS}) DIV all")
+    return (
+        _histogram(chosen, _GROUP, "value_us")
+        .where(F.col("value_us").isNotNull())
+        .groupBy(*_GROUP, ranks_per_slice.alias("slice"))
+        .agg(
+            F.max("value_us").alias("value_us"),
+            F.max("up_to").alias("up_to"),
+            F.min("value_us").alias("from_us"),
+            F.max("all").alias("total"),
+        )
+        .drop("slice")
     )

@@ -9,8 +9,6 @@ from typing import Any
 
 from kip_replay.pipelines.report import pictures, words
 from kip_replay.pipelines.report.values import Row
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 #: Shown without being judged: the rates of requests, since a producer that is answered sooner
 #: sends sooner; and what clients saw, since logs prove it only later.
@@ -95,10 +93,8 @@ class Check:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def shown() -> Column:
-    """Rows of prediction_accuracy that the report shows: the judged, and what goes with them."""
-    beside = F.col("metric").isin(*SHOWN_BESIDE) & F.col("recorded").isNotNull()
-    return F.col("tolerance").isNotNull() | beside
+#: Rows of prediction_accuracy that the report shows: the judged, and what goes with them.
+SHOWN = f"(tolerance IS NOT NULL OR (metric IN {SHOWN_BESIDE} AND recorded IS NOT NULL))"
 
 
 def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> tuple[Check, ...]:

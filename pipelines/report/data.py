@@ -8,18 +8,16 @@ the rule says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
-from kip_replay.pipelines.analysis.phases import steady_phases
-from kip_replay.pipelines.analysis.summaries import Read
+import duckdb
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import accuracy, logs
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.logs import Logs
-from kip_replay.pipelines.report.reading import plain
+from kip_replay.pipelines.report.reading import PLAIN
 from kip_replay.pipelines.report.values import Row
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.hwm_parking import figures as hwm_parking
@@ -30,19 +28,7 @@ from kip_replay.pipelines.rules.lowest_acked_offset import figures as lowest_ack
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import LowestAckedOffset
 from kip_replay.pipelines.rules.min_isr_acks import figures as min_isr_acks
 from kip_replay.pipelines.rules.min_isr_acks.figures import MinIsrAcks
-from kip_replay.pipelines.warehouse.tables import WRITERS, Warehouse
-from kip_replay.replay.schema import (
-    BANDWIDTH_SUMMARY,
-    BROKER_HEARTBEATS,
-    INGESTED_FILES,
-    LATENCY_SUMMARY,
-    PREDICTION_ACCURACY,
-    REJECTED_LINES,
-    REQUESTS,
-    Table,
-)
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from kip_replay.pipelines.warehouse.tables import Warehouse
 
 _PARTS: Mapping[str, ModuleType] = {
     part.RULE: part for part in (hwm_parking, incremental_fetch, min_isr_acks, lowest_acked_offset)
@@ -50,9 +36,8 @@ _PARTS: Mapping[str, ModuleType] = {
 #: Rules that the report can tell of, in the order in which it does.
 RULE_NAMES = tuple(_PARTS)
 #: Groups of latency_summary that are shown of sweeps, and those shown besides without one.
-_SWEPT_GROUPS, _PLAIN_GROUPS = ("all", "replica_kind"), ("node_id", "api_name")
-
-_Query = Callable[[], DataFrame]
+_SHOWN_GROUPS = f"""
+    (group_kind IN ('all', 'replica_kind') OR {PLAIN} AND group_kind IN ('node_id', 'api_name'))"""
 
 
 @dataclass(frozen=True)
@@ -118,64 +103,29 @@ def read_report(
 def _collected(
     warehouse: Warehouse, names: Sequence[str], rules: Sequence[str]
 ) -> dict[str, list[Row]]:
-    """One Spark action for each query; side by side, since starting one costs most."""
-
-    def chosen(table: Table) -> DataFrame:
-        return warehouse.read(table).where(F.col("recording").isin([*names]))
-
-    def summed(table: Table) -> DataFrame:
-        return chosen(table).where(F.col("rule").isin([*rules]))
-
-    queries: dict[str, _Query] = {}
-    for rule in rules:
-        for name, query in (
-            _PARTS[rule].queries(_of_rule(chosen, rule), _values(chosen, rule)).items()
-        ):
-            queries[f"{rule}.{name}"] = query
-    queries |= {
-        "spans": lambda: logs.spans(chosen(REQUESTS)),
-        "files": lambda: logs.files(chosen(INGESTED_FILES)),
-        "latencies": lambda: summed(LATENCY_SUMMARY).where(_shown_groups()),
-        "bandwidth": lambda: summed(BANDWIDTH_SUMMARY).where(F.col("api_name") == "FETCH"),
-        "accuracy": lambda: summed(PREDICTION_ACCURACY).where(
-            accuracy.shown() & F.col("recorded_in").isin([*names])
-        ),
+    """The rows of each query."""
+    queries = {
+        f"{rule}.{name}": sql for rule in rules for name, sql in _PARTS[rule].queries().items()
     }
-    with ThreadPoolExecutor(WRITERS) as pool:
-        found = pool.map(lambda query: query().collect(), queries.values())
-        rows: dict[str, list[Row]] = dict(zip(queries, found, strict=True))
-    # Logs without a rejected line are the common case, and then there is nothing to ask for.
-    any_rejected = any(row["rejected"] for row in rows["files"])
-    rows["rejected"] = logs.rejected(chosen(REJECTED_LINES)).collect() if any_rejected else []
+    queries |= {
+        "spans": logs.SPANS,
+        "files": logs.FILES,
+        "rejected": logs.REJECTED,
+        "latencies": f"FROM latency_summary WHERE {_SHOWN_GROUPS}",
+        "bandwidth": "FROM bandwidth_summary WHERE api_name = 'FETCH'",
+        "accuracy": f"FROM prediction_accuracy WHERE {accuracy.SHOWN}",
+    }
+    with warehouse.database(names) as database:
+        rows = {name: _rows(database.execute(sql)) for name, sql in queries.items()}
+    for table in ("latencies", "bandwidth", "accuracy"):
+        rows[table] = [row for row in rows[table] if row["rule"] in rules]
+    rows["accuracy"] = [row for row in rows["accuracy"] if row["recorded_in"] in names]
     return rows
 
 
-def _shown_groups() -> Column:
-    kind = F.col("group_kind")
-    return kind.isin(*_SWEPT_GROUPS) | (plain() & kind.isin(*_PLAIN_GROUPS))
-
-
-def _of_rule(chosen: Read, rule: str) -> Read:
-    """Tables of the recordings at hand, those with a rule cut down to it."""
-
-    def read(table: Table) -> DataFrame:
-        rows = chosen(table)
-        return rows.where(F.col("rule") == rule) if "rule" in rows.columns else rows
-
-    return read
-
-
-def _values(chosen: Read, rule: str) -> _Query:
-    """The values behind a rule's rows of latency_summary."""
-
-    def values() -> DataFrame:
-        latencies = next(steps.latencies for steps in RULES if steps.name == rule)
-        if latencies is None:
-            raise ValueError(f"{rule} sums up no latencies")
-        phases = steady_phases(chosen(REQUESTS), chosen(BROKER_HEARTBEATS))
-        return latencies(_of_rule(chosen, rule), phases)
-
-    return values
+def _rows(found: duckdb.DuckDBPyConnection) -> list[Row]:
+    columns = [column[0] for column in found.description or ()]
+    return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
 
 
 # --- rows to values ------------------------------------------------------------------------------

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kip_replay.pipelines.report.values import Row, Rows
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
 
 #: Rejected lines shown for each reason, the characters of each, and reasons at most.
 EXAMPLES, EXAMPLE_CHARACTERS, MOST_REASONS = 3, 200, 20
@@ -83,40 +81,29 @@ class Logs:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def spans(requests: DataFrame) -> DataFrame:
-    """Per node: begin and end of its log, and the versions that Raft clients say of themselves."""
-    is_raft_client = F.col("client_id").startswith("raft-client-") & (
-        F.col("software_name") == "apache-kafka-java"
-    )
-    versions = F.collect_set(F.when(is_raft_client, F.col("software_version")))
-    return requests.groupBy("recording", "node_id").agg(
-        # As integers: a timestamp would be shown in this machine's zone.
-        F.unix_micros(F.min("received_at")).alias("first_us"),
-        F.unix_micros(F.max("completed_at")).alias("last_us"),
-        F.slice(F.sort_array(versions), 1, MOST_VERSIONS).alias("versions"),
-    )
-
-
-def files(ingested: DataFrame) -> DataFrame:
-    """Per node what its files held."""
-    sums = ("bytes_read", "lines_read", "requests", "rejected", "repeated")
-    return ingested.groupBy("recording", "node_id").agg(
-        F.count("*").alias("files"),
-        *(F.sum(name).alias(name) for name in sums),
-        F.md5(F.concat_ws(",", F.sort_array(F.collect_set("content_hash")))).alias("contents"),
-    )
-
-
-def rejected(lines: DataFrame) -> DataFrame:
-    """Per recording and reason how many, and the first EXAMPLES of them."""
-    of_reason = Window.partitionBy("recording", "reason")
-    first = of_reason.orderBy("node_id", "source_file", "line_number", "line_id")
-    return lines.select(
-        *("recording", "reason", "node_id", "source_file", "line_number", "line_bytes"),
-        F.substring("line", 1, EXAMPLE_CHARACTERS).alias("line"),
-        F.row_number().over(first).alias("rank"),
-        F.count("*").over(of_reason).alias("n"),
-    ).where(F.col("rank") <= EXAMPLES)
+#: Per node: begin and end of its log, and the versions that Raft clients say of themselves.
+SPANS = f"""
+    SELECT recording, node_id, epoch_us(min(received_at)) AS first_us,
+        epoch_us(max(completed_at)) AS last_us,
+        list_sort(list(DISTINCT software_version) FILTER (
+            software_version IS NOT NULL AND software_name = 'apache-kafka-java'
+            AND starts_with(client_id, 'raft-client-')))[:{MOST_VERSIONS}] AS versions
+    FROM requests GROUP BY recording, node_id"""
+#: Per node what its files held.
+FILES = """
+    SELECT recording, node_id, count(*) AS files, sum(bytes_read) AS bytes_read,
+        sum(lines_read) AS lines_read, sum(requests) AS requests, sum(rejected) AS rejected,
+        sum(repeated) AS repeated,
+        md5(array_to_string(list_sort(list(DISTINCT content_hash)), ',')) AS contents
+    FROM ingested_files GROUP BY recording, node_id"""
+#: Per recording and reason how many lines were rejected, and the first EXAMPLES of them.
+REJECTED = f"""
+    SELECT recording, reason, node_id, source_file, line_number, line_bytes,
+        left(line, {EXAMPLE_CHARACTERS}) AS line, count(*) OVER of_reason AS n,
+        row_number() OVER (of_reason ORDER BY node_id, source_file, line_number, line_id) AS rank
+    FROM rejected_lines
+    WINDOW of_reason AS (PARTITION BY recording, reason)
+    QUALIFY rank <= {EXAMPLES}"""
 
 
 # --- rows to values ------------------------------------------------------------------------------
@@ -126,7 +113,7 @@ def from_rows(rows: Rows, stated_version: str | None) -> Logs:
     """The values of one recording, of the rows of ``files``, ``spans`` and ``rejected``."""
     return Logs(
         stated_version=stated_version,
-        logged_versions=tuple(sorted({v for row in rows["spans"] for v in row["versions"]})),
+        logged_versions=tuple(sorted({v for row in rows["spans"] for v in row["versions"] or ()})),
         nodes=_nodes(rows),
         rejected=_rejected_by_reason(rows["rejected"]),
     )

@@ -46,11 +46,11 @@ class Curve:
 
 
 def curve(rows: Iterable[Row]) -> Curve:
-    """Of the rows that ``reading.curve_points`` makes of one distribution."""
+    """Of the rows of latency_curves that are of one distribution."""
     found = sorted(rows, key=lambda row: row["value_us"])
     return Curve(
         found[0]["from_us"] / 1000,
-        tuple((row["value_us"] / 1000, row["up_to"] / row["all"]) for row in found),
+        tuple((row["value_us"] / 1000, row["up_to"] / row["total"]) for row in found),
     )
 
 

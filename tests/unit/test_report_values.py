@@ -38,8 +38,8 @@ def verdict(variant: str, n: int, said: str = "replayed", **more: Any) -> Row:
 
 def test_a_curve_rises_in_the_order_of_its_values() -> None:
     rows = [
-        {"from_us": 300, "value_us": 500, "up_to": 3, "all": 4},
-        {"from_us": 100, "value_us": 200, "up_to": 1, "all": 4},
+        {"from_us": 300, "value_us": 500, "up_to": 3, "total": 4},
+        {"from_us": 100, "value_us": 200, "up_to": 1, "total": 4},
     ]
     assert curve(rows).start_ms == 0.1
     assert curve(rows).points == ((0.2, 0.25), (0.5, 0.75))

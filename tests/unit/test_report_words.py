@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.reading import CURVE_POINTS
 from kip_replay.pipelines.rules.hwm_parking.figures import MIXED_FROM, Protocol, protocol_of
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rules import FULL, WITH_KIP, WITHOUT_KIP
@@ -101,10 +100,6 @@ def test_invisible_characters_are_written_out(text: str, shown: str) -> None:
 )
 def test_protocol_is_told_by_what_fetches_say(share: float, protocol: Protocol) -> None:
     assert protocol_of(share) is protocol
-
-
-def test_curves_are_bounded() -> None:
-    assert CURVE_POINTS <= 200
 
 
 def test_two_sizes_share_a_unit_where_they_can() -> None:

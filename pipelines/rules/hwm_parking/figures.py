@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from kip_replay.pipelines.analysis.summaries import Read
-from kip_replay.pipelines.report.reading import counted, curve_points, plain
+from kip_replay.pipelines.report.reading import counted, curves
 from kip_replay.pipelines.report.values import (
     Curve,
     Doubt,
@@ -22,15 +21,14 @@ from kip_replay.pipelines.report.values import (
 )
 from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.rules import HWM_PARKING, WITH_KIP, WITHOUT_KIP, Completion
-from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, FETCHES, HIGH_WATERMARK_LAG
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 RULE = HWM_PARKING.name
 ALL_REPLICAS, BROKERS, VOTERS = "all", "broker", "voter"
 #: Up to this share of FETCHes (either way) a cluster counts as running one protocol.
 MIXED_FROM = 0.01
 _LAG = "high_watermark_lag"
+#: The metrics that are drawn, and of which kind of group.
+CURVES = ((_LAG, "replica_kind"),)
 _ANSWERS = "answers"
 
 
@@ -135,42 +133,28 @@ class HwmParking:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def queries(read: Read, values: Callable[[], DataFrame]) -> Mapping[str, Callable[[], DataFrame]]:
-    """The queries besides the summary tables. ``values``: those behind latency_summary."""
-    return {
-        "curves": lambda: curve_points(
-            values().where(
-                plain() & (F.col("metric") == _LAG) & (F.col("group_kind") == "replica_kind")
-            )
-        ),
-        "verdicts": lambda: _verdicts(read(FETCH_PARKING_OUTCOMES), read(HIGH_WATERMARK_LAG)),
-        "max_wait": lambda: _max_wait(read(FETCHES)),
-    }
-
-
-def _verdicts(outcomes: DataFrame, lags: DataFrame) -> DataFrame:
-    """How many answers and advances were replayed, did not apply or are unknown, and why."""
-    no = F.lit(False)
+def queries() -> Mapping[str, str]:
+    """The queries besides the summary tables."""
     answers = counted(
-        outcomes,
-        F.lit(_ANSWERS),
+        "fetch_parking_outcomes",
+        f"'{_ANSWERS}'",
         {
-            "says": F.col("replica_high_watermark").isNotNull(),
-            "unexplained": F.col("completion") == Completion.UNEXPLAINED.value,
+            "says": "replica_high_watermark IS NOT NULL",
+            "unexplained": f"completion = '{Completion.UNEXPLAINED.value}'",
         },
     )
     advances = counted(
-        lags, F.concat_ws(" ", F.lit("advances"), "phase"), {"says": no, "unexplained": no}
+        "high_watermark_lag",
+        "concat_ws(' ', 'advances', phase)",
+        {"says": "false", "unexplained": "false"},
     )
-    return answers.unionByName(advances)
-
-
-def _max_wait(fetches: DataFrame) -> DataFrame:
-    return (
-        fetches.where(F.col("is_cluster_metadata"))
-        .groupBy("recording")
-        .agg(F.min("max_wait_ms").alias("least"), F.max("max_wait_ms").alias("most"))
-    )
+    return {
+        "curves": curves(RULE),
+        "verdicts": f"{answers} UNION ALL {advances}",
+        "max_wait": """
+            SELECT recording, min(max_wait_ms) AS least, max(max_wait_ms) AS most
+            FROM fetches WHERE is_cluster_metadata GROUP BY recording""",
+    }
 
 
 # --- rows to values ------------------------------------------------------------------------------

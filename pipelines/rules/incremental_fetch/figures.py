@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kip_replay.pipelines.analysis.summaries import Read
 from kip_replay.pipelines.report.reading import counted
 from kip_replay.pipelines.report.values import Doubt, Row, Rows, doubts, in_sweep, of
 from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.rules import INCREMENTAL, INCREMENTAL_FETCH, SESSION_SLOTS, ClientKind
-from kip_replay.replay.schema import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 RULE = INCREMENTAL_FETCH.name
+CURVES = ()
 FOLLOWER, CONSUMER = ClientKind.FOLLOWER.value, ClientKind.CONSUMER.value
 WITHOUT_SESSIONS = ClientKind.CONSUMER_WITHOUT_SESSIONS.value
 KINDS = (FOLLOWER, CONSUMER, WITHOUT_SESSIONS)
@@ -141,25 +138,22 @@ class IncrementalFetch:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def queries(read: Read, _values: Callable[[], DataFrame]) -> Mapping[str, Callable[[], DataFrame]]:
+def queries() -> Mapping[str, str]:
     """The queries besides the summary tables."""
     return {
-        "verdicts": lambda: counted(
-            read(FETCH_SESSION_OUTCOMES),
-            F.lit("fetches"),
+        "verdicts": counted(
+            "fetch_session_outcomes",
+            "'fetches'",
             {
-                "incremental": ~F.col("is_full"),
-                "equal": F.col("equals_recorded"),
-                "compared": F.col("equals_recorded").isNotNull(),
+                "incremental": "NOT is_full",
+                "equal": "equals_recorded",
+                "compared": "equals_recorded IS NOT NULL",
             },
         ),
-        "events": lambda: _events(read(FETCH_SESSION_EVICTIONS)),
+        "events": """
+            SELECT recording, variant, parameter, parameter_value, event, count(*) AS n
+            FROM fetch_session_evictions GROUP BY ALL""",
     }
-
-
-def _events(evictions: DataFrame) -> DataFrame:
-    group = ("recording", "variant", "parameter", "parameter_value", "event")
-    return evictions.groupBy(*group).agg(F.count("*").alias("n"))
 
 
 # --- rows to values ------------------------------------------------------------------------------

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kip_replay.pipelines.analysis.summaries import Read
-from kip_replay.pipelines.report.reading import counted, curve_points, plain
+from kip_replay.pipelines.report.reading import PLAIN, counted, curves
 from kip_replay.pipelines.report.values import (
     Curve,
     Doubt,
@@ -20,12 +19,11 @@ from kip_replay.pipelines.report.values import (
     percentiles,
 )
 from kip_replay.replay.rules import HEARTBEAT_INTERVAL, LOWEST_ACKED, LOWEST_ACKED_OFFSET
-from kip_replay.replay.schema import HEARTBEAT_OUTCOMES, METADATA_WRITE_OUTCOMES
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 RULE = LOWEST_ACKED_OFFSET.name
 STALE, READ_AFTER_WRITE = "stale_window", "read_after_write"
+#: The metrics that are drawn, and of which kind of group.
+CURVES = ((STALE, "all"), (READ_AFTER_WRITE, "all"))
 #: Rows for APIs at most, those with the most writes first.
 MOST_APIS = 12
 
@@ -80,27 +78,19 @@ class LowestAckedOffset:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def queries(read: Read, values: Callable[[], DataFrame]) -> Mapping[str, Callable[[], DataFrame]]:
-    """The queries besides the summary tables. ``values``: those behind latency_summary."""
-    drawn = F.col("metric").isin(STALE, READ_AFTER_WRITE) & (F.col("group_kind") == "all")
+def queries() -> Mapping[str, str]:
+    """The queries besides the summary tables."""
     return {
-        "curves": lambda: curve_points(values().where(plain() & drawn)),
-        "verdicts": lambda: counted(read(METADATA_WRITE_OUTCOMES), F.lit("writes"), {}),
-        "heartbeats": lambda: _heartbeats(read(HEARTBEAT_OUTCOMES)),
+        "curves": curves(RULE),
+        "verdicts": counted("metadata_write_outcomes", "'writes'"),
+        "heartbeats": f"""
+            SELECT recording, count(*) AS n, sum(response_bytes) AS recorded,
+                sum(replayed_response_bytes) AS replayed
+            FROM heartbeat_outcomes
+            WHERE {PLAIN} AND variant = '{LOWEST_ACKED}' AND response_bytes IS NOT NULL
+                AND replayed_response_bytes IS NOT NULL
+            GROUP BY recording""",
     }
-
-
-def _heartbeats(outcomes: DataFrame) -> DataFrame:
-    both = F.col("response_bytes").isNotNull() & F.col("replayed_response_bytes").isNotNull()
-    return (
-        outcomes.where(plain() & (F.col("variant") == LOWEST_ACKED) & both)
-        .groupBy("recording")
-        .agg(
-            F.count("*").alias("n"),
-            F.sum("response_bytes").alias("recorded"),
-            F.sum("replayed_response_bytes").alias("replayed"),
-        )
-    )
 
 
 # --- rows to values ------------------------------------------------------------------------------

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kip_replay.pipelines.analysis.summaries import Read
-from kip_replay.pipelines.report.reading import counted, curve_points, plain
+from kip_replay.pipelines.report.reading import PLAIN, counted, curves
 from kip_replay.pipelines.report.values import (
     Curve,
     Doubt,
@@ -21,13 +20,12 @@ from kip_replay.pipelines.report.values import (
 )
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, MIN_ISR_ACKS
-from kip_replay.replay.schema import PRODUCE_ACK_OUTCOMES
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 RULE = MIN_ISR_ACKS.name
 VARIANTS = (RECORDED, ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)
 _LATENCY, _REQUEST_LATENCY, _EXPOSURE = "produce_latency", "produce_request_latency", "exposure"
+#: The metrics that are drawn, and of which kind of group.
+CURVES = ((_LATENCY, "all"), (_EXPOSURE, "all"))
 #: What is answered under each variant, by column of the outcomes.
 _ERRORS = {
     RECORDED: "recorded_error",
@@ -81,33 +79,20 @@ class MinIsrAcks:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def queries(read: Read, values: Callable[[], DataFrame]) -> Mapping[str, Callable[[], DataFrame]]:
-    """The queries besides the summary tables. ``values``: those behind latency_summary."""
-    drawn = F.col("metric").isin(_LATENCY, _EXPOSURE) & (F.col("group_kind") == "all")
+def queries() -> Mapping[str, str]:
+    """The queries besides the summary tables."""
+    errors = [
+        f"""
+        SELECT recording, '{variant}' AS of, {column} AS code, count(*) AS n
+        FROM produce_ack_outcomes WHERE {PLAIN} AND acks = -1 AND {column} != 0
+        GROUP BY recording, {column}"""
+        for variant, column in _ERRORS.items()
+    ]
     return {
-        "curves": lambda: curve_points(values().where(plain() & drawn)),
-        "verdicts": lambda: counted(
-            read(PRODUCE_ACK_OUTCOMES), F.lit("partitions"), {"waited": F.col("acks") == -1}
-        ),
-        "errors": lambda: _errors(read(PRODUCE_ACK_OUTCOMES)),
+        "curves": curves(RULE),
+        "verdicts": counted("produce_ack_outcomes", "'partitions'", {"waited": "acks = -1"}),
+        "errors": " UNION ALL ".join(errors),
     }
-
-
-def _errors(outcomes: DataFrame) -> DataFrame:
-    """How often each error code is answered where the producer waits for all replicas."""
-    answers = F.array(
-        *(
-            F.struct(F.lit(variant).alias("of"), F.col(column).alias("code"))
-            for variant, column in _ERRORS.items()
-        )
-    )
-    return (
-        outcomes.where(plain() & (F.col("acks") == -1))
-        .select("recording", F.explode(answers).alias("answer"))
-        .where(F.col("answer.code") != 0)
-        .groupBy("recording", "answer.of", "answer.code")
-        .agg(F.count("*").alias("n"))
-    )
 
 
 # --- rows to values ------------------------------------------------------------------------------

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from in_memory import InMemory, Rows, what_if
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import write_report
 from kip_replay.pipelines.report.accuracy import SHOWN_BESIDE
 from kip_replay.pipelines.report.data import read_report
 from kip_replay.pipelines.report.logs import EXAMPLES
-from kip_replay.pipelines.report.reading import CURVE_POINTS
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import RECORDED
@@ -26,10 +26,36 @@ from kip_replay.replay.rules import (
     WITH_KIP,
     WITHOUT_KIP,
 )
-from pyspark.sql import SparkSession
+from kip_replay.replay.schema import Table
 
+#: Rows by name of their table; columns that are not named are null.
+Rows = Mapping[str, list[dict[str, Any]]]
 START = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
 NOT_ASKED = "not asked for"
+
+
+class InMemory(Warehouse):
+    """Tables that were never written, with their rows in an order that nothing may depend on."""
+
+    def __init__(self, rows: Rows, shuffle: int = 1) -> None:
+        super().__init__("in memory")
+        self._rows = {name: random.Random(shuffle).sample(of, len(of)) for name, of in rows.items()}
+
+    def _dataset(self, table: Table) -> pa.Table:
+        loose = pa.schema([field.with_nullable(True) for field in table.arrow_schema])
+        return pa.Table.from_pylist(self._rows.get(table.name, []), schema=loose)
+
+
+def what_if(
+    recording: str, rule: str, variant: str, parameter: str = "none", value: str = "none"
+) -> dict[str, Any]:
+    return {
+        "recording": recording,
+        "rule": rule,
+        "variant": variant,
+        "parameter": parameter,
+        "parameter_value": value,
+    }
 
 
 def hwm(recording: str, variant: str, wait: str | None = None) -> dict[str, Any]:
@@ -38,24 +64,20 @@ def hwm(recording: str, variant: str, wait: str | None = None) -> dict[str, Any]
     return what_if(recording, "hwm_parking", variant, "max_wait_ms", wait)
 
 
-def lags_us(variant: str) -> list[int]:
-    """Uneven values with ties, more of them than a curve has points."""
-    draw = random.Random(variant)
-    return [100 * draw.randrange(1, 4000) for _ in range(997)]
-
-
 def lag_rows(recording: str, variant: str) -> list[dict[str, Any]]:
-    steady = {
-        **hwm(recording, variant),
-        "is_voter": False,
-        "phase": "steady",
-        "verdict": "replayed",
-    }
-    known = [{**steady, "lag_ms": us / 1000} for us in lags_us(variant)]
+    steady = {**hwm(recording, variant), "phase": "steady", "verdict": "replayed"}
     unknown = {**steady, "verdict": "unknown", "reason": "the log ended"}
-    away = {**steady, "verdict": "not_applicable", "reason": "away", "lag_ms": 5e6}
-    early = {**steady, "phase": "starting", "lag_ms": 9e6}
-    return [*known, unknown, unknown, unknown, away, early]
+    away = {**steady, "verdict": "not_applicable", "reason": "away"}
+    return [steady, unknown, unknown, unknown, away, {**steady, "phase": "starting"}]
+
+
+def curve_rows(what: dict[str, Any], metric: str, kind: str, value: str) -> list[dict[str, Any]]:
+    """Values of 100 to 250 us, 300 to 900 us and one unknown, four of all in each slice."""
+    line = {**what, "metric": metric, "group_kind": kind, "group_value": value, "total": 9}
+    return [
+        {**line, "value_us": 250, "up_to": 4, "from_us": 100},
+        {**line, "value_us": 900, "up_to": 8, "from_us": 300},
+    ]
 
 
 def summary_rows(recording: str, variant: str, wait: str | None = None) -> list[dict[str, Any]]:
@@ -176,12 +198,29 @@ def rows_of(recording: str) -> Rows:
         "bandwidth_summary": [row for v in variants for row in traffic_rows(recording, v)]
         + [row for v in replays for row in traffic_rows(recording, v, "100")],
         "prediction_accuracy": check_rows(recording),
+        "latency_curves": [
+            *(
+                row
+                for v in variants
+                for row in curve_rows(
+                    hwm(recording, v), "high_watermark_lag", "replica_kind", "broker"
+                )
+            ),
+            *curve_rows(
+                what_if(recording, "lowest_acked_offset", LOWEST_ACKED),
+                *("read_after_write", "all", "all"),
+            ),
+            *curve_rows(
+                what_if(recording, "min_isr_acks", ACKS_MIN_INSYNC_REPLICAS),
+                *("produce_latency", "all", "all"),
+            ),
+        ],
         **outcomes_of(recording),
     }
 
 
 def outcomes_of(recording: str) -> Rows:
-    """Outcomes of the rules that sum up elsewhere: counted by verdict, drawn as distributions."""
+    """Outcomes of the other rules, counted by verdict."""
     fetch = what_if(recording, "incremental_fetch", INCREMENTAL)
     produce = {
         **what_if(recording, "min_isr_acks", ACKS_MIN_INSYNC_REPLICAS),
@@ -230,8 +269,8 @@ def tables(*recordings: str) -> Rows:
 
 
 @pytest.fixture(scope="module")
-def warehouse(spark: SparkSession) -> Warehouse:
-    return InMemory(spark, tables("one", NOT_ASKED), shuffle=1, partitions=2)
+def warehouse() -> Warehouse:
+    return InMemory(tables("one", NOT_ASKED))
 
 
 def test_report_says_what_the_tables_say(warehouse: Warehouse) -> None:
@@ -270,14 +309,10 @@ def test_metadata_fetches_say_what_the_tables_say(warehouse: Warehouse) -> None:
     assert doubts["advances steady", "the log ended"][WITH_KIP] == 3
 
     for variant in (RECORDED, WITHOUT_KIP, WITH_KIP):
-        values = [us / 1000 for us in lags_us(variant)]
         curve = one.of(variant).curve["broker"]
-        assert len(curve.points) <= CURVE_POINTS
-        assert curve.start_ms == min(values)
-        for ms, share in curve.points:
-            # Exact: the three that are unknown are among all, and never reached.
-            assert share == sum(value <= ms for value in values) / 1000
-        assert curve.points[-1] == (max(values), 0.997)
+        assert curve.start_ms == 0.1
+        # The one that is unknown is among all, and never reached.
+        assert curve.points == ((0.25, 4 / 9), (0.9, 8 / 9))
 
 
 def test_other_rules_count_their_outcomes(warehouse: Warehouse) -> None:
@@ -292,19 +327,17 @@ def test_other_rules_count_their_outcomes(warehouse: Warehouse) -> None:
     acks = one.min_isr_acks
     assert (acks.produced, acks.waited) == (5, 5)
     assert acks.errors == {RECORDED: {19: 1}, ACKS_ALL: {19: 1}}
-    # Drawn are the values that latency_summary sums up: four that are known, of five.
-    drawn = acks.curves[ACKS_MIN_INSYNC_REPLICAS]
-    assert drawn.points == ((1.0, 0.2), (2.0, 0.4), (3.0, 0.6), (4.0, 0.8))
+    assert acks.curves[ACKS_MIN_INSYNC_REPLICAS].points == ((0.25, 4 / 9), (0.9, 8 / 9))
 
     writes = one.lowest_acked_offset
     assert writes.writes == 2
-    assert writes.curves[LOWEST_ACKED, "read_after_write"].points == ((90.0, 0.5),)
+    assert writes.curves[LOWEST_ACKED, "read_after_write"].points == ((0.25, 4 / 9), (0.9, 8 / 9))
     sent = writes.heartbeats
     assert (sent.heartbeats, sent.recorded_bytes, sent.replayed_bytes) == (2, 38, 54)
 
 
-def test_same_tables_same_bytes(spark: SparkSession, warehouse: Warehouse, tmp_path: Path) -> None:
-    otherwise = InMemory(spark, tables(NOT_ASKED, "one"), shuffle=2, partitions=3)
+def test_same_tables_same_bytes(warehouse: Warehouse, tmp_path: Path) -> None:
+    otherwise = InMemory(tables(NOT_ASKED, "one"), shuffle=2)
 
     first = write_report(warehouse, ["one"], tmp_path / "new" / "report.html")
     second = write_report(otherwise, ["one"], tmp_path / "again.html")
