@@ -90,25 +90,21 @@ class Check:
         return abs(self.baseline - self.recorded) <= self.tolerance
 
 
-# --- reading -------------------------------------------------------------------------------------
+#: The rows that the report shows: the judged, and what is shown beside them.
+CHECKS = f"""
+    SELECT {", ".join(Check.__dataclass_fields__)} FROM prediction_accuracy
+    WHERE tolerance IS NOT NULL OR (metric IN {SHOWN_BESIDE} AND recorded IS NOT NULL)"""
 
 
-#: Rows of prediction_accuracy that the report shows: the judged, and what goes with them.
-SHOWN = f"(tolerance IS NOT NULL OR (metric IN {SHOWN_BESIDE} AND recorded IS NOT NULL))"
-
-
-def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> tuple[Check, ...]:
+def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> list[Check]:
     """By rule; self-checks first, then pairs in the order of the recordings, each by metric."""
-    place = {name: number for number, name in enumerate(names)}
-    fields = tuple(Check.__dataclass_fields__)
-    found = [Check(**{name: row[name] for name in fields}) for row in rows]
 
     def order(check: Check) -> tuple[Any, ...]:
         return (
             rules.index(check.rule),
             not check.is_self_check,
-            place[check.predicted_from],
-            place[check.recorded_in],
+            names.index(check.predicted_from),
+            names.index(check.recorded_in),
             check.variant,
             check.metric,
             check.group_kind,
@@ -116,7 +112,8 @@ def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> t
             check.group_value.zfill(12),
         )
 
-    return tuple(sorted(found, key=order))
+    shown = [row for row in rows if row["rule"] in rules and row["recorded_in"] in names]
+    return sorted((Check(**row) for row in shown), key=order)
 
 
 # --- words ---------------------------------------------------------------------------------------

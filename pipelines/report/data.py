@@ -1,70 +1,43 @@
-"""What the report says, as small plain values: read from the tables, bounded, in a fixed order.
+"""What the report prints, read from the tables: bounded, and in a fixed order.
 
-Every query is an aggregation or a summary table: what comes back grows with the number of
-recordings, nodes and replicas, never with the length of a log. Only the recordings asked for are
-read; every table is partitioned by them. What is read of a rule's outcomes, the module named after
-the rule says.
+Every query sums up, so the rows grow with recordings, nodes and replicas, not with a log's length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import ModuleType
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 import duckdb
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.report import accuracy, logs
+from kip_replay.pipelines.report import accuracy, logs, reading
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.logs import Logs
-from kip_replay.pipelines.report.reading import PLAIN
-from kip_replay.pipelines.report.values import Row
-from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.rules.hwm_parking import figures as hwm_parking
-from kip_replay.pipelines.rules.hwm_parking.figures import HwmParking
-from kip_replay.pipelines.rules.incremental_fetch import figures as incremental_fetch
-from kip_replay.pipelines.rules.incremental_fetch.figures import IncrementalFetch
-from kip_replay.pipelines.rules.lowest_acked_offset import figures as lowest_acked_offset
-from kip_replay.pipelines.rules.lowest_acked_offset.figures import LowestAckedOffset
-from kip_replay.pipelines.rules.min_isr_acks import figures as min_isr_acks
-from kip_replay.pipelines.rules.min_isr_acks.figures import MinIsrAcks
+from kip_replay.pipelines.report.values import Curve, Percentiles, Row, RuleFigures, Traffic
 from kip_replay.pipelines.warehouse.tables import Warehouse
-
-_PARTS: Mapping[str, ModuleType] = {
-    part.RULE: part for part in (hwm_parking, incremental_fetch, min_isr_acks, lowest_acked_offset)
-}
-#: Rules that the report can tell of, in the order in which it does.
-RULE_NAMES = tuple(_PARTS)
-#: Groups of latency_summary that are shown of sweeps, and those shown besides without one.
-_SHOWN_GROUPS = f"""
-    (group_kind IN ('all', 'replica_kind') OR {PLAIN} AND group_kind IN ('node_id', 'api_name'))"""
-
-
-@dataclass(frozen=True)
-class RecordingReport:
-    """All that the report says of one recording."""
-
-    name: str
-    logs: Logs = field(default_factory=Logs)
-    hwm_parking: HwmParking = field(default_factory=HwmParking)
-    incremental_fetch: IncrementalFetch = field(default_factory=IncrementalFetch)
-    min_isr_acks: MinIsrAcks = field(default_factory=MinIsrAcks)
-    lowest_acked_offset: LowestAckedOffset = field(default_factory=LowestAckedOffset)
 
 
 @dataclass(frozen=True)
 class Report:
-    """All that the report says. ``rules``: those that were replayed."""
+    """Logs of the recordings; their figures and the accuracy of predictions by rule."""
 
-    recordings: tuple[RecordingReport, ...]
-    checks: tuple[Check, ...] = ()
-    rules: tuple[str, ...] = RULE_NAMES
+    logs: Sequence[Logs]
+    figures: Mapping[str, Sequence[RuleFigures]]
+    checks: Sequence[Check] = ()
 
 
-def replayed_rules() -> tuple[str, ...]:
-    """Rules that a run replays and that the report can tell of."""
-    wired = {steps.name for steps in RULES}
-    return tuple(name for name in RULE_NAMES if name in wired)
+def module_of(rule: str, name: str) -> Any:
+    """``figures`` (its class Figures) or ``section`` (its function section) of a rule."""
+    return import_module(f"kip_replay.pipelines.rules.{rule}.{name}")
+
+
+def figures_of_rules() -> dict[str, type[RuleFigures]]:
+    """The class of each rule's figures, in the order of the replays."""
+    # The rules import from this package.
+    rules = import_module("kip_replay.pipelines.rules").RULES
+    return {steps.name: module_of(steps.name, "figures").Figures for steps in rules}
 
 
 def read_report(
@@ -75,84 +48,69 @@ def read_report(
     """The report's content for recordings, in the order given.
 
     ``kafka_versions``: what manifests say, by recording; shown beside what the logs say.
-    Raises UserError if a table is missing or a recording is not in the warehouse.
+    Raises UserError if a recording is not in the warehouse.
     """
     names = list(dict.fromkeys(recordings))
-    rules = replayed_rules()
-    rows = _collected(warehouse, names, rules)
-    split = {query: _by_recording(of_all) for query, of_all in rows.items()}
-    missing = [name for name in names if name not in split["files"]]
-    if missing:
-        raise UserError(
-            f"recording {missing[0]!r} is not in the warehouse {warehouse.path}: run jobs.run "
-            "with it and this --warehouse first"
-        )
-    stated = kafka_versions or {}
-    return Report(
-        recordings=tuple(
-            _recording(
-                name, {query: of.get(name, []) for query, of in split.items()}, rules, stated
-            )
-            for name in names
-        ),
-        checks=accuracy.checks(rows["accuracy"], rules, names),
-        rules=rules,
-    )
-
-
-def _collected(
-    warehouse: Warehouse, names: Sequence[str], rules: Sequence[str]
-) -> dict[str, list[Row]]:
-    """The rows of each query."""
-    queries = {
-        f"{rule}.{name}": sql for rule in rules for name, sql in _PARTS[rule].queries().items()
-    }
-    queries |= {
-        "spans": logs.SPANS,
-        "files": logs.FILES,
-        "rejected": logs.REJECTED,
-        "latencies": f"FROM latency_summary WHERE {_SHOWN_GROUPS}",
-        "bandwidth": "FROM bandwidth_summary WHERE api_name = 'FETCH'",
-        "accuracy": f"FROM prediction_accuracy WHERE {accuracy.SHOWN}",
-    }
+    rules = figures_of_rules()
     with warehouse.database(names) as database:
-        rows = {name: _rows(database.execute(sql)) for name, sql in queries.items()}
-    for table in ("latencies", "bandwidth", "accuracy"):
-        rows[table] = [row for row in rows[table] if row["rule"] in rules]
-    rows["accuracy"] = [row for row in rows["accuracy"] if row["recorded_in"] in names]
-    return rows
+        files = by_recording(database, logs.FILES)
+        missing = [name for name in names if name not in files]
+        if missing:
+            raise UserError(
+                f"recording {missing[0]!r} is not in the warehouse {warehouse.path}: run jobs.run "
+                "with it and this --warehouse first"
+            )
+        rejected = by_recording(database, logs.REJECTED)
+        read = [
+            Logs(name, (kafka_versions or {}).get(name), files[name], rejected.get(name, []))
+            for name in names
+        ]
+        figures = {rule: _figures(database, kind, read) for rule, kind in rules.items()}
+        rows = as_rows(database.execute(accuracy.CHECKS))
+    return Report(read, figures, accuracy.checks(rows, [*rules], names))
 
 
-def _rows(found: duckdb.DuckDBPyConnection) -> list[Row]:
+def _figures(
+    database: duckdb.DuckDBPyConnection, kind: type[RuleFigures], recordings: Iterable[Logs]
+) -> list[RuleFigures]:
+    """The figures of a rule in each recording."""
+    spreads = _tuples(database, reading.spreads(kind.RULE, kind.SWEEP))
+    curves = _tuples(database, reading.curves(kind.RULE))
+    traffic = _tuples(database, reading.traffic(kind.RULE, kind.SWEEP))
+    rows = {query: by_recording(database, sql) for query, sql in kind.QUERIES.items()}
+    return [
+        kind(
+            one.recording,
+            one.version,
+            {row[:5]: Percentiles(*row[5:]) for row in spreads.get(one.recording, ())},
+            {
+                row[:3]: Curve(row[3], tuple(map(tuple, row[4])))
+                for row in curves.get(one.recording, ())
+            },
+            {row[:3]: Traffic(*row[3:]) for row in traffic.get(one.recording, ())},
+            {query: found.get(one.recording, []) for query, found in rows.items()},
+        )
+        for one in recordings
+    ]
+
+
+def as_rows(found: duckdb.DuckDBPyConnection) -> list[Row]:
+    """The rows of a query by the names of their columns."""
     columns = [column[0] for column in found.description or ()]
     return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
 
 
-# --- rows to values ------------------------------------------------------------------------------
-
-
-def _by_recording(rows: Iterable[Row]) -> dict[str, list[Row]]:
+def by_recording(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, list[Row]]:
+    """The rows of a query by recording."""
     found: dict[str, list[Row]] = {}
-    for row in rows:
+    for row in as_rows(database.execute(sql)):
         found.setdefault(row["recording"], []).append(row)
     return found
 
 
-def _recording(
-    name: str, rows: Mapping[str, list[Row]], rules: Sequence[str], stated: Mapping[str, str]
-) -> RecordingReport:
-    parts = {rule: _PARTS[rule].from_rows(_rows_of(rows, rule)) for rule in rules}
-    return RecordingReport(name=name, logs=logs.from_rows(rows, stated.get(name)), **parts)
-
-
-def _rows_of(rows: Mapping[str, list[Row]], rule: str) -> dict[str, list[Row]]:
-    """A rule's own queries, and its rows of the summaries."""
-    mine = {
-        query.removeprefix(f"{rule}."): found
-        for query, found in rows.items()
-        if query.startswith(f"{rule}.")
-    }
-    return mine | {
-        table: [row for row in rows[table] if row["rule"] == rule]
-        for table in ("latencies", "bandwidth")
-    }
+def _tuples(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows of a query by recording, their first column."""
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for recording, *row in database.execute(sql).fetchall():
+        found.setdefault(recording, []).append(tuple(row))
+    return found

@@ -1,4 +1,4 @@
-"""SQL that the rules' parts of the report share: every query sums up, whatever a log's length."""
+"""SQL that all rules share: every query sums up, whatever the length of a log."""
 
 from __future__ import annotations
 
@@ -6,17 +6,49 @@ from collections.abc import Mapping
 
 #: No sweep.
 PLAIN = "parameter = 'none'"
+#: The value of a sweep's parameter; null where there is no sweep.
+AT = "try_cast(parameter_value AS BIGINT) AS at"
+
+
+def spreads(rule: str, sweep: str) -> str:
+    """Percentiles of a rule's latencies, those of sweeps by fewer groups."""
+    return f"""
+        SELECT recording, metric, variant, group_kind, group_value, {AT},
+            count, unknown_count, p50_ms, p90_ms, p99_ms, max_ms
+        FROM latency_summary
+        WHERE rule = '{rule}' AND (
+            {PLAIN} AND group_kind IN ('all', 'replica_kind', 'node_id', 'api_name')
+            OR parameter = '{sweep}' AND group_kind IN ('all', 'replica_kind'))"""
 
 
 def curves(rule: str) -> str:
-    """The distributions that a rule has drawn."""
-    return f"SELECT * FROM latency_curves WHERE rule = '{rule}'"
+    """The distributions of a rule's latencies: smallest value, and points in ms and shares."""
+    return f"""
+        SELECT recording, metric, variant, group_value, min(from_us) / 1000,
+            list([value_us / 1000, up_to / total] ORDER BY value_us)
+        FROM latency_curves WHERE rule = '{rule}' GROUP BY ALL"""
+
+
+def traffic(rule: str, sweep: str) -> str:
+    """FETCHes in the steady phase by kind of client, summed over nodes."""
+    ways = [
+        f"sum({column}) FILTER (direction {'=' if way == 'request' else '!='} 'request')"
+        for column in ("requests", "partitions", "bytes")
+        for way in ("request", "response")
+    ]
+    sums = [f"coalesce({each}, 0)" for each in (*ways, "sum(record_bytes)")]
+    return f"""
+        SELECT recording, variant, client_kind, {AT}, {", ".join(sums)},
+            sum(unknown_size_requests), max(span_s)
+        FROM bandwidth_summary
+        WHERE rule = '{rule}' AND api_name = 'FETCH' AND parameter IN ('none', '{sweep}')
+        GROUP BY ALL"""
 
 
 def counted(table: str, what: str, also: Mapping[str, str] | None = None) -> str:
-    """How many outcomes have each verdict and reason, sweeps left out.
+    """How many outcomes have each verdict and reason, without sweeps.
 
-    ``what``: SQL for what a row is of. ``also``: conditions; how many rows meet each.
+    ``what``: SQL for what a row is of. ``also``: conditions, of which rows are counted too.
     """
     counts = [f", count(*) FILTER ({met}) AS {name}" for name, met in (also or {}).items()]
     return f"""

@@ -14,7 +14,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import write_report
 from kip_replay.pipelines.report.accuracy import SHOWN_BESIDE
 from kip_replay.pipelines.report.data import read_report
-from kip_replay.pipelines.report.logs import EXAMPLES
+from kip_replay.pipelines.report.logs import EXAMPLE_CHARACTERS, EXAMPLES
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import RECORDED
@@ -206,14 +206,6 @@ def rows_of(recording: str) -> Rows:
                     hwm(recording, v), "high_watermark_lag", "replica_kind", "broker"
                 )
             ),
-            *curve_rows(
-                what_if(recording, "lowest_acked_offset", LOWEST_ACKED),
-                *("read_after_write", "all", "all"),
-            ),
-            *curve_rows(
-                what_if(recording, "min_isr_acks", ACKS_MIN_INSYNC_REPLICAS),
-                *("produce_latency", "all", "all"),
-            ),
         ],
         **outcomes_of(recording),
     }
@@ -273,67 +265,70 @@ def warehouse() -> Warehouse:
     return InMemory(tables("one", NOT_ASKED))
 
 
+def figures_of(warehouse: Warehouse, rule: str) -> Any:
+    (one,) = read_report(warehouse, ["one"]).figures[rule]
+    return one
+
+
 def test_report_says_what_the_tables_say(warehouse: Warehouse) -> None:
     report = read_report(warehouse, ["one", "one"], {"one": "4.0.1"})
 
-    (one,) = report.recordings
-    assert (one.logs.stated_version, one.logs.logged_versions) == ("4.0.1", ("4.0.0",))
-    assert one.logs.lines_read == (24, 12, 10, 2)
-    assert (one.logs.nodes[0].first_at, one.logs.nodes[0].files) == (START, 2)
+    (one,) = report.logs
+    assert one.version == "Kafka 4.0.1 as stated, 4.0.0 in the logs"
+    assert one.lines == [24, 12, 10, 2]
+    (node,) = one.nodes
+    assert (node["first_us"], node["files"]) == (START.timestamp() * 1_000_000, 2)
 
-    (rejected,) = one.logs.rejected
-    assert (rejected.reason, rejected.count) == ("bad_json", 10)
-    assert [line.line_number for line in rejected.examples] == list(range(1, EXAMPLES + 1))
+    (rejected,) = one.rejected
+    assert (rejected["reason"], rejected["n"]) == ("bad_json", 10)
+    lines = rejected["examples"]
+    assert [line["line_number"] for line in lines] == list(range(1, EXAMPLES + 1))
+    assert {len(line["line"]) for line in lines} == {EXAMPLE_CHARACTERS}
     # What is judged or goes with it, among what was asked for, replicas in order of their numbers.
     assert [check.group_value for check in report.checks] == ["9", "11", "11"]
     assert report.checks[2].metric == SHOWN_BESIDE[0]
 
 
 def test_metadata_fetches_say_what_the_tables_say(warehouse: Warehouse) -> None:
-    (recording,) = read_report(warehouse, ["one"]).recordings
-    one = recording.hwm_parking
+    one = figures_of(warehouse, "hwm_parking")
 
     assert one.protocol is Protocol.WITHOUT
     assert one.max_wait_ms == (500, 500)
-    assert (one.metadata_fetches, one.judged_answers, one.unexplained_answers) == (3, 2, 1)
+    assert one.judged == (1, 2)
 
-    total = one.of(WITH_KIP).total_traffic
-    assert total is not None
+    total = one.total(WITH_KIP)
     assert (total.fetches_per_second, total.bytes_per_second) == (10.0, 4000.0)
     assert total.unknown_sizes == 4
-    assert [point.max_wait_ms for point in one.sweep] == [100]
-    assert one.sweep[0].with_kip.lag["broker"].p50 == 1.5
+    assert one.swept == [100]
+    assert one.lag(WITH_KIP, at=100).p50 == 1.5
 
     doubts = {(d.what, d.reason): d.counts for d in one.doubts}
     assert doubts["answers", "elsewhere"] == {RECORDED: 1}
     assert doubts["advances steady", "the log ended"][WITH_KIP] == 3
 
     for variant in (RECORDED, WITHOUT_KIP, WITH_KIP):
-        curve = one.of(variant).curve["broker"]
+        curve = one.curves["high_watermark_lag", variant, "broker"]
         assert curve.start_ms == 0.1
         # The one that is unknown is among all, and never reached.
         assert curve.points == ((0.25, 4 / 9), (0.9, 8 / 9))
 
 
 def test_other_rules_count_their_outcomes(warehouse: Warehouse) -> None:
-    (one,) = read_report(warehouse, ["one"]).recordings
-
-    fetches = one.incremental_fetch
+    fetches = figures_of(warehouse, "incremental_fetch")
     assert fetches.uses_sessions
-    assert (fetches.fetches, fetches.equal, fetches.compared) == (1, 1, 1)
-    assert fetches.unknown == {INCREMENTAL: 1}
-    assert [(point.slots, point.events) for point in fetches.sweep] == [(8, {"refused": 3})]
+    assert (fetches.fetches, fetches.compared) == (1, (1, 1))
+    assert fetches.unknown(INCREMENTAL) == 1
+    assert [(at, fetches.events(at)) for at in fetches.swept] == [(8, {"refused": 3})]
 
-    acks = one.min_isr_acks
+    acks = figures_of(warehouse, "min_isr_acks")
     assert (acks.produced, acks.waited) == (5, 5)
-    assert acks.errors == {RECORDED: {19: 1}, ACKS_ALL: {19: 1}}
-    assert acks.curves[ACKS_MIN_INSYNC_REPLICAS].points == ((0.25, 4 / 9), (0.9, 8 / 9))
+    errors = {(row["variant"], row["code"], row["n"]) for row in acks.found("errors")}
+    assert errors == {(RECORDED, 19, 1), (ACKS_ALL, 19, 1)}
 
-    writes = one.lowest_acked_offset
+    writes = figures_of(warehouse, "lowest_acked_offset")
     assert writes.writes == 2
-    assert writes.curves[LOWEST_ACKED, "read_after_write"].points == ((0.25, 4 / 9), (0.9, 8 / 9))
-    sent = writes.heartbeats
-    assert (sent.heartbeats, sent.recorded_bytes, sent.replayed_bytes) == (2, 38, 54)
+    (sent,) = writes.found("heartbeats")
+    assert (sent["n"], sent["recorded"], sent["replayed"]) == (2, 38, 54)
 
 
 def test_same_tables_same_bytes(warehouse: Warehouse, tmp_path: Path) -> None:
