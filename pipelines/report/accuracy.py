@@ -116,9 +116,6 @@ def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> l
     return sorted((Check(**row) for row in shown), key=order)
 
 
-# --- words ---------------------------------------------------------------------------------------
-
-
 def sentence(found: Sequence[Check]) -> str:
     """How many predictions passed."""
     judged = [check for check in found if check.tolerance is not None]
@@ -171,9 +168,6 @@ def metric_rank(check: Check) -> tuple[int, str]:
     return (place, check.metric)
 
 
-# --- what the template prints --------------------------------------------------------------------
-
-
 def view(found: Sequence[Check], questions: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """``questions``: the rules to tell of, each with its anchor's id and question."""
     return {
@@ -212,7 +206,6 @@ def _pairs(found: Sequence[Check]) -> Iterator[dict[str, Any]]:
             "passed": words.number(len(judged) - len(missed)),
             "count": words.number(len(judged)),
             "missed": words.number(len(missed)) if missed else None,
-            "unknown": words.number(max(check.unknown_count for check in rows)),
             "variant": words.variant_name(rows[0].variant),
             "rows": [_check(check) for check in kept],
             "left_out": words.number(len(rows) - len(kept)) if len(kept) < len(rows) else None,

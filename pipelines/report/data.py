@@ -41,9 +41,7 @@ def figures_of_rules() -> dict[str, type[RuleFigures]]:
 
 
 def read_report(
-    warehouse: Warehouse,
-    recordings: Sequence[str],
-    kafka_versions: Mapping[str, str] | None = None,
+    warehouse: Warehouse, recordings: Sequence[str], kafka_versions: Mapping[str, str] | None = None
 ) -> Report:
     """The report's content for recordings, in the order given.
 

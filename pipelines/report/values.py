@@ -56,8 +56,8 @@ class Traffic:
     span_s: float = 0.0
 
     def __add__(self, other: Traffic) -> Traffic:
-        *sums, span = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Traffic(*map(sum, sums), max(span))
+        sums = [a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)]
+        return Traffic(*sums[:-1], span_s=max(self.span_s, other.span_s))
 
     @property
     def request_partitions_mean(self) -> float | None:
@@ -156,7 +156,7 @@ class RuleFigures:
     @property
     def swept(self) -> list[int]:
         """The values of the sweep, rising."""
-        return sorted({key[-1] for key in (*self.spreads, *self.traffic) if key[-1] is not None})
+        return sorted({at for *_, at in (*self.spreads, *self.traffic) if isinstance(at, int)})
 
     @property
     def span_s(self) -> float:
@@ -192,7 +192,7 @@ def both(one: T | None, other: T | None) -> tuple[T, T] | None:
 
 def medians(one: Percentiles | None, other: Percentiles | None) -> tuple[float, float] | None:
     """Both medians; None unless both are known."""
-    return both(one and one.p50, other and other.p50)
+    return both(one.p50 if one else None, other.p50 if other else None)
 
 
 def known(values: Iterable[T | None]) -> list[T]:

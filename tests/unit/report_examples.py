@@ -37,8 +37,12 @@ def line(p50: float) -> Curve:
 
 def verdict(variant: str, n: int, reason: str | None = None, **more: Any) -> dict[str, Any]:
     return {
-        "variant": variant, "what": "what", "reason": reason, "n": n,
-        "verdict": "unknown" if reason else "replayed", **more,
+        "variant": variant,
+        "what": "what",
+        "reason": reason,
+        "n": n,
+        "verdict": "unknown" if reason else "replayed",
+        **more,
     }
 
 

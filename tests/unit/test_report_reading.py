@@ -205,7 +205,7 @@ def rows_of(recording: str) -> Rows:
                 for row in curve_rows(
                     hwm(recording, v), "high_watermark_lag", "replica_kind", "broker"
                 )
-            ),
+            )
         ],
         **outcomes_of(recording),
     }

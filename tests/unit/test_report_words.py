@@ -49,8 +49,7 @@ def test_milliseconds(value: float, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
-    [(812, "812 B"), (4505.6, "4.5 kB"), (-4505.6, "−4.5 kB"), (3.2e9, "3.2 GB")],
+    ("value", "said"), [(812, "812 B"), (4505.6, "4.5 kB"), (-4505.6, "−4.5 kB"), (3.2e9, "3.2 GB")]
 )
 def test_size(value: float, said: str) -> None:
     assert plain(words.size(value)) == said
@@ -58,11 +57,7 @@ def test_size(value: float, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("values", "said"),
-    [
-        ([1.2, 1.7], "1.2 to 1.7 ms"),
-        ([1.21, 1.19], "1.2 ms"),
-        ([0.5, 328.2], "0.50 to 328 ms"),
-    ],
+    [([1.2, 1.7], "1.2 to 1.7 ms"), ([1.21, 1.19], "1.2 ms"), ([0.5, 328.2], "0.50 to 328 ms")],
 )
 def test_range(values: list[float], said: str) -> None:
     assert plain(words.between(values)) == said

@@ -80,8 +80,9 @@ class Figures(RuleFigures):
     @property
     def protocol_share(self) -> float:
         """The share of FETCHes that have a high watermark."""
-        rows = self.responses
-        return sum(r["has_high_watermark"] for r in rows) / max(1, sum(r["n"] for r in rows))
+        have = sum(row["has_high_watermark"] for row in self.responses)
+        share: float = have / max(1, sum(row["n"] for row in self.responses))
+        return share
 
     @property
     def protocol(self) -> Protocol:

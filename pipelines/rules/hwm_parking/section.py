@@ -95,9 +95,6 @@ def _overview_row(one: Figures) -> Row:
     return Row(one.recording, [*cells, sections.unknown_cell(*one.lags)])
 
 
-# --- one recording -------------------------------------------------------------------------------
-
-
 def _detail(one: Figures, place: int) -> Detail:
     return Detail(
         name=one.recording,
@@ -144,12 +141,7 @@ def _lag(one: Figures, name: str) -> list[Block]:
         if all(one.lag(variant, of) for variant in present)
     ]
     lines = [
-        (
-            words.variant_class(v),
-            words.variant_name(v),
-            one.curves.get((LAG, v, kind)),
-            one.lag(v),
-        )
+        (words.variant_class(v), words.variant_name(v), one.curves.get((LAG, v, kind)), one.lag(v))
         # Drawn last is on top: the recorded dots lie on the line that they should follow.
         for v in (*present[1:], present[0])
     ]

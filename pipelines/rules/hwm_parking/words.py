@@ -19,9 +19,6 @@ def kind_name(kind: str) -> str:
     return _KIND_NAMES.get(kind, kind)
 
 
-# --- sentences -----------------------------------------------------------------------------------
-
-
 def answer(every: Sequence[Figures]) -> Markup:
     """What the KIP does, over all recordings."""
     telling = [one for one in every if one.medians]

@@ -9,13 +9,7 @@ from typing import ClassVar
 from kip_replay.pipelines.report.reading import AT, counted
 from kip_replay.pipelines.report.values import RuleFigures, Traffic, both
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.rules import (
-    FULL,
-    INCREMENTAL,
-    INCREMENTAL_FETCH,
-    SESSION_SLOTS,
-    ClientKind,
-)
+from kip_replay.replay.rules import FULL, INCREMENTAL, INCREMENTAL_FETCH, SESSION_SLOTS, ClientKind
 
 FOLLOWER, CONSUMER = ClientKind.FOLLOWER.value, ClientKind.CONSUMER.value
 WITHOUT_SESSIONS = ClientKind.CONSUMER_WITHOUT_SESSIONS.value

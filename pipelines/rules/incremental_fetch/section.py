@@ -95,9 +95,6 @@ def _cell(traffic: Traffic | None, figure: str, decimals: int = 0) -> str:
     return words.number(getattr(traffic, figure) if traffic else None, decimals)
 
 
-# --- one recording -------------------------------------------------------------------------------
-
-
 def _detail(one: Figures, place: int) -> Detail:
     ran = "uses fetch sessions" if one.uses_sessions else "uses no fetch session"
     same = as_recorded(one)

@@ -32,9 +32,6 @@ def kind_name(kind: str) -> str:
     return _KIND_NAMES.get(kind, kind)
 
 
-# --- sentences -----------------------------------------------------------------------------------
-
-
 def answer(every: Sequence[Figures]) -> Markup:
     """What sessions save, over all recordings, or where they save most and least."""
     telling = [one for one in every if one.overheads]

@@ -81,9 +81,6 @@ def _overview_row(one: Figures) -> Row:
     return Row(one.recording, [*cells, words.number(one.writes), sections.unknown_cell(*spreads)])
 
 
-# --- one recording -------------------------------------------------------------------------------
-
-
 def _detail(one: Figures, place: int) -> Detail:
     intervals = interval_sentence(one)
     return Detail(

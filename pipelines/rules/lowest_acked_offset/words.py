@@ -18,9 +18,6 @@ SEEN = "create_topics_stale_window_p50"
 _GOALS_MS = (500, 100)
 
 
-# --- sentences -----------------------------------------------------------------------------------
-
-
 def answer(every: Sequence[Figures]) -> Markup:
     """How late writes are everywhere and known to be, over all recordings."""
     telling = sections.enough([one for one in every if one.medians], lambda one: one.writes)

@@ -93,9 +93,6 @@ def _overview_row(one: Figures) -> Row:
     )
 
 
-# --- one recording -------------------------------------------------------------------------------
-
-
 def _detail(one: Figures, place: int) -> Detail:
     partitions = words.count(one.produced, "partition")
     waited = f"{partitions} of PRODUCEs, {words.number(one.waited)} with acks=all"

@@ -15,9 +15,6 @@ from markupsafe import Markup
 NO_DIFFERENCE = 0.9
 
 
-# --- sentences -----------------------------------------------------------------------------------
-
-
 def answer(every: Sequence[Figures]) -> Markup:
     """How much sooner producers get responses, over all recordings, or where most and least."""
     telling = _telling(every)
