@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from kip_replay.replay.outcomes import Verdict
 
@@ -41,6 +41,16 @@ class Curve:
     points: tuple[tuple[float, float], ...]
 
 
+class Rates(NamedTuple):
+    """FETCHes and bytes a second; ``overhead`` is what is no records."""
+
+    fetches: float | None = None
+    bytes: float | None = None
+    request_bytes: float | None = None
+    response_overhead: float | None = None
+    overhead: float | None = None
+
+
 @dataclass(frozen=True)
 class Traffic:
     """FETCHes in the steady phase, both ways, summed over nodes."""
@@ -61,41 +71,24 @@ class Traffic:
 
     @property
     def request_partitions_mean(self) -> float | None:
-        """Partitions that a FETCH lists."""
         return self.request_partitions / self.fetches if self.fetches else None
 
     @property
     def response_partitions_mean(self) -> float | None:
-        """Partitions that a response lists."""
         return self.response_partitions / self.responses if self.responses else None
 
     @property
-    def fetches_per_second(self) -> float | None:
-        """FETCHes; None, as all rates, without a span."""
-        return self._a_second(self.fetches)
-
-    @property
-    def bytes_per_second(self) -> float | None:
-        """Bytes both ways."""
-        return self._a_second(self.request_bytes + self.response_bytes)
-
-    @property
-    def request_bytes_per_second(self) -> float | None:
-        """Bytes of requests."""
-        return self._a_second(self.request_bytes)
-
-    @property
-    def response_overhead_per_second(self) -> float | None:
-        """Bytes of responses besides records."""
-        return self._a_second(self.response_bytes - self.record_bytes)
-
-    @property
-    def overhead_per_second(self) -> float | None:
-        """Bytes both ways besides records."""
-        return self._a_second(self.request_bytes + self.response_bytes - self.record_bytes)
-
-    def _a_second(self, amount: int) -> float | None:
-        return amount / self.span_s if self.span_s > 0 else None
+    def rates(self) -> Rates:
+        """What there is of it a second; none is known without a span."""
+        size = self.request_bytes + self.response_bytes
+        amounts = (
+            self.fetches,
+            size,
+            self.request_bytes,
+            self.response_bytes - self.record_bytes,
+            size - self.record_bytes,
+        )
+        return Rates(*(n / self.span_s for n in amounts)) if self.span_s > 0 else Rates()
 
 
 @dataclass(frozen=True)
@@ -152,6 +145,10 @@ class RuleFigures:
             if of == variant and kind in (None, client) and value == at
         ]
         return sum(found, Traffic()) if found else None
+
+    def rates(self, variant: str, kind: str | None = None, at: int | None = None) -> Rates:
+        """What ``total`` is a second."""
+        return (self.total(variant, kind, at) or Traffic()).rates
 
     @property
     def swept(self) -> list[int]:

@@ -25,9 +25,8 @@ def test_traffic_adds_up_over_kinds_of_clients() -> None:
 
     assert total == Traffic(240, 240, 480, 480, 24_000, 24_000, 6_000, 8, 60.0)
     assert total.request_partitions_mean == total.response_partitions_mean == 2.0
-    assert (total.fetches_per_second, total.bytes_per_second) == (4.0, 800.0)
-    assert (total.overhead_per_second, total.request_bytes_per_second) == (700.0, 400.0)
-    assert Traffic().fetches_per_second is Traffic().request_partitions_mean is None
+    assert total.rates == (4.0, 800.0, 400.0, 300.0, 700.0)
+    assert Traffic().rates.fetches is Traffic().request_partitions_mean is None
     assert fetch().total("someday") is None
 
 

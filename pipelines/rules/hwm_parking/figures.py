@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 from kip_replay.pipelines.report.reading import counted
 from kip_replay.pipelines.report.values import Percentiles, Row, RuleFigures, both, medians
@@ -18,8 +18,6 @@ LAG = "high_watermark_lag"
 MIXED_FROM = 0.01
 #: With at least this share of the lag left, a protocol makes no difference worth a headline.
 NO_DIFFERENCE = 0.9
-#: FETCHes and bytes a second.
-Rates: TypeAlias = tuple[float | None, float | None]
 _RESPONSES = "answers"
 _VERDICTS = counted(
     "fetch_parking_outcomes",
@@ -130,17 +128,12 @@ class Figures(RuleFigures):
         """The KIP takes a tenth or more off the median."""
         return self.medians is not None and self.medians[1] < NO_DIFFERENCE * self.medians[0]
 
-    def rates(self, variant: str, kind: str | None = None, at: int | None = None) -> Rates:
-        """FETCHes and bytes a second of a kind of replica or of all."""
-        traffic = self.total(variant, kind, at)
-        return (traffic.fetches_per_second, traffic.bytes_per_second) if traffic else (None, None)
-
     @property
     def fetches_per_second(self) -> tuple[float, float] | None:
         """FETCHes a second without and with the KIP."""
-        return both(*(self.rates(source)[0] for source in self.sources))
+        return both(*(self.rates(source).fetches for source in self.sources))
 
     @property
     def bytes_per_second(self) -> tuple[float, float] | None:
         """Bytes a second without and with the KIP."""
-        return both(*(self.rates(source)[1] for source in self.sources))
+        return both(*(self.rates(source).bytes for source in self.sources))

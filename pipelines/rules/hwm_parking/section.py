@@ -244,7 +244,7 @@ def _sweep(one: Figures) -> list[Block]:
 def _sweep_row(one: Figures, name: str, at: int | None) -> Row:
     cells = []
     for variant in (WITHOUT_KIP, WITH_KIP):
-        fetches, sizes = one.rates(variant, at=at)
+        fetches, sizes, *_ = one.rates(variant, at=at)
         cells += sections.ms_cells(one.lag(variant, at=at), of=("p50", "p99"))
         cells += [words.number(fetches, 1), words.number(sizes)]
     return Row(name, cells)

@@ -88,10 +88,7 @@ class Figures(RuleFigures):
     @property
     def overheads(self) -> tuple[float, float] | None:
         """Bytes a second besides records, in full and with sessions."""
-        pair = both(self.total(FULL), self.total(INCREMENTAL))
-        if pair is None or not pair[0].overhead_per_second:
-            return None
-        return both(*(one.overhead_per_second for one in pair))
+        return both(self.rates(FULL).overhead or None, self.rates(INCREMENTAL).overhead)
 
     @property
     def saved(self) -> float:

@@ -83,16 +83,17 @@ def _overview(telling: Sequence[Figures]) -> Table:
 def _overview_row(one: Figures) -> Row:
     lead = [one.lead(variant) for variant in _REPLAYED]
     cells = [
-        *(_cell(each, "request_partitions_mean", 1) for each in lead),
-        *(_cell(each, "response_partitions_mean", 1) for each in lead),
-        *(_cell(one.total(variant), "overhead_per_second") for variant in _REPLAYED),
+        *(_listed(each, "request", 1) for each in lead),
+        *(_listed(each, "response", 1) for each in lead),
+        *(words.number(one.rates(variant).overhead) for variant in _REPLAYED),
         words.number(max(map(one.unknown, _REPLAYED))),
     ]
     return Row(one.recording, [kind_name(one.lead_kind or ""), *cells])
 
 
-def _cell(traffic: Traffic | None, figure: str, decimals: int = 0) -> str:
-    return words.number(getattr(traffic, figure) if traffic else None, decimals)
+def _listed(traffic: Traffic | None, way: str, decimals: int) -> str:
+    """Partitions in a request or a response, mean."""
+    return words.number(getattr(traffic or Traffic(), f"{way}_partitions_mean"), decimals)
 
 
 def _detail(one: Figures, place: int) -> Detail:
@@ -118,17 +119,14 @@ def _detail(one: Figures, place: int) -> Detail:
 
 def _key_figures(one: Figures) -> list[KeyFigure]:
     keys = []
-    for name, figure in (
-        ("Partitions in a FETCH", "request_partitions_mean"),
-        ("Partitions in its answer", "response_partitions_mean"),
+    for name, way in (
+        ("Partitions in a FETCH", "request"),
+        ("Partitions in its answer", "response"),
     ):
-        full, with_sessions = (_cell(one.lead(v), figure, 1) for v in (FULL, INCREMENTAL))
+        full, with_sessions = (_listed(one.lead(v), way, 1) for v in (FULL, INCREMENTAL))
         keys.append(KeyFigure(f"{name}, {kind_name(one.lead_kind or '')}", full, with_sessions, ""))
-    for name, figure in (
-        ("Besides records, all", "overhead_per_second"),
-        ("Bytes, all", "bytes_per_second"),
-    ):
-        sizes = (getattr(one.total(v), figure) or 0.0 for v in (FULL, INCREMENTAL))
+    for name, figure in (("Besides records, all", "overhead"), ("Bytes, all", "bytes")):
+        sizes = (getattr(one.rates(v), figure) or 0.0 for v in (FULL, INCREMENTAL))
         keys.append(KeyFigure(name, *words.two_sizes(*sizes)))
     return keys
 
@@ -137,8 +135,8 @@ def _picture(one: Figures, name: str) -> Figure:
     title = "Bytes a second besides records"
     parts = {
         variant: [
-            ("FETCHes", traffic.request_bytes_per_second or 0.0),
-            ("answers", traffic.response_overhead_per_second or 0.0),
+            ("FETCHes", traffic.rates.request_bytes or 0.0),
+            ("answers", traffic.rates.response_overhead or 0.0),
         ]
         # The longest bar first: its parts have room for their names.
         for variant in (FULL, INCREMENTAL_DRAFT, INCREMENTAL, RECORDED)
@@ -162,12 +160,12 @@ def _table(one: Figures, kind: str) -> Table:
             Row(
                 words.variant_name(variant),
                 [
-                    _cell(traffic, "fetches_per_second", 1),
-                    _cell(traffic, "request_partitions_mean", 2),
-                    _cell(traffic, "response_partitions_mean", 2),
-                    _cell(traffic, "request_bytes_per_second"),
-                    _cell(traffic, "response_overhead_per_second"),
-                    _cell(traffic, "bytes_per_second"),
+                    words.number(traffic.rates.fetches, 1),
+                    _listed(traffic, "request", 2),
+                    _listed(traffic, "response", 2),
+                    words.number(traffic.rates.request_bytes),
+                    words.number(traffic.rates.response_overhead),
+                    words.number(traffic.rates.bytes),
                 ],
                 f"variant {words.variant_class(variant)}",
             )
@@ -200,14 +198,14 @@ def _sweep(one: Figures) -> list[Block]:
 
 
 def _sweep_row(one: Figures, name: str, at: int | None, kinds: Sequence[str]) -> Row:
-    total = one.total(INCREMENTAL, at=at)
+    rates = one.rates(INCREMENTAL, at=at)
     events = one.events(at)
     return Row(
         name,
         [
-            *(_cell(one.total(INCREMENTAL, k, at), "request_partitions_mean", 1) for k in kinds),
-            _cell(total, "fetches_per_second", 1),
-            _cell(total, "overhead_per_second"),
+            *(_listed(one.total(INCREMENTAL, kind, at), "request", 1) for kind in kinds),
+            words.number(rates.fetches, 1),
+            words.number(rates.overhead),
             *(words.number(events.get(event, 0)) for event in EVENTS),
         ],
     )
