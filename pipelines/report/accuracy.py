@@ -122,13 +122,12 @@ def sentence(found: Sequence[Check]) -> str:
     if not judged:
         return "No prediction was held against a recording."
     passed = sum(bool(check.passed) for check in judged)
-    said = f"{words.number(passed)} of {words.count(len(judged), 'prediction')} "
-    said += "lies" if passed == 1 else "lie"
-    said += " within tolerance"
     missed = len(judged) - passed
-    if not missed:
-        return f"{said}."
-    return f"{said}; {words.number(missed)} {'does' if missed == 1 else 'do'} not."
+    rest = f"; {words.number(missed)} {'does' if missed == 1 else 'do'} not." if missed else "."
+    return (
+        f"{words.number(passed)} of {words.count(len(judged), 'prediction')} "
+        f"{'lies' if passed == 1 else 'lie'} within tolerance{rest}"
+    )
 
 
 def baseline_sentence(found: Sequence[Check]) -> str | None:
@@ -156,16 +155,15 @@ def metric_name(check: Check) -> str:
     if check.group_kind == "node_id":
         return f"{name}, broker {value}"
     if check.group_kind == "completion":
-        said = value.replace("_", " ")
-        return f"{name} answered at the {said}" if said == "timeout" else f"{name} answered: {said}"
+        how = " at the timeout" if value == "timeout" else f": {value.replace('_', ' ')}"
+        return f"{name} answered{how}"
     return f"{name}, {_KINDS.get(value, value)}"
 
 
 def metric_rank(check: Check) -> tuple[int, str]:
     """Lags first, then rates, counts and the share explained."""
-    order = list(_METRICS)
-    place = order.index(check.metric) if check.metric in order else len(order)
-    return (place, check.metric)
+    places = {name: place for place, name in enumerate(_METRICS)}
+    return (places.get(check.metric, len(places)), check.metric)
 
 
 def view(found: Sequence[Check], questions: Sequence[tuple[str, str]]) -> dict[str, Any]:

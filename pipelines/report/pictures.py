@@ -1,8 +1,8 @@
 """Pictures as SVG, drawn from plain values: the same values give the same bytes.
 
 Colours are left to the page (classes ``recorded``, ``without``, ``with``, ``other``), so that dark
-pages and print can change them; lines also differ in their dashes, so that they are told apart
-without any.
+pages and print can change them; lines also differ in their dashes, so that they can be
+told apart without any.
 Every text and attribute is escaped. Lengths are in the picture's own units, about CSS pixels.
 """
 
@@ -12,12 +12,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kip_replay.pipelines.report.values import Curve
 from kip_replay.pipelines.report.words import SPACE, milliseconds, number, visible
 from markupsafe import Markup, escape
 
+Point: TypeAlias = tuple[float, float]
 #: Width of a letter of 12 px bold text in a wide typeface: what fits with it fits with any.
 _LETTER = 7.6
 _SMALL_LETTER = 6.6
@@ -35,12 +36,8 @@ class Box(NamedTuple):
 
     def overlaps(self, other: Box) -> bool:
         """Whether the two share any area."""
-        return (
-            self.left < other.right
-            and other.left < self.right
-            and self.top < other.bottom
-            and other.top < self.bottom
-        )
+        beside = max(self.left, other.left) < min(self.right, other.right)
+        return beside and max(self.top, other.top) < min(self.bottom, other.bottom)
 
     def holds(self, x: float, y: float) -> bool:
         """Whether the point is inside."""
@@ -188,19 +185,19 @@ def _grid(axes: _Axes) -> Iterator[Markup]:
     yield tag("path", class_="axis", d="".join(f"M{x} {tick}" for x in minor))
 
 
-def _vertices(curve: Curve, axes: _Axes) -> list[tuple[float, float]]:
+def _vertices(curve: Curve, axes: _Axes) -> list[Point]:
     return [(axes.x(curve.start_ms), axes.y(0))] + [
         (axes.x(ms), axes.y(share)) for ms, share in curve.points
     ]
 
 
-def _path(points: Sequence[tuple[float, float]]) -> str:
+def _path(points: Sequence[Point]) -> str:
     """A staircase: level until the next value, then up."""
     start = f"M{_plain(points[0][0])} {_plain(points[0][1])}"
     return start + "".join(f"H{_plain(x)}V{_plain(y)}" for x, y in points[1:])
 
 
-def _labels(lines: Sequence[Line], drawn: Sequence[list[tuple[float, float]]]) -> Iterator[Markup]:
+def _labels(lines: Sequence[Line], drawn: Sequence[list[Point]]) -> Iterator[Markup]:
     """Each line's name and median beside it, where neither a line nor another label is."""
     taken: list[Box] = []
     for line, points in zip(lines, drawn, strict=True):
@@ -212,8 +209,8 @@ def _labels(lines: Sequence[Line], drawn: Sequence[list[tuple[float, float]]]) -
 
 
 def _free_place(
-    points: Sequence[tuple[float, float]],
-    drawn: Sequence[Sequence[tuple[float, float]]],
+    points: Sequence[Point],
+    drawn: Sequence[Sequence[Point]],
     taken: Sequence[Box],
     width: float,
 ) -> Box:
@@ -221,9 +218,10 @@ def _free_place(
     height = 2 * _LINE_HEIGHT + 2
     best: tuple[int, Box] | None = None
     for box in _places(points, width, height):
-        if box.left < _PLOT.left + 2 or box.right > _PLOT.right or box.top < _PLOT.top:
-            continue
-        if box.bottom > _PLOT.bottom - 2:
+        if not (
+            _PLOT.left + 2 <= box.left <= box.right <= _PLOT.right
+            and _PLOT.top <= box.top <= box.bottom <= _PLOT.bottom - 2
+        ):
             continue
         in_the_way = 1000 * sum(box.overlaps(other) for other in taken)
         in_the_way += sum(box.holds(x, y) for line in drawn for x, y in _along(line))
@@ -234,7 +232,7 @@ def _free_place(
     return best[1] if best else Box(_PLOT.left + 4, _PLOT.top, _PLOT.left + width, _PLOT.top + 30)
 
 
-def _places(points: Sequence[tuple[float, float]], width: float, height: float) -> Iterator[Box]:
+def _places(points: Sequence[Point], width: float, height: float) -> Iterator[Box]:
     """Places to try: right of a rising line its lower part is free, left of it the upper part."""
     for away, step, right in product((12.0, 40.0, 90.0), range(10), (True, False)):
         level = (0.12 + 0.08 * step) if right else (0.86 - 0.08 * step)
@@ -244,7 +242,7 @@ def _places(points: Sequence[tuple[float, float]], width: float, height: float) 
         yield Box(left, y - height / 2, left + width, y + height / 2)
 
 
-def _along(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+def _along(points: Sequence[Point]) -> Iterator[Point]:
     """Points all along the staircase, close enough that no label fits between two."""
     for (x1, y1), (x2, y2) in pairwise(points):
         steps = 1 + int(max(abs(x2 - x1), abs(y2 - y1)) / 4)
