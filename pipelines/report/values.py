@@ -66,8 +66,9 @@ class Traffic:
     span_s: float = 0.0
 
     def __add__(self, other: Traffic) -> Traffic:
-        sums = [a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)]
-        return Traffic(*sums[:-1], span_s=max(self.span_s, other.span_s))
+        ours, theirs = vars(self), vars(other)
+        sums = {name: ours[name] + theirs[name] for name in ours}
+        return Traffic(**(sums | {"span_s": max(self.span_s, other.span_s)}))
 
     @property
     def request_partitions_mean(self) -> float | None:
