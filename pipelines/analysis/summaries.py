@@ -1,25 +1,33 @@
-"""latency_summary and bandwidth_summary, to the last digit the same however Spark partitions.
+"""The summaries: latency_summary, latency_curves and bandwidth_summary, the same to the last digit
+however Spark partitions.
 
-Durations are summed as integer microseconds, and percentiles come from their exact histogram
-(distinct microseconds and how often each occurs), so no group is ever held in memory or sorted
-row by row.
+Durations are summed as integer microseconds. Spark counts how often each occurs in its group; of
+this histogram come percentiles and curves, exact, in the tasks that write the tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kip_replay.pipelines.analysis.phases import Phases, is_steady, with_phases
+from kip_replay.pipelines.warehouse.data_files import TableFiles, by_key
+from kip_replay.replay.schema import LATENCY_CURVES, LATENCY_SUMMARY
 
 WHAT_IF = ("recording", "rule", "variant", "parameter", "parameter_value")
 _GROUP = (*WHAT_IF, "metric", "group_kind", "group_value")
-#: Points of a distribution: one for each half per cent of the values.
-CURVE_POINTS = 200
 #: Percentiles in thousandths, so that ranks are computed in integers.
 _PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
+#: Points of a distribution: one for each half per cent of the values.
+CURVE_POINTS = 200
 
 
 def replica_kind() -> Column:
@@ -50,80 +58,80 @@ def measured(
     )
 
 
-def distributions(values: DataFrame, group: Sequence[str], value: str) -> DataFrame:
-    """Per group: count, unknown_count, total, max and p50 ... p999 of integers, all exact.
+def latency_histogram(values: DataFrame) -> DataFrame:
+    """How often each value occurs in its group: one row per value; sorted, the unknown (null) last.
 
-    A null value is one that is not known: it counts as a miss, so percentiles rank it last and
-    are null where they fall on one.
+    ``values``: one row per value with the group's columns and ``value_us``.
     """
-    histogram = values.groupBy(*group, value).agg(F.count("*").alias("occurs"))
-    whole = Window.partitionBy(*group)
-    known = F.when(F.col(value).isNotNull(), F.col("occurs")).otherwise(0)
-    ranked = (
-        histogram.withColumn("all", F.sum("occurs").over(whole))
-        .withColumn("count", F.sum(known).over(whole))
-        .withColumn(
-            "up_to",
-            F.sum("occurs").over(
-                whole.orderBy(F.col(value).asc_nulls_last()).rowsBetween(
-                    Window.unboundedPreceding, Window.currentRow
-                )
-            ),
+    counted = values.groupBy(*_GROUP, "value_us").agg(F.count("*").alias("occurs"))
+    order = F.col("value_us").asc_nulls_last()
+    return counted.repartition(*_GROUP).sortWithinPartitions(*_GROUP, order)
+
+
+@dataclass
+class LatencySummaries:
+    """Writes latency_summary and latency_curves of the rows of ``latency_histogram``.
+
+    ``drawn``: the (metric, group_kind) that have curves; sweeps have none.
+    """
+
+    files: TableFiles
+    drawn: frozenset[tuple[str, str]]
+
+    def take(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """A group's histogram is as large as it has different microseconds, and held as a whole."""
+        found = (
+            (key, rows.select(["value_us", "occurs"])) for key, rows in by_key(batches, _GROUP)
         )
-    )
-    percentiles = [
-        F.min(F.when(F.col("up_to") > _rank(thousandths), F.col(value))).alias(name)
-        for name, thousandths in _PERCENTILES.items()
-    ]
-    unknown = F.sum(F.when(F.col(value).isNull(), F.col("occurs")).otherwise(0))
-    return ranked.groupBy(*group).agg(
-        F.max("count").alias("count"),
-        unknown.alias("unknown_count"),
-        F.sum(F.col(value) * F.col("occurs")).alias("total"),
-        F.max(value).alias("max"),
-        *percentiles,
-    )
+        for key, parts in groupby(found, key=itemgetter(0)):
+            histogram = pa.Table.from_batches([rows for _, rows in parts])
+            values = histogram.column("value_us").drop_null().to_numpy()
+            occurs = histogram.column("occurs").to_numpy()
+            self._write(dict(zip(_GROUP, key, strict=True)), values, occurs.cumsum())
 
+    def _write(self, group: dict[str, Any], values: np.ndarray, up_to: np.ndarray) -> None:
+        """``up_to``: how many are not above each value, and last all, the unknown among them."""
+        total = int(up_to[-1])
+        count = int(up_to[len(values) - 1]) if len(values) else 0
 
-def latency_summary(values: DataFrame) -> DataFrame:
-    """Rows of latency_summary from one row per value: group columns and ``value_us``."""
-    spread = distributions(values, _GROUP, "value_us")
-    as_ms = [(F.col(name) / F.lit(1000.0)).alias(f"{name}_ms") for name in (*_PERCENTILES, "max")]
-    mean_ms = (F.col("total") / F.col("count") / F.lit(1000.0)).alias("mean_ms")
-    return spread.select(*_GROUP, "count", "unknown_count", mean_ms, *as_ms)
+        def at_rank(thousandths: int) -> float | None:
+            # From 0: floor(q * (n - 1)), in integers; null where it falls on an unknown value.
+            place = int(np.searchsorted(up_to, thousandths * (total - 1) // 1000, "right"))
+            return int(values[place]) / 1000.0 if place < len(values) else None
 
+        occurs = np.diff(up_to[: len(values)], prepend=0)
+        row = {
+            **group,
+            "count": count,
+            "unknown_count": total - count,
+            # Integers of any size: their sum does not depend on their order.
+            "mean_ms": int(values @ occurs) / count / 1000.0 if count else None,
+            "max_ms": int(values[-1]) / 1000.0 if count else None,
+            **{f"{name}_ms": at_rank(q) for name, q in _PERCENTILES.items()},
+        }
+        schema = LATENCY_SUMMARY.arrow_schema
+        self.files.write(LATENCY_SUMMARY, pa.RecordBatch.from_pylist([row], schema))
+        if count and (group["metric"], group["group_kind"]) in self.drawn:
+            if group["parameter"] == "none":
+                self._draw(group, values, up_to[: len(values)], total)
 
-def latency_curves(values: DataFrame) -> DataFrame:
-    """Rows of latency_curves of the same values: no sweeps, and no partitions one by one."""
-    shown = F.col("group_kind").isin("all", "replica_kind", "node_id", "api_name")
-    histogram = (
-        values.where((F.col("parameter") == "none") & shown)
-        .groupBy(*_GROUP, "value_us")
-        .agg(F.count("*").alias("occurs"))
-    )
-    whole = Window.partitionBy(*_GROUP)
-    rising = whole.orderBy(F.col("value_us").asc_nulls_last()).rowsBetween(
-        Window.unboundedPreceding, Window.currentRow
-    )
-    ranked = histogram.withColumn("up_to", F.sum("occurs").over(rising)).withColumn(
-        "total", F.sum("occurs").over(whole)
-    )
-    slices = F.expr(f"((up_to - 1) * {CURVE_POINTS}) DIV total").alias("slice")
-    return (
-        ranked.where(F.col("value_us").isNotNull())
-        .groupBy(*_GROUP, slices)
-        .agg(
-            F.max("value_us").alias("value_us"),
-            F.min("value_us").alias("from_us"),
-            F.max("up_to").alias("up_to"),
-            F.max("total").alias("total"),
-        )
-    )
-
-
-def _rank(thousandths: int) -> Column:
-    """Rank from 0 of a percentile: floor(q * (n - 1)), in integers."""
-    return F.expr(f"({thousandths} * (all - 1)) DIV 1000")
+    def _draw(
+        self, group: dict[str, Any], values: np.ndarray, up_to: np.ndarray, total: int
+    ) -> None:
+        """The largest value of each slice of the ranks: at most CURVE_POINTS points, all exact."""
+        slices = (up_to - 1) * CURVE_POINTS // total
+        last = np.flatnonzero(np.diff(slices, append=slices[-1] + 1))
+        first = np.concatenate(([0], last[:-1] + 1))
+        columns = {
+            **{name: pa.repeat(value, len(last)) for name, value in group.items()},
+            "value_us": values[last],
+            "up_to": up_to[last],
+            "from_us": values[first],
+            "total": np.full(len(last), total),
+        }
+        schema = LATENCY_CURVES.arrow_schema
+        rows = pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names}, schema)
+        self.files.write(LATENCY_CURVES, rows)
 
 
 def steady(outcomes: DataFrame, phases: Phases) -> DataFrame:

@@ -13,12 +13,12 @@ from pyspark.sql import functions as F
 
 from kip_replay.pipelines.analysis.accuracy import judged, wanted_pairs
 from kip_replay.pipelines.analysis.phases import Phases, steady_phases
-from kip_replay.pipelines.analysis.summaries import latency_curves, latency_summary
+from kip_replay.pipelines.analysis.summaries import LatencySummaries, latency_histogram
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.replay import require_replayed
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
-from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.pipelines.warehouse.tables import Warehouse, written
 from kip_replay.replay.schema import (
     BANDWIDTH_SUMMARY,
     LATENCY_CURVES,
@@ -73,9 +73,9 @@ def _summarize(warehouse: Warehouse, wanted: dict[str, str], phases: Phases) -> 
     writing = warehouse.writing(SUMMARIES, wanted, _TABLES)
     values = _union(steps.latencies(read, phases) for steps in RULES if steps.latencies)
     ways = _union(steps.bandwidth(read, phases) for steps in RULES if steps.bandwidth)
+    drawn = frozenset(pair for steps in RULES for pair in steps.curves)
     files = [
-        *writing.write(LATENCY_SUMMARY, latency_summary(values)),
-        *writing.write(LATENCY_CURVES, latency_curves(values)),
+        *written(latency_histogram(values), LatencySummaries(writing.files(), drawn)),
         *writing.write(BANDWIDTH_SUMMARY, ways),
     ]
     writing.begin()

@@ -18,15 +18,12 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
-from kip_replay.pipelines.warehouse.data_files import DATA_FILE, DataFile, TableFiles
-from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, by_key
+from kip_replay.pipelines.warehouse.tables import Read, written
 from kip_replay.replay.rule import Replay, Rule, Settings
 from kip_replay.replay.schema import REPLAY_STATE, TABLES, Table
 
@@ -110,12 +107,7 @@ def replayed(
         .sortWithinPartitions(*rule.key, F.col(_STATE).isNull(), *rule.order)
     )
     task = _Task(rule, settings, files, increment.until_us, increment.follows_from)
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from task.run(batches)
-
-    written = ordered.mapInArrow(run, from_arrow_schema(DATA_FILE)).collect()
-    return [DataFile(**row.asDict()) for row in written]
+    return written(ordered, task)
 
 
 def _keyed(states: DataFrame, rule: Rule) -> DataFrame:
@@ -149,11 +141,12 @@ class _Task:
     until_us: int | None
     follows_from: str
 
-    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def take(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """All rows of a partition."""
         schema = self.rule.input_schema
         key: Key | None = None
         replay: Replay | None = None
-        for each, rows in _by_key(batches, self.rule.key):
+        for each, rows in by_key(batches, self.rule.key):
             if replay is None or each != key:
                 self._end(key, replay)
                 key, saved = each, rows.column(_STATE)[0].as_py()
@@ -162,8 +155,6 @@ class _Task:
                 rows = rows.slice(0 if saved is None else 1)
             self._write(key, replay.feed(rows.select(schema.names).cast(schema)))
         self._end(key, replay)
-        written = [vars(file) for file in self.files.closed()]
-        yield pa.RecordBatch.from_pylist(written, schema=DATA_FILE)
 
     def _named(self, key: Key) -> dict[str, Any]:
         return dict(zip(self.rule.key, key, strict=True))
@@ -187,19 +178,3 @@ class _Task:
     def _write(self, key: Key, emitted: Sequence[pa.RecordBatch]) -> None:
         for name, rows in zip(self.rule.outputs, emitted, strict=True):
             self.files.write(TABLES[name], rows, str(key[0]))
-
-
-def _by_key(
-    batches: Iterator[pa.RecordBatch], names: Sequence[str]
-) -> Iterator[tuple[Key, pa.RecordBatch]]:
-    """Slices of rows that share their key, in their order."""
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        columns = [batch.column(name) for name in names]
-        differs = [pc.not_equal(column[1:], column[:-1]).to_numpy(False) for column in columns]
-        borders = np.flatnonzero(reduce(np.logical_or, differs)) + 1
-        starts = [0, *borders.tolist()]
-        for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
-            key = tuple(column[start].as_py() for column in columns)
-            yield key, batch.slice(start, end - start)

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-
 from kip_replay.pipelines.report import pictures, words
 from kip_replay.pipelines.report.values import Row
 
@@ -93,27 +90,21 @@ class Check:
         return abs(self.baseline - self.recorded) <= self.tolerance
 
 
-# --- reading -------------------------------------------------------------------------------------
+#: The rows that the report shows: the judged, and what is shown beside them.
+CHECKS = f"""
+    SELECT {", ".join(Check.__dataclass_fields__)} FROM prediction_accuracy
+    WHERE tolerance IS NOT NULL OR (metric IN {SHOWN_BESIDE} AND recorded IS NOT NULL)"""
 
 
-def shown() -> Column:
-    """Rows of prediction_accuracy that the report shows: the judged, and what goes with them."""
-    beside = F.col("metric").isin(*SHOWN_BESIDE) & F.col("recorded").isNotNull()
-    return F.col("tolerance").isNotNull() | beside
-
-
-def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> tuple[Check, ...]:
+def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> list[Check]:
     """By rule; self-checks first, then pairs in the order of the recordings, each by metric."""
-    place = {name: number for number, name in enumerate(names)}
-    fields = tuple(Check.__dataclass_fields__)
-    found = [Check(**{name: row[name] for name in fields}) for row in rows]
 
     def order(check: Check) -> tuple[Any, ...]:
         return (
             rules.index(check.rule),
             not check.is_self_check,
-            place[check.predicted_from],
-            place[check.recorded_in],
+            names.index(check.predicted_from),
+            names.index(check.recorded_in),
             check.variant,
             check.metric,
             check.group_kind,
@@ -121,10 +112,8 @@ def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> t
             check.group_value.zfill(12),
         )
 
-    return tuple(sorted(found, key=order))
-
-
-# --- words ---------------------------------------------------------------------------------------
+    shown = [row for row in rows if row["rule"] in rules and row["recorded_in"] in names]
+    return sorted((Check(**row) for row in shown), key=order)
 
 
 def sentence(found: Sequence[Check]) -> str:
@@ -133,13 +122,12 @@ def sentence(found: Sequence[Check]) -> str:
     if not judged:
         return "No prediction was held against a recording."
     passed = sum(bool(check.passed) for check in judged)
-    said = f"{words.number(passed)} of {words.count(len(judged), 'prediction')} "
-    said += "lies" if passed == 1 else "lie"
-    said += " within tolerance"
     missed = len(judged) - passed
-    if not missed:
-        return f"{said}."
-    return f"{said}; {words.number(missed)} {'does' if missed == 1 else 'do'} not."
+    rest = f"; {words.number(missed)} {'does' if missed == 1 else 'do'} not." if missed else "."
+    return (
+        f"{words.number(passed)} of {words.count(len(judged), 'prediction')} "
+        f"{'lies' if passed == 1 else 'lie'} within tolerance{rest}"
+    )
 
 
 def baseline_sentence(found: Sequence[Check]) -> str | None:
@@ -167,19 +155,15 @@ def metric_name(check: Check) -> str:
     if check.group_kind == "node_id":
         return f"{name}, broker {value}"
     if check.group_kind == "completion":
-        said = value.replace("_", " ")
-        return f"{name} answered at the {said}" if said == "timeout" else f"{name} answered: {said}"
+        how = " at the timeout" if value == "timeout" else f": {value.replace('_', ' ')}"
+        return f"{name} answered{how}"
     return f"{name}, {_KINDS.get(value, value)}"
 
 
 def metric_rank(check: Check) -> tuple[int, str]:
     """Lags first, then rates, counts and the share explained."""
-    order = list(_METRICS)
-    place = order.index(check.metric) if check.metric in order else len(order)
-    return (place, check.metric)
-
-
-# --- what the template prints --------------------------------------------------------------------
+    places = {name: place for place, name in enumerate(_METRICS)}
+    return (places.get(check.metric, len(places)), check.metric)
 
 
 def view(found: Sequence[Check], questions: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -220,7 +204,6 @@ def _pairs(found: Sequence[Check]) -> Iterator[dict[str, Any]]:
             "passed": words.number(len(judged) - len(missed)),
             "count": words.number(len(judged)),
             "missed": words.number(len(missed)) if missed else None,
-            "unknown": words.number(max(check.unknown_count for check in rows)),
             "variant": words.variant_name(rows[0].variant),
             "rows": [_check(check) for check in kept],
             "left_out": words.number(len(rows) - len(kept)) if len(kept) < len(rows) else None,

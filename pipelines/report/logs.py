@@ -3,174 +3,159 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
-
-from kip_replay.pipelines.report.values import Row, Rows
+from kip_replay.pipelines.report import words
+from kip_replay.pipelines.report.values import Row, known
+from kip_replay.pipelines.report.view import Head, Table
+from kip_replay.pipelines.report.view import Row as TableRow
+from kip_replay.replay.request_log.reasons import Reason
 
 #: Rejected lines shown for each reason, the characters of each, and reasons at most.
 EXAMPLES, EXAMPLE_CHARACTERS, MOST_REASONS = 3, 200, 20
-#: Kafka versions shown of one node's clients: a client may say anything it likes.
+#: Kafka versions shown of one node's clients: a client may send any.
 MOST_VERSIONS = 10
+#: Recordings whose nodes are listed.
+MOST_RECORDINGS = 20
 
-
-@dataclass(frozen=True)
-class NodeRead:
-    """What was read of one node."""
-
-    node_id: int
-    files: int
-    bytes_read: int
-    lines_read: int
-    requests: int
-    rejected: int
-    repeated: int
-    contents: str = ""
-    first_at: datetime | None = None
-    last_at: datetime | None = None
-
-
-@dataclass(frozen=True)
-class RejectedLine:
-    """A line that could not be read, cut."""
-
-    node_id: int
-    source_file: str
-    line_number: int
-    line: str
-    line_bytes: int
-
-
-@dataclass(frozen=True)
-class Rejected:
-    """The lines rejected for one reason, with the first few of them."""
-
-    reason: str
-    count: int
-    examples: tuple[RejectedLine, ...]
+#: Per node what its files held, when its log begins and ends, and the versions of Raft clients.
+FILES = f"""
+    WITH spans AS (
+        SELECT recording, node_id, epoch_us(min(received_at)) AS first_us,
+            epoch_us(max(completed_at)) AS last_us,
+            list_sort(list(DISTINCT software_version) FILTER (
+                software_version IS NOT NULL AND software_name = 'apache-kafka-java'
+                AND starts_with(client_id, 'raft-client-')))[:{MOST_VERSIONS}] AS versions
+        FROM requests GROUP BY recording, node_id)
+    SELECT recording, node_id, count(*) AS files, sum(bytes_read) AS bytes_read,
+        sum(lines_read) AS lines_read, sum(requests) AS requests, sum(rejected) AS rejected,
+        sum(repeated) AS repeated, any_value(first_us) AS first_us, any_value(last_us) AS last_us,
+        any_value(versions) AS versions,
+        md5(array_to_string(list_sort(list(DISTINCT content_hash)), ',')) AS contents
+    FROM ingested_files LEFT JOIN spans USING (recording, node_id)
+    GROUP BY recording, node_id ORDER BY recording, node_id"""
+#: How many lines were rejected for each reason, the most first, and the first few of them.
+REJECTED = f"""
+    SELECT recording, coalesce(reason, '') AS reason, count(*) AS n,
+        min({{'node_id': node_id, 'source_file': coalesce(source_file, ''),
+            'line_number': line_number, 'line_id': line_id,
+            'line': coalesce(left(line, {EXAMPLE_CHARACTERS}), ''),
+            'line_bytes': coalesce(line_bytes, 0)}}, {EXAMPLES}) AS examples
+    FROM rejected_lines GROUP BY recording, coalesce(reason, '')
+    ORDER BY recording, n DESC, coalesce(reason, '')"""
 
 
 @dataclass(frozen=True)
 class Logs:
-    """What was read of one recording."""
+    """What was read of one recording: rows of ``FILES`` and ``REJECTED``."""
 
+    recording: str
     stated_version: str | None = None
-    logged_versions: tuple[str, ...] = ()
-    nodes: tuple[NodeRead, ...] = ()
-    rejected: tuple[Rejected, ...] = ()
+    nodes: Sequence[Row] = ()
+    rejected: Sequence[Row] = ()
 
     @property
-    def lines_read(self) -> tuple[int, int, int, int]:
+    def version(self) -> str | None:
+        """The Kafka version, as the manifest states it and as the logs show it."""
+        versions = sorted({version for node in self.nodes for version in node["versions"] or ()})
+        logged, stated = ", ".join(versions), self.stated_version
+        if stated is None:
+            return f"Kafka {logged}" if logged else None
+        if not logged or versions == [stated]:
+            return f"Kafka {stated}"
+        return f"Kafka {stated} as stated, {logged} in the logs"
+
+    @property
+    def lines(self) -> list[int]:
         """Lines read, requests, rejected and repeated lines."""
-        nodes = self.nodes
-        return (
-            sum(n.lines_read for n in nodes),
-            sum(n.requests for n in nodes),
-            sum(n.rejected for n in nodes),
-            sum(n.repeated for n in nodes),
-        )
+        columns = ("lines_read", "requests", "rejected", "repeated")
+        return [sum(node[column] for node in self.nodes) for column in columns]
 
     @property
     def contents(self) -> str:
         """16 hex digits over the contents of all files: the same logs have the same."""
-        said = "\n".join(f"{n.node_id}:{n.contents}" for n in self.nodes)
-        return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+        nodes = "\n".join(f"{node['node_id']}:{node['contents']}" for node in self.nodes)
+        return hashlib.blake2b(nodes.encode(), digest_size=8).hexdigest()
 
 
-# --- reading -------------------------------------------------------------------------------------
+def view(every: Sequence[Logs]) -> dict[str, Any]:
+    """For the template: a table of all recordings, nodes and rejected lines of each."""
+    columns = ["recording", "Kafka|left", "from (UTC)|left", "span"]
+    columns += ["bytes", "lines", "requests", "rejected", "repeated", "contents|left"]
+    return {
+        "table": Table("Recordings", [Head(columns)], [_row(one) for one in every]),
+        "recordings": [
+            {
+                "name": one.recording,
+                "lines": [words.number(value) for value in one.lines],
+                "balanced": one.lines[0] == sum(one.lines[1:]),
+                "nodes": _nodes(one.nodes),
+                "rejected": [_rejected(row) for row in one.rejected[:MOST_REASONS]],
+            }
+            for one in every[:MOST_RECORDINGS]
+        ],
+        "left_out": words.count(len(every) - MOST_RECORDINGS, "further recording")
+        if len(every) > MOST_RECORDINGS
+        else None,
+    }
 
 
-def spans(requests: DataFrame) -> DataFrame:
-    """Per node: begin and end of its log, and the versions that Raft clients say of themselves."""
-    is_raft_client = F.col("client_id").startswith("raft-client-") & (
-        F.col("software_name") == "apache-kafka-java"
-    )
-    versions = F.collect_set(F.when(is_raft_client, F.col("software_version")))
-    return requests.groupBy("recording", "node_id").agg(
-        # As integers: a timestamp would be shown in this machine's zone.
-        F.unix_micros(F.min("received_at")).alias("first_us"),
-        F.unix_micros(F.max("completed_at")).alias("last_us"),
-        F.slice(F.sort_array(versions), 1, MOST_VERSIONS).alias("versions"),
-    )
-
-
-def files(ingested: DataFrame) -> DataFrame:
-    """Per node what its files held."""
-    sums = ("bytes_read", "lines_read", "requests", "rejected", "repeated")
-    return ingested.groupBy("recording", "node_id").agg(
-        F.count("*").alias("files"),
-        *(F.sum(name).alias(name) for name in sums),
-        F.md5(F.concat_ws(",", F.sort_array(F.collect_set("content_hash")))).alias("contents"),
-    )
-
-
-def rejected(lines: DataFrame) -> DataFrame:
-    """Per recording and reason how many, and the first EXAMPLES of them."""
-    of_reason = Window.partitionBy("recording", "reason")
-    first = of_reason.orderBy("node_id", "source_file", "line_number", "line_id")
-    return lines.select(
-        *("recording", "reason", "node_id", "source_file", "line_number", "line_bytes"),
-        F.substring("line", 1, EXAMPLE_CHARACTERS).alias("line"),
-        F.row_number().over(first).alias("rank"),
-        F.count("*").over(of_reason).alias("n"),
-    ).where(F.col("rank") <= EXAMPLES)
-
-
-# --- rows to values ------------------------------------------------------------------------------
-
-
-def from_rows(rows: Rows, stated_version: str | None) -> Logs:
-    """The values of one recording, of the rows of ``files``, ``spans`` and ``rejected``."""
-    return Logs(
-        stated_version=stated_version,
-        logged_versions=tuple(sorted({v for row in rows["spans"] for v in row["versions"]})),
-        nodes=_nodes(rows),
-        rejected=_rejected_by_reason(rows["rejected"]),
+def _row(logs: Logs) -> TableRow:
+    first = min(known(node["first_us"] for node in logs.nodes), default=None)
+    last = max(known(node["last_us"] for node in logs.nodes), default=None)
+    span = None if first is None or last is None else (last - first) / 1_000_000
+    return TableRow(
+        logs.recording,
+        [
+            (logs.version or "").removeprefix("Kafka ") or "not in the logs",
+            _time(first, "%Y-%m-%d %H:%M:%S"),
+            words.NOT_KNOWN if span is None else words.seconds(span),
+            words.size(sum(node["bytes_read"] for node in logs.nodes)),
+            *map(words.number, logs.lines),
+            logs.contents,
+        ],
     )
 
 
-def _nodes(rows: Rows) -> tuple[NodeRead, ...]:
-    span_of = {row["node_id"]: row for row in rows["spans"]}
-    sums = ("files", "bytes_read", "lines_read", "requests", "rejected", "repeated", "contents")
-    found = []
-    for row in sorted(rows["files"], key=lambda r: r["node_id"]):
-        span = span_of.get(row["node_id"])
-        found.append(
-            NodeRead(
-                node_id=row["node_id"],
-                **{name: row[name] for name in sums},
-                first_at=_utc(span["first_us"]) if span else None,
-                last_at=_utc(span["last_us"]) if span else None,
-            )
+def _time(micros: int | None, form: str) -> str:
+    if micros is None:
+        return words.NOT_KNOWN
+    return datetime.fromtimestamp(micros // 1_000_000, UTC).strftime(form)
+
+
+def _nodes(nodes: Sequence[Row]) -> Table:
+    counts = ("files", "lines_read", "requests", "rejected", "repeated")
+    columns = ["node", "files", "lines", *counts[2:], "from", "until (UTC)"]
+    rows = [
+        TableRow(
+            str(node["node_id"]),
+            [
+                *(words.number(node[name]) for name in counts),
+                *(_time(node[end], "%H:%M:%S") for end in ("first_us", "last_us")),
+            ],
         )
-    return tuple(found)
-
-
-def _utc(micros: int) -> datetime:
-    return datetime.fromtimestamp(micros // 1_000_000, UTC).replace(microsecond=micros % 1_000_000)
-
-
-def _rejected_by_reason(rows: Iterable[Row]) -> tuple[Rejected, ...]:
-    by_reason: dict[str, list[Row]] = {}
-    for row in sorted(rows, key=lambda r: r["rank"]):
-        by_reason.setdefault(row["reason"] or "", []).append(row)
-    every = [
-        Rejected(reason, found[0]["n"], tuple(_rejected_line(row) for row in found))
-        for reason, found in by_reason.items()
+        for node in nodes
     ]
-    every.sort(key=lambda one: (-one.count, one.reason))
-    return tuple(every[:MOST_REASONS])
+    return Table("Nodes", [Head(columns)], rows)
 
 
-def _rejected_line(row: Row) -> RejectedLine:
-    return RejectedLine(
-        row["node_id"],
-        row["source_file"] or "",
-        row["line_number"],
-        row["line"] or "",
-        row["line_bytes"] or 0,
-    )
+def _rejected(row: Row) -> dict[str, Any]:
+    reason = Reason.__members__.get(row["reason"])
+    return {
+        "reason": row["reason"],
+        "sentence": reason.value if reason else None,
+        "count": words.count(row["n"], "line"),
+        "examples": [
+            {
+                "node_id": str(line["node_id"]),
+                "source_file": line["source_file"],
+                "line_number": words.number(line["line_number"]),
+                "line": words.shortened(line["line"], EXAMPLE_CHARACTERS),
+                "bytes": words.count(line["line_bytes"], "byte"),
+            }
+            for line in row["examples"]
+        ],
+    }

@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from kip_replay.pipelines.code_archive import code_root
-from kip_replay.pipelines.report import accuracy, logs_view, words
-from kip_replay.pipelines.report.data import Report, read_report
+from kip_replay.pipelines.report import accuracy, logs, words
+from kip_replay.pipelines.report.data import Report, module_of, read_report
 from kip_replay.pipelines.report.view import Section
-from kip_replay.pipelines.rules.hwm_parking import section as hwm_parking_section
-from kip_replay.pipelines.rules.incremental_fetch import section as incremental_fetch_section
-from kip_replay.pipelines.rules.lowest_acked_offset import section as lowest_acked_offset_section
-from kip_replay.pipelines.rules.min_isr_acks import section as min_isr_acks_section
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
-#: What the file is called where nobody says otherwise: ``<warehouse>/report.html``.
+#: What the file is called by default: ``<warehouse>/report.html``.
 REPORT_NAME = "report.html"
-_TEMPLATE = "template.html.j2"
-_SECTIONS = {
-    part.RULE: part.section
-    for part in (
-        hwm_parking_section,
-        incremental_fetch_section,
-        min_isr_acks_section,
-        lowest_acked_offset_section,
-    )
-}
 
 
 def write_report(
@@ -66,15 +52,26 @@ def render(report: Report) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(code_root() / "pipelines" / "report"),
         autoescape=True,
-        finalize=_shown,
+        finalize=_finalized,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(_TEMPLATE).render(_page(report))
+    environment.filters["with_code"] = _with_code
+    sections: list[Section] = [
+        module_of(rule, "section").section(figures, [c for c in report.checks if c.rule == rule])
+        for rule, figures in report.figures.items()
+    ]
+    return environment.get_template("template.html.j2").render(
+        title=_title(sections),
+        recordings=words.count(len(report.logs), "recording"),
+        sections=sections,
+        accuracy=accuracy.view(report.checks, [(s.prose.rule, s.prose.question) for s in sections]),
+        logs=logs.view(report.logs),
+    )
 
 
-def _shown(value: object) -> object:
+def _finalized(value: object) -> object:
     """What a {{ }} prints: logs may hold characters that would hide or reorder text."""
     if value is None:
         return words.NOT_KNOWN
@@ -83,15 +80,9 @@ def _shown(value: object) -> object:
     return value
 
 
-def _page(report: Report) -> dict[str, Any]:
-    sections = [_SECTIONS[rule](report) for rule in report.rules]
-    return {
-        "title": _title(sections),
-        "recordings": words.count(len(report.recordings), "recording"),
-        "sections": sections,
-        "accuracy": accuracy.view(report.checks, [(s.rule, s.question) for s in sections]),
-        "logs": logs_view.view(report.recordings),
-    }
+def _with_code(text: str) -> Markup:
+    """Text in which backticks enclose code."""
+    return Markup(re.sub("`(.*?)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _title(sections: Sequence[Section]) -> str:

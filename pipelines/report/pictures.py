@@ -1,8 +1,8 @@
 """Pictures as SVG, drawn from plain values: the same values give the same bytes.
 
 Colours are left to the page (classes ``recorded``, ``without``, ``with``, ``other``), so that dark
-pages and print can change them; lines also differ in their dashes, so that they are told apart
-without any.
+pages and print can change them; lines also differ in their dashes, so that they can be
+told apart without any.
 Every text and attribute is escaped. Lengths are in the picture's own units, about CSS pixels.
 """
 
@@ -12,13 +12,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from markupsafe import Markup, escape
 
 from kip_replay.pipelines.report.values import Curve
-from kip_replay.pipelines.report.words import milliseconds, number, visible
+from kip_replay.pipelines.report.words import SPACE, milliseconds, number, visible
 
+Point: TypeAlias = tuple[float, float]
 #: Width of a letter of 12 px bold text in a wide typeface: what fits with it fits with any.
 _LETTER = 7.6
 _SMALL_LETTER = 6.6
@@ -36,12 +37,8 @@ class Box(NamedTuple):
 
     def overlaps(self, other: Box) -> bool:
         """Whether the two share any area."""
-        return (
-            self.left < other.right
-            and other.left < self.right
-            and self.top < other.bottom
-            and other.top < self.bottom
-        )
+        beside = max(self.left, other.left) < min(self.right, other.right)
+        return beside and max(self.top, other.top) < min(self.bottom, other.bottom)
 
     def holds(self, x: float, y: float) -> bool:
         """Whether the point is inside."""
@@ -77,13 +74,13 @@ def tag(name: str, *content: object, **attributes: object) -> Markup:
 
     ``_`` in an attribute's name stands for ``-``, a trailing one is dropped (``class_``).
     """
-    said = "".join(
+    attributes_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_escaped(_plain(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
     inside = "".join(str(_escaped(c)) for c in content)
-    return Markup(f"<{name}{said}>{inside}</{name}>")
+    return Markup(f"<{name}{attributes_text}>{inside}</{name}>")
 
 
 def _escaped(value: object) -> Markup:
@@ -141,13 +138,21 @@ def distribution(
     """Empirical distributions: for each duration the share of values that are no longer."""
     axes = _axes(lines)
     drawn = [_vertices(line.curve, axes) for line in lines]
-    content = [*_grid(axes), _axis_name(axis_name)]
-    content += [
-        tag("path", class_=f"line {line.variant}", d=_path(points))
-        for line, points in zip(lines, drawn, strict=True)
+    middle = (_PLOT.left + _PLOT.right) / 2
+    content = [
+        *_grid(axes),
+        tag("text", axis_name, class_="axis-name middle", x=middle, y=_HEIGHT - 8),
+        *(
+            tag("path", class_=f"line {line.variant}", d=_path(points))
+            for line, points in zip(lines, drawn, strict=True)
+        ),
+        *(
+            tag("circle", class_=f"median {o.variant}", cx=axes.x(o.median), cy=axes.y(0.5), r=4)
+            for o in lines
+            if o.median is not None
+        ),
+        *_labels(lines, drawn),
     ]
-    content += _medians(lines, axes)
-    content += _labels(lines, drawn, axes)
     return _picture(name, _WIDTH, _HEIGHT, title, description, content)
 
 
@@ -162,86 +167,51 @@ def _axes(lines: Sequence[Line]) -> _Axes:
 def _grid(axes: _Axes) -> Iterator[Markup]:
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         y = axes.y(share)
-        yield tag(
-            "line",
-            class_="axis" if share == 0 else "grid",
-            x1=_PLOT.left,
-            x2=_PLOT.right,
-            y1=y,
-            y2=y,
-        )
-        said = f"{share * 100:.0f}\N{NO-BREAK SPACE}%" if share == 1 else f"{share * 100:.0f}"
-        yield tag("text", said, class_="tick end", x=_PLOT.left - 7, y=y + 4)
+        style = "axis" if share == 0 else "grid"
+        yield tag("line", class_=style, x1=_PLOT.left, x2=_PLOT.right, y1=y, y2=y)
+        text = f"{share * 100:.0f}{SPACE if share == 1 else ''}{'%' if share == 1 else ''}"
+        yield tag("text", text, class_="tick end", x=_PLOT.left - 7, y=y + 4)
     # Long axes name every second or third decade, so that the figures keep apart.
     named = 1 + (axes.to_decade - axes.from_decade) // 6
     for decade in range(axes.from_decade, axes.to_decade + 1):
         x = axes.x(10.0**decade)
         yield tag("line", class_="grid", x1=x, x2=x, y1=_PLOT.top, y2=_PLOT.bottom + 5)
         if (axes.to_decade - decade) % named == 0:
-            said = number(10.0**decade, max(0, -decade))
+            text = number(10.0**decade, max(0, -decade))
             anchor = "end" if decade == axes.to_decade else "middle"
-            yield tag("text", said, class_=f"tick {anchor}", x=x, y=_PLOT.bottom + 19)
-    minor = [
-        axes.x(part * 10.0**decade)
-        for decade in range(axes.from_decade, axes.to_decade)
-        for part in range(2, 10)
-    ]
-    ticks = "".join(
-        f"M{_plain(x)} {_plain(_PLOT.bottom)}V{_plain(_PLOT.bottom + 3)}" for x in minor
-    )
-    yield tag("path", class_="axis", d=ticks)
+            yield tag("text", text, class_=f"tick {anchor}", x=x, y=_PLOT.bottom + 19)
+    decades = range(axes.from_decade, axes.to_decade)
+    minor = [_plain(axes.x(part * 10.0**decade)) for decade in decades for part in range(2, 10)]
+    tick = f"{_plain(_PLOT.bottom)}V{_plain(_PLOT.bottom + 3)}"
+    yield tag("path", class_="axis", d="".join(f"M{x} {tick}" for x in minor))
 
 
-def _axis_name(said: str) -> Markup:
-    return tag(
-        "text",
-        said,
-        class_="axis-name middle",
-        x=(_PLOT.left + _PLOT.right) / 2,
-        y=_HEIGHT - 8,
-    )
-
-
-def _vertices(curve: Curve, axes: _Axes) -> list[tuple[float, float]]:
+def _vertices(curve: Curve, axes: _Axes) -> list[Point]:
     return [(axes.x(curve.start_ms), axes.y(0))] + [
         (axes.x(ms), axes.y(share)) for ms, share in curve.points
     ]
 
 
-def _path(points: Sequence[tuple[float, float]]) -> str:
+def _path(points: Sequence[Point]) -> str:
     """A staircase: level until the next value, then up."""
     start = f"M{_plain(points[0][0])} {_plain(points[0][1])}"
     return start + "".join(f"H{_plain(x)}V{_plain(y)}" for x, y in points[1:])
 
 
-def _medians(lines: Sequence[Line], axes: _Axes) -> Iterator[Markup]:
-    for line in lines:
-        if line.median is not None:
-            yield tag(
-                "circle",
-                class_=f"median {line.variant}",
-                cx=axes.x(line.median),
-                cy=axes.y(0.5),
-                r=4,
-            )
-
-
-def _labels(
-    lines: Sequence[Line], drawn: Sequence[list[tuple[float, float]]], axes: _Axes
-) -> Iterator[Markup]:
+def _labels(lines: Sequence[Line], drawn: Sequence[list[Point]]) -> Iterator[Markup]:
     """Each line's name and median beside it, where neither a line nor another label is."""
     taken: list[Box] = []
     for line, points in zip(lines, drawn, strict=True):
-        told = [line.label, f"median {milliseconds(line.median)}"]
-        width = _SWATCH + 6 + _LETTER * max(len(text) for text in told)
+        texts = [line.label, f"median {milliseconds(line.median)}"]
+        width = _SWATCH + 6 + _LETTER * max(map(len, texts))
         box = _free_place(points, drawn, taken, width)
         taken.append(box)
-        yield from _label(line, told, box)
+        yield from _label(line, texts, box)
 
 
 def _free_place(
-    points: Sequence[tuple[float, float]],
-    drawn: Sequence[Sequence[tuple[float, float]]],
+    points: Sequence[Point],
+    drawn: Sequence[Sequence[Point]],
     taken: Sequence[Box],
     width: float,
 ) -> Box:
@@ -249,9 +219,10 @@ def _free_place(
     height = 2 * _LINE_HEIGHT + 2
     best: tuple[int, Box] | None = None
     for box in _places(points, width, height):
-        if box.left < _PLOT.left + 2 or box.right > _PLOT.right or box.top < _PLOT.top:
-            continue
-        if box.bottom > _PLOT.bottom - 2:
+        if not (
+            _PLOT.left + 2 <= box.left <= box.right <= _PLOT.right
+            and _PLOT.top <= box.top <= box.bottom <= _PLOT.bottom - 2
+        ):
             continue
         in_the_way = 1000 * sum(box.overlaps(other) for other in taken)
         in_the_way += sum(box.holds(x, y) for line in drawn for x, y in _along(line))
@@ -262,22 +233,17 @@ def _free_place(
     return best[1] if best else Box(_PLOT.left + 4, _PLOT.top, _PLOT.left + width, _PLOT.top + 30)
 
 
-def _places(points: Sequence[tuple[float, float]], width: float, height: float) -> Iterator[Box]:
+def _places(points: Sequence[Point], width: float, height: float) -> Iterator[Box]:
     """Places to try: right of a rising line its lower part is free, left of it the upper part."""
     for away, step, right in product((12.0, 40.0, 90.0), range(10), (True, False)):
         level = (0.12 + 0.08 * step) if right else (0.86 - 0.08 * step)
         y = _PLOT.bottom - level * (_PLOT.bottom - _PLOT.top)
-        x = _nearest(points, y)[0]
+        x = min(points, key=lambda point: abs(point[1] - y))[0]
         left = x + away if right else x - away - width
         yield Box(left, y - height / 2, left + width, y + height / 2)
 
 
-def _nearest(points: Sequence[tuple[float, float]], y: float) -> tuple[float, float]:
-    """The point that is nearest in height."""
-    return min(points, key=lambda point: abs(point[1] - y))
-
-
-def _along(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+def _along(points: Sequence[Point]) -> Iterator[Point]:
     """Points all along the staircase, close enough that no label fits between two."""
     for (x1, y1), (x2, y2) in pairwise(points):
         steps = 1 + int(max(abs(x2 - x1), abs(y2 - y1)) / 4)
@@ -286,24 +252,12 @@ def _along(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float
             yield x2, y1 + (y2 - y1) * step / steps
 
 
-def _label(line: Line, told: Sequence[str], box: Box) -> Iterator[Markup]:
-    middle = box.top + _LINE_HEIGHT / 2
-    yield tag(
-        "line",
-        class_=f"line {line.variant}",
-        x1=box.left,
-        x2=box.left + _SWATCH,
-        y1=middle,
-        y2=middle,
-    )
-    for row, text in enumerate(told):
-        yield tag(
-            "text",
-            text,
-            class_=f"label {line.variant}" if row == 0 else "label",
-            x=box.left + _SWATCH + 6,
-            y=box.top + 12 + row * _LINE_HEIGHT,
-        )
+def _label(line: Line, texts: Sequence[str], box: Box) -> Iterator[Markup]:
+    y, x = box.top + _LINE_HEIGHT / 2, box.left + _SWATCH
+    yield tag("line", class_=f"line {line.variant}", x1=box.left, x2=x, y1=y, y2=y)
+    for row, text in enumerate(texts):
+        style = f"label {line.variant}" if row == 0 else "label"
+        yield tag("text", text, class_=style, x=x + 6, y=box.top + 12 + row * _LINE_HEIGHT)
 
 
 # --- bars ----------------------------------------------------------------------------------------
@@ -342,21 +296,11 @@ def _bar(bar: Bar, top: float, scale: float, unit: str) -> Iterator[Markup]:
     for place, (_, value) in enumerate(bar.parts):
         width = value * scale
         if width > 0:
-            yield tag(
-                "rect",
-                class_=f"bar part-{place} {bar.variant}",
-                x=x,
-                y=top,
-                width=max(0.5, width - 1.5),
-                height=_BAR_HEIGHT,
-            )
+            style, shown = f"bar part-{place} {bar.variant}", max(0.5, width - 1.5)
+            yield tag("rect", class_=style, x=x, y=top, width=shown, height=_BAR_HEIGHT)
         x += width
-    said = f"{_bar_number(bar.total)} {unit}"
-    yield tag("text", said, class_="label", x=x + 6, y=middle)
-
-
-def _bar_number(value: float) -> str:
-    return number(value, 0 if value >= 100 else 1)
+    total = number(bar.total, 0 if bar.total >= 100 else 1)
+    yield tag("text", f"{total} {unit}", class_="label", x=x + 6, y=middle)
 
 
 # --- error and tolerance -------------------------------------------------------------------------
@@ -374,14 +318,12 @@ def band(error: float | None, tolerance: float, passed: bool) -> Markup:
     content = []
     state = "passed" if passed else "failed"
     if error is not None and math.isfinite(error):
-        share = error / tolerance if tolerance > 0 else (0.0 if error == 0 else math.inf)
-        share = math.copysign(math.inf, error) if math.isinf(share) else share
-        if abs(share) <= _BAND_REACH:
-            content.append(
-                tag("circle", class_=f"dot {state}", cx=middle + share * unit, cy=y, r=3.5)
-            )
+        share = error / tolerance if tolerance > 0 else math.copysign(math.inf, error)
+        if abs(share) <= _BAND_REACH or error == 0:
+            x = middle + share * unit if error else middle
+            content.append(tag("circle", class_=f"dot {state}", cx=x, cy=y, r=3.5))
         else:
-            content.append(_arrow(math.copysign(1, share), middle, y, state))
+            content.append(_arrow(math.copysign(1, error), middle, y, state))
     return tag(
         "svg",
         *content,

@@ -1,66 +1,56 @@
-"""Queries that every rule's part of the report shares: each bounded, whatever a log's length."""
+"""SQL that all rules share: every query sums up, whatever the length of a log."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
-#: Points of a distribution: one for each half per cent of the values.
-CURVE_POINTS = 200
-
-
-def plain() -> Column:
-    """No sweep."""
-    return F.col("parameter") == "none"
+#: No sweep.
+PLAIN = "parameter = 'none'"
+#: The value of a sweep's parameter; null where there is no sweep.
+AT = "try_cast(parameter_value AS BIGINT) AS at"
 
 
-def curve_points(values: DataFrame) -> DataFrame:
-    """At most CURVE_POINTS points of the distribution of each recording, variant, metric and group.
+def spreads(rule: str, sweep: str) -> str:
+    """Percentiles of a rule's latencies, those of sweeps by fewer groups."""
+    return f"""
+        SELECT recording, metric, variant, group_kind, group_value, {AT},
+            count, unknown_count, p50_ms, p90_ms, p99_ms, max_ms
+        FROM latency_summary
+        WHERE rule = '{rule}' AND (
+            {PLAIN} AND group_kind IN ('all', 'replica_kind', 'node_id', 'api_name')
+            OR parameter = '{sweep}' AND group_kind IN ('all', 'replica_kind'))"""
 
-    ``values``: what a rule's ``latencies`` makes for latency_summary (``value_us``, null where not
-    known). Each point is exact: the largest value of a slice of the ranks, and how many values it
-    is not below. Computed from the histogram of distinct microseconds, so nothing is sorted row by
-    row.
+
+def curves(rule: str) -> str:
+    """The distributions of a rule's latencies: smallest value, and points in ms and shares."""
+    return f"""
+        SELECT recording, metric, variant, group_value, min(from_us) / 1000,
+            list([value_us / 1000, up_to / total] ORDER BY value_us)
+        FROM latency_curves WHERE rule = '{rule}' GROUP BY ALL"""
+
+
+def traffic(rule: str, sweep: str) -> str:
+    """FETCHes in the steady phase by kind of client, summed over nodes."""
+    ways = [
+        f"sum({column}) FILTER (direction {'=' if way == 'request' else '!='} 'request')"
+        for column in ("requests", "partitions", "bytes")
+        for way in ("request", "response")
+    ]
+    sums = [f"coalesce({each}, 0)" for each in (*ways, "sum(record_bytes)")]
+    return f"""
+        SELECT recording, variant, client_kind, {AT}, {", ".join(sums)},
+            sum(unknown_size_requests), max(span_s)
+        FROM bandwidth_summary
+        WHERE rule = '{rule}' AND api_name = 'FETCH' AND parameter IN ('none', '{sweep}')
+        GROUP BY ALL"""
+
+
+def counted(table: str, what: str, also: Mapping[str, str] | None = None) -> str:
+    """How many outcomes have each verdict and reason, without sweeps.
+
+    ``what``: SQL for what a row is of. ``also``: conditions, of which rows are counted too.
     """
-    line = ("recording", "variant", "metric", "group_value")
-    histogram = values.groupBy(*line, "value_us").agg(F.count("*").alias("occurs"))
-    whole = Window.partitionBy(*line)
-    rising = whole.orderBy(F.col("value_us").asc_nulls_last()).rowsBetween(
-        Window.unboundedPreceding, Window.currentRow
-    )
-    ranked = histogram.withColumn("up_to", F.sum("occurs").over(rising)).withColumn(
-        "all", F.sum("occurs").over(whole)
-    )
-    ranks_per_slice = F.expr(f"((up_to - 1) * {CURVE_POINTS}) DIV all")
-    return (
-        ranked.where(F.col("value_us").isNotNull())
-        .groupBy(*line, ranks_per_slice.alias("slice"))
-        .agg(
-            F.min("value_us").alias("from_us"),
-            F.max("value_us").alias("value_us"),
-            F.max("up_to").alias("up_to"),
-            F.max("all").alias("all"),
-        )
-    )
-
-
-def counted(outcomes: DataFrame, what: Column, facts: Mapping[str, Column]) -> DataFrame:
-    """How many outcomes have each verdict and reason, sweeps left out; ``facts`` are summed up.
-
-    ``what``: what a row is of. ``facts``: what else is counted of each row, 0 or 1.
-    """
-    group = ("recording", "variant", "what", "verdict", "reason")
-    return (
-        outcomes.where(plain())
-        .withColumn("what", what)
-        .groupBy(*group)
-        .agg(
-            F.count("*").alias("n"),
-            *(
-                F.sum(F.coalesce(fact, F.lit(False)).cast("bigint")).alias(name)
-                for name, fact in facts.items()
-            ),
-        )
-    )
+    counts = [f", count(*) FILTER ({met}) AS {name}" for name, met in (also or {}).items()]
+    return f"""
+        SELECT recording, variant, {what} AS what, verdict, reason, count(*) AS n{"".join(counts)}
+        FROM {table} WHERE {PLAIN} GROUP BY recording, variant, {what}, verdict, reason"""

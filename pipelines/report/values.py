@@ -1,17 +1,16 @@
-"""Plain values that several rules share: percentiles, distributions, doubts."""
+"""What the tables hold of one rule in one recording."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from kip_replay.replay.outcomes import Verdict
 
 #: A row of a query; its columns by name.
-Row: TypeAlias = Any
-#: The rows of one recording, by query.
-Rows: TypeAlias = Mapping[str, list[Row]]
+Row: TypeAlias = Mapping[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -22,16 +21,13 @@ class Percentiles:
     unknown: int
     p50: float | None
     p90: float | None
-    p95: float | None
     p99: float | None
-    p999: float | None
     max: float | None
 
-
-def percentiles(row: Row) -> Percentiles:
-    """Of a row of latency_summary."""
-    names = ("p50", "p90", "p95", "p99", "p999", "max")
-    return Percentiles(row["count"], row["unknown_count"], *(row[f"{name}_ms"] for name in names))
+    @property
+    def values(self) -> int:
+        """All, the unknown among them."""
+        return self.count + self.unknown
 
 
 @dataclass(frozen=True)
@@ -45,13 +41,55 @@ class Curve:
     points: tuple[tuple[float, float], ...]
 
 
-def curve(rows: Iterable[Row]) -> Curve:
-    """Of the rows that ``reading.curve_points`` makes of one distribution."""
-    found = sorted(rows, key=lambda row: row["value_us"])
-    return Curve(
-        found[0]["from_us"] / 1000,
-        tuple((row["value_us"] / 1000, row["up_to"] / row["all"]) for row in found),
-    )
+class Rates(NamedTuple):
+    """FETCHes and bytes a second; ``overhead`` is what is no records."""
+
+    fetches: float | None = None
+    bytes: float | None = None
+    request_bytes: float | None = None
+    response_overhead: float | None = None
+    overhead: float | None = None
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """FETCHes in the steady phase, both ways, summed over nodes."""
+
+    fetches: int = 0
+    responses: int = 0
+    request_partitions: int = 0
+    response_partitions: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    record_bytes: int = 0
+    unknown_sizes: int = 0
+    span_s: float = 0.0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        ours, theirs = vars(self), vars(other)
+        sums = {name: ours[name] + theirs[name] for name in ours}
+        return Traffic(**(sums | {"span_s": max(self.span_s, other.span_s)}))
+
+    @property
+    def request_partitions_mean(self) -> float | None:
+        return self.request_partitions / self.fetches if self.fetches else None
+
+    @property
+    def response_partitions_mean(self) -> float | None:
+        return self.response_partitions / self.responses if self.responses else None
+
+    @property
+    def rates(self) -> Rates:
+        """What there is of it a second; none is known without a span."""
+        size = self.request_bytes + self.response_bytes
+        amounts = (
+            self.fetches,
+            size,
+            self.request_bytes,
+            self.response_bytes - self.record_bytes,
+            size - self.record_bytes,
+        )
+        return Rates(*(n / self.span_s for n in amounts)) if self.span_s > 0 else Rates()
 
 
 @dataclass(frozen=True)
@@ -64,29 +102,97 @@ class Doubt:
     counts: Mapping[str, int]
 
 
-def doubts(rows: Iterable[Row]) -> tuple[Doubt, ...]:
-    """Of rows with what, verdict, reason, variant and n."""
-    counts: dict[tuple[str, str, str], dict[str, int]] = {}
-    for row in rows:
-        if row["verdict"] != Verdict.REPLAYED.value:
-            key = (row["what"], row["verdict"], row["reason"] or "")
-            of_variant = counts.setdefault(key, {})
-            of_variant[row["variant"]] = of_variant.get(row["variant"], 0) + row["n"]
-    return tuple(
-        Doubt(what, verdict, reason, dict(sorted(found.items())))
-        for (what, verdict, reason), found in sorted(counts.items())
+@dataclass(frozen=True)
+class RuleFigures:
+    """One rule in one recording; ``at`` is a value of the rule's sweep, None without one.
+
+    ``spreads`` by metric, variant, kind of group, group and at; ``curves`` by metric, variant and
+    group; ``traffic`` by variant, kind of client and at; ``rows`` by query of QUERIES.
+    """
+
+    RULE: ClassVar[str]
+    #: The parameter that sweeps vary.
+    SWEEP: ClassVar[str]
+    #: Metrics that latency_curves has, each of one kind of group.
+    CURVES: ClassVar[tuple[tuple[str, str], ...]] = ()
+    #: SQL besides the summary tables; "verdicts" is made by ``reading.counted``.
+    QUERIES: ClassVar[Mapping[str, str]]
+
+    recording: str
+    version: str | None = None
+    spreads: Mapping[tuple[str, str, str, str, int | None], Percentiles] = field(
+        default_factory=dict
     )
+    curves: Mapping[tuple[str, str, str], Curve] = field(default_factory=dict)
+    traffic: Mapping[tuple[str, str, int | None], Traffic] = field(default_factory=dict)
+    rows: Mapping[str, list[Row]] = field(default_factory=dict)
+
+    def spread(
+        self,
+        metric: str,
+        variant: str,
+        kind: str = "all",
+        group: str = "all",
+        at: int | None = None,
+    ) -> Percentiles | None:
+        """Percentiles of a metric; None where the tables have none."""
+        return self.spreads.get((metric, variant, kind, group, at))
+
+    def total(self, variant: str, kind: str | None = None, at: int | None = None) -> Traffic | None:
+        """Traffic of one kind of client or of all; None where the tables have none."""
+        found = [
+            traffic
+            for (of, client, value), traffic in self.traffic.items()
+            if of == variant and kind in (None, client) and value == at
+        ]
+        return sum(found, Traffic()) if found else None
+
+    def rates(self, variant: str, kind: str | None = None, at: int | None = None) -> Rates:
+        """What ``total`` is a second."""
+        return (self.total(variant, kind, at) or Traffic()).rates
+
+    @property
+    def swept(self) -> list[int]:
+        """The values of the sweep, rising."""
+        return sorted({at for *_, at in (*self.spreads, *self.traffic) if isinstance(at, int)})
+
+    @property
+    def span_s(self) -> float:
+        """Seconds of the steady phase; 0 where there was none."""
+        return max((t.span_s for key, t in self.traffic.items() if key[-1] is None), default=0.0)
+
+    def found(self, query: str, **wanted: object) -> list[Row]:
+        """The rows of a query whose columns have these values."""
+        rows = self.rows.get(query, [])
+        return [row for row in rows if all(row[name] == of for name, of in wanted.items())]
+
+    def tally(self, column: str, **wanted: object) -> int:
+        """The sum of a column of the verdicts."""
+        return sum(row[column] for row in self.found("verdicts", **wanted))
+
+    @property
+    def doubts(self) -> list[Doubt]:
+        """Outcomes that were not replayed, by what they are of, verdict and reason."""
+        counts: dict[tuple[str, str, str], dict[str, int]] = {}
+        for row in self.found("verdicts"):
+            if row["verdict"] != Verdict.REPLAYED.value:
+                by_variant = counts.setdefault(
+                    (row["what"], row["verdict"], row["reason"] or ""), {}
+                )
+                by_variant[row["variant"]] = by_variant.get(row["variant"], 0) + row["n"]
+        return [Doubt(*key, dict(sorted(found.items()))) for key, found in sorted(counts.items())]
 
 
-def of(rows: Iterable[Row], **wanted: object) -> list[Row]:
-    """The rows whose columns have these values."""
-    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+def both(one: T | None, other: T | None) -> tuple[T, T] | None:
+    """Both values; None unless both are known."""
+    return None if one is None or other is None else (one, other)
 
 
-def in_sweep(rows: Iterable[Row], parameter: str) -> dict[int, list[Row]]:
-    """Rows of a sweep by the parameter's value, rising."""
-    found: dict[int, list[Row]] = {}
-    for row in rows:
-        if row["parameter"] == parameter:
-            found.setdefault(int(row["parameter_value"]), []).append(row)
-    return dict(sorted(found.items()))
+def medians(one: Percentiles | None, other: Percentiles | None) -> tuple[float, float] | None:
+    """Both medians; None unless both are known."""
+    return both(one.p50 if one else None, other.p50 if other else None)
+
+
+def known(values: Iterable[T | None]) -> list[T]:
+    """Those that are not None."""
+    return [value for value in values if value is not None]

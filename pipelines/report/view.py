@@ -1,13 +1,14 @@
 """What the template prints: sections, tables and figures as plain values.
 
-A rule's section module makes them; the template knows no rule. Text is escaped by the template,
-only ``Markup`` is taken as it is. ``style`` is a list of CSS classes.
+Text is escaped by the template, only ``Markup`` is taken as it is. ``style`` is a list of CSS
+classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from markupsafe import Markup
@@ -22,12 +23,12 @@ class Column(NamedTuple):
     style: str = ""
 
 
-class Group(NamedTuple):
-    """A heading over several columns."""
+class Head(NamedTuple):
+    """Neighbouring columns and the heading over them, if any; a str is ``name|style``."""
 
-    name: str
-    span: int
-    style: str = ""
+    columns: Sequence[Column | str]
+    name: str = ""
+    style: str = "gap"
 
 
 class Row(NamedTuple):
@@ -44,14 +45,27 @@ class Table:
     """A table; the first column is that of the rows' names."""
 
     kind: ClassVar[str] = "table"
-    caption: Text
-    columns: Sequence[Column]
+    caption: str
+    heads: Sequence[Head]
     rows: Sequence[Row]
-    groups: Sequence[Group] = ()
     style: str = ""
-    #: Rows that are not shown, and where they are.
+    #: Rows that are not shown, and the table that has them.
     left_out: int = 0
     left_out_in: str = ""
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """The columns under all headings."""
+        return [
+            Column(*column.split("|")) if isinstance(column, str) else column
+            for head in self.heads
+            for column in head.columns
+        ]
+
+    @property
+    def groups(self) -> Sequence[Head]:
+        """The headings; none if no columns have one."""
+        return self.heads if any(head.name for head in self.heads) else ()
 
 
 @dataclass(frozen=True)
@@ -59,8 +73,8 @@ class Figure:
     """A picture with its caption: what is printed bold, and what softly after it."""
 
     kind: ClassVar[str] = "figure"
-    name: Text
-    note: Text
+    name: str
+    note: str
     drawing: Markup
 
 
@@ -98,30 +112,23 @@ class Detail:
 
     name: str
     facts: Sequence[str]
-    said: Markup
-    keys: Sequence[KeyFigure] = ()
-    keys_note: Text = ""
-    blocks: Sequence[Block] = ()
-
-
-class Silent(NamedTuple):
-    """Recordings that have nothing to say on a rule, and why."""
-
-    reason: str
-    recordings: Sequence[str]
+    summary: Markup
+    keys: Sequence[KeyFigure]
+    keys_note: Text
+    blocks: Sequence[Block]
 
 
 class Source(NamedTuple):
-    """Where a figure comes from: table, and columns."""
+    """Where a figure comes from: a table, and its columns between backticks."""
 
     figure: str
     table: str
-    columns: Markup
+    columns: str
 
 
 @dataclass(frozen=True)
-class Section:
-    """All that is said of one rule."""
+class Prose:
+    """What a section says whatever the logs."""
 
     rule: str
     #: For the list of sections.
@@ -129,23 +136,34 @@ class Section:
     question: str
     #: The proposal, and whether it is released.
     proposal: str
+    #: Printed if any recording has figures.
+    note: str
+    #: What outcomes are of, in words, and the tables that have them.
+    outcomes: Mapping[str, str]
+    outcomes_in: str
+    method: Sequence[str]
+    words: Mapping[str, str]
+    sources: Sequence[Source]
+
+
+@dataclass(frozen=True)
+class Section:
+    """What is reported of one rule. ``silent``: recordings without figures, by the reason."""
+
+    prose: Prose
     answer: Markup
     price: Markup | None
-    about: Markup
-    table: Table | None = None
-    notes: Sequence[Text] = ()
-    silent: Sequence[Silent] = ()
-    details: Sequence[Detail] = ()
-    left_out: Sequence[str] = ()
-    sure: Text = ""
+    about: Text
+    table: Table | None
+    silent: Mapping[str, Sequence[str]]
+    details: Sequence[Detail]
+    left_out: Sequence[str]
+    sure: Markup
     #: What the logs cannot decide: how much of it there is, and why.
-    doubts_said: str = ""
-    doubts: Table | None = None
-    method: Sequence[Markup] = ()
-    words: Sequence[tuple[str, str]] = field(default_factory=tuple)
-    sources: Sequence[Source] = ()
+    doubts_count: str
+    doubts: Table | None
 
     @property
     def id(self) -> str:
         """The section's anchor."""
-        return self.rule.replace("_", "-")
+        return self.prose.rule.replace("_", "-")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from markupsafe import Markup
+
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rules import (
     ACKS_ALL,
@@ -25,31 +27,19 @@ NOT_KNOWN = "–"
 MINUS = "−"
 #: Between a figure and its unit, so that no line ends between them.
 SPACE = "\N{NO-BREAK SPACE}"
-#: Variants in words; one that is not named here is called as the tables call it.
-VARIANT_NAMES = {
-    RECORDED: "recorded",
-    WITHOUT_KIP: "without KIP-1166",
-    WITH_KIP: "with KIP-1166",
-    FULL: "full fetches",
-    INCREMENTAL: "fetch sessions",
-    INCREMENTAL_DRAFT: "KIP-227’s draft",
-    ACKS_ALL: "acks=all",
-    ACKS_MIN_INSYNC_REPLICAS: "acks=min.insync.replicas",
-    LOWEST_ACKED: "told in heartbeats",
-    FINEST_EVIDENCE: "finest evidence",
-}
-#: CSS classes: what was recorded, what is replaced, what is proposed, and what is beside both.
-VARIANT_CLASSES = {
-    RECORDED: "recorded",
-    WITHOUT_KIP: "without",
-    WITH_KIP: "with",
-    FULL: "without",
-    INCREMENTAL: "with",
-    INCREMENTAL_DRAFT: "other",
-    ACKS_ALL: "without",
-    ACKS_MIN_INSYNC_REPLICAS: "with",
-    LOWEST_ACKED: "with",
-    FINEST_EVIDENCE: "other",
+#: Variants in words, in the order of tables, and their CSS classes: what was recorded, what is
+#: replaced, what is proposed, and what is beside both.
+VARIANTS = {
+    RECORDED: ("recorded", "recorded"),
+    WITHOUT_KIP: ("without KIP-1166", "without"),
+    WITH_KIP: ("with KIP-1166", "with"),
+    FULL: ("full fetches", "without"),
+    INCREMENTAL: ("fetch sessions", "with"),
+    INCREMENTAL_DRAFT: ("KIP-227’s draft", "other"),
+    ACKS_ALL: ("acks=all", "without"),
+    ACKS_MIN_INSYNC_REPLICAS: ("acks=min.insync.replicas", "with"),
+    LOWEST_ACKED: ("told in heartbeats", "with"),
+    FINEST_EVIDENCE: ("finest evidence", "other"),
 }
 #: Decimals of a unit, so that the figures of a column line up.
 _DECIMALS = {"ms": 2, "1/s": 2, "count": 0, "bytes/s": 0, "bytes": 1, "partitions": 2}
@@ -66,16 +56,14 @@ def number(value: float | None, decimals: int = 0) -> str:
     """With thousands separators and a true minus sign; – where it is not known."""
     if value is None:
         return NOT_KNOWN
-    said = f"{value:,.{decimals}f}"
-    if float(said.replace(",", "")) == 0:
-        return said.lstrip("-")
-    return said.replace("-", MINUS)
+    text = f"{value:,.{decimals}f}"
+    return text.replace("-", MINUS if text.strip("-0.,") else "")
 
 
 def signed(value: float | None, decimals: int = 0) -> str:
     """Like ``number``, with a plus sign before what is above zero."""
-    said = number(value, decimals)
-    return f"+{said}" if value is not None and said.strip("0.,") and value > 0 else said
+    text = number(value, decimals)
+    return f"+{text}" if value is not None and value > 0 and text.strip("0.,") else text
 
 
 def milliseconds(value: float | None) -> str:
@@ -125,14 +113,14 @@ def count(amount: int, one: str, many: str | None = None) -> str:
     return f"{number(amount)} {one if amount == 1 else many or one + 's'}"
 
 
-def between(values: Sequence[float], say: str = "ms") -> str:
+def between(values: Sequence[float], unit: str = "ms") -> str:
     """'1.2 to 1.7 ms', or one figure where both ends read the same."""
-    wording = {"ms": milliseconds, "bytes": size}.get(say, lambda v: number(v, 1))
+    wording = {"ms": milliseconds, "bytes": size}.get(unit, lambda v: number(v, 1))
     low, high = wording(min(values)), wording(max(values))
     if low == high:
         return low
-    figure, _, unit = low.partition(SPACE)
-    return SPACE.join((figure if unit == high.partition(SPACE)[2] else low, "to", high))
+    figure, _, of = low.partition(SPACE)
+    return SPACE.join((figure if of == high.partition(SPACE)[2] else low, "to", high))
 
 
 def visible(text: str) -> str:
@@ -153,23 +141,33 @@ def shortened(text: str, characters: int) -> str:
 
 def variant_name(variant: str) -> str:
     """The variant in words."""
-    return VARIANT_NAMES.get(variant, variant)
+    return VARIANTS[variant][0] if variant in VARIANTS else variant
 
 
 def variant_class(variant: str) -> str:
     """The variant's CSS class; one that nobody knows has its own look."""
-    return VARIANT_CLASSES.get(variant, "other")
+    return VARIANTS[variant][1] if variant in VARIANTS else "other"
 
 
 def in_order(variants: Iterable[str]) -> list[str]:
     """Variants in a fixed order: those that are known as named above, then the others."""
-    place = {name: number for number, name in enumerate(VARIANT_NAMES)}
-    return sorted({*variants}, key=lambda name: (place.get(name, len(place)), name))
+    found = {*variants}
+    return [name for name in VARIANTS if name in found] + sorted(found - {*VARIANTS})
 
 
 def joined(names: Sequence[str]) -> str:
     """'a', 'a and b', 'a, b and c'."""
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
+def bold(text: str) -> Markup:
+    """The text as what is seen first."""
+    return Markup("<strong>{}</strong>").format(text)
+
+
+def paragraphs(text: str) -> list[str]:
+    """What blank lines separate, each in one line."""
+    return [" ".join(part.split("\n")) for part in text.strip("\n").split("\n\n")]
 
 
 def short_ms(value: float | None) -> str:

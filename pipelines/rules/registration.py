@@ -24,7 +24,7 @@ class RuleSteps:
     ``events`` makes the rule's input of the typed tables, for an increment of the log.
     ``dependencies``: what outcomes up to a time follow from besides the log up to it, for one
     recording. ``follows``: rules whose outcomes it reads. ``latencies`` (values for
-    latency_summary), ``bandwidth`` (rows of bandwidth_summary) and ``predictions`` (see
+    latency_summary; of ``curves``, each a metric and group_kind, distributions too), ``bandwidth`` (rows of bandwidth_summary) and ``predictions`` (see
     ``analysis.accuracy.PREDICTED``) read the outcome tables.
     """
 
@@ -35,6 +35,7 @@ class RuleSteps:
     bandwidth: Callable[[Read, Phases], DataFrame] | None
     predictions: Callable[[Read, DataFrame, Phases, DataFrame], DataFrame]
     tolerances: Sequence[Tolerance]
+    curves: Sequence[tuple[str, str]] = ()
     follows: tuple[str, ...] = ()
 
     @property

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
@@ -257,3 +259,19 @@ def _milliseconds(time: datetime, plus_us: int) -> str:
     ms = (us + plus_us) // 1000
     seconds, millis = divmod(ms, 1000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{millis:03d}Z"
+
+
+def by_key(
+    batches: Iterator[pa.RecordBatch], names: Sequence[str]
+) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
+    """Slices of rows that share their key, in their order."""
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        columns = [batch.column(name) for name in names]
+        differs = [pc.not_equal(column[1:], column[:-1]).to_numpy(False) for column in columns]
+        borders = np.flatnonzero(reduce(np.logical_or, differs)) + 1
+        starts = [0, *borders.tolist()]
+        for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
+            key = tuple(column[start].as_py() for column in columns)
+            yield key, batch.slice(start, end - start)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import cached_property, reduce
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -194,17 +194,8 @@ class Writing:
 
     def write(self, table: Table, rows: DataFrame) -> list[DataFile]:
         """Writes a summary: one Spark job, one task that writes, and nothing is committed yet."""
-        files, names = self.files(), table.arrow_schema.names
-        schema = from_arrow_schema(DATA_FILE)
-
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                files.write(table, batch)
-            written = [vars(file) for file in files.closed()]
-            yield pa.RecordBatch.from_pylist(written, schema=DATA_FILE)
-
-        written = rows.select(*names).repartition(1).mapInArrow(run, schema).collect()
-        return [DataFile(**row.asDict()) for row in written]
+        columns = rows.select(*table.arrow_schema.names)
+        return written(columns.repartition(1), _Rows(self.files(), table))
 
     def begin(self) -> None:
         """The first write: nobody knows any more what the step's rows follow from."""
@@ -279,6 +270,38 @@ class Writing:
             lineage = self.warehouse.uri_of(LINEAGE)
             commits.require_own(lineage, self.step, self.epochs)
         commits.commit(uri, change, self.step, self.epochs, again)
+
+
+class Task(Protocol):
+    """What writes the rows of a partition where they are."""
+
+    files: TableFiles
+
+    def take(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Writes rows to ``files``."""
+        ...
+
+
+@dataclass
+class _Rows:
+    files: TableFiles
+    table: Table
+
+    def take(self, batches: Iterator[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self.files.write(self.table, batch)
+
+
+def written(rows: DataFrame, task: Task) -> list[DataFile]:
+    """Runs a task on each partition of rows, in one Spark job; the files that were written."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task.take(batches)
+        files = [vars(file) for file in task.files.closed()]
+        yield pa.RecordBatch.from_pylist(files, schema=DATA_FILE)
+
+    found = rows.mapInArrow(run, from_arrow_schema(DATA_FILE)).collect()
+    return [DataFile(**row.asDict()) for row in found]
 
 
 def _of(table: Table, files: Iterable[DataFile]) -> list[DataFile]:

@@ -3,179 +3,223 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from kip_replay.pipelines.report.accuracy import Check
-from kip_replay.pipelines.report.data import RecordingReport, Report
-from kip_replay.pipelines.report.logs import Logs, NodeRead, Rejected, RejectedLine
-from kip_replay.pipelines.report.values import Curve, Doubt, Percentiles
-from kip_replay.pipelines.rules.hwm_parking.figures import (
-    Figures,
-    HwmParking,
-    Protocol,
-    SweepPoint,
-    Traffic,
-)
-from kip_replay.pipelines.rules.incremental_fetch.figures import (
-    IncrementalFetch,
-    SessionTraffic,
-    SlotsPoint,
-)
-from kip_replay.pipelines.rules.lowest_acked_offset.figures import (
-    HeartbeatBytes,
-    IntervalPoint,
-    LowestAckedOffset,
-    Visibility,
-)
-from kip_replay.pipelines.rules.min_isr_acks.figures import Leader, MinIsrAcks, MinIsrPoint
+from kip_replay.pipelines.report.data import Report
+from kip_replay.pipelines.report.logs import Logs
+from kip_replay.pipelines.report.values import Curve, Percentiles, RuleFigures, Traffic
+from kip_replay.pipelines.rules.hwm_parking import figures as hwm_parking
+from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
+from kip_replay.pipelines.rules.incremental_fetch import figures as incremental_fetch
+from kip_replay.pipelines.rules.lowest_acked_offset import figures as lowest_acked_offset
+from kip_replay.pipelines.rules.min_isr_acks import figures as min_isr_acks
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rules import WITH_KIP, WITHOUT_KIP
 
-TOLD = "lowest_acked_offset"
+ACKS, MIN_ISR = "acks_all", "acks_min_insync_replicas"
+LOWEST, FINEST = "lowest_acked_offset", "finest_evidence"
+CLASSES = (
+    hwm_parking.Figures,
+    incremental_fetch.Figures,
+    min_isr_acks.Figures,
+    lowest_acked_offset.Figures,
+)
 
 
 def spread(p50: float, unknown: int = 0, count: int = 100) -> Percentiles:
-    return Percentiles(count, unknown, p50, p50 * 2, p50 * 3, p50 * 4, p50 * 5, p50 * 6)
+    return Percentiles(count, unknown, p50, p50 * 2, p50 * 4, p50 * 6)
 
 
 def line(p50: float) -> Curve:
     return Curve(p50 / 3, ((p50, 0.5), (p50 * 6, 1.0)))
 
 
-def figures(p50: float, fetches: int) -> Figures:
-    traffic = Traffic(fetches, fetches * 160, fetches * 200, 0, 60.0)
-    return Figures(
-        lag={kind: spread(p50) for kind in ("all", "broker", "voter")},
-        curve={kind: line(p50) for kind in ("broker", "voter")},
-        traffic={"broker": traffic, "voter": traffic},
+def verdict(variant: str, n: int, reason: str | None = None, **more: Any) -> dict[str, Any]:
+    return {
+        "variant": variant,
+        "what": "what",
+        "reason": reason,
+        "n": n,
+        "verdict": "unknown" if reason else "replayed",
+        **more,
+    }
+
+
+# --- hwm_parking ---------------------------------------------------------------------------------
+
+KINDS = ("broker", "voter")
+
+
+def lag(variant: str, p50: float, at: int | None = None, kinds: tuple[str, ...] = KINDS) -> Any:
+    return {("high_watermark_lag", variant, "replica_kind", k, at): spread(p50) for k in kinds}
+
+
+def fetches(variant: str, n: int, at: int | None = None) -> Any:
+    return {(variant, k, at): Traffic(n, n, 0, 0, n * 160, n * 200, span_s=60.0) for k in KINDS}
+
+
+def hwm(name: str = "one", own: Protocol = Protocol.WITHOUT) -> hwm_parking.Figures:
+    slow, fast = (328.2, 450), (1.2, 920)
+    recorded = fast if own is Protocol.WITH else slow
+    share = {Protocol.WITH: 900, Protocol.MIXED: 450}.get(own, 0)
+    answers = {"what": "answers", "has_high_watermark": share, "unexplained": 4}
+    lines = ((RECORDED, recorded), (WITHOUT_KIP, slow), (WITH_KIP, fast))
+    verdicts = [verdict(RECORDED, 800, **answers), verdict(RECORDED, 3, "the log ended")]
+    verdicts.append(
+        verdict(RECORDED, 100, "x", **{**answers, "has_high_watermark": 0, "unexplained": 0})
     )
-
-
-def hwm_parking(own: Protocol = Protocol.WITHOUT) -> HwmParking:
-    slow, fast = figures(328.2, 450), figures(1.2, 920)
-    return HwmParking(
-        protocol=own,
-        protocol_share=1.0 if own is Protocol.WITH else 0.0,
-        max_wait_ms=(500, 500),
-        figures={
-            RECORDED: fast if own is Protocol.WITH else slow,
-            WITHOUT_KIP: slow,
-            WITH_KIP: fast,
+    verdicts[-1]["verdict"] = "not_applicable"
+    return hwm_parking.Figures(
+        name,
+        "Kafka 4.0.0",
+        {k: v for variant, (p50, _) in lines for k, v in lag(variant, p50).items()}
+        | lag(WITHOUT_KIP, 120.0, 100)
+        | lag(WITH_KIP, 1.3, 100),
+        {("high_watermark_lag", v, kind): line(p50) for v, (p50, _) in lines for kind in KINDS},
+        {k: v for variant, (_, n) in lines for k, v in fetches(variant, n).items()}
+        | fetches(WITHOUT_KIP, 2000, 100)
+        | fetches(WITH_KIP, 3000, 100),
+        {
+            "verdicts": [] if own is Protocol.UNKNOWN else verdicts,
+            "max_wait": [{"least": 500, "most": 500}],
         },
-        sweep=(SweepPoint(100, figures(120.0, 2000), figures(1.3, 3000)),),
-        metadata_fetches=900,
-        judged_answers=800,
-        unexplained_answers=4,
-        doubts=(Doubt("advances steady", "unknown", "the log ended", {RECORDED: 3}),),
     )
 
 
-def sessions(listed: int, bytes_each: int) -> SessionTraffic:
+# --- incremental_fetch ---------------------------------------------------------------------------
+
+
+def sessions(listed: int, bytes_each: int) -> Traffic:
     """600 FETCHes in a minute, of ``listed`` partitions and ``bytes_each`` bytes each way."""
-    return SessionTraffic(
-        fetches=600,
-        answers=600,
-        request_partitions=600 * listed,
-        response_partitions=600 * listed,
-        request_bytes=600 * bytes_each,
-        response_bytes=600 * bytes_each + 60_000,
-        record_bytes=60_000,
-        span_s=60.0,
-    )
+    both = (600 * listed, 600 * listed, 600 * bytes_each, 600 * bytes_each + 60_000)
+    return Traffic(600, 600, *both, record_bytes=60_000, span_s=60.0)
 
 
-def incremental_fetch() -> IncrementalFetch:
+def event(name: str, n: int, at: int | None = None) -> dict[str, Any]:
+    return {"variant": "incremental", "at": at, "event": name, "n": n}
+
+
+def fetch(name: str = "one") -> incremental_fetch.Figures:
     full, few, draft = sessions(64, 2000), sessions(3, 150), sessions(4, 180)
     by_variant = {RECORDED: few, "full": full, "incremental": few, "incremental_draft": draft}
-    none, some = {"refused": 40}, {"created": 12, "evicted": 2}
-    return IncrementalFetch(
-        uses_sessions=True,
-        fetches=700,
-        figures={v: {"follower": t, "consumer": t} for v, t in by_variant.items()},
-        events={"created": 12},
-        sweep=(
-            SlotsPoint(0, {"follower": full, "consumer": full}, none),
-            SlotsPoint(8, {"follower": few, "consumer": full}, some),
-            SlotsPoint(16, {"follower": few, "consumer": few}, {"created": 12}),
-        ),
-        equal=590,
-        compared=600,
-        unknown={"full": 5, "incremental": 5},
-        doubts=(
-            Doubt("fetches", "unknown", "the session began before the log", {"full": 5}),
-            Doubt("fetches", "not_applicable", "a session error was answered", {"full": 1}),
-        ),
-    )
-
-
-def min_isr_acks() -> MinIsrAcks:
-    latency = {
-        RECORDED: spread(241.0),
-        "acks_all": spread(240.5),
-        "acks_min_insync_replicas": spread(13.5, unknown=2),
+    traffic = {
+        (v, kind, None): t for v, t in by_variant.items() for kind in ("follower", "consumer")
     }
-    return MinIsrAcks(
-        produced=300,
-        waited=200,
-        latency=latency,
-        request_latency=latency,
-        exposure=spread(113.6),
-        curves={variant: line(found.p50 or 0.0) for variant, found in latency.items()},
-        exposure_curve=line(113.6),
-        leaders=(Leader(11, latency, spread(113.6)), Leader(12, latency)),
-        sweep=(
-            MinIsrPoint(1, spread(0.4), spread(230.0)),
-            MinIsrPoint(2, spread(13.5, unknown=2), spread(113.6)),
-            MinIsrPoint(3, spread(240.5), None),
-        ),
-        errors={RECORDED: {19: 7}, "acks_all": {19: 7}, "acks_min_insync_replicas": {19: 7}},
-        doubts=(Doubt("partitions", "unknown", "the ISR is not in the log", {"acks_all": 2}),),
+    swept = {0: (full, full), 8: (few, full), 16: (few, few)}
+    for at, (follower, consumer) in swept.items():
+        traffic["incremental", "follower", at] = follower
+        traffic["incremental", "consumer", at] = consumer
+    none = {"what": "fetches", "incremental": 0, "equal": 0, "compared": 0}
+    began = "the session began before the log"
+    verdicts = [
+        verdict(RECORDED, 700, **{**none, "incremental": 600}),
+        verdict("incremental", 595, **{**none, "equal": 590, "compared": 600}),
+        *(verdict(variant, 5, began, **none) for variant in ("full", "incremental")),
+        verdict("full", 1, "a session error was answered", **none),
+    ]
+    verdicts[-1]["verdict"] = "not_applicable"
+    events = [event("created", 12), event("refused", 40, 0), event("created", 12, 8)]
+    events += [event("evicted", 2, 8), event("created", 12, 16)]
+    return incremental_fetch.Figures(
+        name, None, traffic=traffic, rows={"verdicts": verdicts, "events": events}
     )
 
 
-def lowest_acked_offset() -> LowestAckedOffset:
-    told = Visibility(spread(1417.0), spread(3213.0, unknown=1))
-    finest = Visibility(spread(229.0), spread(700.0))
-    return LowestAckedOffset(
-        writes=120,
-        by_variant={TOLD: told, "finest_evidence": finest},
-        by_api={"CREATE_TOPICS": told, "INCREMENTAL_ALTER_CONFIGS": finest},
-        curves={
-            (TOLD, "stale_window"): line(1417.0),
-            (TOLD, "read_after_write"): line(3213.0),
-            ("finest_evidence", "stale_window"): line(229.0),
+# --- min_isr_acks --------------------------------------------------------------------------------
+
+
+def acks(name: str = "one", latencies: dict[str, Percentiles] | None = None) -> Any:
+    latencies = latencies or {
+        RECORDED: spread(241.0),
+        ACKS: spread(240.5),
+        MIN_ISR: spread(13.5, unknown=2),
+    }
+    spreads = {("exposure", MIN_ISR, "all", "all", None): spread(113.6)}
+    for variant, found in latencies.items():
+        spreads["produce_latency", variant, "all", "all", None] = found
+        spreads["produce_request_latency", variant, "all", "all", None] = found
+        for node in ("11", "12"):
+            spreads["produce_latency", variant, "node_id", node, None] = found
+    spreads["exposure", MIN_ISR, "node_id", "11", None] = spread(113.6)
+    for at, wait in ((1, 0.4), (2, 13.5), (3, 240.5)):
+        spreads["produce_latency", MIN_ISR, "all", "all", at] = spread(wait)
+    curves = {("produce_latency", v, "all"): line(s.p50 or 0.0) for v, s in latencies.items()}
+    return min_isr_acks.Figures(
+        name,
+        "Kafka 4.0.0",
+        spreads,
+        {**curves, ("exposure", MIN_ISR, "all"): line(113.6)},
+        rows={
+            "verdicts": [
+                verdict(MIN_ISR, 300, what="partitions", waited=200),
+                verdict(ACKS, 2, "the ISR is not in the log", what="partitions", waited=2),
+            ],
+            "errors": [{"variant": v, "code": 19, "n": 7} for v in (RECORDED, ACKS, MIN_ISR)],
         },
-        sweep=(
-            IntervalPoint(
-                100,
-                {
-                    WITHOUT_KIP: Visibility(spread(300.0), spread(400.0)),
-                    WITH_KIP: Visibility(spread(60.0), spread(140.0)),
-                },
-            ),
-            IntervalPoint(1000, {WITHOUT_KIP: Visibility(spread(900.0), spread(1500.0))}),
-        ),
-        heartbeats=HeartbeatBytes(10, 630, 710),
-        doubts=(Doubt("writes", "unknown", "the log ended first", {TOLD: 1}),),
     )
 
 
-def logs(name: str = "a.log") -> Logs:
+# --- lowest_acked_offset -------------------------------------------------------------------------
+
+
+def lowest(name: str = "one") -> lowest_acked_offset.Figures:
+    def visible(
+        variant: str, stale: Percentiles, known: Percentiles, *where: Any
+    ) -> dict[Any, Percentiles]:
+        return {
+            ("stale_window", variant, *where): stale,
+            ("read_after_write", variant, *where): known,
+        }
+
+    plain = ("all", "all", None)
+    slow, fast = (spread(1417.0), spread(3213.0, unknown=1)), (spread(229.0), spread(700.0))
+    return lowest_acked_offset.Figures(
+        name,
+        "Kafka 4.0.0",
+        visible(LOWEST, *slow, *plain)
+        | visible(FINEST, *fast, *plain)
+        | visible(LOWEST, *slow, "api_name", "CREATE_TOPICS", None)
+        | visible(LOWEST, *fast, "api_name", "INCREMENTAL_ALTER_CONFIGS", None)
+        | visible(WITHOUT_KIP, spread(300.0), spread(400.0), "all", "all", 100)
+        | visible(WITH_KIP, spread(60.0), spread(140.0), "all", "all", 100)
+        | visible(WITHOUT_KIP, spread(900.0), spread(1500.0), "all", "all", 1000),
+        {
+            ("stale_window", LOWEST, "all"): line(1417.0),
+            ("read_after_write", LOWEST, "all"): line(3213.0),
+            ("stale_window", FINEST, "all"): line(229.0),
+        },
+        rows={
+            "verdicts": [
+                verdict(LOWEST, 119, what="writes"),
+                verdict(LOWEST, 1, "the log ended first", what="writes"),
+            ],
+            "heartbeats": [{"n": 10, "recorded": 630, "replayed": 710}],
+        },
+    )
+
+
+# --- reports -------------------------------------------------------------------------------------
+
+
+def logs(name: str = "one", file: str = "a.log", **more: Any) -> Logs:
+    example = {"node_id": 1, "source_file": file, "line_number": 7, "line": "line", "line_bytes": 4}
+    counts = {"files": 1, "bytes_read": 1000, "lines_read": 12, "requests": 10, "rejected": 1}
+    node = {"node_id": 1, **counts, "repeated": 1, "contents": "ab", "versions": ["4.0.0"]}
     return Logs(
-        logged_versions=("4.0.0",),
-        nodes=(NodeRead(1, 1, 1000, 12, 10, 1, 1, "ab"),),
-        rejected=(Rejected("bad_json", 1, (RejectedLine(1, name, 7, "line", 4),)),),
+        name,
+        nodes=[{**node, "first_us": None, "last_us": None, **more}],
+        rejected=[{"reason": "bad_json", "n": 1, "examples": [example]}],
     )
 
 
-def recording(name: str = "one", own: Protocol = Protocol.WITHOUT) -> RecordingReport:
-    return RecordingReport(
-        name, logs(), hwm_parking(own), incremental_fetch(), min_isr_acks(), lowest_acked_offset()
-    )
+def recording(name: str = "one", own: Protocol = Protocol.WITHOUT) -> tuple[RuleFigures, ...]:
+    return (hwm(name, own), fetch(name), acks(name), lowest(name))
 
 
-def silent(name: str = "empty") -> RecordingReport:
+def silent(name: str = "empty") -> tuple[RuleFigures, ...]:
     """A recording whose logs say nothing on any rule."""
-    return RecordingReport(name, logs())
+    return tuple(kind(name) for kind in CLASSES)
 
 
 def check(name: str = "one", passed: bool | None = True, error: float = 0.8) -> Check:
@@ -204,12 +248,17 @@ def acks_check(before: str = "one", after: str = "two", passed: bool = True) -> 
         check(before, passed),
         rule="min_isr_acks",
         recorded_in=after,
-        variant="acks_min_insync_replicas",
+        variant=MIN_ISR,
         metric="produce_latency_p50",
         group_kind="topic_partition",
         group_value="orders-3",
     )
 
 
+def report_of(*recordings: tuple[RuleFigures, ...], checks: tuple[Check, ...] = ()) -> Report:
+    by_rule = dict(zip((kind.RULE for kind in CLASSES), zip(*recordings, strict=True), strict=True))
+    return Report([logs(one[0].recording) for one in recordings], by_rule, checks)
+
+
 def report(name: str = "one") -> Report:
-    return Report((recording(name),), (check(name), acks_check(name, name)))
+    return report_of(recording(name), checks=(check(name), acks_check(name, name)))

@@ -6,14 +6,30 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from report_examples import acks_check, check, logs, recording, report, silent
+from report_examples import (
+    ACKS,
+    CLASSES,
+    LOWEST,
+    MIN_ISR,
+    acks,
+    acks_check,
+    check,
+    event,
+    hwm,
+    logs,
+    lowest,
+    recording,
+    report,
+    report_of,
+    silent,
+    spread,
+    verdict,
+)
 
 from kip_replay.pipelines.report import render
 from kip_replay.pipelines.report.accuracy import MOST_ROWS, SHOWN_BESIDE
-from kip_replay.pipelines.report.data import RULE_NAMES, Report
-from kip_replay.pipelines.report.logs import NodeRead, Rejected, RejectedLine
+from kip_replay.pipelines.report.data import Report
 from kip_replay.pipelines.report.sections import MOST_DETAILS, MOST_DOUBTS
-from kip_replay.pipelines.report.values import Doubt
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.replay.outcomes import RECORDED
 
@@ -59,32 +75,50 @@ def text_of(page: str) -> str:
 
 def report_saying(text: str) -> Report:
     """A report in which all that comes from logs, tables and manifests is this text."""
-    rejected = Rejected(text, 1, (RejectedLine(1, text, 7, text, 99),))
-    found = replace(logs(), stated_version=text, logged_versions=(text,), rejected=(rejected,))
-    one = recording(text)
-    doubt = Doubt(text, "unknown", text, {RECORDED: 1, text: 2})
-    few = min(one.lowest_acked_offset.by_api.values(), key=str)
-    by_variant = {**one.lowest_acked_offset.by_variant, text: few}
-    one = replace(
-        one,
-        logs=found,
-        hwm_parking=replace(one.hwm_parking, doubts=(doubt,)),
-        incremental_fetch=replace(one.incremental_fetch, doubts=(doubt,), events={text: 1}),
-        min_isr_acks=replace(one.min_isr_acks, doubts=(doubt,)),
-        lowest_acked_offset=replace(
-            one.lowest_acked_offset,
-            by_api={text: few, "CREATE_TOPICS": few},
-            by_variant=by_variant,
-            doubts=(doubt,),
-        ),
-    )
+    doubts = [verdict(RECORDED, 1, text, what=text), verdict(text, 2, text, what=text)]
+    for one in doubts:
+        one |= dict.fromkeys(
+            ("has_high_watermark", "unexplained", "incremental", "equal", "compared", "waited"), 0
+        )
+    every = []
+    for one in recording(text):
+        rows = {**one.rows, "verdicts": [*one.rows["verdicts"], *doubts]}
+        spreads, few = {**one.spreads}, spread(229.0)
+        if one.RULE == "lowest_acked_offset":
+            spreads = {key: of for key, of in spreads.items() if key[3] != key[2].upper()}
+            for metric in ("stale_window", "read_after_write"):
+                spreads[metric, text, "all", "all", None] = few
+                spreads[metric, LOWEST, "api_name", text, None] = few
+        if one.RULE == "incremental_fetch":
+            rows["events"] = [event(text, 1)]
+        every.append(replace(one, version=f"Kafka {text}", spreads=spreads, rows=rows))
     bad = replace(
         check(text), metric=text, unit=text, variant=text, group_kind=text, group_value=text
     )
-    unlike = replace(one.incremental_fetch, figures={})
     # A second one, so that the answers name where most and least changes.
-    other = replace(recording("other"), incremental_fetch=unlike, logs=found)
-    return Report((one, other), (bad, acks_check(text, "other")))
+    other = recording("other")
+    unlike = (other[0], replace(other[1], traffic={}), *other[2:])
+    made = report_of(tuple(every), unlike, checks=(bad, acks_check(text, "other")))
+    read = replace(
+        logs(text, text, versions=[text]),
+        stated_version=text,
+        rejected=[
+            {
+                "reason": text,
+                "n": 1,
+                "examples": [
+                    {
+                        "node_id": 1,
+                        "source_file": text,
+                        "line_number": 7,
+                        "line": text,
+                        "line_bytes": 99,
+                    }
+                ],
+            }
+        ],
+    )
+    return replace(made, logs=[read, replace(read, recording="other")])
 
 
 def test_hostile_text_comes_out_as_text() -> None:
@@ -97,10 +131,9 @@ def test_hostile_text_comes_out_as_text() -> None:
 
 def test_hostile_names_in_answers_come_out_as_text() -> None:
     """Where recordings differ, the answers name them."""
-    one, other = recording(HOSTILE), recording("other")
-    same = dict.fromkeys(one.min_isr_acks.latency, one.min_isr_acks.latency["acks_all"])
-    other = replace(other, min_isr_acks=replace(other.min_isr_acks, latency=same))
-    page = render(Report((one, other)))
+    other = recording("other")
+    same = acks("other", dict.fromkeys((RECORDED, ACKS, MIN_ISR), spread(240.5)))
+    page = render(report_of(recording(HOSTILE), (*other[:2], same, other[3])))
 
     assert f"That is {HOSTILE_AS_SHOWN} , where it changes most" in Parsed(page).text
     assert "<img" not in page
@@ -137,9 +170,7 @@ def test_nothing_is_loaded_from_anywhere() -> None:
 
 @pytest.mark.parametrize("recordings", [("one",), ("one", "two", "three")])
 def test_every_link_inside_the_page_leads_somewhere(recordings: tuple[str, ...]) -> None:
-    many = Report(
-        tuple(recording(name) for name in recordings), (check(), acks_check("one", "one"))
-    )
+    many = report_of(*map(recording, recordings), checks=(check(), acks_check("one", "one")))
     parsed = Parsed(render(many))
     ids = [value for name, value in parsed.values if name == "id"]
 
@@ -162,7 +193,7 @@ def test_elements_are_closed_in_order() -> None:
 
 def test_every_row_of_a_table_fills_its_columns() -> None:
     """Cells and the heads of their columns, counted with what they span."""
-    page = render(Report((recording(), silent()), (check(), acks_check("one", "one"))))
+    page = render(report_of(recording(), silent(), checks=(check(), acks_check("one", "one"))))
     for table in page.split("<table")[1:]:
         widths = set()
         for row in table.split("</table>")[0].split("<tr")[1:]:
@@ -181,7 +212,7 @@ def test_every_rule_has_its_answer_up_front() -> None:
     page = render(report())
     overview = text_of(page.split('id="short"')[1].split("</section>")[0])
 
-    assert page.count('<section aria-labelledby="') == len(RULE_NAMES) + 4
+    assert page.count('<section aria-labelledby="') == len(CLASSES) + 4
     assert "Brokers learn a committed metadata change in 1.2 ms instead of 328 ms" in overview
     assert "a follower’s FETCH lists 3.0 partitions instead of 64.0" in overview
     assert "would be answered in 13.5 ms instead of 240 ms" in overview
@@ -189,7 +220,7 @@ def test_every_rule_has_its_answer_up_front() -> None:
 
 
 def test_a_rule_that_was_not_replayed_has_no_section() -> None:
-    page = render(replace(report(), rules=("hwm_parking",), checks=(check(),)))
+    page = render(replace(report(), figures={"hwm_parking": [hwm()]}, checks=(check(),)))
 
     assert 'id="hwm-parking"' in page
     assert 'id="min-isr-acks"' not in page
@@ -198,7 +229,7 @@ def test_a_rule_that_was_not_replayed_has_no_section() -> None:
 
 
 def test_recordings_without_anything_to_say_take_one_sentence_each() -> None:
-    text = text_of(render(Report((silent("a"), silent("b")))))
+    text = text_of(render(report_of(silent("a"), silent("b"))))
 
     assert "These logs do not tell how soon a metadata change is known." in text
     assert "a , b : these logs hold no FETCH of the metadata log." in text
@@ -210,26 +241,24 @@ def test_recordings_without_anything_to_say_take_one_sentence_each() -> None:
 
 def test_pictures_are_drawn_of_some_recordings_and_the_others_named() -> None:
     names = [f"recording-{n}" for n in range(MOST_DETAILS + 5)]
-    few = render(Report(tuple(recording(name) for name in names[:MOST_DETAILS])))
-    many = render(Report(tuple(recording(name) for name in names)))
+    few = render(report_of(*map(recording, names[:MOST_DETAILS])))
+    many = render(report_of(*map(recording, names)))
 
     assert few.count('class="picture"') == many.count('class="picture"')
     left_out = f"Pictures are drawn of the {MOST_DETAILS} recordings that tell most"
     assert left_out in text_of(many)
     assert left_out not in text_of(few)
     for name in names:
-        assert many.count(f'<th scope="row"><bdi>{name}</bdi></th>') >= len(RULE_NAMES) + 1
+        assert many.count(f'<th scope="row"><bdi>{name}</bdi></th>') >= len(CLASSES) + 1
 
 
 def test_doubts_are_capped_and_what_is_unknown_comes_first() -> None:
-    many = tuple(
-        Doubt("writes", verdict, f"reason {n:03}", {"lowest_acked_offset": n + 1})
+    many = [
+        verdict(LOWEST, n + 1, f"reason {n:03}", what="writes", verdict=of)
         for n in range(MOST_DOUBTS)
-        for verdict in ("not_applicable", "unknown")
-    )
-    one = recording()
-    one = replace(one, lowest_acked_offset=replace(one.lowest_acked_offset, doubts=many))
-    page = render(Report((one,)))
+        for of in ("not_applicable", "unknown")
+    ]
+    page = render(report_of((*recording()[:3], replace(lowest(), rows={"verdicts": many}))))
     section = page.split('id="lowest-acked-offset"')[1].split("</section>")[0]
 
     assert section.count('<td class="left">unknown</td>') == MOST_DOUBTS
@@ -239,7 +268,7 @@ def test_doubts_are_capped_and_what_is_unknown_comes_first() -> None:
 
 def test_failures_are_shown_as_plainly_as_passes() -> None:
     missed = check(passed=False, error=-30.0)
-    text = text_of(render(Report((recording(),), (check(), missed))))
+    text = text_of(render(report_of(recording(), checks=(check(), missed))))
 
     assert "1 of 2 predictions lies within tolerance; 1 does not." in text
     assert "✓ within" in text
@@ -250,7 +279,7 @@ def test_failures_are_shown_as_plainly_as_passes() -> None:
 def test_of_many_rows_those_that_missed_are_kept() -> None:
     rows = [replace(check(), group_kind="replica_id", group_value=str(n)) for n in range(60)]
     rows[57] = replace(rows[57], passed=False)
-    page = render(Report((recording(),), tuple(rows)))
+    page = render(report_of(recording(), checks=tuple(rows)))
 
     assert page.count("✓ within") == MOST_ROWS - 1
     assert page.count("✗ outside") == 1
@@ -261,7 +290,7 @@ def test_of_many_rows_those_that_missed_are_kept() -> None:
 
 def test_what_is_not_judged_counts_neither_way() -> None:
     rates = replace(acks_check("one", "one"), metric=SHOWN_BESIDE[0], tolerance=None, passed=None)
-    text = text_of(render(Report((recording(),), (acks_check("one", "one"), rates))))
+    text = text_of(render(report_of(recording(), checks=(acks_check("one", "one"), rates))))
 
     assert "1 of 1 prediction lies within tolerance." in text
     assert "PRODUCEs a second" in text
@@ -270,7 +299,7 @@ def test_what_is_not_judged_counts_neither_way() -> None:
 
 def test_self_checks_and_predictions_of_others_are_apart() -> None:
     crossed = replace(check("one"), recorded_in="two")
-    text = text_of(render(Report((recording("one"), recording("two")), (check(), crossed))))
+    text = text_of(render(report_of(recording(), recording("two"), checks=(check(), crossed))))
 
     assert "Self-checks 1 of 1 prediction lies within tolerance. one" in text
     assert "Predictions of other clusters 1 of 1 prediction" in text
@@ -278,7 +307,7 @@ def test_self_checks_and_predictions_of_others_are_apart() -> None:
 
 
 def test_each_section_says_how_sure_it_is() -> None:
-    page = render(Report((recording(),), (check(), acks_check("one", "one", passed=False))))
+    page = render(report_of(recording(), checks=(check(), acks_check("one", "one", passed=False))))
     sure = [text_of(part.split("</p>")[0]) for part in page.split("How sure is this?")[1:]]
 
     assert "1 of 1 prediction lies within tolerance" in sure[0]
@@ -291,8 +320,8 @@ def test_lines_add_up_or_the_page_says_that_they_do_not() -> None:
     assert "12 = 10 requests + 1 rejected + 1 repeated" in text
     assert "does not hold" not in text
 
-    lost = replace(recording(), logs=replace(logs(), nodes=(NodeRead(1, 1, 9, 13, 10, 1, 1),)))
-    assert "the sum does not hold" in text_of(render(Report((lost,))))
+    lost = replace(report(), logs=[logs(lines_read=13)])
+    assert "the sum does not hold" in text_of(render(lost))
 
 
 def test_rejected_lines_have_their_reason_in_words() -> None:
@@ -303,4 +332,4 @@ def test_rejected_lines_have_their_reason_in_words() -> None:
 
 @pytest.mark.parametrize("own", list(Protocol))
 def test_every_protocol_has_a_page(own: Protocol) -> None:
-    assert "<h1>" in render(Report((recording(own=own),)))
+    assert "<h1>" in render(report_of(recording(own=own)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.reading import CURVE_POINTS
 from kip_replay.pipelines.rules.hwm_parking.figures import MIXED_FROM, Protocol, protocol_of
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rules import FULL, WITH_KIP, WITHOUT_KIP
@@ -51,8 +50,7 @@ def test_milliseconds(value: float, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
-    [(812, "812 B"), (4505.6, "4.5 kB"), (-4505.6, "−4.5 kB"), (3.2e9, "3.2 GB")],
+    ("value", "said"), [(812, "812 B"), (4505.6, "4.5 kB"), (-4505.6, "−4.5 kB"), (3.2e9, "3.2 GB")]
 )
 def test_size(value: float, said: str) -> None:
     assert plain(words.size(value)) == said
@@ -60,11 +58,7 @@ def test_size(value: float, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("values", "said"),
-    [
-        ([1.2, 1.7], "1.2 to 1.7 ms"),
-        ([1.21, 1.19], "1.2 ms"),
-        ([0.5, 328.2], "0.50 to 328 ms"),
-    ],
+    [([1.2, 1.7], "1.2 to 1.7 ms"), ([1.21, 1.19], "1.2 ms"), ([0.5, 328.2], "0.50 to 328 ms")],
 )
 def test_range(values: list[float], said: str) -> None:
     assert plain(words.between(values)) == said
@@ -102,10 +96,6 @@ def test_invisible_characters_are_written_out(text: str, shown: str) -> None:
 )
 def test_protocol_is_told_by_what_fetches_say(share: float, protocol: Protocol) -> None:
     assert protocol_of(share) is protocol
-
-
-def test_curves_are_bounded() -> None:
-    assert CURVE_POINTS <= 200
 
 
 def test_two_sizes_share_a_unit_where_they_can() -> None:

@@ -1,6 +1,7 @@
 """hwm_parking (KIP-1166) over Spark."""
 
 from kip_replay.pipelines.rules.hwm_parking import events, measures
+from kip_replay.pipelines.rules.hwm_parking.figures import Figures
 from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.replay.hwm_parking.registration import RULE
 
@@ -12,4 +13,5 @@ STEPS = RuleSteps(
     bandwidth=measures.bandwidth,
     predictions=measures.predictions,
     tolerances=measures.TOLERANCES,
+    curves=Figures.CURVES,
 )

@@ -1,6 +1,7 @@
 """incremental_fetch (KIP-227) over Spark."""
 
 from kip_replay.pipelines.rules.incremental_fetch import events, measures
+from kip_replay.pipelines.rules.incremental_fetch.figures import Figures
 from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.replay.incremental_fetch.registration import RULE
 
@@ -12,4 +13,5 @@ STEPS = RuleSteps(
     bandwidth=measures.bandwidth,
     predictions=measures.predictions,
     tolerances=measures.TOLERANCES,
+    curves=Figures.CURVES,
 )

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from kip_replay.pipelines.report.reading import counted
-from kip_replay.pipelines.report.values import Doubt, Row, Rows, doubts, in_sweep, of
-from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.pipelines.report.reading import AT, counted
+from kip_replay.pipelines.report.values import RuleFigures, Traffic, both
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.rules import INCREMENTAL, INCREMENTAL_FETCH, SESSION_SLOTS, ClientKind
-from kip_replay.replay.schema import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
+from kip_replay.replay.rules import FULL, INCREMENTAL, INCREMENTAL_FETCH, SESSION_SLOTS, ClientKind
 
-RULE = INCREMENTAL_FETCH.name
 FOLLOWER, CONSUMER = ClientKind.FOLLOWER.value, ClientKind.CONSUMER.value
 WITHOUT_SESSIONS = ClientKind.CONSUMER_WITHOUT_SESSIONS.value
 KINDS = (FOLLOWER, CONSUMER, WITHOUT_SESSIONS)
@@ -23,114 +18,66 @@ EVENTS = ("created", "refused", "evicted", "closed")
 
 
 @dataclass(frozen=True)
-class SessionTraffic:
-    """FETCHes of topic partitions in the steady phase, both ways, summed over brokers."""
+class Figures(RuleFigures):
+    """FETCHes of topic partitions by variant and kind of client."""
 
-    fetches: int = 0
-    answers: int = 0
-    request_partitions: int = 0
-    response_partitions: int = 0
-    request_bytes: int = 0
-    response_bytes: int = 0
-    record_bytes: int = 0
-    unknown_sizes: int = 0
-    span_s: float = 0.0
+    RULE = INCREMENTAL_FETCH.name
+    SWEEP = SESSION_SLOTS
+    QUERIES: ClassVar[Mapping[str, str]] = {
+        "verdicts": counted(
+            "fetch_session_outcomes",
+            "'fetches'",
+            {
+                "incremental": "NOT is_full",
+                "equal": "equals_recorded",
+                "compared": "equals_recorded IS NOT NULL",
+            },
+        ),
+        "events": f"""
+            SELECT recording, variant, {AT}, event, count(*) AS n FROM fetch_session_evictions
+            WHERE parameter IN ('none', '{SESSION_SLOTS}') GROUP BY ALL""",
+    }
 
-    def __add__(self, other: SessionTraffic) -> SessionTraffic:
-        return SessionTraffic(
-            self.fetches + other.fetches,
-            self.answers + other.answers,
-            self.request_partitions + other.request_partitions,
-            self.response_partitions + other.response_partitions,
-            self.request_bytes + other.request_bytes,
-            self.response_bytes + other.response_bytes,
-            self.record_bytes + other.record_bytes,
-            self.unknown_sizes + other.unknown_sizes,
-            max(self.span_s, other.span_s),
+    @property
+    def uses_sessions(self) -> bool:
+        """Whether recorded FETCHes are incremental."""
+        return self.tally("incremental", variant=RECORDED) > 0
+
+    @property
+    def fetches(self) -> int:
+        """Recorded FETCHes."""
+        return self.tally("n", variant=RECORDED)
+
+    @property
+    def compared(self) -> tuple[int, int]:
+        """Recorded incremental FETCHes that come out the same, and all that were compared."""
+        return (
+            self.tally("equal", variant=INCREMENTAL),
+            self.tally("compared", variant=INCREMENTAL),
         )
 
-    @property
-    def request_partitions_mean(self) -> float | None:
-        """Partitions that a FETCH lists; None without FETCHes."""
-        return self.request_partitions / self.fetches if self.fetches else None
+    def unknown(self, variant: str) -> int:
+        """FETCHes that could not be replayed."""
+        return self.tally("n", variant=variant, verdict=Verdict.UNKNOWN.value)
+
+    def events(self, at: int | None = None) -> dict[str, int]:
+        """How many sessions were created, refused, evicted, closed."""
+        found: dict[str, int] = {}
+        for row in self.found("events", at=at):
+            if at is None or row["variant"] == INCREMENTAL:
+                found[row["event"]] = found.get(row["event"], 0) + row["n"]
+        return found
 
     @property
-    def response_partitions_mean(self) -> float | None:
-        """Partitions that an answer lists; None without answers."""
-        return self.response_partitions / self.answers if self.answers else None
-
-    @property
-    def fetches_per_second(self) -> float | None:
-        """FETCHes / span; None without a span."""
-        return self._a_second(self.fetches)
-
-    @property
-    def bytes_per_second(self) -> float | None:
-        """All bytes both ways / span; None without a span."""
-        return self._a_second(self.request_bytes + self.response_bytes)
-
-    @property
-    def request_bytes_per_second(self) -> float | None:
-        """Bytes of requests / span; None without a span."""
-        return self._a_second(self.request_bytes)
-
-    @property
-    def answer_overhead_per_second(self) -> float | None:
-        """Bytes of answers that are no records / span; None without a span."""
-        return self._a_second(self.response_bytes - self.record_bytes)
-
-    @property
-    def overhead_per_second(self) -> float | None:
-        """Bytes both ways that are no records / span; None without a span."""
-        return self._a_second(self.request_bytes + self.response_bytes - self.record_bytes)
-
-    def _a_second(self, amount: int) -> float | None:
-        return amount / self.span_s if self.span_s > 0 else None
-
-
-@dataclass(frozen=True)
-class SlotsPoint:
-    """Sessions with so many slots for them on each broker: traffic by kind of client, events."""
-
-    slots: int
-    traffic: Mapping[str, SessionTraffic]
-    events: Mapping[str, int]
-
-    @property
-    def total(self) -> SessionTraffic:
-        """Over all kinds of clients."""
-        return sum(self.traffic.values(), SessionTraffic())
-
-
-@dataclass(frozen=True)
-class IncrementalFetch:
-    """All that is said of one recording; empty where its logs have no FETCH of topic partitions.
-
-    ``figures``: traffic by variant and kind of client. ``equal`` of ``compared`` recorded
-    incremental FETCHes come out the same, lists and bytes.
-    """
-
-    uses_sessions: bool = False
-    fetches: int = 0
-    figures: Mapping[str, Mapping[str, SessionTraffic]] = field(default_factory=dict)
-    events: Mapping[str, int] = field(default_factory=dict)
-    sweep: tuple[SlotsPoint, ...] = ()
-    equal: int = 0
-    compared: int = 0
-    unknown: Mapping[str, int] = field(default_factory=dict)
-    doubts: tuple[Doubt, ...] = ()
-
-    def of(self, variant: str, kind: str | None = None) -> SessionTraffic | None:
-        """Traffic of a variant, of one kind of client or of all; None where there is none."""
-        found = self.figures.get(variant, {})
-        if kind is not None:
-            return found.get(kind)
-        return sum(found.values(), SessionTraffic()) if found else None
+    def swept(self) -> list[int]:
+        """The numbers of slots, rising."""
+        events = {row["at"] for row in self.found("events") if row["at"] is not None}
+        return sorted({*super().swept, *events})
 
     @property
     def kinds(self) -> list[str]:
         """Kinds of clients that fetched, followers first."""
-        seen = {kind for found in self.figures.values() for kind in found}
+        seen = {kind for _, kind, at in self.traffic if at is None}
         return [*(kind for kind in KINDS if kind in seen), *sorted(seen - {*KINDS})]
 
     @property
@@ -138,102 +85,27 @@ class IncrementalFetch:
         """Whose partitions the headlines are about: followers, else the first kind there is."""
         return self.kinds[0] if self.kinds else None
 
+    @property
+    def overheads(self) -> tuple[float, float] | None:
+        """Bytes a second besides records, in full and with sessions."""
+        return both(self.rates(FULL).overhead or None, self.rates(INCREMENTAL).overhead)
 
-# --- reading -------------------------------------------------------------------------------------
+    @property
+    def saved(self) -> float:
+        """Bytes a second that sessions save."""
+        return self.overheads[0] - self.overheads[1] if self.overheads else 0.0
 
+    @property
+    def share_left(self) -> float:
+        """Bytes besides records with sessions, as a share of those in full."""
+        return self.overheads[1] / self.overheads[0] if self.overheads else 1.0
 
-def queries(read: Read, _values: Callable[[], DataFrame]) -> Mapping[str, Callable[[], DataFrame]]:
-    """The queries besides the summary tables."""
-    return {
-        "verdicts": lambda: counted(
-            read(FETCH_SESSION_OUTCOMES),
-            F.lit("fetches"),
-            {
-                "incremental": ~F.col("is_full"),
-                "equal": F.col("equals_recorded"),
-                "compared": F.col("equals_recorded").isNotNull(),
-            },
-        ),
-        "events": lambda: _events(read(FETCH_SESSION_EVICTIONS)),
-    }
+    def lead(self, variant: str) -> Traffic | None:
+        """Traffic of the kind of client that the headlines are about."""
+        return self.total(variant, self.lead_kind)
 
-
-def _events(evictions: DataFrame) -> DataFrame:
-    group = ("recording", "variant", "parameter", "parameter_value", "event")
-    return evictions.groupBy(*group).agg(F.count("*").alias("n"))
-
-
-# --- rows to values ------------------------------------------------------------------------------
-
-
-def from_rows(rows: Rows) -> IncrementalFetch:
-    """The values of one recording."""
-    recorded = of(rows["verdicts"], variant=RECORDED)
-    derived = of(rows["verdicts"], variant=INCREMENTAL)
-    return IncrementalFetch(
-        uses_sessions=any(row["incremental"] for row in recorded),
-        fetches=sum(row["n"] for row in recorded),
-        figures=_figures(of(rows["bandwidth"], parameter="none")),
-        events=_counts(of(rows["events"], parameter="none")),
-        sweep=_sweep(rows),
-        equal=sum(row["equal"] for row in derived),
-        compared=sum(row["compared"] for row in derived),
-        unknown=_unknown(rows["verdicts"]),
-        doubts=doubts(rows["verdicts"]),
-    )
-
-
-def _figures(traffic: Sequence[Row]) -> dict[str, dict[str, SessionTraffic]]:
-    variants = sorted({row["variant"] for row in traffic})
-    return {variant: _by_kind(of(traffic, variant=variant)) for variant in variants}
-
-
-def _by_kind(rows: Sequence[Row]) -> dict[str, SessionTraffic]:
-    found: dict[str, SessionTraffic] = {}
-    for row in rows:
-        found[row["client_kind"]] = found.get(row["client_kind"], SessionTraffic()) + _part(row)
-    return dict(sorted(found.items()))
-
-
-def _part(row: Row) -> SessionTraffic:
-    sizes = {
-        "record_bytes": row["record_bytes"] or 0,
-        "unknown_sizes": row["unknown_size_requests"],
-        "span_s": row["span_s"],
-    }
-    if row["direction"] == "request":
-        return SessionTraffic(
-            fetches=row["requests"],
-            request_partitions=row["partitions"] or 0,
-            request_bytes=row["bytes"],
-            **sizes,
-        )
-    return SessionTraffic(
-        answers=row["requests"],
-        response_partitions=row["partitions"] or 0,
-        response_bytes=row["bytes"],
-        **sizes,
-    )
-
-
-def _counts(rows: Sequence[Row]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for row in rows:
-        found[row["event"]] = found.get(row["event"], 0) + row["n"]
-    return dict(sorted(found.items()))
-
-
-def _sweep(rows: Rows) -> tuple[SlotsPoint, ...]:
-    traffic = in_sweep(of(rows["bandwidth"], variant=INCREMENTAL), SESSION_SLOTS)
-    events = in_sweep(of(rows["events"], variant=INCREMENTAL), SESSION_SLOTS)
-    return tuple(
-        SlotsPoint(slots, _by_kind(traffic.get(slots, [])), _counts(events.get(slots, [])))
-        for slots in sorted({*traffic, *events})
-    )
-
-
-def _unknown(rows: Sequence[Row]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for row in of(rows, verdict=Verdict.UNKNOWN.value):
-        found[row["variant"]] = found.get(row["variant"], 0) + row["n"]
-    return dict(sorted(found.items()))
+    @property
+    def partitions(self) -> tuple[float, float] | None:
+        """Partitions that a FETCH lists, in full and with sessions."""
+        pair = both(self.lead(FULL), self.lead(INCREMENTAL))
+        return both(*(one.request_partitions_mean for one in pair)) if pair else None

@@ -1,281 +1,212 @@
-"""incremental_fetch in words and pictures: what fetch sessions save, and what N slots do."""
+"""incremental_fetch in tables and pictures: what fetch sessions save, and what N slots do."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from kip_replay.pipelines.report import sections, words
-from kip_replay.pipelines.report.data import RecordingReport, Report
+from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.values import Traffic, known
 from kip_replay.pipelines.report.view import (
     Block,
     Column,
     Detail,
     Figure,
-    Group,
+    Head,
     KeyFigure,
     Note,
     Row,
     Section,
     Table,
 )
-from kip_replay.pipelines.rules.incremental_fetch.figures import (
-    EVENTS,
-    RULE,
-    WITHOUT_SESSIONS,
-    IncrementalFetch,
-    SessionTraffic,
-)
+from kip_replay.pipelines.rules.incremental_fetch.figures import EVENTS, WITHOUT_SESSIONS, Figures
 from kip_replay.pipelines.rules.incremental_fetch.words import (
     ABOUT,
-    METHOD,
-    NOTES,
-    SOURCES,
-    WORDS,
+    PROSE,
     answer,
     as_recorded,
-    both_ways,
     in_figures,
     kind_name,
     price,
-    saved,
 )
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rules import FULL, INCREMENTAL, INCREMENTAL_DRAFT
 
 _REPLAYED = (FULL, INCREMENTAL, INCREMENTAL_DRAFT)
-_VARIANTS = (RECORDED, *_REPLAYED)
-_NOTHING = "hold no FETCH of topic partitions. Such FETCHes are in the request logs of the brokers."
-_NOT_STEADY = "hold no FETCH of topic partitions in the steady phase that could be replayed."
 
 
-# --- the section ---------------------------------------------------------------------------------
-
-
-def section(report: Report) -> Section:
+def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
     """The rule's section."""
-    told = [r for r in report.recordings if _why_silent(r.incremental_fetch) is None]
-    ranked = sections.most_telling(told, saved)
-    details = (partial(_detail, recording, place) for place, recording in enumerate(ranked))
-    doubts = [(r.name, r.incremental_fetch.doubts) for r in report.recordings]
-    return Section(
-        rule=RULE,
-        short="Fetch sessions",
-        question="What do fetch sessions save?",
-        proposal="KIP-227, in Kafka since 1.1, and its draft beside it",
-        answer=answer(report),
-        price=price(report),
+    return sections.section(
+        every,
+        checks,
+        PROSE,
+        answer=answer(every),
+        price=price(every),
         about=ABOUT,
-        table=_overview(told) if told else None,
-        notes=NOTES if told else [],
-        silent=sections.silent((r, _why_silent(r.incremental_fetch)) for r in report.recordings),
-        details=sections.shown(details),
-        left_out=[recording.name for recording in ranked[sections.MOST_DETAILS :]],
-        sure=sections.sure(report, RULE),
-        doubts_said=sections.doubts_said(doubts),
-        doubts=sections.doubt_table(
-            doubts,
-            {"fetches": "FETCHes"},
-            "fetch_session_outcomes",
-        ),
-        method=METHOD,
-        words=WORDS,
-        sources=SOURCES,
+        reason=_reason,
+        weight=lambda one: one.saved,
+        overview=_overview,
+        detail=_detail,
     )
 
 
-def _why_silent(found: IncrementalFetch) -> str | None:
-    if not found.fetches:
-        return _NOTHING
-    return _NOT_STEADY if both_ways(found) is None else None
+def _reason(one: Figures) -> str | None:
+    if not one.fetches:
+        return (
+            "hold no FETCH of topic partitions. Such FETCHes are in the request logs of the "
+            "brokers."
+        )
+    if one.overheads is None:
+        return "hold no FETCH of topic partitions in the steady phase that could be replayed."
+    return None
 
 
-def _overview(told: Sequence[RecordingReport]) -> Table:
-    replayed = [Column("full", "gap"), Column("sessions", "with"), Column("draft")]
+def _overview(telling: Sequence[Figures]) -> Table:
+    names = (
+        "partitions in a FETCH",
+        "partitions in its answer",
+        "B/s besides records, all clients",
+    )
     return Table(
         "What a FETCH carries in full, with sessions, and with the draft’s",
-        [Column("recording"), Column("of", "left"), *replayed * 3, Column("unknown", "soft gap")],
-        [_overview_row(recording) for recording in told],
         [
-            Group("", 2),
-            Group("partitions in a FETCH", 3, "gap"),
-            Group("partitions in its answer", 3, "gap"),
-            Group("B/s besides records, all clients", 3, "gap"),
-            Group("", 1),
+            Head(["recording", "of|left"]),
+            *(Head(["full|gap", "sessions|with", "draft"], name) for name in names),
+            Head(["unknown|soft gap"]),
         ],
+        [_overview_row(one) for one in telling],
     )
 
 
-def _overview_row(recording: RecordingReport) -> Row:
-    found = recording.incremental_fetch
-    kind = found.lead_kind or ""
-    lead = [found.of(variant, kind) for variant in _REPLAYED]
-    every = [found.of(variant) for variant in _REPLAYED]
-    cells = [_cell(one, "request_partitions_mean", 1) for one in lead]
-    cells += [_cell(one, "response_partitions_mean", 1) for one in lead]
-    cells += [_cell(one, "overhead_per_second") for one in every]
-    unknown = max((found.unknown.get(variant, 0) for variant in _REPLAYED), default=0)
-    return Row(recording.name, [kind_name(kind), *cells, words.number(unknown)])
+def _overview_row(one: Figures) -> Row:
+    lead = [one.lead(variant) for variant in _REPLAYED]
+    cells = [
+        *(_listed(each, "request", 1) for each in lead),
+        *(_listed(each, "response", 1) for each in lead),
+        *(words.number(one.rates(variant).overhead) for variant in _REPLAYED),
+        words.number(max(map(one.unknown, _REPLAYED))),
+    ]
+    return Row(one.recording, [kind_name(one.lead_kind or ""), *cells])
 
 
-def _cell(traffic: SessionTraffic | None, figure: str, decimals: int = 0) -> str:
-    return words.number(getattr(traffic, figure) if traffic else None, decimals)
+def _listed(traffic: Traffic | None, way: str, decimals: int) -> str:
+    """Partitions in a request or a response, mean."""
+    return words.number(getattr(traffic or Traffic(), f"{way}_partitions_mean"), decimals)
 
 
-# --- one recording -------------------------------------------------------------------------------
-
-
-def _detail(recording: RecordingReport, place: int) -> Detail:
-    found = recording.incremental_fetch
-    spans = [one.span_s for of_kind in found.figures.values() for one in of_kind.values()]
-    ran = "uses fetch sessions" if found.uses_sessions else "uses no fetch session"
-    same = as_recorded(found)
+def _detail(one: Figures, place: int) -> Detail:
+    ran = "uses fetch sessions" if one.uses_sessions else "uses no fetch session"
+    same = as_recorded(one)
     return Detail(
-        name=recording.name,
-        facts=sections.facts(recording, ran, sections.steady(max(spans, default=0.0))),
-        said=in_figures([recording]),
-        keys=_key_figures(found),
+        name=one.recording,
+        facts=known([one.version, ran, sections.steady(one)]),
+        summary=in_figures([one]),
+        keys=_key_figures(one),
         keys_note=Markup(
             "<span class='without'>Full FETCHes</span> → <span class='with'>fetch sessions</span>. "
             "Both follow from what changed between the FETCHes that were logged."
         ),
         blocks=[
-            _picture(recording, f"session-{place}"),
-            *_tables(found),
-            *_sweep(found),
+            _picture(one, f"session-{place}"),
+            *(_table(one, kind) for kind in one.kinds),
+            *_sweep(one),
             *([Note(same)] if same else []),
         ],
     )
 
 
-def _key_figures(found: IncrementalFetch) -> list[KeyFigure]:
-    pair = both_ways(found)
-    kind = found.lead_kind
-    lead = [found.of(variant, kind) for variant in (FULL, INCREMENTAL)]
+def _key_figures(one: Figures) -> list[KeyFigure]:
     keys = []
-    for name, figure in (
-        ("Partitions in a FETCH", "request_partitions_mean"),
-        ("Partitions in its answer", "response_partitions_mean"),
+    for name, way in (
+        ("Partitions in a FETCH", "request"),
+        ("Partitions in its answer", "response"),
     ):
-        full, sessions = (_cell(one, figure, 1) for one in lead)
-        keys.append(KeyFigure(f"{name}, {kind_name(kind or '')}", full, sessions, ""))
-    if pair is not None:
-        for name, figure in (
-            ("Besides records, all", "overhead_per_second"),
-            ("Bytes, all", "bytes_per_second"),
-        ):
-            sizes = words.two_sizes(*(getattr(one, figure) or 0.0 for one in pair))
-            keys.append(KeyFigure(name, *sizes))
+        full, with_sessions = (_listed(one.lead(v), way, 1) for v in (FULL, INCREMENTAL))
+        keys.append(KeyFigure(f"{name}, {kind_name(one.lead_kind or '')}", full, with_sessions, ""))
+    for name, figure in (("Besides records, all", "overhead"), ("Bytes, all", "bytes")):
+        sizes = (getattr(one.rates(v), figure) or 0.0 for v in (FULL, INCREMENTAL))
+        keys.append(KeyFigure(name, *words.two_sizes(*sizes)))
     return keys
 
 
-def _picture(recording: RecordingReport, name: str) -> Figure:
-    found = recording.incremental_fetch
-    parts = {}
-    # The longest bar first: its parts have room for their names.
-    for variant in (FULL, INCREMENTAL_DRAFT, INCREMENTAL, RECORDED):
-        traffic = found.of(variant)
-        if traffic is not None:
-            parts[variant] = [
-                ("FETCHes", traffic.request_bytes_per_second or 0.0),
-                ("answers", traffic.answer_overhead_per_second or 0.0),
-            ]
-    drawing = sections.bars(name, recording.name, parts, True, "Bytes a second besides records")
-    return Figure("Bytes a second besides records", "all clients", drawing)
+def _picture(one: Figures, name: str) -> Figure:
+    title = "Bytes a second besides records"
+    parts = {
+        variant: [
+            ("FETCHes", traffic.rates.request_bytes or 0.0),
+            ("answers", traffic.rates.response_overhead or 0.0),
+        ]
+        # The longest bar first: its parts have room for their names.
+        for variant in (FULL, INCREMENTAL_DRAFT, INCREMENTAL, RECORDED)
+        if (traffic := one.total(variant))
+    }
+    return Figure(title, "all clients", sections.bars(one, name, parts, title, of_bytes=True))
 
 
-def _tables(found: IncrementalFetch) -> list[Table]:
-    """A table for each kind of client."""
-    columns = [
-        Column("FETCHes/s"),
-        Column("in a FETCH", "gap"),
-        Column("in its answer"),
-        Column("FETCHes", "gap"),
-        Column("answers"),
-        Column("all, with records"),
-    ]
-    groups = [
-        Group("", 2),
-        Group("partitions", 2, "gap"),
-        Group("bytes/s (answers: besides records)", 3, "gap"),
-    ]
-    return [
-        Table(
-            kind_name(kind).capitalize(),
-            [Column(""), *columns],
-            [
-                _traffic_row(variant, traffic)
-                for variant in _VARIANTS
-                if (traffic := found.of(variant, kind)) is not None
-            ],
-            groups,
-        )
-        for kind in found.kinds
-    ]
-
-
-def _traffic_row(variant: str, traffic: SessionTraffic) -> Row:
-    return Row(
-        words.variant_name(variant),
+def _table(one: Figures, kind: str) -> Table:
+    return Table(
+        kind_name(kind).capitalize(),
         [
-            _cell(traffic, "fetches_per_second", 1),
-            _cell(traffic, "request_partitions_mean", 2),
-            _cell(traffic, "response_partitions_mean", 2),
-            _cell(traffic, "request_bytes_per_second"),
-            _cell(traffic, "answer_overhead_per_second"),
-            _cell(traffic, "bytes_per_second"),
+            Head(["", "FETCHes/s"]),
+            Head(["in a FETCH|gap", "in its answer"], "partitions"),
+            Head(
+                ["FETCHes|gap", "answers", "all, with records"],
+                "bytes/s (answers: besides records)",
+            ),
         ],
-        f"variant {words.variant_class(variant)}",
+        [
+            Row(
+                words.variant_name(variant),
+                [
+                    words.number(traffic.rates.fetches, 1),
+                    _listed(traffic, "request", 2),
+                    _listed(traffic, "response", 2),
+                    words.number(traffic.rates.request_bytes),
+                    words.number(traffic.rates.response_overhead),
+                    words.number(traffic.rates.bytes),
+                ],
+                f"variant {words.variant_class(variant)}",
+            )
+            for variant in (RECORDED, *_REPLAYED)
+            if (traffic := one.total(variant, kind))
+        ],
     )
 
 
-def _sweep(found: IncrementalFetch) -> list[Block]:
-    if not found.sweep:
+def _sweep(one: Figures) -> list[Block]:
+    if not one.swept:
         return []
-    kinds = [kind for kind in found.kinds if kind != WITHOUT_SESSIONS]
-    enough = found.figures.get(INCREMENTAL, {})
-    rows = [
-        _sweep_row(words.number(point.slots), point.traffic, point.events, kinds)
-        for point in found.sweep
+    kinds = [kind for kind in one.kinds if kind != WITHOUT_SESSIONS]
+    of_kinds = [Column(kind_name(k), "" if place else "gap") for place, k in enumerate(kinds)]
+    heads = [
+        Head(["slots"]),
+        *([Head(of_kinds, "partitions in a FETCH")] if kinds else []),
+        Head(["FETCHes/s|gap", "B/s besides records"], "all clients"),
+        Head([f"{EVENTS[0]}|gap", *EVENTS[1:]], "sessions"),
     ]
-    rows.append(_sweep_row("enough for all", enough, found.events, kinds))
+    rows = [_sweep_row(one, words.number(slots), slots, kinds) for slots in one.swept]
     return [
         Table(
             "So many slots for sessions on each broker (max.incremental.fetch.session.cache.slots; "
             "fewer than 8 are none)",
-            [
-                Column("slots"),
-                *(Column(kind_name(kind), "gap" if n == 0 else "") for n, kind in enumerate(kinds)),
-                Column("FETCHes/s", "gap"),
-                Column("B/s besides records"),
-                *(Column(name, "gap" if n == 0 else "") for n, name in enumerate(EVENTS)),
-            ],
-            rows,
-            [
-                Group("", 1),
-                *([Group("partitions in a FETCH", len(kinds), "gap")] if kinds else []),
-                Group("all clients", 2, "gap"),
-                Group("sessions", len(EVENTS), "gap"),
-            ],
+            heads,
+            [*rows, _sweep_row(one, "enough for all", None, kinds)],
         )
     ]
 
 
-def _sweep_row(
-    name: str,
-    traffic: Mapping[str, SessionTraffic],
-    events: Mapping[str, int],
-    kinds: Sequence[str],
-) -> Row:
-    total = sum(traffic.values(), SessionTraffic())
+def _sweep_row(one: Figures, name: str, at: int | None, kinds: Sequence[str]) -> Row:
+    rates = one.rates(INCREMENTAL, at=at)
+    events = one.events(at)
     return Row(
         name,
         [
-            *(_cell(traffic.get(kind), "request_partitions_mean", 1) for kind in kinds),
-            _cell(total, "fetches_per_second", 1),
-            _cell(total, "overhead_per_second"),
+            *(_listed(one.total(INCREMENTAL, kind, at), "request", 1) for kind in kinds),
+            words.number(rates.fetches, 1),
+            words.number(rates.overhead),
             *(words.number(events.get(event, 0)) for event in EVENTS),
         ],
     )

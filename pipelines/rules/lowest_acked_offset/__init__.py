@@ -1,6 +1,7 @@
 """lowest_acked_offset (draft KIP) over Spark."""
 
 from kip_replay.pipelines.rules.lowest_acked_offset import events, measures
+from kip_replay.pipelines.rules.lowest_acked_offset.figures import Figures
 from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.replay.lowest_acked_offset.registration import RULE
 
@@ -12,5 +13,6 @@ STEPS = RuleSteps(
     bandwidth=None,
     predictions=measures.predictions,
     tolerances=measures.TOLERANCES,
+    curves=Figures.CURVES,
     follows=("hwm_parking",),
 )

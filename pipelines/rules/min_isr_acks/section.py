@@ -1,48 +1,27 @@
-"""min_isr_acks in words and pictures: how much sooner producers are answered, and the exposure."""
+"""min_isr_acks in tables and pictures: how much sooner producers get responses, what is exposed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from kip_replay.pipelines.report import sections, words
-from kip_replay.pipelines.report.data import RecordingReport, Report
-from kip_replay.pipelines.report.values import Curve, Percentiles
-from kip_replay.pipelines.report.view import (
-    Beside,
-    Block,
-    Column,
-    Detail,
-    Figure,
-    Group,
-    KeyFigure,
-    Row,
-    Section,
-    Table,
+from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.values import known
+from kip_replay.pipelines.report.view import Block, Detail, Head, KeyFigure, Row, Section, Table
+from kip_replay.pipelines.rules.min_isr_acks.figures import (
+    EXPOSURE,
+    LATENCY,
+    REQUEST_LATENCY,
+    VARIANTS,
+    Figures,
 )
-from kip_replay.pipelines.rules.min_isr_acks.figures import RULE, VARIANTS, MinIsrAcks
-from kip_replay.pipelines.rules.min_isr_acks.words import (
-    ABOUT,
-    METHOD,
-    NOTES,
-    SOURCES,
-    WORDS,
-    answer,
-    price,
-    said,
-    saved,
-    waits,
-)
+from kip_replay.pipelines.rules.min_isr_acks.words import ABOUT, PROSE, answer, price, summary
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
+from kip_replay.replay.rules import ACKS_MIN_INSYNC_REPLICAS
 
-_NOTHING = "hold no PRODUCE. PRODUCEs are in the request logs of the brokers."
-_NO_LATENCY = (
-    "hold no PRODUCE with acks=all of which it could be told how long it waited, or would wait."
-)
-#: Kafka's error codes that a PRODUCE can be answered with.
+#: Kafka's error codes of PRODUCE responses.
 _ERROR_NAMES = {
     3: "UNKNOWN_TOPIC_OR_PARTITION",
     6: "NOT_LEADER_OR_FOLLOWER",
@@ -54,260 +33,184 @@ _ERROR_NAMES = {
     46: "DUPLICATE_SEQUENCE_NUMBER",
     47: "INVALID_PRODUCER_EPOCH",
 }
+_SPREAD = ("p50", "p90", "p99")
+_COLUMNS = ("median|gap", "90 %", "99 %")
 
 
-# --- the section ---------------------------------------------------------------------------------
-
-
-def section(report: Report) -> Section:
+def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
     """The rule's section."""
-    told = [r for r in report.recordings if _why_silent(r.min_isr_acks) is None]
-    ranked = sections.most_telling(told, saved)
-    details = (partial(_detail, recording, place) for place, recording in enumerate(ranked))
-    doubts = [(r.name, r.min_isr_acks.doubts) for r in report.recordings]
-    return Section(
-        rule=RULE,
-        short="Producers’ waits",
-        question="How much sooner could producers be answered?",
-        proposal="KIP-926, a draft that is in no Kafka release",
-        answer=answer(report),
-        price=price(report),
+    return sections.section(
+        every,
+        checks,
+        PROSE,
+        answer=answer(every),
+        price=price(every),
         about=ABOUT,
-        table=_overview(told) if told else None,
-        notes=NOTES if told else [],
-        silent=sections.silent((r, _why_silent(r.min_isr_acks)) for r in report.recordings),
-        details=sections.shown(details),
-        left_out=[recording.name for recording in ranked[sections.MOST_DETAILS :]],
-        sure=sections.sure(report, RULE),
-        doubts_said=sections.doubts_said(doubts),
-        doubts=sections.doubt_table(
-            doubts,
-            {"partitions": "partitions of PRODUCEs"},
-            "produce_ack_outcomes",
-        ),
-        method=METHOD,
-        words=WORDS,
-        sources=SOURCES,
+        reason=_reason,
+        weight=lambda one: one.saved,
+        overview=_overview,
+        detail=_detail,
     )
 
 
-def _why_silent(found: MinIsrAcks) -> str | None:
-    if not found.produced:
-        return _NOTHING
-    return _NO_LATENCY if waits(found) is None else None
+def _reason(one: Figures) -> str | None:
+    if not one.produced:
+        return "hold no PRODUCE. PRODUCEs are in the request logs of the brokers."
+    if one.waits is None:
+        return (
+            "hold no PRODUCE with acks=all of which it could be told how long it waited, or would "
+            "wait."
+        )
+    return None
 
 
-def _overview(told: Sequence[RecordingReport]) -> Table:
-    spread = [Column("median", "gap"), Column("90 %"), Column("99 %")]
+def _overview(telling: Sequence[Figures]) -> Table:
+    with_kip = ["median|gap with", "90 %| with", "99 %| with", "answers|soft", "unknown|soft"]
     return Table(
         "How long producers wait, and how long records are exposed, ms",
         [
-            Column("recording"),
-            Column("median", "gap"),
-            *spread,
-            *(Column(name, f"{style} with") for name, style in spread),
-            Column("answers", "soft"),
-            Column("unknown", "soft"),
-            *spread,
-            Column("unknown", "soft"),
+            Head(["recording"]),
+            Head(["median|gap"], "recorded"),
+            Head(_COLUMNS, "acks=all", "gap without"),
+            Head(with_kip, "acks=min.insync.replicas", "gap with"),
+            Head([*_COLUMNS, "unknown|soft"], "exposure"),
         ],
-        [_overview_row(recording) for recording in told],
-        [
-            Group("", 1),
-            Group("recorded", 1, "gap"),
-            Group("acks=all", 3, "gap without"),
-            Group("acks=min.insync.replicas", 5, "gap with"),
-            Group("exposure", 4, "gap"),
-        ],
+        [_overview_row(one) for one in telling],
     )
 
 
-def _overview_row(recording: RecordingReport) -> Row:
-    found = recording.min_isr_acks
-    latencies = [found.latency.get(ACKS_ALL), found.latency.get(ACKS_MIN_INSYNC_REPLICAS)]
-    answers = max(one.count + one.unknown for one in latencies if one)
+def _overview_row(one: Figures) -> Row:
+    assert one.waits is not None
     return Row(
-        recording.name,
+        one.recording,
         [
-            *sections.ms_cells(found.latency.get(RECORDED), "p50"),
-            *(cell for one in latencies for cell in sections.ms_cells(one, "p50", "p90", "p99")),
-            words.number(answers),
-            sections.unknown_cell(*latencies),
-            *sections.ms_cells(found.exposure, "p50", "p90", "p99"),
-            sections.unknown_cell(found.exposure),
+            *sections.ms_cells(one.spread(LATENCY, RECORDED), of=["p50"]),
+            *sections.ms_cells(*one.waits, of=_SPREAD),
+            words.number(max(wait.values for wait in one.waits)),
+            sections.unknown_cell(*one.waits),
+            *sections.ms_cells(one.exposure(), of=_SPREAD),
+            sections.unknown_cell(one.exposure()),
         ],
     )
 
 
-# --- one recording -------------------------------------------------------------------------------
-
-
-def _detail(recording: RecordingReport, place: int) -> Detail:
-    found = recording.min_isr_acks
-    partitions = words.count(found.produced, "partition")
+def _detail(one: Figures, place: int) -> Detail:
+    partitions = words.count(one.produced, "partition")
+    waited = f"{partitions} of PRODUCEs, {words.number(one.waited)} with acks=all"
     return Detail(
-        name=recording.name,
-        facts=sections.facts(
-            recording, f"{partitions} of PRODUCEs, {words.number(found.waited)} with acks=all"
-        ),
-        said=said(found),
-        keys=_key_figures(found),
+        name=one.recording,
+        facts=known([one.version, waited]),
+        summary=summary(one),
+        keys=_key_figures(one),
         keys_note=Markup(
             "<span class='without'>acks=all</span> → <span class='with'>acks=min.insync.replicas"
             "</span>. Both are replayed from the followers’ FETCHes in the log."
         ),
-        blocks=[
-            *_latencies(recording, f"acks-{place}"),
-            *_leaders(found),
-            *_sweep(found),
-            *_errors(found.errors),
-        ],
+        blocks=[*_latencies(one, f"acks-{place}"), *_leaders(one), *_sweep(one), *_errors(one)],
     )
 
 
-def _key_figures(found: MinIsrAcks) -> list[KeyFigure]:
-    pair = waits(found)
-    assert pair is not None
+def _key_figures(one: Figures) -> list[KeyFigure]:
+    names = ("Median wait", "90th percentile", "99th percentile")
     keys = []
-    for name, p in (("Median wait", "p50"), ("90th percentile", "p90"), ("99th percentile", "p99")):
-        before, after = (words.short_ms(getattr(one, p)) for one in pair)
+    for name, p in zip(names, _SPREAD, strict=True):
+        before, after = (words.short_ms(getattr(wait, p)) for wait in one.waits or ())
         keys.append(KeyFigure(name, before, after, "ms"))
-    if found.exposure is not None:
-        exposed = words.short_ms(found.exposure.p90)
-        keys.append(KeyFigure("Exposure, 90th percentile", None, exposed, "ms"))
+    exposure = one.exposure()
+    if exposure is not None:
+        late = words.short_ms(exposure.p90)
+        keys.append(KeyFigure("Exposure, 90th percentile", None, late, "ms"))
     return keys
 
 
-def _latencies(recording: RecordingReport, name: str) -> list[Block]:
-    found = recording.min_isr_acks
-    present = [variant for variant in VARIANTS if variant in found.latency]
-    lines: list[tuple[str, str, Curve | None, Percentiles | None]] = [
+def _latencies(one: Figures, name: str) -> list[Block]:
+    exposed = ("other", "exposure", one.curves.get((EXPOSURE, ACKS_MIN_INSYNC_REPLICAS, "all")))
+    lines = [
         (
-            words.variant_class(variant),
+            words.variant_class(v),
             # Short enough for the picture.
-            words.variant_name(variant).removeprefix("acks=").replace("all", "acks=all"),
-            found.curves.get(variant),
-            found.latency[variant],
+            words.variant_name(v).removeprefix("acks=").replace("all", "acks=all"),
+            one.curves.get((LATENCY, v, "all")),
+            one.spread(LATENCY, v),
         )
         # Drawn last is on top: the recorded dots should lie on acks=all.
-        for variant in (*(v for v in present if v != RECORDED), RECORDED)
-        if variant in present
+        for v in (*VARIANTS[1:], RECORDED)
     ]
-    lines.insert(0, ("other", "exposure", found.exposure_curve, found.exposure))
-    picture = sections.distribution(
+    spreads, of_requests = (
+        [(words.variant_name(v), words.variant_class(v), one.spread(metric, v)) for v in VARIANTS]
+        for metric in (LATENCY, REQUEST_LATENCY)
+    )
+    spreads.append(("exposure", "other", one.exposure()))
+    tables = [sections.spread_table("Per partition with acks=all, ms", "values", spreads)]
+    if any(spread for _, _, spread in of_requests):
+        caption = "Per request (its slowest partition), ms"
+        tables.append(sections.spread_table(caption, "values", of_requests))
+    return sections.distributions(
+        one,
         name,
-        recording.name,
-        lines,
+        [(*exposed, one.exposure()), *lines],
         "ms from the arrival until the answer; exposure: ms after it",
         "How long producers wait",
+        ("Waits", "share of answers after so long"),
+        tables,
     )
+
+
+def _leaders(one: Figures) -> list[Block]:
+    if len(one.leaders) < 2:
+        return []
+    columns = ["median|gap", "90 %"]
+    lines = [(LATENCY, v) for v in VARIANTS] + [(EXPOSURE, ACKS_MIN_INSYNC_REPLICAS)]
     rows = [
-        _spread_row(words.variant_name(v), found.latency[v], words.variant_class(v))
-        for v in present
-    ]
-    if found.exposure is not None:
-        rows.append(_spread_row("exposure", found.exposure, "other"))
-    tables = [_spread_table("Per partition with acks=all, ms", rows)]
-    whole = [
-        _spread_row(words.variant_name(v), found.request_latency[v], words.variant_class(v))
-        for v in VARIANTS
-        if v in found.request_latency
-    ]
-    if whole:
-        tables.append(_spread_table("Per request (its slowest partition), ms", whole))
-    if picture is None:
-        return [*tables]
-    return [Beside([Figure("Waits", "share of answers after so long", picture), *tables])]
-
-
-def _spread_table(caption: str, rows: Sequence[Row]) -> Table:
-    names = ("median", "90 %", "99 %", "longest")
-    return Table(
-        caption,
-        [Column(""), *map(Column, names), Column("values", "soft"), Column("unknown", "soft")],
-        rows,
-    )
-
-
-def _spread_row(name: str, spread: Percentiles, style: str) -> Row:
-    cells = sections.ms_cells(spread, "p50", "p90", "p99", "max")
-    counts = [words.number(spread.count), words.number(spread.unknown)]
-    return Row(name, [*cells, *counts], f"variant {style}")
-
-
-def _leaders(found: MinIsrAcks) -> list[Block]:
-    if len(found.leaders) < 2:
-        return []
-    both = [Column("median", "gap"), Column("90 %")]
-    return [
-        Table(
-            "By the broker that leads the partition, ms",
-            [Column("leader"), *both * 4],
-            [
-                Row(
-                    str(leader.node_id),
-                    [
-                        cell
-                        for spread in (*(leader.latency.get(v) for v in VARIANTS), leader.exposure)
-                        for cell in sections.ms_cells(spread, "p50", "p90")
-                    ],
-                )
-                for leader in found.leaders
-            ],
-            [
-                Group("", 1),
-                *(
-                    Group(words.variant_name(v), 2, f"gap {words.variant_class(v)}")
-                    for v in VARIANTS
-                ),
-                Group("exposure", 2, "gap"),
-            ],
+        Row(
+            node,
+            sections.ms_cells(
+                *(one.spread(metric, v, "node_id", node) for metric, v in lines), of=("p50", "p90")
+            ),
         )
+        for node in one.leaders
     ]
+    heads = [
+        Head(["leader"]),
+        *(Head(columns, words.variant_name(v), f"gap {words.variant_class(v)}") for v in VARIANTS),
+        Head(columns, "exposure"),
+    ]
+    return [Table("By the broker that leads the partition, ms", heads, rows)]
 
 
-def _sweep(found: MinIsrAcks) -> list[Block]:
-    if not found.sweep:
+def _sweep(one: Figures) -> list[Block]:
+    if not one.swept:
         return []
-    spread = [Column("median", "gap"), Column("90 %"), Column("99 %")]
-    points = [
-        *((words.number(p.min_insync_replicas), p.latency, p.exposure) for p in found.sweep),
-        ("as configured", found.latency.get(ACKS_MIN_INSYNC_REPLICAS), found.exposure),
-    ]
+    rows = []
+    for at in (*one.swept, None):
+        wait, exposure = one.spread(LATENCY, ACKS_MIN_INSYNC_REPLICAS, at=at), one.exposure(at)
+        cells = sections.ms_cells(wait, exposure, of=_SPREAD)
+        name = "as configured" if at is None else words.number(at)
+        rows.append(Row(name, [*cells, sections.unknown_cell(wait)]))
     return [
         Table(
             "Another min.insync.replicas for every topic: acks=min.insync.replicas, ms",
-            [Column("min.insync.replicas"), *spread * 2, Column("unknown", "soft gap")],
             [
-                Row(
-                    name,
-                    [
-                        *sections.ms_cells(latency, "p50", "p90", "p99"),
-                        *sections.ms_cells(exposure, "p50", "p90", "p99"),
-                        sections.unknown_cell(latency),
-                    ],
-                )
-                for name, latency, exposure in points
+                Head(["min.insync.replicas"]),
+                Head(_COLUMNS, "wait", "gap with"),
+                Head(_COLUMNS, "exposure"),
+                Head(["unknown|soft gap"]),
             ],
-            [Group("", 1), Group("wait", 3, "gap with"), Group("exposure", 3, "gap"), Group("", 1)],
+            rows,
         )
     ]
 
 
-def _errors(errors: Mapping[str, Mapping[int, int]]) -> list[Block]:
-    codes = sorted({code for found in errors.values() for code in found})
-    if not codes:
+def _errors(one: Figures) -> list[Block]:
+    counts = {(row["code"], row["variant"]): row["n"] for row in one.found("errors")}
+    if not counts:
         return []
-    return [
-        Table(
-            "Errors answered to PRODUCEs with acks=all, partitions",
-            [Column("error"), *(Column(words.variant_name(variant)) for variant in VARIANTS)],
-            [
-                Row(
-                    f"{_ERROR_NAMES.get(code, 'error')} ({code})",
-                    [words.number(errors.get(variant, {}).get(code, 0)) for variant in VARIANTS],
-                )
-                for code in codes
-            ],
+    rows = [
+        Row(
+            f"{_ERROR_NAMES.get(code, 'error')} ({code})",
+            [words.number(counts.get((code, variant), 0)) for variant in VARIANTS],
         )
+        for code in sorted({code for code, _ in counts})
     ]
+    heads = [Head(["error", *map(words.variant_name, VARIANTS)])]
+    return [Table("Errors answered to PRODUCEs with acks=all, partitions", heads, rows)]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from in_memory import InMemory, Rows, what_if
-from pyspark.sql import SparkSession
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import write_report
 from kip_replay.pipelines.report.accuracy import SHOWN_BESIDE
 from kip_replay.pipelines.report.data import read_report
-from kip_replay.pipelines.report.logs import EXAMPLES
-from kip_replay.pipelines.report.reading import CURVE_POINTS
+from kip_replay.pipelines.report.logs import EXAMPLE_CHARACTERS, EXAMPLES
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import RECORDED
@@ -28,9 +27,36 @@ from kip_replay.replay.rules import (
     WITH_KIP,
     WITHOUT_KIP,
 )
+from kip_replay.replay.schema import Table
 
+#: Rows by name of their table; columns that are not named are null.
+Rows = Mapping[str, list[dict[str, Any]]]
 START = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
 NOT_ASKED = "not asked for"
+
+
+class InMemory(Warehouse):
+    """Tables that were never written, with their rows in an order that nothing may depend on."""
+
+    def __init__(self, rows: Rows, shuffle: int = 1) -> None:
+        super().__init__("in memory")
+        self._rows = {name: random.Random(shuffle).sample(of, len(of)) for name, of in rows.items()}
+
+    def _dataset(self, table: Table) -> pa.Table:
+        loose = pa.schema([field.with_nullable(True) for field in table.arrow_schema])
+        return pa.Table.from_pylist(self._rows.get(table.name, []), schema=loose)
+
+
+def what_if(
+    recording: str, rule: str, variant: str, parameter: str = "none", value: str = "none"
+) -> dict[str, Any]:
+    return {
+        "recording": recording,
+        "rule": rule,
+        "variant": variant,
+        "parameter": parameter,
+        "parameter_value": value,
+    }
 
 
 def hwm(recording: str, variant: str, wait: str | None = None) -> dict[str, Any]:
@@ -39,24 +65,20 @@ def hwm(recording: str, variant: str, wait: str | None = None) -> dict[str, Any]
     return what_if(recording, "hwm_parking", variant, "max_wait_ms", wait)
 
 
-def lags_us(variant: str) -> list[int]:
-    """Uneven values with ties, more of them than a curve has points."""
-    draw = random.Random(variant)
-    return [100 * draw.randrange(1, 4000) for _ in range(997)]
-
-
 def lag_rows(recording: str, variant: str) -> list[dict[str, Any]]:
-    steady = {
-        **hwm(recording, variant),
-        "is_voter": False,
-        "phase": "steady",
-        "verdict": "replayed",
-    }
-    known = [{**steady, "lag_ms": us / 1000} for us in lags_us(variant)]
+    steady = {**hwm(recording, variant), "phase": "steady", "verdict": "replayed"}
     unknown = {**steady, "verdict": "unknown", "reason": "the log ended"}
-    away = {**steady, "verdict": "not_applicable", "reason": "away", "lag_ms": 5e6}
-    early = {**steady, "phase": "starting", "lag_ms": 9e6}
-    return [*known, unknown, unknown, unknown, away, early]
+    away = {**steady, "verdict": "not_applicable", "reason": "away"}
+    return [steady, unknown, unknown, unknown, away, {**steady, "phase": "starting"}]
+
+
+def curve_rows(what: dict[str, Any], metric: str, kind: str, value: str) -> list[dict[str, Any]]:
+    """Values of 100 to 250 us, 300 to 900 us and one unknown, four of all in each slice."""
+    line = {**what, "metric": metric, "group_kind": kind, "group_value": value, "total": 9}
+    return [
+        {**line, "value_us": 250, "up_to": 4, "from_us": 100},
+        {**line, "value_us": 900, "up_to": 8, "from_us": 300},
+    ]
 
 
 def summary_rows(recording: str, variant: str, wait: str | None = None) -> list[dict[str, Any]]:
@@ -177,12 +199,21 @@ def rows_of(recording: str) -> Rows:
         "bandwidth_summary": [row for v in variants for row in traffic_rows(recording, v)]
         + [row for v in replays for row in traffic_rows(recording, v, "100")],
         "prediction_accuracy": check_rows(recording),
+        "latency_curves": [
+            *(
+                row
+                for v in variants
+                for row in curve_rows(
+                    hwm(recording, v), "high_watermark_lag", "replica_kind", "broker"
+                )
+            )
+        ],
         **outcomes_of(recording),
     }
 
 
 def outcomes_of(recording: str) -> Rows:
-    """Outcomes of the rules that sum up elsewhere: counted by verdict, drawn as distributions."""
+    """Outcomes of the other rules, counted by verdict."""
     fetch = what_if(recording, "incremental_fetch", INCREMENTAL)
     produce = {
         **what_if(recording, "min_isr_acks", ACKS_MIN_INSYNC_REPLICAS),
@@ -231,81 +262,78 @@ def tables(*recordings: str) -> Rows:
 
 
 @pytest.fixture(scope="module")
-def warehouse(spark: SparkSession) -> Warehouse:
-    return InMemory(spark, tables("one", NOT_ASKED), shuffle=1, partitions=2)
+def warehouse() -> Warehouse:
+    return InMemory(tables("one", NOT_ASKED))
+
+
+def figures_of(warehouse: Warehouse, rule: str) -> Any:
+    (one,) = read_report(warehouse, ["one"]).figures[rule]
+    return one
 
 
 def test_report_says_what_the_tables_say(warehouse: Warehouse) -> None:
     report = read_report(warehouse, ["one", "one"], {"one": "4.0.1"})
 
-    (one,) = report.recordings
-    assert (one.logs.stated_version, one.logs.logged_versions) == ("4.0.1", ("4.0.0",))
-    assert one.logs.lines_read == (24, 12, 10, 2)
-    assert (one.logs.nodes[0].first_at, one.logs.nodes[0].files) == (START, 2)
+    (one,) = report.logs
+    assert one.version == "Kafka 4.0.1 as stated, 4.0.0 in the logs"
+    assert one.lines == [24, 12, 10, 2]
+    (node,) = one.nodes
+    assert (node["first_us"], node["files"]) == (START.timestamp() * 1_000_000, 2)
 
-    (rejected,) = one.logs.rejected
-    assert (rejected.reason, rejected.count) == ("bad_json", 10)
-    assert [line.line_number for line in rejected.examples] == list(range(1, EXAMPLES + 1))
+    (rejected,) = one.rejected
+    assert (rejected["reason"], rejected["n"]) == ("bad_json", 10)
+    lines = rejected["examples"]
+    assert [line["line_number"] for line in lines] == list(range(1, EXAMPLES + 1))
+    assert {len(line["line"]) for line in lines} == {EXAMPLE_CHARACTERS}
     # What is judged or goes with it, among what was asked for, replicas in order of their numbers.
     assert [check.group_value for check in report.checks] == ["9", "11", "11"]
     assert report.checks[2].metric == SHOWN_BESIDE[0]
 
 
 def test_metadata_fetches_say_what_the_tables_say(warehouse: Warehouse) -> None:
-    (recording,) = read_report(warehouse, ["one"]).recordings
-    one = recording.hwm_parking
+    one = figures_of(warehouse, "hwm_parking")
 
     assert one.protocol is Protocol.WITHOUT
     assert one.max_wait_ms == (500, 500)
-    assert (one.metadata_fetches, one.judged_answers, one.unexplained_answers) == (3, 2, 1)
+    assert one.judged == (1, 2)
 
-    total = one.of(WITH_KIP).total_traffic
-    assert total is not None
-    assert (total.fetches_per_second, total.bytes_per_second) == (10.0, 4000.0)
+    total = one.total(WITH_KIP)
+    assert total.rates[:2] == (10.0, 4000.0)
     assert total.unknown_sizes == 4
-    assert [point.max_wait_ms for point in one.sweep] == [100]
-    assert one.sweep[0].with_kip.lag["broker"].p50 == 1.5
+    assert one.swept == [100]
+    assert one.lag(WITH_KIP, at=100).p50 == 1.5
 
     doubts = {(d.what, d.reason): d.counts for d in one.doubts}
     assert doubts["answers", "elsewhere"] == {RECORDED: 1}
     assert doubts["advances steady", "the log ended"][WITH_KIP] == 3
 
     for variant in (RECORDED, WITHOUT_KIP, WITH_KIP):
-        values = [us / 1000 for us in lags_us(variant)]
-        curve = one.of(variant).curve["broker"]
-        assert len(curve.points) <= CURVE_POINTS
-        assert curve.start_ms == min(values)
-        for ms, share in curve.points:
-            # Exact: the three that are unknown are among all, and never reached.
-            assert share == sum(value <= ms for value in values) / 1000
-        assert curve.points[-1] == (max(values), 0.997)
+        curve = one.curves["high_watermark_lag", variant, "broker"]
+        assert curve.start_ms == 0.1
+        # The one that is unknown is among all, and never reached.
+        assert curve.points == ((0.25, 4 / 9), (0.9, 8 / 9))
 
 
 def test_other_rules_count_their_outcomes(warehouse: Warehouse) -> None:
-    (one,) = read_report(warehouse, ["one"]).recordings
-
-    fetches = one.incremental_fetch
+    fetches = figures_of(warehouse, "incremental_fetch")
     assert fetches.uses_sessions
-    assert (fetches.fetches, fetches.equal, fetches.compared) == (1, 1, 1)
-    assert fetches.unknown == {INCREMENTAL: 1}
-    assert [(point.slots, point.events) for point in fetches.sweep] == [(8, {"refused": 3})]
+    assert (fetches.fetches, fetches.compared) == (1, (1, 1))
+    assert fetches.unknown(INCREMENTAL) == 1
+    assert [(at, fetches.events(at)) for at in fetches.swept] == [(8, {"refused": 3})]
 
-    acks = one.min_isr_acks
+    acks = figures_of(warehouse, "min_isr_acks")
     assert (acks.produced, acks.waited) == (5, 5)
-    assert acks.errors == {RECORDED: {19: 1}, ACKS_ALL: {19: 1}}
-    # Drawn are the values that latency_summary sums up: four that are known, of five.
-    drawn = acks.curves[ACKS_MIN_INSYNC_REPLICAS]
-    assert drawn.points == ((1.0, 0.2), (2.0, 0.4), (3.0, 0.6), (4.0, 0.8))
+    errors = {(row["variant"], row["code"], row["n"]) for row in acks.found("errors")}
+    assert errors == {(RECORDED, 19, 1), (ACKS_ALL, 19, 1)}
 
-    writes = one.lowest_acked_offset
+    writes = figures_of(warehouse, "lowest_acked_offset")
     assert writes.writes == 2
-    assert writes.curves[LOWEST_ACKED, "read_after_write"].points == ((90.0, 0.5),)
-    sent = writes.heartbeats
-    assert (sent.heartbeats, sent.recorded_bytes, sent.replayed_bytes) == (2, 38, 54)
+    (sent,) = writes.found("heartbeats")
+    assert (sent["n"], sent["recorded"], sent["replayed"]) == (2, 38, 54)
 
 
-def test_same_tables_same_bytes(spark: SparkSession, warehouse: Warehouse, tmp_path: Path) -> None:
-    otherwise = InMemory(spark, tables(NOT_ASKED, "one"), shuffle=2, partitions=3)
+def test_same_tables_same_bytes(warehouse: Warehouse, tmp_path: Path) -> None:
+    otherwise = InMemory(tables(NOT_ASKED, "one"), shuffle=2)
 
     first = write_report(warehouse, ["one"], tmp_path / "new" / "report.html")
     second = write_report(otherwise, ["one"], tmp_path / "again.html")
