@@ -1,6 +1,7 @@
 """hwm_parking (KIP-1166) over Spark."""
 
 from kip_replay.pipelines.rules.hwm_parking import events, measures
+from kip_replay.pipelines.rules.hwm_parking.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.replay.hwm_parking.registration import RULE
 
@@ -10,6 +11,5 @@ STEPS = RuleSteps(
     dependencies=events.dependencies,
     latencies=measures.latencies,
     bandwidth=measures.bandwidth,
-    predictions=measures.predictions,
-    tolerances=measures.TOLERANCES,
+    judgement=JUDGEMENT,
 )

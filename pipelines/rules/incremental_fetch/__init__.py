@@ -1,6 +1,7 @@
 """incremental_fetch (KIP-227) over Spark."""
 
 from kip_replay.pipelines.rules.incremental_fetch import events, measures
+from kip_replay.pipelines.rules.incremental_fetch.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.replay.incremental_fetch.registration import RULE
 
@@ -10,6 +11,5 @@ STEPS = RuleSteps(
     dependencies=events.dependencies,
     latencies=None,
     bandwidth=measures.bandwidth,
-    predictions=measures.predictions,
-    tolerances=measures.TOLERANCES,
+    judgement=JUDGEMENT,
 )

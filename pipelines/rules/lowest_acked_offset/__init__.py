@@ -1,6 +1,7 @@
 """lowest_acked_offset (draft KIP) over Spark."""
 
 from kip_replay.pipelines.rules.lowest_acked_offset import events, measures
+from kip_replay.pipelines.rules.lowest_acked_offset.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.replay.lowest_acked_offset.registration import RULE
 
@@ -10,7 +11,6 @@ STEPS = RuleSteps(
     dependencies=events.dependencies,
     latencies=measures.latencies,
     bandwidth=None,
-    predictions=measures.predictions,
-    tolerances=measures.TOLERANCES,
+    judgement=JUDGEMENT,
     follows=("hwm_parking",),
 )

@@ -1,6 +1,7 @@
 """min_isr_acks (KIP-926) over Spark."""
 
 from kip_replay.pipelines.rules.min_isr_acks import events, measures
+from kip_replay.pipelines.rules.min_isr_acks.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.replay.min_isr_acks.registration import RULE
 
@@ -10,6 +11,5 @@ STEPS = RuleSteps(
     dependencies=events.dependencies,
     latencies=measures.latencies,
     bandwidth=None,
-    predictions=measures.predictions,
-    tolerances=measures.TOLERANCES,
+    judgement=JUDGEMENT,
 )
