@@ -19,7 +19,7 @@ WITH own AS (
     FROM fetch_session_outcomes WHERE variant = '{RECORDED}' AND parameter = 'none'
     GROUP BY recording
 )
-SELECT predicted_from, recorded_in, own.variant AS own_variant, TRUE AS is_judged
+SELECT predicted_from, recorded_in, own.variant AS own_variant
 FROM pairs
 JOIN own ON own.recording = recorded_in
 JOIN own AS ran ON ran.recording = predicted_from
@@ -35,7 +35,7 @@ WITH fetches AS (
            count(*) AS occurs, sum(request_bytes + coalesce(response_bytes, 0)) AS bytes
     FROM fetch_session_outcomes JOIN phases USING (recording)
     WHERE parameter = 'none' AND verdict <> '{Verdict.NOT_APPLICABLE}'
-        AND epoch_us(dequeued_at) >= from_us AND epoch_us(dequeued_at) < until_us
+        AND is_steady(dequeued_at)
     GROUP BY ALL
 ),
 both_ways AS (
@@ -54,7 +54,7 @@ figures AS (
     UNPIVOT INCLUDE NULLS (value FOR figure IN (mean, p50, p90))
 )
 SELECT recording, variant, counted || '_' || figure AS metric, 'client_kind' AS group_kind,
-       group_value, 'partitions' AS unit, value, NULL::DOUBLE AS baseline,
+       group_value, 'partitions' AS unit, value,
        sample_count, unknown_count
 FROM figures
 UNION ALL BY NAME
@@ -66,8 +66,8 @@ FROM fetches GROUP BY ALL"""
 
 # Recorded incremental FETCHes that come out the same, lists and bytes; over the whole recording.
 _SHARES = f"""
-SELECT recording, 'fetches_as_recorded' AS metric, 'all' AS group_kind, 'all' AS group_value,
-       count(*) FILTER (equals_recorded) / count(*) AS value, count(*) AS sample_count,
+SELECT recording, 'fetches_as_recorded' AS metric, count(*) AS sample_count,
+       count(*) FILTER (equals_recorded) / count(*) AS value,
        count(*) FILTER (verdict = '{Verdict.UNKNOWN}') AS unknown_count
 FROM fetch_session_outcomes
 WHERE variant = '{INCREMENTAL}' AND parameter = 'none'

@@ -25,66 +25,64 @@ STANDSTILL_US = 4_000_000
 SAME_INTERVAL = 0.05
 
 _WANTED = f"""
-SELECT predicted_from, recorded_in, '{LOWEST_ACKED}' AS own_variant, TRUE AS is_judged
+SELECT predicted_from, recorded_in, '{LOWEST_ACKED}' AS own_variant
 FROM pairs WHERE predicted_from = recorded_in"""
 
 # The stale window of CREATE_TOPICS by the evidence, beside what clients saw of it. By heartbeats it
 # is what can be known, and far above what is: so it is shown and not judged. What clients saw is
 # not known where a client of some broker never saw it.
 _STALE_WINDOWS = f"""
+WITH windows AS (
+    SELECT recording, topic, requested_at,
+           CASE WHEN count(visible_at) = count(*) THEN max(epoch_us(visible_at)) END
+               - epoch_us(responded_at) AS value
+    FROM client_observations JOIN phases USING (recording)
+    WHERE operation = 'create' AND is_steady(requested_at)
+    GROUP BY recording, topic, requested_at, responded_at
+),
+histogram AS (SELECT recording, value, count(*) AS occurs FROM windows GROUP BY ALL)
 SELECT recording, variant, 'create_topics_' || metric AS metric, value, sample_count, unknown_count
 FROM percentiles
 WHERE rule = '{LOWEST_ACKED_OFFSET.name}' AND parameter = 'none' AND group_value = 'CREATE_TOPICS'
     AND metric IN ('stale_window_p50', 'stale_window_p90')
-UNION ALL
-SELECT recording, '{RECORDED}', 'create_topics_stale_window_' || percentile, value_us / 1000,
-       sample_count, unknown_count
-FROM ({distribution("seen_windows", "recording")})
+UNION ALL BY NAME
+SELECT recording, '{RECORDED}' AS variant, 'create_topics_stale_window_' || percentile AS metric,
+       value_us / 1000 AS value, sample_count, unknown_count
+FROM ({distribution("histogram", "recording")})
 UNPIVOT INCLUDE NULLS (value_us FOR percentile IN (p50, p90))"""
 
-# read_after_write simulated at the recorded heartbeat interval, as the prediction of the recorded
-# heartbeats' own. Of several intervals that are near enough, the nearest.
+# read_after_write simulated at the recorded heartbeat interval (the median from a heartbeat's
+# response to the broker's next one) predicts that of the recorded heartbeats. Of several intervals
+# that are near enough, the nearest.
 _SIMULATED = f"""
-SELECT recording, CASE parameter WHEN 'none' THEN '{RECORDED}' ELSE variant END AS variant,
-       'simulated_' || metric AS metric, value, sample_count, unknown_count
-FROM (
-    SELECT *, abs(parameter_value::DOUBLE / interval_ms - 1) AS apart
-    FROM (SELECT * REPLACE (nullif(parameter_value, 'none') AS parameter_value) FROM percentiles)
-    LEFT JOIN intervals USING (recording)
-    WHERE rule = '{LOWEST_ACKED_OFFSET.name}' AND variant = '{LOWEST_ACKED}'
-        AND metric IN ('read_after_write_p50', 'read_after_write_p90') AND group_kind = 'all'
-        AND parameter IN ('none', '{HEARTBEAT_INTERVAL}')
-)
-WHERE parameter = 'none' OR apart <= {SAME_INTERVAL}
-QUALIFY row_number() OVER (
-    PARTITION BY recording, parameter, metric ORDER BY apart, parameter_value::DOUBLE) = 1"""
-
-# intervals: the median from a heartbeat's response to the broker's next heartbeat.
-_MEASURES = f"""
 WITH gaps AS (
     SELECT recording, epoch_us(received_at) - lag(epoch_us(built_at)) OVER (
                PARTITION BY recording, broker_id ORDER BY received_at, request_id) AS value
     FROM broker_heartbeats
 ),
-gap_histogram AS (
+histogram AS (
     SELECT recording, value, count(*) AS occurs FROM gaps WHERE value IS NOT NULL GROUP BY ALL
 ),
-intervals AS (
-    SELECT recording, p50 / 1000 AS interval_ms FROM ({distribution("gap_histogram", "recording")})
+recorded AS (
+    SELECT recording, p50 / 1000 AS recorded_ms FROM ({distribution("histogram", "recording")})
 ),
-windows AS (
-    SELECT recording, topic, requested_at,
-           CASE WHEN count(visible_at) = count(*) THEN max(epoch_us(visible_at)) END
-               - epoch_us(responded_at) AS value
-    FROM client_observations JOIN phases USING (recording)
-    WHERE operation = 'create'
-        AND epoch_us(requested_at) >= from_us AND epoch_us(requested_at) < until_us
-    GROUP BY recording, topic, requested_at, responded_at
-),
-seen_windows AS (SELECT recording, value, count(*) AS occurs FROM windows GROUP BY ALL)
-SELECT recording, variant, metric, 'all' AS group_kind, 'all' AS group_value, 'ms' AS unit, value,
-       NULL::DOUBLE AS baseline, sample_count, unknown_count
-FROM ({_STALE_WINDOWS} UNION ALL {_SIMULATED})"""
+candidates AS (
+    SELECT *, TRY_CAST(parameter_value AS DOUBLE) AS interval_ms,
+           abs(interval_ms / recorded_ms - 1) AS apart
+    FROM percentiles LEFT JOIN recorded USING (recording)
+    WHERE rule = '{LOWEST_ACKED_OFFSET.name}' AND variant = '{LOWEST_ACKED}'
+        AND metric IN ('read_after_write_p50', 'read_after_write_p90') AND group_kind = 'all'
+)
+SELECT recording, CASE parameter WHEN 'none' THEN '{RECORDED}' ELSE variant END AS variant,
+       'simulated_' || candidates.metric AS metric, value, sample_count, unknown_count
+FROM candidates
+WHERE parameter = 'none' OR (parameter = '{HEARTBEAT_INTERVAL}' AND apart <= {SAME_INTERVAL})
+QUALIFY row_number() OVER (
+    PARTITION BY recording, parameter, candidates.metric ORDER BY apart, interval_ms) = 1"""
+
+_MEASURES = f"""
+SELECT *, 'all' AS group_kind, 'all' AS group_value, 'ms' AS unit
+FROM (({_STALE_WINDOWS}) UNION ALL BY NAME ({_SIMULATED}))"""
 
 # Few recordings have what clients saw, or were made at an interval of the sweep. A prediction that
 # is there and unknown is a miss, and stays.
@@ -133,10 +131,10 @@ until_deleted AS (
 ),
 decided AS (
     SELECT recording, 'claims_no_broker_denied' AS metric, evidence, request_id, broker_id, topic,
-           applied_at_latest >= max(dequeued_at) AS holds
+           bool_and(applied_at_latest >= dequeued_at) AS holds
     FROM until_deleted JOIN denials USING (recording, topic, broker_id)
     WHERE deleted_at IS NULL OR dequeued_at < deleted_at
-    GROUP BY recording, evidence, request_id, broker_id, topic, applied_at_latest
+    GROUP BY ALL
 ),
 heartbeats AS (
     SELECT recording, broker_id, epoch_us(received_at) AS until_us, lag(until_us) OVER (
@@ -165,7 +163,7 @@ in_time AS (
     )
 )
 SELECT recording, metric, 'evidence' AS group_kind, evidence AS group_value,
-       sum(holds) / count(*) AS value, count(*) AS sample_count, 0 AS unknown_count
+       sum(holds) / count(*) AS value, count(*) AS sample_count
 FROM (FROM decided UNION ALL BY NAME FROM in_time)
 GROUP BY ALL"""
 

@@ -20,7 +20,7 @@ WITH isr AS (
     FROM produce_ack_outcomes WHERE parameter = 'none' AND acks = -1 AND isr IS NOT NULL
     GROUP BY recording
 )
-SELECT predicted_from, recorded_in, TRUE AS is_judged,
+SELECT predicted_from, recorded_in,
        CASE WHEN predicted_from = recorded_in THEN '{ACKS_ALL}'
        ELSE '{ACKS_MIN_INSYNC_REPLICAS}' END AS own_variant
 FROM pairs
@@ -31,7 +31,7 @@ WHERE predicted_from = recorded_in OR (NOT one.is_minimal AND other.is_minimal)"
 # PRODUCEs a second per leader, from first to last, are the recorded ones under every variant: the
 # open loop's caveat.
 _MEASURES = f"""
-SELECT recording, variant, metric, group_kind, group_value, unit, value, baseline,
+SELECT recording, variant, metric, group_kind, group_value, unit, value,
        sample_count, unknown_count
 FROM percentiles
 WHERE rule = '{MIN_ISR_ACKS.name}' AND parameter = 'none'
@@ -73,8 +73,7 @@ counted AS (
            count(*) FILTER (same) / count(*) AS answers_with_the_recorded_error
     FROM answered GROUP BY recording
 )
-SELECT recording, metric, 'all' AS group_kind, 'all' AS group_value, value,
-       sample_count, unknown_count
+SELECT recording, metric, value, sample_count, unknown_count
 FROM counted UNPIVOT INCLUDE NULLS (value FOR metric IN (
     answers_within_2_ms, answers_within_2_ms_of_bounds, answers_with_the_recorded_error))"""
 
