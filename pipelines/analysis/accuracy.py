@@ -1,38 +1,31 @@
-"""prediction_accuracy: every prediction beside what real brokers did, a baseline, a verdict.
+"""prediction_accuracy: each prediction beside what real brokers did, a baseline and a verdict.
 
-A prediction is made from one recording under the rule that another recording's brokers ran (or
-the same recording's: a self-check). It is held against what that other recording shows. Which
-figures those are, and which errors pass, each rule says in ``pipelines.measures``.
+A prediction is made from one recording under the protocol that another recording's brokers ran (or
+the same recording's: a self-check). It is held against what that other recording shows. What is
+measured, and which errors pass, each rule says in a ``Judgement``; the rest is said here, once.
+
+All of it is SQL in a DuckDB session with a view of each table of the warehouse, and beside those:
+
+* ``pairs(predicted_from, recorded_in)``: what is held against what;
+* ``phases(recording, from_us, until_us)``: steady phases, and ``is_steady(time)`` in rows with one;
+* ``percentiles``: p50, p90 and p99 of latency_summary, each in the form of a measure.
+
+What is unknown is a miss: it ranks last in percentiles, is in the denominator of shares, and a
+figure that is null because of it does not pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import reduce
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
 
-from kip_replay.pipelines.analysis.summaries import WHAT_IF
 from kip_replay.replay.outcomes import RECORDED
-
-MEASURE = ("metric", "group_kind", "group_value", "unit")
-#: What a rule's ``predictions`` has; ``judged`` adds error, tolerance and verdict.
-PREDICTED = (
-    "predicted_from",
-    "recorded_in",
-    *WHAT_IF[1:],
-    *MEASURE,
-    "baseline",
-    "predicted",
-    "recorded",
-    "unchanged",
-    "scale",
-    "is_judged",
-    "sample_count",
-    "unknown_count",
-)
+from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.schema import BOOL, LONG, MS, PREDICTION_ACCURACY, TEXT
 
 
 class Tolerance(NamedTuple):
@@ -45,143 +38,143 @@ class Tolerance(NamedTuple):
     relative: float | None
 
 
-_TOLERANCE_SCHEMA = (
-    "metric string, variant string, self_check boolean, absolute double, relative double"
+@dataclass(frozen=True)
+class Judgement:
+    """How a rule's predictions are judged: what fills ``_TABLES``, and what the project demands.
+
+    ``shown`` is a query for the rows of ``side_by_side`` that are kept. It may replace their
+    ``baseline``, ``is_judged`` and ``scale``: what a relative tolerance is relative to, null for
+    |recorded|. Metrics without one of ``tolerances`` are shown and not judged.
+    """
+
+    wanted: str
+    measures: str
+    shares: str
+    tolerances: Sequence[Tolerance]
+    shown: str = "FROM side_by_side"
+
+
+# They have as many rows as there are figures, whatever a log's length.
+# wanted: own_variant is what to predict, the protocol that recorded_in's brokers ran. Pairs that
+# can tell nothing are left out.
+# measures: no sweeps, which no recording shows; what brokers did is the variant "recorded".
+# shares: of what must be 1 in a self-check.
+_TABLES = """
+CREATE OR REPLACE TEMP TABLE wanted (
+    predicted_from VARCHAR, recorded_in VARCHAR, own_variant VARCHAR,
+    is_judged BOOLEAN DEFAULT TRUE);
+CREATE OR REPLACE TEMP TABLE measures (
+    recording VARCHAR, variant VARCHAR, metric VARCHAR, group_kind VARCHAR, group_value VARCHAR,
+    unit VARCHAR, value DOUBLE, baseline DOUBLE, sample_count BIGINT, unknown_count BIGINT);
+CREATE OR REPLACE TEMP TABLE shares (
+    recording VARCHAR, metric VARCHAR,
+    group_kind VARCHAR DEFAULT 'all', group_value VARCHAR DEFAULT 'all',
+    value DOUBLE, sample_count BIGINT, unknown_count BIGINT DEFAULT 0)"""
+
+_SHARED = """
+CREATE TEMP MACRO is_steady(time) AS epoch_us(time) >= from_us AND epoch_us(time) < until_us;
+CREATE TEMP VIEW percentiles AS
+SELECT rule, recording, variant, parameter, parameter_value, metric || '_' || percentile AS metric,
+       group_kind, group_value, 'ms' AS unit, value, count AS sample_count, unknown_count
+FROM latency_summary UNPIVOT INCLUDE NULLS (
+    value FOR percentile IN (p50_ms AS p50, p90_ms AS p90, p99_ms AS p99))"""
+
+# A count that only one side has is 0 on the other. ``unchanged`` is what predicted_from itself
+# shows: the guess that another cluster does the same.
+_SIDE_BY_SIDE = f"""
+CREATE OR REPLACE TEMP TABLE side_by_side AS
+SELECT predicted_from, recorded_in, own_variant AS variant, metric, group_kind, group_value, unit,
+       max(baseline) FILTER (is_predicted) AS baseline,
+       coalesce(max(value) FILTER (is_predicted), max(nothing)) AS predicted,
+       coalesce(max(value) FILTER (is_recorded), max(nothing)) AS recorded,
+       max(value) FILTER (is_unchanged) AS unchanged, NULL::DOUBLE AS scale, is_judged,
+       coalesce(max(sample_count) FILTER (is_predicted), 0) AS sample_count,
+       coalesce(max(unknown_count) FILTER (is_predicted), 0) AS unknown_count
+FROM (
+    SELECT *, CASE unit WHEN 'count' THEN 0 END AS nothing,
+           recording = predicted_from AND variant = own_variant AS is_predicted,
+           recording = recorded_in AND variant = '{RECORDED}' AS is_recorded,
+           recording = predicted_from AND variant = '{RECORDED}' AS is_unchanged
+    FROM measures JOIN wanted ON recording IN (predicted_from, recorded_in)
+)
+GROUP BY ALL
+HAVING bool_or(is_predicted OR is_recorded)"""
+
+_HELD_AGAINST_ONE = """
+SELECT predicted_from, recorded_in, own_variant AS variant, metric, group_kind, group_value,
+       'share' AS unit, value AS predicted, 1 AS recorded, TRUE AS is_judged,
+       sample_count, unknown_count
+FROM shares JOIN wanted ON recording = predicted_from AND recording = recorded_in"""
+
+_JUDGED = """
+SELECT predicted_from AS recording, $rule AS rule, variant,
+       'none' AS parameter, 'none' AS parameter_value,
+       predicted_from, recorded_in, metric, group_kind, group_value, unit,
+       baseline, predicted, recorded, predicted - recorded AS error,
+       CASE WHEN recorded <> 0 THEN error / recorded END AS relative_error,
+       CASE WHEN is_judged THEN greatest(absolute, relative * coalesce(scale, abs(recorded))) END
+           AS tolerance,
+       CASE WHEN tolerance IS NOT NULL THEN coalesce(abs(error) <= tolerance, FALSE) END AS passed,
+       sample_count, unknown_count
+FROM (SELECT *, predicted_from = recorded_in AS self_check FROM rows)
+LEFT JOIN tolerances USING (metric, variant, self_check)
+ORDER BY ALL"""
+
+_PAIRS = pa.schema({"predicted_from": TEXT, "recorded_in": TEXT})
+_PHASES = pa.schema({"recording": TEXT, "from_us": LONG, "until_us": LONG})
+_TOLERANCES = pa.schema(
+    {"metric": TEXT, "variant": TEXT, "self_check": BOOL, "absolute": MS, "relative": MS}
 )
 
 
-def wanted_pairs(spark: SparkSession, pairs: Iterable[tuple[str, str]]) -> DataFrame:
-    """predicted_from, recorded_in."""
-    return spark.createDataFrame(list(pairs), "predicted_from string, recorded_in string")
+def prediction_accuracy(
+    database: DuckDBPyConnection,
+    judgements: Mapping[str, Judgement],
+    phases: Mapping[str, SteadyPhase],
+    pairs: Collection[tuple[str, str]],
+) -> pa.Table:
+    """Rows of prediction_accuracy for pairs (predicted_from, recorded_in); judgements by rule."""
+    spans = [(name, phase.from_us, phase.until_us) for name, phase in phases.items()]
+    database.register("phases", _arrow_table(spans, _PHASES))
+    database.register("pairs", _arrow_table(pairs, _PAIRS))
+    database.execute(_SHARED)
+    schema = PREDICTION_ACCURACY.arrow_schema
+    judged = [_judged(database, rule, judgements[rule]).cast(schema) for rule in judgements]
+    return pa.concat_tables([schema.empty_table(), *judged])
 
 
-def measure(metric: Column | str, kind: str, value: Column, unit: str) -> list[Column]:
-    """The columns that say what is measured."""
-    name = F.lit(metric) if isinstance(metric, str) else metric
-    return [
-        name.alias("metric"),
-        F.lit(kind).alias("group_kind"),
-        value.cast("string").alias("group_value"),
-        F.lit(unit).alias("unit"),
-    ]
+def _judged(database: DuckDBPyConnection, rule: str, judgement: Judgement) -> pa.Table:
+    database.execute(_TABLES)
+    for name in ("wanted", "measures", "shares"):
+        database.execute(f"INSERT INTO {name} BY NAME FROM ({getattr(judgement, name)})")
+    database.execute(_SIDE_BY_SIDE)
+    rows = f"FROM ({judgement.shown}) UNION ALL BY NAME ({_HELD_AGAINST_ONE})"
+    database.execute(f"CREATE OR REPLACE TEMP VIEW rows AS {rows}")
+    database.register("tolerances", _arrow_table(judgement.tolerances, _TOLERANCES))
+    return database.sql(_JUDGED, params={"rule": rule}).to_arrow_table()
 
 
-def side_by_side(measures: DataFrame, wanted: DataFrame) -> DataFrame:
-    """Prediction and recording of each pair; a count that only one side has is none on the other.
+def _arrow_table(rows: Collection[Sequence[object]], schema: pa.Schema) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pa.table([pa.array(c, t) for c, t in zip(columns, schema.types, strict=True)], schema)
 
-    ``measures``: a row per recording, variant and measure (WHAT_IF, MEASURE, value, baseline,
-    sample_count, unknown_count), the variant ``recorded`` among them. ``wanted``: predicted_from,
-    recorded_in, own_variant (what to predict under). Besides ``PREDICTED`` there is ``unchanged``:
-    what was recorded in ``predicted_from``, the naive guess of what another cluster does.
+
+def distribution(histogram: str, group: str) -> str:
+    """A query for the figures of each group of a histogram (``group``, value, occurs).
+
+    sample_count, unknown_count, mean, p50 and p90, the values at rank floor(q * (n - 1)): exact,
+    and in memory that only grows with the distinct values. A null value is one that is unknown.
     """
-    is_recording = F.col("variant") == RECORDED
-    of_predicted = F.col("recording") == F.col("predicted_from")
-    roles = {
-        "is_predicted": of_predicted & (F.col("variant") == F.col("own_variant")),
-        "is_recorded": (F.col("recording") == F.col("recorded_in")) & is_recording,
-        "is_unchanged": of_predicted & is_recording,
-    }
-    # One pass over the measures, which are costly, and none of the sides is joined with another.
-    beside = measures.join(F.broadcast(wanted), reduce(Column.__or__, roles.values()))
-    named = beside.select(
-        "predicted_from",
-        "recorded_in",
-        "rule",
-        F.col("own_variant").alias("variant"),
-        *WHAT_IF[3:],
-        *MEASURE,
-        "value",
-        "baseline",
-        "sample_count",
-        "unknown_count",
-        *(role.alias(name) for name, role in roles.items()),
+    return f"""
+    SELECT {group},
+           coalesce(sum(occurs) FILTER (value IS NOT NULL), 0) AS sample_count,
+           coalesce(sum(occurs) FILTER (value IS NULL), 0) AS unknown_count,
+           sum(value * occurs) / sum(occurs) FILTER (value IS NOT NULL) AS mean,
+           min(value) FILTER (up_to > (n - 1) * 5 // 10)::DOUBLE AS p50,
+           min(value) FILTER (up_to > (n - 1) * 9 // 10)::DOUBLE AS p90
+    FROM (
+        SELECT *, sum(occurs) OVER (PARTITION BY {group}) AS n,
+               sum(occurs) OVER (PARTITION BY {group} ORDER BY value NULLS LAST) AS up_to
+        FROM {histogram}
     )
-    key = ["predicted_from", "recorded_in", *WHAT_IF[1:], *MEASURE]
-    sides = named.groupBy(*key).agg(
-        _of("is_predicted", "baseline").alias("baseline"),
-        _of("is_predicted", "value").alias("predicted"),
-        _of("is_recorded", "value").alias("recorded"),
-        _of("is_unchanged", "value").alias("unchanged"),
-        _of("is_predicted", "sample_count").alias("sample_count"),
-        _of("is_predicted", "unknown_count").alias("unknown_count"),
-        F.max(F.col("is_predicted") | F.col("is_recorded")).alias("is_wanted"),
-    )
-    nothing = F.when(F.col("unit") == "count", 0.0)
-    return sides.where("is_wanted").select(
-        *key,
-        "baseline",
-        F.coalesce("predicted", nothing).alias("predicted"),
-        F.coalesce("recorded", nothing).alias("recorded"),
-        "unchanged",
-        F.lit(None).cast("double").alias("scale"),
-        F.lit(True).alias("is_judged"),
-        F.coalesce("sample_count", F.lit(0)).cast("bigint").alias("sample_count"),
-        F.coalesce("unknown_count", F.lit(0)).cast("bigint").alias("unknown_count"),
-    )
-
-
-def _of(role: str, name: str) -> Column:
-    """The value of the one row in that role."""
-    return F.max(F.when(F.col(role), F.col(name)))
-
-
-def held_against(measures: DataFrame, wanted: DataFrame, recorded: float) -> DataFrame:
-    """Self-checks whose truth is known beforehand, such as a share that should be 1.
-
-    ``measures`` without a variant of its own takes the ``own_variant`` of ``wanted``.
-    """
-    self_checks = wanted.where(F.col("predicted_from") == F.col("recorded_in"))
-    return measures.join(self_checks, measures["recording"] == self_checks["recorded_in"]).select(
-        "predicted_from",
-        "recorded_in",
-        "rule",
-        F.col("own_variant").alias("variant"),
-        "parameter",
-        "parameter_value",
-        *MEASURE,
-        F.lit(None).cast("double").alias("baseline"),
-        F.col("value").alias("predicted"),
-        F.lit(recorded).alias("recorded"),
-        F.lit(None).cast("double").alias("unchanged"),
-        F.lit(None).cast("double").alias("scale"),
-        F.lit(True).alias("is_judged"),
-        "sample_count",
-        "unknown_count",
-    )
-
-
-def judged(spark: SparkSession, rows: DataFrame, tolerances: Iterable[Tolerance]) -> DataFrame:
-    """Rows of prediction_accuracy: error, tolerance and verdict of each of ``PREDICTED``.
-
-    A relative tolerance is relative to ``scale``, where there is none to |recorded|. Rows that are
-    not ``is_judged`` are shown without one. An outcome that is unknown has counted as a miss.
-    """
-    passes = F.broadcast(spark.createDataFrame(list(tolerances), _TOLERANCE_SCHEMA))
-    self_check = F.col("predicted_from") == F.col("recorded_in")
-    scale = F.coalesce("scale", F.abs("recorded"))
-    with_tolerance = (
-        rows.withColumn("self_check", self_check)
-        .join(passes, ["metric", "variant", "self_check"], "left")
-        .withColumn("error", F.col("predicted") - F.col("recorded"))
-        .withColumn("tolerance", F.greatest("absolute", F.col("relative") * scale))
-        .withColumn("tolerance", F.when(F.col("is_judged"), F.col("tolerance")))
-    )
-    return with_tolerance.select(
-        F.col("predicted_from").alias("recording"),
-        *WHAT_IF[1:],
-        "predicted_from",
-        "recorded_in",
-        *MEASURE,
-        "baseline",
-        "predicted",
-        "recorded",
-        "error",
-        F.when(F.col("recorded") != 0, F.col("error") / F.col("recorded")).alias("relative_error"),
-        "tolerance",
-        F.when(
-            F.col("tolerance").isNotNull(),
-            F.coalesce(F.abs("error") <= F.col("tolerance"), F.lit(False)),
-        ).alias("passed"),
-        "sample_count",
-        "unknown_count",
-    )
+    GROUP BY ALL"""

@@ -1,5 +1,5 @@
 """Outcomes to summaries, and predictions beside what brokers did: what is not current, as lineage
-tells. One Spark job for latencies, one for bandwidth, one for predictions.
+tells. One Spark job for latencies, one for bandwidth; DuckDB judges the predictions.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from functools import reduce
 from itertools import permutations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from kip_replay.pipelines.analysis.accuracy import judged, wanted_pairs
+from kip_replay.pipelines.analysis.accuracy import prediction_accuracy
 from kip_replay.pipelines.analysis.phases import Phases, steady_phases
 from kip_replay.pipelines.analysis.summaries import LatencySummaries, latency_histogram
 from kip_replay.pipelines.ingest.recording import Recording
@@ -46,7 +45,7 @@ def summarize(
     Both of a pair are among ``recordings``; a pair of one and the same is a self-check.
     """
     made_of = require_replayed(warehouse, recordings)
-    code = code_of((__name__, *(steps.measures for steps in RULES)))
+    code = code_of((__name__, *(name for steps in RULES for name in steps.measures)))
     lineage = warehouse.lineage(recordings)
     summed = {name: fingerprint(code, made_of[name]) for name in recordings}
     held = {pair: fingerprint(code, [made_of[name] for name in pair]) for pair in pairs}
@@ -87,19 +86,9 @@ def _summarize(warehouse: Warehouse, wanted: dict[str, str], phases: Phases) -> 
 def _judge(
     warehouse: Warehouse, recordings: Sequence[str], wanted: dict[Pair, str], phases: Phases
 ) -> None:
-    spark, read = warehouse.spark, warehouse.reader(recordings)
-    latencies = read(LATENCY_SUMMARY)
-    pairs = wanted_pairs(spark, [*wanted])
-    rows = _union(
-        judged(
-            spark,
-            steps.predictions(read, latencies.where(F.col("rule") == steps.name), phases, pairs),
-            steps.tolerances,
-        )
-        for steps in RULES
-    )
-    # As many rows as there are figures, whatever a log's length.
-    found = rows.toArrow()
+    judgements = {steps.name: steps.judgement for steps in RULES}
+    with warehouse.database(recordings) as database:
+        found = prediction_accuracy(database, judgements, phases, wanted)
     for after in dict.fromkeys(after for _, after in wanted):
         of_pairs = {before: text for (before, of), text in wanted.items() if of == after}
         writing = warehouse.writing(accuracy_step(after), of_pairs, [PREDICTION_ACCURACY])

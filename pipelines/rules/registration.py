@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from duckdb import DuckDBPyConnection
 from pyspark.sql import DataFrame
 
-from kip_replay.pipelines.analysis.accuracy import Tolerance
+from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.analysis.phases import Phases
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.warehouse.tables import Read
@@ -24,8 +24,9 @@ class RuleSteps:
     ``events`` makes the rule's input of the typed tables, for an increment of the log.
     ``dependencies``: what outcomes up to a time follow from besides the log up to it, for one
     recording. ``follows``: rules whose outcomes it reads. ``latencies`` (values for
-    latency_summary; of ``curves``, each a metric and group_kind, distributions too), ``bandwidth`` (rows of bandwidth_summary) and ``predictions`` (see
-    ``analysis.accuracy.PREDICTED``) read the outcome tables.
+    latency_summary; of ``curves``, each a metric and group_kind, also distributions) and
+    ``bandwidth`` (rows of bandwidth_summary) read the outcome tables;
+    ``judgement`` says how predictions are held against recordings.
     """
 
     rule: Rule
@@ -33,8 +34,7 @@ class RuleSteps:
     dependencies: Callable[[DuckDBPyConnection, int, SteadyPhase], list[object]]
     latencies: Callable[[Read, Phases], DataFrame] | None
     bandwidth: Callable[[Read, Phases], DataFrame] | None
-    predictions: Callable[[Read, DataFrame, Phases, DataFrame], DataFrame]
-    tolerances: Sequence[Tolerance]
+    judgement: Judgement
     curves: Sequence[tuple[str, str]] = ()
     follows: tuple[str, ...] = ()
 
@@ -49,9 +49,10 @@ class RuleSteps:
         return tuple(TABLES[name] for name in self.rule.outputs)
 
     @property
-    def measures(self) -> str:
-        """The module that says what is summed up and how it is judged."""
-        return self.predictions.__module__
+    def measures(self) -> tuple[str, ...]:
+        """The modules of its package that say what is summed up and how it is judged."""
+        package = self.events.__module__.rpartition(".")[0]
+        return (f"{package}.measures", f"{package}.judgement")
 
     @property
     def modules(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from kip_replay.pipelines.rules.hwm_parking import events, measures
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures
+from kip_replay.pipelines.rules.hwm_parking.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.replay.hwm_parking.registration import RULE
 
@@ -11,7 +12,6 @@ STEPS = RuleSteps(
     dependencies=events.dependencies,
     latencies=measures.latencies,
     bandwidth=measures.bandwidth,
-    predictions=measures.predictions,
-    tolerances=measures.TOLERANCES,
+    judgement=JUDGEMENT,
     curves=Figures.CURVES,
 )

@@ -2,6 +2,7 @@
 
 from kip_replay.pipelines.rules.incremental_fetch import events, measures
 from kip_replay.pipelines.rules.incremental_fetch.figures import Figures
+from kip_replay.pipelines.rules.incremental_fetch.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.replay.incremental_fetch.registration import RULE
 
@@ -11,7 +12,6 @@ STEPS = RuleSteps(
     dependencies=events.dependencies,
     latencies=None,
     bandwidth=measures.bandwidth,
-    predictions=measures.predictions,
-    tolerances=measures.TOLERANCES,
+    judgement=JUDGEMENT,
     curves=Figures.CURVES,
 )

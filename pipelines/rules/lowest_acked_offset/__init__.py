@@ -2,6 +2,7 @@
 
 from kip_replay.pipelines.rules.lowest_acked_offset import events, measures
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import Figures
+from kip_replay.pipelines.rules.lowest_acked_offset.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.replay.lowest_acked_offset.registration import RULE
 
@@ -11,8 +12,7 @@ STEPS = RuleSteps(
     dependencies=events.dependencies,
     latencies=measures.latencies,
     bandwidth=None,
-    predictions=measures.predictions,
-    tolerances=measures.TOLERANCES,
+    judgement=JUDGEMENT,
     curves=Figures.CURVES,
     follows=("hwm_parking",),
 )

@@ -2,6 +2,7 @@
 
 from kip_replay.pipelines.rules.min_isr_acks import events, measures
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
+from kip_replay.pipelines.rules.min_isr_acks.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.replay.min_isr_acks.registration import RULE
 
@@ -11,7 +12,6 @@ STEPS = RuleSteps(
     dependencies=events.dependencies,
     latencies=measures.latencies,
     bandwidth=None,
-    predictions=measures.predictions,
-    tolerances=measures.TOLERANCES,
+    judgement=JUDGEMENT,
     curves=Figures.CURVES,
 )
