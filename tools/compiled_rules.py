@@ -7,6 +7,7 @@ was never run, the first replay on a machine takes half a minute longer.
 from __future__ import annotations
 
 import pyarrow as pa
+
 from kip_replay.replay.rules import RULES, Settings
 
 
