@@ -163,7 +163,7 @@ def java_options(settings: Mapping[str, str]) -> str:
     options = [f"-Dlog4j2.configurationFile={(conf_dir() / 'log4j2.properties').as_uri()}"]
     if CLASS_ARCHIVE.is_file():
         # auto: an archive of another Java or of other jars is ignored, and -Xlog: without a word.
-        options += [f'"-XX:SharedArchiveFile={CLASS_ARCHIVE}"', "-Xshare:auto", "-Xlog:cds=off"]
+        options += [f'"-XX:SharedArchiveFile={CLASS_ARCHIVE}"', "-Xshare:auto", "-Xlog:cds*=off"]
     return " ".join([*options, settings.get("spark.driver.extraJavaOptions", "")])
 
 
