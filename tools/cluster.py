@@ -55,8 +55,11 @@ def standalone(folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g
         yield url
 
 
-def submit_command(master: str, *job: str) -> list[str]:
-    """The command that runs a job (its name, then its arguments) on a standalone cluster."""
+def submit_command(master: str, job: Sequence[str], *options: str) -> list[str]:
+    """The command that runs a job (its name, then its arguments) on a standalone cluster.
+
+    ``options`` are spark-submit's.
+    """
     settings = conf_dir() / "cluster" / "standalone.conf"
     java = java_options(read_settings(settings))
     return [
@@ -65,6 +68,7 @@ def submit_command(master: str, *job: str) -> list[str]:
         *("--properties-file", str(settings)),
         *("--driver-java-options", java),
         *("--conf", f"spark.executor.extraJavaOptions={java}"),
+        *options,
         str(conf_dir().parent / "jobs" / "main.py"),
         *job,
     ]
@@ -133,7 +137,7 @@ def main(job: Sequence[str]) -> int:
         standalone(Path(folder)) as master,
     ):
         if job:
-            command, environment = submit_command(master, *job), submit_environment()
+            command, environment = submit_command(master, job), submit_environment()
             return subprocess.run(command, env=environment, check=False).returncode
         print(f"{master} with two workers of one core each; logs in {folder}; Ctrl-C ends it.")
         print("A job on it: .venv/bin/spark-submit --properties-file conf/cluster/standalone.conf")

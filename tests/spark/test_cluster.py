@@ -46,7 +46,7 @@ def submit(master: str, worker_python: Path, folder: Path, *job: str) -> str:
     """Runs a job from ``folder``; returns what it prints."""
     environment = cluster.submit_environment() | {"PYSPARK_PYTHON": str(worker_python)}
     done = subprocess.run(
-        cluster.submit_command(master, "--conf", "spark.sql.shuffle.partitions=3", *job),
+        cluster.submit_command(master, job, "--conf", "spark.sql.shuffle.partitions=3"),
         cwd=folder,
         env=environment,
         capture_output=True,
