@@ -140,7 +140,10 @@ def main(job: Sequence[str]) -> int:
             command, environment = submit_command(master, job), submit_environment()
             return subprocess.run(command, env=environment, check=False).returncode
         print(f"{master} with two workers of one core each; logs in {folder}; Ctrl-C ends it.")
-        print("A job on it: .venv/bin/spark-submit --properties-file conf/cluster/standalone.conf")
+        print("A job on it, where .venv is activated:")
+        print(
+            "  SPARK_CONF_DIR=conf spark-submit --properties-file conf/cluster/standalone.conf \\"
+        )
         print(f"    --master {master} jobs/main.py run RECORDING --warehouse DIR", flush=True)
         try:
             signal.pause()
