@@ -140,11 +140,9 @@ def main(job: Sequence[str]) -> int:
             command, environment = submit_command(master, job), submit_environment()
             return subprocess.run(command, env=environment, check=False).returncode
         print(f"{master} with two workers of one core each; logs in {folder}; Ctrl-C ends it.")
-        print("A job on it, where .venv is activated:")
-        print(
-            "  SPARK_CONF_DIR=conf spark-submit --properties-file conf/cluster/standalone.conf \\"
-        )
-        print(f"    --master {master} jobs/main.py run RECORDING --warehouse DIR", flush=True)
+        print("A job on it, where .venv is activated: SPARK_CONF_DIR=conf spark-submit \\")
+        print(f"    --properties-file conf/cluster/standalone.conf --master {master} \\")
+        print("    jobs/main.py run RECORDING --warehouse DIR", flush=True)
         try:
             signal.pause()
         except KeyboardInterrupt:
