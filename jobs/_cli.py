@@ -97,7 +97,7 @@ class Job:
         if not any(Path(path).glob("*/_delta_log")):
             raise UserError(
                 f"there is no warehouse at {path}: name one with --warehouse, or make it with "
-                "jobs.run"
+                "`kip-replay run`"
             )
         require_whole(path)
         return str(Path(path).absolute())
@@ -108,7 +108,7 @@ class JobParser(argparse.ArgumentParser):
 
     def __init__(self, name: str, description: str, examples: str) -> None:
         super().__init__(
-            prog=f"python -m jobs.{name}",
+            prog=f"kip-replay {name}",
             description=description,
             epilog=f"examples:\n{examples}\n\n{_EXIT_STATUSES}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -176,7 +176,7 @@ class JobParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Argparse calls this."""
-        raise UserError(f"{message} (python -m jobs.{self.name} --help shows examples)")
+        raise UserError(f"{message} ({self.prog} --help shows examples)")
 
 
 _EXIT_STATUSES = """exit status:
@@ -209,6 +209,15 @@ def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | No
         what = next((line for line in str(error).splitlines() if line.strip()), "no message")
         sentence = f"{parser.name} failed: {type(error).__name__}: {what.strip()}"
         return _failed(f"{sentence}; the traceback is in {where}", Exit.FAILED)
+
+
+def command(
+    parser: JobParser, work: Callable[[Job], Exit], module: str
+) -> Callable[[Sequence[str] | None], int]:
+    """The ``main`` of a job's module; where the module is the program, runs it and exits."""
+    if module == "__main__":
+        sys.exit(run(parser, work))
+    return partial(run, parser, work)
 
 
 def read_config(file: str | None, settings: Sequence[str]) -> Config:

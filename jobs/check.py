@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-
-from kip_replay.jobs._cli import Exit, Job, JobParser, run
+from kip_replay.jobs._cli import Exit, Job, JobParser, command
 from kip_replay.jobs._steps import names_of, quality_settings, say_all
 from kip_replay.pipelines.quality import check, summary
 
 PARSER = JobParser(
     "check",
-    "Checks what jobs.run wrote of recordings against the suites of conf/quality: that lines are "
+    "Checks what `run` wrote of recordings against the suites of conf/quality: that lines are "
     "accounted for and none is lost, that ids, times and offsets are in order, that outcomes "
     "belong to requests and summaries to outcomes. Reads the tables anew each time; results are "
     "in quality_results, failing rows in quality_failures, pages in data_docs.",
-    """  python -m jobs.check data/samples/metadata-4.0
-  python -m jobs.check my-recording --warehouse /data/warehouse \\
+    """  kip-replay check data/samples/metadata-4.0
+  kip-replay check my-recording --warehouse /data/warehouse \\
       --set 'quality.more_suites=["my-suites"]'""",
 ).with_recordings()
 
@@ -30,10 +27,4 @@ def work(job: Job) -> Exit:
     return Exit.FELL_SHORT if outcome.is_critical else Exit.DONE
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The job; ``argv`` without the program's name."""
-    return run(PARSER, work, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = command(PARSER, work, __name__)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
+from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import say_all
 from kip_replay.pipelines.analysis.headlines import accuracy_line, accuracy_rows, side_by_side
 from kip_replay.pipelines.analysis.summarize import summarize
@@ -16,12 +14,12 @@ from kip_replay.pipelines.rules import RULES
 PARSER = JobParser(
     "compare",
     "Predicts AFTER from BEFORE: what BEFORE's log says would happen under the rules that AFTER's "
-    "brokers ran, beside what they did. Both must have been replayed (jobs.run) into the "
+    "brokers ran, beside what they did. Both must have been replayed (`run`) into the "
     "warehouse; they are compared fairly if both show the same work on two clusters.",
-    """  python -m jobs.compare metadata-4.0 metadata-4.1            (with and without KIP-1166)
-  python -m jobs.compare sessions-off sessions-on             (with and without fetch sessions)
-  python -m jobs.compare acks-slow-follower acks-two-replicas (three replicas, and two)
-  python -m jobs.compare metadata-4.1 metadata-4.1      (a self-check)""",
+    """  kip-replay compare metadata-4.0 metadata-4.1            (with and without KIP-1166)
+  kip-replay compare sessions-off sessions-on             (with and without fetch sessions)
+  kip-replay compare acks-slow-follower acks-two-replicas (three replicas, and two)
+  kip-replay compare metadata-4.1 metadata-4.1            (a self-check)""",
 )
 PARSER.add_argument("before", metavar="BEFORE", help="name or folder of a recording")
 PARSER.add_argument("after", metavar="AFTER", help="name or folder of a recording")
@@ -50,10 +48,4 @@ def work(job: Job) -> Exit:
     return Exit.DONE
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The job; ``argv`` without the program's name."""
-    return run(PARSER, work, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = command(PARSER, work, __name__)

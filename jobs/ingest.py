@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from kip_replay.jobs._anonymize import pseudonyms_of, with_anonymize
-from kip_replay.jobs._cli import Config, Exit, Job, JobParser, run, say
+from kip_replay.jobs._cli import Config, Exit, Job, JobParser, command, say
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
@@ -16,11 +15,11 @@ PARSER = (
         "ingest",
         "Reads the request logs of recordings into Delta tables. Files that are in already are not "
         "read again, lines that are in already are counted as repeated.",
-        """  python -m jobs.ingest data/samples/metadata-4.0 data/samples/metadata-4.1
-  python -m jobs.ingest my-recording --warehouse /data/warehouse
-  python -m jobs.ingest --name friday --timezone Europe/Berlin --kafka-version 4.1.1 \\
+        """  kip-replay ingest data/samples/metadata-4.0 data/samples/metadata-4.1
+  kip-replay ingest my-recording --warehouse /data/warehouse
+  kip-replay ingest --name friday --timezone Europe/Berlin --kafka-version 4.1.1 \\
       --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs
-  python -m jobs.ingest my-recording --anonymize KEYFILE --warehouse to-be-shared""",
+  kip-replay ingest my-recording --anonymize KEYFILE --warehouse to-be-shared""",
     )
     .with_recordings()
     .with_pieces(of_replay=False)
@@ -58,10 +57,4 @@ def work(job: Job) -> Exit:
     return Exit.FELL_SHORT if too_many_rejected(read, job.config) else Exit.DONE
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The job; ``argv`` without the program's name."""
-    return run(PARSER, work, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = command(PARSER, work, __name__)

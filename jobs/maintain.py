@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
+from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import TABLES_OF_STEPS
 from kip_replay.jobs._text import size_text
 from kip_replay.pipelines.errors import UserError
@@ -31,9 +30,9 @@ PARSER = JobParser(
     "the last hours needs. "
     "A recording is kept or dropped as a whole: give one that goes on for ever a new name each "
     "month.",
-    """  python -m jobs.maintain --warehouse /data/warehouse
-  python -m jobs.maintain --keep-days 90 --dry-run
-  python -m jobs.maintain --retention-hours 0 --allow-short-retention   (nobody else at work)""",
+    """  kip-replay maintain --warehouse /data/warehouse
+  kip-replay maintain --keep-days 90 --dry-run
+  kip-replay maintain --retention-hours 0 --allow-short-retention   (nobody else at work)""",
 )
 PARSER.add_argument(
     "--keep-days", type=float, metavar="N", help="drop recordings that ended longer ago"
@@ -138,10 +137,4 @@ def _text(size: Size) -> str:
     return f"{size.files} files, {size_text(size.bytes)}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The job; ``argv`` without the program's name."""
-    return run(PARSER, work, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = command(PARSER, work, __name__)

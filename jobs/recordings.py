@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
+from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import TABLES_OF_STEPS, say_all
 from kip_replay.jobs._text import in_columns, size_text
 from kip_replay.pipelines.errors import UserError
@@ -22,11 +22,11 @@ PARSER = JobParser(
     "recordings",
     "The recordings in a warehouse. list: name, Kafka version, time, nodes, requests, size, rules "
     "replayed. show: one of them, table by table. delete: takes one out of every table (its log "
-    "files stay); jobs.maintain then frees the space, after the retention. "
-    "jobs.compare compares two.",
-    """  python -m jobs.recordings list
-  python -m jobs.recordings show metadata-4.1 --warehouse /data/warehouse
-  python -m jobs.recordings delete friday --yes""",
+    "files stay); `maintain` then frees the space, after the retention. "
+    "`compare` compares two.",
+    """  kip-replay recordings list
+  kip-replay recordings show metadata-4.1 --warehouse /data/warehouse
+  kip-replay recordings delete friday --yes""",
 )
 PARSER.add_argument(
     "action", choices=("list", "show", "delete"), nargs="?", default="list", help="default: list"
@@ -40,7 +40,7 @@ def work(job: Job) -> Exit:
     action, name = job.arguments.action, job.arguments.recording
     if (name is None) != (action == "list"):
         wanted = "takes no name" if action == "list" else "needs the name of a recording"
-        raise UserError(f"{action} {wanted}: python -m jobs.recordings --help shows examples")
+        raise UserError(f"{action} {wanted}: kip-replay recordings --help shows examples")
     warehouse = Warehouse(job.existing_warehouse_path())
     found = stored_recordings(warehouse, [steps.name for steps in RULES])
     if action == "list":
@@ -121,10 +121,4 @@ def _seconds(one: StoredRecording) -> float:
     return (one.last_at - one.first_at).total_seconds() if one.first_at and one.last_at else 0.0
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The job; ``argv`` without the program's name."""
-    return run(PARSER, work, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = command(PARSER, work, __name__)

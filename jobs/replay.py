@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-
-from kip_replay.jobs._cli import Exit, Job, JobParser, run
+from kip_replay.jobs._cli import Exit, Job, JobParser, command
 from kip_replay.jobs._steps import replay_as_asked, replay_settings
 from kip_replay.pipelines.replaying.replay import voters_of
 
 PARSER = (
     JobParser(
         "replay",
-        "Replays recordings that jobs.ingest has read, under every rule and variant. Outcomes that "
+        "Replays recordings that `ingest` has read, under every rule and variant. Outcomes that "
         "today's rules, settings and logs would give again are left as they are.",
-        """  python -m jobs.replay data/samples/metadata-4.0
-  python -m jobs.replay my-recording --set 'hwm_parking.max_wait_ms=[50, 100, 200]'""",
+        """  kip-replay replay data/samples/metadata-4.0
+  kip-replay replay my-recording --set 'hwm_parking.max_wait_ms=[50, 100, 200]'""",
     )
     .with_recordings()
     .with_pieces()
@@ -32,10 +29,4 @@ def work(job: Job) -> Exit:
     return Exit.DONE
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The job; ``argv`` without the program's name."""
-    return run(PARSER, work, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = command(PARSER, work, __name__)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
+from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import kafka_versions_of, names_of
 from kip_replay.pipelines.report import REPORT_NAME, write_report
 
 PARSER = JobParser(
     "report",
-    "Writes one self-contained HTML page on recordings that jobs.summarize has summed up: what "
+    "Writes one self-contained HTML page on recordings that `summarize` has summed up: what "
     "each rule would do to the cluster, what that costs, how accurate it is and what was read.",
-    """  python -m jobs.report data/samples/metadata-4.0
-  python -m jobs.report data/samples/metadata-4.0 --output metadata-4.0.html""",
+    """  kip-replay report data/samples/metadata-4.0
+  kip-replay report data/samples/metadata-4.0 --output metadata-4.0.html""",
 ).with_recordings()
 PARSER.add_argument(
     "--output", metavar="FILE", help=f"the page (default: {REPORT_NAME} in the warehouse)"
@@ -31,10 +29,4 @@ def work(job: Job) -> Exit:
     return Exit.DONE
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The job; ``argv`` without the program's name."""
-    return run(PARSER, work, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = command(PARSER, work, __name__)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from kip_replay.jobs._anonymize import pseudonyms_of, with_anonymize
-from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
+from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import (
     Stopwatch,
     kafka_versions_of,
@@ -39,12 +37,12 @@ PARSER = (
         "Takes recordings of request logs from raw lines to a report: reads them into Delta "
         "tables, replays every request under the rules, sums up, checks the tables, and writes one "
         "HTML page. Run again, it changes nothing; with more logs, it reads what is new.",
-        """  python -m jobs.run data/samples/metadata-4.0 data/samples/metadata-4.1
-  python -m jobs.run my-recording --warehouse /data/warehouse
-  python -m jobs.run my-recording --growing   # every hour, and once with --final
-  python -m jobs.run --name friday --timezone Europe/Berlin --voters 1,2,3 \\
+        """  kip-replay run data/samples/metadata-4.0 data/samples/metadata-4.1
+  kip-replay run my-recording --warehouse /data/warehouse
+  kip-replay run my-recording --growing   # every hour, and once with --final
+  kip-replay run --name friday --timezone Europe/Berlin --voters 1,2,3 \\
       --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs
-  python -m jobs.run my-recording --anonymize KEYFILE --warehouse to-be-shared""",
+  kip-replay run my-recording --anonymize KEYFILE --warehouse to-be-shared""",
     )
     .with_recordings()
     .with_pieces()
@@ -96,10 +94,4 @@ def work(job: Job) -> Exit:
     return Exit.FELL_SHORT if is_critical or too_many else Exit.DONE
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The job; ``argv`` without the program's name."""
-    return run(PARSER, work, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = command(PARSER, work, __name__)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-
-from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
+from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import names_of, say_all
 from kip_replay.pipelines.analysis.headlines import headline_figures, headlines
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
@@ -13,9 +10,9 @@ from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 PARSER = JobParser(
     "summarize",
     "Writes latency_summary, bandwidth_summary and prediction_accuracy of recordings that "
-    "jobs.replay has replayed. Recordings with the same scenario and seed in their manifests are "
+    "`replay` has replayed. Recordings with the same scenario and seed in their manifests are "
     "held against each other.",
-    """  python -m jobs.summarize data/samples/metadata-4.0 data/samples/metadata-4.1""",
+    """  kip-replay summarize data/samples/metadata-4.0 data/samples/metadata-4.1""",
 ).with_recordings()
 
 
@@ -29,10 +26,4 @@ def work(job: Job) -> Exit:
     return Exit.DONE
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The job; ``argv`` without the program's name."""
-    return run(PARSER, work, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = command(PARSER, work, __name__)

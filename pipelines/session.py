@@ -2,15 +2,21 @@
 
 Settings stand in conf/spark-defaults.conf, each with its reason. Under spark-submit the JVM is
 already there and what its command line set stays; started from Python, the JVM is launched here.
-On a cluster this project's code is sent to the executors (pipelines/code_archive.py).
+On a cluster the executors get this project's code from here.
+
+No job of ours needs Delta's jars. Where Spark has them (``make setup`` puts them there, elsewhere
+PYSPARK_SUBMIT_ARGS or spark-submit may name ``--packages``), ``format("delta")`` works too.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
+import tempfile
 import threading
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TypeAlias
@@ -22,10 +28,13 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from kip_replay.pipelines import code_archive, delta_jars
+SPARK_HOME = Path(pyspark.__file__).parent
+# Made at set-up by tools/class_archive.py; where it is missing, starting takes longer.
+CLASS_ARCHIVE = SPARK_HOME / "spark-classes.jsa"
 
-# Made at set-up by pipelines/class_archive.py; where it is missing, starting takes longer.
-CLASS_ARCHIVE = delta_jars.SPARK_JARS_DIR.parent / "spark-classes.jsa"
+# The folder of the packages: the clone, or kip_replay where it is installed.
+_ROOT = Path(__file__).resolve().parent.parent
+_CATALOG = "spark.sql.catalog.spark_catalog"
 
 SettingValue: TypeAlias = str | int | float | bool
 
@@ -64,27 +73,33 @@ def spark_session(
         settings |= dict(SparkConf().getAll())
     settings |= overrides
 
-    if settings["spark.master"].startswith("local"):
+    is_local = settings["spark.master"].startswith("local")
+    if is_local:
         # Workers on this machine are this interpreter, not whichever python3 comes first.
         os.environ["PYSPARK_PYTHON"] = sys.executable
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-    if _jvm_is_running():
-        _require_delta(settings["spark.sql.extensions"])
-    else:
+    if SparkContext._gateway is None:  # a JVM outlives a session of this process that was stopped
+        settings["spark.driver.extraJavaOptions"] = java_options(settings)
         _launch_jvm(settings)
+    jvm = SparkContext._jvm
+    assert jvm is not None, "a running JVM is connected"
+    # Spark passes over an extension that it does not find, but not over a catalog.
+    if not jvm.org.apache.spark.util.Utils.classIsLoadable(settings[_CATALOG]):
+        settings[_CATALOG] = "builtin"
     builder = SparkSession.Builder()
     for key, value in settings.items():
         builder.config(key, value)
     session = builder.getOrCreate()
-    code_archive.ship(session)
+    if not is_local:
+        _send_code(session.sparkContext)
     return session
 
 
 def conf_dir() -> Path:
     """The folder of this project's settings."""
-    return code_archive.code_root() / code_archive.SETTINGS
+    return _ROOT / "conf"
 
 
 def read_settings(path: Path | None = None) -> dict[str, str]:
@@ -99,41 +114,34 @@ def _as_text(value: SettingValue) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _jvm_is_running() -> bool:
-    # It outlives a session of this process that was stopped.
-    return SparkContext._gateway is not None
-
-
-def _require_delta(extensions: str) -> None:
-    jvm = SparkContext._jvm
-    assert jvm is not None, "a running JVM is connected"
-    if not jvm.org.apache.spark.util.Utils.classIsLoadable(extensions.split(",")[0]):
-        raise SparkStartError(
-            "Delta's jars are not on Spark's class path: use the spark-submit of .venv after "
-            f"`make setup`, or add --packages {delta_jars.maven_coordinates()}."
-        )
+def _send_code(context: SparkContext) -> None:
+    """Sends executors the packages as a zip, also those that start later."""
+    folder = tempfile.TemporaryDirectory(prefix="kip-replay-")
+    atexit.register(folder.cleanup)
+    path = Path(folder.name, "kip_replay.zip")
+    with zipfile.ZipFile(path, "w", strict_timestamps=False) as archive:
+        archive.mkdir("kip_replay")  # or Python 3.11 sees no namespace package
+        for package in ("jobs", "pipelines", "replay"):
+            for module in (_ROOT / package).rglob("*.py"):
+                archive.write(module, f"kip_replay/{module.relative_to(_ROOT)}")
+    own_path = sys.path[:]
+    context.addPyFile(str(path))
+    sys.path[:] = own_path  # the driver goes on with its own files: templates are not in the zip
 
 
 def _launch_jvm(settings: Mapping[str, str]) -> None:
-    """Starts the JVM and its SparkContext, showing what the JVM says only if it does not come up.
+    """Starts the JVM, showing what it says only if it does not come up.
 
     Spark's own launch would let through lines that no setting silences ("Using incubator
     modules", Ivy's report).
     """
-    # The Spark of this Python: another one has other jars, and none of Delta's.
-    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    # The Spark of this Python: another one has other jars.
+    os.environ["SPARK_HOME"] = str(SPARK_HOME)
     if settings["spark.master"].startswith("local"):
         # Machines whose host name does not resolve, or only to a loopback address, start too.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    conf.set("spark.driver.extraJavaOptions", java_options(settings))
-    if not delta_jars.are_installed():
-        print(
-            "Delta's jars are not set up (`make setup` does it once): asking Maven Central.",
-            file=sys.stderr,
-        )
-        conf.set("spark.jars.packages", delta_jars.maven_coordinates())
 
     # They print every failed analysis as JSON, besides raising it.
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
@@ -147,7 +155,7 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
         except PySparkRuntimeError as error:
             raise SparkStartError(_reason_of_failure(relay.held_back)) from error
     relay.open()
-    SparkContext(gateway=gateway, conf=conf)
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def java_options(settings: Mapping[str, str]) -> str:
@@ -155,7 +163,7 @@ def java_options(settings: Mapping[str, str]) -> str:
     options = [f"-Dlog4j2.configurationFile={(conf_dir() / 'log4j2.properties').as_uri()}"]
     if CLASS_ARCHIVE.is_file():
         # auto: an archive of another Java or of other jars is ignored, and -Xlog: without a word.
-        options += [f'"-XX:SharedArchiveFile={CLASS_ARCHIVE}"', "-Xshare:auto", "-Xlog:cds=off"]
+        options += [f'"-XX:SharedArchiveFile={CLASS_ARCHIVE}"', "-Xshare:auto", "-Xlog:cds*=off"]
     return " ".join([*options, settings.get("spark.driver.extraJavaOptions", "")])
 
 

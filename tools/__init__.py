@@ -1,1 +1,1 @@
-"""What only set-up and development need: jars, the class archive, a local cluster."""
+"""What only set-up and development need: jars, class archive, printed pages, a cluster."""

@@ -5,8 +5,8 @@ shipped, closures that pickle, files that all machines see. Here the master, eve
 executor is a process, and only loopback and a common file system are between them; a real cluster
 runs the same classes on more machines.
 
-    python -m tools.cluster                    a cluster, until Ctrl-C
-    python -m tools.cluster jobs/run.py ...    one job on a cluster that then ends
+    python -m tools.cluster            a cluster, until Ctrl-C
+    python -m tools.cluster run ...    kip-replay run ... on a cluster that then ends
 """
 
 from __future__ import annotations
@@ -22,12 +22,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pyspark
+from kip_replay.pipelines.session import SPARK_HOME, conf_dir, java_options, read_settings
 
-from kip_replay.pipelines.code_archive import code_root
-from kip_replay.pipelines.session import conf_dir, java_options, read_settings
-
-SPARK_HOME = Path(pyspark.__file__).parent
 HOST = "127.0.0.1"
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
@@ -59,8 +55,11 @@ def standalone(folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g
         yield url
 
 
-def submit_command(master: str, *job: str) -> list[str]:
-    """The command that runs a job (its script, then its arguments) on a standalone cluster."""
+def submit_command(master: str, job: Sequence[str], *options: str) -> list[str]:
+    """The command that runs a job (its name, then its arguments) on a standalone cluster.
+
+    ``options`` are spark-submit's.
+    """
     settings = conf_dir() / "cluster" / "standalone.conf"
     java = java_options(read_settings(settings))
     return [
@@ -69,15 +68,17 @@ def submit_command(master: str, *job: str) -> list[str]:
         *("--properties-file", str(settings)),
         *("--driver-java-options", java),
         *("--conf", f"spark.executor.extraJavaOptions={java}"),
+        *options,
+        str(conf_dir().parent / "jobs" / "main.py"),
         *job,
     ]
 
 
 def submit_environment() -> dict[str, str]:
-    """What ``submit_command`` needs around it: this Spark, this Python, this code."""
+    """What ``submit_command`` needs around it: this Spark, this Python."""
     return {
         **_spark_environment(),
-        "PYTHONPATH": str(code_root()),
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
     }
@@ -106,7 +107,7 @@ def _daemon(log: Path, is_up: re.Pattern[str], *command: str) -> Iterator[str]:
 
 
 def _spark_environment() -> dict[str, str]:
-    # Daemons hand their environment on to executors: what makes this clone importable stays here.
+    # Daemons hand their environment on to executors: what makes this code importable stays here.
     own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     # They only pass messages on: compiled well or not is the same to them.
     modest = {
@@ -136,11 +137,12 @@ def main(job: Sequence[str]) -> int:
         standalone(Path(folder)) as master,
     ):
         if job:
-            command, environment = submit_command(master, *job), submit_environment()
+            command, environment = submit_command(master, job), submit_environment()
             return subprocess.run(command, env=environment, check=False).returncode
         print(f"{master} with two workers of one core each; logs in {folder}; Ctrl-C ends it.")
-        print("A job on it: .venv/bin/spark-submit --properties-file conf/cluster/standalone.conf")
-        print(f"    --master {master} jobs/run.py RECORDING --warehouse DIR", flush=True)
+        print("A job on it, where .venv is activated: SPARK_CONF_DIR=conf spark-submit \\")
+        print(f"    --properties-file conf/cluster/standalone.conf --master {master} \\")
+        print("    jobs/main.py run RECORDING --warehouse DIR", flush=True)
         try:
             signal.pause()
         except KeyboardInterrupt:

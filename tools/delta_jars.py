@@ -1,37 +1,42 @@
-"""Delta Lake's jars: fetched once, at set-up, and kept where Spark looks by itself.
+"""Delta Lake's jars, for whoever reads ``format("delta")``: fetched once, at set-up.
 
-pip installs Delta's Python side only. Left alone, every start of Spark would ask Ivy for the jars
-(2 s and 40 lines, and a network). Put beside Spark's own jars they are on the class path of
-whatever starts this Spark (`python -m jobs.run`, `spark-submit`, a notebook) with no option given.
+pip installs Delta's Python side only. Put beside Spark's own jars, they are on the class path of
+whatever starts this Spark (``kip-replay``, ``spark-submit``, a notebook) with no option given.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
+from delta import configure_spark_with_delta_pip
 from pyspark import SparkConf
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
 
-from kip_replay.pipelines.delta_jars import (
-    MANIFEST,
-    SPARK_JARS_DIR,
-    are_installed,
-    maven_coordinates,
-)
+from kip_replay.pipelines.session import SPARK_HOME
+
+SPARK_JARS_DIR = SPARK_HOME / "jars"
+# Names what was added to SPARK_JARS_DIR, so that another version can take it away again.
+MANIFEST = SPARK_JARS_DIR / "delta-jars.txt"
 
 
 class DeltaJarsError(RuntimeError):
     """Delta's jars could not be fetched; the message is for the user."""
 
 
-def install() -> list[str]:
-    """Fetches Delta's jars from Maven Central and returns the file names added; [] if present."""
-    if are_installed():
-        return []
-    _remove()
+def install() -> None:
+    """Fetches Delta's jars from Maven Central, unless they are there."""
+    delta_spark = f"delta-spark_*-{version('delta-spark')}.jar"
+    if MANIFEST.is_file() and any(SPARK_JARS_DIR.glob(delta_spark)):
+        return
+    if MANIFEST.is_file():
+        for name in MANIFEST.read_text().split():
+            (SPARK_JARS_DIR / name).unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as ivy_dir:
         _resolve(Path(ivy_dir))
         # Ivy names a jar <organisation>_<artifact>-<version>.jar; Spark's folder has no prefix.
@@ -40,21 +45,13 @@ def install() -> list[str]:
         MANIFEST.write_text("".join(f"{name}\n" for name in sorted(found.values())))
         for jar, name in found.items():
             shutil.copyfile(jar, SPARK_JARS_DIR / name)
-    return sorted(found.values())
-
-
-def _remove() -> None:
-    if not MANIFEST.is_file():
-        return
-    for name in MANIFEST.read_text().split():
-        (SPARK_JARS_DIR / name).unlink(missing_ok=True)
-    MANIFEST.unlink()
 
 
 def _resolve(ivy_dir: Path) -> None:
-    """Lets spark-submit resolve the jars into `ivy_dir`/jars, as a job without set-up would."""
-    conf = SparkConf(loadDefaults=False)
-    conf.set("spark.jars.packages", maven_coordinates())
+    """Lets spark-submit resolve the jars into `ivy_dir`/jars, as ``--packages`` would."""
+    options = configure_spark_with_delta_pip(SparkSession.Builder())._options
+    packages = options["spark.jars.packages"]
+    conf = SparkConf(loadDefaults=False).set("spark.jars.packages", packages)
     # What Spark ships is neither fetched (74 of 87 MB) nor laid beside it in another version.
     shipped = {jar.stem.rsplit("-", 1)[0] for jar in SPARK_JARS_DIR.glob("*.jar")}
     conf.set("spark.jars.excludes", ",".join(f"*:{artifact}" for artifact in sorted(shipped)))
@@ -68,7 +65,7 @@ def _resolve(ivy_dir: Path) -> None:
             lines = report.read().decode(errors="replace").splitlines()
             reasons = [line.strip() for line in lines if "Exception" in line or "not found" in line]
             raise DeltaJarsError(
-                f"Delta's jars ({maven_coordinates()}) could not be fetched from Maven Central: "
+                f"Delta's jars ({packages}) could not be fetched from Maven Central: "
                 + (reasons[-1] if reasons else "spark-submit gave no reason")
             ) from error
         process = gateway.proc
@@ -78,8 +75,6 @@ def _resolve(ivy_dir: Path) -> None:
 
 
 if __name__ == "__main__":
-    import sys
-
     try:
         install()
     except DeltaJarsError as error:

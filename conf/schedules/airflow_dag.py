@@ -1,7 +1,7 @@
 """Kafka protocol replay by Airflow: copy this file into the DAGs folder.
 
-Where things are comes from the environment of the scheduler: KAFKA_REPLAY_HOME (the clone),
-KAFKA_REPLAY_WAREHOUSE and KAFKA_REPLAY_RECORDING. A task that is tried again does only what is
+Where things are comes from the environment of the workers: KIP_REPLAY (the command),
+KIP_REPLAY_WAREHOUSE and KIP_REPLAY_RECORDING. A task that is tried again does only what is
 missing; exit status 3 (done, but a critical check fell short) fails it.
 """
 
@@ -17,19 +17,15 @@ try:
 except ImportError:  # before Airflow 3
     from airflow.operators.bash import BashOperator
 
-HOME = os.environ.get("KAFKA_REPLAY_HOME", "/opt/kafka-protocol-replay")
-WAREHOUSE = os.environ.get("KAFKA_REPLAY_WAREHOUSE", "/data/warehouse")
-RECORDING = os.environ.get("KAFKA_REPLAY_RECORDING", "/data/recordings/prod")
+KIP_REPLAY = os.environ.get("KIP_REPLAY", "/opt/kip-replay/bin/kip-replay")
+WAREHOUSE = os.environ.get("KIP_REPLAY_WAREHOUSE", "/data/warehouse")
+RECORDING = os.environ.get("KIP_REPLAY_RECORDING", "/data/recordings/prod")
 DEFAULTS = {"retries": 2, "retry_delay": timedelta(minutes=5)}
 
 
-def job(task_id: str, command: str) -> BashOperator:
-    """A task that runs a job in the clone."""
-    return BashOperator(
-        task_id=task_id,
-        bash_command=f".venv/bin/python -m {command}",
-        cwd=HOME,
-    )
+def job(name: str, arguments: str) -> BashOperator:
+    """A task that runs a job."""
+    return BashOperator(task_id=name, bash_command=f"{KIP_REPLAY} {name} {arguments}")
 
 
 with DAG(
@@ -40,7 +36,7 @@ with DAG(
     max_active_runs=1,
     default_args=DEFAULTS,
 ):
-    job("run", f"jobs.run {RECORDING} --warehouse {WAREHOUSE} --growing")
+    job("run", f"{RECORDING} --warehouse {WAREHOUSE} --growing")
 
 with DAG(
     dag_id="kafka_protocol_replay_nightly",
@@ -50,6 +46,6 @@ with DAG(
     max_active_runs=1,
     default_args=DEFAULTS,
 ):
-    check = job("check", f"jobs.check {RECORDING} --warehouse {WAREHOUSE}")
-    maintain = job("maintain", f"jobs.maintain --warehouse {WAREHOUSE} --keep-days 90")
+    check = job("check", f"{RECORDING} --warehouse {WAREHOUSE}")
+    maintain = job("maintain", f"--warehouse {WAREHOUSE} --keep-days 90")
     check >> maintain

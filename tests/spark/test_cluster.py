@@ -1,12 +1,11 @@
 """A real cluster: a master, two workers and two executors, each a process of its own.
 
 What runs there must not find the clone by accident: the workers' Python has the packages of this
-one and nothing else, so that only what the job sends makes ``replay`` importable.
+one and nothing else, so that only what the job sends makes ``kip_replay`` importable.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import venv
@@ -16,16 +15,13 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from kip_replay.pipelines.code_archive import code_root, write_archive
 from kip_replay.pipelines.session import conf_dir, read_settings
-from kip_replay.pipelines.warehouse.fingerprint import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import TABLES
 from tools import cluster
 
 RECORDING = "failover-4.0"
 FOLDER = Path(__file__).resolve().parents[1] / "recordings" / RECORDING
-JOBS = Path(__file__).resolve().parents[2] / "jobs"
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +43,10 @@ def master(tmp_path_factory: pytest.TempPathFactory, worker_python: Path) -> Ite
 
 
 def submit(master: str, worker_python: Path, folder: Path, *job: str) -> str:
-    """Runs a job from ``folder``; what it prints."""
+    """Runs a job from ``folder``; returns what it prints."""
     environment = cluster.submit_environment() | {"PYSPARK_PYTHON": str(worker_python)}
     done = subprocess.run(
-        cluster.submit_command(master, "--conf", "spark.sql.shuffle.partitions=3", *job),
+        cluster.submit_command(master, job, "--conf", "spark.sql.shuffle.partitions=3"),
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -71,17 +67,17 @@ def rows(warehouse: str, table: str) -> list[dict[str, object]]:
     return sorted(mine, key=repr)
 
 
-def test_without_the_archive_workers_do_not_find_the_code(worker_python: Path) -> None:
+def test_workers_do_not_find_the_code_by_themselves(worker_python: Path) -> None:
     """The test below proves something only if this holds."""
     tried = subprocess.run(
-        [str(worker_python), "-c", "import pyarrow, msgspec; import replay"],
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        [str(worker_python), "-c", "import pyarrow, msgspec, kip_replay.replay"],
+        env={},
         cwd=worker_python.parent,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "No module named 'replay'" in tried.stderr
+    assert "No module named 'kip_replay'" in tried.stderr
 
 
 @pytest.mark.slow
@@ -89,7 +85,7 @@ def test_tables_of_a_cluster_are_those_of_one_process(
     master: str, worker_python: Path, finished: Warehouse, tmp_path: Path
 ) -> None:
     warehouse = tmp_path / "warehouse"
-    job = (str(JOBS / "run.py"), str(FOLDER), "--warehouse", str(warehouse))
+    job = ("run", str(FOLDER), "--warehouse", str(warehouse))
 
     said = submit(master, worker_python, tmp_path, *job)
 
@@ -100,28 +96,6 @@ def test_tables_of_a_cluster_are_those_of_one_process(
         if there:
             assert rows(str(warehouse), name) == rows(finished.path, name), name
     assert rows(str(warehouse), "fetch_parking_outcomes")
-
-
-def test_the_archive_is_the_whole_code_and_always_the_same(tmp_path: Path) -> None:
-    one, other = write_archive(tmp_path / "one.zip"), write_archive(tmp_path / "other.zip")
-    assert one.read_bytes() == other.read_bytes()
-    program = (
-        "import jobs.run, replay.rules; from pipelines import fingerprint, session, code_archive;"
-        "print(code_archive.code_root()); print(session.read_settings()['spark.master']);"
-        "print(fingerprint.fingerprint('of the same'))"
-    )
-    environment = os.environ | {"PYTHONPATH": str(one)}
-    told = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-    assert Path(told[0]) != code_root()
-    assert not Path(told[0]).exists()  # it lasts as long as the process
-    assert told[1:] == [read_settings()["spark.master"], fingerprint("of the same")]
 
 
 @pytest.mark.parametrize("name", ["standalone", "yarn", "kubernetes"])

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kip_replay.pipelines.session import read_settings, spark_session
+from kip_replay.pipelines.session import SPARK_HOME, read_settings, spark_session
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -103,7 +103,7 @@ def test_every_setting_has_a_reason_above_it() -> None:
 @pytest.mark.slow
 def test_start_work_and_end_print_nothing() -> None:
     finished = run_python(
-        "from pipelines.session import spark_session\n"
+        "from kip_replay.pipelines.session import spark_session\n"
         "spark = spark_session('quiet')\n"
         "assert spark.range(100).repartition(4).count() == 100\n"
         "spark.stop()\n",
@@ -116,7 +116,7 @@ def test_start_work_and_end_print_nothing() -> None:
 
 def test_without_java_the_reason_is_one_sentence() -> None:
     finished = run_python(
-        "from pipelines.session import SparkStartError, spark_session\n"
+        "from kip_replay.pipelines.session import SparkStartError, spark_session\n"
         "try:\n"
         "    spark_session('no Java')\n"
         "except SparkStartError as error:\n"
@@ -128,3 +128,27 @@ def test_without_java_the_reason_is_one_sentence() -> None:
     assert "/nonexistent/bin/java" in finished.stdout
     assert finished.stdout.count("\n") == 1
     assert finished.stderr == ""
+
+
+@pytest.mark.slow
+def test_without_the_jars_of_delta_plain_files_are_read(tmp_path: Path) -> None:
+    """As where nobody ran ``make setup``: a Spark that has only its own jars."""
+    bare = tmp_path / "spark"
+    bare.mkdir()
+    for entry in SPARK_HOME.iterdir():
+        if entry.name != "jars":
+            (bare / entry.name).symlink_to(entry)
+    (bare / "jars").mkdir()
+    for jar in (SPARK_HOME / "jars").glob("*.jar"):
+        if not jar.name.startswith("delta-"):
+            (bare / "jars" / jar.name).symlink_to(jar)
+    finished = run_python(
+        "from pathlib import Path\n"
+        "from kip_replay.pipelines import session\n"
+        f"session.SPARK_HOME = Path({str(bare)!r})\n"
+        "spark = session.spark_session('bare')\n"
+        f"spark.range(7).write.parquet({str(tmp_path / 'rows')!r})\n"
+        f"print(spark.sql('SELECT count(*) FROM parquet.`{tmp_path / 'rows'}`').first()[0])\n"
+        "spark.stop()\n"
+    )
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, "7\n", "")

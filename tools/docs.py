@@ -1,4 +1,4 @@
-"""Print docs/tables.md from the schema: ``python -m jobs.docs > docs/tables.md``."""
+"""Prints docs/tables.md from the schema: ``python -m tools.docs > docs/tables.md``."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def _section(table: Table) -> Iterator[str]:
     yield "| column | type | what it says |"
     yield "|---|---|---|"
     for column in table.columns:
-        said = column.comment.replace("|", "\\|")
-        yield f"| `{column.name}` | {_type_name(column.type)} | {said} |"
+        comment = column.comment.replace("|", "\\|")
+        yield f"| `{column.name}` | {_type_name(column.type)} | {comment} |"
     yield ""
 
 

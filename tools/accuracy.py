@@ -1,4 +1,7 @@
-"""Prints docs/accuracy.md from prediction_accuracy: every prediction beside what brokers did."""
+"""Prints docs/accuracy.md: every judged prediction of a warehouse beside what brokers did.
+
+python -m tools.accuracy WAREHOUSE > docs/accuracy.md
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,13 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, run, say
 from kip_replay.pipelines.analysis.headlines import (
     accuracy_line,
     accuracy_rows,
     figure,
     measure_name,
 )
-
-PARSER = JobParser(
-    "accuracy",
-    "Prints a page in Markdown of all judged predictions in the warehouse: prediction, recording, "
-    "a naive guess, and whether the error is within its tolerance.",
-    """  python -m jobs.accuracy --warehouse warehouse > docs/accuracy.md""",
-)
+from kip_replay.pipelines.warehouse.tables import Warehouse
 
 _HEAD = """# How good the predictions are
 
@@ -30,19 +26,19 @@ from one recording under the rule that another's brokers ran (or its own: a self
 against what those brokers did. An outcome that is unknown counts as a miss.
 """
 
-#: What the figures of a rule mean, and what the naive guess beside them is.
+#: What the figures of a rule mean, and what the baseline is.
 _ABOUT = {
     "hwm_parking": "FETCHes of the metadata log and how late brokers learn of a high watermark, "
-    "in the steady phase. The naive guess is a constant: one FETCH per append and replica (two "
+    "in the steady phase. The baseline is a constant: one FETCH per append and replica (two "
     "with KIP-1166), and a lag as of a wait of 0 to 500 ms (none with it).",
     "incremental_fetch": "Partitions listed per FETCH and bytes, by kind of client, in the steady "
     "phase; `fetches_as_recorded` is the share of recorded incremental FETCHes whose partition "
-    "lists, their order and the bytes come out the same, both ways. The naive guess is that "
+    "lists, their order and the bytes come out the same, both ways. The baseline is that "
     "nothing changes.",
     "min_isr_acks": "How long PRODUCEs with acks=all waited; `answers_within_2_ms` is the share of "
     "them, over the whole recording, whose answer is replayed within 2 ms. Across recordings: what "
     "acks=min.insync.replicas would take, against a cluster whose ISR is no larger than that. The "
-    "naive guess is that nothing changes.",
+    "baseline is that nothing changes.",
     "lowest_acked_offset": "When metadata writes were applied, and who knew; held against what "
     "clients saw where a recording has it, and simulated heartbeats against recorded ones.",
 }
@@ -69,7 +65,7 @@ def _section(pair: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator
         yield f"### {after}, replayed as it ran ({variant})\n"
     else:
         yield f"### {after}, predicted from {before} ({variant})\n"
-    yield "| figure | naive guess | predicted | recorded | error | tolerance | within |"
+    yield "| figure | baseline | predicted | recorded | error | tolerance | within |"
     yield "|---|--:|--:|--:|--:|--:|---|"
     for row in rows:
         cells = [figure(row[name]) for name in ("baseline", "predicted", "recorded", "error")]
@@ -82,16 +78,5 @@ def _section(pair: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator
     yield ""
 
 
-def work(job: Job) -> Exit:
-    """Prints the page."""
-    say(page(accuracy_rows(job.warehouse())))
-    return Exit.DONE
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The job; ``argv`` without the program's name."""
-    return run(PARSER, work, argv)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    print(page(accuracy_rows(Warehouse(sys.argv[1]))))

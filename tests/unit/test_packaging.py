@@ -1,0 +1,71 @@
+"""The wheel holds every package and every file that one of them opens; the command, every job."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+from kip_replay.jobs.main import JOBS, main
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SETUP = ConfigParser()
+SETUP.read(REPOSITORY / "setup.cfg", encoding="utf-8")
+
+
+def files_of(*tops: str) -> set[Path]:
+    """The files of folders of the clone, relative to it, without what Python keeps there."""
+    found = [path for top in tops for path in (REPOSITORY / top).rglob("*") if path.is_file()]
+    return {path.relative_to(REPOSITORY) for path in found if path.parent.name != "__pycache__"}
+
+
+def test_every_folder_with_modules_is_a_package_of_the_wheel() -> None:
+    modules = {path for path in files_of("jobs", "pipelines", "replay") if path.suffix == ".py"}
+    folders = {f"kip_replay.{'.'.join(path.parent.parts)}" for path in modules}
+    assert {*SETUP["options"]["packages"].split()} == folders | {"kip_replay.conf"}
+
+
+def test_every_other_file_is_data_of_the_wheel() -> None:
+    held = {
+        file.relative_to(REPOSITORY)
+        for package, patterns in SETUP["options.package_data"].items()
+        for pattern in patterns.split(", ")
+        for file in REPOSITORY.joinpath(*package.split(".")[1:]).glob(pattern)
+    }
+    files = files_of("conf", "jobs", "pipelines", "replay")
+    assert {path for path in files if path.suffix != ".py" or path.parts[0] == "conf"} == held
+
+
+def test_every_job_is_listed() -> None:
+    modules = {path.stem for path in (REPOSITORY / "jobs").glob("[!_]*.py")}
+    assert {*JOBS} == modules - {"main"}
+
+
+def test_help_and_an_unknown_job_import_no_job(capsys: pytest.CaptureFixture[str]) -> None:
+    program = "import sys; from kip_replay.jobs.main import main; main([]); print(*sys.modules)"
+    command = [sys.executable, "-c", program]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    listed, modules = printed.rsplit("\n", 2)[:2]
+    assert all(f"\n  {job} " in listed for job in JOBS)
+    assert not {"pyspark", "pyarrow", "kip_replay.jobs.run"} & {*modules.split()}
+    with pytest.raises(SystemExit, match="2"):
+        main(["rum"])
+    assert capsys.readouterr().err.startswith("error: there is no job 'rum'")
+
+
+def test_help_of_a_job_says_how_it_is_called(capsys: pytest.CaptureFixture[str]) -> None:
+    for job in JOBS:
+        with pytest.raises(SystemExit, match="0"):
+            main([job, "--help"])
+        said = capsys.readouterr().out
+        assert said.startswith(f"usage: kip-replay {job} ")
+        assert f"\n  kip-replay {job} " in said
+
+
+def test_a_job_that_fails_raises_its_status(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["recordings", "--nonsense"])
+    assert "(kip-replay recordings --help shows examples)" in capsys.readouterr().err
