@@ -68,7 +68,10 @@ def check(
         with ThreadPoolExecutor(1) as pool:
             # Importing Great Expectations takes seconds of its own.
             loading = pool.submit(import_module, "kip_replay.pipelines.quality.validation")
-            found = find(warehouse, stale, expectations, settings.kept_rows) if stale else []
+            found = []
+            if stale:
+                with warehouse.database(stale) as database:
+                    found = find(database, stale, expectations, settings.kept_rows)
             known = [name for name in recordings if name not in stale]
             found += _kept_findings(warehouse, known, expectations)
             results = _judged(loading.result(), found, docs)

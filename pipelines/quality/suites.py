@@ -1,35 +1,31 @@
 """Suites as data: what is expected of the tables, read from TOML files.
 
-A suite is a file; its name is the file's. Each ``[[expectation]]`` in it says of rows what makes
-them wrong, in one of four ways:
+A suite is a file; its name is the file's. Each ``[[expectation]]`` in it says which rows fail, in
+one of four ways:
 
-* ``fails_where``: a condition on one row of ``table``, in Spark SQL. A row for which it is null is
-  not wrong. All conditions on one table share one reading of it.
-* ``query``: a SELECT whose every row is wrong, over any tables, each in braces: ``{requests}``.
-  It gives ``recording`` and whatever helps to find the rows. ``{table}`` is the one named.
+* ``fails_where``: a condition on one row of ``table``, in DuckDB SQL; null is not a failure.
+* ``query``: a SELECT of failing rows over any tables, with ``recording`` among its columns.
+  ``{table}`` in it is the table named.
 * ``key = true``: rows of ``table`` that share their key.
 * ``in_requests = "request_id"``: rows of ``table`` whose value in that column, where not null, is
   the ``request_id`` of no row of ``requests``.
 
-``tables`` in the place of ``table`` says the same of several. Sources: the column names of
-``replay.schema``.
+``tables`` instead of ``table`` says the same of several. Columns are those of ``replay.schema``.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.session import conf_dir
-from kip_replay.replay.schema import REQUESTS, TABLES, Table
-
-_FOLDER = "quality"
+from kip_replay.replay.schema import TABLES, Table
 
 
 class Severity(StrEnum):
@@ -64,23 +60,22 @@ class Expectation:
     shows: tuple[str, ...] = ()
 
     @property
+    def place(self) -> tuple[str, str, str]:
+        """Suite, table and name, which no other expectation has."""
+        return (self.suite, self.table.name, self.name)
+
+    @property
     def sql(self) -> str:
         """What finds the failing rows, for people to read."""
         table, columns = self.table.name, ", ".join(self.table.key)
         if self.query is not None:
-            return self.query.replace("{{", "{").replace("}}", "}").strip()
+            return self.query.strip()
         if self.key:
-            return f"SELECT {columns} FROM {table}\nGROUP BY {columns} HAVING count(*) > 1"
+            return f"SELECT {columns} FROM {table}\nGROUP BY ALL HAVING count(*) > 1"
         if self.in_requests:
             ids = "SELECT recording, request_id FROM requests"
-            return f"SELECT * FROM {table}\nWHERE (recording, {self.in_requests}) NOT IN ({ids})"
-        return f"SELECT * FROM {table}\nWHERE {(self.fails_where or '').strip()}"
-
-    @property
-    def tables(self) -> frozenset[str]:
-        """Names of the tables that are read."""
-        other = (REQUESTS.name,) if self.in_requests else _braced(self.query or "")
-        return frozenset({self.table.name, *other})
+            return f"FROM {table}\nWHERE (recording, {self.in_requests}) NOT IN ({ids})"
+        return f"FROM {table}\nWHERE {(self.fails_where or '').strip()}"
 
     @property
     def kept_columns(self) -> tuple[str, ...]:
@@ -93,11 +88,11 @@ class Expectation:
 def load_suites(more: Sequence[Path] = ()) -> list[Expectation]:
     """The expectations of conf/quality and of more folders, in the order of files and their text.
 
-    An expectation of a later folder takes the place of one with the same suite, name and table.
+    An expectation of a later folder replaces one with the same suite, name and table.
     Raises UserError.
     """
     found: dict[tuple[str, str, str], Expectation] = {}
-    for folder in (conf_dir() / _FOLDER, *more):
+    for folder in (conf_dir() / "quality", *more):
         files = sorted(folder.glob("*.toml"))
         if not files:
             raise UserError(
@@ -105,29 +100,24 @@ def load_suites(more: Sequence[Path] = ()) -> list[Expectation]:
                 "conf/quality, in quality.more_suites"
             )
         for file in files:
-            fresh = _suite(file)
-            for each in fresh:
-                found[each.suite, each.name, each.table.name] = each
-    return list(found.values())
+            found |= {each.place: each for each in _suite(file)}
+    return [*found.values()]
 
 
 def _suite(file: Path) -> list[Expectation]:
     try:
-        said = tomllib.loads(file.read_text(encoding="utf-8"))
+        suite = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"the suite {file} cannot be read ({error}): correct it") from None
-    entries = said.pop("expectation", [])
-    if said or not isinstance(entries, list):
+    entries = suite.pop("expectation", [])
+    if suite or not isinstance(entries, list):
         raise UserError(f"the suite {file} may hold [[expectation]] and nothing else: correct it")
     made = [each for entry in entries for each in _expectations(file, entry)]
-    repeated = {_place(each) for each in made if sum(_place(each) == _place(o) for o in made) > 1}
+    counts = Counter(f"{each.name} of {each.table.name}" for each in made)
+    repeated = sorted(name for name, count in counts.items() if count > 1)
     if repeated:
-        raise UserError(f"{file} says {', '.join(sorted(repeated))} twice: give each its own name")
+        raise UserError(f"{file} has {', '.join(repeated)} twice: give each its own name")
     return made
-
-
-def _place(expectation: Expectation) -> str:
-    return f"{expectation.name} of {expectation.table.name}"
 
 
 _WAYS = ("fails_where", "query", "key", "in_requests")
@@ -146,22 +136,23 @@ def _expectations(file: Path, entry: Mapping[str, Any]) -> Iterable[Expectation]
         raise UserError(f"{where} needs exactly one of {', '.join(_WAYS)}: see docs/quality.md")
     if entry["severity"] not in [*Severity]:
         raise UserError(f"{where}: severity is one of {', '.join(Severity)}, lower case")
-    for name in _table_names(where, entry):
-        yield _expectation(file.stem, where, entry, _table(where, name))
+    names = entry.get("tables", [entry["table"]] if "table" in entry else [])
+    if not names or not isinstance(names, list) or {"table", "tables"} <= set(entry):
+        raise UserError(f"{where} needs a table (or tables, a list) that it speaks of: add it")
+    for name in names:
+        if name not in [*TABLES]:
+            raise UserError(f"{where}: there is no table {name!r}; docs/tables.md lists them")
+        yield _expectation(file.stem, where, entry, TABLES[name])
 
 
 def _expectation(suite: str, where: str, entry: Mapping[str, Any], table: Table) -> Expectation:
     query = entry.get("query")
-    if isinstance(query, str):
-        query = query.replace("{table}", f"{{{table.name}}}")
-    for name in _named(where, query or ""):
-        _table(where, name)
-    shows = entry.get("shows", [])
+    shows = tuple(entry.get("shows", ()))
     columns = {column.name for column in table.columns}
     kept = [*shows, *(entry[key] for key in ("column", "in_requests") if key in entry)]
-    strange = [name for name in kept if name not in columns] if query is None else []
+    strange = [str(name) for name in kept if name not in columns] if query is None else []
     if strange:
-        raise UserError(f"{where}: {table.name} has no column {', '.join(map(str, strange))}")
+        raise UserError(f"{where}: {table.name} has no column {', '.join(strange)}")
     return Expectation(
         suite=suite,
         name=entry["name"],
@@ -170,34 +161,8 @@ def _expectation(suite: str, where: str, entry: Mapping[str, Any], table: Table)
         says=entry["says"],
         column=entry.get("column", entry.get("in_requests")),
         fails_where=entry.get("fails_where"),
-        query=query,
+        query=query and query.replace("{table}", table.name),
         key="key" in entry,
         in_requests=entry.get("in_requests"),
-        shows=tuple(shows),
+        shows=shows,
     )
-
-
-def _table_names(where: str, entry: Mapping[str, Any]) -> list[str]:
-    names = entry.get("tables", [entry["table"]] if "table" in entry else [])
-    if not names or not isinstance(names, list) or {"table", "tables"} <= set(entry):
-        raise UserError(f"{where} needs a table (or tables, a list) that it speaks of: add it")
-    return names
-
-
-def _table(where: str, name: object) -> Table:
-    if not isinstance(name, str) or name not in TABLES:
-        raise UserError(f"{where}: there is no table {name!r}; docs/tables.md lists them")
-    return TABLES[name]
-
-
-def _named(where: str, query: str) -> list[str]:
-    try:
-        return _braced(query)
-    except ValueError as error:
-        raise UserError(
-            f"{where}: its query has {error}; braces are for tables, double those that are not"
-        ) from None
-
-
-def _braced(query: str) -> list[str]:
-    return [name for _, name, _, _ in Formatter().parse(query) if name is not None]
