@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import kafka_versions_of, names_of
-from kip_replay.pipelines.report import REPORT_NAME, write_report
+from kip_replay.pipelines.report.page import REPORT_NAME, write_report
 
 PARSER = JobParser(
     "report",

@@ -29,7 +29,7 @@ from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.quality import check, summary
 from kip_replay.pipelines.replaying.replay import voters_of
-from kip_replay.pipelines.report import REPORT_NAME, write_report
+from kip_replay.pipelines.report.page import REPORT_NAME, write_report
 
 PARSER = (
     JobParser(

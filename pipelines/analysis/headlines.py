@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from duckdb import DuckDBPyConnection
+from duckdb import DuckDBPyRelation
 
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -82,10 +82,10 @@ def headline_figures(
 ) -> dict[tuple[str, str], Figures]:
     """Figures by (recording, rule); nothing where a rule has nothing to say."""
     with warehouse.database(recordings) as database:
-        traffic = _by_rule(database.execute(_TRAFFIC))
-        latencies = _by_rule(database.execute(_LATENCIES))
+        traffic = _by_rule(database.sql(_TRAFFIC))
+        latencies = _by_rule(database.sql(_LATENCIES))
         values = {"variant": INCREMENTAL, "unknown": Verdict.UNKNOWN.value}
-        unknown = _by_rule(database.execute(_UNKNOWN, values))
+        unknown = _by_rule(database.sql(_UNKNOWN, params=values))
     return {
         key: Figures(
             tuple(traffic.get(key, ())),
@@ -96,7 +96,7 @@ def headline_figures(
     }
 
 
-def _by_rule(found: DuckDBPyConnection) -> dict[tuple[str, str], list[Row]]:
+def _by_rule(found: DuckDBPyRelation) -> dict[tuple[str, str], list[Row]]:
     rows: dict[tuple[str, str], list[Row]] = {}
     for row in found.to_arrow_table().to_pylist():
         rows.setdefault((row["recording"], row["rule"]), []).append(row)

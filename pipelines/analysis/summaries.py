@@ -111,9 +111,9 @@ class LatencySummaries:
         }
         schema = LATENCY_SUMMARY.arrow_schema
         self.files.write(LATENCY_SUMMARY, pa.RecordBatch.from_pylist([row], schema))
-        if count and (group["metric"], group["group_kind"]) in self.drawn:
-            if group["parameter"] == "none":
-                self._draw(group, values, up_to[: len(values)], total)
+        is_drawn = (group["metric"], group["group_kind"]) in self.drawn
+        if count and is_drawn and group["parameter"] == "none":
+            self._draw(group, values, up_to[: len(values)], total)
 
     def _draw(
         self, group: dict[str, Any], values: np.ndarray, up_to: np.ndarray, total: int

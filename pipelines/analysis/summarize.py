@@ -45,7 +45,10 @@ def summarize(
     Both of a pair are among ``recordings``; a pair of one and the same is a self-check.
     """
     made_of = require_replayed(warehouse, recordings)
-    code = code_of((__name__, *(name for steps in RULES for name in steps.measures)))
+    modules = [
+        f"{s.package}.{name}" for s in RULES for name in ("measures", "judgement", "figures")
+    ]
+    code = code_of((__name__, *modules))
     lineage = warehouse.lineage(recordings)
     summed = {name: fingerprint(code, made_of[name]) for name in recordings}
     held = {pair: fingerprint(code, [made_of[name] for name in pair]) for pair in pairs}

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 STEP = "quality"
 _TABLES = (QUALITY_RESULTS, QUALITY_FAILURES)
 _DATA_DOCS = "data_docs"
+#: Imported where they are needed: Great Expectations takes seconds.
+_VALIDATION = "kip_replay.pipelines.quality.validation"
+_PAGES = "kip_replay.pipelines.quality.data_docs"
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def check(
     if stale or (docs and not docs.exists()):
         with ThreadPoolExecutor(1) as pool:
             # Importing Great Expectations takes seconds of its own.
-            loading = pool.submit(import_module, "kip_replay.pipelines.quality.validation")
+            loading = pool.submit(import_module, _VALIDATION)
             found = []
             if stale:
                 with warehouse.database(stale) as database:
@@ -83,7 +86,7 @@ def check(
 def _judged(validation: ModuleType, found: Sequence[Finding], docs: Path | None) -> list[Result]:
     if docs is None:
         return list(validation.validate(found, None))
-    data_docs = import_module("kip_replay.pipelines.quality.data_docs")
+    data_docs = import_module(_PAGES)
     fresh = docs.with_name(f"_{docs.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     results = list(validation.validate(found, fresh))
@@ -106,7 +109,7 @@ def _follows_from(
 ) -> dict[str, str]:
     """What results follow from. Raises UserError where there is nothing to check yet."""
     lineage = warehouse.lineage(recordings)
-    code = code_of((__name__,))
+    code = code_of((__name__, _VALIDATION, _PAGES))
     suites = [
         (each.suite, each.name, each.severity, each.says, each.sql, each.table.name, each.shows)
         for each in expectations

@@ -4,9 +4,3 @@
 has ``figures`` (its queries, and what they mean), ``words`` (sentences) and ``section`` (tables
 and pictures). ``page`` fills the template with values of ``view``.
 """
-
-from __future__ import annotations
-
-from kip_replay.pipelines.report.page import REPORT_NAME, render, write_report
-
-__all__ = ["REPORT_NAME", "render", "write_report"]

@@ -10,7 +10,6 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from kip_replay.pipelines.code_archive import code_root
 from kip_replay.pipelines.report import accuracy, logs, words
 from kip_replay.pipelines.report.data import Report, module_of, read_report
 from kip_replay.pipelines.report.view import Section
@@ -50,7 +49,7 @@ def write_report(
 def render(report: Report) -> str:
     """The page as HTML."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(code_root() / "pipelines" / "report"),
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         finalize=_finalized,
         undefined=jinja2.StrictUndefined,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from duckdb import DuckDBPyConnection
@@ -49,10 +49,9 @@ class RuleSteps:
         return tuple(TABLES[name] for name in self.rule.outputs)
 
     @property
-    def measures(self) -> tuple[str, ...]:
-        """The modules of its package that say what is summed up and how it is judged."""
-        package = self.events.__module__.rpartition(".")[0]
-        return (f"{package}.measures", f"{package}.judgement")
+    def package(self) -> str:
+        """Its folder, as a package: ``measures``, ``judgement``, ``section`` and others are there."""
+        return self.events.__module__.rpartition(".")[0]
 
     @property
     def modules(self) -> tuple[str, ...]:

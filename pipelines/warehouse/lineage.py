@@ -12,10 +12,11 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 _ROOT = "kip_replay"
+#: Where the packages are: the clone, or kip_replay where it is installed.
+_FOLDER = Path(__file__).resolve().parents[2]
 _NOT_FOLLOWED = (
     "kip_replay.replay.rules",
     "kip_replay.pipelines.errors",
@@ -59,16 +60,18 @@ def _is_left_out(name: str) -> bool:
 
 
 def _path_of(name: str) -> Path | None:
-    """The file of a module or package; None for a namespace and for what is no module."""
-    try:
-        spec = find_spec(name)
-    except ModuleNotFoundError:
-        return None
-    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
+    """The file of a module or package; None for what is neither. Nothing is imported for it."""
+    place = _FOLDER.joinpath(*name.split(".")[1:])
+    return next((p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()), None)
 
 
-def _imported(path: Path, name: str) -> Iterator[str]:
+@cache
+def _imported(path: Path, name: str) -> tuple[str, ...]:
     """Names that a module imports of this project: modules, or what may be one."""
+    return tuple(_names(path, name))
+
+
+def _names(path: Path, name: str) -> Iterator[str]:
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):

@@ -26,9 +26,9 @@ from report_examples import (
     verdict,
 )
 
-from kip_replay.pipelines.report import render
 from kip_replay.pipelines.report.accuracy import MOST_ROWS, SHOWN_BESIDE
 from kip_replay.pipelines.report.data import Report
+from kip_replay.pipelines.report.page import render
 from kip_replay.pipelines.report.sections import MOST_DETAILS, MOST_DOUBTS
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.replay.outcomes import RECORDED

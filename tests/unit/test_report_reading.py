@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.report import write_report
 from kip_replay.pipelines.report.accuracy import SHOWN_BESIDE
 from kip_replay.pipelines.report.data import read_report
 from kip_replay.pipelines.report.logs import EXAMPLE_CHARACTERS, EXAMPLES
+from kip_replay.pipelines.report.page import write_report
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import RECORDED
