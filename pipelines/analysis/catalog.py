@@ -80,7 +80,7 @@ class Catalog:
         self._column_comments |= {view.name: dict(view.columns) for view in views}
         self._session = duckdb.connect(config={"python_enable_replacements": False})
         for table in tables:
-            dataset = DeltaTable(uris[table.name]).to_pyarrow_dataset()
+            dataset = commits.dataset(DeltaTable(uris[table.name]), uris[table.name])
             self._session.register(table.name, dataset)
         with _one_sentence():
             for macro in MACROS:

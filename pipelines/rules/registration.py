@@ -50,7 +50,7 @@ class RuleSteps:
 
     @property
     def package(self) -> str:
-        """Its folder, as a package: ``measures``, ``judgement``, ``section`` and others are there."""
+        """Its folder, as a package."""
         return self.events.__module__.rpartition(".")[0]
 
     @property

@@ -29,6 +29,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
@@ -87,6 +88,16 @@ def live_files(uri: str, recordings: Collection[str] | None = None) -> list[dict
         files = files.filter(mine)
     rows: list[dict[str, Any]] = files.to_pylist()
     return rows
+
+
+def dataset(delta: DeltaTable, uri: str) -> Any:
+    """A table's current version as an Arrow dataset.
+
+    Over Arrow's own file system: that of delta-rs is Python's, which threads of Arrow may still
+    call when the interpreter is gone.
+    """
+    filesystem, path = filesystem_of(uri)
+    return delta.to_pyarrow_dataset(filesystem=pafs.SubTreeFileSystem(path, filesystem))
 
 
 def app_id(step: str, recording: str) -> str:

@@ -17,8 +17,8 @@ from pathlib import Path
 _ROOT = "kip_replay"
 #: Where the packages are: the clone, or kip_replay where it is installed.
 _FOLDER = Path(__file__).resolve().parents[2]
+_REGISTRIES = ("kip_replay.replay.rules", "kip_replay.pipelines.rules")
 _NOT_FOLLOWED = (
-    "kip_replay.replay.rules",
     "kip_replay.pipelines.errors",
     "kip_replay.pipelines.session",
     "kip_replay.pipelines.warehouse",
@@ -56,7 +56,9 @@ def _closure(modules: Iterable[str]) -> dict[str, Path]:
 
 
 def _is_left_out(name: str) -> bool:
-    return any(name == each or name.startswith(f"{each}.") for each in _NOT_FOLLOWED)
+    return name in _REGISTRIES or any(
+        name == each or name.startswith(f"{each}.") for each in _NOT_FOLLOWED
+    )
 
 
 def _path_of(name: str) -> Path | None:

@@ -16,6 +16,7 @@ import deltalake
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.commits import live_files
 from kip_replay.pipelines.warehouse.maintenance import Size, sizes, total
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -152,7 +153,7 @@ def _dataset(warehouse_path: str, table: Table) -> ds.Dataset | None:
     uri = f"{warehouse_path}/{table.name}"
     if not deltalake.DeltaTable.is_deltatable(uri):
         return None
-    return deltalake.DeltaTable(uri).to_pyarrow_dataset()
+    return commits.dataset(deltalake.DeltaTable(uri), uri)
 
 
 def delete_recording(

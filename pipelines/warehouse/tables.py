@@ -107,8 +107,8 @@ class Warehouse:
         """The rows of some recordings of a small table; none where there is no table."""
         if not self.exists(table):
             return table.arrow_schema.empty_table()
-        chosen = pc.field("recording").isin([*recordings])
-        rows = self.open(table).to_pyarrow_dataset().to_table(filter=chosen)
+        chosen = pc.field("recording").isin(pa.array([*recordings], pa.string()))
+        rows = self._dataset(table).to_table(filter=chosen)
         return rows.select(table.arrow_schema.names)
 
     def database(self, recordings: Collection[str] | None = None) -> duckdb.DuckDBPyConnection:
@@ -129,7 +129,7 @@ class Warehouse:
     def _dataset(self, table: Table) -> Any:
         if not self.exists(table):
             return table.arrow_schema.empty_table()
-        return self.open(table).to_pyarrow_dataset()
+        return commits.dataset(self.open(table), self.uri_of(table))
 
     def prepare(self, tables: Iterable[Table], recordings: Collection[str]) -> SparkSession:
         """The Spark session, set for the bytes that a query will read of these tables.
