@@ -2,7 +2,7 @@
 
 A prediction is made from one recording under the protocol that another recording's brokers ran (or
 the same recording's: a self-check). It is held against what that other recording shows. What is
-measured, and which errors pass, each rule says in a ``Judgement``; the rest is said here, once.
+measured, and which errors pass, each rule states in a ``Judgement``; the rest is here, once.
 
 All of it is SQL in a DuckDB session with a view of each table of the warehouse, and beside those:
 

@@ -66,7 +66,7 @@ def summarize(
     if stale:
         _summarize(warehouse, {name: summed[name] for name in stale}, phases)
     if unjudged:
-        _judge(warehouse, recordings, {pair: held[pair] for pair in unjudged}, phases)
+        _judge(warehouse, {pair: held[pair] for pair in unjudged}, phases)
 
 
 def _summarize(warehouse: Warehouse, wanted: dict[str, str], phases: Phases) -> None:
@@ -86,11 +86,9 @@ def _summarize(warehouse: Warehouse, wanted: dict[str, str], phases: Phases) -> 
     writing.end(wanted)
 
 
-def _judge(
-    warehouse: Warehouse, recordings: Sequence[str], wanted: dict[Pair, str], phases: Phases
-) -> None:
+def _judge(warehouse: Warehouse, wanted: dict[Pair, str], phases: Phases) -> None:
     judgements = {steps.name: steps.judgement for steps in RULES}
-    with warehouse.database(recordings) as database:
+    with warehouse.database({name for pair in wanted for name in pair}) as database:
         found = prediction_accuracy(database, judgements, phases, wanted)
     for after in dict.fromkeys(after for _, after in wanted):
         of_pairs = {before: text for (before, of), text in wanted.items() if of == after}

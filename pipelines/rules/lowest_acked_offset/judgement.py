@@ -89,15 +89,14 @@ FROM (({_STALE_WINDOWS}) UNION ALL BY NAME ({_SIMULATED}))"""
 _SHOWN = """
 FROM side_by_side WHERE sample_count + unknown_count > 0 AND recorded IS NOT NULL"""
 
-# claims: each claim that a broker had applied a topic's creation.
+# A claim: a broker had applied a topic's creation. What denies it is a later METADATA response of
+# that broker that it knows no such topic, until the topic's next deletion (it may have been deleted
+# before, and created again). Claims about topics of which the broker never responded so are left
+# out: none could be denied.
 #
-# Brokers deny a claim that respond to a later METADATA that there is no such topic, until the topic
-# is deleted. Only topics of which the broker ever said so count: no other could be denied. A topic
-# may be deleted before it is created, and created again: its next deletion counts.
-#
-# Clients deny a claim that is earlier than one poll before they saw the topic. A client names a
-# broker for its poll, and its library may ask another one, so this is a rougher truth. A topic may
-# be created more than once: the client's request nearest to the write is the one.
+# It is denied by clients that saw the topic later than one poll after it. A client names a broker
+# for its poll, and its library may use another one, so this is a rougher truth. A topic may be
+# created more than once: the client's request nearest to the write is the one.
 _SHARES = f"""
 WITH topics_of AS (
     SELECT recording, request_id, api_name, error_code, received_at, unnest(resources) AS resource
@@ -136,12 +135,11 @@ decided AS (
     WHERE deleted_at IS NULL OR dequeued_at < deleted_at
     GROUP BY ALL
 ),
-heartbeats AS (
+standstills AS (
     SELECT recording, broker_id, epoch_us(received_at) AS until_us, lag(until_us) OVER (
                PARTITION BY recording, broker_id ORDER BY received_at, request_id) AS since_us
-    FROM broker_heartbeats
+    FROM broker_heartbeats QUALIFY until_us - since_us > {STANDSTILL_US}
 ),
-standstills AS (FROM heartbeats WHERE until_us - since_us > {STANDSTILL_US}),
 seen AS (
     SELECT claims.*, epoch_us(visible_at) AS visible_us
     FROM claims JOIN client_observations USING (recording, topic, broker_id)

@@ -1,6 +1,7 @@
-"""Small outcome tables made by hand, what a rule's measures make of them, and plain arithmetic.
+"""Small outcome tables made by hand, prediction_accuracy of them, and plain arithmetic.
 
-The arithmetic here shares nothing with Spark's: lists are sorted, ranks counted, sums added.
+The arithmetic here shares nothing with that of queries: lists are sorted, ranks counted, sums
+added.
 """
 
 from __future__ import annotations
@@ -11,16 +12,15 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
+import duckdb
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from kip_replay.pipelines.analysis.accuracy import Tolerance, judged, wanted_pairs
-from kip_replay.pipelines.analysis.summaries import Read, latency_summary
+from kip_replay.pipelines.analysis.accuracy import Tolerance, prediction_accuracy
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.replay.outcomes import Verdict
-from kip_replay.replay.schema import PREDICTION_ACCURACY, TABLES, Table
+from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.schema import LATENCY_SUMMARY, PREDICTION_ACCURACY, TABLES, Table
 
 Row = dict[str, Any]
 Key = tuple[str, ...]
@@ -57,28 +57,27 @@ def row(table: Table, **values: Any) -> Row:
     return filled
 
 
-def reader(spark: SparkSession, tables: Mapping[Table, Sequence[Row]]) -> Read:
-    """Reads these rows, in an order and over partitions that nothing may depend on."""
+def arrow_table(table: Table, rows: Sequence[Row]) -> pa.Table:
+    """These rows, in an order that nothing may depend on."""
+    shuffled = random.Random(len(rows)).sample(rows, len(rows))
+    loose = pa.schema([field.with_nullable(True) for field in table.arrow_schema])
+    return pa.Table.from_pylist(shuffled, schema=loose)
+
+
+def database(tables: Mapping[Table, Sequence[Row]]) -> duckdb.DuckDBPyConnection:
+    """A DuckDB session with these tables; the others are there without rows."""
     by_name = {table.name: rows for table, rows in tables.items()}
     assert by_name.keys() <= TABLES.keys()
-
-    def read(table: Table) -> DataFrame:
-        rows = [*by_name.get(table.name, ())]
-        random.Random(len(rows)).shuffle(rows)
-        loose = pa.schema([field.with_nullable(True) for field in table.arrow_schema])
-        frame = spark.createDataFrame(pa.Table.from_pylist(rows, schema=loose))
-        return frame.repartition(2)
-
-    return read
+    connection = duckdb.connect()
+    for name, table in TABLES.items():
+        connection.register(name, arrow_table(table, by_name.get(name, ())))
+    return connection
 
 
-def phases(spark: SparkSession, *recordings: str) -> DataFrame:
+def phases(*recordings: str) -> dict[str, SteadyPhase]:
     """The same steady phase for all."""
-    since, until = (at(second) for second in STEADY_S)
-    rows = [(name, since, until) for name in recordings]
-    return spark.createDataFrame(
-        rows, "recording string, steady_from timestamp, steady_until timestamp"
-    )
+    bounds_us = [round(at(second).timestamp() * 1_000_000) for second in STEADY_S]
+    return {name: SteadyPhase(*bounds_us) for name in recordings}
 
 
 def rule_steps(name: str) -> RuleSteps:
@@ -86,38 +85,36 @@ def rule_steps(name: str) -> RuleSteps:
     return steps
 
 
-def latencies(spark: SparkSession, steps: RuleSteps, read: Read, *recordings: str) -> list[Row]:
-    """Rows of latency_summary."""
-    assert steps.latencies
-    values = steps.latencies(read, phases(spark, *recordings))
-    return rows_of(latency_summary(values))
+def latency_rows(rule: str, values: Mapping[Key, Sequence[Micros]]) -> list[Row]:
+    """Rows of latency_summary from microseconds by its key, rule left out."""
+    of = ("recording", "variant", "parameter", "parameter_value", "metric")
+    key = (*of, "group_kind", "group_value")
+    return [
+        row(
+            LATENCY_SUMMARY,
+            rule=rule,
+            **dict(zip(key, names, strict=True)),
+            **spread(values[names]),
+        )
+        for names in values
+    ]
 
 
 def accuracy(
-    spark: SparkSession,
     steps: RuleSteps,
-    read: Read,
+    tables: Mapping[Table, Sequence[Row]],
     recordings: Sequence[str],
     pairs: Iterable[tuple[str, str]],
 ) -> dict[Key, Row]:
     """Rows of prediction_accuracy by (predicted_from, recorded_in, metric, kind, value)."""
-    spans = phases(spark, *recordings)
-    if steps.latencies:
-        summary = latency_summary(steps.latencies(read, spans))
-    else:
-        summary = spark.createDataFrame([], "recording string, rule string")
-    wanted = wanted_pairs(spark, pairs)
-    predicted = steps.predictions(read, summary.where(F.col("rule") == steps.name), spans, wanted)
-    rows = judged(spark, predicted, steps.tolerances)
-    assert set(rows.columns) == set(PREDICTION_ACCURACY.arrow_schema.names)
-    found = rows_of(rows)
+    with database(tables) as session:
+        judgements = {steps.name: steps.judgement}
+        rows = prediction_accuracy(session, judgements, phases(*recordings), [*pairs])
+    assert rows.schema == PREDICTION_ACCURACY.arrow_schema
+    found = rows.to_pylist()
     assert all(r["recording"] == r["predicted_from"] and r["rule"] == steps.name for r in found)
     assert {(r["parameter"], r["parameter_value"]) for r in found} <= {("none", "none")}
     return keyed(found, ("predicted_from", "recorded_in", "metric", "group_kind", "group_value"))
-
-
-def rows_of(frame: DataFrame) -> list[Row]:
-    return frame.toArrow().to_pylist()
 
 
 def keyed(rows: Iterable[Row], key: Sequence[str]) -> dict[Key, Row]:

@@ -1,0 +1,163 @@
+"""PRODUCEs that wait for replicas, and their latencies by plain arithmetic."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+from constructed import Key, Micros, Row, at, micros, row, rule_steps
+from kip_replay.replay.outcomes import RECORDED, Verdict
+from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, MIN_ISR_ACKS
+from kip_replay.replay.schema import PRODUCE_ACK_OUTCOMES
+
+STEPS = rule_steps(MIN_ISR_ACKS.name)
+VARIANTS = {
+    RECORDED: "recorded",
+    ACKS_ALL: "acks_all",
+    ACKS_MIN_INSYNC_REPLICAS: "min_isr",
+}
+#: three: waits for fewer than its ISR. two and alone: acks=all waits for just as many. blind: the
+#: log tells no ISR. asked: nobody waited for replicas.
+ISR = {"three": [11, 12, 13], "two": [11, 12], "alone": [11, 12], "blind": None, "asked": None}
+RECORDINGS = tuple(ISR)
+
+
+def produce(recording: str, second: float, partition: int, ms: Row, **values: object) -> Row:
+    """A partition of a PRODUCE whose latencies (ms) are recorded, acks_all and min_isr."""
+    early, late = (None if ms["acks_all"] is None else ms["acks_all"] + d for d in (-0.5, 0.5))
+    usual: Row = {
+        "recording": recording,
+        "rule": MIN_ISR_ACKS.name,
+        "variant": ACKS_MIN_INSYNC_REPLICAS,
+        "node_id": 11,
+        "topic": "t",
+        "partition": partition,
+        "acks": -1,
+        "received_at": at(second),
+        "min_insync_replicas": 2,
+        "isr": ISR[recording],
+        "recorded_error": 0,
+        "acks_all_error": 0,
+        "min_isr_error": 0,
+        "exposure_ms": None if ms["min_isr"] is None else ms["acks_all"] - ms["min_isr"],
+        "request_acks_all_latency_earliest_ms": early,
+        "request_acks_all_latency_latest_ms": late,
+        **{f"{of}_{name}_latency_ms": ms[name] for of in ("partition", "request") for name in ms},
+    }
+    return row(PRODUCE_ACK_OUTCOMES, **(usual | values))
+
+
+def drawn(dice: random.Random, wait_us: int) -> Row:
+    """Latencies in ms: acks=all near the recorded one, but not always; acks=-2 sooner."""
+    recorded = dice.randint(2_000, wait_us)
+    replayed = max(1_500, recorded + dice.choice([0, 0, 300, -1_999, 2_000, 2_001, 9_000]))
+    few = dice.randint(1_000, replayed)
+    return {"recorded": recorded / 1000, "acks_all": replayed / 1000, "min_isr": few / 1000}
+
+
+UNKNOWN: Row = {"recorded": 5.0, "acks_all": None, "min_isr": None}
+UNTOLD: Row = {
+    "verdict": Verdict.UNKNOWN.value,
+    "reason": "isr",
+    "acks_all_error": None,
+    "min_isr_error": None,
+}
+
+
+def history(recording: str, wait_us: int) -> list[Row]:
+    """Single PRODUCEs of partitions 0 (many), 1 (30 with those not known) and 2 (29)."""
+    dice = random.Random(recording)
+    rows = []
+    for partition, produces, unknown in ((0, 40, 1), (1, 30, 4), (2, 29, 0)):
+        for number in range(produces):
+            ms, more = (UNKNOWN, UNTOLD) if number < unknown else (drawn(dice, wait_us), {})
+            second = dice.randint(0, 120_000) / 1000
+            rows.append(produce(recording, second, partition, ms, **more))
+    return rows
+
+
+def odd_ones(recording: str) -> list[Row]:
+    """What is refused, times out, waits for nobody, does not apply, or belongs to a sweep."""
+    ms = {"recorded": 7.0, "acks_all": 7.5, "min_isr": 1.25}
+    dark = {"recorded": 7.0, "acks_all": 7.5, "min_isr": None}
+    refused = {"recorded_error": 19, "acks_all_error": 19, "min_isr_error": 19}
+    both = {
+        "request_id": f"{recording} of two partitions",
+        "partition_recorded_latency_ms": None,
+        "request_min_isr_latency_ms": None,
+        "exposure_ms": None,
+    }
+    sweep = {"parameter": "min_insync_replicas"}
+    far = {"recorded": 999.0, "acks_all": 999.0, "min_isr": 999.0}
+    not_applicable = {"verdict": Verdict.NOT_APPLICABLE.value, "reason": "no log"}
+    return [
+        produce(recording, 1, 3, ms, exposure_ms=None, **refused),
+        # The whole ISR never had it: how long it was exposed is not known.
+        produce(recording, 2, 3, ms, exposure_ms=None, acks_all_error=7, recorded_error=7),
+        produce(recording, 3, 3, ms, acks_all_error=7),
+        produce(recording, 4, 3, far | {"recorded": None}, recorded_error=None, node_id=12),
+        # Partition 1 has its early ack in the dark, so nobody knows when the request is answered.
+        produce(recording, 5, 0, ms, **both),
+        produce(recording, 5, 1, dark, **both, **UNTOLD),
+        produce(recording, 6, 0, far, acks=1),
+        produce(recording, 7, 0, far, **not_applicable),
+        produce(recording, 8, 0, ms | {"min_isr": 0.5}, parameter_value="1", **sweep),
+        produce(recording, 9, 0, ms | {"min_isr": 7.5}, parameter_value="3", **sweep),
+        produce(recording, 9.5, 0, UNKNOWN, parameter_value="3", **sweep, **UNTOLD),
+    ]
+
+
+ROWS = [
+    *history("three", 60_000),
+    *odd_ones("three"),
+    *history("two", 9_000),
+    *odd_ones("two"),
+    # One PRODUCE only: no rate follows from it.
+    produce("alone", 5, 0, {"recorded": 4.0, "acks_all": 4.5, "min_isr": 4.5}),
+    *(produce("blind", second, 0, UNKNOWN, **UNTOLD) for second in range(40)),
+    *(produce("asked", second, 0, drawn(random.Random(1), 9_000), acks=1) for second in (1, 3)),
+]
+
+
+def values() -> dict[Key, list[Micros]]:
+    """Microseconds by recording, variant, parameter, its value, metric, group kind and value."""
+    found: dict[Key, list[Micros]] = defaultdict(list)
+    requests: dict[Key, list[Row]] = defaultdict(list)
+    for r in ROWS:
+        if r["verdict"] == Verdict.NOT_APPLICABLE.value:
+            continue
+        of = (r["recording"], r["parameter"], r["parameter_value"])
+        groups = [
+            ("all", "all"),
+            ("node_id", str(r["node_id"])),
+            ("topic_partition", f"{r['topic']}-{r['partition']}"),
+        ]
+        for group in groups:
+            if r["acks"] == -1:
+                for variant, value in by_variant(r, "partition", told(r)):
+                    found[of[0], variant, *of[1:], "produce_latency", *group].append(value)
+            if r["min_isr_error"] == 0 or not told(r):
+                key = (of[0], r["variant"], *of[1:], "exposure", *group)
+                found[key].append(micros(r["exposure_ms"]))
+        if r["acks"] == -1:
+            requests[*of, r["request_id"]].append(r)
+    for (recording, *of_sweep, _), partitions in requests.items():
+        of_request = by_variant(partitions[0], "request", all(map(told, partitions)))
+        for group in (("all", "all"), ("node_id", str(partitions[0]["node_id"]))):
+            for variant, value in of_request:
+                key = (recording, variant, *of_sweep, "produce_request_latency", *group)
+                found[key].append(value)
+    return found
+
+
+def told(r: Row) -> bool:
+    return bool(r["verdict"] == Verdict.REPLAYED.value)
+
+
+def by_variant(r: Row, of: str, is_told: bool) -> list[tuple[str, Micros]]:
+    """Recorded is as the log has it; a sweep varies nothing but the early answer."""
+    variants = list(VARIANTS) if r["parameter"] == "none" else [ACKS_MIN_INSYNC_REPLICAS]
+    return [
+        (v, micros(r[f"{of}_{VARIANTS[v]}_latency_ms"]) if is_told or v == RECORDED else None)
+        for v in variants
+    ]
