@@ -1,14 +1,13 @@
-"""Data quality: what is expected of the tables, checked, kept, and told in plain words.
+"""Data quality: what is expected of the tables, checked and kept.
 
-Theory of operation. Expectations are data (``suites``): each says in SQL which rows would be wrong.
-Spark finds those rows for all expectations and recordings in one job (``failing_rows``). Great
-Expectations judges what was found and writes Data Docs (``validation``, ``data_docs``). Results and
-a bounded number of failing rows go to ``quality_results`` and ``quality_failures`` (``step``), and
-what failed is said on the terminal (``words``).
+Theory of operation. Expectations are data (``suites``): each says in SQL which rows fail. DuckDB
+finds those rows for all recordings (``failing_rows``). Great Expectations judges what was found and
+renders Data Docs (``validation``, ``data_docs``). Results and a bounded number of failing rows go
+to ``quality_results`` and ``quality_failures`` (``step``), and what failed is printed (``words``).
 
-Checks look at tables: whether books balance, ids have no holes, times and offsets are in order,
-outcomes belong to what was logged. None computes what a rule would have done; whether a rule is
-right is for its tests and for ``prediction_accuracy``.
+Checks look at tables: whether lines are accounted for, ids have no holes, times and offsets are in
+order, outcomes belong to what was logged. None computes what a rule would have done; whether a rule
+is right is for its tests and for ``prediction_accuracy``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Fetched are a count for each expectation and recording, and a bounded number of 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
@@ -17,7 +17,6 @@ import duckdb
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.quality.suites import Expectation
 from kip_replay.pipelines.warehouse.tables import sql_text
-from kip_replay.replay.schema import AT, REQUESTS, Table
 
 #: An expectation with its number, which stands for it in SQL.
 Numbered = tuple[int, Expectation]
@@ -39,6 +38,19 @@ class Finding:
     failing_rows: int = 0
     kept: tuple[str, ...] = ()
 
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """Recording, suite, table and name, which no other finding has."""
+        return (self.recording, *self.expectation.place)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Whether an expectation is met in a recording."""
+
+    finding: Finding
+    success: bool
+
 
 def find(
     database: duckdb.DuckDBPyConnection,
@@ -50,10 +62,19 @@ def find(
 
     Raises UserError where the SQL of a suite is wrong.
     """
+    if not recordings:
+        return []
     numbered = [*enumerate(expectations)]
+    counts = [
+        f"SELECT {sql_text(table)}, recording, count(*) FROM {table} GROUP BY ALL"
+        for table in {each.table for each in expectations}
+    ]
     with TemporaryDirectory(prefix="kip-replay-quality-") as spill:
         database.execute(f"SET temp_directory = {sql_text(spill)}")
-        sizes = _sizes(database, {each.table.name for each in expectations})
+        sizes = {
+            (table, recording): count
+            for table, recording, count in database.execute(" UNION ALL ".join(counts)).fetchall()
+        }
         found = {
             (number, recording): (int(rows), tuple(kept or ()))
             for number, recording, rows, kept in _found(database, numbered, kept_rows)
@@ -63,7 +84,7 @@ def find(
         Finding(
             recording,
             each,
-            sizes.get((each.table.name, recording), 0),
+            sizes.get((each.table, recording), 0),
             *found.get((number, recording), nothing),
         )
         for recording in recordings
@@ -71,123 +92,76 @@ def find(
     ]
 
 
-def _sizes(
-    database: duckdb.DuckDBPyConnection, tables: Iterable[str]
-) -> dict[tuple[str, str], int]:
-    counts = [
-        f"SELECT {sql_text(table)}, recording, count(*) FROM {table} GROUP BY ALL"
-        for table in tables
-    ]
-    rows = database.execute(" UNION ALL ".join(counts)).fetchall() if counts else []
-    return {(table, recording): count for table, recording, count in rows}
-
-
 def _found(
     database: duckdb.DuckDBPyConnection, expectations: Sequence[Numbered], kept_rows: int
 ) -> Iterator[Found]:
-    def counted(rows: str) -> list[Found]:
-        first = f"min(row, {kept_rows})"
-        statement = f"SELECT number, recording, sum(n), {first} FROM ({rows}) GROUP BY ALL"
-        return database.execute(statement).fetchall()
+    def counted(query: str, number: str, rows: str) -> list[Found]:
+        given = database.sql(query)
+        ours = ("recording", "_number", "_rows")
+        row = _json(given, [name for name in given.columns if name not in ours])
+        return database.execute(
+            f"SELECT {number}, recording, sum({rows}), min({row}, {kept_rows}) FROM ({query}) "
+            "GROUP BY ALL"
+        ).fetchall()
 
     conditions: dict[str, list[Numbered]] = defaultdict(list)
     references = []
     for number, each in expectations:
         if each.fails_where is not None:
-            conditions[each.table.name].append((number, each))
+            conditions[each.table].append((number, each))
         elif each.in_requests is not None:
-            references.append((number, each))
-        elif each.key:
-            yield from counted(_shared_keys(number, each.table))
+            references.append(
+                f"SELECT {number} AS _number, recording, {each.in_requests} AS request_id, "
+                f"count(*) AS _rows FROM {each.table} GROUP BY ALL"
+            )
         else:
+            rows = "rows" if each.key else "1"
             with _naming(each):
-                yield from counted(_of_query(database, number, each))
+                yield from counted(f"FROM (\n{each.sql}\n)", str(number), rows)
     if references:
-        yield from counted(_not_in_requests(references))
+        unknown = (
+            f"FROM ({' UNION ALL '.join(references)}) ANTI JOIN requests "
+            "USING (recording, request_id) WHERE request_id IS NOT NULL"
+        )
+        yield from counted(unknown, "_number", "_rows")
     for of_table in conditions.values():
         yield from _of_conditions(database, of_table, kept_rows)
-
-
-def _shared_keys(number: int, table: Table) -> str:
-    """The keys that several rows have."""
-    key = ", ".join(f'"{name}"' for name in table.key)
-    row = _json([*_columns(table, table.key), ("rows", False)])
-    return (
-        f"SELECT {number} AS number, recording, rows AS n, {row} AS row "
-        f"FROM (SELECT {key}, count(*) AS rows FROM {table.name} GROUP BY ALL HAVING rows > 1)"
-    )
-
-
-def _not_in_requests(references: Iterable[Numbered]) -> str:
-    """The ids that no row of ``requests`` has."""
-    ids = " UNION ALL ".join(
-        f'SELECT {number} AS number, recording, "{each.in_requests}" AS request_id, count(*) AS n '
-        f"FROM {each.table.name} GROUP BY ALL"
-        for number, each in references
-    )
-    return (
-        f"SELECT number, recording, n, {_json([('request_id', False)])} AS row FROM ({ids}) "
-        f"ANTI JOIN {REQUESTS.name} USING (recording, request_id) WHERE request_id IS NOT NULL"
-    )
-
-
-def _of_query(database: duckdb.DuckDBPyConnection, number: int, expectation: Expectation) -> str:
-    """The rows that a query gives."""
-    query = f"FROM (\n{expectation.query}\n)"
-    given = database.sql(query)
-    row = _json(
-        (name, str(kind) == "TIMESTAMP WITH TIME ZONE")
-        for name, kind in zip(given.columns, given.types, strict=True)
-    )
-    return f"SELECT {number} AS number, recording, 1 AS n, {row} AS row {query}"
 
 
 def _of_conditions(
     database: duckdb.DuckDBPyConnection, expectations: Sequence[Numbered], kept_rows: int
 ) -> Iterator[Found]:
-    """The rows of a table that fail its conditions: one reading, unless one of them is wrong."""
-    first = expectations[0][1]
-    rows = ", ".join(
-        f"CASE WHEN ({each.fails_where}\n) THEN {_json(_columns(each.table, each.kept_columns))} "
-        f"END AS row_{number}"
-        for number, each in expectations
-    )
-    counts = ", ".join(
-        f"count(row_{number}), min(row_{number}, {kept_rows})" for number, _ in expectations
-    )
-    statement = (
-        f"SELECT recording, {counts} FROM (SELECT recording, {rows} FROM {first.table.name}) "
-        "GROUP BY recording"
-    )
-    if len(expectations) == 1:
-        with _naming(first):
-            fetched = database.execute(statement).fetchall()
-    else:
-        try:
-            fetched = database.execute(statement).fetchall()
-        except duckdb.Error:
-            for each in expectations:
-                yield from _of_conditions(database, [each], kept_rows)
-            return
+    """The rows of a table that fail its conditions: one reading."""
+    table = expectations[0][1].table
+    columns, cases, counts = database.sql(f"FROM {table}"), [], []
+    for number, each in expectations:
+        row = _json(columns, each.kept_columns)
+        cases.append(f"CASE WHEN ({each.fails_where}\n) THEN {row} END AS row_{number}")
+        counts.append(f"count(row_{number}), min(row_{number}, {kept_rows})")
+    try:
+        fetched = database.execute(
+            f"SELECT recording, {', '.join(counts)} "
+            f"FROM (SELECT recording, {', '.join(cases)} FROM {table}) GROUP BY recording"
+        ).fetchall()
+    except duckdb.Error:
+        for _, each in expectations:
+            with _naming(each):
+                database.execute(f"SELECT count(*) FROM {table} WHERE ({each.fails_where}\n)")
+        raise
     for recording, *values in fetched:
         for place, (number, _) in enumerate(expectations):
             yield number, recording, values[2 * place], values[2 * place + 1]
 
 
-def _columns(table: Table, names: Iterable[str]) -> list[tuple[str, bool]]:
-    """Columns, and whether each is a time."""
-    return [(name, table.arrow_schema.field(name).type == AT) for name in names]
-
-
-def _json(columns: Iterable[tuple[str, bool]]) -> str:
-    """The columns but the recording's, as one JSON object; times in ISO 8601, without ICU."""
+def _json(rows: duckdb.DuckDBPyRelation, names: Sequence[str]) -> str:
+    """Some columns as one JSON object; times without ICU."""
+    types = dict(zip(rows.columns, rows.types, strict=True))
     values = []
-    for name, is_time in columns:
+    for name in names:
         value = '"' + name.replace('"', '""') + '"'
-        if is_time:
+        if str(types[name]) == "TIMESTAMP WITH TIME ZONE":
             value = f"strftime(make_timestamp(epoch_us({value})), '%Y-%m-%dT%H:%M:%S.%fZ')"
-        if name != "recording":
-            values.append(f"{sql_text(name)}, {value}")
+        values.append(f"{sql_text(name)}, {value}")
     return f"CAST(json_object({', '.join(values)}) AS VARCHAR)"
 
 
@@ -197,8 +171,8 @@ def _naming(expectation: Expectation) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        said = (str(error).strip().splitlines() or ["no message"])[0]
+        first_line = (str(error).strip().splitlines() or ["no message"])[0]
         raise UserError(
             f"the expectation {expectation.name!r} of the suite {expectation.suite!r} is not "
-            f"DuckDB SQL over the columns of docs/tables.md ({said}): correct it"
+            f"DuckDB SQL over the columns of docs/tables.md ({first_line}): correct it"
         ) from error

@@ -1,4 +1,4 @@
-"""The check as a step of a run: find, judge, keep, tell.
+"""The check as a step of a run: find, judge, keep.
 
 ``quality_results`` and ``quality_failures`` are replaced by recording. ``lineage`` says what they
 follow from: suites, this code, and the lineage of everything that is checked. Where that is as
@@ -9,37 +9,31 @@ then, since somebody may have touched them, and writes only what comes out diffe
 from __future__ import annotations
 
 import json
-import shutil
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.quality.failing_rows import Finding, find
-from kip_replay.pipelines.quality.suites import Expectation, Severity, load_suites
-from kip_replay.pipelines.quality.words import Failure, Outcome
+from kip_replay.pipelines.quality import data_docs
+from kip_replay.pipelines.quality.failing_rows import Finding, Result, find
+from kip_replay.pipelines.quality.suites import Expectation, load_suites
+from kip_replay.pipelines.quality.words import Outcome
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import QUALITY_FAILURES, QUALITY_RESULTS, Table
 
-if TYPE_CHECKING:
-    from kip_replay.pipelines.quality.validation import Result
-
 #: The step of ``lineage``.
 STEP = "quality"
+#: What ``lineage`` has of recordings, by recording and step.
+Lineage = Mapping[tuple[str, str], str]
 _TABLES = (QUALITY_RESULTS, QUALITY_FAILURES)
-_DATA_DOCS = "data_docs"
-#: Imported where they are needed: Great Expectations takes seconds.
-_VALIDATION = "kip_replay.pipelines.quality.validation"
-_PAGES = "kip_replay.pipelines.quality.data_docs"
 
 
 @dataclass(frozen=True)
@@ -63,56 +57,39 @@ def check(
 ) -> Outcome:
     """Checks recordings that were summed up, and keeps the results. Raises UserError."""
     expectations = load_suites([*map(Path, settings.more_suites)])
-    wanted = _follows_from(warehouse, recordings, expectations, settings)
     lineage = warehouse.lineage(recordings)
+    wanted = _follows_from(warehouse, recordings, lineage, expectations, settings)
     stale = [name for name in recordings if anew or lineage.get((name, STEP)) != wanted[name]]
-    docs = _docs_folder(warehouse, settings)
-    if stale or (docs and not docs.exists()):
-        with ThreadPoolExecutor(1) as pool:
+    results = _kept(warehouse, [name for name in recordings if name not in stale], expectations)
+    # An object store has no place for pages.
+    is_written = settings.data_docs and "://" not in warehouse.path
+    page = Path(warehouse.path) / "data_docs" / "index.html" if is_written else None
+    if stale or (page and not page.exists()):
+        with warehouse.database(stale) as database, ThreadPoolExecutor(1) as pool:
+            finding = pool.submit(find, database, stale, expectations, settings.kept_rows)
             # Importing Great Expectations takes seconds of its own.
-            loading = pool.submit(import_module, _VALIDATION)
-            found = []
-            if stale:
-                with warehouse.database(stale) as database:
-                    found = find(database, stale, expectations, settings.kept_rows)
-            known = [name for name in recordings if name not in stale]
-            found += _kept_findings(warehouse, known, expectations)
-            results = _judged(loading.result(), found, docs)
-        fresh = [result for result in results if result.finding.recording in stale]
+            from kip_replay.pipelines.quality.validation import validate
+
+            findings = [each.finding for each in results] + finding.result()
+        results, sections = validate(findings)
+        if page:
+            data_docs.publish(page, sections, results)
+        fresh = [each for each in results if each.finding.recording in stale]
         _keep(warehouse, fresh, wanted, lineage)
-    return _outcome(warehouse, recordings, docs)
-
-
-def _judged(validation: ModuleType, found: Sequence[Finding], docs: Path | None) -> list[Result]:
-    if docs is None:
-        return list(validation.validate(found, None))
-    data_docs = import_module(_PAGES)
-    fresh = docs.with_name(f"_{docs.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    results = list(validation.validate(found, fresh))
-    data_docs.publish(fresh, docs, results)
-    return results
-
-
-def _docs_folder(warehouse: Warehouse, settings: QualitySettings) -> Path | None:
-    """Where pages go; an object store has no folders to put them in."""
-    if not settings.data_docs or "://" in warehouse.path:
-        return None
-    return Path(warehouse.path) / _DATA_DOCS
+    return Outcome(tuple(recordings), results, warehouse.path, str(page) if page else None)
 
 
 def _follows_from(
     warehouse: Warehouse,
     recordings: Sequence[str],
+    lineage: Lineage,
     expectations: Sequence[Expectation],
     settings: QualitySettings,
 ) -> dict[str, str]:
     """What results follow from. Raises UserError where there is nothing to check yet."""
-    lineage = warehouse.lineage(recordings)
-    code = code_of((__name__, _VALIDATION, _PAGES))
+    code = code_of((__name__,))
     suites = [
-        (each.suite, each.name, each.severity, each.says, each.sql, each.table.name, each.shows)
-        for each in expectations
+        (*each.place, each.severity, each.says, each.sql, each.shows) for each in expectations
     ]
     wanted = {}
     for name in recordings:
@@ -128,27 +105,20 @@ def _follows_from(
 
 
 def _keep(
-    warehouse: Warehouse,
-    results: Sequence[Result],
-    wanted: Mapping[str, str],
-    lineage: Mapping[tuple[str, str], str],
+    warehouse: Warehouse, results: Sequence[Result], wanted: Mapping[str, str], lineage: Lineage
 ) -> None:
     """Writes the results of the recordings whose rows or lineage are not there yet."""
-    rows: dict[str, dict[Table, list[dict[str, Any]]]] = defaultdict(
-        lambda: {t: [] for t in _TABLES}
-    )
-    for result in results:
-        rows[result.finding.recording][QUALITY_RESULTS].append(_result_row(result))
-        rows[result.finding.recording][QUALITY_FAILURES] += _failure_rows(result)
-    there = {table: _rows(warehouse, table, [*rows]) for table in _TABLES}
+    recordings = list(dict.fromkeys(each.finding.recording for each in results))
+    rows = {
+        QUALITY_RESULTS: [_result_row(each) for each in results],
+        QUALITY_FAILURES: [row for each in results for row in _failure_rows(each)],
+    }
+    there = {table: _rows(warehouse, table, recordings) for table in _TABLES}
     changed = {
         name: wanted[name]
-        for name, of_table in rows.items()
+        for name in recordings
         if lineage.get((name, STEP)) != wanted[name]
-        or any(
-            _set(of_table[table]) != _set(r for r in there[table] if r["recording"] == name)
-            for table in _TABLES
-        )
+        or any(_texts(name, rows[table]) != _texts(name, there[table]) for table in _TABLES)
     }
     if not changed:
         return
@@ -156,90 +126,68 @@ def _keep(
     writing.begin()
     for table in _TABLES:
         files = writing.files()
-        of_table = [row for name in changed for row in rows[name][table]]
-        files.write(table, pa.RecordBatch.from_pylist(of_table, schema=table.arrow_schema))
+        mine = [row for row in rows[table] if row["recording"] in changed]
+        files.write(table, pa.RecordBatch.from_pylist(mine, schema=table.arrow_schema))
         writing.replace(table, files.closed())
     writing.end(changed)
 
 
-def _set(rows: Any) -> set[str]:
-    return {json.dumps(row, sort_keys=True) for row in rows}
+def _texts(recording: str, rows: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {json.dumps(row, sort_keys=True) for row in rows if row["recording"] == recording}
 
 
 def _result_row(result: Result) -> dict[str, Any]:
-    found, said = result.finding, result.finding.expectation
+    finding, expectation = result.finding, result.finding.expectation
     return {
-        "recording": found.recording,
-        "suite": said.suite,
-        "table_name": said.table.name,
-        "expectation": said.name,
-        "column": said.column,
-        "severity": said.severity.value,
+        **dict(zip(QUALITY_RESULTS.key, finding.place, strict=True)),
+        "column": expectation.column,
+        "severity": expectation.severity.value,
         "success": result.success,
-        "observed": result.observed,
-        "failing_rows": found.failing_rows,
-        "rows_checked": found.rows_checked,
-        "says": said.says,
+        "observed": f"{finding.failing_rows} failing, {finding.rows_checked} in the table",
+        "failing_rows": finding.failing_rows,
+        "rows_checked": finding.rows_checked,
+        "says": expectation.says,
     }
 
 
 def _failure_rows(result: Result) -> list[dict[str, Any]]:
-    found, said = result.finding, result.finding.expectation
+    key = dict(zip(QUALITY_RESULTS.key, result.finding.place, strict=True))
     return [
-        {
-            "recording": found.recording,
-            "suite": said.suite,
-            "table_name": said.table.name,
-            "expectation": said.name,
-            "number": number,
-            "failing_row": row,
-        }
-        for number, row in enumerate(found.kept, start=1)
+        {**key, "number": number, "failing_row": row}
+        for number, row in enumerate(result.finding.kept, start=1)
+    ]
+
+
+def _kept(
+    warehouse: Warehouse, recordings: Sequence[str], expectations: Sequence[Expectation]
+) -> list[Result]:
+    """Results that were kept of recordings that did not change."""
+
+    if not recordings:
+        return []
+    kept: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for row in sorted(_rows(warehouse, QUALITY_FAILURES, recordings), key=itemgetter("number")):
+        kept[_place(row)].append(row["failing_row"])
+    there = {_place(row): row for row in _rows(warehouse, QUALITY_RESULTS, recordings)}
+    found = [Finding(name, each) for name in recordings for each in expectations]
+    return [
+        Result(
+            replace(
+                each,
+                rows_checked=there[each.place]["rows_checked"],
+                failing_rows=there[each.place]["failing_rows"],
+                kept=tuple(kept[each.place]),
+            ),
+            there[each.place]["success"],
+        )
+        for each in found
     ]
 
 
 def _rows(warehouse: Warehouse, table: Table, recordings: Sequence[str]) -> list[dict[str, Any]]:
-    """Results or failing rows of recordings: expectations times rows kept, so never many."""
     rows: list[dict[str, Any]] = warehouse.rows(table, recordings).to_pylist()
-    return sorted(rows, key=lambda row: tuple(str(row[name]).zfill(12) for name in table.key))
-
-
-def _kept_findings(
-    warehouse: Warehouse, recordings: Sequence[str], expectations: Sequence[Expectation]
-) -> list[Finding]:
-    kept: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for row in _rows(warehouse, QUALITY_FAILURES, recordings):
-        kept[_place(row)].append(row["failing_row"])
-    there = {_place(row): row for row in _rows(warehouse, QUALITY_RESULTS, recordings)}
-    return [
-        Finding(name, each, row["rows_checked"], row["failing_rows"], tuple(kept[place]))
-        for name in recordings
-        for each in expectations
-        if (row := there[place := (name, each.suite, each.table.name, each.name)])
-    ]
+    return rows
 
 
 def _place(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return (row["recording"], row["suite"], row["table_name"], row["expectation"])
-
-
-def _outcome(warehouse: Warehouse, recordings: Sequence[str], docs: Path | None) -> Outcome:
-    results = _rows(warehouse, QUALITY_RESULTS, recordings)
-    failing = _rows(warehouse, QUALITY_FAILURES, recordings)
-    first = {_place(row): row["failing_row"] for row in failing if row["number"] == 1}
-    failures = [
-        Failure(
-            recording=row["recording"],
-            suite=row["suite"],
-            table_name=row["table_name"],
-            expectation=row["expectation"],
-            severity=Severity(row["severity"]),
-            says=row["says"],
-            failing_rows=row["failing_rows"],
-            example=json.loads(first.get(_place(row), "{}")),
-        )
-        for row in results
-        if not row["success"]
-    ]
-    index = str(docs / "index.html") if docs else None
-    return Outcome(tuple(recordings), len(results), failures, warehouse.path, index)
+    return tuple(row[name] for name in QUALITY_RESULTS.key)

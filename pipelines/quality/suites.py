@@ -1,27 +1,16 @@
 """Suites as data: what is expected of the tables, read from TOML files.
 
 A suite is a file; its name is the file's. Each ``[[expectation]]`` in it says which rows fail, in
-one of four ways:
-
-* ``fails_where``: a condition on one row of ``table``, in DuckDB SQL; null is not a failure.
-* ``query``: a SELECT of failing rows over any tables, with ``recording`` among its columns.
-  ``{table}`` in it is the table named.
-* ``key = true``: rows of ``table`` that share their key.
-* ``in_requests = "request_id"``: rows of ``table`` whose value in that column, where not null, is
-  the ``request_id`` of no row of ``requests``.
-
-``tables`` instead of ``table`` says the same of several. Columns are those of ``replay.schema``.
+one of four ways (``Expectation``). ``tables`` instead of ``table`` says the same of several.
 """
 
 from __future__ import annotations
 
-import tomllib
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.session import conf_dir
@@ -39,19 +28,25 @@ class Severity(StrEnum):
     """What the tables say of that recording is not to be relied on: exit status 3."""
 
 
-@dataclass(frozen=True)
-class Expectation:
-    """One expectation of one table.
+class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One expectation of one table, ``says`` in words. Rows that fail are one of
 
-    One of ``fails_where``, ``query``, ``key`` and ``in_requests`` is set. ``shows`` are columns
-    that a failing row is kept with, beside the table's key and ``column``.
+    * ``fails_where``: those for which a condition in DuckDB SQL is true (null is not a failure);
+    * ``query``: those that a SELECT over any tables gives, with ``recording`` among its columns;
+      ``{table}`` in it is the table;
+    * ``key``: rows of the table that share their key;
+    * ``in_requests``: those whose value in this column, where not null, is the ``request_id`` of no
+      row of ``requests``.
+
+    ``shows``: columns that a failing row is kept with, beside the table's key and ``column``.
     """
 
-    suite: str
     name: str
-    table: Table
     severity: Severity
     says: str
+    suite: str = ""
+    table: str = ""
+    tables: tuple[str, ...] = ()
     column: str | None = None
     fails_where: str | None = None
     query: str | None = None
@@ -62,26 +57,33 @@ class Expectation:
     @property
     def place(self) -> tuple[str, str, str]:
         """Suite, table and name, which no other expectation has."""
-        return (self.suite, self.table.name, self.name)
+        return (self.suite, self.table, self.name)
+
+    @property
+    def schema(self) -> Table:
+        """The table."""
+        return TABLES[self.table]
 
     @property
     def sql(self) -> str:
-        """What finds the failing rows, for people to read."""
-        table, columns = self.table.name, ", ".join(self.table.key)
+        """A query of the failing rows, or of their keys or references."""
         if self.query is not None:
-            return self.query.strip()
+            return self.query.replace("{table}", self.table).strip()
         if self.key:
-            return f"SELECT {columns} FROM {table}\nGROUP BY ALL HAVING count(*) > 1"
+            key = ", ".join(f'"{name}"' for name in self.schema.key)
+            return f"SELECT {key}, count(*) AS rows\nFROM {self.table} GROUP BY ALL HAVING rows > 1"
         if self.in_requests:
-            ids = "SELECT recording, request_id FROM requests"
-            return f"FROM {table}\nWHERE (recording, {self.in_requests}) NOT IN ({ids})"
-        return f"FROM {table}\nWHERE {(self.fails_where or '').strip()}"
+            return (
+                f"FROM {self.table} t ANTI JOIN requests r\n"
+                f"ON t.recording = r.recording AND t.{self.in_requests} = r.request_id"
+            )
+        return f"FROM {self.table}\nWHERE {(self.fails_where or '').strip()}"
 
     @property
     def kept_columns(self) -> tuple[str, ...]:
         """Columns that a failing row of ``fails_where`` is kept with."""
         column = (self.column,) if self.column else ()
-        names = dict.fromkeys((*self.table.key, *column, *self.shows))
+        names = dict.fromkeys((*self.schema.key, *column, *self.shows))
         return tuple(name for name in names if name != "recording")
 
 
@@ -100,69 +102,47 @@ def load_suites(more: Sequence[Path] = ()) -> list[Expectation]:
                 "conf/quality, in quality.more_suites"
             )
         for file in files:
-            found |= {each.place: each for each in _suite(file)}
+            found |= _suite(file)
     return [*found.values()]
 
 
-def _suite(file: Path) -> list[Expectation]:
+class _Suite(msgspec.Struct, forbid_unknown_fields=True):
+    expectation: list[Expectation] = []
+
+
+def _suite(file: Path) -> dict[tuple[str, str, str], Expectation]:
     try:
-        suite = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"the suite {file} cannot be read ({error}): correct it") from None
-    entries = suite.pop("expectation", [])
-    if suite or not isinstance(entries, list):
-        raise UserError(f"the suite {file} may hold [[expectation]] and nothing else: correct it")
-    made = [each for entry in entries for each in _expectations(file, entry)]
-    counts = Counter(f"{each.name} of {each.table.name}" for each in made)
-    repeated = sorted(name for name, count in counts.items() if count > 1)
-    if repeated:
-        raise UserError(f"{file} has {', '.join(repeated)} twice: give each its own name")
-    return made
+        suite = msgspec.toml.decode(file.read_bytes(), type=_Suite)
+    except (OSError, ValueError) as error:
+        said = str(error).replace("`", "'")
+        raise UserError(f"the suite {file} cannot be read ({said}): see docs/quality.md") from None
+    found: dict[tuple[str, str, str], Expectation] = {}
+    for entry in suite.expectation:
+        where = f"{file}: expectation {entry.name!r}"
+        for each in _of_tables(where, msgspec.structs.replace(entry, suite=file.stem)):
+            if each.place in found:
+                raise UserError(f"{where} of {each.table} is there twice: give each its own name")
+            found[each.place] = each
+    return found
 
 
-_WAYS = ("fails_where", "query", "key", "in_requests")
-_KNOWN = {"name", "table", "tables", "severity", "says", "column", "shows", *_WAYS}
-
-
-def _expectations(file: Path, entry: Mapping[str, Any]) -> Iterable[Expectation]:
-    where = f"{file}: expectation {entry.get('name', '(without a name)')!r}"
-    unknown = set(entry) - _KNOWN
-    if unknown:
-        raise UserError(f"{where} has {sorted(unknown)}: there are {', '.join(sorted(_KNOWN))}")
-    missing = [key for key in ("name", "severity", "says") if not isinstance(entry.get(key), str)]
-    if missing:
-        raise UserError(f"{where} lacks {', '.join(missing)}: add it, as text")
-    if sum(key in entry for key in _WAYS) != 1:
-        raise UserError(f"{where} needs exactly one of {', '.join(_WAYS)}: see docs/quality.md")
-    if entry["severity"] not in [*Severity]:
-        raise UserError(f"{where}: severity is one of {', '.join(Severity)}, lower case")
-    names = entry.get("tables", [entry["table"]] if "table" in entry else [])
-    if not names or not isinstance(names, list) or {"table", "tables"} <= set(entry):
-        raise UserError(f"{where} needs a table (or tables, a list) that it speaks of: add it")
+def _of_tables(where: str, entry: Expectation) -> Iterator[Expectation]:
+    """The expectation of each of its tables. Raises UserError for what a type can't tell."""
+    ways = (entry.fails_where, entry.query, entry.key or None, entry.in_requests)
+    if sum(way is not None for way in ways) != 1:
+        raise UserError(
+            f"{where} needs exactly one of fails_where, query, key and in_requests: see "
+            "docs/quality.md"
+        )
+    names = entry.tables or (entry.table,)
+    if entry.tables and entry.table:
+        raise UserError(f"{where} has a table and tables: take one of them away")
     for name in names:
-        if name not in [*TABLES]:
+        if name not in TABLES:
             raise UserError(f"{where}: there is no table {name!r}; docs/tables.md lists them")
-        yield _expectation(file.stem, where, entry, TABLES[name])
-
-
-def _expectation(suite: str, where: str, entry: Mapping[str, Any], table: Table) -> Expectation:
-    query = entry.get("query")
-    shows = tuple(entry.get("shows", ()))
-    columns = {column.name for column in table.columns}
-    kept = [*shows, *(entry[key] for key in ("column", "in_requests") if key in entry)]
-    strange = [str(name) for name in kept if name not in columns] if query is None else []
-    if strange:
-        raise UserError(f"{where}: {table.name} has no column {', '.join(strange)}")
-    return Expectation(
-        suite=suite,
-        name=entry["name"],
-        table=table,
-        severity=Severity(entry["severity"]),
-        says=entry["says"],
-        column=entry.get("column", entry.get("in_requests")),
-        fails_where=entry.get("fails_where"),
-        query=query and query.replace("{table}", table.name),
-        key="key" in entry,
-        in_requests=entry.get("in_requests"),
-        shows=shows,
-    )
+        column = entry.column or entry.in_requests
+        each = msgspec.structs.replace(entry, table=name, tables=(), column=column)
+        strange = sorted({*each.kept_columns} - {column.name for column in each.schema.columns})
+        if entry.query is None and strange:
+            raise UserError(f"{where}: {name} has no column {', '.join(strange)}")
+        yield each

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from kip_replay.pipelines.quality.failing_rows import Result
 from kip_replay.pipelines.quality.suites import Severity
 from kip_replay.replay.schema import QUALITY_FAILURES
 
@@ -16,51 +17,37 @@ _FAILED_LINES_MAX = 30
 
 
 @dataclass(frozen=True)
-class Failure:
-    """An expectation that failed in a recording, with its first failing row."""
-
-    recording: str
-    suite: str
-    table_name: str
-    expectation: str
-    severity: Severity
-    says: str
-    failing_rows: int
-    example: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class Outcome:
-    """What a check came to: ``results`` is how many expectations were looked at."""
+    """What a check came to: a result for each recording and expectation."""
 
     recordings: Sequence[str]
-    results: int
-    failures: Sequence[Failure]
+    results: Sequence[Result]
     warehouse: str
     data_docs: str | None = None
 
     @property
+    def failures(self) -> list[Result]:
+        """What is not met, the worst first."""
+        failed = [each for each in self.results if not each.success]
+        return sorted(failed, key=lambda each: (_ORDER.index(_severity(each)), each.finding.place))
+
+    @property
     def is_critical(self) -> bool:
         """Whether a critical expectation failed."""
-        return any(each.severity == Severity.CRITICAL for each in self.failures)
+        return any(_severity(each) == Severity.CRITICAL for each in self.failures)
 
 
 def summary(outcome: Outcome) -> list[str]:
     """Lines for the terminal; what is merely worth knowing is counted and not listed."""
-    counts = {
-        severity: sum(each.severity == severity for each in outcome.failures) for severity in _ORDER
-    }
-    failed = ", ".join(f"{count} {severity}" for severity, count in counts.items())
+    severities = [_severity(each) for each in outcome.failures]
+    failed = ", ".join(f"{severities.count(severity)} {severity}" for severity in _ORDER)
     lines = [
-        f"quality: {outcome.results} expectations of {len(outcome.recordings)} recordings; "
+        f"quality: {len(outcome.results)} expectations of {len(outcome.recordings)} recordings; "
         f"failed: {failed}"
     ]
-    loud = sorted(
-        (each for each in outcome.failures if each.severity != Severity.INFO),
-        key=lambda each: (_ORDER.index(each.severity), each.recording),
-    )
+    loud = [each for each in outcome.failures if _severity(each) != Severity.INFO]
     for failure in loud[:_FAILED_LINES_MAX]:
-        lines += _told(failure)
+        lines += _lines(failure)
     if len(loud) > _FAILED_LINES_MAX:
         lines.append(f"  and {len(loud) - _FAILED_LINES_MAX} more")
     if loud:
@@ -70,14 +57,20 @@ def summary(outcome: Outcome) -> list[str]:
     return lines
 
 
-def _told(failure: Failure) -> Iterator[str]:
-    rows = "1 failing row" if failure.failing_rows == 1 else f"{failure.failing_rows} failing rows"
+def _severity(result: Result) -> Severity:
+    return result.finding.expectation.severity
+
+
+def _lines(failure: Result) -> Iterator[str]:
+    finding, expectation = failure.finding, failure.finding.expectation
+    rows = "1 failing row" if finding.failing_rows == 1 else f"{finding.failing_rows} failing rows"
     yield (
-        f"  {failure.severity} in {failure.recording}: {failure.table_name}, "
-        f"{failure.expectation}: {rows}; expected: {failure.says}"
+        f"  {expectation.severity} in {finding.recording}: {expectation.table}, "
+        f"{expectation.name}: {rows}; expected: {expectation.says}"
     )
-    shown = ", ".join(f"{name} {_value(value)}" for name, value in failure.example.items())
-    if shown:
+    if finding.kept:
+        first = json.loads(finding.kept[0])
+        shown = ", ".join(f"{name} {_value(value)}" for name, value in first.items())
         yield f"    such as: {shown}"
 
 

@@ -20,4 +20,4 @@ def finished(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> W
     """A leader change without the KIP and a frozen broker with it, from raw logs to report."""
     path = tmp_path_factory.mktemp("finished")
     assert run.main([str(FAILOVER), str(FREEZE), "--warehouse", str(path)]) == 0
-    return Warehouse(spark, path)
+    return Warehouse(path)

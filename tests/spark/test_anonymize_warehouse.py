@@ -102,7 +102,7 @@ def anonymous(
     for sweep in SWEEPS:
         options += ["--set", f"{sweep}=[]"]
     assert run.main([str(FAILOVER), str(hostile), *options]) in (0, 3)
-    return Warehouse(spark, path)
+    return Warehouse(path)
 
 
 def test_no_name_is_in_any_byte_of_the_warehouse(anonymous: Warehouse) -> None:
@@ -204,7 +204,7 @@ def test_saved_state_tells_no_name(
     path = tmp_path / "warehouse"
     options = ["--warehouse", str(path), "--anonymize", str(key), "--growing"]
     assert ingest.main([str(hostile), *options]) in (0, 3)
-    warehouse = Warehouse(spark, path)
+    warehouse = Warehouse(path)
     settings = ReplaySettings((), (), (), ())
     recording = write_recording(hostile, {}, {2: "controller-2.log", 11: "broker-11.log.gz"})
     replay_what_is_new([recording], warehouse, settings, 1.0, lambda line: None)

@@ -57,7 +57,7 @@ def in_one_go(
     """Rows of every typed and outcome table of the whole recording."""
     folder = tmp_path_factory.mktemp("in_one_go")
     recording = ArrivingLogs(RECORDING, folder, []).arrive(0)
-    warehouse = Warehouse(spark, folder / "warehouse")
+    warehouse = Warehouse(folder / "warehouse")
     read_in(warehouse, recording)
     close(warehouse, recording)
     return {table: rows(warehouse.read(table)) for table in (*TYPED_TABLES, *OUTCOMES)}
@@ -97,7 +97,7 @@ def test_pieces_give_the_tables_of_one_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     logs = ArrivingLogs(RECORDING, tmp_path, cuts)
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    warehouse = Warehouse(tmp_path / "warehouse")
     before: dict[Table, set[str]] = {table: set() for table in OUTCOMES}
     for number in range(len(cuts) + 1):
         recording = logs.arrive(number)
@@ -122,9 +122,9 @@ def test_pieces_give_the_tables_of_one_go(
     close(warehouse, recording)
     assert_same(warehouse, in_one_go)
     assert warehouse.read(REPLAY_STATE).count() == 0
-    versions = [DeltaTable.forPath(spark, warehouse.path_of(t)).history().count() for t in OUTCOMES]
+    versions = [DeltaTable.forPath(spark, warehouse.uri_of(t)).history().count() for t in OUTCOMES]
     close(warehouse, recording)
-    again = [DeltaTable.forPath(spark, warehouse.path_of(t)).history().count() for t in OUTCOMES]
+    again = [DeltaTable.forPath(spark, warehouse.uri_of(t)).history().count() for t in OUTCOMES]
     assert again == versions
 
 
@@ -136,7 +136,7 @@ def test_a_late_file_starts_again_and_a_rebuild_needs_no_logs(
     watched: Watched,
 ) -> None:
     logs = ArrivingLogs(RECORDING, tmp_path, [0.7])
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    warehouse = Warehouse(tmp_path / "warehouse")
     lines = logs.pieces[0][11].splitlines(keepends=True)
     half = len(lines) // 2
     logs.pieces[0][11] = b"".join(lines[half:])  # of a broker, the first file comes last

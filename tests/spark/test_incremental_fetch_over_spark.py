@@ -38,8 +38,8 @@ FOLDER = folder_of(RECORDING)
 @pytest.fixture(scope="module")
 def log(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """A warehouse that a recording was read into, and nothing else."""
-    warehouse = Warehouse(spark, tmp_path_factory.mktemp("incremental_fetch"))
-    ingest(spark, [load_recording(FOLDER)], warehouse, say=lambda line: None)
+    warehouse = Warehouse(tmp_path_factory.mktemp("incremental_fetch"))
+    ingest([load_recording(FOLDER)], warehouse, say=lambda line: None)
     return warehouse
 
 

@@ -57,7 +57,7 @@ def rows_of(
 
 def _by_delta_rs(warehouse: Warehouse, table: Table) -> pa.Table:
     """Read without Spark: a tenth of the time, and a second opinion."""
-    return deltalake.DeltaTable(warehouse.path_of(table)).to_pyarrow_table()
+    return deltalake.DeltaTable(warehouse.uri_of(table)).to_pyarrow_table()
 
 
 def contents(warehouse: Warehouse, recording: str, places: bool = False) -> dict[str, list[Row]]:
@@ -75,11 +75,11 @@ class Ingested:
     """One run over recordings of every kind, shared by the tests below: Spark is slow to start."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.warehouse = Warehouse(spark, folder / "warehouse")
+        self.warehouse = Warehouse(folder / "warehouse")
         self.said: list[str] = []
         self.recordings = {r.name: r for r in _recordings(folder)}
         recordings = [*self.recordings.values()]
-        read = ingest(spark, recordings, self.warehouse, say=self.said.append)
+        read = ingest(recordings, self.warehouse, say=self.said.append)
         self.read: dict[str, LinesRead] = {lines.recording: lines for lines in read}
 
     def contents(self, recording: str) -> dict[str, list[Row]]:
@@ -263,11 +263,11 @@ def _sorted(rows: pa.Table) -> list[str]:
 def test_partitions_and_byte_ranges_change_nothing(
     spark: SparkSession, ingested: Ingested, tmp_path: Path
 ) -> None:
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    warehouse = Warehouse(tmp_path / "warehouse")
     names = ("plain", "repeated", "garbage")
     recordings = [ingested.recordings[name] for name in names]
     settings = IngestSettings(final=True, range_bytes=10_000, tasks=7, survey_on_driver_bytes_max=0)
-    read = ingest(spark, recordings, warehouse, settings, quiet)
+    read = ingest(recordings, warehouse, settings, quiet)
     assert read == [ingested.read[name] for name in names]
     for name in names:
         assert contents(warehouse, name, places=True) == contents(
@@ -279,7 +279,7 @@ def test_repeated_lines_of_one_task_stay_once(
     spark: SparkSession, ingested: Ingested, tmp_path: Path
 ) -> None:
     """Too far apart for the task to see: Spark finds them, and the files are written anew."""
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    warehouse = Warehouse(tmp_path / "warehouse")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kip_replay.pipelines.ingest.parse_range, "_BATCH_LINES", 10)
         for module in (
@@ -288,7 +288,7 @@ def test_repeated_lines_of_one_task_stay_once(
         ):
             patch.setattr(module, "COMPARED_BATCHES", 0)
         for name in ("repeated", "garbage"):
-            (read,) = ingest(spark, [ingested.recordings[name]], warehouse, say=quiet)
+            (read,) = ingest([ingested.recordings[name]], warehouse, say=quiet)
             assert read == ingested.read[name]
     for name in ("repeated", "garbage"):
         assert contents(warehouse, name, places=True) == contents(
@@ -301,7 +301,7 @@ def test_a_file_says_what_it_can_hold_so_that_spark_need_not_open_it(ingested: I
     low, high = requests.selectExpr("min(completed_at)", "max(completed_at)").collect()[0]
     (file,) = [
         file
-        for file in delta_commits.spans(ingested.warehouse.path_of(REQUESTS))
+        for file in delta_commits.spans(ingested.warehouse.uri_of(REQUESTS))
         if file.recording == "plain"
     ]
     first, last = (int(at.replace(tzinfo=UTC).timestamp() * 1e6) for at in (low, high))
@@ -347,7 +347,7 @@ def test_a_file_that_is_in_is_not_read_again(spark: SparkSession, ingested: Inge
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kip_replay.pipelines.ingest.step, "parse_or_error", never)
         recording = ingested.recordings["plain"]
-        (read,) = ingest(spark, [recording], ingested.warehouse, say=said.append)
+        (read,) = ingest([recording], ingested.warehouse, say=said.append)
     assert (read.files_read, read.files_known, read.lines_read) == (0, 2, 0)
     assert said == [
         "ingest plain: 2 files known already",
@@ -359,17 +359,17 @@ def test_the_same_lines_later_are_known_by_content_or_repeated(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Also where the zone was corrected meanwhile, and where lines stand elsewhere in a file."""
-    folder, warehouse = tmp_path / "growing", Warehouse(spark, tmp_path / "warehouse")
+    folder, warehouse = tmp_path / "growing", Warehouse(tmp_path / "warehouse")
     lines, new = (
         stamped(*(f"2026-11-20 20:{m}:00,000" for m in ms)) for ms in (range(10, 50), [59])
     )
     bad, logs = b"not a line of ours\n", {2: "c.log*"}
     first = write_recording(folder, {"c.log": lines + bad}, logs)
-    ingest(spark, [first], warehouse, say=quiet)
+    ingest([first], warehouse, say=quiet)
     before = contents(warehouse, "growing")
     (folder / "c.log").rename(folder / "c.log.1")
     second = write_recording(folder, {"c.log.0": bad + lines + new}, logs, timezone="Asia/Tokyo")
-    (read,) = ingest(spark, [second], warehouse, say=quiet)
+    (read,) = ingest([second], warehouse, say=quiet)
     assert (read.files_read, read.files_known) == (1, 1)
     assert (read.requests, read.rejected, read.repeated) == (1, 0, 41)
     after = contents(warehouse, "growing")
@@ -383,7 +383,7 @@ def test_the_same_lines_later_are_known_by_content_or_repeated(
 def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
     spark: SparkSession, ingested: Ingested, tmp_path: Path
 ) -> None:
-    warehouse, folder = Warehouse(spark, tmp_path / "warehouse"), tmp_path / "plain"
+    warehouse, folder = Warehouse(tmp_path / "warehouse"), tmp_path / "plain"
     nodes = {2: "c.log*", 11: "b.log*"}
     reads = []
     for logs in (
@@ -395,14 +395,14 @@ def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
         for old in folder.glob("*log*"):
             old.unlink()
         recording = write_recording(folder, logs, nodes)
-        reads += ingest(spark, [recording], warehouse, GROWING, quiet)
+        reads += ingest([recording], warehouse, GROWING, quiet)
     assert [read.bytes_read > 0 for read in reads] == [True] * 3
     assert sum(read.bytes_read for read in reads) == len(CONTROLLER) + len(BROKER)
     assert sum(read.lines_read for read in reads) == sum(read.requests for read in reads) == LINES
     assert contents(warehouse, "plain") == ingested.contents("plain")
     numbers = warehouse.read(REQUESTS, {"node_id": 2}).select("line_number").toArrow()
     assert sorted(numbers.column(0).to_pylist()) == [*range(1, len(lines_of(CONTROLLER)) + 1)]
-    (again,) = ingest(spark, [recording], warehouse, GROWING, quiet)
+    (again,) = ingest([recording], warehouse, GROWING, quiet)
     assert (again.files_read, again.lines_read) == (0, 0)
 
 
@@ -428,20 +428,20 @@ def test_what_a_killed_run_left_is_taken_out_before_the_next_reads(
     spark: SparkSession, ingested: Ingested, tmp_path: Path
 ) -> None:
     """Killed early, killed with only the books missing, then let through with one file more."""
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    warehouse = Warehouse(tmp_path / "warehouse")
     recording = ingested.recordings["garbage"]
-    ingest(spark, [ingested.recordings["spring"]], warehouse, say=quiet)
+    ingest([ingested.recordings["spring"]], warehouse, say=quiet)
     for commits in (3, len(LOG_TABLES) - 1):
         with pytest.MonkeyPatch.context() as patch:
             _kill_after(commits, patch)
             with pytest.raises(Killed):
-                ingest(spark, [recording], warehouse, say=quiet)
+                ingest([recording], warehouse, say=quiet)
         assert rows_of(warehouse, INGESTED_FILES, "garbage") == []
     assert len(rows_of(warehouse, REQUESTS, "garbage")) == LINES
     autumn = ingested.recordings["autumn"]
-    assert ingest(spark, [autumn], warehouse, say=quiet) == [ingested.read["autumn"]]
+    assert ingest([autumn], warehouse, say=quiet) == [ingested.read["autumn"]]
     assert rows_of(warehouse, REQUESTS, "garbage") == []
-    assert ingest(spark, [recording], warehouse, say=quiet) == [ingested.read["garbage"]]
+    assert ingest([recording], warehouse, say=quiet) == [ingested.read["garbage"]]
     for name in ("spring", "autumn", "garbage"):
         assert contents(warehouse, name, places=True) == contents(
             ingested.warehouse, name, places=True
@@ -455,10 +455,10 @@ def test_lines_that_get_lost_stop_the_run_before_anything_is_written(
         of_file = survey(file)
         return replace(of_file, lines=of_file.lines + 1)
 
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    warehouse = Warehouse(tmp_path / "warehouse")
     monkeypatch.setattr(kip_replay.pipelines.ingest.step, "survey_or_error", one_more)
     with pytest.raises(IngestError, match=r"controller-2\.log .* had 41 lines .* 40 requests"):
-        ingest(spark, [ingested.recordings["plain"]], warehouse, say=quiet)
+        ingest([ingested.recordings["plain"]], warehouse, say=quiet)
     assert all(warehouse.read(table).isEmpty() for table in (REQUESTS, REJECTED_LINES))
 
 
@@ -469,18 +469,18 @@ def test_a_second_ingest_at_the_same_time_is_kept_out(
         ingested.warehouse.exclusively("ingest"),
         pytest.raises(WriteConflictError, match="another ingest"),
     ):
-        ingest(spark, [ingested.recordings["plain"]], ingested.warehouse, say=quiet)
+        ingest([ingested.recordings["plain"]], ingested.warehouse, say=quiet)
 
 
 def test_a_recording_that_cannot_be_read_leaves_no_trace(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    warehouse = Warehouse(tmp_path / "warehouse")
     recording = write_recording(
         tmp_path / "empty", {"c.log": b"", "b.log": BROKER}, {2: "c.log", 11: "b.log"}
     )
     with pytest.raises(UserError, match=r"log of node 2 .* \(c\.log\) is empty"):
-        ingest(spark, [recording], warehouse, say=quiet)
+        ingest([recording], warehouse, say=quiet)
     assert not Path(warehouse.path).exists()
 
 

@@ -22,7 +22,7 @@ FAILOVER, FREEZE = RECORDINGS / "failover-4.0", RECORDINGS / "freeze-4.1"
 def versions(spark: SparkSession, warehouse: Warehouse) -> dict[str, int]:
     """The newest version of every table that is there."""
     return {
-        table.name: DeltaTable.forPath(spark, warehouse.path_of(table)).history(1).head()["version"]
+        table.name: DeltaTable.forPath(spark, warehouse.uri_of(table)).history(1).head()["version"]
         for table in TABLES.values()
         if warehouse.exists(table)
     }
@@ -78,7 +78,7 @@ def test_a_replay_killed_between_two_tables_is_completed(
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(finished.path, copy)
-    warehouse = Warehouse(spark, copy)
+    warehouse = Warehouse(copy)
     arguments = [str(FAILOVER), "--warehouse", str(copy), "--set", "hwm_parking.max_wait_ms=[50]"]
     real = Warehouse.replace_all
 

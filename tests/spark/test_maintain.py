@@ -60,7 +60,7 @@ def summary(recording: str, value: float) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """Two recordings: one fed by the hour, one that ended long ago; and a year-old mark."""
-    made = Warehouse(spark, tmp_path_factory.mktemp("maintained"))
+    made = Warehouse(tmp_path_factory.mktemp("maintained"))
     for hour in (2, 0, 1):
         at = NOW - timedelta(hours=3 - hour)
         lines = [
@@ -81,13 +81,13 @@ def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def rows(warehouse: Warehouse, table: Table) -> list[str]:
-    read = deltalake.DeltaTable(warehouse.path_of(table)).to_pyarrow_table()
+    read = deltalake.DeltaTable(warehouse.uri_of(table)).to_pyarrow_table()
     return sorted(map(repr, read.to_pylist()))
 
 
 def versions(warehouse: Warehouse) -> dict[str, int]:
     return {
-        table.name: deltalake.DeltaTable(warehouse.path_of(table)).version()
+        table.name: deltalake.DeltaTable(warehouse.uri_of(table)).version()
         for table in TABLES.values()
         if warehouse.exists(table)
     }
@@ -125,7 +125,7 @@ def test_files_are_put_together_sorted_and_rows_stay(
     before = {table: rows(warehouse, table) for table in (REQUESTS, LATENCY_SUMMARY)}
     assert maintain.main(["--warehouse", warehouse.path]) == 0
     assert "optimize requests: 4 files" in capsys.readouterr().out
-    table = deltalake.DeltaTable(warehouse.path_of(REQUESTS))
+    table = deltalake.DeltaTable(warehouse.uri_of(REQUESTS))
     assert len(table.file_uris()) == 2
     protocol = table.protocol()
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
@@ -143,7 +143,7 @@ def test_files_are_put_together_sorted_and_rows_stay(
 
 
 def test_old_files_go_only_where_nobody_needs_them(warehouse: Warehouse) -> None:
-    folder = Path(warehouse.path_of(REQUESTS))
+    folder = Path(warehouse.uri_of(REQUESTS))
     before = rows(warehouse, REQUESTS)
     needed = {Path(uri).name for uri in deltalake.DeltaTable(str(folder)).file_uris()}
     assert {file.name for file in folder.rglob("*.parquet") if "_delta_log" not in file.parts} > (
@@ -166,13 +166,13 @@ def test_fingerprints_outlive_the_commits_that_said_them(
     assert not restate_old_marks(warehouse, LATENCY_SUMMARY)  # nothing is old yet
     later_ms = time.time_ns() // 1_000_000 + 8 * DAY_S * 1000
     assert restate_old_marks(warehouse, LATENCY_SUMMARY, later_ms)
-    restated = deltalake.DeltaTable(warehouse.path_of(LATENCY_SUMMARY)).version()
-    log = Path(warehouse.path_of(LATENCY_SUMMARY), "_delta_log")
+    restated = deltalake.DeltaTable(warehouse.uri_of(LATENCY_SUMMARY)).version()
+    log = Path(warehouse.uri_of(LATENCY_SUMMARY), "_delta_log")
     for commit in log.glob("*.json"):
         if int(commit.stem) < restated:
             os.utime(commit, (time.time() - 500 * DAY_S,) * 2)
-    deltalake.DeltaTable(warehouse.path_of(LATENCY_SUMMARY)).create_checkpoint()
-    deltalake.DeltaTable(warehouse.path_of(LATENCY_SUMMARY)).cleanup_metadata()
+    deltalake.DeltaTable(warehouse.uri_of(LATENCY_SUMMARY)).create_checkpoint()
+    deltalake.DeltaTable(warehouse.uri_of(LATENCY_SUMMARY)).cleanup_metadata()
     assert not (log / f"{0:020}.json").exists()
     assert warehouse.fingerprint_of(LATENCY_SUMMARY, MARKED) == "f"
     old = {"recording": "old", "rule": "hwm_parking"}

@@ -45,7 +45,7 @@ def with_consumers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 
 def warehouse_of(spark: SparkSession, path: Path, recording: str) -> Warehouse:
     assert ingest.main([str(folder_of(recording)), "--warehouse", str(path)]) == 0
-    return Warehouse(spark, path)
+    return Warehouse(path)
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ def by_duckdb(finished: Warehouse) -> Iterable[duckdb.DuckDBPyConnection]:
         connection.execute("SET timezone = 'UTC'")
         for name, table in TABLES.items():
             if finished.exists(table):
-                files = deltalake.DeltaTable(finished.path_of(table))
+                files = deltalake.DeltaTable(finished.uri_of(table))
                 connection.register(name, files.to_pyarrow_dataset())
         yield connection
 
@@ -139,7 +139,7 @@ def test_partitions_are_taken_apart_alike(
 
 
 def test_delta_rs_and_arrow_give_the_same_answers(by_spark: Catalog, finished: Warehouse) -> None:
-    requests = deltalake.DeltaTable(finished.path_of(TABLES["requests"])).to_pyarrow_dataset()
+    requests = deltalake.DeltaTable(finished.uri_of(TABLES["requests"])).to_pyarrow_dataset()
     late = pc.field("received_at") >= pa.scalar(
         datetime(2026, 11, 20, 20, 46, tzinfo=UTC), pa.timestamp("us", tz="UTC")
     )
@@ -160,7 +160,7 @@ def test_delta_rs_and_arrow_give_the_same_answers(by_spark: Catalog, finished: W
 def test_types_are_what_the_schema_says(finished: Warehouse) -> None:
     for table in TABLES.values():
         if finished.exists(table):
-            read = deltalake.DeltaTable(finished.path_of(table)).to_pyarrow_dataset().schema
+            read = deltalake.DeltaTable(finished.uri_of(table)).to_pyarrow_dataset().schema
             for field in table.arrow_schema:
                 if not pa.types.is_nested(field.type):
                     assert read.field(field.name).type in (

@@ -223,8 +223,8 @@ def test_a_line_taken_out_of_a_real_log_is_located(spark: SparkSession, tmp_path
     node["log"] = "cut.log"
     manifest["name"] = "cut"
     (folder / "recording.json").write_text(json.dumps(manifest))
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
-    ingest(spark, [load_recording(folder)], warehouse)
+    warehouse = Warehouse(tmp_path / "warehouse")
+    ingest([load_recording(folder)], warehouse)
     bronze = [each for each in load_suites() if each.suite == "bronze"]
     findings = find(spark, warehouse.read, ["cut"], bronze, kept_rows=5)
     failed = [each for each in findings if each.failing_rows]
@@ -267,8 +267,8 @@ def test_a_flaw_ends_with_3_is_kept_and_told_and_mended_goes_away(
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(finished.path, copy)
-    warehouse = Warehouse(spark, copy)
-    requests = DeltaTable.forPath(spark, warehouse.path_of(REQUESTS))
+    warehouse = Warehouse(copy)
+    requests = DeltaTable.forPath(spark, warehouse.uri_of(REQUESTS))
     sound = requests.history(1).head()["version"]
     requests.update("recording = 'freeze-4.1' AND line_number = 7", {"total_ms": "total_ms + 1"})
     arguments = [str(FAILOVER), str(FREEZE), "--warehouse", str(copy)]
@@ -288,7 +288,7 @@ def test_a_flaw_ends_with_3_is_kept_and_told_and_mended_goes_away(
 
 def history(spark: SparkSession, warehouse: Warehouse, table: Any) -> int:
     """The table's version."""
-    last = DeltaTable.forPath(spark, warehouse.path_of(table)).history(1).head()
+    last = DeltaTable.forPath(spark, warehouse.uri_of(table)).history(1).head()
     return int(last["version"])
 
 

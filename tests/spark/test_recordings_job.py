@@ -21,14 +21,14 @@ CROSSED = {"predicted_from": "other", "recorded_in": "plain"}
 
 
 def rows(warehouse: Warehouse, table: Table) -> list[str]:
-    read = deltalake.DeltaTable(warehouse.path_of(table)).to_pyarrow_table()
+    read = deltalake.DeltaTable(warehouse.uri_of(table)).to_pyarrow_table()
     return sorted(map(repr, read.to_pylist()))
 
 
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """One recording of small logs, and another's prediction that was held against it."""
-    made = Warehouse(spark, tmp_path_factory.mktemp("recordings") / "warehouse")
+    made = Warehouse(tmp_path_factory.mktemp("recordings") / "warehouse")
     plain(Path(made.path).parent / "plain")
     assert ingest.main([str(Path(made.path).parent / "plain"), "--warehouse", made.path]) == 0
     made.create_missing_tables([PREDICTION_ACCURACY])

@@ -73,7 +73,7 @@ def test_an_older_table_is_read_with_the_columns_of_today(
 ) -> None:
     path = first_release(tmp_path / "warehouse")
     before = contents(path)
-    read = Warehouse(spark, path).read(INGESTED_FILES)
+    read = Warehouse(path).read(INGESTED_FILES)
     assert read.columns == [column.name for column in INGESTED_FILES.columns]
     assert [row["timezone"] for row in read.collect()] == [None] * 6
     assert contents(path) == before
@@ -85,7 +85,7 @@ def test_the_first_release_is_gone_on_with(
 ) -> None:
     """Its logs have grown since: what is new is read, and everything replayed by today's rules."""
     path = first_release(tmp_path / "warehouse")
-    warehouse = Warehouse(spark, path)
+    warehouse = Warehouse(path)
     options = ["--warehouse", str(path), "--set", "quality.in_run=false"]
     assert run.main([str(FAILOVER), *options]) == 0
 
@@ -130,7 +130,7 @@ def test_a_newer_table_is_read_and_not_written(
     )
     assert contents(path) == before
     assert recordings.main(["list", "--warehouse", str(path)]) == 0
-    read = Warehouse(spark, path).read(LATENCY_SUMMARY)
+    read = Warehouse(path).read(LATENCY_SUMMARY)
     assert read.columns == [column.name for column in LATENCY_SUMMARY.columns]
     assert not read.isEmpty()
 
@@ -157,7 +157,7 @@ def test_a_table_with_another_type_is_refused_before_anything_is_written(
 
 def test_columns_are_added_once_by_however_many(spark: SparkSession, tmp_path: Path) -> None:
     path = first_release(tmp_path / "warehouse")
-    warehouses = [Warehouse(spark, path) for _ in range(2)]
+    warehouses = [Warehouse(path) for _ in range(2)]
     for warehouse in warehouses:
         assert warehouse.read(INGESTED_FILES).count() == 6  # both have seen that it is old
     for warehouse in warehouses:
@@ -170,14 +170,14 @@ def test_fingerprints_outlive_an_added_column(spark: SparkSession, tmp_path: Pat
     path = first_release(tmp_path / "warehouse")
     fewer = replace(LATENCY_SUMMARY, name="fewer", columns=LATENCY_SUMMARY.columns[:-1])
     (path / LATENCY_SUMMARY.name).rename(tmp_path / "away")
-    warehouse, scope = Warehouse(spark, path), {"recording": "failover-4.0"}
+    warehouse, scope = Warehouse(path), {"recording": "failover-4.0"}
     old = replace(fewer, name=LATENCY_SUMMARY.name)
     delta_commits.create_table(str(path / old.name), old, {})
     warehouse._differences[old.name] = Difference()
     rows = spark.createDataFrame([], from_arrow_schema(old.arrow_schema))
     warehouse.replace(old, rows, scope, "mark")
     assert warehouse.fingerprint_of(old, scope) == "mark"
-    Warehouse(spark, path).create_missing_tables([LATENCY_SUMMARY])
+    Warehouse(path).create_missing_tables([LATENCY_SUMMARY])
     assert deltalake.DeltaTable(str(path / old.name)).schema().fields[-1].name == "max_ms"
     assert warehouse.fingerprint_of(LATENCY_SUMMARY, scope) == "mark"
 
@@ -235,7 +235,7 @@ def test_ingests_at_the_same_time_read_every_line_once(spark: SparkSession, tmp_
 def write_in_turns(path: str, own: str) -> None:
     """What a process of the next test does: its own rows and shared ones, again and again."""
     spark = spark_session("writer")
-    warehouse = Warehouse(spark, path)
+    warehouse = Warehouse(path)
     for number in range(WRITES):
         for recording in (own, "shared"):
             row = {field.name: None for field in INGESTED_FILES.arrow_schema}
@@ -254,7 +254,7 @@ def test_no_write_of_one_process_undoes_that_of_another(
     folders = (Path(__file__).parent, REPOSITORY / "tests")
     for job in processes(*(["-c", script, *folders, path, own] for own in ("one", "two"))):
         assert (job.returncode, job.stderr) == (0, "")
-    warehouse = Warehouse(spark, path)
+    warehouse = Warehouse(path)
     said = [commit.user_metadata or "" for commit in warehouse.commits(INGESTED_FILES)]
     assert len(said) == 1 + 2 * 2 * WRITES
     for own in ("one", "two"):

@@ -23,7 +23,7 @@ ODD_NAME = "it's 100% \\ `odd`"
 
 @pytest.fixture
 def warehouse(spark: SparkSession, tmp_path: Path) -> Warehouse:
-    return Warehouse(spark, tmp_path / "warehouse")
+    return Warehouse(tmp_path / "warehouse")
 
 
 def files(spark: SparkSession, names: str, lines: int = 1, recording: str = "r") -> DataFrame:
@@ -48,7 +48,7 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
 
 
 def lines_by_name(warehouse: Warehouse) -> dict[str, int]:
-    table = deltalake.DeltaTable(warehouse.path_of(INGESTED_FILES)).to_pyarrow_table()
+    table = deltalake.DeltaTable(warehouse.uri_of(INGESTED_FILES)).to_pyarrow_table()
     return {row["source_file"]: row["lines_read"] for row in table.to_pylist()}
 
 
@@ -57,7 +57,7 @@ def test_tables_on_disk_are_what_the_schema_says(warehouse: Warehouse) -> None:
     warehouse.create_missing_tables(tables)
     warehouse.create_missing_tables(tables)
     for table in tables:
-        on_disk = deltalake.DeltaTable(warehouse.path_of(table))
+        on_disk = deltalake.DeltaTable(warehouse.uri_of(table))
         assert on_disk.version() == 0
         assert on_disk.metadata().description == table.comment
         assert on_disk.metadata().partition_columns == list(table.partitioned_by)
@@ -81,7 +81,7 @@ def test_insert_new_adds_only_keys_that_are_not_there(
     warehouse.insert_new(INGESTED_FILES, files(spark, "ab"))
     warehouse.insert_new(INGESTED_FILES, files(spark, "bc", lines=2))
     assert lines_by_name(warehouse) == {"a": 1, "b": 1, "c": 2}
-    version = deltalake.DeltaTable(warehouse.path_of(INGESTED_FILES)).version()
+    version = deltalake.DeltaTable(warehouse.uri_of(INGESTED_FILES)).version()
     assert version == 2  # one transaction each
 
 
@@ -150,7 +150,7 @@ def test_a_scope_is_current_until_anything_touches_it(
     written.replace(INGESTED_FILES, files(spark, "a"), a, "fingerprint a")
     written.replace(INGESTED_FILES, files(spark, "b"), b, "fingerprint b")
     assert current() == (True, True)
-    spark.sql(f"OPTIMIZE delta.`{written.path_of(INGESTED_FILES)}`")
+    spark.sql(f"OPTIMIZE delta.`{written.uri_of(INGESTED_FILES)}`")
     assert current() == (True, True)
     written.replace(INGESTED_FILES, files(spark, "b"), {"recording": "r"}, "fingerprint r")
     assert current() == (False, False)
@@ -159,7 +159,7 @@ def test_a_scope_is_current_until_anything_touches_it(
 def test_the_history_as_delta_tells_it_is_the_history_in_the_log(
     spark: SparkSession, written: Warehouse
 ) -> None:
-    elsewhere = Warehouse(spark, f"file://{written.path}")
+    elsewhere = Warehouse(f"file://{written.path}")
     by_delta, by_log = (
         [(commit.version, commit.operation, commit.user_metadata) for commit in commits]
         for commits in (elsewhere.commits(INGESTED_FILES), written.commits(INGESTED_FILES))
@@ -198,14 +198,14 @@ def test_two_inserts_of_the_same_keys_at_once_leave_each_key_once(
         ]
         for insert in inserts:
             insert.result()
-    rows = deltalake.DeltaTable(warehouse.path_of(INGESTED_FILES)).to_pyarrow_table()
+    rows = deltalake.DeltaTable(warehouse.uri_of(INGESTED_FILES)).to_pyarrow_table()
     assert sorted(rows.column("source_file").to_pylist()) == ["a", "b", "c", "x"]
 
 
 def test_every_table_has_a_key_and_lies_in_a_folder_of_its_name(warehouse: Warehouse) -> None:
     for name, table in TABLES.items():
         columns = {column.name: column for column in table.columns}
-        assert warehouse.path_of(table).endswith(f"/{name}")
+        assert warehouse.uri_of(table).endswith(f"/{name}")
         assert not any(columns[key].nullable for key in table.key)
         assert set(table.partitioned_by) <= set(table.key)
 
@@ -215,7 +215,7 @@ def test_a_warehouse_may_have_any_relative_path(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    warehouse = Warehouse(spark, name)
+    warehouse = Warehouse(name)
     warehouse.create_missing_tables([INGESTED_FILES])
     assert warehouse.read(INGESTED_FILES).count() == 0
     assert (tmp_path / name / INGESTED_FILES.name / "_delta_log").is_dir()
