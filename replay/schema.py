@@ -140,7 +140,7 @@ INGESTED_FILES = Table(
         Column(
             "first_event_at",
             AT,
-            "first time at which a request of a typed table was taken up; null without any",
+            "first arrival of a request that rules read as it comes; null without any",
         ),
     ),
     key=("recording", "node_id", "source_file", "content_hash"),

@@ -45,7 +45,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Times:
-    """Of requests: first arrival, last completion, and when the first typed one was taken up.
+    """Of requests: first arrival, last completion, and first arrival of one that rules read.
 
     UTC microseconds since 1970.
     """

@@ -36,6 +36,7 @@ from kip_replay.replay.request_log import Pseudonyms
 
 #: Columns of wide rows: the requests whose time decides what a replay by increments has seen.
 _EVENTS = ("fetch", "produce", "broker_heartbeat", "metadata_write", "producer_id")
+_LISTS_OF_EVENTS = ("isr_changes", "configs", "metadata_offsets")
 #: So many batches that follow one another are compared by the task that parses them.
 COMPARED_BATCHES = 8
 #: At either end of what a task reads of a node, about so many lines are told by their ids.
@@ -221,11 +222,14 @@ def _times(lines: pa.RecordBatch) -> Times:
         span = pc.min_max(times)
         return span["min"].as_py(), span["max"].as_py()
 
-    typed = reduce(pc.or_, (lines.column(name).is_valid() for name in _EVENTS))
+    lengths = (pc.list_value_length(lines.column(name)) for name in _LISTS_OF_EVENTS)
+    has_events = [pc.fill_null(pc.greater(length, 0), False) for length in lengths]
+    has_events += [lines.column(name).is_valid() for name in _EVENTS]
+    typed = reduce(pc.or_, has_events)
     return Times(
         ends("received_at", lines)[0],
         ends("completed_at", lines)[1],
-        ends("dequeued_at", lines.filter(typed))[0],
+        ends("received_at", lines.filter(typed))[0],
     )
 
 

@@ -110,7 +110,15 @@ class GrowingReplay:
         saved = None if rebuild else self._saved()
         if saved and saved.until_us >= until_us:
             return False
-        self._replay(saved, until_us, self._follows_from(until_us))
+        follows_from = self._follows_from(until_us)
+        if not (saved or rebuild):
+            # Closed, and nothing is new; or nothing in the log is for this rule, so that there are
+            # no states.
+            closed = self._rules.follows_from(self._steps, self._recording)
+            lineage = self._warehouse.lineage([self._recording])
+            if lineage.get((self._recording, self._steps.name)) in (closed, follows_from):
+                return False
+        self._replay(saved, until_us, follows_from)
         return True
 
     def close(self, follows_from: str) -> bool:

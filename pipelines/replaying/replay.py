@@ -117,9 +117,9 @@ def replay_what_is_new(
             continue
         done = []
         for steps in RULES:
-            late_us = round(late_after_s * 1_000_000) * len(steps.follows)
+            behind_us = sum(rule.behind_us for rule in RULES if rule.name in steps.follows)
             growing = GrowingReplay(steps, warehouse, name, rules)
-            if growing.advance(complete.until_us - late_us, rebuild):
+            if growing.advance(complete.until_us - behind_us, rebuild):
                 done.append(steps.name)
         waits = f", waits for more of node {', '.join(map(str, complete.waits_for))}"
         say(

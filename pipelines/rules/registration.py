@@ -23,7 +23,8 @@ class RuleSteps:
 
     ``events`` makes the rule's input of the typed tables, for an increment of the log.
     ``dependencies``: what outcomes up to a time follow from besides the log up to it, for one
-    recording. ``follows``: rules whose outcomes it reads. ``latencies`` (values for
+    recording. ``follows``: rules whose outcomes it reads. ``behind_us``: while a log grows, rows
+    are emitted up to so long after their time. ``latencies`` (values for
     latency_summary; of ``curves``, each a metric and group_kind, also distributions) and
     ``bandwidth`` (rows of bandwidth_summary) read the outcome tables;
     ``judgement`` says how predictions are held against recordings.
@@ -35,6 +36,7 @@ class RuleSteps:
     latencies: Callable[[Read, Phases], DataFrame] | None
     bandwidth: Callable[[Read, Phases], DataFrame] | None
     judgement: Judgement
+    behind_us: int = 0
     curves: Sequence[tuple[str, str]] = ()
     follows: tuple[str, ...] = ()
 

@@ -1,28 +1,42 @@
-"""Real recordings that arrive piece by piece."""
+"""Real recordings that arrive piece by piece, and what a warehouse then holds of them."""
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 from recorded_logs import folder_of
 
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
+from kip_replay.pipelines.ingest.step import ingest
+from kip_replay.pipelines.replaying.replay import ReplaySettings, replay, replay_what_is_new
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import TABLES, Table
 
 _STAMP_BYTES = len("[2026-11-20 20:40:39,900]")
+#: Longer than the longest request of the recordings (3.2 s).
+LATE_AFTER_S = 4.0
+SETTINGS = ReplaySettings(
+    max_wait_ms=(250,),
+    session_slots=(0, 8),
+    min_insync_replicas=(1, 2),
+    broker_heartbeat_interval_ms=(500,),
+)
 
 
 class ArrivingLogs:
-    """A recording whose logs reach a folder in rotated files, one a node and piece.
+    """A recording whose logs grow: some files are appended to, the others rotated.
 
-    ``cuts``: shares of the recording's time at which a file ends and the next begins.
+    ``cuts``: shares of the recording's time at which a piece ends and the next begins.
     """
 
     def __init__(self, recording: str, folder: Path, cuts: Sequence[float]) -> None:
         self.folder = folder / recording
-        self.folder.mkdir()
+        self.folder.mkdir(parents=True)
         source = folder_of(recording)
         self._manifest = json.loads((source / "recording.json").read_text())
         logs = {node["node_id"]: _lines(source / node["log"]) for node in self._manifest["nodes"]}
@@ -36,12 +50,18 @@ class ArrivingLogs:
             for number in range(len(cuts) + 1)
         ]
         for node in self._manifest["nodes"]:
-            node["log"] = f"node-{node['node_id']}.log.*"
+            node["log"] = f"node-{node['node_id']}.log*"
 
     def arrive(self, number: int) -> Recording:
-        """Puts the files of a piece into the folder; the recording as it is then."""
-        for node, log in self.pieces[number].items():
-            (self.folder / f"node-{node}.log.{number}").write_bytes(log)
+        """The logs with all pieces until then; the recording as it is then."""
+        for node in self.pieces[0]:
+            log, pieces = self.folder / f"node-{node}.log", [p[node] for p in self.pieces]
+            if node % 2:
+                log.write_bytes(b"".join(pieces[: number + 1]))
+                continue
+            log.write_bytes(pieces[number])
+            for older in range(number):
+                log.with_suffix(f".log.{number - older}").write_bytes(pieces[older])
         (self.folder / "recording.json").write_text(json.dumps(self._manifest))
         return load_recording(self.folder)
 
@@ -57,3 +77,44 @@ def _stamp(line: bytes) -> bytes:
 
 def _piece(stamp: bytes, bounds: Sequence[bytes]) -> int:
     return sum(stamp > bound for bound in bounds)
+
+
+def read_in(warehouse: Warehouse, *recordings: Recording) -> None:
+    ingest(recordings, warehouse, say=lambda line: None)
+
+
+def replay_new(
+    warehouse: Warehouse, recording: Recording, settings: ReplaySettings = SETTINGS
+) -> str:
+    """Replays what is new; what was said."""
+    said: list[str] = []
+    replay_what_is_new([recording], warehouse, settings, LATE_AFTER_S, said.append)
+    return "\n".join(said)
+
+
+def close(
+    warehouse: Warehouse,
+    recording: Recording,
+    settings: ReplaySettings = SETTINGS,
+    rebuild: bool = False,
+) -> None:
+    replay([recording], warehouse, settings, say=lambda line: None, rebuild=rebuild)
+
+
+def rows_of(
+    warehouse: Warehouse, tables: Iterable[Table], recording: Recording
+) -> dict[str, list[str]]:
+    """All rows of some tables, by name and in an order that says nothing."""
+    rows = {table.name: warehouse.rows(table, [recording.name]).to_pylist() for table in tables}
+    return {name: sorted(map(repr, of_table)) for name, of_table in rows.items()}
+
+
+def versions(warehouse: Warehouse) -> dict[str, int]:
+    """The version of every table that is there."""
+    there = [table for table in TABLES.values() if warehouse.exists(table)]
+    return {table.name: DeltaTable(warehouse.uri_of(table)).version() for table in there}
+
+
+def jobs_run(spark: SparkSession) -> int:
+    """How many jobs Spark has run."""
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))

@@ -45,12 +45,20 @@ def events(read: Read, increment: Increment) -> DataFrame:
     return reduce(DataFrame.unionByName, kinds)
 
 
-def dependencies(_: DuckDBPyConnection, until_us: int, phase: SteadyPhase) -> list[object]:
+def dependencies(database: DuckDBPyConnection, until_us: int, _: SteadyPhase) -> list[object]:
     """What outcomes up to a time follow from besides the log up to it.
 
-    When replicas learned of commits, which follows from what hwm_parking's lags do.
+    When replicas learned of commits: hwm_parking emits its lags later than that, and those of a
+    former leader when the log is closed. Once emitted they stay, so it is enough to count them.
     """
-    return []
+    return [*database.execute(_LEARNED, {"until_us": until_us}).fetchall()]
+
+
+_LEARNED = """
+SELECT leader_id, leader_epoch, variant, count(*) FROM high_watermark_lag
+WHERE parameter = 'none' AND epoch_us(learned_at) <= $until_us
+GROUP BY ALL ORDER BY ALL
+"""
 
 
 def heartbeat_events(broker_heartbeats: DataFrame) -> DataFrame:

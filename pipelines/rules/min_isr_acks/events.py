@@ -79,10 +79,12 @@ def dependencies(database: DuckDBPyConnection, until_us: int, _: SteadyPhase) ->
     fed what other nodes' lines say of brokers and its partitions, which may be earlier; and which
     brokers fall silent then, which the next heartbeat shows.
     """
-    until = {"until_us": until_us}
-    leads = database.execute(_LEADS, {**until, "min_insync_replicas": MIN_INSYNC_REPLICAS})
-    silent = database.execute(_SILENT, {**until, "silence_us": SILENCE_US})
-    return [*usable_names(database, until_us), *leads.fetchall(), *silent.fetchall()]
+    found = usable_names(database, until_us)
+    leads = {"until_us": until_us, "min_insync_replicas": MIN_INSYNC_REPLICAS}
+    found += database.execute(_LEADS, leads).fetchall()
+    silent = {"until_us": until_us, "silence_us": SILENCE_US}
+    found += database.execute(_SILENT, silent).fetchall()
+    return found
 
 
 _LEADS = """

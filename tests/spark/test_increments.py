@@ -1,0 +1,418 @@
+"""What one rule's replay of a recording does when it is killed, overtaken, or out of date."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from constructed import arrow_table, at, row
+from growing import SETTINGS, ArrivingLogs, close, read_in, replay_new, rows_of
+from pyspark.sql import DataFrame, SparkSession
+from small_logs import write_recording
+
+from kip_replay.pipelines.errors import WriteConflictError
+from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.replaying import increments
+from kip_replay.pipelines.replaying import replay as replaying
+from kip_replay.pipelines.replaying.increments import GrowingReplay
+from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse import commits
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.rule import Rule, Settings
+from kip_replay.replay.schema import (
+    BROKER_HEARTBEATS,
+    CONFIGS,
+    HIGH_WATERMARK_LAG,
+    INGESTED_FILES,
+    ISR_CHANGES,
+    PRODUCES,
+    REPLAY_STATE,
+    TABLES,
+    TOPICS,
+    Table,
+)
+
+BY_NAME = {steps.name: steps for steps in RULES}
+#: A quick rule that has rows to emit in every increment.
+RULE = BY_NAME["incremental_fetch"]
+RECORDING = "acks-not-enough"
+
+
+@pytest.fixture(autouse=True)
+def _one_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replaying, "RULES", (RULE,))
+
+
+class Grown(NamedTuple):
+    """A recording whose first half was replayed and whose second was read: ``path`` is kept."""
+
+    path: Path
+    recording: Recording
+    half: dict[str, list[str]]
+    whole: dict[str, list[str]]
+
+    def copied(self, path: Path) -> Warehouse:
+        return Warehouse(shutil.copytree(self.path, path))
+
+
+def outcomes(warehouse: Warehouse, recording: Recording) -> dict[str, list[str]]:
+    return rows_of(warehouse, RULE.outcomes, recording)
+
+
+@pytest.fixture(scope="module")
+def grown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Grown:
+    folder = tmp_path_factory.mktemp("grown")
+    logs = ArrivingLogs(RECORDING, folder, [0.6])
+    warehouse = Warehouse(folder / "warehouse")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replaying, "RULES", (RULE,))
+        recording = logs.arrive(0)
+        read_in(warehouse, recording)
+        replay_new(warehouse, recording)
+        recording = logs.arrive(1)
+        read_in(warehouse, recording)
+        other = Warehouse(shutil.copytree(folder / "warehouse", folder / "other"))
+        close(other, recording, rebuild=True)
+    half, whole = outcomes(warehouse, recording), outcomes(other, recording)
+    assert all(0 < len(half[name]) < len(whole[name]) for name in half)
+    return Grown(folder / "warehouse", recording, half, whole)
+
+
+@pytest.fixture(scope="module")
+def emitted() -> dict[Any, list[tuple[str, str, pa.Table]]]:
+    """Rows that replays have written: table, recording, rows."""
+    return {}
+
+
+@pytest.fixture
+def _replayed_once(emitted: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Spark has written for an increment is not replayed again, but written from memory.
+
+    For tests of what is committed, and when.
+    """
+
+    def remembered(
+        rule: Rule,
+        settings: Settings,
+        events: DataFrame,
+        files: TableFiles,
+        increment: Increment = WHOLE_LOG,
+    ) -> list[DataFile]:
+        what = (increment.since_us, increment.until_us)
+        if what not in emitted:
+            written = replayed(rule, settings, events, files, increment)
+            emitted[what] = [
+                (file.table, file.recording, pq.read_table(place, partitioning=None))
+                for file in written
+                for place in [f"{files.root}/{file.table}/{file.path}"]
+            ]
+            return written
+        for table, recording, rows in emitted[what]:
+            for batch in rows.to_batches():
+                files.write(TABLES[table], batch, recording)
+        return files.closed()
+
+    monkeypatch.setattr(replaying, "replayed", remembered)
+    monkeypatch.setattr(increments, "replayed", remembered)
+
+
+@contextmanager
+def at_commit(number: int, happens: Callable[[], object]) -> Iterator[None]:
+    """Something happens before the commit of this number, and only once."""
+    numbers, commit = count(), commits.commit
+
+    def counted(*args: Any, **kwargs: Any) -> None:
+        if next(numbers) == number:
+            happens()
+        commit(*args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commits, "commit", counted)
+        yield
+
+
+class Killed(BaseException):
+    """What no handler takes for an error."""
+
+
+def killed() -> None:
+    raise Killed
+
+
+#: How a replay may be run: an increment, the last one, and anew.
+RUNS: dict[str, Callable[[Warehouse, Recording], object]] = {
+    "an increment": replay_new,
+    "the last increment": close,
+    "a whole replay": lambda warehouse, recording: close(warehouse, recording, rebuild=True),
+}
+
+
+@pytest.mark.usefixtures("_replayed_once")
+@pytest.mark.parametrize("run", RUNS)
+def test_killed_at_any_commit_the_next_run_puts_it_right(
+    run: str, grown: Grown, tmp_path: Path
+) -> None:
+    for number in count():
+        warehouse = grown.copied(tmp_path / str(number))
+        try:
+            with at_commit(number, killed):
+                RUNS[run](warehouse, grown.recording)
+        except Killed:
+            # Whoever reads now is not told that rows follow from something.
+            told = warehouse.lineage([RECORDING]).get((RECORDING, RULE.name))
+            assert (told is not None) == (number == 0)
+            if number == 0:
+                assert outcomes(warehouse, grown.recording) == grown.half
+        else:
+            break
+        close(warehouse, grown.recording)
+        assert outcomes(warehouse, grown.recording) == grown.whole
+        assert warehouse.rows(REPLAY_STATE, [RECORDING]).num_rows == 0
+    # Lineage, both tables, states, lineage; those of a replay anew are dropped first.
+    assert number == 5
+
+
+@pytest.mark.usefixtures("_replayed_once")
+def test_killed_again_and_again(grown: Grown, tmp_path: Path) -> None:
+    """The second increment, each time a commit further, then to the end."""
+    warehouse = grown.copied(tmp_path / "warehouse")
+    for number in (1, 2, 3, 4):
+        with pytest.raises(Killed), at_commit(number, killed):
+            replay_new(warehouse, grown.recording)
+    replay_new(warehouse, grown.recording)
+    close(warehouse, grown.recording)
+    assert outcomes(warehouse, grown.recording) == grown.whole
+
+
+# --- two at once
+
+
+@pytest.mark.usefixtures("_replayed_once")
+@pytest.mark.parametrize("number", [0, 1, 3, 4])
+@pytest.mark.parametrize("run", ["an increment", "a whole replay"])
+def test_who_was_overtaken_stops(run: str, number: int, grown: Grown, tmp_path: Path) -> None:
+    """Another run goes all its way before a commit of the first."""
+    warehouse = grown.copied(tmp_path / "warehouse")
+    with (
+        pytest.raises(WriteConflictError, match=f"{RULE.name} of recording '{RECORDING}'"),
+        at_commit(number, lambda: close(warehouse, grown.recording)),
+    ):
+        RUNS[run](warehouse, grown.recording)
+    assert outcomes(warehouse, grown.recording) == grown.whole
+    assert (RECORDING, RULE.name) in warehouse.lineage([RECORDING])
+
+
+def test_runs_on_two_recordings_do_not_meet(grown: Grown, tmp_path: Path) -> None:
+    other = ArrivingLogs("freeze-4.1", tmp_path, []).arrive(0)
+    warehouse = grown.copied(tmp_path / "warehouse")
+    read_in(warehouse, other)
+    with at_commit(2, lambda: close(warehouse, other)):
+        close(warehouse, grown.recording)
+    assert outcomes(warehouse, grown.recording) == grown.whole
+    beside_it = outcomes(warehouse, other)
+    close(warehouse, other, rebuild=True)
+    assert all(beside_it.values())
+    assert outcomes(warehouse, other) == beside_it
+    assert len(warehouse.lineage([RECORDING, other.name])) == 3 + 1  # both ingests
+
+
+# --- states that do not hold
+
+
+class Watched:
+    """Whether replays resumed from states, one after another."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.resumed: list[bool] = []
+        run = GrowingReplay._replay
+
+        def watched(growing: GrowingReplay, saved: Any, *args: Any) -> None:
+            self.resumed.append(saved is not None)
+            run(growing, saved, *args)
+
+        monkeypatch.setattr(GrowingReplay, "_replay", watched)
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(monkeypatch)
+
+
+def test_states_are_used_where_nothing_changed(
+    grown: Grown, tmp_path: Path, watched: Watched
+) -> None:
+    warehouse = grown.copied(tmp_path / "warehouse")
+    replay_new(warehouse, grown.recording)
+    close(warehouse, grown.recording)
+    assert watched.resumed == [True, True]
+    assert outcomes(warehouse, grown.recording) == grown.whole
+
+
+def test_another_setting_and_back(grown: Grown, tmp_path: Path, watched: Watched) -> None:
+    warehouse = grown.copied(tmp_path / "warehouse")
+    replay_new(warehouse, grown.recording, replace(SETTINGS, session_slots=(4,)))
+    replay_new(warehouse, grown.recording)
+    assert watched.resumed == [False, False]
+    close(warehouse, grown.recording)
+    assert outcomes(warehouse, grown.recording) == grown.whole
+
+
+def test_other_code_and_back(
+    grown: Grown, tmp_path: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = grown.copied(tmp_path / "warehouse")
+    with monkeypatch.context() as patch:
+        patch.setattr(replaying, "code_of", lambda modules: "another")
+        replay_new(warehouse, grown.recording)
+    close(warehouse, grown.recording)
+    assert watched.resumed == [False]  # nor does the last one resume: everything is replayed
+    assert outcomes(warehouse, grown.recording) == grown.whole
+
+
+def test_another_dependency(
+    grown: Grown, tmp_path: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = grown.copied(tmp_path / "warehouse")
+    rule = replace(RULE, dependencies=lambda *args: ["a topic's name"])
+    monkeypatch.setattr(replaying, "RULES", (rule,))
+    replay_new(warehouse, grown.recording)
+    close(warehouse, grown.recording)
+    assert watched.resumed == [False, True]
+    assert outcomes(warehouse, grown.recording) == grown.whole
+
+
+def test_a_file_that_comes_late(
+    grown: Grown, spark: SparkSession, tmp_path: Path, watched: Watched
+) -> None:
+    """What a broker logged at the beginning is read last."""
+    logs = ArrivingLogs(RECORDING, tmp_path, [0.6])
+    warehouse = Warehouse(tmp_path / "warehouse")
+    lines = logs.pieces[0][12].splitlines(keepends=True)
+    early, logs.pieces[0][12] = logs.pieces[0][12], b"".join(lines[len(lines) // 2 :])
+    recording = logs.arrive(0)
+    read_in(warehouse, recording)
+    replay_new(warehouse, recording)
+    logs.pieces[0][12] = early
+    recording = logs.arrive(1)
+    read_in(warehouse, recording)
+    replay_new(warehouse, recording)
+    assert watched.resumed == [False, False]
+    close(warehouse, recording)
+    assert outcomes(warehouse, recording) == grown.whole
+
+
+def test_lines_of_isr_and_configs_can_come_late_too(tmp_path: Path) -> None:
+    log = ArrivingLogs(RECORDING, tmp_path, []).pieces[0][11].splitlines(keepends=True)
+    metadata = b"".join(line for line in log if b'"METADATA"' in line)
+    recording = write_recording(tmp_path / "late", {"11.log": metadata}, {11: "11.log"})
+    warehouse = Warehouse(tmp_path / "warehouse")
+    read_in(warehouse, recording)
+    [file] = warehouse.rows(INGESTED_FILES, ["late"]).to_pylist()
+    assert file["first_event_at"] is not None
+
+
+# --- what else outcomes follow from
+
+UNTIL_US = round(at(60).timestamp() * 1_000_000)
+PHASE = SteadyPhase(0, 1 << 62)
+
+
+def depends(rule: str, *tables: tuple[Table, list[dict[str, Any]]]) -> list[object]:
+    """What a rule's outcomes until second 60 depend on, in tables with these rows."""
+    needed = (TOPICS, PRODUCES, ISR_CHANGES, CONFIGS, BROKER_HEARTBEATS, HIGH_WATERMARK_LAG)
+    with duckdb.connect() as database:
+        for table in needed:
+            rows = [made for of, made_rows in tables if of is table for made in made_rows]
+            database.register(table.name, arrow_table(table, rows))
+        return BY_NAME[rule].dependencies(database, UNTIL_US, PHASE)
+
+
+def topic(name: str, topic_id: str, second: float, source: str = "METADATA") -> dict[str, Any]:
+    values = {"topic": name, "topic_id": topic_id, "at": at(second), "source": source}
+    return row(TOPICS, **values, node_id=11, error_code=0)
+
+
+@pytest.mark.parametrize("rule", ["incremental_fetch", "min_isr_acks"])
+def test_names_of_topic_ids_are_depended_on(rule: str) -> None:
+    none = depends(rule)
+    assert depends(rule, (TOPICS, [topic("orders", "id", 90)])) != none
+    assert depends(rule, (TOPICS, [topic("orders", "id", 61, "CREATE_TOPICS")])) != none
+    # Created so much later, no request until then can have carried it.
+    assert depends(rule, (TOPICS, [topic("orders", "id", 200, "CREATE_TOPICS")])) == none
+
+
+def test_who_leads_is_depended_on() -> None:
+    def produce(node: int, partition: int, second: float) -> dict[str, Any]:
+        written = {"topic": None, "topic_id": "id", "partition": partition}
+        partitions = [dict.fromkeys(_PARTITION) | written]
+        return row(PRODUCES, node_id=node, dequeued_at=at(second), partitions=partitions)
+
+    def isr(partition: int, second: float) -> dict[str, Any]:
+        times = {"at": at(second + 1), "dequeued_at": at(second)}
+        return row(ISR_CHANGES, topic="orders", partition=partition, node_id=1, **times)
+
+    def config(second: float, name: str = "min.insync.replicas") -> dict[str, Any]:
+        resource = {"resource_type": "topic", "resource_name": "orders", "name": name}
+        return row(CONFIGS, **resource, operation="set", at=at(second), node_id=1)
+
+    def depends_on(produces: list[Any], isrs: Any = (), configs: Any = ()) -> Any:
+        named = (TOPICS, [topic("orders", "id", 5)])
+        tables = ((PRODUCES, produces), (ISR_CHANGES, isrs), (CONFIGS, configs))
+        return depends("min_isr_acks", named, *tables)
+
+    first = [produce(11, 0, 10)]
+    later = [*first, produce(11, 1, 90)]
+    assert depends_on(later, [isr(0, 5)]) == depends_on(first, [isr(0, 5)])
+    assert depends_on(later, [isr(1, 59.5)]) != depends_on(first, [isr(1, 59.5)])
+    assert depends_on(later, [isr(1, 61)]) == depends_on(first, [isr(1, 61)])
+    # A config is the topic's, and what a new leader is fed begins with the log.
+    assert depends_on(first, configs=[config(5)]) != depends_on(first, configs=[config(61)])
+    assert depends_on(first, configs=[config(5, "retention.ms")]) == depends_on(first)
+    assert depends_on([*first, produce(12, 0, 90)]) != depends_on(first)
+
+
+_PARTITION = [field.name for field in PRODUCES.arrow_schema.field("partitions").type.value_type]
+
+
+def test_a_silence_that_only_the_next_heartbeat_ends_is_depended_on() -> None:
+    def beats(*seconds: float) -> Any:
+        rows = [
+            row(BROKER_HEARTBEATS, broker_id=11, dequeued_at=at(s), node_id=1, error_code=0)
+            for s in seconds
+        ]
+        return depends("min_isr_acks", (BROKER_HEARTBEATS, rows))
+
+    assert beats(10, 58) == beats(10, 58, 68) != beats(10, 58, 66)
+    assert beats(10, 58, 62) == beats(57, 62, 90)
+
+
+def test_lags_that_are_emitted_later_are_depended_on() -> None:
+    def lags(*seconds: float) -> Any:
+        rows = [
+            row(
+                HIGH_WATERMARK_LAG,
+                rule="hwm_parking",
+                variant="recorded",
+                leader_id=1,
+                leader_epoch=1,
+                replica_id=2,
+                high_watermark=number,
+                learned_at=at(second),
+            )
+            for number, second in enumerate(seconds)
+        ]
+        return depends("lowest_acked_offset", (HIGH_WATERMARK_LAG, rows))
+
+    assert lags(10) == lags(10, 61) != lags(10, 59)

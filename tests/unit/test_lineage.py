@@ -1,0 +1,76 @@
+"""A rule's code is what its own modules import: the report replays nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from recorded_logs import REPOSITORY
+
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse import lineage
+
+BY_NAME = {steps.name: steps for steps in RULES}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project's code, to be changed."""
+    for package in ("pipelines", "replay"):
+        python = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(REPOSITORY / package, tmp_path / package, ignore=python)
+    monkeypatch.setattr(lineage, "_FOLDER", tmp_path)
+    return tmp_path
+
+
+def code(rule: str) -> str:
+    return lineage.code_of.__wrapped__(BY_NAME[rule].modules)
+
+
+@pytest.mark.parametrize(
+    ("changed", "rules"),
+    [
+        # Whose form of FETCHes lowest_acked_offset reads too.
+        ("replay/hwm_parking/lag.py", {"hwm_parking", "lowest_acked_offset"}),
+        ("replay/incremental_fetch/registration.py", {"incremental_fetch"}),
+        ("replay/outcomes.py", {*BY_NAME}),
+        ("pipelines/replaying/seam.py", {*BY_NAME}),
+        ("pipelines/rules/hwm_parking/events.py", {"hwm_parking", "lowest_acked_offset"}),
+        ("pipelines/rules/hwm_parking/words.py", set()),
+        ("pipelines/rules/__init__.py", set()),
+        ("pipelines/report/page.py", set()),
+        ("pipelines/warehouse/commits.py", set()),
+    ],
+)
+def test_a_changed_module_changes_the_rules_that_import_it(
+    changed: str, rules: set[str], folder: Path
+) -> None:
+    before = {rule: code(rule) for rule in BY_NAME}
+    with (folder / changed).open("a") as module:
+        module.write("# another word\n")
+    assert {rule for rule in BY_NAME if code(rule) != before[rule]} == rules
+
+
+def test_what_a_module_begins_to_import_is_part_of_it(folder: Path) -> None:
+    before = code("hwm_parking")
+    with (folder / "replay/hwm_parking/lag.py").open("a") as module:
+        module.write("from . import a_new_module\n")
+    (folder / "replay/hwm_parking/a_new_module.py").write_text("LIMIT = 1\n")
+    lineage._imported.cache_clear()
+    assert (first := code("hwm_parking")) != before
+    (folder / "replay/hwm_parking/a_new_module.py").write_text("LIMIT = 2\n")
+    assert code("hwm_parking") != first
+
+
+def test_contents_are_the_same_whatever_files_are_called() -> None:
+    def row(name: str, content: str, recording: str = "r") -> dict[str, object]:
+        return {
+            "recording": recording,
+            "node_id": 1,
+            "source_file": name,
+            "content_hash": content,
+        }
+
+    rows = [row("a", "1"), row("b", "2"), row("c", "2"), row("d", "3", "another")]
+    assert lineage.contents(rows, ["r"]) == {"r": ["1:1", "1:2"]}
