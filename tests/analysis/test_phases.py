@@ -1,0 +1,89 @@
+"""The steady phase, also of logs that begin or end in the middle of normal work."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+from typing import cast
+
+from constructed import BEGIN, Row, at, database, row
+from duckdb import DuckDBPyConnection
+
+from kip_replay.pipelines.analysis.phases import steady_phases
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import BROKER_HEARTBEATS, REQUESTS
+
+
+class Constructed:
+    """What ``steady_phases`` asks a warehouse for."""
+
+    def __init__(self, requests: list[Row], beats: list[Row]) -> None:
+        self._tables = {REQUESTS: requests, BROKER_HEARTBEATS: beats}
+
+    def database(self, recordings: Collection[str]) -> DuckDBPyConnection:
+        assert [*recordings] == ["r"]
+        return database(self._tables)
+
+
+def logs(*spans: tuple[int, float, float]) -> list[Row]:
+    """First and last request of each node's log: node, and when both were received and over."""
+    return [
+        row(REQUESTS, node_id=node, received_at=at(second), completed_at=at(second))
+        for node, *ends in spans
+        for second in ends
+    ]
+
+
+def beat(
+    broker: int, second: float, *, fenced: bool = False, stops: bool = False, error: int = 0
+) -> Row:
+    """A heartbeat that controller 1 answered."""
+    return row(
+        BROKER_HEARTBEATS,
+        node_id=1,
+        broker_id=broker,
+        received_at=at(second),
+        built_at=at(second),
+        is_fenced=fenced,
+        want_shut_down=stops,
+        error_code=error,
+    )
+
+
+def phase(requests: list[Row], beats: list[Row]) -> tuple[timedelta, timedelta]:
+    """From the begin of the log to that and to the end of the steady phase."""
+    found = steady_phases(cast(Warehouse, Constructed(requests, beats)), ["r"])
+    begin_us = BEGIN.timestamp() * 1e6
+    since, until = (timedelta(microseconds=at_us - begin_us) for at_us in found["r"])
+    return since, until
+
+
+def seconds(value: float) -> timedelta:
+    return timedelta(seconds=value)
+
+
+def test_steady_is_from_the_last_first_unfencing_to_the_first_wish_to_stop() -> None:
+    beats = [
+        beat(11, 1, fenced=True),
+        beat(11, 3),
+        beat(12, 4, error=41),
+        beat(12, 5),
+        beat(11, 20, fenced=True),
+        beat(11, 30),
+        beat(12, 50, stops=True),
+        beat(11, 60, stops=True),
+    ]
+    assert phase(logs((1, 0, 90)), beats) == (seconds(5), seconds(50))
+
+
+def test_a_log_without_a_begin_or_end_is_bounded_by_the_active_controllers() -> None:
+    found = phase(logs((1, 10, 40), (11, 0, 90)), [beat(11, 12, fenced=True)])
+    assert found == (seconds(10), seconds(40.000001))
+
+
+def test_without_heartbeats_the_logs_bound_the_phase() -> None:
+    assert phase(logs((1, 10, 40), (11, 5, 30)), []) == (seconds(5), seconds(40.000001))
+
+
+def test_without_requests_there_is_no_phase() -> None:
+    assert steady_phases(cast(Warehouse, Constructed([], [])), ["r"]) == {}
