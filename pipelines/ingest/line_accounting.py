@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kip_replay.pipelines.errors import IngestError
 from kip_replay.pipelines.ingest.log_files import LogFile
@@ -120,3 +121,15 @@ def balanced(
                 "it: nothing was written; if it is still being written to, run again"
             )
     return whole
+
+
+def read_spans(rows: Iterable[Mapping[str, Any]]) -> dict[int, tuple[int, int]]:
+    """First arrival and last completion by node, of rows of ingested_files; UTC microseconds."""
+    spans: dict[int, tuple[int, int]] = {}
+    for row in rows:
+        if row["first_received_at"] is None:
+            continue
+        ends = [round(row[n].timestamp() * 1e6) for n in ("first_received_at", "last_completed_at")]
+        first_us, last_us = spans.get(row["node_id"], (ends[0], ends[1]))
+        spans[row["node_id"]] = (min(first_us, ends[0]), max(last_us, ends[1]))
+    return spans
