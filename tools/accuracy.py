@@ -18,6 +18,7 @@ from kip_replay.pipelines.analysis.headlines import (
     measure_name,
 )
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import PREDICTION_ACCURACY
 
 _HEAD = """# How good the predictions are
 
@@ -79,4 +80,6 @@ def _section(pair: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator
 
 
 if __name__ == "__main__":
-    print(page(accuracy_rows(Warehouse(sys.argv[1]))))
+    warehouse = Warehouse(sys.argv[1])
+    recordings = {file["partition.recording"] for file in warehouse.files(PREDICTION_ACCURACY)}
+    print(page(accuracy_rows(warehouse, sorted(recordings))))

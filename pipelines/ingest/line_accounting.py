@@ -12,6 +12,7 @@ from typing import Any
 from kip_replay.pipelines.errors import IngestError
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.survey import Content, Survey
+from kip_replay.pipelines.warehouse.data_files import microseconds
 
 #: What names a file in every log table: recording, node id and source file.
 FileKey = tuple[str, int, str]
@@ -129,7 +130,8 @@ def read_spans(rows: Iterable[Mapping[str, Any]]) -> dict[int, tuple[int, int]]:
     for row in rows:
         if row["first_received_at"] is None:
             continue
-        ends = [round(row[n].timestamp() * 1e6) for n in ("first_received_at", "last_completed_at")]
-        first_us, last_us = spans.get(row["node_id"], (ends[0], ends[1]))
-        spans[row["node_id"]] = (min(first_us, ends[0]), max(last_us, ends[1]))
+        first_us = microseconds(row["first_received_at"])
+        last_us = microseconds(row["last_completed_at"])
+        before = spans.get(row["node_id"], (first_us, last_us))
+        spans[row["node_id"]] = (min(before[0], first_us), max(before[1], last_us))
     return spans

@@ -54,7 +54,7 @@ from kip_replay.pipelines.ingest.repeated_lines import kept_files, without_repea
 from kip_replay.pipelines.ingest.survey import RANGE_BYTES, Survey, survey_or_error
 from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.data_files import DataFile
+from kip_replay.pipelines.warehouse.data_files import DataFile, microseconds
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.request_log import Pseudonyms
@@ -283,10 +283,10 @@ def _earlier_spans(
     nodes = {(s.file.recording, s.file.node_id) for s in surveys}
     spans: dict[Node, list[Span]] = {}
     for file in kept_files(warehouse, REQUESTS, done):
-        ends = [file.get(f"{end}.completed_at") for end in ("min", "max")]
-        if None in ends:
+        first, last = file.get("min.completed_at"), file.get("max.completed_at")
+        if first is None or last is None:
             continue
-        span = (int(ends[0].timestamp() * 1_000_000), int(ends[1].timestamp() * 1_000_000) + 1)
+        span = (microseconds(first), microseconds(last))
         for recording, node_id in nodes:
             is_of_node = file["min.node_id"] <= node_id <= file["max.node_id"]
             if recording == file["partition.recording"] and is_of_node:

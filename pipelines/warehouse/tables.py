@@ -285,8 +285,8 @@ class _Rows:
 def written(rows: DataFrame, task: Task) -> list[DataFile]:
     """Runs a task on each partition of rows, in one Spark job; the files that were written."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task.take(batches)
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        task.take(iter(batches))
         files = [vars(file) for file in task.files.closed()]
         yield pa.RecordBatch.from_pylist(files, schema=DATA_FILE)
 
