@@ -18,6 +18,7 @@ from kip_replay.pipelines.analysis.headlines import (
     measure_name,
 )
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import PREDICTION_ACCURACY
 
 _HEAD = """# How good the predictions are
 
@@ -78,5 +79,11 @@ def _section(pair: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator
     yield ""
 
 
+def page_of(warehouse: Warehouse) -> str:
+    """The page of all recordings of a warehouse."""
+    files = warehouse.files(PREDICTION_ACCURACY)
+    return page(accuracy_rows(warehouse, [file["partition.recording"] for file in files]))
+
+
 if __name__ == "__main__":
-    print(page(accuracy_rows(Warehouse(sys.argv[1]))))
+    print(page_of(Warehouse(sys.argv[1])))

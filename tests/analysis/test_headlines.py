@@ -93,9 +93,7 @@ def check(rule: str, variant: str, metric: str, passed: bool | None) -> Row:
 
 
 def fetch(variant: str) -> Row:
-    return row(
-        FETCH_SESSION_OUTCOMES, rule="incremental_fetch", variant=variant, verdict="unknown"
-    )
+    return row(FETCH_SESSION_OUTCOMES, rule="incremental_fetch", variant=variant, verdict="unknown")
 
 
 ROWS: dict[Table, list[Row]] = {

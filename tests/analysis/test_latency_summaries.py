@@ -33,10 +33,11 @@ def batches(values: Values, most_rows: int) -> Iterator[pa.RecordBatch]:
         for key, of in sorted(values.items())
         for value, occurs in sorted(Counter(of).items(), key=lambda item: (item[0] is None, item))
     ]
-    types = [pa.string()] * len(GROUP) + [pa.int64()] * 2
-    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows), types, strict=True)]
-    table = pa.table(columns, [*GROUP, "value_us", "occurs"])
-    yield from table.to_batches(most_rows)
+    schema = pa.schema(
+        {**dict.fromkeys(GROUP, pa.string()), "value_us": pa.int64(), "occurs": pa.int64()}
+    )
+    named = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    yield from pa.Table.from_pylist(named, schema).to_batches(most_rows)
 
 
 def summed_up(
@@ -105,6 +106,6 @@ def test_only_what_is_drawn_has_a_curve(tmp_path: Path) -> None:
         (*LINE[:6], "all", "all"),
         (*LINE[:5], "another", "kind", "broker"),
     ]
-    summary, points = summed_up({**dict.fromkeys(others, [5]), LINE: [None]}, tmp_path)
+    summary, points = summed_up({**{key: [5] for key in others}, LINE: [None]}, tmp_path)
     assert len(summary) == 4
     assert points == []

@@ -1,10 +1,11 @@
-"""The summaries of two recordings follow from their outcomes, and hold, however Spark partitions."""
+"""Summaries follow from the outcomes of two recordings, and do not depend on Spark's partitions."""
 
 from __future__ import annotations
 
 import random
 from collections import defaultdict
 
+import pyarrow as pa
 import pytest
 from constructed import Key, Micros, Row, assert_same, keyed, micros, spread
 from pyspark.sql import SparkSession
@@ -26,10 +27,10 @@ from kip_replay.replay.schema import (
     LATENCY_SUMMARY,
     Table,
 )
+from tools.accuracy import page_of
 
 NAMES = ["failover-4.0", "freeze-4.1"]
 GROUP = (*WHAT_IF, "metric", "group_kind", "group_value")
-COLUMNS = ", ".join([*(f"{name} string" for name in GROUP), "value_us bigint"])
 
 
 def test_partitions_decide_nothing(spark: SparkSession) -> None:
@@ -42,8 +43,8 @@ def test_partitions_decide_nothing(spark: SparkSession) -> None:
         for kind in ("broker", "voter")
     }
     rows = [(*key, value) for key, of in values.items() for value in of]
-    draw.shuffle(rows)
-    frame = spark.createDataFrame(rows, COLUMNS)
+    columns = zip(*draw.sample(rows, len(rows)), strict=True)
+    frame = spark.createDataFrame(pa.table([*map(pa.array, columns)], [*GROUP, "value_us"]))
     found = []
     for partitions, tasks in ((1, 1), (5, 3)):
         spark.conf.set("spark.sql.shuffle.partitions", tasks)
@@ -110,6 +111,13 @@ def test_every_self_check_is_judged_and_holds(finished: Warehouse) -> None:
         assert row["error"] == row["predicted"] - row["recorded"]
         assert row["passed"]
         assert abs(row["error"]) <= row["tolerance"]
+
+
+def test_the_page_of_accuracy_has_every_recording(finished: Warehouse) -> None:
+    page = page_of(finished)
+    for name in NAMES:
+        assert f"### {name}, replayed as it ran" in page
+    assert "| **no**" not in page
 
 
 def test_the_constant_guess_fails_where_a_replica_is_away(finished: Warehouse) -> None:
