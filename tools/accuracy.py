@@ -79,7 +79,11 @@ def _section(pair: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator
     yield ""
 
 
+def page_of(warehouse: Warehouse) -> str:
+    """The page of all recordings of a warehouse."""
+    files = warehouse.files(PREDICTION_ACCURACY)
+    return page(accuracy_rows(warehouse, [file["partition.recording"] for file in files]))
+
+
 if __name__ == "__main__":
-    warehouse = Warehouse(sys.argv[1])
-    recordings = {file["partition.recording"] for file in warehouse.files(PREDICTION_ACCURACY)}
-    print(page(accuracy_rows(warehouse, sorted(recordings))))
+    print(page_of(Warehouse(sys.argv[1])))

@@ -84,10 +84,10 @@ def dependencies(database: DuckDBPyConnection, until_us: int, _: SteadyPhase) ->
 _LEADS = """
 WITH produced AS (SELECT DISTINCT node_id, unnest(partitions) AS p FROM produces),
 known AS (
-    SELECT topic, partition, min(epoch_us(least(at, dequeued_at))) AS first_us FROM isr_changes
+    SELECT topic, partition, min(epoch_us(least("at", dequeued_at))) AS first_us FROM isr_changes
     GROUP BY ALL
 )
-SELECT DISTINCT node_id, coalesce(p.topic, p.topic_id) AS topic, p.partition AS partition,
+SELECT DISTINCT produced.node_id, coalesce(p.topic, p.topic_id) AS topic, p.partition AS partition,
        coalesce(first_us <= $until_us, false) AS is_fed
 FROM produced LEFT JOIN topics t ON t.topic_id = p.topic_id AND t.topic <> t.topic_id
 LEFT JOIN known ON known.partition = p.partition
