@@ -52,7 +52,6 @@ from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.repeated_lines import kept_files, without_repeated
 from kip_replay.pipelines.ingest.survey import RANGE_BYTES, Survey, survey_or_error
 from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
-from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
@@ -130,7 +129,10 @@ def ingest(
     """
     anonymity.require_key(warehouse, pseudonyms)
     files = [file for recording in recordings for file in find_log_files(recording)]
-    books = _books(warehouse, recordings)
+    names = [recording.name for recording in recordings]
+    # Files of epochs after ``done`` are what a killed run has committed.
+    ingested, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP)
+    books = Books.of(ingested.to_pylist())
     surveys = _surveyed(warehouse, files, books, settings, pseudonyms)
     for recording in recordings:
         of_recording = [s for s in surveys if s.file.recording == recording.name]
@@ -141,7 +143,8 @@ def ingest(
     fresh = [s for s in surveys if not s.is_known]
     for recording in recordings:
         _announce(recording, surveys, fresh, say)
-    counts = _ingest_files(fresh, books, warehouse, settings, pseudonyms) if fresh else {}
+    counts = _ingest_files(fresh, books, done, warehouse, settings, pseudonyms) if fresh else {}
+    _complete(warehouse, {n: epoch for n, epoch in done.items() if n not in _names(fresh)})
     read = [_lines_read(recording, surveys, fresh, counts) for recording in recordings]
     for lines in read:
         say(
@@ -149,11 +152,6 @@ def ingest(
             f"{lines.requests:,} + rejected {lines.rejected:,} + repeated {lines.repeated:,}"
         )
     return read
-
-
-def _books(warehouse: Warehouse, recordings: Sequence[Recording]) -> Books:
-    names = [recording.name for recording in recordings]
-    return Books.of(warehouse.rows(INGESTED_FILES, names).to_pylist())
 
 
 # --- survey
@@ -202,14 +200,13 @@ def _raised(result: _Out | UserError) -> _Out:
 def _ingest_files(
     surveys: Sequence[Survey],
     books: Books,
+    done: Mapping[str, int],
     warehouse: Warehouse,
     settings: IngestSettings,
     pseudonyms: Pseudonyms | None,
 ) -> dict[FileKey, Counts]:
-    names = list(dict.fromkeys(s.file.recording for s in surveys))
-    writing = warehouse.writing(STEP, names, LOG_TABLES)
-    # Files of later epochs are what a killed run has committed.
-    done = {name: warehouse.epochs(STEP, name, [INGESTED_FILES])[INGESTED_FILES] for name in names}
+    done = {name: done[name] for name in _names(surveys)}
+    writing = warehouse.writing(STEP, done, LOG_TABLES)
     anonymity.mark(warehouse, pseudonyms)
     tasks = _tasks(surveys, writing, settings, pseudonyms)
     # For a single task, Spark's Python worker would take longer to start than the driver to parse.
@@ -230,6 +227,18 @@ def _ingest_files(
         counts = balanced(surveys, [counts, *changed])
     _commit(writing, files, _ingested_files(writing, surveys, counts, _times(parsed)), done)
     return counts
+
+
+def _complete(warehouse: Warehouse, done: Mapping[str, int]) -> None:
+    """The last write of runs that were killed right before it."""
+    lineage = warehouse.lineage(done)
+    killed = {n: epoch for n, epoch in done.items() if epoch and (n, STEP) not in lineage}
+    if killed:
+        _commit(warehouse.writing(STEP, killed, LOG_TABLES), [], [], killed)
+
+
+def _names(surveys: Sequence[Survey]) -> list[str]:
+    return list(dict.fromkeys(s.file.recording for s in surveys))
 
 
 def _tasks(
@@ -296,19 +305,11 @@ def _commit(
     done: Mapping[str, int],
 ) -> None:
     """All tables, ``requests`` after what hangs on a request, ``ingested_files`` last."""
-    writing.begin()
+    writing.begin({INGESTED_FILES: done})
     typed = [t for t in LOG_TABLES if t not in (REQUESTS, INGESTED_FILES)]
     for table in (*typed, REQUESTS):
-        there = writing.warehouse.files(table, done)
-        left = [
-            file
-            for name, epoch in done.items()
-            for file in commits.of_epochs_after(there, epoch)
-            if file["partition.recording"] == name
-        ]
-        if left or any(file.table == table.name for file in files):
-            writing.append(table, files, left)
-    writing.append(INGESTED_FILES, ingested)
+        writing.append(table, files, done)
+    writing.append(INGESTED_FILES, ingested, done)
     rows = writing.warehouse.rows(INGESTED_FILES, done).to_pylist()
     writing.end({name: fingerprint(of) for name, of in contents(rows, done).items()})
 
