@@ -173,7 +173,7 @@ def delete_recording(
         there = [t for t in tables if warehouse.files(t, [recording])]
         if not there and (recording, step) not in warehouse.lineage([recording]):
             continue
-        writing = warehouse.writing(step, [recording], tables)
+        writing = warehouse.writing(step, [recording], there)
         writing.begin()
         for table in sorted(there, key=lambda table: table is not INGESTED_FILES):
             if table is REPLAY_STATE:

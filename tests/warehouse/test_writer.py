@@ -414,7 +414,9 @@ def test_of_two_that_begin_at_once_one_stops(
     warehouse.create_missing([INGESTED_FILES, LINEAGE])
     looked_up = Barrier(2)
     monkeypatch.setattr(
-        commits, "CommitProperties", lambda **given: (looked_up.wait(), CommitProperties(**given))[1]
+        commits,
+        "CommitProperties",
+        lambda **given: (looked_up.wait(), CommitProperties(**given))[1],
     )
     attempts = iter([writing(warehouse, "r"), writing(warehouse, "r")])
     stopped, done = outcomes(lambda _: next(attempts).begin(), ["r", "r"])
