@@ -49,7 +49,7 @@ class Counts:
 class Times:
     """Of requests: first arrival, last completion, and when the first typed one was taken up.
 
-    UTC microseconds since 1970.
+    Repeated ones count. UTC microseconds since 1970.
     """
 
     first_received_us: int | None = None

@@ -53,7 +53,6 @@ from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.repeated_lines import kept_files, without_repeated
 from kip_replay.pipelines.ingest.survey import RANGE_BYTES, Survey, survey_or_error
 from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
-from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, microseconds
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
@@ -131,7 +130,10 @@ def ingest(
     """
     anonymity.require_key(warehouse, pseudonyms)
     files = {file: on_disk(file) for r in recordings for file in find_log_files(r)}
-    ingested = warehouse.rows(INGESTED_FILES, [r.name for r in recordings]).to_pylist()
+    # Files of epochs after ``done`` are what a killed run has committed.
+    names = [recording.name for recording in recordings]
+    rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP)
+    ingested = rows.to_pylist()
     books = Books.of(ingested)
     # A file that is as it was when it was read is not opened, whatever it is called by now.
     as_read = {(r["recording"], r["node_id"], r["disk_bytes"], r["modified_at"]) for r in ingested}
@@ -148,7 +150,10 @@ def ingest(
     fresh = [s for s in surveys if not s.is_known or _is_noted_anew(s)]
     for recording in recordings:
         _announce(recording, surveys, unchanged, say)
-    counts = _ingest_files(fresh, files, books, warehouse, settings, pseudonyms) if fresh else {}
+    counts = {}
+    if fresh:
+        counts = _ingest_files(fresh, files, books, done, warehouse, settings, pseudonyms)
+    _complete(warehouse, {n: epoch for n, epoch in done.items() if n not in _names(fresh)})
     read = [_lines_read(recording, surveys, unchanged, counts) for recording in recordings]
     for lines in read:
         say(
@@ -218,14 +223,13 @@ def _ingest_files(
     surveys: Sequence[Survey],
     files_on_disk: Mapping[LogFile, OnDisk],
     books: Books,
+    done: Mapping[str, int],
     warehouse: Warehouse,
     settings: IngestSettings,
     pseudonyms: Pseudonyms | None,
 ) -> dict[FileKey, Counts]:
-    names = list(dict.fromkeys(s.file.recording for s in surveys))
-    writing = warehouse.writing(STEP, names, LOG_TABLES)
-    # Files of later epochs are what a killed run has committed.
-    done = {name: warehouse.epochs(STEP, name, [INGESTED_FILES])[INGESTED_FILES] for name in names}
+    done = {name: done[name] for name in _names(surveys)}
+    writing = warehouse.writing(STEP, done, LOG_TABLES)
     anonymity.mark(warehouse, pseudonyms)
     tasks = _tasks([s for s in surveys if not s.is_known], writing, settings, pseudonyms)
     # For a single task, Spark's Python worker would take longer to start than the driver to parse.
@@ -247,6 +251,18 @@ def _ingest_files(
     ingested = _ingested_files(writing, surveys, files_on_disk, counts, _times(parsed))
     _commit(writing, files, ingested, done)
     return counts
+
+
+def _complete(warehouse: Warehouse, done: Mapping[str, int]) -> None:
+    """The last write of runs that were killed right before it."""
+    lineage = warehouse.lineage(done)
+    killed = {n: epoch for n, epoch in done.items() if epoch and (n, STEP) not in lineage}
+    if killed:
+        _commit(warehouse.writing(STEP, killed, LOG_TABLES), [], [], killed)
+
+
+def _names(surveys: Sequence[Survey]) -> list[str]:
+    return list(dict.fromkeys(s.file.recording for s in surveys))
 
 
 def _tasks(
@@ -313,19 +329,11 @@ def _commit(
     done: Mapping[str, int],
 ) -> None:
     """All tables, ``requests`` after what hangs on a request, ``ingested_files`` last."""
-    writing.begin()
+    writing.begin({INGESTED_FILES: done})
     typed = [t for t in LOG_TABLES if t not in (REQUESTS, INGESTED_FILES)]
     for table in (*typed, REQUESTS):
-        there = writing.warehouse.files(table, done)
-        left = [
-            file
-            for name, epoch in done.items()
-            for file in commits.of_epochs_after(there, epoch)
-            if file["partition.recording"] == name
-        ]
-        if left or any(file.table == table.name for file in files):
-            writing.append(table, files, left)
-    writing.append(INGESTED_FILES, ingested)
+        writing.append(table, files, done)
+    writing.append(INGESTED_FILES, ingested, done)
     rows = writing.warehouse.rows(INGESTED_FILES, done).to_pylist()
     writing.end({name: fingerprint(of) for name, of in contents(rows, done).items()})
 

@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kip_replay.pipelines.replaying.seam import Increment, replayed
 from kip_replay.pipelines.rules.registration import RuleSteps
-from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -122,7 +121,9 @@ class GrowingReplay:
 
     def _saved(self) -> _Saved | None:
         """The states, if they still hold."""
-        rows = self._warehouse.rows(REPLAY_STATE, [self._recording])
+        rows, epochs = self._warehouse.rows_and_epochs(
+            REPLAY_STATE, [self._recording], self._steps.name
+        )
         found = {
             row["fingerprint"]
             for row in rows.select(["rule", "fingerprint"]).to_pylist()
@@ -137,9 +138,7 @@ class GrowingReplay:
             return None
         if any(self._is_late(file, int(until), ingest_epoch) for file in self._files):
             return None
-        uri = self._warehouse.uri_of(REPLAY_STATE)
-        epoch = commits.epoch_of(uri, self._steps.name, self._recording)
-        return _Saved(int(until), follows_from, epoch)
+        return _Saved(int(until), follows_from, epochs[self._recording])
 
     @staticmethod
     def _is_late(file: Mapping[str, Any], until_us: int, ingest_epoch: int) -> bool:
@@ -170,14 +169,14 @@ class GrowingReplay:
         increment = Increment(since_us, until_us, states, follows_from)
         events = steps.events(read, increment)
         files = replayed(steps.rule, self._rules.settings, events, writing.files(), increment)
-        writing.begin()
+        since = {self._recording: saved.epoch} if saved else {}
+        writing.begin({REPLAY_STATE: since})
         if saved is None:
             writing.replace_states()
         for table in steps.outcomes:
             if saved is None:
                 writing.replace(table, files)
             else:
-                there = self._warehouse.files(table, [self._recording])
-                writing.append(table, files, commits.of_epochs_after(there, saved.epoch))
+                writing.append(table, files, since)
         writing.replace_states(files, again=saved is None)
         writing.end({self._recording: follows_from})

@@ -1,4 +1,4 @@
-"""What a task of ingest hands out, and that the longest line does not need a large machine."""
+"""The longest line does not need a large machine."""
 
 from __future__ import annotations
 
