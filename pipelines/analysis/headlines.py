@@ -29,9 +29,7 @@ from kip_replay.replay.rules import (
     WITHOUT_KIP,
     ClientKind,
 )
-from kip_replay.replay.schema import (
-    PREDICTION_ACCURACY,
-)
+from kip_replay.replay.schema import PREDICTION_ACCURACY
 
 _NO_FETCH = "no FETCH of the metadata log was replayed in its steady phase"
 Row = Mapping[str, Any]

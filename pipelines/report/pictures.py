@@ -210,10 +210,7 @@ def _labels(lines: Sequence[Line], drawn: Sequence[list[Point]]) -> Iterator[Mar
 
 
 def _free_place(
-    points: Sequence[Point],
-    drawn: Sequence[Sequence[Point]],
-    taken: Sequence[Box],
-    width: float,
+    points: Sequence[Point], drawn: Sequence[Sequence[Point]], taken: Sequence[Box], width: float
 ) -> Box:
     """The first place beside the line that is free, else the one with the least in its way."""
     height = 2 * _LINE_HEIGHT + 2

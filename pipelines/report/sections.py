@@ -191,14 +191,14 @@ def distributions(
 
     Drawn last is on top. ``caption``: in bold, and softly after it.
     """
-    found = [(*line, curve, spread) for *line, curve, spread in lines if spread is not None]
-    drawn = [pictures.Line(*line, curve, spread.p50) for *line, curve, spread in found if curve]
+    found = [(style, label, line, of) for style, label, line, of in lines if of is not None]
+    drawn = [pictures.Line(style, label, line, of.p50) for style, label, line, of in found if line]
     if not drawn:
         return [*tables]
     described = "; ".join(
-        f"{label}: median {words.milliseconds(spread.p50)}, "
-        f"99th percentile {words.milliseconds(spread.p99)}"
-        for _, label, _, spread in found
+        f"{label}: median {words.milliseconds(of.p50)}, "
+        f"99th percentile {words.milliseconds(of.p99)}"
+        for _, label, _, of in found
     )
     named = f"{title}, {words.shortened(figures.recording, NAME_CHARACTERS)}"
     picture = pictures.distribution(name, drawn, axis_name, named, f"{described}.")

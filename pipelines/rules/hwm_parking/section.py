@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kip_replay.pipelines.report import sections, words
+from kip_replay.pipelines.report import sections, view, words
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import (
-    Beside,
-    Block,
-    Detail,
-    Figure,
-    Head,
-    KeyFigure,
-    Note,
-    Row,
-    Section,
-    Table,
-)
+from kip_replay.pipelines.report.view import Detail, Head, KeyFigure, Note, Row, Section, Table
 from kip_replay.pipelines.rules.hwm_parking import words as text
 from kip_replay.pipelines.rules.hwm_parking.figures import BROKERS, LAG, VOTERS, Figures
 from kip_replay.replay.outcomes import RECORDED
@@ -89,7 +78,7 @@ def _key_figures(one: Figures) -> Iterator[KeyFigure]:
         yield KeyFigure("Bytes a second", *words.two_sizes(*one.bytes_per_second))
 
 
-def _lag(one: Figures, name: str) -> Sequence[Block]:
+def _lag(one: Figures, name: str) -> Sequence[view.Block]:
     kind, who = one.lag_kind, text.kind_name(one.lag_kind)
     present = [variant for variant in _VARIANTS if one.lag(variant)]
     tables = []
@@ -105,25 +94,25 @@ def _lag(one: Figures, name: str) -> Sequence[Block]:
         for v in (*present[1:], present[0])
     ]
     axis, title = "ms from the commit until the replica is told", f"How long until {who} learn of"
-    caption = f"Lag of {who}", "share of changes known after so long"
-    return sections.distributions(one, name, lines, axis, f"{title} a commit", caption, tables)
+    labels = f"Lag of {who}", "share of changes known after so long"
+    return sections.distributions(one, name, lines, axis, f"{title} a commit", labels, tables)
 
 
-def _cost(one: Figures, name: str) -> Iterator[Block]:
+def _cost(one: Figures, name: str) -> Iterator[view.Block]:
     present = {v: total for v in _VARIANTS if (total := one.total(v))}
     if not present:
         yield Note("No FETCH of the metadata log in the steady phase.")
         return
     kinds = [k for k in _KINDS if any(one.total(v, k) for v in present)]
 
-    def figure(place: int, which: str, title: str, caption: str) -> Figure:
+    def figure(place: int, which: str, title: str, caption: str) -> view.Figure:
         names = {k: text.kind_name(k) for k in kinds}
         parts = {v: [(names[k], one.rates(v, k)[place] or 0.0) for k in kinds] for v in present}
         labels, of_bytes = (caption, ""), which == "bytes"
         return sections.bars(one, f"{name}-{which}", parts, title, labels, of_bytes=of_bytes)
 
     fetches = figure(0, "fetches", "FETCHes a second", "FETCHes of the metadata log")
-    yield Beside([fetches, figure(1, "bytes", "Bytes a second", "Bytes, both ways")])
+    yield view.Beside([fetches, figure(1, "bytes", "Bytes a second", "Bytes, both ways")])
     yield _cost_table(one, [*present], kinds)
     if unknown := sum(total.unknown_sizes for total in present.values()):
         size = f"The size of {words.number(unknown)} requests or answers is not known"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kip_replay.pipelines.report import sections, words
+from kip_replay.pipelines.report import sections, view, words
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.values import Traffic, known
 from kip_replay.pipelines.report.view import Detail, Figure, Head, KeyFigure, Note, Section, Table
@@ -65,8 +65,9 @@ def _detail(one: Figures, place: int) -> Detail:
     note = sections.before_after("Full FETCHes", "fetch sessions", follow)
     same = [Note(sentence) for sentence in known([text.as_recorded(one)])]
     tables = [*(_table(one, kind) for kind in one.kinds), *_sweep(one)]
-    blocks = [_picture(one, f"session-{place}"), *tables, *same]
-    return Detail(one.recording, facts, text.in_figures([one]), [*_key_figures(one)], note, blocks)
+    summary, keys = text.in_figures([one]), [*_key_figures(one)]
+    blocks: list[view.Block] = [_picture(one, f"session-{place}"), *tables, *same]
+    return Detail(one.recording, facts, summary, keys, note, blocks)
 
 
 def _key_figures(one: Figures) -> Iterator[KeyFigure]:

@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kip_replay.pipelines.report import sections, words
+from kip_replay.pipelines.report import sections, view, words
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import (
-    Block,
-    Detail,
-    Head,
-    KeyFigure,
-    Note,
-    Row,
-    Section,
-    Table,
-)
+from kip_replay.pipelines.report.view import Detail, Head, KeyFigure, Note, Row, Section, Table
 from kip_replay.pipelines.rules.lowest_acked_offset import words as text
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import READ_AFTER_WRITE, STALE, Figures
 from kip_replay.replay.rules import FINEST_EVIDENCE, LOWEST_ACKED
@@ -84,7 +75,7 @@ def _detail(one: Figures, place: int) -> Detail:
     return Detail(one.recording, facts, text.summary(one), keys, note, blocks)
 
 
-def _visibility(one: Figures, name: str) -> Sequence[Block]:
+def _visibility(one: Figures, name: str) -> Sequence[view.Block]:
     variants = words.in_order(one.variants(swept=False))
     stale, known_after = (sections.spreads_of(one, m, variants) for m in (STALE, READ_AFTER_WRITE))
     tables = [
