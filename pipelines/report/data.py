@@ -62,19 +62,24 @@ def read_report(
         rejected = by_recording(database, logs.REJECTED)
         stated = kafka_versions or {}
         read = [Logs(n, stated.get(n), files[n], rejected.get(n, [])) for n in names]
-        figures = {rule: _figures(database, kind, read) for rule, kind in rules.items()}
+        figures = {
+            rule: rule_figures(database, kind, read, kind.QUERIES) for rule, kind in rules.items()
+        }
         rows = as_rows(database.execute(accuracy.CHECKS))
     return Report(read, figures, accuracy.checks(rows, [*rules], names))
 
 
-def _figures(
-    database: duckdb.DuckDBPyConnection, kind: type[RuleFigures], recordings: Iterable[Logs]
+def rule_figures(
+    database: duckdb.DuckDBPyConnection,
+    kind: type[RuleFigures],
+    recordings: Iterable[Logs],
+    queries: Mapping[str, str],
 ) -> list[RuleFigures]:
-    """The figures of a rule in each recording."""
+    """The figures of a rule in each recording: the summaries, and what ``queries`` read."""
     spreads = _tuples(database, reading.spreads(kind.RULE, kind.SWEEP))
     curves = _tuples(database, reading.curves(kind.RULE))
     traffic = _tuples(database, reading.traffic(kind.RULE, kind.SWEEP))
-    rows = {query: by_recording(database, sql) for query, sql in kind.QUERIES.items()}
+    rows = {query: by_recording(database, sql) for query, sql in queries.items()}
     return [
         kind(
             one.recording,
