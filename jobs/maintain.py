@@ -37,7 +37,6 @@ _add("--dry-run", action="store_true", help="only say what would be done")
 
 
 def work(job: Job) -> Exit:
-    """Drops, optimizes and vacuums."""
     given = job.arguments
     if given.keep_days is not None and given.keep_days <= 0:
         raise UserError(f"--keep-days {given.keep_days}: write a number above 0")

@@ -33,7 +33,6 @@ PARSER.add_argument("--yes", action="store_true", help="delete without asking")
 
 
 def work(job: Job) -> Exit:
-    """Lists, shows or deletes."""
     action, name = job.arguments.action, job.arguments.recording
     if (name is None) != (action == "list"):
         wanted = "takes no name" if action == "list" else "needs the name of a recording"

@@ -110,7 +110,6 @@ def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> l
 
 
 def sentence(found: Sequence[Check]) -> str:
-    """How many predictions passed."""
     judged = [check for check in found if check.tolerance is not None]
     if not judged:
         return "No prediction was held against a recording."

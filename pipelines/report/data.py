@@ -94,7 +94,6 @@ def rule_figures(
 
 
 def as_rows(found: duckdb.DuckDBPyConnection) -> list[Row]:
-    """The rows of a query by the names of their columns."""
     columns = [column[0] for column in found.description or ()]
     return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
 
@@ -108,7 +107,6 @@ def by_recording(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, lis
 
 
 def _tuples(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, list[tuple[Any, ...]]]:
-    """The rows of a query by recording, their first column."""
     found: dict[str, list[tuple[Any, ...]]] = {}
     for recording, *row in database.execute(sql).fetchall():
         found.setdefault(recording, []).append(tuple(row))

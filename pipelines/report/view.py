@@ -137,5 +137,4 @@ class Section:
 
     @property
     def id(self) -> str:
-        """The section's anchor."""
         return self.prose.rule.replace("_", "-")

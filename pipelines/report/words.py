@@ -94,7 +94,6 @@ def in_unit(value: float | None, unit: str) -> str:
 
 
 def unit_name(unit: str) -> str:
-    """The unit as printed beside a figure."""
     return _UNITS.get(unit, unit)
 
 
@@ -130,7 +129,6 @@ def shortened(text: str, characters: int) -> str:
 
 
 def variant_name(variant: str) -> str:
-    """The variant in words."""
     return VARIANTS[variant][0] if variant in VARIANTS else variant
 
 
@@ -151,7 +149,6 @@ def joined(names: Sequence[str]) -> str:
 
 
 def bold(text: str) -> Markup:
-    """The text as what is seen first."""
     return Markup("<strong>{}</strong>").format(text)
 
 

@@ -25,7 +25,6 @@ _OVERVIEW = (
 
 
 def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
-    """The rule's section."""
     answers = text.answer(every), text.price(every)
     overview = "How late replicas learn, and what it costs", _OVERVIEW, _overview
     prose = text.prose(every)

@@ -17,7 +17,6 @@ _KIND_NAMES = {"all": "all replicas", BROKERS: "brokers", VOTERS: "controllers"}
 
 
 def kind_name(kind: str) -> str:
-    """'brokers', 'controllers'."""
     return _KIND_NAMES.get(kind, kind)
 
 

@@ -25,7 +25,6 @@ _OVERVIEW = (
 
 
 def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
-    """The rule's section."""
     answers = text.answer(every), text.price(every)
     caption = "What a FETCH carries in full, with sessions, and with the draft’s"
     overview = caption, _OVERVIEW, _overview

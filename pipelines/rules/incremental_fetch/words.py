@@ -29,7 +29,6 @@ _ONE = {FOLLOWER: "a follower’s", CONSUMER: "a consumer’s", WITHOUT_SESSIONS
 
 
 def kind_name(kind: str) -> str:
-    """'followers', 'consumers'."""
     return _KIND_NAMES.get(kind, kind)
 
 

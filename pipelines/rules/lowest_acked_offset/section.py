@@ -30,7 +30,6 @@ _APIS = (
 
 
 def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
-    """The rule's section."""
     answers = text.answer(every), text.price(every)
     caption = "How late a metadata write is applied everywhere, and known to be, ms"
     overview = caption, _OVERVIEW, _overview

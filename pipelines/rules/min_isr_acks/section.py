@@ -44,7 +44,6 @@ _SWEEP = (
 
 
 def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
-    """The rule's section."""
     answers = text.answer(every), text.price(every)
     overview = "How long producers wait, and how long records are exposed, ms", _OVERVIEW, _overview
     return sections.section(
