@@ -40,9 +40,6 @@ def headline_figures(
     return {(one.recording, rule): one for rule, every in found.items() for one in every}
 
 
-# --- text ----------------------------------------------------------------------------------------
-
-
 def headlines(
     figures: Mapping[tuple[str, str], RuleFigures], recordings: Sequence[str]
 ) -> list[str]:
@@ -134,9 +131,6 @@ def _ms(spread: Percentiles | None, percentile: str) -> str:
 
 def _unknowns(spread: Percentiles | None) -> str:
     return f"   unknown: {spread.unknown}" if spread and spread.unknown else ""
-
-
-# --- accuracy ------------------------------------------------------------------------------------
 
 
 def accuracy_rows(

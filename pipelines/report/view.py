@@ -102,7 +102,8 @@ class Prose:
 
     ``short``: for the list of sections. ``proposal``: the KIP, and whether it is released.
     ``about``: what it changes. ``note``: printed if any recording has figures. ``outcomes``: what
-    outcomes are of, in words; ``outcomes_in``: the tables that have them. ``words``: a glossary.
+    outcomes are of, in words; ``outcomes_in``: the tables that have them. ``silent``: that logs
+    have none of its requests, that nothing is known of them. ``words``: a glossary.
     ``sources``: figures, each with the table and columns (between backticks) it comes from.
     """
 
@@ -114,6 +115,7 @@ class Prose:
     note: str
     outcomes: Mapping[str, str]
     outcomes_in: str
+    silent: Sequence[str]
     method: Sequence[str]
     words: Sequence[Sequence[str]]
     sources: Sequence[Sequence[str]]

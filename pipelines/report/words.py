@@ -39,9 +39,6 @@ _UNITS = {"ms": "ms", "1/s": "/s", "count": "", "share": "%", "bytes/s": "B/s", 
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 
-# --- numbers -------------------------------------------------------------------------------------
-
-
 def number(value: float | None, decimals: int = 0) -> str:
     """With thousands separators and a true minus sign; – where it is not known."""
     if value is None:

@@ -28,18 +28,11 @@ def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
     answers = text.answer(every), text.price(every)
     overview = "How late replicas learn, and what it costs", _OVERVIEW, _overview
     prose = text.prose(every)
-    return sections.section(every, checks, prose, answers, overview, _detail, _reason, _changes)
+    return sections.section(every, checks, prose, answers, overview, _detail, _reported, _changes)
 
 
-def _reason(one: Figures) -> str | None:
-    if not one.responses:
-        return (
-            "hold no FETCH of the metadata log. Such FETCHes are in the request logs of the "
-            "controllers."
-        )
-    if one.lags is None:
-        return "do not tell when a replica learned of a change in the steady phase."
-    return None
+def _reported(one: Figures) -> tuple[object, object]:
+    return (one.responses, one.lags)
 
 
 def _changes(one: Figures) -> int:

@@ -167,6 +167,10 @@ _PROSE = Prose(
         for p in ("starting", "steady", "stopping")
     },
     outcomes_in="fetch_parking_outcomes and high_watermark_lag",
+    silent=words.lines("""
+hold no FETCH of the metadata log. Such FETCHes are in the request logs of the controllers.
+do not tell when a replica learned of a change in the steady phase.
+"""),
     method=words.lines("""
 The lag is the time from the moment the active controller commits a change until it answers a
   replica with word of it; the way through the network comes on top, for both protocols alike.

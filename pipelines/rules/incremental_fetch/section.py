@@ -29,19 +29,12 @@ def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
     caption = "What a FETCH carries in full, with sessions, and with the draft’s"
     overview = caption, _OVERVIEW, _overview
     return sections.section(
-        every, checks, text.PROSE, answers, overview, _detail, _reason, lambda one: one.saved
+        every, checks, text.PROSE, answers, overview, _detail, _reported, lambda one: one.saved
     )
 
 
-def _reason(one: Figures) -> str | None:
-    if not one.fetches:
-        return (
-            "hold no FETCH of topic partitions. Such FETCHes are in the request logs of the "
-            "brokers."
-        )
-    if one.overheads is None:
-        return "hold no FETCH of topic partitions in the steady phase that could be replayed."
-    return None
+def _reported(one: Figures) -> tuple[object, object]:
+    return (one.fetches, one.overheads)
 
 
 def _overview(one: Figures) -> list[str]:
