@@ -5,6 +5,7 @@ Every query sums up, so the rows grow with recordings, nodes and replicas, not w
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -62,9 +63,7 @@ def read_report(
         rejected = by_recording(database, logs.REJECTED)
         stated = kafka_versions or {}
         read = [Logs(n, stated.get(n), files[n], rejected.get(n, [])) for n in names]
-        figures = {
-            rule: rule_figures(database, kind, read, kind.QUERIES) for rule, kind in rules.items()
-        }
+        figures = {r: rule_figures(database, k, read, k.QUERIES) for r, k in rules.items()}
         rows = as_rows(database.execute(accuracy.CHECKS))
     return Report(read, figures, accuracy.checks(rows, [*rules], names))
 
@@ -100,14 +99,14 @@ def as_rows(found: duckdb.DuckDBPyConnection) -> list[Row]:
 
 def by_recording(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, list[Row]]:
     """The rows of a query by recording."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[Row]] = defaultdict(list)
     for row in as_rows(database.execute(sql)):
-        found.setdefault(row["recording"], []).append(row)
+        found[row["recording"]].append(row)
     return found
 
 
 def _tuples(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, list[tuple[Any, ...]]]:
-    found: dict[str, list[tuple[Any, ...]]] = {}
+    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for recording, *row in database.execute(sql).fetchall():
-        found.setdefault(recording, []).append(tuple(row))
+        found[recording].append(tuple(row))
     return found

@@ -149,9 +149,8 @@ def variant_head(variant: str, columns: Sequence[str]) -> Head:
 
 def spreads_of(one: RuleFigures, metric: str, variants: Iterable[str]) -> list[Spread]:
     """The distributions of a metric by variant."""
-    return [
-        (words.variant_name(v), words.variant_class(v), one.spread(metric, v)) for v in variants
-    ]
+    of = ((v, one.spread(metric, v)) for v in variants)
+    return [(words.variant_name(v), words.variant_class(v), spread) for v, spread in of]
 
 
 def spread_table(caption: str, values: str, spreads: Iterable[Spread]) -> Table:
@@ -222,9 +221,9 @@ def bars(
     smallest = ("B/s" if of_bytes else "/s", 1.0)
     unit, scale = next((one for one in scales if longest >= one[1]), smallest)
     rows = []
-    for variant, found in parts.items():
+    for v, found in parts.items():
         scaled = tuple((part, value / scale) for part, value in found)
-        rows.append(pictures.Bar(words.variant_class(variant), words.variant_name(variant), scaled))
+        rows.append(pictures.Bar(words.variant_class(v), words.variant_name(v), scaled))
     described = "; ".join(f"{bar.label}: {words.number(bar.total, 1)} {unit}" for bar in rows)
     named = f"{title}, {words.shortened(figures.recording, NAME_CHARACTERS)}"
     return Figure(*caption, pictures.bars(name, rows, unit, named, f"{described}."))

@@ -74,19 +74,14 @@ def size(value: float | None) -> str:
 
 def seconds(value: float) -> str:
     """A span for reading."""
-    if value >= 7200:
-        return f"{number(value / 3600, 1)}{SPACE}h"
-    if value >= 120:
-        return f"{number(value / 60, 1)}{SPACE}min"
-    return f"{number(value, 1)}{SPACE}s"
+    unit, scale = ("h", 3600) if value >= 7200 else ("min", 60) if value >= 120 else ("s", 1)
+    return f"{number(value / scale, 1)}{SPACE}{unit}"
 
 
 def in_unit(value: float | None, unit: str) -> str:
     """A figure of prediction_accuracy: shares as per cent, others with their usual decimals."""
-    if value is None:
-        return NOT_KNOWN
     if unit == "share":
-        return number(value * 100, 2)
+        return number(None if value is None else value * 100, 2)
     return number(value, _DECIMALS.get(unit, 3))
 
 

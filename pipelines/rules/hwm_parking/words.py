@@ -46,12 +46,10 @@ def price(every: Sequence[Figures]) -> Markup | None:
     more_bytes = [b - a for a, b in known(one.bytes_per_second for one in every)]
     if not more or min(more) < 0 or min(more_bytes, default=0) < 0:
         return None
-    fetches = Markup("The price: {} more FETCHes a second on the active controller").format(
-        words.between(more, "rate")
-    )
-    if not more_bytes:
-        return fetches + "."
-    return Markup("{}, {} a second more.").format(fetches, words.between(more_bytes, "bytes"))
+    rate = words.between(more, "rate")
+    size = f", {words.between(more_bytes, 'bytes')} a second more" if more_bytes else ""
+    price = "The price: {} more FETCHes a second on the active controller{}."
+    return Markup(price).format(rate, size)
 
 
 def lag_sentence(one: Figures) -> Markup:
@@ -161,10 +159,11 @@ _PROSE = Prose(
     "the commit. That is up to one more FETCH for each change and replica.",
     note="Without and with KIP-1166, in the steady phase; what the cluster ran is recorded, the "
     "other is replayed. Bytes are those on the wire, requests and answers together.",
-    outcomes={"answers": "answers to a FETCH"}
-    | {
-        f"advances {p}": f"changes, per replica, {p} phase"
-        for p in ("starting", "steady", "stopping")
+    outcomes={
+        "answers": "answers to a FETCH",
+        "advances starting": "changes, per replica, starting phase",
+        "advances steady": "changes, per replica, steady phase",
+        "advances stopping": "changes, per replica, stopping phase",
     },
     outcomes_in="fetch_parking_outcomes and high_watermark_lag",
     silent=words.lines("""
