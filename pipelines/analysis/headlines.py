@@ -44,13 +44,8 @@ def headlines(
     figures: Mapping[tuple[str, str], RuleFigures], recordings: Sequence[str]
 ) -> list[str]:
     """Lines of text: a block for each recording and rule, one line where there is nothing."""
-    blocks = [
-        _BLOCKS[rule](figures[name, rule])
-        for name in recordings
-        for rule in _ORDER
-        if rule in _BLOCKS
-    ]
-    return [line for block in blocks for line in block]
+    keys = [(name, rule) for name in recordings for rule in _ORDER if rule in _BLOCKS]
+    return [line for name, rule in keys for line in _BLOCKS[rule](figures[name, rule])]
 
 
 def _hwm_parking(one: RuleFigures) -> Iterator[str]:

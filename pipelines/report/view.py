@@ -60,16 +60,12 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Figures and tables that stand beside each other where there is room."""
-
+class Beside:  # where there is room
     parts: Sequence[Figure | Table]
 
 
 @dataclass(frozen=True)
-class Note:
-    """A small paragraph."""
-
+class Note:  # a small paragraph
     text: str
 
 

@@ -34,6 +34,14 @@ VARIANTS = {
 #: Decimals of a unit, so that the figures of a column line up.
 _DECIMALS = {"ms": 2, "1/s": 2, "count": 0, "bytes/s": 0, "bytes": 1, "partitions": 2}
 _UNITS = {"ms": "ms", "1/s": "/s", "count": "", "share": "%", "bytes/s": "B/s", "bytes": "B"}
+#: Kinds of replicas and clients, in the plural.
+_KINDS = {
+    "broker": "brokers",
+    "voter": "controllers",
+    "follower": "followers",
+    "consumer": "consumers",
+    "consumer_without_sessions": "consumers without sessions",
+}
 #: Characters that show nothing or move others about: controls, formats (RTL marks), separators,
 #: halves of surrogate pairs, private use.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
@@ -127,6 +135,11 @@ def variant_name(variant: str) -> str:
 def variant_class(variant: str) -> str:
     """The variant's CSS class; one that nobody knows has its own look."""
     return VARIANTS[variant][1] if variant in VARIANTS else "other"
+
+
+def kind_name(kind: str) -> str:
+    """'brokers', 'consumers'."""
+    return _KINDS.get(kind, kind)
 
 
 def in_order(variants: Iterable[str]) -> list[str]:

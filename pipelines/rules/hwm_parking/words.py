@@ -11,13 +11,7 @@ from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
-from kip_replay.pipelines.rules.hwm_parking.figures import BROKERS, VOTERS, Figures, Protocol
-
-_KIND_NAMES = {"all": "all replicas", BROKERS: "brokers", VOTERS: "controllers"}
-
-
-def kind_name(kind: str) -> str:
-    return _KIND_NAMES.get(kind, kind)
+from kip_replay.pipelines.rules.hwm_parking.figures import BROKERS, Figures, Protocol
 
 
 def answer(every: Sequence[Figures]) -> Markup:
@@ -28,7 +22,7 @@ def answer(every: Sequence[Figures]) -> Markup:
         return Markup("These logs do not tell how soon a metadata change is known.")
     slow, fast = (bold(words.between(of)) for of in zip(*medians, strict=True))
     kinds = {one.lag_kind for one in telling}
-    who = kind_name(kinds.pop() if len(kinds) == 1 else BROKERS)
+    who = words.kind_name(kinds.pop() if len(kinds) == 1 else BROKERS)
     if not any(one.makes_a_difference for one in telling):
         return Markup(
             "Telling replicas of a commit at once changes little here: {} learn of it in {}, "
@@ -77,7 +71,7 @@ def lag_sentence(one: Figures) -> Markup:
             Protocol.WITH: ("Thanks to KIP-1166, which this cluster runs, {}", ""),
         }.get(one.protocol, ("If every node ran KIP-1166, {} would", " with none running it"))
         text = f"{how} learn a committed metadata change in {{}} instead of {{}}{end} (median)."
-    return Markup(text).format(kind_name(one.lag_kind), fast, slow)
+    return Markup(text).format(words.kind_name(one.lag_kind), fast, slow)
 
 
 def cost_sentence(one: Figures) -> Markup:

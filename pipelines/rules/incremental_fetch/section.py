@@ -42,7 +42,7 @@ def _overview(one: Figures) -> list[str]:
     cells = [_listed(each, way, 1) for way in ("request", "response") for each in lead]
     cells += [words.number(one.rates(variant).overhead) for variant in _REPLAYED]
     unknown = words.number(max(map(one.unknown, _REPLAYED)))
-    return [text.kind_name(one.lead_kind or ""), *cells, unknown]
+    return [words.kind_name(one.lead_kind or ""), *cells, unknown]
 
 
 def _listed(traffic: Traffic | None, way: str, decimals: int) -> str:
@@ -65,7 +65,7 @@ def _detail(one: Figures, place: int) -> Detail:
 def _key_figures(one: Figures) -> Iterator[KeyFigure]:
     for name, way in ((_IN_FETCH, "request"), (_IN_ANSWER, "response")):
         full, with_sessions = (_listed(one.lead(v), way, 1) for v in (FULL, INCREMENTAL))
-        named = f"P{name[1:]}, {text.kind_name(one.lead_kind or '')}"
+        named = f"P{name[1:]}, {words.kind_name(one.lead_kind or '')}"
         yield KeyFigure(named, full, with_sessions, "")
     for name, figure in (("Besides records, all", "overhead"), ("Bytes, all", "bytes")):
         sizes = (getattr(one.rates(v), figure) or 0.0 for v in (FULL, INCREMENTAL))
@@ -98,12 +98,12 @@ def _table(one: Figures, kind: str) -> Table:
             listed = [_listed(traffic, way, 2) for way in ("request", "response")]
             cells = [words.number(rates.fetches, 1), *listed, *map(words.number, sizes)]
             rows.append(sections.variant_row(variant, cells))
-    return Table(text.kind_name(kind).capitalize(), heads, rows)
+    return Table(words.kind_name(kind).capitalize(), heads, rows)
 
 
 def _sweep(one: Figures) -> Iterator[Table]:
     kinds = [kind for kind in one.kinds if kind != WITHOUT_SESSIONS]
-    of_kinds = [f"{text.kind_name(k)}|{'' if place else 'gap'}" for place, k in enumerate(kinds)]
+    of_kinds = [f"{words.kind_name(k)}|{'' if place else 'gap'}" for place, k in enumerate(kinds)]
     heads = [
         Head(["slots"]),
         *([Head(of_kinds, _IN_FETCH)] if kinds else []),

@@ -18,16 +18,7 @@ from kip_replay.pipelines.rules.incremental_fetch.figures import (
 )
 from kip_replay.replay.rules import FULL
 
-_KIND_NAMES = {
-    FOLLOWER: "followers",
-    CONSUMER: "consumers",
-    WITHOUT_SESSIONS: "consumers without sessions",
-}
 _ONE = {FOLLOWER: "a follower’s", CONSUMER: "a consumer’s", WITHOUT_SESSIONS: "a consumer’s"}
-
-
-def kind_name(kind: str) -> str:
-    return _KIND_NAMES.get(kind, kind)
 
 
 def answer(every: Sequence[Figures]) -> Markup:
