@@ -135,13 +135,19 @@ INGESTED_FILES = Table(
         Column("first_byte", LONG, "uncompressed byte where this reading began"),
         Column("timezone", TEXT, "zone that the stamps were read in"),
         Column("ingest_epoch", LONG, "number of the ingest that read it, rising in a recording"),
-        Column("first_received_at", AT, "first arrival of its requests; null without any"),
-        Column("last_completed_at", AT, "last completion of its requests; null without any"),
+        Column(
+            "first_received_at",
+            AT,
+            "first arrival of its requests, also repeated ones; null without",
+        ),
+        Column("last_completed_at", AT, "last completion of those; null without"),
         Column(
             "first_event_at",
             AT,
-            "first arrival of a request that rules read as it comes; null without any",
+            "first arrival of one that rules read as it comes; null without any",
         ),
+        Column("disk_bytes", LONG, "the file's size then; null where something was left in it"),
+        Column("modified_at", AT, "its last modification then; null where something was left"),
     ),
     key=("recording", "node_id", "source_file", "content_hash"),
 )

@@ -213,7 +213,8 @@ def _count(parsed: Parsed, part: ParsedRange, lines: pa.RecordBatch, kept: pa.Re
         rejected=kept.num_rows - requests,
         repeated=lines.num_rows - kept.num_rows,
     )
-    parsed.times[file] = parsed.times.get(file, Times()).with_other(_times(kept))
+    # Of all lines, since it depends on the number of tasks which copies are dropped here.
+    parsed.times[file] = parsed.times.get(file, Times()).with_other(_times(lines))
 
 
 def _times(lines: pa.RecordBatch) -> Times:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kip_replay.pipelines.replaying.seam import Increment, replayed
 from kip_replay.pipelines.rules.registration import RuleSteps
-from kip_replay.pipelines.warehouse import commits
+from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import LOG_TABLES, REPLAY_STATE
@@ -59,7 +59,10 @@ def settled(files: Iterable[Mapping[str, Any]], late_after_s: float) -> Settled 
     for file in files:
         if file["first_received_at"] is None:
             continue
-        first_us, last_us = _us(file["first_received_at"]), _us(file["last_completed_at"])
+        first_us, last_us = (
+            microseconds(file["first_received_at"]),
+            microseconds(file["last_completed_at"]),
+        )
         lines, first, last = nodes.get(file["node_id"], (0, first_us, last_us))
         nodes[file["node_id"]] = (
             lines + file["requests"],
@@ -75,11 +78,6 @@ def settled(files: Iterable[Mapping[str, Any]], late_after_s: float) -> Settled 
     last_us = min(nodes[node][2] for node in waited)
     behind = sorted(node for node in waited if nodes[node][2] < end_us - late_us)
     return Settled(last_us - late_us, tuple(behind))
-
-
-def _us(time: Any) -> int:
-    seconds = int(time.timestamp())
-    return seconds * _US + int(time.microsecond)
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,9 @@ class GrowingReplay:
 
     def _saved(self) -> _Saved | None:
         """The states, if they still hold."""
-        rows = self._warehouse.rows(REPLAY_STATE, [self._recording])
+        rows, epochs = self._warehouse.rows_and_epochs(
+            REPLAY_STATE, [self._recording], self._steps.name
+        )
         found = {
             row["fingerprint"]
             for row in rows.select(["rule", "fingerprint"]).to_pylist()
@@ -146,21 +146,19 @@ class GrowingReplay:
             return None
         if any(self._is_late(file, int(until), ingest_epoch) for file in self._files):
             return None
-        uri = self._warehouse.uri_of(REPLAY_STATE)
-        epoch = commits.epoch_of(uri, self._steps.name, self._recording)
-        return _Saved(int(until), follows_from, epoch)
+        return _Saved(int(until), follows_from, epochs[self._recording])
 
     @staticmethod
     def _is_late(file: Mapping[str, Any], until_us: int, ingest_epoch: int) -> bool:
         """Whether a reading that the states have not seen has an event of their time."""
         first_at = file["first_event_at"]
         unseen = file["ingest_epoch"] > ingest_epoch
-        return unseen and first_at is not None and _us(first_at) <= until_us
+        return unseen and first_at is not None and microseconds(first_at) <= until_us
 
     def _follows_from(self, until_us: int, ingest_epoch: int | None = None) -> str:
         """What rows up to a time follow from: the ingests seen, the rule, its dependencies."""
         if ingest_epoch is None:
-            ingest_epoch = max(int(file["ingest_epoch"]) for file in self._files)
+            ingest_epoch = max(file["ingest_epoch"] for file in self._files)
         phase = self._rules.settings.steady_phases[self._recording]
         with self._warehouse.database([self._recording]) as database:
             depends = self._steps.dependencies(database, until_us, phase)
@@ -179,14 +177,14 @@ class GrowingReplay:
         increment = Increment(since_us, until_us, states, follows_from)
         events = steps.events(read, increment)
         files = replayed(steps.rule, self._rules.settings, events, writing.files(), increment)
-        writing.begin()
+        since = {self._recording: saved.epoch} if saved else {}
+        writing.begin({REPLAY_STATE: since})
         if saved is None:
             writing.replace_states()
         for table in steps.outcomes:
             if saved is None:
                 writing.replace(table, files)
             else:
-                there = self._warehouse.files(table, [self._recording])
-                writing.append(table, files, commits.of_epochs_after(there, saved.epoch))
+                writing.append(table, files, since)
         writing.replace_states(files, again=saved is None)
         writing.end({self._recording: follows_from})

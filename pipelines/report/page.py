@@ -56,7 +56,8 @@ def render(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["with_code"] = _with_code
+    environment.filters |= {"with_code": _with_code, "amount": words.count}
+    environment.filters |= {"number": words.number, "shortened": words.shortened}
     sections: list[Section] = [
         module_of(rule, "section").section(figures, [c for c in report.checks if c.rule == rule])
         for rule, figures in report.figures.items()
@@ -72,11 +73,9 @@ def render(report: Report) -> str:
 
 def _finalized(value: object) -> object:
     """What a {{ }} prints: logs may hold characters that would hide or reorder text."""
-    if value is None:
-        return words.NOT_KNOWN
     if isinstance(value, str) and not isinstance(value, Markup):
         return words.visible(value)
-    return value
+    return words.NOT_KNOWN if value is None else value
 
 
 def _with_code(text: str) -> Markup:

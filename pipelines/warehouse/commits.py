@@ -26,6 +26,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,7 +39,6 @@ from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.warehouse.data_files import (
     DataFile,
     filesystem_of,
-    partition_folder,
     stats_columns,
 )
 from kip_replay.replay.schema import Table
@@ -47,6 +47,9 @@ _PROPERTIES = {
     "delta.enableDeletionVectors": "false",
     "delta.columnMapping.mode": "none",
 }
+
+#: What a commit says of itself: how many files it adds and removes (see ``damage``).
+ACTIONS = "fileActions"
 
 
 def exists(uri: str) -> bool:
@@ -80,14 +83,17 @@ def live_files(uri: str, recordings: Collection[str] | None = None) -> list[dict
 
     ``recordings``: only theirs. Paths are those on disk, within the table's folder.
     """
-    if not exists(uri):
-        return []
-    files = pa.table(DeltaTable(uri).get_add_actions(flatten=True))
+    return files_of(DeltaTable(uri), recordings) if exists(uri) else []
+
+
+def files_of(delta: DeltaTable, recordings: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """The files of an opened version, as ``live_files``."""
+    files = pa.table(delta.get_add_actions(flatten=True))
     if recordings is not None:
         mine = pc.is_in(files.column("partition.recording"), pa.array([*recordings], pa.string()))
         files = files.filter(mine)
-    rows: list[dict[str, Any]] = files.to_pylist()
-    return rows
+    # Delta's log has URIs, in which the escapes of a folder's name are escaped once more.
+    return [file | {"path": unquote(file["path"])} for file in files.to_pylist()]
 
 
 def dataset(delta: DeltaTable, uri: str) -> Any:
@@ -107,9 +113,12 @@ def app_id(step: str, recording: str) -> str:
 
 def epoch_of(uri: str, step: str, recording: str) -> int:
     """The last epoch that a table was written in by a step of a recording, 0 if it never was."""
-    if not exists(uri):
-        return 0
-    return DeltaTable(uri).transaction_version(app_id(step, recording)) or 0
+    return epoch_in(DeltaTable(uri), step, recording) if exists(uri) else 0
+
+
+def epoch_in(delta: DeltaTable, step: str, recording: str) -> int:
+    """The same of an opened version."""
+    return delta.transaction_version(app_id(step, recording)) or 0
 
 
 def file_name(epoch: int) -> str:
@@ -126,7 +135,7 @@ class Change:
 
 
 def commit(
-    uri: str,
+    delta: DeltaTable,
     change: Change,
     step: str,
     epochs: Mapping[str, int],
@@ -134,13 +143,15 @@ def commit(
 ) -> None:
     """Commits a change of a step, all of it or nothing; ``epochs`` by recording.
 
+    ``delta`` is the version that the change was made of. Of what others have committed since, a
+    commit of the same step or a removal of the same files is a conflict, and nothing else: delta-rs
+    would overlook files that were put together meanwhile, whose rows would be there twice.
     ``again``: a second commit of the same epoch is meant. Raises WriteConflictError.
     """
-    delta = DeltaTable(uri)
-    for recording, epoch in epochs.items():
-        there = delta.transaction_version(app_id(step, recording)) or 0
-        if there > epoch or (there == epoch and not again):
-            raise _conflict(step, recording)
+    made_of = {recording: epoch_in(delta, step, recording) for recording in epochs}
+    for recording, there in made_of.items():
+        if there > epochs[recording] or (there == epochs[recording] and not again):
+            raise conflict(step, recording)
     now_ms = time.time_ns() // 1_000_000
     actions: list[AddAction | RemoveAction] = [
         RemoveAction(
@@ -164,26 +175,49 @@ def commit(
         for file in change.added
     ]
     transactions = [Transaction(app_id(step, name), epoch) for name, epoch in epochs.items()]
-    try:
-        delta.create_write_transaction(
-            actions,
-            mode="append",
-            schema=delta.schema(),
-            partition_by=delta.metadata().partition_columns,
-            commit_properties=CommitProperties(app_transactions=transactions),
-        )
-    except CommitFailedError as conflict:
-        raise _conflict(step, ", ".join(epochs)) from conflict
+    properties = CommitProperties(
+        app_transactions=transactions,
+        custom_metadata={ACTIONS: str(len(actions))},
+        max_commit_retries=0,
+    )
+    while True:
+        try:
+            delta.create_write_transaction(
+                actions,
+                mode="append",
+                schema=delta.schema(),
+                partition_by=delta.metadata().partition_columns,
+                commit_properties=properties,
+            )
+        except CommitFailedError:
+            version = delta.version()
+            delta = DeltaTable(delta.table_uri)
+            if delta.version() == version:
+                raise
+            _require_untouched(delta, change, step, made_of)
+        else:
+            return
+
+
+def _require_untouched(
+    delta: DeltaTable, change: Change, step: str, made_of: Mapping[str, int]
+) -> None:
+    there = {file["path"] for file in files_of(delta, made_of)}
+    is_gone = any(file["path"] not in there for file in change.removed)
+    for recording, epoch in made_of.items():
+        if is_gone or epoch_in(delta, step, recording) != epoch:
+            raise conflict(step, recording)
 
 
 def require_own(lineage_uri: str, step: str, epochs: Mapping[str, int]) -> None:
     """Raises WriteConflictError where another driver has taken a later epoch of the step."""
     for recording, epoch in epochs.items():
         if epoch_of(lineage_uri, step, recording) != epoch:
-            raise _conflict(step, recording)
+            raise conflict(step, recording)
 
 
-def _conflict(step: str, recording: str) -> WriteConflictError:
+def conflict(step: str, recording: str) -> WriteConflictError:
+    """What a job stops with that was too late."""
     return WriteConflictError(
         f"another job has written {step} of recording {recording!r} meanwhile: this one has "
         "stopped, run it again when the other is done"
@@ -201,8 +235,3 @@ def _epoch_in(path: str) -> int | None:
     prefix, _, rest = name.partition("-")
     number = rest.partition("-")[0]
     return int(number) if prefix == "part" and len(number) == 6 and number.isdecimal() else None
-
-
-def is_in_partition(path: str, recording: str) -> bool:
-    """Whether a file's path lies in the folder of a recording."""
-    return path.startswith(f"{partition_folder(recording)}/")

@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import deltalake
@@ -25,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
+from kip_replay.pipelines.warehouse.commits import ACTIONS
 from kip_replay.pipelines.warehouse.tables import made_anew
 from kip_replay.replay.schema import CLIENT_OBSERVATIONS, LOG_TABLES, TABLES, Table
 
@@ -115,13 +117,11 @@ def _is_complete(commit: Path) -> bool:
         actions = [dict(json.loads(line)) for line in commit.read_bytes().splitlines()]
     except (ValueError, TypeError):
         return False
-    said: dict[str, str] = {}
+    said: dict[str, Any] = {}
     for action in actions:
-        info = action.get("commitInfo", {})
-        if info.get("operation") == "WRITE":
-            said = info.get("operationMetrics") or {}
-    added = sum("add" in action for action in actions)
-    return bool(actions) and int(said.get("numFiles", added)) == added
+        said = action.get("commitInfo", said)
+    found = sum("add" in action or "remove" in action for action in actions)
+    return bool(actions) and int(said.get(ACTIONS, found)) == found
 
 
 def _file_damage(folder: Path, table: Table, actions: pa.Table) -> str | None:

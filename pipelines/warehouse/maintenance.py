@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from deltalake import DeltaTable, WriterProperties
 from deltalake.exceptions import CommitFailedError
+from pyarrow.fs import FileType
 
 from kip_replay.pipelines.warehouse import commits
+from kip_replay.pipelines.warehouse.data_files import filesystem_of
 from kip_replay.replay.schema import LINEAGE, REPLAY_STATE, Table
 
 #: A table of a recording is put together if two files of it or more are smaller than this.
@@ -115,7 +117,7 @@ def optimize(
         return None
     before = total(sizes(warehouse_path, table).values())
     columns = sort_columns(table)
-    settings = {
+    settings: dict[str, Any] = {
         "target_size": TARGET_FILE_BYTES,
         "writer_properties": WriterProperties(compression="ZSTD"),
     }
@@ -144,8 +146,15 @@ def vacuum(warehouse_path: str, table: Table, hours: int, dry_run: bool = False)
     if not commits.exists(uri):
         return []
     # full: also files that were never committed, of tasks that were killed.
-    delta, how = DeltaTable(uri), {"enforce_retention_duration": False, "full": True}
-    unneeded: list[str] = delta.vacuum(hours, dry_run=True, **how)
+    delta = DeltaTable(uri)
+    how: dict[str, Any] = {"enforce_retention_duration": False, "full": True}
+    # delta-rs also names files that are gone already.
+    filesystem, folder = filesystem_of(uri)
+    unneeded = [
+        path
+        for path in delta.vacuum(hours, dry_run=True, **how)
+        if filesystem.get_file_info(f"{folder}/{path}").type is FileType.File
+    ]
     if unneeded and not dry_run:  # a vacuum of nothing would still be two commits
         delta.vacuum(hours, dry_run=False, **how)
     return unneeded

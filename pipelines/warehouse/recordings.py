@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
 import deltalake
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from kip_replay.pipelines.warehouse import commits
@@ -35,6 +34,9 @@ _OF_BROKERS = ("BROKER_HEARTBEAT", "BROKER_REGISTRATION", "ALTER_PARTITION", "FE
 #: Brokers say themselves every 2 s; controllers of a quiet log are looked for this far back.
 _LOOKED_BACK = timedelta(minutes=10)
 
+
+#: Steps that judge predictions by a recording begin so.
+_JUDGED_BY = "accuracy/"
 
 _Span: TypeAlias = tuple[datetime | None, datetime | None]
 _NO_SPAN: _Span = (None, None)
@@ -161,17 +163,17 @@ def delete_recording(
 ) -> list[Table]:
     """Deletes a recording's rows, step by step; the tables that had any.
 
-    ``steps``: the tables that each writes, ingest first. It begins with ``ingested_files``, which
-    then no longer holds that the logs were read: killed at any point, another delete completes it,
-    and so does an ingest that puts the recording back. Raises WriteConflictError where another job
-    writes the same step.
+    ``steps``: the tables that each writes, ingest first. First go judgements, its own and those by
+    it, then ``ingested_files``, which then no longer holds that the logs were read: killed at any
+    point, another delete completes it, and so does an ingest that puts the recording back. Raises
+    WriteConflictError where another job writes the same step.
     """
-    had = []
+    had = [PREDICTION_ACCURACY] if _delete_judgements(warehouse, recording) else []
     for step, tables in steps.items():
         there = [t for t in tables if warehouse.files(t, [recording])]
         if not there and (recording, step) not in warehouse.lineage([recording]):
             continue
-        writing = warehouse.writing(step, [recording], tables)
+        writing = warehouse.writing(step, [recording], there)
         writing.begin()
         for table in sorted(there, key=lambda table: table is not INGESTED_FILES):
             if table is REPLAY_STATE:
@@ -179,14 +181,20 @@ def delete_recording(
             else:
                 writing.replace(table, ())
         had += there
-    others = sizes(warehouse.path, PREDICTION_ACCURACY)
-    judged = warehouse.rows(PREDICTION_ACCURACY, others)
-    by_it = judged.filter(pc.equal(judged.column("recorded_in"), recording))
-    if by_it.num_rows:
-        names = by_it.column("recording").unique().to_pylist()
-        writing = warehouse.writing(f"accuracy/{recording}", names, [PREDICTION_ACCURACY])
-        writing.begin()
-        nothing = judged.schema.empty_table()
-        writing.replace_rows(PREDICTION_ACCURACY, nothing, {"recorded_in": [recording]})
-        had.append(PREDICTION_ACCURACY)
     return list(dict.fromkeys(had))
+
+
+def _delete_judgements(warehouse: Warehouse, recording: str) -> bool:
+    """Deletes what was predicted from a recording, and what is held against it."""
+    rows = warehouse.rows(PREDICTION_ACCURACY, sizes(warehouse.path, PREDICTION_ACCURACY))
+    pairs = {tuple(p.values()) for p in rows.select(["recording", "recorded_in"]).to_pylist()}
+    begun = warehouse.lineage(sizes(warehouse.path, LINEAGE))
+    pairs |= {(n, step[len(_JUDGED_BY) :]) for n, step in begun if step.startswith(_JUDGED_BY)}
+    pairs = {pair for pair in pairs if recording in pair}
+    for other in sorted({other for _, other in pairs}):
+        names = sorted(name for name, by in pairs if by == other)
+        writing = warehouse.writing(f"{_JUDGED_BY}{other}", names, [PREDICTION_ACCURACY])
+        writing.begin()
+        nothing = rows.schema.empty_table()
+        writing.replace_rows(PREDICTION_ACCURACY, nothing, {"recorded_in": [other]})
+    return bool(pairs)

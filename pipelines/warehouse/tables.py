@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kip_replay.pipelines.errors import UserError
@@ -43,8 +44,6 @@ Read = Callable[[Table], DataFrame]
 
 #: A task sorts and holds about so many bytes of Parquet.
 _TASK_BYTES = 32 << 20
-#: Less is read faster by interpreted queries.
-_COMPILED_FROM_BYTES = 64 << 20
 
 
 class Warehouse:
@@ -93,11 +92,20 @@ class Warehouse:
         """The rows of some recordings, for Spark. Raises UserError."""
         self.open(table)
         uri, schema = self.uri_of(table), from_arrow_schema(table.arrow_schema)
-        paths = [f"{uri}/{file['path']}" for file in self.files(table, recordings)]
-        if not paths:
-            return self.spark.createDataFrame([], schema)
+        paths: dict[str, list[str]] = {}
+        for file in self.files(table, recordings):
+            name = file["partition.recording"]
+            # Spark reads the escapes in a folder's name as Latin-1: such a name it is given.
+            paths.setdefault("" if name.isascii() else name, []).append(f"{uri}/{file['path']}")
         reader = self.spark.read.schema(schema).option("basePath", uri)
-        return reader.parquet(*paths).select(*schema.names)
+        frames = [
+            rows.withColumn("recording", F.lit(name)) if name else rows
+            for name, of_name in paths.items()
+            for rows in [reader.parquet(*of_name)]
+        ]
+        if not frames:
+            return self.spark.createDataFrame([], schema)
+        return reduce(DataFrame.unionByName, frames).select(*schema.names)
 
     def reader(self, recordings: Collection[str]) -> Read:
         """``read`` of these recordings, by table."""
@@ -105,10 +113,21 @@ class Warehouse:
 
     def rows(self, table: Table, recordings: Collection[str]) -> pa.Table:
         """The rows of some recordings of a small table; none where there is no table."""
+        return self._rows(self.open(table), table, recordings) if self.exists(table) else _no(table)
+
+    def rows_and_epochs(
+        self, table: Table, recordings: Collection[str], step: str
+    ) -> tuple[pa.Table, dict[str, int]]:
+        """``rows``, and the last epoch in which a step had written each recording's by then."""
         if not self.exists(table):
-            return table.arrow_schema.empty_table()
+            return _no(table), dict.fromkeys(recordings, 0)
+        delta = self.open(table)
+        epochs = {name: commits.epoch_in(delta, step, name) for name in recordings}
+        return self._rows(delta, table, recordings), epochs
+
+    def _rows(self, delta: DeltaTable, table: Table, recordings: Collection[str]) -> pa.Table:
         chosen = pc.field("recording").isin(pa.array([*recordings], pa.string()))
-        rows = self._dataset(table).to_table(filter=chosen)
+        rows = commits.dataset(delta, self.uri_of(table)).to_table(filter=chosen)
         return rows.select(table.arrow_schema.names)
 
     def database(self, recordings: Collection[str] | None = None) -> duckdb.DuckDBPyConnection:
@@ -128,22 +147,14 @@ class Warehouse:
 
     def _dataset(self, table: Table) -> Any:
         if not self.exists(table):
-            return table.arrow_schema.empty_table()
+            return _no(table)
         return commits.dataset(self.open(table), self.uri_of(table))
 
-    def prepare(self, tables: Iterable[Table], recordings: Collection[str]) -> SparkSession:
-        """The Spark session, set for the bytes that a query will read of these tables.
-
-        Few bytes get few tasks, and are interpreted: compiling a query takes longer than it runs.
-        """
+    def prepare(self, tables: Iterable[Table], recordings: Collection[str]) -> None:
+        """Sets the tasks of Spark's shuffles by the bytes that a query will read of tables."""
         read = sum(file["size_bytes"] for t in tables for file in self.files(t, recordings))
-        spark = self.spark
-        tasks = max(spark.sparkContext.defaultParallelism, ceil(read / _TASK_BYTES))
-        is_small = read < _COMPILED_FROM_BYTES
-        spark.conf.set("spark.sql.shuffle.partitions", tasks)
-        spark.conf.set("spark.sql.codegen.wholeStage", not is_small)
-        spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if is_small else "FALLBACK")
-        return spark
+        tasks = max(self.spark.sparkContext.defaultParallelism, ceil(read / _TASK_BYTES))
+        self.spark.conf.set("spark.sql.shuffle.partitions", tasks)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -163,10 +174,6 @@ class Warehouse:
             for name in recordings
         ]
         return Writing(self, step, dict.fromkeys(recordings, max(last, default=0) + 1))
-
-    def epochs(self, step: str, recording: str, tables: Iterable[Table]) -> dict[Table, int]:
-        """The last epoch in which a step of a recording was written, by table."""
-        return {t: commits.epoch_of(self.uri_of(t), step, recording) for t in tables}
 
     # --- lineage ----------------------------------------------------------------------------------
 
@@ -197,29 +204,49 @@ class Writing:
         columns = rows.select(*table.arrow_schema.names)
         return written(columns.repartition(1), _Rows(self.files(), table))
 
-    def begin(self) -> None:
-        """The first write: nobody knows any more what the step's rows follow from."""
+    def begin(self, since: Mapping[Table, Mapping[str, int]] | None = None) -> None:
+        """The first write: nobody knows any more what the step's rows follow from.
+
+        ``since``: epochs, by recording, of tables that the rows were made of. Raises
+        WriteConflictError where another attempt has written one of them in a later epoch.
+        """
+        for table, epochs in (since or {}).items():
+            commits.require_own(self.warehouse.uri_of(table), self.step, epochs)
         self._state({}, again=False)
 
     def replace(self, table: Table, added: Sequence[DataFile]) -> None:
         """Puts files in the place of all rows of the recordings."""
-        removed = self.warehouse.files(table, self.epochs)
-        self._commit(table, commits.Change(_of(table, added), removed))
+        delta = self.warehouse.open(table)
+        removed = commits.files_of(delta, self.epochs)
+        self._commit(table, delta, commits.Change(_of(table, added), removed))
 
-    def append(
-        self, table: Table, added: Sequence[DataFile], removed: Sequence[Mapping[str, Any]] = ()
-    ) -> None:
-        """Adds files; ``removed`` are taken out (what a killed attempt has left)."""
-        self._commit(table, commits.Change(_of(table, added), removed))
+    def append(self, table: Table, added: Sequence[DataFile], since: Mapping[str, int]) -> None:
+        """Adds files, and takes out those of epochs after ``since``, by recording.
+
+        Those a killed attempt has left, or one that this attempt has overtaken. Where there is
+        nothing to do, nothing is committed.
+        """
+        delta = self.warehouse.open(table)
+        there = commits.files_of(delta, since)
+        left = [
+            file
+            for name, epoch in since.items()
+            for file in commits.of_epochs_after(there, epoch)
+            if file["partition.recording"] == name
+        ]
+        change = commits.Change(_of(table, added), left)
+        if change.added or change.removed:
+            self._commit(table, delta, change)
 
     def replace_states(self, added: Sequence[DataFile] = (), again: bool = False) -> None:
         """Puts a rule's states in the place of those before; without any, it has none."""
+        delta = self.warehouse.open(REPLAY_STATE)
         removed = [
             file
-            for file in self.warehouse.files(REPLAY_STATE, self.epochs)
+            for file in commits.files_of(delta, self.epochs)
             if file.get("min.rule") == file.get("max.rule") == self.step
         ]
-        self._commit(REPLAY_STATE, commits.Change(_of(REPLAY_STATE, added), removed), again)
+        self._commit(REPLAY_STATE, delta, commits.Change(_of(REPLAY_STATE, added), removed), again)
 
     def replace_rows(
         self,
@@ -232,7 +259,8 @@ class Writing:
 
         All of the recordings' other rows stay, in a file of their own for each recording.
         """
-        there = self.warehouse.rows(table, self.epochs)
+        delta = self.warehouse.open(table)
+        there = self.warehouse._rows(delta, table, self.epochs)
         named = [pc.is_in(there.column(name), pa.array([*of])) for name, of in where.items()]
         there = there.filter(pc.invert(reduce(pc.and_, named)))
         files = self.files()
@@ -241,8 +269,8 @@ class Writing:
                 mine = part.filter(pc.equal(part.column("recording"), name))
                 for batch in mine.to_batches():
                     files.write(table, batch)
-        removed = self.warehouse.files(table, self.epochs)
-        self._commit(table, commits.Change(_of(table, files.closed()), removed), again)
+        removed = commits.files_of(delta, self.epochs)
+        self._commit(table, delta, commits.Change(_of(table, files.closed()), removed), again)
 
     def end(self, follows_from: Mapping[str, str]) -> None:
         """The last write: what the step's rows follow from, by recording."""
@@ -264,12 +292,13 @@ class Writing:
         )
         self.replace_rows(LINEAGE, rows, {"step": [self.step]}, again)
 
-    def _commit(self, table: Table, change: commits.Change, again: bool = False) -> None:
-        uri = self.warehouse.uri_of(table)
+    def _commit(
+        self, table: Table, delta: DeltaTable, change: commits.Change, again: bool = False
+    ) -> None:
         if table is not LINEAGE:
             lineage = self.warehouse.uri_of(LINEAGE)
             commits.require_own(lineage, self.step, self.epochs)
-        commits.commit(uri, change, self.step, self.epochs, again)
+        commits.commit(delta, change, self.step, self.epochs, again)
 
 
 class Task(Protocol):
@@ -295,13 +324,17 @@ class _Rows:
 def written(rows: DataFrame, task: Task) -> list[DataFile]:
     """Runs a task on each partition of rows, in one Spark job; the files that were written."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task.take(batches)
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        task.take(iter(batches))
         files = [vars(file) for file in task.files.closed()]
         yield pa.RecordBatch.from_pylist(files, schema=DATA_FILE)
 
     found = rows.mapInArrow(run, from_arrow_schema(DATA_FILE)).collect()
     return [DataFile(**row.asDict()) for row in found]
+
+
+def _no(table: Table) -> pa.Table:
+    return table.arrow_schema.empty_table()
 
 
 def _of(table: Table, files: Iterable[DataFile]) -> list[DataFile]:

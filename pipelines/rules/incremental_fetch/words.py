@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from kip_replay.pipelines.report import sections, words
-from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import Prose, Source
+from kip_replay.pipelines.report.values import Traffic, known
+from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
 from kip_replay.pipelines.rules.incremental_fetch.figures import (
     CONSUMER,
@@ -18,19 +18,7 @@ from kip_replay.pipelines.rules.incremental_fetch.figures import (
 )
 from kip_replay.replay.rules import FULL
 
-#: With at least this share of the bytes left, sessions make no difference worth a headline.
-NO_DIFFERENCE = 0.9
-_KIND_NAMES = {
-    FOLLOWER: "followers",
-    CONSUMER: "consumers",
-    WITHOUT_SESSIONS: "consumers without sessions",
-}
 _ONE = {FOLLOWER: "a follower’s", CONSUMER: "a consumer’s", WITHOUT_SESSIONS: "a consumer’s"}
-
-
-def kind_name(kind: str) -> str:
-    """'followers', 'consumers'."""
-    return _KIND_NAMES.get(kind, kind)
 
 
 def answer(every: Sequence[Figures]) -> Markup:
@@ -38,22 +26,16 @@ def answer(every: Sequence[Figures]) -> Markup:
     telling = [one for one in every if one.overheads]
     if not telling:
         return Markup("These logs do not tell what fetch sessions save.")
-    telling = sections.enough(telling, _fetches)
-    if all(one.share_left >= NO_DIFFERENCE for one in telling):
-        return Markup(
-            "Fetch sessions save little here: FETCHes and their answers take {} a second besides "
-            "records, without sessions {}."
-        ).format(*(_sizes(telling, place) for place in (1, 0)))
-    pair = sections.most_and_least(telling, lambda one: one.share_left)
-    if pair is None:
-        return in_figures(telling)
-    after, before = (_sizes(pair[1:], place) for place in (1, 0))
-    return in_figures(pair[:1]) + sections.whereabouts(pair, f"{after} a second", before)
+    telling = sections.enough(telling, lambda one: (one.total(FULL) or Traffic()).fetches)
+    little = Markup(
+        "Fetch sessions save little here: FETCHes and their answers take {} a second besides "
+        "records, without sessions {}."
+    ).format(_sizes(telling, 1), _sizes(telling, 0))
 
+    def ends(of: Sequence[Figures]) -> tuple[str, str]:
+        return f"{_sizes(of, 1)} a second", _sizes(of, 0)
 
-def _fetches(one: Figures) -> int:
-    total = one.total(FULL)
-    return total.fetches if total else 0
+    return sections.answer(telling, lambda one: one.share_left, little, in_figures, ends)
 
 
 def in_figures(telling: Sequence[Figures]) -> Markup:
@@ -117,59 +99,45 @@ def as_recorded(one: Figures) -> str | None:
     )
 
 
-# --- prose ---------------------------------------------------------------------------------------
-
-ABOUT = words.paragraphs("""
-Followers and consumers ask a broker again and again for all of their partitions, most of which have
-nothing new. With a fetch session the broker remembers the list: a FETCH names only the partitions
-of which something changed, and so does its answer. Sessions take slots of a cache on the broker;
-who gets none sends everything each time. The KIP’s draft would have given sessions to followers
-only.
-""")[0]
 PROSE = Prose(
     rule=Figures.RULE,
     short="Fetch sessions",
     question="What do fetch sessions save?",
     proposal="KIP-227, in Kafka since 1.1, and its draft beside it",
+    about="Followers and consumers ask a broker again and again for all of their partitions, "
+    "most of which have nothing new. With a fetch session the broker remembers the list: a FETCH "
+    "names only the partitions of which something changed, and so does its answer. Sessions take "
+    "slots of a cache on the broker; who gets none sends everything each time. The KIP’s draft "
+    "would have given sessions to followers only.",
     note="Means of the steady phase; bytes are those on the wire, both ways, less the records, "
     "which are the same in every variant. Unknown: FETCHes of the whole recording that could not "
     "be replayed, most often since their session began before the log.",
     outcomes={"fetches": "FETCHes"},
     outcomes_in="fetch_session_outcomes",
-    method=words.paragraphs("""
-Each session is rebuilt from the log: which partitions it holds, what was last sent of each, what
-changed. What a full FETCH, a session’s FETCH and the draft’s would carry follows from that, and so
-does its exact size on the wire.
-
-Open loop: every variant answers the FETCHes that were logged, when they were logged. A smaller
-FETCH is answered a little sooner, and the next one comes sooner; that is not replayed.
-
-Clients that never asked for a session (librdkafka’s, for instance) stay without one. The draft does
-not say how partitions come and go: there a full FETCH follows, with the 8 bytes more that its
-answer would have.
+    silent=words.lines("""
+hold no FETCH of topic partitions. Such FETCHes are in the request logs of the brokers.
+hold no FETCH of topic partitions in the steady phase that could be replayed.
 """),
-    words={
-        "FETCH": "The request with which followers and consumers read from a broker.",
-        "Fetch session": "A list of partitions that client and broker both remember.",
-        "Slot": "Room for one session in a broker’s cache; followers go before consumers.",
-    },
-    sources=(
-        Source(
-            "partitions and bytes",
-            "bandwidth_summary",
-            "`partitions, bytes, record_bytes` by `client_kind` and `direction`, summed over "
-            "`node_id`",
-        ),
-        Source("other slots", "the same", "rows with `parameter` session_slots"),
-        Source(
-            "sessions refused, evicted",
-            "fetch_session_evictions",
-            "`event`, counted by `parameter_value`",
-        ),
-        Source(
-            "come out the same, not judged",
-            "fetch_session_outcomes",
-            "`equals_recorded, verdict, reason`",
-        ),
-    ),
+    method=words.lines("""
+Each session is rebuilt from the log: which partitions it holds, what was last sent of each, what
+  changed. What a full FETCH, a session’s FETCH and the draft’s would carry follows from that, and
+  so does its exact size on the wire.
+Open loop: every variant answers the FETCHes that were logged, when they were logged. A smaller
+  FETCH is answered a little sooner, and the next one comes sooner; that is not replayed.
+Clients that never asked for a session (librdkafka’s, for instance) stay without one. The draft does
+  not say how partitions come and go: there a full FETCH follows, with the 8 bytes more that its
+  answer would have.
+"""),
+    words=words.rows("""
+FETCH | The request with which followers and consumers read from a broker.
+Fetch session | A list of partitions that client and broker both remember.
+Slot | Room for one session in a broker’s cache; followers go before consumers.
+"""),
+    sources=words.rows("""
+partitions and bytes | bandwidth_summary | `partitions, bytes, record_bytes` by `client_kind` and
+  `direction`, summed over `node_id`
+other slots | the same | rows with `parameter` session_slots
+sessions refused, evicted | fetch_session_evictions | `event`, counted by `parameter_value`
+come out the same, not judged | fetch_session_outcomes | `equals_recorded, verdict, reason`
+"""),
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from markupsafe import Markup
 
 from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import Prose, Source
+from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import READ_AFTER_WRITE, Figures
 
@@ -49,9 +50,8 @@ def price(every: Sequence[Figures]) -> Markup | None:
     heartbeats = sum(row["n"] for row in rows)
     if not heartbeats:
         return None
-    before, after = (
-        sum(row[name] for row in rows) / heartbeats for name in ("recorded", "replayed")
-    )
+    sums = (sum(row[name] for row in rows) for name in ("recorded", "replayed"))
+    before, after = (of / heartbeats for of in sums)
     return Markup(
         "The price: {} bytes more in each answer to a heartbeat ({} instead of {})."
     ).format(words.number(after - before), words.number(after), words.number(before))
@@ -77,79 +77,66 @@ def interval_sentence(one: Figures) -> str | None:
     if not one.swept:
         return None
     variants = words.in_order(one.variants(swept=True))
+    tried = product(one.swept, variants)
+    spreads = {(at, v): one.spread(READ_AFTER_WRITE, v, at=at) for at, v in tried}
     found = []
     for goal in _GOALS_MS:
         limit = f"{words.number(goal)}{words.SPACE}ms"
         enough = [
-            (at, variant)
-            for at in one.swept
-            for variant in variants
-            if (spread := one.spread(READ_AFTER_WRITE, variant, at=at))
-            and spread.p90 is not None
-            and spread.p90 <= goal
+            key for key, of in spreads.items() if of and of.p90 is not None and of.p90 <= goal
         ]
         if not enough:
             found.append(f"below {limit} with none of the intervals tried")
             continue
         longest = max(interval for interval, _ in enough)
         how = [words.variant_name(variant) for interval, variant in enough if interval == longest]
-        found.append(
-            f"below {limit} with a heartbeat every {words.number(longest)}{words.SPACE}ms "
-            f"({words.joined(how)})"
-        )
+        every = f"{words.number(longest)}{words.SPACE}ms ({words.joined(how)})"
+        found.append(f"below {limit} with a heartbeat every {every}")
     return f"9 in 10 reads after writes: {'; '.join(found)}."
 
 
-# --- prose ---------------------------------------------------------------------------------------
-
-ABOUT = words.paragraphs("""
-Who creates a topic or changes a config is answered once the controller has committed it. Any broker
-may then still answer from what it knew before: the stale window. Brokers say in their heartbeats
-how far they have applied the metadata log. The draft has the controller tell back the lowest offset
-that every unfenced broker has applied, so that a broker knows when a change can be read everywhere:
-read-after-write.
-""")[0]
 PROSE = Prose(
     rule=Figures.RULE,
     short="Changes everywhere",
     question="When does every broker show a metadata change?",
     proposal="The draft of LowestAcknowledgedOffset in heartbeats, in no Kafka release",
+    about="Who creates a topic or changes a config is answered once the controller has committed "
+    "it. Any broker may then still answer from what it knew before: the stale window. Brokers "
+    "say in their heartbeats how far they have applied the metadata log. The draft has the "
+    "controller tell back the lowest offset that every unfenced broker has applied, so that a "
+    "broker knows when a change can be read everywhere: read-after-write.",
     note="Stale window: from the controller’s answer until the log proves the write applied on "
     "every unfenced broker, by heartbeats or by the finest evidence there is. Brokers have it "
     "before they say so, so it is an upper bound. Read-after-write: from the request until the "
     "broker that forwarded it is told (else, until every broker is).",
     outcomes={"writes": "metadata writes"},
     outcomes_in="metadata_write_outcomes",
-    method=words.paragraphs("""
-A metadata write’s offset is not logged. It lies between the controllers’ high watermarks before and
-after, recomputed from the voters’ FETCHes; claims take the upper end.
-
-Brokers that are fenced or shutting down do not count. The offset that is told never falls, though
-what a controller computes can.
-
-Other intervals are simulated: each broker keeps the phase of its heartbeats, and applies changes
-when the log shows, or, with and without KIP-1166, when that replay says it learns of them.
-
-After an upgrade of the metadata version the brokers’ renegotiation of ApiVersions waits for the
-same moment.
+    silent=words.lines("""
+hold no metadata write. Those are in the request logs of the controllers.
+hold metadata writes, but none in the steady phase of which it could be told when every broker had
+  it.
 """),
-    words={
-        "Heartbeat": "What each broker sends to the active controller every 2 s, unless "
-        "configured.",
-        "Fenced": "Taken out by the controller: not heard of for too long, or not caught up yet.",
-        "Stale window": "How long after the answer some broker may still show the old state.",
-        "Read-after-write": "When a client can rely on reading what it wrote, from any broker.",
-    },
-    sources=(
-        Source(
-            "stale window, read-after-write",
-            "latency_summary",
-            "metrics `stale_window, read_after_write`, of all and by `api_name`",
-        ),
-        Source("other intervals", "the same", "rows with `parameter` broker_heartbeat_interval_ms"),
-        Source("writes not judged", "metadata_write_outcomes", "`verdict, reason`"),
-        Source(
-            "bytes of heartbeats", "heartbeat_outcomes", "`response_bytes, replayed_response_bytes`"
-        ),
-    ),
+    method=words.lines("""
+A metadata write’s offset is not logged. It lies between the controllers’ high watermarks before and
+  after, recomputed from the voters’ FETCHes; claims take the upper end.
+Brokers that are fenced or shutting down do not count. The offset that is told never falls, though
+  what a controller computes can.
+Other intervals are simulated: each broker keeps the phase of its heartbeats, and applies changes
+  when the log shows, or, with and without KIP-1166, when that replay says it learns of them.
+After an upgrade of the metadata version the brokers’ renegotiation of ApiVersions waits for the
+  same moment.
+"""),
+    words=words.rows("""
+Heartbeat | What each broker sends to the active controller every 2 s, unless configured.
+Fenced | Taken out by the controller: not heard of for too long, or not caught up yet.
+Stale window | How long after the answer some broker may still show the old state.
+Read-after-write | When a client can rely on reading what it wrote, from any broker.
+"""),
+    sources=words.rows("""
+stale window, read-after-write | latency_summary | metrics `stale_window, read_after_write`, of all
+  and by `api_name`
+other intervals | the same | rows with `parameter` broker_heartbeat_interval_ms
+writes not judged | metadata_write_outcomes | `verdict, reason`
+bytes of heartbeats | heartbeat_outcomes | `response_bytes, replayed_response_bytes`
+"""),
 )

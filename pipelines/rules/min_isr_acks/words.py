@@ -8,12 +8,9 @@ from markupsafe import Markup
 
 from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import Prose, Source
+from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
-
-#: With at least this share of the wait left, the change makes no difference worth a headline.
-NO_DIFFERENCE = 0.9
 
 
 def answer(every: Sequence[Figures]) -> Markup:
@@ -21,20 +18,18 @@ def answer(every: Sequence[Figures]) -> Markup:
     telling = _telling(every)
     if not telling:
         return Markup("These logs do not tell how much sooner producers could be answered.")
-    if all(one.share_left >= NO_DIFFERENCE for one in telling):
-        return Markup(
-            "Waiting for fewer replicas changes little here: producers are answered in {}, waiting "
-            "for all in {} (median)."
-        ).format(*(bold(_between(telling, place)) for place in (1, 0)))
-    pair = sections.most_and_least(telling, lambda one: one.share_left)
-    most = telling if pair is None else pair[:1]
-    text = Markup(
+    little = Markup(
+        "Waiting for fewer replicas changes little here: producers are answered in {}, waiting for "
+        "all in {} (median)."
+    ).format(*map(bold, _between(telling)))
+    return sections.answer(telling, lambda one: one.share_left, little, _in_figures, _between)
+
+
+def _in_figures(telling: Sequence[Figures]) -> Markup:
+    return Markup(
         "Producers that wait for all in-sync replicas would be answered in {} instead of {} "
         "(median) if they waited for min.insync.replicas only."
-    ).format(*(bold(_between(most, place)) for place in (1, 0)))
-    if pair is None:
-        return text
-    return text + sections.whereabouts(pair, *(_between(pair[1:], place) for place in (1, 0)))
+    ).format(*map(bold, _between(telling)))
 
 
 def _telling(every: Sequence[Figures]) -> list[Figures]:
@@ -43,9 +38,10 @@ def _telling(every: Sequence[Figures]) -> list[Figures]:
     return sections.enough(telling, lambda one: one.waits[0].count if one.waits else 0)
 
 
-def _between(telling: Sequence[Figures], place: int) -> str:
-    """Median waits with acks=all (0) or with acks=min.insync.replicas (1)."""
-    return words.between([medians[place] for medians in known(one.medians for one in telling)])
+def _between(telling: Sequence[Figures]) -> list[str]:
+    """Median waits with acks=min.insync.replicas and with acks=all."""
+    both = zip(*known(one.medians for one in telling), strict=True)
+    return [words.between(of) for of in both][::-1]
 
 
 def price(every: Sequence[Figures]) -> Markup | None:
@@ -63,18 +59,17 @@ def summary(one: Figures) -> Markup:
     """Waits and exposure of one recording."""
     assert one.waits is not None
     if one.medians is None:
+        unknown = words.number(max(wait.unknown for wait in one.waits))
+        values = words.number(max(wait.values for wait in one.waits))
         return Markup(
             "The median wait cannot be told: of {} of {} answers it is unknown when they would "
             "come."
-        ).format(
-            words.number(max(wait.unknown for wait in one.waits)),
-            words.number(max(wait.values for wait in one.waits)),
-        )
+        ).format(unknown, values)
     before, after = one.medians
     text = (
         "Waiting for min.insync.replicas only changes little here: producers would be answered in "
         "{}, with acks=all in {} (median)."
-        if after >= NO_DIFFERENCE * before
+        if after >= sections.NO_DIFFERENCE * before
         else "With acks=min.insync.replicas, producers would be answered in {} instead of {} "
         "(median)."
     )
@@ -88,57 +83,47 @@ def summary(one: Figures) -> Markup:
     ).format(waits, bold(words.milliseconds(exposure.p50)), words.milliseconds(exposure.p90))
 
 
-# --- prose ---------------------------------------------------------------------------------------
-
-ABOUT = words.paragraphs("""
-With acks=all a producer is answered once every in-sync replica has its records, so the slowest
-follower sets the pace. With acks=min.insync.replicas it would be answered as soon as that many
-replicas have them, the leader included: as safe as the topic’s configuration asks for. Until the
-other in-sync replicas have the records too, they are exposed: fewer failures can lose them than
-with acks=all. Consumers see them no sooner than today.
-""")[0]
 PROSE = Prose(
     rule=Figures.RULE,
     short="Producers’ waits",
     question="How much sooner could producers be answered?",
     proposal="KIP-926, a draft that is in no Kafka release",
+    about="With acks=all a producer is answered once every in-sync replica has its records, so "
+    "the slowest follower sets the pace. With acks=min.insync.replicas it would be answered as "
+    "soon as that many replicas have them, the leader included: as safe as the topic’s "
+    "configuration asks for. Until the other in-sync replicas have the records too, they are "
+    "exposed: fewer failures can lose them than with acks=all. Consumers see them no sooner than "
+    "today.",
     note="Per partition of PRODUCEs with acks=all, in the whole recording, from their arrival "
     "until the answer. Recorded: the whole request’s answer. Exposure: from the early answer until "
     "the whole ISR has the records.",
     outcomes={"partitions": "partitions of PRODUCEs"},
     outcomes_in="produce_ack_outcomes",
-    method=words.paragraphs("""
-A follower’s FETCH at an offset says that it has all before it. From those FETCHes in the leader’s
-log, and from the in-sync replicas and min.insync.replicas over time, the replay tells when each
-replica had each batch.
-
-acks=all is replayed too and must come out as recorded; when it was answered, and with which error,
-is never read by the replay.
-
-Open loop: a producer that is answered sooner sends sooner, and the log cannot tell how much more it
-would send. The rates of PRODUCEs stand beside every comparison of two recordings.
-
-The KIP leaves open whether replicas outside the ISR count; here only its members do. Today’s
-brokers refuse acks=min.insync.replicas with INVALID_REQUIRED_ACKS (21).
+    silent=words.lines("""
+hold no PRODUCE. PRODUCEs are in the request logs of the brokers.
+hold no PRODUCE with acks=all of which it could be told how long it waited, or would wait.
 """),
-    words={
-        "ISR": "In-sync replicas: those that the leader waits for with acks=all.",
-        "min.insync.replicas": "How many in-sync replicas a topic asks for at the least.",
-        "Exposure": "How long records that were answered for are not yet on every in-sync replica.",
-    },
-    sources=(
-        Source(
-            "waits, exposure",
-            "latency_summary",
-            "metrics `produce_latency, produce_request_latency, exposure`, of all and by `node_id`",
-        ),
-        Source(
-            "another min.insync.replicas", "the same", "rows with `parameter` min_insync_replicas"
-        ),
-        Source(
-            "errors, not judged",
-            "produce_ack_outcomes",
-            "`recorded_error, acks_all_error, min_isr_error, verdict, reason` where `acks` is −1",
-        ),
-    ),
+    method=words.lines("""
+A follower’s FETCH at an offset says that it has all before it. From those FETCHes in the leader’s
+  log, and from the in-sync replicas and min.insync.replicas over time, the replay tells when each
+  replica had each batch.
+acks=all is replayed too and must come out as recorded; when it was answered, and with which error,
+  is never read by the replay.
+Open loop: a producer that is answered sooner sends sooner, and the log cannot tell how much more it
+  would send. The rates of PRODUCEs stand beside every comparison of two recordings.
+The KIP leaves open whether replicas outside the ISR count; here only its members do. Today’s
+  brokers refuse acks=min.insync.replicas with INVALID_REQUIRED_ACKS (21).
+"""),
+    words=words.rows("""
+ISR | In-sync replicas: those that the leader waits for with acks=all.
+min.insync.replicas | How many in-sync replicas a topic asks for at the least.
+Exposure | How long records that were answered for are not yet on every in-sync replica.
+"""),
+    sources=words.rows("""
+waits, exposure | latency_summary | metrics `produce_latency, produce_request_latency, exposure`, of
+  all and by `node_id`
+another min.insync.replicas | the same | rows with `parameter` min_insync_replicas
+errors, not judged | produce_ack_outcomes | `recorded_error, acks_all_error, min_isr_error, verdict,
+  reason` where `acks` is −1
+"""),
 )

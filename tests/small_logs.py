@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
 
-DATA = Path(__file__).resolve().parent.parent / "data" / "ingest"
+DATA = Path(__file__).resolve().parent / "data" / "ingest"
 CONTROLLER = (DATA / "controller-2.log").read_bytes()
 BROKER = (DATA / "broker-11.log").read_bytes()
 

@@ -6,14 +6,13 @@ import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-import deltalake
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
+from put_rows import rows_of
 from pyspark.sql import SparkSession
 from small_logs import BROKER, CONTROLLER, lines_of, plain, stamped, write_recording
 
@@ -26,15 +25,15 @@ from kip_replay.pipelines.errors import IngestError, UserError, WriteConflictErr
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_range
 from kip_replay.pipelines.ingest.parse_task import tasks_of
-from kip_replay.pipelines.ingest.recording import RecordingOptions, load_recording
+from kip_replay.pipelines.ingest.recording import Recording, RecordingOptions, load_recording
 from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
 from kip_replay.pipelines.ingest.survey import Survey, survey
-from kip_replay.pipelines.warehouse import commits as delta_commits
+from kip_replay.pipelines.warehouse import commits
+from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import (
-    CONFIGS,
-    FETCHES,
     INGESTED_FILES,
+    LINEAGE,
     LOG_TABLES,
     REJECTED_LINES,
     REQUESTS,
@@ -43,28 +42,20 @@ from kip_replay.replay.schema import (
 
 GROWING = IngestSettings(final=False)
 LINES = len(lines_of(CONTROLLER)) + len(lines_of(BROKER))
-Row = tuple[Any, ...]
+Row = dict[str, Any]
 
 
-def rows_of(
-    warehouse: Warehouse, table: Table, recording: str, without: tuple[str, ...] = ()
-) -> list[Row]:
-    """A recording's rows in a table, sorted, less its name and other columns."""
-    rows = _by_delta_rs(warehouse, table).filter(pc.field("recording") == recording)
-    left = rows.drop_columns(["recording", *(set(without) & set(rows.column_names))])
-    return sorted((tuple(row.values()) for row in left.to_pylist()), key=repr)
-
-
-def _by_delta_rs(warehouse: Warehouse, table: Table) -> pa.Table:
-    """Read without Spark: a tenth of the time, and a second opinion."""
-    return deltalake.DeltaTable(warehouse.uri_of(table)).to_pyarrow_table()
-
-
-def contents(warehouse: Warehouse, recording: str, places: bool = False) -> dict[str, list[Row]]:
+def contents(warehouse: Warehouse, recording: str, places: bool = False) -> dict[str, list[str]]:
     """All log tables of a recording; ``places`` also compares files and line numbers."""
     tables = LOG_TABLES if places else LOG_TABLES[1:]
-    without = () if places else ("source_file", "line_number")
+    without = ["ingest_epoch"] if places else ["source_file", "line_number"]
     return {table.name: rows_of(warehouse, table, recording, without) for table in tables}
+
+
+def read(warehouse: Warehouse, table: Table, recording: str) -> list[Row]:
+    """Rows in the order of their lines."""
+    rows: list[Row] = warehouse.rows(table, [recording]).to_pylist()
+    return sorted(rows, key=lambda row: row.get("line_number", 0))
 
 
 def quiet(_: str) -> None:
@@ -79,16 +70,17 @@ class Ingested:
         self.said: list[str] = []
         self.recordings = {r.name: r for r in _recordings(folder)}
         recordings = [*self.recordings.values()]
-        read = ingest(recordings, self.warehouse, say=self.said.append)
-        self.read: dict[str, LinesRead] = {lines.recording: lines for lines in read}
+        became = ingest(recordings, self.warehouse, say=self.said.append)
+        self.read: dict[str, LinesRead] = {lines.recording: lines for lines in became}
 
-    def contents(self, recording: str) -> dict[str, list[Row]]:
+    def contents(self, recording: str) -> dict[str, list[str]]:
         return contents(self.warehouse, recording)
 
+    def rows(self, table: Table, recording: str) -> list[Row]:
+        return read(self.warehouse, table, recording)
+
     def completed_at(self, recording: str) -> list[str]:
-        rows = self.warehouse.read(REQUESTS, {"recording": recording}).orderBy("line_number")
-        stamps = rows.select("completed_at").toArrow().column(0).to_pylist()
-        return [f"{stamp:%H:%M}" for stamp in stamps]
+        return [f"{row['completed_at']:%H:%M}" for row in self.rows(REQUESTS, recording)]
 
 
 def _recordings(folder: Path) -> Iterator[Any]:
@@ -181,12 +173,11 @@ def test_the_same_lines_give_the_same_rows_however_they_are_packed(
 
 
 def test_lines_read_are_requests_rejected_and_repeated_in_every_file(ingested: Ingested) -> None:
-    files = ingested.warehouse.read(INGESTED_FILES).collect()
-    assert {row["recording"] for row in files} == set(ingested.recordings)
-    for row in files:
-        assert row["lines_read"] == row["requests"] + row["rejected"] + row["repeated"], row
+    assert set(ingested.recordings) == set(ingested.read)
     for name, lines in ingested.read.items():
-        mine = [row for row in files if row["recording"] == name]
+        mine = ingested.rows(INGESTED_FILES, name)
+        for row in mine:
+            assert row["lines_read"] == row["requests"] + row["rejected"] + row["repeated"], row
         assert lines.lines_read == sum(row["lines_read"] for row in mine)
         tables = ingested.contents(name)
         assert lines.requests == len(tables["requests"])
@@ -195,8 +186,7 @@ def test_lines_read_are_requests_rejected_and_repeated_in_every_file(ingested: I
 
 def test_source_file_is_the_name_within_the_recording(ingested: Ingested) -> None:
     def files(recording: str) -> set[str]:
-        rows = ingested.warehouse.read(INGESTED_FILES, {"recording": recording}).collect()
-        return {row["source_file"] for row in rows}
+        return {row["source_file"] for row in ingested.rows(INGESTED_FILES, recording)}
 
     assert files("rotated") == {
         "broker-11.log",
@@ -209,10 +199,10 @@ def test_source_file_is_the_name_within_the_recording(ingested: Ingested) -> Non
 
 def test_of_repeated_lines_the_least_file_and_line_number_stay(ingested: Ingested) -> None:
     brokers = len(lines_of(BROKER))
-    rows = ingested.warehouse.read(REQUESTS, {"recording": "repeated", "node_id": 11}).collect()
+    rows = [row for row in ingested.rows(REQUESTS, "repeated") if row["node_id"] == 11]
     assert {row["source_file"] for row in rows} == {"b.log"}
-    assert sorted(row["line_number"] for row in rows) == [*range(1, brokers + 1)]
-    files = ingested.warehouse.read(INGESTED_FILES, {"recording": "repeated"}).collect()
+    assert [row["line_number"] for row in rows] == [*range(1, brokers + 1)]
+    files = ingested.rows(INGESTED_FILES, "repeated")
     repeated = {row["source_file"]: row["repeated"] for row in files}
     assert repeated == {"controller-2.log": 0, "b.log": brokers, "b.log.1": brokers}
 
@@ -221,7 +211,8 @@ def test_of_half_a_gzip_stream_what_can_be_read_is(ingested: Ingested) -> None:
     half, whole = ingested.contents("half-gzip"), ingested.contents("plain")
     assert 0 < len(half["requests"]) < LINES
     assert set(half["requests"]) < set(whole["requests"])
-    assert [row[2] for row in half["rejected_lines"]] == ["truncated"]
+    (rejected,) = ingested.rows(REJECTED_LINES, "half-gzip")
+    assert rejected["reason"] == "truncated"
     warnings = [said for said in ingested.said if said.startswith("warning")]
     assert any("c.log.gz" in w and "in the middle of its gzip stream" in w for w in warnings)
     assert warnings == [f"warning: {w}" for w in ingested.read["half-gzip"].warnings]
@@ -230,7 +221,7 @@ def test_of_half_a_gzip_stream_what_can_be_read_is(ingested: Ingested) -> None:
 def test_binary_garbage_is_rejected_and_nothing_else_is(ingested: Ingested) -> None:
     garbage, whole = ingested.contents("garbage"), ingested.contents("plain")
     assert garbage["requests"] == whole["requests"]
-    reasons = {row[2] for row in garbage["rejected_lines"]}
+    reasons = {row["reason"] for row in ingested.rows(REJECTED_LINES, "garbage")}
     assert {"blank", "not_a_request_line"} <= reasons
     # Of 40 times 256 byte values (LF among them) copies repeat; blank lines too.
     lines = ingested.read["garbage"]
@@ -244,31 +235,48 @@ def test_an_hour_that_occurs_twice_is_told_apart(ingested: Ingested) -> None:
 
 def test_an_hour_that_never_occurs_is_rejected(ingested: Ingested) -> None:
     assert ingested.completed_at("spring") == ["00:59", "01:00"]
-    rejected = ingested.contents("spring")["rejected_lines"]
-    assert [row[2] for row in rejected] == ["stamp_not_in_time_zone"]
+    (rejected,) = ingested.rows(REJECTED_LINES, "spring")
+    assert rejected["reason"] == "stamp_not_in_time_zone"
 
 
-def test_deltalake_reads_what_spark_reads(ingested: Ingested) -> None:
-    for table in (INGESTED_FILES, REQUESTS, FETCHES, CONFIGS):
-        spark_rows = ingested.warehouse.read(table).toArrow()
-        other = _by_delta_rs(ingested.warehouse, table)
-        assert other.schema.names == table.arrow_schema.names
-        assert _sorted(other) == _sorted(spark_rows)
+#: Of tables that a rule reads by the time of their request.
+TYPED = "fetches", "produces", "broker_heartbeats", "metadata_writes", "producer_ids"
 
 
-def _sorted(rows: pa.Table) -> list[str]:
-    return sorted(map(repr, rows.to_pylist()))
+def test_files_say_the_times_of_their_requests_and_which_ingest_read_them(
+    ingested: Ingested,
+) -> None:
+    typed = " UNION ".join(f"SELECT recording, request_id FROM {table}" for table in TYPED)
+    with ingested.warehouse.database() as database:
+        (differing, with_events, all_files) = database.sql(f"""
+            WITH typed AS ({typed}), times AS (
+              SELECT recording, node_id, source_file, min(received_at) AS first_received_at,
+                max(completed_at) AS last_completed_at,
+                min(dequeued_at) FILTER (WHERE t.request_id IS NOT NULL) AS first_event_at
+              FROM requests LEFT JOIN typed AS t USING (recording, request_id) GROUP BY ALL)
+            SELECT count(*) FILTER (WHERE f.ingest_epoch <> 1
+                OR f.first_received_at IS DISTINCT FROM t.first_received_at
+                OR f.last_completed_at IS DISTINCT FROM t.last_completed_at
+                OR f.first_event_at IS DISTINCT FROM t.first_event_at),
+              count(f.first_event_at), count(*)
+            FROM ingested_files AS f LEFT JOIN times AS t USING (recording, node_id, source_file)
+            WHERE repeated = 0 OR rejected > 0
+            """).fetchall()[0]
+    assert differing == 0
+    assert 10 < with_events < all_files
+    times = {row["source_file"]: row for row in ingested.rows(INGESTED_FILES, "repeated")}
+    for name in ("first_received_at", "last_completed_at", "first_event_at"):
+        assert times["b.log.1"][name] == times["b.log"][name]
 
 
 def test_partitions_and_byte_ranges_change_nothing(
     spark: SparkSession, ingested: Ingested, tmp_path: Path
 ) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
-    names = ("plain", "repeated", "garbage")
+    names = ("repeated", "garbage")
     recordings = [ingested.recordings[name] for name in names]
     settings = IngestSettings(final=True, range_bytes=10_000, tasks=7, survey_on_driver_bytes_max=0)
-    read = ingest(recordings, warehouse, settings, quiet)
-    assert read == [ingested.read[name] for name in names]
+    assert ingest(recordings, warehouse, settings, quiet) == [ingested.read[n] for n in names]
     for name in names:
         assert contents(warehouse, name, places=True) == contents(
             ingested.warehouse, name, places=True
@@ -288,8 +296,8 @@ def test_repeated_lines_of_one_task_stay_once(
         ):
             patch.setattr(module, "COMPARED_BATCHES", 0)
         for name in ("repeated", "garbage"):
-            (read,) = ingest([ingested.recordings[name]], warehouse, say=quiet)
-            assert read == ingested.read[name]
+            became = ingest([ingested.recordings[name]], warehouse, say=quiet)
+            assert became == [ingested.read[name]]
     for name in ("repeated", "garbage"):
         assert contents(warehouse, name, places=True) == contents(
             ingested.warehouse, name, places=True
@@ -297,19 +305,14 @@ def test_repeated_lines_of_one_task_stay_once(
 
 
 def test_a_file_says_what_it_can_hold_so_that_spark_need_not_open_it(ingested: Ingested) -> None:
-    requests = ingested.warehouse.read(REQUESTS, {"recording": "plain"})
-    low, high = requests.selectExpr("min(completed_at)", "max(completed_at)").collect()[0]
-    (file,) = [
-        file
-        for file in delta_commits.spans(ingested.warehouse.uri_of(REQUESTS))
-        if file.recording == "plain"
-    ]
-    first, last = (int(at.replace(tzinfo=UTC).timestamp() * 1e6) for at in (low, high))
-    assert file.node_ids == (2, 11)
-    assert first - 1000 < file.span_us[0] <= first
-    assert last <= file.span_us[1] < last + 1000
-    assert requests.filter(f"completed_at >= '{high}'").count() == 1
-    assert requests.filter(f"completed_at > '{high}'").count() == 0
+    times = [row["completed_at"] for row in ingested.rows(REQUESTS, "plain")]
+    (file,) = ingested.warehouse.files(REQUESTS, ["plain"])
+    assert (file["min.node_id"], file["max.node_id"]) == (2, 11)
+    assert 0 <= (min(times) - file["min.completed_at"]).total_seconds() < 0.001
+    assert 0 <= (file["max.completed_at"] - max(times)).total_seconds() < 0.001
+    requests = ingested.warehouse.read(REQUESTS, ["plain"])
+    assert requests.filter(requests.completed_at >= max(times)).count() == 1
+    assert requests.filter(requests.completed_at > max(times)).count() == 0
 
 
 @pytest.mark.parametrize("range_bytes", [1, 10_000])
@@ -321,17 +324,18 @@ def test_ranges_cover_every_line_once(ingested: Ingested, range_bytes: int) -> N
         assert _rows(cut) == _rows(whole)
 
 
-@pytest.mark.parametrize("count", [1, 2, 7])
-def test_tasks_parse_every_line_once(ingested: Ingested, count: int) -> None:
+@pytest.mark.parametrize("parts", [1, 2, 7])
+def test_tasks_parse_every_line_once(ingested: Ingested, parts: int) -> None:
     surveys = [survey(file, 10_000) for file in find_log_files(ingested.recordings["garbage"])]
     ranges = [ParsedRange.of(of_file, r) for of_file in surveys for r in of_file.ranges]
-    tasks = tasks_of(ranges, count, "part", "warehouse", 1 << 20)
-    assert len(tasks) == count
-    parts = [part for task in tasks for part in task.ranges]
+    tasks = tasks_of(ranges, parts, TableFiles("warehouse", "part"), 1 << 20)
+    assert len(tasks) == parts
+    read_ranges = [part for task in tasks for part in task.ranges]
     # Neighbours in a file are read in one go.
-    assert len(parts) <= len(surveys) + count - 1
-    parsed = pa.Table.from_batches([b for part in parts for b in parse_range(part)])
-    assert _sorted(parsed) == sorted(repr(row) for of_file in surveys for row in _rows(of_file))
+    assert len(read_ranges) <= len(surveys) + parts - 1
+    parsed = pa.Table.from_batches([b for part in read_ranges for b in parse_range(part)])
+    expected = [row for of_file in surveys for row in _rows(of_file)]
+    assert sorted(map(repr, parsed.to_pylist())) == sorted(map(repr, expected))
 
 
 def _rows(of_file: Survey) -> list[dict[str, Any]]:
@@ -347,8 +351,8 @@ def test_a_file_that_is_in_is_not_read_again(spark: SparkSession, ingested: Inge
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kip_replay.pipelines.ingest.step, "parse_or_error", never)
         recording = ingested.recordings["plain"]
-        (read,) = ingest([recording], ingested.warehouse, say=said.append)
-    assert (read.files_read, read.files_known, read.lines_read) == (0, 2, 0)
+        (again,) = ingest([recording], ingested.warehouse, say=said.append)
+    assert (again.files_read, again.files_known, again.lines_read) == (0, 2, 0)
     assert said == [
         "ingest plain: 2 files known already",
         "ingest plain: lines read 0 = requests 0 + rejected 0 + repeated 0",
@@ -369,15 +373,15 @@ def test_the_same_lines_later_are_known_by_content_or_repeated(
     before = contents(warehouse, "growing")
     (folder / "c.log").rename(folder / "c.log.1")
     second = write_recording(folder, {"c.log.0": bad + lines + new}, logs, timezone="Asia/Tokyo")
-    (read,) = ingest([second], warehouse, say=quiet)
-    assert (read.files_read, read.files_known) == (1, 1)
-    assert (read.requests, read.rejected, read.repeated) == (1, 0, 41)
+    (became,) = ingest([second], warehouse, say=quiet)
+    assert (became.files_read, became.files_known) == (1, 1)
+    assert (became.requests, became.rejected, became.repeated) == (1, 0, 41)
     after = contents(warehouse, "growing")
     assert after["rejected_lines"] == before["rejected_lines"]
     assert set(before["requests"]) < set(after["requests"])
     assert len(after["requests"]) == 41
-    rows = warehouse.read(REQUESTS).filter("source_file = 'c.log'").collect()
-    assert sorted(row["line_number"] for row in rows) == [*range(1, 41)]
+    rows = [row for row in read(warehouse, REQUESTS, "growing") if row["source_file"] == "c.log"]
+    assert [row["line_number"] for row in rows] == [*range(1, 41)]
 
 
 def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
@@ -396,56 +400,114 @@ def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
             old.unlink()
         recording = write_recording(folder, logs, nodes)
         reads += ingest([recording], warehouse, GROWING, quiet)
-    assert [read.bytes_read > 0 for read in reads] == [True] * 3
-    assert sum(read.bytes_read for read in reads) == len(CONTROLLER) + len(BROKER)
-    assert sum(read.lines_read for read in reads) == sum(read.requests for read in reads) == LINES
+    assert [lines.bytes_read > 0 for lines in reads] == [True] * 3
+    assert sum(lines.bytes_read for lines in reads) == len(CONTROLLER) + len(BROKER)
+    assert sum(lines.lines_read for lines in reads) == LINES
+    assert sum(lines.requests for lines in reads) == LINES
     assert contents(warehouse, "plain") == ingested.contents("plain")
-    numbers = warehouse.read(REQUESTS, {"node_id": 2}).select("line_number").toArrow()
-    assert sorted(numbers.column(0).to_pylist()) == [*range(1, len(lines_of(CONTROLLER)) + 1)]
+    numbers = [r["line_number"] for r in read(warehouse, REQUESTS, "plain") if r["node_id"] == 2]
+    assert numbers == [*range(1, len(lines_of(CONTROLLER)) + 1)]
+    epochs = [row["ingest_epoch"] for row in read(warehouse, INGESTED_FILES, "plain")]
+    assert sorted(epochs) == [1, 1, 2, 2, 3, 3, 3, 3]
     (again,) = ingest([recording], warehouse, GROWING, quiet)
     assert (again.files_read, again.lines_read) == (0, 0)
 
 
-class Killed(Exception):
+class Killed(BaseException):
     """Stands for a process that ends between two transactions."""
 
 
-def _kill_after(commits: int, patch: pytest.MonkeyPatch) -> None:
-    """Lets so many tables be committed, and nothing after them."""
-    left = [commits]
-    commit = delta_commits.commit
+def killed(recording: Recording, warehouse: Warehouse, number: int) -> bool:
+    """Ingests until the commit with this number; whether it came to that."""
+    real, made = commits.commit, count(1)
 
     def guarded(*args: Any) -> None:
-        if left[0] <= 0:
+        if next(made) == number:
             raise Killed
-        left[0] -= 1
-        commit(*args)
+        real(*args)
 
-    patch.setattr(delta_commits, "commit", guarded)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commits, "commit", guarded)
+        try:
+            ingest([recording], warehouse, GROWING, quiet)
+        except Killed:
+            return True
+    return False
 
 
-def test_what_a_killed_run_left_is_taken_out_before_the_next_reads(
+def test_an_ingest_killed_at_any_commit_is_completed_by_the_next(
+    ingested: Ingested, tmp_path: Path
+) -> None:
+    """The first half of the logs is in already; each run is killed one commit later."""
+    warehouse, folder = Warehouse(tmp_path / "warehouse"), tmp_path / "plain"
+    logs = {2: "c.log", 11: "b.log"}
+    half = {"c.log": CONTROLLER[:30000], "b.log": BROKER[:20000]}
+    ingest([write_recording(folder, half, logs)], warehouse, GROWING, quiet)
+    lineage = warehouse.lineage(["plain"])
+    recording = write_recording(folder, {"c.log": CONTROLLER, "b.log": BROKER}, logs)
+    number = 1
+    while killed(recording, warehouse, number):
+        assert warehouse.lineage(["plain"]) == (lineage if number == 1 else {})
+        number += 1
+    assert number == len(LOG_TABLES) + 2  # all but rejected_lines; the lineage first and last
+    assert contents(warehouse, "plain") == ingested.contents("plain")
+    assert warehouse.lineage(["plain"]) != lineage
+    version = warehouse.open(LINEAGE).version()
+    assert not killed(recording, warehouse, 1)
+    assert warehouse.open(LINEAGE).version() == version
+
+
+def test_what_a_killed_run_left_is_no_copy_of_what_the_next_reads(
     spark: SparkSession, ingested: Ingested, tmp_path: Path
 ) -> None:
-    """Killed early, killed with only the books missing, then let through with one file more."""
+    """Rejected lines have no time: Spark compares them with all that the warehouse holds."""
     warehouse = Warehouse(tmp_path / "warehouse")
-    recording = ingested.recordings["garbage"]
-    ingest([ingested.recordings["spring"]], warehouse, say=quiet)
-    for commits in (3, len(LOG_TABLES) - 1):
-        with pytest.MonkeyPatch.context() as patch:
-            _kill_after(commits, patch)
-            with pytest.raises(Killed):
-                ingest([recording], warehouse, say=quiet)
-        assert rows_of(warehouse, INGESTED_FILES, "garbage") == []
-    assert len(rows_of(warehouse, REQUESTS, "garbage")) == LINES
-    autumn = ingested.recordings["autumn"]
-    assert ingest([autumn], warehouse, say=quiet) == [ingested.read["autumn"]]
-    assert rows_of(warehouse, REQUESTS, "garbage") == []
-    assert ingest([recording], warehouse, say=quiet) == [ingested.read["garbage"]]
-    for name in ("spring", "autumn", "garbage"):
+    recording, spring = ingested.recordings["garbage"], ingested.recordings["spring"]
+    ingest([spring], warehouse, say=quiet)
+    typed = sum(bool(of) for name, of in ingested.contents("garbage").items())
+    assert killed(recording, warehouse, 1 + typed + 1)
+    assert read(warehouse, INGESTED_FILES, "garbage") == []
+    assert len(read(warehouse, REQUESTS, "garbage")) == LINES
+    assert ingest([spring, recording], warehouse, say=quiet)[1] == ingested.read["garbage"]
+    for name in ("spring", "garbage"):
         assert contents(warehouse, name, places=True) == contents(
             ingested.warehouse, name, places=True
         )
+
+
+def test_an_ingest_that_another_overtakes_stops_or_is_taken_out(
+    ingested: Ingested, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another job reads the same recording: before this one writes, and in its middle."""
+    recording = ingested.recordings["plain"]
+    real = kip_replay.pipelines.ingest.step.parse_or_error
+
+    def meanwhile(*args: Any) -> Any:
+        monkeypatch.setattr(kip_replay.pipelines.ingest.step, "parse_or_error", real)
+        ingest([recording], warehouse, say=quiet)
+        return real(*args)
+
+    def in_the_middle(*args: Any) -> None:
+        if next(made) == 4:
+            ingest([recording], warehouse, say=quiet)
+        commit(*args)
+
+    for number in range(2):
+        warehouse = Warehouse(tmp_path / str(number))
+        made, commit = count(1), commits.commit
+        with monkeypatch.context() as patch:
+            if number == 0:
+                patch.setattr(kip_replay.pipelines.ingest.step, "parse_or_error", meanwhile)
+            else:
+                patch.setattr(commits, "commit", in_the_middle)
+            with pytest.raises(WriteConflictError, match="ingest of recording 'plain' meanwhile"):
+                ingest([recording], warehouse, say=quiet)
+        assert contents(warehouse, "plain", places=True) == contents(
+            ingested.warehouse, "plain", places=True
+        )
+        assert ("plain", "ingest") in warehouse.lineage(["plain"])
+        (again,) = ingest([recording], warehouse, say=quiet)
+        assert again.files_read == 0
 
 
 def test_lines_that_get_lost_stop_the_run_before_anything_is_written(
@@ -459,17 +521,7 @@ def test_lines_that_get_lost_stop_the_run_before_anything_is_written(
     monkeypatch.setattr(kip_replay.pipelines.ingest.step, "survey_or_error", one_more)
     with pytest.raises(IngestError, match=r"controller-2\.log .* had 41 lines .* 40 requests"):
         ingest([ingested.recordings["plain"]], warehouse, say=quiet)
-    assert all(warehouse.read(table).isEmpty() for table in (REQUESTS, REJECTED_LINES))
-
-
-def test_a_second_ingest_at_the_same_time_is_kept_out(
-    spark: SparkSession, ingested: Ingested
-) -> None:
-    with (
-        ingested.warehouse.exclusively("ingest"),
-        pytest.raises(WriteConflictError, match="another ingest"),
-    ):
-        ingest([ingested.recordings["plain"]], ingested.warehouse, say=quiet)
+    assert not any(warehouse.files(table) for table in LOG_TABLES)
 
 
 def test_a_recording_that_cannot_be_read_leaves_no_trace(

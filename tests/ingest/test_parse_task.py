@@ -1,4 +1,4 @@
-"""What a task of ingest hands out, and that the longest line does not need a large machine."""
+"""The longest line does not need a large machine."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange
 from kip_replay.pipelines.ingest.parse_task import parse_task, tasks_of
 from kip_replay.pipelines.ingest.survey import survey
+from kip_replay.pipelines.warehouse.data_files import TableFiles
 
 found = survey(LogFile("r", 11, "UTC", "big.log", sys.argv[1]))
 ranges = [ParsedRange.of(found, part) for part in found.ranges]
-(task,) = tasks_of(ranges, 1, "part", sys.argv[2], LINE_BYTES_MAX)
+(task,) = tasks_of(ranges, 1, TableFiles(sys.argv[2], "part"), LINE_BYTES_MAX)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 parse_task(task)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

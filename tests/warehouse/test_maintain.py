@@ -1,0 +1,223 @@
+"""Maintenance: small files put together and sorted, old ones deleted, no row changed. No Spark."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltalake.table import TableOptimizer
+from put_rows import put, row, rows_of
+
+from kip_replay.jobs import maintain, recordings
+from kip_replay.pipelines.warehouse.maintenance import needs_optimizing, optimize, sort_columns
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import (
+    INGESTED_FILES,
+    LATENCY_SUMMARY,
+    LINEAGE,
+    REPLAY_STATE,
+    REQUESTS,
+    TABLES,
+    Table,
+)
+
+ODD_NAME = "it's 100% ü `odd`"
+NOW = datetime.now(UTC).replace(microsecond=0)
+SHORT = ["--retention-hours", "0", "--allow-short-retention"]
+
+
+def request(recording: str, number: int, at: datetime) -> dict[str, Any]:
+    times: dict[str, Any] = {"received_at": at, "completed_at": at}
+    return row(REQUESTS, recording, request_id=f"{number:032}", **times)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """A recording fed by the hour, one that ended long ago, and one whose ingest was killed."""
+    warehouse = Warehouse(tmp_path_factory.mktemp("maintained"))
+    for hour in (2, 0, 1):
+        at = NOW - timedelta(hours=3 - hour)
+        lines = [
+            request(name, 1000 * hour + n, at + timedelta(minutes=n * 7 % 60))
+            for n in range(9)
+            for name in (ODD_NAME, "killed")
+        ]
+        put(warehouse, "ingest", {REQUESTS: lines, INGESTED_FILES: [row(INGESTED_FILES, ODD_NAME)]})
+        state = row(REPLAY_STATE, ODD_NAME, rule="hwm_parking", as_of=at)
+        put(warehouse, "hwm_parking", {REPLAY_STATE: [state]})
+        summary = row(LATENCY_SUMMARY, ODD_NAME, metric=str(hour), max_ms=1.0)
+        put(warehouse, "summaries", {LATENCY_SUMMARY: [summary]})
+    old = request("old", 0, NOW - timedelta(days=40))
+    put(warehouse, "ingest", {REQUESTS: [old], INGESTED_FILES: [row(INGESTED_FILES, "old")]})
+    warehouse.writing("ingest", ["killed"], [REQUESTS]).begin()
+    return warehouse
+
+
+@pytest.fixture
+def warehouse(made: Warehouse, tmp_path: Path) -> Warehouse:
+    return Warehouse(shutil.copytree(made.path, tmp_path / "warehouse"))
+
+
+def versions(warehouse: Warehouse) -> dict[str, int]:
+    return {
+        table.name: deltalake.DeltaTable(warehouse.uri_of(table)).version()
+        for table in TABLES.values()
+        if warehouse.exists(table)
+    }
+
+
+def rows(warehouse: Warehouse) -> dict[str, list[str]]:
+    return {t.name: rows_of(warehouse, t) for t in TABLES.values() if warehouse.exists(t)}
+
+
+def files(warehouse: Warehouse, table: Table, recording: str = ODD_NAME) -> int:
+    return len(warehouse.files(table, [recording]))
+
+
+def test_what_cannot_be_safe_is_refused(
+    made: Warehouse, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for wrong, said in (
+        (["--retention-hours", "24"], "--allow-short-retention"),
+        (["--retention-hours", "-1"], "0 or more"),
+        (["--keep-days", "0"], "above 0"),
+        (["--warehouse", made.path + "/nowhere"], "there is no warehouse"),
+    ):
+        assert maintain.main(["--warehouse", made.path, *wrong]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_dry_run_says_and_does_nothing(
+    made: Warehouse, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = versions(made)
+    assert maintain.main(["--warehouse", made.path, "--keep-days", "30", "--dry-run"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[:4] == [
+        "would drop old",
+        f"would optimize ingested_files: {ODD_NAME}",
+        f"would optimize requests: {ODD_NAME}",
+        f"would optimize latency_summary: {ODD_NAME}",
+    ]
+    assert said[4] == "would delete 0 files older than 168 hours"
+    assert versions(made) == before
+
+
+def test_files_are_put_together_sorted_and_rows_stay(
+    warehouse: Warehouse, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, version = rows(warehouse), versions(warehouse)[LINEAGE.name]
+    assert maintain.main(["--warehouse", warehouse.path]) == 0
+    assert "optimize requests: 7 files" in capsys.readouterr().out
+    assert rows(warehouse) == before
+    assert [files(warehouse, t) for t in (REQUESTS, INGESTED_FILES, LATENCY_SUMMARY)] == [1] * 3
+    table = deltalake.DeltaTable(warehouse.uri_of(REQUESTS))
+    assert (table.protocol().min_reader_version, table.protocol().min_writer_version) == (1, 2)
+    read = table.to_pyarrow_table(filters=pc.field("recording") == ODD_NAME)
+    arrivals = read["received_at"].to_pylist()
+    assert arrivals == sorted(arrivals)
+    # Names of files tell the epoch, which these need.
+    assert files(warehouse, REQUESTS, "killed") == 3
+    assert files(warehouse, REPLAY_STATE) == 3
+    assert versions(warehouse)[LINEAGE.name] == version
+
+    done = versions(warehouse)
+    assert maintain.main(["--warehouse", warehouse.path]) == 0
+    assert "no table has small files" in capsys.readouterr().out
+    assert versions(warehouse) == done
+
+    # What is put together can be put in the place of, and grow.
+    put(warehouse, "ingest", {REQUESTS: [request(ODD_NAME, 7777, NOW)]})
+    assert len(rows(warehouse)[REQUESTS.name]) == len(before[REQUESTS.name]) + 1
+    assert recordings.main(["delete", ODD_NAME, "--yes", "--warehouse", warehouse.path]) == 0
+    assert not any(ODD_NAME in line for of in rows(warehouse).values() for line in of)
+
+
+def test_vacuum_deletes_what_nobody_needs_and_is_old_enough(
+    warehouse: Warehouse, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(warehouse.uri_of(REQUESTS))
+    old, new = (folder / orphan(warehouse) for _ in range(2))  # of tasks that were killed
+    week_ago = time.time() - 8 * 86_400
+    os.utime(old, (week_ago, week_ago))
+    assert maintain.main(["--warehouse", warehouse.path]) == 0
+    assert "vacuum: deleted 1 files older than 168 hours" in capsys.readouterr().out
+    assert not old.exists()
+    assert new.exists()
+
+    before = rows(warehouse)
+    gone = len([*Path(warehouse.path).glob("*/recording=*/*")])
+    gone -= sum(len(warehouse.files(t)) for t in TABLES.values())
+    assert maintain.main(["--warehouse", warehouse.path, *SHORT]) == 0
+    assert f"vacuum: deleted {gone} files" in capsys.readouterr().out
+    on_disk = {str(file.relative_to(folder)) for file in folder.glob("recording=*/*.parquet")}
+    assert on_disk == committed(warehouse)
+    assert rows(warehouse) == before
+    done = versions(warehouse)
+    assert maintain.main(["--warehouse", warehouse.path, *SHORT]) == 0
+    assert versions(warehouse) == done
+
+
+def orphan(warehouse: Warehouse) -> str:
+    """A file that no commit names; its path."""
+    files = warehouse.writing("ingest", [ODD_NAME], [REQUESTS]).files()
+    line = request(ODD_NAME, 1, NOW)
+    files.write(REQUESTS, pa.RecordBatch.from_pylist([line], schema=REQUESTS.arrow_schema))
+    (file,) = files.closed()
+    return file.path
+
+
+def committed(warehouse: Warehouse) -> set[str]:
+    return {file["path"] for file in warehouse.files(REQUESTS)}
+
+
+def test_an_optimize_that_another_writer_beats_is_left_for_next_time(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = TableOptimizer.z_order
+
+    def beaten(self: TableOptimizer, *args: Any, **options: Any) -> Any:
+        attempt = warehouse.writing("ingest", [ODD_NAME], [REQUESTS])
+        attempt.begin()
+        attempt.replace(REQUESTS, ())
+        attempt.end({ODD_NAME: "again"})
+        put(warehouse, "ingest", {REQUESTS: [request(ODD_NAME, 1, NOW)]})
+        put(warehouse, "ingest", {REQUESTS: [request(ODD_NAME, 2, NOW)]})
+        return real(self, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TableOptimizer, "z_order", beaten)
+        optimized = optimize(warehouse.path, REQUESTS, ["killed"])
+    assert optimized is not None
+    assert optimized.in_the_way
+    assert optimized.before == optimized.after
+    assert len(rows_of(warehouse, REQUESTS, ODD_NAME)) == 2
+    assert list(needs_optimizing(warehouse.path, REQUESTS, ["killed"])) == [ODD_NAME]
+
+
+def test_a_recording_that_ended_long_ago_is_dropped(
+    warehouse: Warehouse, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = {t: [line for line in of if "'old'" not in line] for t, of in rows(warehouse).items()}
+    assert maintain.main(["--warehouse", warehouse.path, "--keep-days", "30"]) == 0
+    assert "dropped old: it ended more than 30 days ago" in capsys.readouterr().out
+    assert rows(warehouse) == kept
+    assert recordings.main(["show", "old", "--warehouse", warehouse.path]) == 2
+
+
+def test_rows_are_sorted_by_what_questions_fix_and_time() -> None:
+    said = {name: sort_columns(table) for name, table in TABLES.items()}
+    assert said["requests"] == ["received_at"]
+    assert said["fetch_session_outcomes"] == ["variant", "parameter_value", "received_at"]
+    assert said["isr_changes"] == ["at"]
+    assert said["ingested_files"] == []
+    for name, columns in said.items():
+        assert set(columns) <= {column.name for column in TABLES[name].columns} - {"recording"}

@@ -1,0 +1,460 @@
+"""The one door to the tables: what is committed, what is refused, and who stops. Without Spark."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from deltalake.transaction import CommitProperties
+
+from kip_replay.pipelines.errors import UserError, WriteConflictError
+from kip_replay.pipelines.warehouse import commits
+from kip_replay.pipelines.warehouse.data_files import SchemaError, TableFiles
+from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
+from kip_replay.replay.schema import (
+    INGESTED_FILES,
+    LATENCY_SUMMARY,
+    LINEAGE,
+    REPLAY_STATE,
+    REQUESTS,
+    TABLES,
+    Table,
+)
+
+AT = datetime(2026, 11, 20, 20, 0, 0, 1500, UTC)
+ODD_NAMES = ["it's 100% \\ `odd`", "a/b=c?", "ü 水", "007", "2024-01", "%41", "{x}[1]*"]
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path / "warehouse")
+
+
+def files_of(recording: str, names: str, lines: int = 1) -> pa.RecordBatch:
+    """Rows of ingested_files, one per letter of ``names``."""
+    row = {"recording": recording, "node_id": 1, "content_hash": "0", "lines_read": lines}
+    rows = [row | {"source_file": name} for name in names]
+    return pa.RecordBatch.from_pylist(rows, schema=INGESTED_FILES.arrow_schema)
+
+
+def writing(warehouse: Warehouse, *recordings: str, step: str = "ingest") -> Writing:
+    return warehouse.writing(step, recordings, [INGESTED_FILES])
+
+
+def write(attempt: Writing, names: str) -> list[Any]:
+    """Files with these rows for each recording; nothing is committed."""
+    files = attempt.files()
+    for recording in attempt.epochs:
+        files.write(INGESTED_FILES, files_of(recording, names))
+    return files.closed()
+
+
+def replaced(warehouse: Warehouse, recording: str, names: str, step: str = "ingest") -> None:
+    """A whole attempt."""
+    attempt = writing(warehouse, recording, step=step)
+    attempt.begin()
+    attempt.replace(INGESTED_FILES, write(attempt, names))
+    attempt.end({recording: names})
+
+
+def names_in(warehouse: Warehouse, *recordings: str) -> str:
+    rows = warehouse.rows(INGESTED_FILES, recordings).column("source_file")
+    return "".join(sorted(rows.to_pylist()))
+
+
+def log_of(warehouse: Warehouse, table: Table) -> list[list[dict[str, Any]]]:
+    """The actions of each commit."""
+    log = Path(warehouse.uri_of(table), "_delta_log")
+    return [[*map(json.loads, c.read_text().splitlines())] for c in sorted(log.glob("*.json"))]
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def test_tables_on_disk_are_what_the_schema_says(warehouse: Warehouse) -> None:
+    for _ in range(2):
+        warehouse.create_missing(TABLES.values())
+    for table in TABLES.values():
+        on_disk = deltalake.DeltaTable(warehouse.uri_of(table))
+        assert on_disk.version() == 0
+        assert on_disk.metadata().description == table.comment
+        assert on_disk.metadata().partition_columns == list(table.partitioned_by)
+        protocol = on_disk.protocol()
+        assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+        for field, column in zip(on_disk.schema().fields, table.columns, strict=True):
+            assert (field.name, field.nullable) == (column.name, column.nullable)
+            assert field.metadata["comment"] == column.comment
+        assert warehouse.files(table) == []
+
+
+def test_a_table_that_was_never_made_is_asked_for_by_name(warehouse: Warehouse) -> None:
+    with pytest.raises(UserError, match=r"no table ingested_files .* run kip-replay ingest"):
+        warehouse.open(INGESTED_FILES)
+    assert names_in(warehouse, "r") == ""
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        (INGESTED_FILES.without("timezone"), "differs in timezone: run kip-replay run on"),
+        (
+            pa.schema([f.with_nullable(True) for f in INGESTED_FILES.arrow_schema]),
+            "differs in content_hash, node_id, recording, source_file: run",
+        ),
+        (
+            INGESTED_FILES.arrow_schema.set(4, pa.field("bytes_read", pa.string())),
+            "differs in bytes_read: run",
+        ),
+        (INGESTED_FILES.arrow_schema, "is partitioned otherwise: run"),
+    ],
+)
+def test_a_table_of_another_schema_is_refused_in_one_sentence(
+    warehouse: Warehouse, schema: pa.Schema, says: str
+) -> None:
+    uri = warehouse.uri_of(INGESTED_FILES)
+    by = ["node_id"] if "partitioned" in says else ["recording"]
+    deltalake.DeltaTable.create(uri, schema=schema, partition_by=by)
+    with pytest.raises(UserError) as refused:
+        writing(warehouse, "r")
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert not warehouse.exists(LINEAGE) or not warehouse.files(LINEAGE)
+
+
+def test_what_rules_wrote_is_made_anew(warehouse: Warehouse) -> None:
+    uri = warehouse.uri_of(LATENCY_SUMMARY)
+    deltalake.DeltaTable.create(uri, schema=pa.schema([("recording", pa.string())]))
+    with pytest.raises(UserError, match=rf"remove the folder {uri} and run .* --rebuild"):
+        warehouse.open(LATENCY_SUMMARY)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def test_rows_that_do_not_fit_are_refused_before_anything_is_committed(
+    warehouse: Warehouse,
+) -> None:
+    rows = files_of("r", "a")
+    files = writing(warehouse, "r").files()
+    lines = rows.schema.get_field_index("lines_read")
+    texts = rows.set_column(lines, "lines_read", rows.column(lines).cast(pa.string()))
+    with pytest.raises(SchemaError, match="lines_read as string, the table has int64"):
+        files.write(INGESTED_FILES, texts)
+    hashes = rows.schema.get_field_index("content_hash")
+    nulls = rows.set_column(hashes, "content_hash", pa.nulls(1, pa.string()))
+    with pytest.raises(SchemaError, match="ingested_files has null in content_hash"):
+        files.write(INGESTED_FILES, nulls)
+    assert len(log_of(warehouse, INGESTED_FILES)) == 1
+
+
+def test_names_come_back_exactly(warehouse: Warehouse) -> None:
+    for name in ODD_NAMES:
+        replaced(warehouse, name, "ab")
+        replaced(warehouse, name, "c")  # which takes a and b out again
+    by_delta_rs = deltalake.DeltaTable(warehouse.uri_of(INGESTED_FILES)).to_pyarrow_table()
+    assert sorted(by_delta_rs.column("recording").to_pylist()) == sorted(ODD_NAMES)
+    for name in ODD_NAMES:
+        assert warehouse.rows(INGESTED_FILES, [name]).column("recording").to_pylist() == [name]
+        (file,) = warehouse.files(INGESTED_FILES, [name])
+        assert Path(warehouse.uri_of(INGESTED_FILES), file["path"]).is_file()
+        with warehouse.database([name]) as database:
+            assert database.sql("SELECT recording FROM ingested_files").fetchall() == [(name,)]
+    assert warehouse.lineage(ODD_NAMES) == {(name, "ingest"): "c" for name in ODD_NAMES}
+
+
+def requests(count: int, client_id: str = "c") -> pa.RecordBatch:
+    rows = [
+        {
+            "recording": "r",
+            "request_id": f"{number:032}",
+            "node_id": number,
+            "completed_at": AT + timedelta(seconds=number),
+            "client_id": client_id,
+        }
+        for number in range(count)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=REQUESTS.arrow_schema)
+
+
+def test_statistics_are_deltas(tmp_path: Path) -> None:
+    long = "c" * 33
+    files = TableFiles(str(tmp_path), "part")
+    files.write(REQUESTS, requests(3, client_id=long))
+    (file,) = files.closed()
+    stats = json.loads(file.stats)
+    assert stats["numRecords"] == file.rows == 3
+    # Times to the millisecond, outwards; a text cut, where that still says something.
+    assert stats["minValues"]["completed_at"] == "2026-11-20T20:00:00.001Z"
+    assert stats["maxValues"]["completed_at"] == "2026-11-20T20:00:02.002Z"
+    assert stats["minValues"]["client_id"] == long[:32]
+    assert "client_id" not in stats["maxValues"]
+    assert (stats["minValues"]["node_id"], stats["maxValues"]["node_id"]) == (0, 2)
+    assert stats["nullCount"]["api_key"] == 3
+    assert "api_key" not in stats["minValues"]
+    assert "recording" not in stats["nullCount"]
+
+
+def test_a_large_group_of_rows_becomes_a_file_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kip_replay.pipelines.warehouse.data_files.FILE_BYTES_MAX", 1)
+    monkeypatch.setattr("kip_replay.pipelines.warehouse.data_files._ROW_GROUP_ROWS", 2)
+    files = TableFiles(str(tmp_path), "part")
+    for _ in range(2):
+        files.write(REQUESTS, requests(3))
+    closed = files.closed()
+    assert [file.rows for file in closed] == [3, 3]
+    assert len({file.path for file in closed}) == 2
+
+
+# --- commits --------------------------------------------------------------------------------------
+
+
+def test_every_commit_carries_the_epoch_of_its_step_and_recordings(warehouse: Warehouse) -> None:
+    for epoch in (1, 2):
+        attempt = writing(warehouse, "r", "s")
+        assert attempt.epochs == {"r": epoch, "s": epoch}
+        attempt.begin()
+        attempt.append(INGESTED_FILES, write(attempt, str(epoch)), {"r": epoch, "s": epoch})
+        attempt.end({"r": "1", "s": "2"})
+    for table in (INGESTED_FILES, LINEAGE):
+        commits_of = log_of(warehouse, table)[1:]
+        for number, actions in enumerate(commits_of):
+            epoch = 1 + number * 2 // len(commits_of)
+            carried = {a["txn"]["appId"]: a["txn"]["version"] for a in actions if "txn" in a}
+            assert carried == {"ingest/r": epoch, "ingest/s": epoch}
+            assert all(f"/part-{epoch:06}-" in a["add"]["path"] for a in actions if "add" in a)
+    assert names_in(warehouse, "r", "s") == "1122"
+
+
+def test_other_recordings_and_rows_stay(warehouse: Warehouse) -> None:
+    for name in "rs":
+        replaced(warehouse, name, "ab")
+    replaced(warehouse, "r", "c")
+    assert (names_in(warehouse, "r"), names_in(warehouse, "s")) == ("c", "ab")
+    attempt = writing(warehouse, "r")
+    attempt.begin()
+    attempt.append(INGESTED_FILES, write(attempt, "d"), attempt.epochs)
+    some = pa.Table.from_batches([files_of("r", "xy", lines=7)])
+    attempt.replace_rows(INGESTED_FILES, some, {"source_file": ["c", "x"]}, again=True)
+    assert (names_in(warehouse, "r"), names_in(warehouse, "s")) == ("dxy", "ab")
+    attempt = writing(warehouse, "r")
+    attempt.begin()
+    attempt.replace(INGESTED_FILES, ())
+    assert (names_in(warehouse, "r"), names_in(warehouse, "s")) == ("", "ab")
+
+
+def test_states_of_other_rules_stay(warehouse: Warehouse) -> None:
+    def state(attempt: Writing) -> list[Any]:
+        row = {"recording": "r", "rule": attempt.step, "state_key": "1", "as_of": AT}
+        files = attempt.files()
+        batch = pa.RecordBatch.from_pylist([row], schema=REPLAY_STATE.arrow_schema)
+        files.write(REPLAY_STATE, batch)
+        return files.closed()
+
+    def rules() -> list[str]:
+        return sorted(warehouse.rows(REPLAY_STATE, ["r"]).column("rule").to_pylist())
+
+    for step in ("one", "two", "one"):
+        attempt = warehouse.writing(step, ["r"], [REPLAY_STATE])
+        attempt.begin()
+        attempt.replace_states(state(attempt))
+        attempt.end({"r": step})
+    assert rules() == ["one", "two"]
+    attempt = warehouse.writing("one", ["r"], [REPLAY_STATE])
+    attempt.begin()
+    attempt.replace_states()
+    assert rules() == ["two"]
+
+
+def test_lineage_is_unknown_while_a_step_is_written(warehouse: Warehouse) -> None:
+    replaced(warehouse, "r", "a", step="one")
+    replaced(warehouse, "r", "b", step="two")
+    attempt = writing(warehouse, "r", step="one")
+    assert warehouse.lineage(["r"]) == {("r", "one"): "a", ("r", "two"): "b"}
+    attempt.begin()
+    assert warehouse.lineage(["r"]) == {("r", "two"): "b"}
+    attempt.end({"r": "c"})
+    assert warehouse.lineage(["r"]) == {("r", "one"): "c", ("r", "two"): "b"}
+
+
+def test_what_a_killed_attempt_left_is_taken_out_by_the_next(warehouse: Warehouse) -> None:
+    replaced(warehouse, "r", "a")
+    killed = writing(warehouse, "r")
+    killed.begin()
+    killed.append(INGESTED_FILES, write(killed, "b"), {"r": 1})
+    assert names_in(warehouse, "r") == "ab"
+    attempt = writing(warehouse, "r")
+    attempt.begin()
+    attempt.append(INGESTED_FILES, write(attempt, "c"), {"r": 1})
+    assert names_in(warehouse, "r") == "ac"
+    attempt.append(INGESTED_FILES, [], attempt.epochs)  # nothing to do: no commit
+    assert len(log_of(warehouse, INGESTED_FILES)) == 4
+
+
+# --- several at once ------------------------------------------------------------------------------
+
+
+def stops(write_too_late: Callable[[], None]) -> None:
+    with pytest.raises(WriteConflictError, match="another job has written ingest of recording 'r'"):
+        write_too_late()
+
+
+def test_the_attempt_that_was_too_late_stops(warehouse: Warehouse) -> None:
+    one, two = writing(warehouse, "r"), writing(warehouse, "r")
+    assert one.epochs == two.epochs
+    one.begin()
+    stops(two.begin)
+    one.replace(INGESTED_FILES, write(one, "a"))
+    stops(lambda: one.replace(INGESTED_FILES, write(one, "b")))  # once an epoch
+    three = writing(warehouse, "r")
+    three.begin()
+    stops(lambda: one.append(INGESTED_FILES, write(one, "b"), one.epochs))
+    stops(lambda: one.end({"r": "b"}))
+    three.end({"r": "c"})
+    assert warehouse.lineage(["r"]) == {("r", "ingest"): "c"}
+    assert names_in(warehouse, "r") == "a"
+
+
+def test_an_attempt_made_of_rows_that_were_replaced_meanwhile_stops(warehouse: Warehouse) -> None:
+    replaced(warehouse, "r", "a")
+    rows, epochs = warehouse.rows_and_epochs(INGESTED_FILES, ["r", "new"], "ingest")
+    assert (rows.num_rows, epochs) == (1, {"r": 1, "new": 0})
+    replaced(warehouse, "r", "b")
+    attempt = writing(warehouse, "r", "new")
+    stops(lambda: attempt.begin({INGESTED_FILES: epochs}))
+    assert warehouse.lineage(["r"]) == {("r", "ingest"): "b"}
+    attempt.begin({INGESTED_FILES: {"r": 2, "new": 0}})
+
+
+@pytest.mark.parametrize("way", ["replace", "append", "replace_rows"])
+def test_a_commit_that_slips_in_before_another_is_seen(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The fenced attempt had looked whether it was fenced already, and commits all the same."""
+    replaced(warehouse, "r", "a")
+    late, attempt = writing(warehouse, "r"), None
+    late.begin()
+    files = write(late, "late")
+    attempt = writing(warehouse, "r")
+    attempt.begin()
+    real = commits.commit
+
+    def slips_in(*args: Any) -> None:
+        monkeypatch.setattr(commits, "commit", real)
+        with monkeypatch.context() as slow:
+            slow.setattr(commits, "require_own", lambda *_: None)
+            late.append(INGESTED_FILES, files, late.epochs)
+        real(*args)
+
+    monkeypatch.setattr(commits, "commit", slips_in)
+    change: dict[str, Callable[[], None]] = {
+        "replace": lambda: attempt.replace(INGESTED_FILES, write(attempt, "b")),
+        "append": lambda: attempt.append(INGESTED_FILES, write(attempt, "b"), {"r": 1}),
+        "replace_rows": lambda: attempt.replace_rows(
+            INGESTED_FILES, pa.Table.from_batches([files_of("r", "b")]), {"source_file": ["a"]}
+        ),
+    }
+    stops(change[way])
+    assert names_in(warehouse, "r") == "aaelt"
+
+
+def test_an_optimize_that_slips_in_is_seen(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced(warehouse, "r", "a")
+    attempt = writing(warehouse, "r")
+    attempt.begin()
+    attempt.append(INGESTED_FILES, write(attempt, "b"), attempt.epochs)
+    attempt.end({"r": "b"})
+    attempt = writing(warehouse, "r")
+    attempt.begin()
+    real = commits.commit
+
+    def slips_in(*args: Any) -> None:
+        monkeypatch.setattr(commits, "commit", real)
+        deltalake.DeltaTable(warehouse.uri_of(INGESTED_FILES)).optimize.compact()
+        real(*args)
+
+    monkeypatch.setattr(commits, "commit", slips_in)
+    stops(lambda: attempt.replace(INGESTED_FILES, write(attempt, "c")))
+    assert names_in(warehouse, "r") == "ab"
+
+
+def outcomes(work: Callable[[str], Any], recordings: Iterable[str]) -> list[str]:
+    """What became of attempts that begin at the same moment: done, or why not."""
+    recordings = [*recordings]
+    barrier = Barrier(len(recordings))
+
+    def one(recording: str) -> str:
+        barrier.wait()
+        try:
+            work(recording)
+        except WriteConflictError as error:
+            return str(error)
+        return "done"
+
+    with ThreadPoolExecutor(len(recordings)) as pool:
+        return sorted(pool.map(one, recordings))
+
+
+def test_of_two_that_begin_at_once_one_stops(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have opened the table, and looked up the epoch, before either commits."""
+    warehouse.create_missing([INGESTED_FILES, LINEAGE])
+    looked_up = Barrier(2)
+    monkeypatch.setattr(
+        commits,
+        "CommitProperties",
+        lambda **given: (looked_up.wait(), CommitProperties(**given))[1],
+    )
+    attempts = iter([writing(warehouse, "r"), writing(warehouse, "r")])
+    stopped, done = outcomes(lambda _: next(attempts).begin(), ["r", "r"])
+    assert done == "done"
+    assert stopped.startswith("another job has written ingest of recording 'r' meanwhile")
+
+
+def test_attempts_on_other_recordings_all_succeed(warehouse: Warehouse) -> None:
+    names = [f"r{number}" for number in range(4)]
+    for round_ in ("a", "b"):
+        assert outcomes(lambda name, r=round_: replaced(warehouse, name, r), names) == ["done"] * 4
+        assert names_in(warehouse, *names) == round_ * 4
+    assert warehouse.lineage(names) == {(name, "ingest"): "b" for name in names}
+
+
+def write_in_turns(path: str, own: str) -> None:
+    """What a process of the next test does: its own rows and shared ones, again and again."""
+    for number in range(3):
+        for recording in (own, "shared"):
+            while True:
+                try:
+                    replaced(Warehouse(path), recording, own + str(number))
+                    break
+                except WriteConflictError:
+                    continue
+
+
+def test_no_process_undoes_what_another_has_written(warehouse: Warehouse) -> None:
+    context = multiprocessing.get_context("spawn")
+    arguments = [(warehouse.path, own) for own in ("x", "y")]
+    with context.Pool(2) as pool:
+        pool.starmap(write_in_turns, arguments)
+    assert (names_in(warehouse, "x"), names_in(warehouse, "y")) == ("2x", "2y")
+    assert names_in(warehouse, "shared") in ("2x", "2y")
+    carried = [
+        (action["txn"]["appId"], action["txn"]["version"])
+        for actions in log_of(warehouse, INGESTED_FILES)
+        for action in actions
+        if "txn" in action
+    ]
+    assert len(set(carried)) == len(carried)  # nothing was committed twice
