@@ -48,9 +48,8 @@ run: setup ## replay the sample recordings into ./warehouse
 	@$(BIN)/kip-replay run $(SAMPLES) --warehouse $(WAREHOUSE)
 
 test: setup ## run the tests, but for those that take long
-	@$(BIN)/python -m pytest -m 'not slow'
-	@printf 'left out: %d slow tests (make test-hard)\n' \
-	  "$$($(BIN)/python -m pytest -m slow --collect-only -q | grep -c ::)"
+	@$(BIN)/python -m pytest -m 'not slow' --numprocesses 2 --dist loadgroup
+	@echo 'Deselected are the tests that take long (kills, full disks, clusters): make test-hard.'
 
 test-hard: setup ## run the tests that take long
 	@$(BIN)/python -m pytest -m slow

@@ -21,8 +21,8 @@ PARSER = JobParser(
   kip-replay compare acks-slow-follower acks-two-replicas (three replicas, and two)
   kip-replay compare metadata-4.1 metadata-4.1            (a self-check)""",
 )
-PARSER.add_argument("before", metavar="BEFORE", help="name or folder of a recording")
-PARSER.add_argument("after", metavar="AFTER", help="name or folder of a recording")
+for _name in ("before", "after"):
+    PARSER.add_argument(_name, metavar=_name.upper(), help="name or folder of a recording")
 
 
 def name_of(recording: str) -> str:

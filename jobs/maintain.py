@@ -9,15 +9,8 @@ from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import TABLES_OF_STEPS
 from kip_replay.jobs._text import size_text
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.warehouse.maintenance import (
-    SAFE_RETENTION_HOURS,
-    Size,
-    needs_optimizing,
-    optimize,
-    sizes,
-    total,
-    vacuum,
-)
+from kip_replay.pipelines.warehouse import maintenance
+from kip_replay.pipelines.warehouse.maintenance import SAFE_RETENTION_HOURS, Size, sizes, vacuum
 from kip_replay.pipelines.warehouse.recordings import delete_recording, stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import TABLES, Table
@@ -34,22 +27,13 @@ PARSER = JobParser(
   kip-replay maintain --keep-days 90 --dry-run
   kip-replay maintain --retention-hours 0 --allow-short-retention   (nobody else at work)""",
 )
-PARSER.add_argument(
-    "--keep-days", type=float, metavar="N", help="drop recordings that ended longer ago"
-)
-PARSER.add_argument(
-    "--retention-hours",
-    type=int,
-    default=SAFE_RETENTION_HOURS,
-    metavar="H",
-    help="keep the files of all versions of the last H hours (default: %(default)s)",
-)
-PARSER.add_argument(
-    "--allow-short-retention",
-    action="store_true",
-    help=f"let H be less than {SAFE_RETENTION_HOURS}: readers and writers at work may fail",
-)
-PARSER.add_argument("--dry-run", action="store_true", help="only say what would be done")
+_add = PARSER.add_argument
+_add("--keep-days", type=float, metavar="N", help="drop recordings that ended longer ago")
+_keep = "keep the files of all versions of the last H hours (default: %(default)s)"
+_add("--retention-hours", type=int, default=SAFE_RETENTION_HOURS, metavar="H", help=_keep)
+_short = f"let H be less than {SAFE_RETENTION_HOURS}: readers and writers at work may fail"
+_add("--allow-short-retention", action="store_true", help=_short)
+_add("--dry-run", action="store_true", help="only say what would be done")
 
 
 def work(job: Job) -> Exit:
@@ -77,15 +61,14 @@ def work(job: Job) -> Exit:
     _optimize(warehouse)
     deleted = sum(len(vacuum(path, t, given.retention_hours)) for t in TABLES.values())
     say(f"vacuum: deleted {deleted} files older than {given.retention_hours} hours")
-    after = _whole(path)
-    say(f"tables: {_text(before)}, now {_text(after)}")
+    say(f"tables: {_text(before)}, now {_text(_whole(path))}")
     return Exit.DONE
 
 
 def _optimize(warehouse: Warehouse) -> None:
     done = False
     for table in TABLES.values():
-        optimized = optimize(warehouse.path, table, _unfinished(warehouse, table))
+        optimized = maintenance.optimize(warehouse.path, table, _unfinished(warehouse, table))
         if optimized is None:
             continue
         done = True
@@ -107,11 +90,8 @@ def _unfinished(warehouse: Warehouse, table: Table) -> set[str]:
 
 def _ended_before(warehouse: Warehouse, keep_days: float) -> list[str]:
     until = datetime.now(UTC) - timedelta(days=keep_days)
-    return [
-        recording.name
-        for recording in stored_recordings(warehouse)
-        if recording.last_at is not None and recording.last_at < until
-    ]
+    stored = stored_recordings(warehouse)
+    return [one.name for one in stored if one.last_at is not None and one.last_at < until]
 
 
 def _say_what_would_be_done(job: Job, warehouse: Warehouse, old: Sequence[str]) -> Exit:
@@ -119,7 +99,7 @@ def _say_what_would_be_done(job: Job, warehouse: Warehouse, old: Sequence[str]) 
     for name in old:
         say(f"would drop {name}")
     for table in TABLES.values():
-        needed = needs_optimizing(path, table, _unfinished(warehouse, table))
+        needed = maintenance.needs_optimizing(path, table, _unfinished(warehouse, table))
         if needed:
             say(f"would optimize {table.name}: {', '.join(needed)}")
     hours = job.arguments.retention_hours
@@ -130,7 +110,9 @@ def _say_what_would_be_done(job: Job, warehouse: Warehouse, old: Sequence[str]) 
 
 
 def _whole(path: str) -> Size:
-    return total(size for table in TABLES.values() for size in sizes(path, table).values())
+    return maintenance.total(
+        size for table in TABLES.values() for size in sizes(path, table).values()
+    )
 
 
 def _text(size: Size) -> str:

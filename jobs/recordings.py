@@ -11,11 +11,8 @@ from kip_replay.jobs._steps import TABLES_OF_STEPS, say_all
 from kip_replay.jobs._text import in_columns, size_text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.warehouse.recordings import (
-    StoredRecording,
-    delete_recording,
-    stored_recordings,
-)
+from kip_replay.pipelines.warehouse import recordings
+from kip_replay.pipelines.warehouse.recordings import StoredRecording
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
 PARSER = JobParser(
@@ -36,13 +33,13 @@ PARSER.add_argument("--yes", action="store_true", help="delete without asking")
 
 
 def work(job: Job) -> Exit:
-    """Does what was asked for."""
+    """Lists, shows or deletes."""
     action, name = job.arguments.action, job.arguments.recording
     if (name is None) != (action == "list"):
         wanted = "takes no name" if action == "list" else "needs the name of a recording"
         raise UserError(f"{action} {wanted}: kip-replay recordings --help shows examples")
     warehouse = Warehouse(job.existing_warehouse_path())
-    found = stored_recordings(warehouse, [steps.name for steps in RULES])
+    found = recordings.stored_recordings(warehouse, [steps.name for steps in RULES])
     if action == "list":
         say_all(_list(found))
         return Exit.DONE
@@ -60,48 +57,40 @@ def _list(found: Sequence[StoredRecording]) -> list[str]:
     if not found:
         return ["no recordings"]
     head = ("recording", "kafka", "from (UTC)", "seconds", "nodes", "requests", "rejected")
-    rows = [
-        (
-            recording.name,
-            " ".join(recording.kafka_versions) or "?",
-            _time(recording.first_at),
-            f"{_seconds(recording):.0f}",
-            str(len(recording.logs.node_ids)),
-            f"{recording.logs.requests:,}",
-            f"{recording.logs.rejected_share:.2%}",
-            f"{recording.logs.files}, {size_text(recording.logs.bytes)}",
-            f"{recording.size.files}, {size_text(recording.size.bytes)}",
-            " ".join(recording.rules) or "none",
-        )
-        for recording in found
-    ]
-    return in_columns([(*head, "log files", "table files", "replayed"), *rows], right={3, 4, 5, 6})
+    rows: list[tuple[str, ...]] = [(*head, "log files", "table files", "replayed")]
+    for one in found:
+        logs, size, kafka = one.logs, one.size, " ".join(one.kafka_versions) or "?"
+        counts = f"{len(logs.node_ids)}", f"{logs.requests:,}", f"{logs.rejected_share:.2%}"
+        files = (f"{of.files}, {size_text(of.bytes)}" for of in (logs, size))
+        replayed = " ".join(one.rules) or "none"
+        span = _time(one.first_at), f"{_seconds(one):.0f}"
+        rows.append((one.name, kafka, *span, *counts, *files, replayed))
+    return in_columns(rows, right={3, 4, 5, 6})
 
 
 def _show(one: StoredRecording) -> Iterator[str]:
+    logs = one.logs
     yield f"recording      {one.name}"
     yield f"Kafka          {', '.join(one.kafka_versions) or 'its lines do not say'}"
     yield f"from (UTC)     {_time(one.first_at)}"
     yield f"until (UTC)    {_time(one.last_at)}"
-    yield f"nodes          {', '.join(map(str, one.logs.node_ids))}"
-    yield f"log files      {one.logs.files}, {size_text(one.logs.bytes)}"
-    yield f"lines          {one.logs.lines:,}"
-    yield f"requests       {one.logs.requests:,}"
-    yield f"rejected       {one.logs.rejected:,} ({one.logs.rejected_share:.2%})"
-    yield f"replayed       {', '.join(one.rules) or 'no rule'}"
-    yield ""
-    rows = [
-        (name, f"{size.rows:,}", str(size.files), size_text(size.bytes))
-        for name, size in one.sizes.items()
-    ]
-    yield from in_columns([("table", "rows", "files", "size"), *rows], right={1, 2, 3})
+    yield f"nodes          {', '.join(map(str, logs.node_ids))}"
+    yield f"log files      {logs.files}, {size_text(logs.bytes)}"
+    yield f"lines          {logs.lines:,}"
+    yield f"requests       {logs.requests:,}"
+    yield f"rejected       {logs.rejected:,} ({logs.rejected_share:.2%})"
+    yield f"replayed       {', '.join(one.rules) or 'no rule'}\n"
+    rows = [("table", "rows", "files", "size")]
+    for name, size in one.sizes.items():
+        rows.append((name, f"{size.rows:,}", f"{size.files}", size_text(size.bytes)))
+    yield from in_columns(rows, right={1, 2, 3})
 
 
 def _delete(job: Job, warehouse: Warehouse, one: StoredRecording) -> Exit:
     if not job.arguments.yes and not _confirmed(one):
         say("nothing was deleted")
         return Exit.DONE
-    for table in delete_recording(warehouse, one.name, TABLES_OF_STEPS):
+    for table in recordings.delete_recording(warehouse, one.name, TABLES_OF_STEPS):
         say(f"deleted from {table.name}")
     return Exit.DONE
 
@@ -109,8 +98,8 @@ def _delete(job: Job, warehouse: Warehouse, one: StoredRecording) -> Exit:
 def _confirmed(one: StoredRecording) -> bool:
     if not sys.stdin.isatty():
         raise UserError("nobody can be asked whether to delete here: add --yes")
-    asked = f"delete {one.name} ({one.size.rows:,} rows in {len(one.sizes)} tables)? [y/N] "
-    return input(asked).strip().lower() in ("y", "yes")
+    question = f"delete {one.name} ({one.size.rows:,} rows in {len(one.sizes)} tables)? [y/N] "
+    return input(question).strip().lower() in ("y", "yes")
 
 
 def _time(at: datetime | None) -> str:

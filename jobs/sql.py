@@ -96,9 +96,7 @@ class Shell:
     """Runs statements on a catalog and prints what they give."""
 
     def __init__(self, catalog: Catalog, output: str, rows_max: int) -> None:
-        self.catalog = catalog
-        self.output = output
-        self.rows_max = rows_max
+        self.catalog, self.output, self.rows_max = catalog, output, rows_max
 
     def converse(self) -> None:
         """Reads from the terminal until the end; goes on after an error."""
@@ -161,7 +159,7 @@ def _visible(text: str) -> str:
 
 def statements(lines: Iterable[str]) -> Iterator[str]:
     """Statements, which end with a ; at the end of a line, and commands, a line each."""
-    pending: list[str] = []
+    pending = ""
     for line in lines:
         text = line.strip()
         if not pending and (not text or text.startswith("--")):
@@ -169,12 +167,12 @@ def statements(lines: Iterable[str]) -> Iterator[str]:
         if not pending and _is_command(text):
             yield text.rstrip(";").strip()
             continue
-        pending.append(line.rstrip())
+        pending += f"{line.rstrip()}\n"
         if text.endswith(";"):
-            yield "\n".join(pending).rstrip(";")
-            pending = []
+            yield pending.rstrip("\n").rstrip(";")
+            pending = ""
     if pending:
-        yield "\n".join(pending)
+        yield pending.rstrip("\n")
 
 
 def _is_command(text: str) -> bool:

@@ -146,6 +146,8 @@ INGESTED_FILES = Table(
             AT,
             "first time at which one of those that a typed table has was taken up; null without",
         ),
+        Column("disk_bytes", LONG, "the file's size then; null where something was left in it"),
+        Column("modified_at", AT, "its last modification then; null where something was left"),
     ),
     key=("recording", "node_id", "source_file", "content_hash"),
 )

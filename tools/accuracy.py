@@ -11,12 +11,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from kip_replay.pipelines.analysis.headlines import (
-    accuracy_line,
-    accuracy_rows,
-    figure,
-    measure_name,
-)
+from kip_replay.pipelines.analysis import headlines
+from kip_replay.pipelines.analysis.headlines import accuracy_line
+from kip_replay.pipelines.warehouse.recordings import stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
 _HEAD = """# How good the predictions are
@@ -61,22 +58,19 @@ _PAIR = itemgetter("predicted_from", "recorded_in", "variant")
 
 def _section(pair: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     before, after, variant = pair
-    if before == after:
-        yield f"### {after}, replayed as it ran ({variant})\n"
-    else:
-        yield f"### {after}, predicted from {before} ({variant})\n"
+    how = "replayed as it ran" if before == after else f"predicted from {before}"
+    yield f"### {after}, {how} ({variant})\n"
     yield "| figure | baseline | predicted | recorded | error | tolerance | within |"
     yield "|---|--:|--:|--:|--:|--:|---|"
     for row in rows:
-        cells = [figure(row[name]) for name in ("baseline", "predicted", "recorded", "error")]
-        within = "yes" if row["passed"] else "**no**"
+        names = ("baseline", "predicted", "recorded", "error")
+        cells = [headlines.measure_name(row), *(headlines.figure(row[name]) for name in names)]
         unknown = f", {row['unknown_count']} unknown" if row["unknown_count"] else ""
-        yield (
-            f"| {measure_name(row)} | {' | '.join(cells)} | {row['tolerance']:.3g} "
-            f"| {within}{unknown} |"
-        )
+        cells += [f"{row['tolerance']:.3g}", f"{'yes' if row['passed'] else '**no**'}{unknown}"]
+        yield f"| {' | '.join(cells)} |"
     yield ""
 
 
 if __name__ == "__main__":
-    print(page(accuracy_rows(Warehouse(sys.argv[1]))))
+    stored = Warehouse(sys.argv[1])
+    print(page(headlines.accuracy_rows(stored, [one.name for one in stored_recordings(stored)])))

@@ -62,26 +62,17 @@ def submit_command(master: str, job: Sequence[str], *options: str) -> list[str]:
     """
     settings = conf_dir() / "cluster" / "standalone.conf"
     java = java_options(read_settings(settings))
-    return [
-        str(SPARK_HOME / "bin" / "spark-submit"),
-        *("--master", master),
-        *("--properties-file", str(settings)),
-        *("--driver-java-options", java),
-        *("--conf", f"spark.executor.extraJavaOptions={java}"),
-        *options,
-        str(conf_dir().parent / "jobs" / "main.py"),
-        *job,
-    ]
+    submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master]
+    submit += ["--properties-file", str(settings), "--driver-java-options", java]
+    submit += ["--conf", f"spark.executor.extraJavaOptions={java}", *options]
+    return [*submit, str(conf_dir().parent / "jobs" / "main.py"), *job]
 
 
 def submit_environment() -> dict[str, str]:
     """What ``submit_command`` needs around it: this Spark, this Python."""
-    return {
-        **_spark_environment(),
-        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
-    }
+    python = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    ours = {"PYSPARK_DRIVER_PYTHON": sys.executable, "PYSPARK_PYTHON": python}
+    return {**_spark_environment(), **ours, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
 
 
 @contextmanager
@@ -110,11 +101,9 @@ def _spark_environment() -> dict[str, str]:
     # Daemons hand their environment on to executors: what makes this code importable stays here.
     own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     # They only pass messages on: compiled well or not is the same to them.
-    modest = {
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    }
-    return own | modest | {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": HOST}
+    java = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    own |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": java}
+    return own | {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": HOST}
 
 
 def _said(process: subprocess.Popen[bytes], log: Path, pattern: re.Pattern[str]) -> str:
@@ -126,8 +115,8 @@ def _said(process: subprocess.Popen[bytes], log: Path, pattern: re.Pattern[str])
         if process.poll() is not None:
             break
         time.sleep(0.05)
-    said = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-    raise ClusterError(f"Spark's {log.stem} did not start: {said[-1]} (all of it is in {log})")
+    lines = log.read_text(errors="replace").strip().splitlines() or ["it logged nothing"]
+    raise ClusterError(f"Spark's {log.stem} did not start: {lines[-1]} (the whole log: {log})")
 
 
 def main(job: Sequence[str]) -> int:

@@ -23,11 +23,9 @@ def table_page() -> str:
 
 
 def _section(table: Table) -> Iterator[str]:
-    yield f"## {table.name}\n"
-    yield f"{table.comment}.\n"
-    yield f"Key: {', '.join(f'`{name}`' for name in table.key)}.\n"
-    yield "| column | type | what it says |"
-    yield "|---|---|---|"
+    key = ", ".join(f"`{name}`" for name in table.key)
+    yield f"## {table.name}\n\n{table.comment}.\n\nKey: {key}.\n"
+    yield "| column | type | what it says |\n|---|---|---|"
     for column in table.columns:
         comment = column.comment.replace("|", "\\|")
         yield f"| `{column.name}` | {_type_name(column.type)} | {comment} |"

@@ -12,26 +12,9 @@ from duckdb import DuckDBPyRelation
 
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay import rules
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.rules import (
-    ACKS_ALL,
-    ACKS_MIN_INSYNC_REPLICAS,
-    FINEST_EVIDENCE,
-    FULL,
-    HWM_PARKING,
-    INCREMENTAL,
-    INCREMENTAL_DRAFT,
-    INCREMENTAL_FETCH,
-    LOWEST_ACKED,
-    LOWEST_ACKED_OFFSET,
-    MIN_ISR_ACKS,
-    WITH_KIP,
-    WITHOUT_KIP,
-    ClientKind,
-)
-from kip_replay.replay.schema import (
-    PREDICTION_ACCURACY,
-)
+from kip_replay.replay.schema import PREDICTION_ACCURACY
 
 _NO_FETCH = "no FETCH of the metadata log was replayed in its steady phase"
 Row = Mapping[str, Any]
@@ -53,10 +36,12 @@ class Figures:
 
     def latency(self, variant: str, metric: str) -> Row | None:
         """The row of a variant and metric; None where there is none."""
-        for row in self.latencies:
-            if (row["variant"], row["metric"]) == (variant, metric):
-                return row
-        return None
+        found = (r for r in self.latencies if (r["variant"], r["metric"]) == (variant, metric))
+        return next(found, None)
+
+    def traffic_of(self, variant: str) -> list[Row]:
+        """The rows of a variant's traffic."""
+        return [row for row in self.traffic if row["variant"] == variant]
 
 
 _TRAFFIC = """
@@ -82,18 +67,14 @@ def headline_figures(
 ) -> dict[tuple[str, str], Figures]:
     """Figures by (recording, rule); nothing where a rule has nothing to say."""
     with warehouse.database(recordings) as database:
-        traffic = _by_rule(database.sql(_TRAFFIC))
-        latencies = _by_rule(database.sql(_LATENCIES))
-        values = {"variant": INCREMENTAL, "unknown": Verdict.UNKNOWN.value}
+        traffic, latencies = (_by_rule(database.sql(sql)) for sql in (_TRAFFIC, _LATENCIES))
+        values = {"variant": rules.INCREMENTAL, "unknown": Verdict.UNKNOWN.value}
         unknown = _by_rule(database.sql(_UNKNOWN, params=values))
-    return {
-        key: Figures(
-            tuple(traffic.get(key, ())),
-            tuple(latencies.get(key, ())),
-            sum(row["n"] for row in unknown.get(key, ())),
-        )
-        for key in {*traffic, *latencies}
-    }
+    figures = {}
+    for key in {*traffic, *latencies}:
+        of_rule = tuple(traffic.get(key, ())), tuple(latencies.get(key, ()))
+        figures[key] = Figures(*of_rule, sum(row["n"] for row in unknown.get(key, ())))
+    return figures
 
 
 def _by_rule(found: DuckDBPyRelation) -> dict[tuple[str, str], list[Row]]:
@@ -118,43 +99,34 @@ def headlines(figures: Mapping[tuple[str, str], Figures], recordings: Sequence[s
 
 
 def _hwm_parking(name: str, figures: Figures) -> Iterator[str]:
-    variants = [
-        variant
-        for variant in (RECORDED, WITHOUT_KIP, WITH_KIP)
-        if any(row["variant"] == variant for row in figures.traffic)
-    ]
+    variants = [v for v in (RECORDED, rules.WITHOUT_KIP, rules.WITH_KIP) if figures.traffic_of(v)]
     if not variants:
         yield f"hwm_parking on {name}: {_NO_FETCH}"
         return
     yield f"hwm_parking on {name}: metadata FETCHes, and how late brokers learn"
     yield f"  {'':<18}{'FETCHes/s':>10}{'bytes/s':>10}{'p50 ms':>10}{'p90 ms':>9}{'p99 ms':>9}"
     for variant in variants:
-        rows = [row for row in figures.traffic if row["variant"] == variant]
-        asked = sum(row["requests"] for row in rows if row["direction"] == "request")
-        rate = asked / max(row["span_s"] for row in rows)
+        rows = figures.traffic_of(variant)
+        requests = sum(row["requests"] for row in rows if row["direction"] == "request")
+        rate = requests / max(row["span_s"] for row in rows)
         lag = figures.latency(variant, "high_watermark_lag")
-        lags = "".join(
-            f"{_ms(lag, p):>{width}}" for p, width in (("p50", 10), ("p90", 9), ("p99", 9))
-        )
+        lags = f"{_ms(lag, 'p50'):>10}{_ms(lag, 'p90'):>9}{_ms(lag, 'p99'):>9}"
         yield f"  {variant:<18}{rate:>10.2f}{_bytes_per_second(rows):>10,.0f}{lags}{_unknowns(lag)}"
 
 
 def _incremental_fetch(name: str, figures: Figures) -> Iterator[str]:
-    parts = []
-    for variant in (FULL, INCREMENTAL, INCREMENTAL_DRAFT):
-        rows = [row for row in figures.traffic if row["variant"] == variant]
-        if rows:
-            figures_of = f"{_partitions_per_fetch(rows)}, {_bytes_per_second(rows):,.0f}"
-            parts.append(f"{variant} {figures_of}")
+    parts = [
+        f"{variant} {_partitions_per_fetch(rows)}, {_bytes_per_second(rows):,.0f}"
+        for variant in (rules.FULL, rules.INCREMENTAL, rules.INCREMENTAL_DRAFT)
+        if (rows := figures.traffic_of(variant))
+    ]
     if not parts:
         none = f"all {figures.unknown} FETCHes are unknown (fetch_session_outcomes says why)"
         nothing = none if figures.unknown else "no FETCH of topic partitions in its steady phase"
         yield f"incremental_fetch on {name}: {nothing}"
         return
-    yield (
-        f"incremental_fetch on {name}: partitions in a follower's FETCH, "
-        "and bytes/s of all FETCHes and answers"
-    )
+    what = "partitions in a follower's FETCH, and bytes/s of all FETCHes and answers"
+    yield f"incremental_fetch on {name}: {what}"
     unknown = f"   unknown: {figures.unknown}" if figures.unknown else ""
     yield f"  {'   '.join(parts)}{unknown}"
 
@@ -164,50 +136,43 @@ def _bytes_per_second(rows: Sequence[Row]) -> float:
 
 
 def _partitions_per_fetch(rows: Sequence[Row]) -> str:
-    asked = [
-        row
-        for row in rows
-        if (row["client_kind"], row["direction"]) == (ClientKind.FOLLOWER.value, "request")
-    ]
-    fetches = sum(row["requests"] for row in asked)
-    return f"{sum(row['partitions'] or 0 for row in asked) / fetches:.2f}" if fetches else "-"
+    follower = rules.ClientKind.FOLLOWER.value, "request"
+    requests = [row for row in rows if (row["client_kind"], row["direction"]) == follower]
+    fetches = sum(row["requests"] for row in requests)
+    return f"{sum(row['partitions'] or 0 for row in requests) / fetches:.2f}" if fetches else "-"
 
 
 def _min_isr_acks(name: str, figures: Figures) -> Iterator[str]:
-    waits = {
-        variant: figures.latency(variant, "produce_latency")
-        for variant in (RECORDED, ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)
-    }
+    variants = RECORDED, rules.ACKS_ALL, rules.ACKS_MIN_INSYNC_REPLICAS
+    waits = {variant: figures.latency(variant, "produce_latency") for variant in variants}
     if not any(waits.values()):
         yield f"min_isr_acks on {name}: no PRODUCE with acks=all"
         return
     yield f"min_isr_acks on {name}: producers with acks=all, ms, p50 / p90"
-    said = "   ".join(f"{variant} {_pair(row)}" for variant, row in waits.items())
-    yield f"  until the answer: {said}{_unknowns(waits[ACKS_MIN_INSYNC_REPLICAS])}"
-    exposure = figures.latency(ACKS_MIN_INSYNC_REPLICAS, "exposure")
+    pairs = "   ".join(f"{variant} {_pair(row)}" for variant, row in waits.items())
+    yield f"  until the answer: {pairs}{_unknowns(waits[variants[-1]])}"
+    exposure = figures.latency(variants[-1], "exposure")
     yield f"  exposure, p90: {_ms(exposure, 'p90')}{_unknowns(exposure)}"
 
 
 def _lowest_acked_offset(name: str, figures: Figures) -> Iterator[str]:
-    stale = figures.latency(LOWEST_ACKED, "stale_window")
-    finest = figures.latency(FINEST_EVIDENCE, "stale_window")
-    told = figures.latency(LOWEST_ACKED, "read_after_write")
-    if stale is None and told is None:
+    stale = figures.latency(rules.LOWEST_ACKED, "stale_window")
+    finest = figures.latency(rules.FINEST_EVIDENCE, "stale_window")
+    known = figures.latency(rules.LOWEST_ACKED, "read_after_write")
+    if stale is None and known is None:
         yield f"lowest_acked_offset on {name}: no metadata write in its steady phase"
         return
     yield f"lowest_acked_offset on {name}: ms, p50 / p90"
     by_finest = f" (by the finest evidence {_pair(finest)})" if finest else ""
-    yield (
-        f"  stale window {_pair(stale)}{by_finest}{_unknowns(stale)}"
-        f"   read-after-write {_pair(told)}{_unknowns(told)}"
-    )
+    read_after_write = f"read-after-write {_pair(known)}{_unknowns(known)}"
+    yield f"  stale window {_pair(stale)}{by_finest}{_unknowns(stale)}   {read_after_write}"
 
 
 _BLOCKS: Mapping[str, Callable[[str, Figures], Iterator[str]]] = {
-    HWM_PARKING.name: _hwm_parking,
-    INCREMENTAL_FETCH.name: _incremental_fetch,
-    MIN_ISR_ACKS.name: _min_isr_acks,
-    LOWEST_ACKED_OFFSET.name: _lowest_acked_offset,
+    rules.HWM_PARKING.name: _hwm_parking,
+    rules.INCREMENTAL_FETCH.name: _incremental_fetch,
+    rules.MIN_ISR_ACKS.name: _min_isr_acks,
+    rules.LOWEST_ACKED_OFFSET.name: _lowest_acked_offset,
 }
 
 
@@ -235,18 +200,15 @@ def accuracy_rows(
     In a fixed order: by rule, then pair. Small by nature.
     """
     judges = recordings if recorded_in is None else recorded_in
-    found = [
-        row
-        for row in warehouse.rows(PREDICTION_ACCURACY, recordings).to_pylist()
-        if row["recorded_in"] in judges
-    ]
+    rows = warehouse.rows(PREDICTION_ACCURACY, recordings).to_pylist()
     order = ("predicted_from", "recorded_in", "variant", "metric", "group_kind", "group_value")
-    return sorted(found, key=lambda row: (_place(row["rule"]), *(row[name] for name in order)))
 
+    def place(row: Row) -> tuple[Any, ...]:
+        rule = row["rule"]  # one that is no longer replayed comes last
+        known = _ORDER.index(rule) if rule in _ORDER else len(_ORDER)
+        return known, rule, *(row[name] for name in order)
 
-def _place(rule: str) -> tuple[int, str]:
-    """The rule's place; one that is no longer replayed comes last."""
-    return (_ORDER.index(rule) if rule in _ORDER else len(_ORDER), rule)
+    return sorted((row for row in rows if row["recorded_in"] in judges), key=place)
 
 
 def side_by_side(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -262,16 +224,12 @@ def side_by_side(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _side(row: Mapping[str, Any], width: int) -> str:
-    if row["tolerance"] is None:
-        verdict = "not judged"
-    else:
+    verdict = "not judged"
+    if row["tolerance"] is not None:
         verdict = f"{row['tolerance']:.3g} {'yes' if row['passed'] else 'NO'}"
-    unknown = f"   unknown: {row['unknown_count']}" if row["unknown_count"] else ""
-    return (
-        f"  {measure_name(row):<{width}}{figure(row['baseline']):>10}"
-        f"{figure(row['predicted']):>11}{figure(row['recorded']):>10}{figure(row['error']):>9}"
-        f"  {verdict}{unknown}"
-    )
+    columns = {"baseline": 10, "predicted": 11, "recorded": 10, "error": 9}
+    figures = "".join(f"{figure(row[name]):>{wide}}" for name, wide in columns.items())
+    return f"  {measure_name(row):<{width}}{figures}  {verdict}{_unknowns(row)}"
 
 
 def measure_name(row: Mapping[str, Any]) -> str:

@@ -19,9 +19,9 @@ Phases: TypeAlias = Mapping[str, SteadyPhase]
 _PHASES = """
 WITH answered AS (FROM broker_heartbeats WHERE error_code = 0),
 nodes AS (
-    SELECT recording, node_id, min(epoch_us(received_at)) AS first_us,
-           max(epoch_us(completed_at)) AS last_us
-    FROM requests GROUP BY ALL
+    SELECT recording, node_id, min(epoch_us(first_received_at)) AS first_us,
+           max(epoch_us(last_completed_at)) AS last_us
+    FROM ingested_files WHERE requests > 0 GROUP BY ALL
 ),
 spans AS (
     SELECT recording,

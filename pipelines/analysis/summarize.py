@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import permutations
 
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from kip_replay.pipelines.analysis.accuracy import prediction_accuracy
@@ -94,8 +95,8 @@ def _judge(warehouse: Warehouse, wanted: dict[Pair, str], phases: Phases) -> Non
         of_pairs = {before: text for (before, of), text in wanted.items() if of == after}
         writing = warehouse.writing(accuracy_step(after), of_pairs, [PREDICTION_ACCURACY])
         writing.begin()
-        mine = [name == after for name in found.column("recorded_in").to_pylist()]
-        writing.replace_rows(PREDICTION_ACCURACY, found.filter(mine), {"recorded_in": [after]})
+        mine = found.filter(pc.equal(found.column("recorded_in"), after))
+        writing.replace_rows(PREDICTION_ACCURACY, mine, {"recorded_in": [after]})
         writing.end(of_pairs)
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kip_replay.pipelines.errors import IngestError
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.survey import Content, Survey
+from kip_replay.pipelines.warehouse.data_files import microseconds
 
 #: What names a file in every log table: recording, node id and source file.
 FileKey = tuple[str, int, str]
@@ -120,3 +122,16 @@ def balanced(
                 "it: nothing was written; if it is still being written to, run again"
             )
     return whole
+
+
+def read_spans(rows: Iterable[Mapping[str, Any]]) -> dict[int, tuple[int, int]]:
+    """First arrival and last completion by node, of rows of ingested_files; UTC microseconds."""
+    spans: dict[int, tuple[int, int]] = {}
+    for row in rows:
+        if row["first_received_at"] is None:
+            continue
+        first_us = microseconds(row["first_received_at"])
+        last_us = microseconds(row["last_completed_at"])
+        before = spans.get(row["node_id"], (first_us, last_us))
+        spans[row["node_id"]] = (min(before[0], first_us), max(before[1], last_us))
+    return spans

@@ -6,13 +6,16 @@ read where the manifest gives a glob (``kafka-request.log*``) or a folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Node, Recording
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GLOB_CHARACTERS = frozenset("*?[")
 #: What a folder stands for: Kafka's own name first, else whatever looks like a log.
 _FOLDER_GLOBS = ("kafka-request.log*", "*.log*")
@@ -104,15 +107,20 @@ def _name_within(path: Path, base: Path, log: str) -> str:
     return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
 
 
-def disk_bytes(files: Sequence[LogFile]) -> int:
-    """Bytes on disk, compressed where files are. Raises UserError where one cannot be found."""
-    total = 0
-    for file in files:
-        try:
-            total += Path(file.path).stat().st_size
-        except OSError as error:
-            raise UserError(
-                f"{file.source_file} of recording {file.recording!r} cannot be read "
-                f"({error.strerror or error}): correct its rights or its name"
-            ) from None
-    return total
+class OnDisk(NamedTuple):
+    """A file's size, compressed where it is, and when it was last modified (UTC)."""
+
+    bytes: int
+    modified_at: datetime
+
+
+def on_disk(file: LogFile) -> OnDisk:
+    """The file as it is now. Raises UserError where it cannot be found."""
+    try:
+        found = Path(file.path).stat()
+    except OSError as error:
+        raise UserError(
+            f"{file.source_file} of recording {file.recording!r} cannot be read "
+            f"({error.strerror or error}): correct its rights or its name"
+        ) from None
+    return OnDisk(found.st_size, _EPOCH + timedelta(microseconds=found.st_mtime_ns // 1000))

@@ -103,6 +103,7 @@ def _candidates(
     done: Mapping[str, int],
 ) -> list[DataFrame]:
     """Lines of this run, and of earlier ones, that can be copies of one another."""
+    spark = warehouse.spark  # it may not have been started yet, and makes every column
     found: list[DataFrame] = []
     files = [file for of in parsed for file in of.files]
     for table, of_table in ((REQUESTS, _in_spans), (REJECTED_LINES, _any_time)):
@@ -115,13 +116,13 @@ def _candidates(
                 for file in files
                 if (file.table, file.recording) == (table.name, recording)
             ]
-            here = _read(warehouse.spark, table, paths).filter(condition)
+            here = _read(spark, table, paths).filter(condition)
             task = F.regexp_extract("_metadata.file_name", rf"{file_name}-(\d+)-", 1).cast("int")
             found.append(_lines(here, table, recording, task, run=1))
             kept = kept_files(warehouse, table, {recording: done[recording]})
             earlier = [f"{warehouse.uri_of(table)}/{file['path']}" for file in kept]
             if earlier:
-                before = _read(warehouse.spark, table, earlier).filter(condition)
+                before = _read(spark, table, earlier).filter(condition)
                 found.append(_lines(before, table, recording, F.lit(None).cast("int"), run=0))
     return found
 

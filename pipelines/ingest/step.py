@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -43,8 +43,9 @@ from kip_replay.pipelines.ingest.line_accounting import (
     Times,
     balanced,
     file_of,
+    read_spans,
 )
-from kip_replay.pipelines.ingest.log_files import LogFile, disk_bytes, find_log_files
+from kip_replay.pipelines.ingest.log_files import LogFile, OnDisk, find_log_files, on_disk
 from kip_replay.pipelines.ingest.overlaps import Span, overlaps
 from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange, joined
 from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, parse_or_error, tasks_of
@@ -52,7 +53,7 @@ from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.repeated_lines import kept_files, without_repeated
 from kip_replay.pipelines.ingest.survey import RANGE_BYTES, Survey, survey_or_error
 from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
-from kip_replay.pipelines.warehouse.data_files import DataFile
+from kip_replay.pipelines.warehouse.data_files import DataFile, microseconds
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.request_log import Pseudonyms
@@ -128,24 +129,32 @@ def ingest(
     read as one, IngestError where the books do not balance, WriteConflictError.
     """
     anonymity.require_key(warehouse, pseudonyms)
-    files = [file for recording in recordings for file in find_log_files(recording)]
-    names = [recording.name for recording in recordings]
+    files = {file: on_disk(file) for r in recordings for file in find_log_files(r)}
     # Files of epochs after ``done`` are what a killed run has committed.
-    ingested, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP)
-    books = Books.of(ingested.to_pylist())
-    surveys = _surveyed(warehouse, files, books, settings, pseudonyms)
+    names = [recording.name for recording in recordings]
+    rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP)
+    ingested = rows.to_pylist()
+    books = Books.of(ingested)
+    # A file that is as it was when it was read is not opened, whatever it is called by now.
+    as_read = {(r["recording"], r["node_id"], r["disk_bytes"], r["modified_at"]) for r in ingested}
+    unchanged = {f for f, found in files.items() if (f.recording, f.node_id, *found) in as_read}
+    changed = {file: found for file, found in files.items() if file not in unchanged}
+    surveys = _surveyed(warehouse, changed, books, settings, pseudonyms)
     for recording in recordings:
         of_recording = [s for s in surveys if s.file.recording == recording.name]
-        check_recording(recording, of_recording, settings.node_gap_minutes_max)
+        known = read_spans([r for r in ingested if r["recording"] == recording.name])
+        check_recording(recording, of_recording, settings.node_gap_minutes_max, known)
     for warning in warnings_of(surveys):
         say(f"warning: {warning}")
 
-    fresh = [s for s in surveys if not s.is_known]
+    fresh = [s for s in surveys if not s.is_known or _is_noted_anew(s)]
     for recording in recordings:
-        _announce(recording, surveys, fresh, say)
-    counts = _ingest_files(fresh, books, done, warehouse, settings, pseudonyms) if fresh else {}
+        _announce(recording, surveys, unchanged, say)
+    counts = {}
+    if fresh:
+        counts = _ingest_files(fresh, files, books, done, warehouse, settings, pseudonyms)
     _complete(warehouse, {n: epoch for n, epoch in done.items() if n not in _names(fresh)})
-    read = [_lines_read(recording, surveys, fresh, counts) for recording in recordings]
+    read = [_lines_read(recording, surveys, unchanged, counts) for recording in recordings]
     for lines in read:
         say(
             f"ingest {lines.recording}: lines read {lines.lines_read:,} = requests "
@@ -154,12 +163,25 @@ def ingest(
     return read
 
 
+def _is_noted_anew(survey: Survey) -> bool:
+    """Whether all of a file is known under another name, or from before it was compressed.
+
+    Then a row without lines notes the file, so that the next run need not open it.
+    """
+    return survey.is_known and _is_read_whole(survey) and survey.end > 0
+
+
+def _is_read_whole(survey: Survey) -> bool:
+    """Whether nothing is left in a file to be read or said again."""
+    return not survey.left_bytes and survey.damage is None and survey.fold_is_known
+
+
 # --- survey
 
 
 def _surveyed(
     warehouse: Warehouse,
-    files: Sequence[LogFile],
+    files: Mapping[LogFile, OnDisk],
     books: Books,
     settings: IngestSettings,
     pseudonyms: Pseudonyms | None,
@@ -173,11 +195,11 @@ def _surveyed(
         final=settings.final,
         pseudonyms=pseudonyms,
     )
-    if disk_bytes(files) <= settings.survey_on_driver_bytes_max:
+    if sum(found.bytes for found in files.values()) <= settings.survey_on_driver_bytes_max:
         # Hashing, inflating and reading let other threads run.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return [_raised(result) for result in pool.map(one, files)]
-    return _on_cluster(warehouse.spark, one, files)
+    return _on_cluster(warehouse.spark, one, [*files])
 
 
 def _on_cluster(
@@ -199,6 +221,7 @@ def _raised(result: _Out | UserError) -> _Out:
 
 def _ingest_files(
     surveys: Sequence[Survey],
+    files_on_disk: Mapping[LogFile, OnDisk],
     books: Books,
     done: Mapping[str, int],
     warehouse: Warehouse,
@@ -208,10 +231,10 @@ def _ingest_files(
     done = {name: done[name] for name in _names(surveys)}
     writing = warehouse.writing(STEP, done, LOG_TABLES)
     anonymity.mark(warehouse, pseudonyms)
-    tasks = _tasks(surveys, writing, settings, pseudonyms)
+    tasks = _tasks([s for s in surveys if not s.is_known], writing, settings, pseudonyms)
     # For a single task, Spark's Python worker would take longer to start than the driver to parse.
-    if len(tasks) == 1:
-        parsed = [_raised(parse_or_error(tasks[0]))]
+    if len(tasks) <= 1:
+        parsed = [_raised(parse_or_error(task)) for task in tasks]
     else:
         parsed = _on_cluster(warehouse.spark, parse_or_error, tasks)
     counts = balanced(surveys, [of.counts for of in parsed])
@@ -225,7 +248,8 @@ def _ingest_files(
     if spans or rejected:
         files, changed = without_repeated(warehouse, parsed, spans, writing.files().name, done)
         counts = balanced(surveys, [counts, *changed])
-    _commit(writing, files, _ingested_files(writing, surveys, counts, _times(parsed)), done)
+    ingested = _ingested_files(writing, surveys, files_on_disk, counts, _times(parsed))
+    _commit(writing, files, ingested, done)
     return counts
 
 
@@ -275,10 +299,10 @@ def _earlier_spans(
     nodes = {(s.file.recording, s.file.node_id) for s in surveys}
     spans: dict[Node, list[Span]] = {}
     for file in kept_files(warehouse, REQUESTS, done):
-        ends = [file.get(f"{end}.completed_at") for end in ("min", "max")]
-        if None in ends:
+        first, last = file.get("min.completed_at"), file.get("max.completed_at")
+        if first is None or last is None:
             continue
-        span = (int(ends[0].timestamp() * 1_000_000), int(ends[1].timestamp() * 1_000_000) + 1)
+        span = (microseconds(first), microseconds(last))
         for recording, node_id in nodes:
             is_of_node = file["min.node_id"] <= node_id <= file["max.node_id"]
             if recording == file["partition.recording"] and is_of_node:
@@ -326,6 +350,7 @@ def _times(parsed: Iterable[Parsed]) -> dict[FileKey, Times]:
 def _ingested_files(
     writing: Writing,
     surveys: Sequence[Survey],
+    files_on_disk: Mapping[LogFile, OnDisk],
     counts: Mapping[FileKey, Counts],
     times: Mapping[FileKey, Times],
 ) -> list[DataFile]:
@@ -333,6 +358,7 @@ def _ingested_files(
     files = writing.files()
     for s in surveys:
         count, time = counts[file_of(s.file)], times.get(file_of(s.file), Times())
+        found = files_on_disk[s.file] if _is_read_whole(s) else None
         row = {
             "recording": s.file.recording,
             "node_id": s.file.node_id,
@@ -349,6 +375,8 @@ def _ingested_files(
             "first_received_at": time.first_received_us,
             "last_completed_at": time.last_completed_us,
             "first_event_at": time.first_event_us,
+            "disk_bytes": found.bytes if found else None,
+            "modified_at": found.modified_at if found else None,
         }
         rows = pa.RecordBatch.from_pylist([row], schema=INGESTED_FILES.arrow_schema)
         files.write(INGESTED_FILES, rows)
@@ -359,20 +387,25 @@ def _ingested_files(
 
 
 def _announce(
-    recording: Recording, surveys: Sequence[Survey], fresh: Sequence[Survey], say: Say
+    recording: Recording, surveys: Sequence[Survey], unchanged: Collection[LogFile], say: Say
 ) -> None:
-    known = [s for s in surveys if s.file.recording == recording.name and s not in fresh]
-    new = [s for s in fresh if s.file.recording == recording.name]
+    new = [s for s in surveys if s.file.recording == recording.name and not s.is_known]
+    known = _known(recording, surveys, unchanged)
     parts = []
     if new:
         size = sum(s.bytes_read for s in new) / 1e6
         lines = sum(s.lines for s in new)
         parts.append(f"{_number(len(new), 'file')}, {size:,.1f} MB, {_number(lines, 'line')}")
     if known:
-        parts.append(f"{_number(len(known), 'file')} known already")
+        parts.append(f"{_number(known, 'file')} known already")
     say(f"ingest {recording.name}: {'; '.join(parts)}")
     for note in notes_of([s for s in surveys if s.file.recording == recording.name]):
         say(f"ingest {recording.name}: {note}")
+
+
+def _known(recording: Recording, surveys: Sequence[Survey], unchanged: Collection[LogFile]) -> int:
+    files = [*unchanged, *(s.file for s in surveys if s.is_known)]
+    return sum(file.recording == recording.name for file in files)
 
 
 def _number(count: int, what: str) -> str:
@@ -382,18 +415,18 @@ def _number(count: int, what: str) -> str:
 def _lines_read(
     recording: Recording,
     surveys: Sequence[Survey],
-    fresh: Sequence[Survey],
+    unchanged: Collection[LogFile],
     counts: Mapping[FileKey, Counts],
 ) -> LinesRead:
     mine = [s for s in surveys if s.file.recording == recording.name]
-    new = [s for s in fresh if s.file.recording == recording.name]
+    new = [s for s in mine if not s.is_known]
     total: Counter[str] = Counter()
     for of_file in new:
         total.update(vars(counts[file_of(of_file.file)]))
     return LinesRead(
         recording=recording.name,
         files_read=len(new),
-        files_known=len(mine) - len(new),
+        files_known=_known(recording, surveys, unchanged),
         bytes_read=sum(s.bytes_read for s in new),
         lines_read=sum(s.lines for s in new),
         requests=total["requests"],

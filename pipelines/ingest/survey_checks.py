@@ -22,14 +22,22 @@ _OFFSETS_MINUTES = sorted(range(-26 * 60, 26 * 60 + 1, 30), key=abs)
 
 
 def check_recording(
-    recording: Recording, surveys: Sequence[Survey], gap_minutes_max: float
+    recording: Recording,
+    surveys: Sequence[Survey],
+    gap_minutes_max: float,
+    known: Mapping[int, Span] | None = None,
 ) -> None:
-    """Raises UserError if a node logged no request, or logged at another time than the others."""
+    """Raises UserError if a node logged no request, or logged at another time than the others.
+
+    ``known``: what has been read of nodes before.
+    """
     nodes = by_node(surveys)
     for node_id, files in sorted(nodes.items()):
         if not any(file.has_requests for file in files):
             raise UserError(_without_requests(recording, node_id, files))
     spans = {node_id: span for node_id, files in nodes.items() if (span := span_us(files))}
+    for node_id, span in (known or {}).items():
+        spans[node_id] = _hull([span, spans.get(node_id, span)])
     _check_spans(recording, spans, round(gap_minutes_max * _MINUTE_US))
 
 

@@ -37,31 +37,23 @@ def publish(page: Path, sections: Mapping[str, str], results: Sequence[Result]) 
     of: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for each in results:
         of[each.finding.recording, each.finding.expectation.suite].append(each)
-    names = {suite: html.escape(suite) for suite in sections}
-    rows = "".join(
-        f"<tr><td>{html.escape(recording)}</td>"
-        + "".join(f"<td>{_verdict(of[recording, suite])}</td>" for suite in sections)
-        + "</tr>\n"
-        for recording in sorted({each.finding.recording for each in results})
-    )
-    heads = "".join(f'<th><a href="#{name}">{name}</a></th>' for name in names.values())
-    parts = "".join(
-        f'<h2 id="{name}">{name}</h2>{sections[suite]}' for suite, name in names.items()
-    )
+    heads, parts, rows = "", "", ""
+    for name, section in ((html.escape(suite), section) for suite, section in sections.items()):
+        heads += f'<th><a href="#{name}">{name}</a></th>'
+        parts += f'<h2 id="{name}">{name}</h2>{section}'
+    for recording in sorted({each.finding.recording for each in results}):
+        cells = "".join(f"<td>{_verdict(of[recording, suite])}</td>" for suite in sections)
+        rows += f"<tr><td>{html.escape(recording)}</td>{cells}</tr>\n"
+    table = f"<table><tr><th>recording</th>{heads}</tr>\n{rows}</table>"
     page.parent.mkdir(exist_ok=True)
     fresh = page.with_suffix(".new")
-    fresh.write_text(
-        f"{_HEAD}<table><tr><th>recording</th>{heads}</tr>\n{rows}</table>{parts}</body></html>\n",
-        encoding="utf-8",
-    )
+    fresh.write_text(f"{_HEAD}{table}{parts}</body></html>\n", encoding="utf-8")
     fresh.replace(page)
 
 
 def _verdict(results: Sequence[Result]) -> str:
     failed = [each.finding.expectation.severity for each in results if not each.success]
-    counts = [
-        f', <span class="{severity}">{failed.count(severity)} {severity}</span>'
-        for severity in reversed(Severity)
-        if severity in failed
-    ]
-    return f"{len(results) - len(failed)} of {len(results)} met{''.join(counts)}"
+    text = f"{len(results) - len(failed)} of {len(results)} met"
+    for severity in sorted({*failed}, key=[*reversed(Severity)].index):
+        text += f', <span class="{severity}">{failed.count(severity)} {severity}</span>'
+    return text

@@ -167,10 +167,10 @@ def _json(rows: duckdb.DuckDBPyRelation, names: Sequence[str]) -> str:
 
 @contextmanager
 def _naming(expectation: Expectation) -> Iterator[None]:
-    """Turns DuckDB's errors into a UserError that names the expectation."""
+    """Turns mistakes in its SQL into a UserError that names the expectation."""
     try:
         yield
-    except duckdb.Error as error:
+    except (duckdb.ProgrammingError, duckdb.DataError) as error:
         first_line = (str(error).strip().splitlines() or ["no message"])[0]
         raise UserError(
             f"the expectation {expectation.name!r} of the suite {expectation.suite!r} is not "

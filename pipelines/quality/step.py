@@ -12,7 +12,8 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -169,19 +170,12 @@ def _kept(
     for row in sorted(_rows(warehouse, QUALITY_FAILURES, recordings), key=itemgetter("number")):
         kept[_place(row)].append(row["failing_row"])
     there = {_place(row): row for row in _rows(warehouse, QUALITY_RESULTS, recordings)}
-    found = [Finding(name, each) for name in recordings for each in expectations]
-    return [
-        Result(
-            replace(
-                each,
-                rows_checked=there[each.place]["rows_checked"],
-                failing_rows=there[each.place]["failing_rows"],
-                kept=tuple(kept[each.place]),
-            ),
-            there[each.place]["success"],
-        )
-        for each in found
-    ]
+    results = []
+    for name, each in product(recordings, expectations):
+        row, texts = there[name, *each.place], tuple(kept[name, *each.place])
+        finding = Finding(name, each, row["rows_checked"], row["failing_rows"], texts)
+        results.append(Result(finding, row["success"]))
+    return results
 
 
 def _rows(warehouse: Warehouse, table: Table, recordings: Sequence[str]) -> list[dict[str, Any]]:

@@ -41,10 +41,8 @@ def summary(outcome: Outcome) -> list[str]:
     """Lines for the terminal; what is merely worth knowing is counted and not listed."""
     severities = [_severity(each) for each in outcome.failures]
     failed = ", ".join(f"{severities.count(severity)} {severity}" for severity in _ORDER)
-    lines = [
-        f"quality: {len(outcome.results)} expectations of {len(outcome.recordings)} recordings; "
-        f"failed: {failed}"
-    ]
+    checked = f"{len(outcome.results)} expectations of {len(outcome.recordings)} recordings"
+    lines = [f"quality: {checked}; failed: {failed}"]
     loud = [each for each in outcome.failures if _severity(each) != Severity.INFO]
     for failure in loud[:_FAILED_LINES_MAX]:
         lines += _lines(failure)
@@ -63,11 +61,9 @@ def _severity(result: Result) -> Severity:
 
 def _lines(failure: Result) -> Iterator[str]:
     finding, expectation = failure.finding, failure.finding.expectation
-    rows = "1 failing row" if finding.failing_rows == 1 else f"{finding.failing_rows} failing rows"
-    yield (
-        f"  {expectation.severity} in {finding.recording}: {expectation.table}, "
-        f"{expectation.name}: {rows}; expected: {expectation.says}"
-    )
+    where = f"{expectation.severity} in {finding.recording}: {expectation.table}"
+    rows = f"{finding.failing_rows} failing row{'' if finding.failing_rows == 1 else 's'}"
+    yield f"  {where}, {expectation.name}: {rows}; expected: {expectation.says}"
     if finding.kept:
         first = json.loads(finding.kept[0])
         shown = ", ".join(f"{name} {_value(value)}" for name, value in first.items())
@@ -78,6 +74,5 @@ def _value(value: object) -> str:
     """One line of printable text: a log's strings may hold anything, terminal codes too."""
     text = "null" if value is None else str(value)
     printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-    if len(printable) > _VALUE_CHARACTERS_MAX:
-        return printable[:_VALUE_CHARACTERS_MAX] + "..."
-    return printable
+    cut = "..." if len(printable) > _VALUE_CHARACTERS_MAX else ""
+    return printable[:_VALUE_CHARACTERS_MAX] + cut

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kip_replay.pipelines.replaying.seam import Increment, replayed
 from kip_replay.pipelines.rules.registration import RuleSteps
+from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import LOG_TABLES, REPLAY_STATE
@@ -58,7 +59,10 @@ def settled(files: Iterable[Mapping[str, Any]], late_after_s: float) -> Settled 
     for file in files:
         if file["first_received_at"] is None:
             continue
-        first_us, last_us = _us(file["first_received_at"]), _us(file["last_completed_at"])
+        first_us, last_us = (
+            microseconds(file["first_received_at"]),
+            microseconds(file["last_completed_at"]),
+        )
         lines, first, last = nodes.get(file["node_id"], (0, first_us, last_us))
         nodes[file["node_id"]] = (
             lines + file["requests"],
@@ -74,11 +78,6 @@ def settled(files: Iterable[Mapping[str, Any]], late_after_s: float) -> Settled 
     last_us = min(nodes[node][2] for node in waited)
     behind = sorted(node for node in waited if nodes[node][2] < end_us - late_us)
     return Settled(last_us - late_us, tuple(behind))
-
-
-def _us(time: Any) -> int:
-    seconds = int(time.timestamp())
-    return seconds * _US + int(time.microsecond)
 
 
 @dataclass(frozen=True)
@@ -146,12 +145,12 @@ class GrowingReplay:
         """Whether a reading that the states have not seen has an event of their time."""
         first_at = file["first_event_at"]
         unseen = file["ingest_epoch"] > ingest_epoch
-        return unseen and first_at is not None and _us(first_at) <= until_us
+        return unseen and first_at is not None and microseconds(first_at) <= until_us
 
     def _follows_from(self, until_us: int, ingest_epoch: int | None = None) -> str:
         """What rows up to a time follow from: the ingests seen, the rule, its dependencies."""
         if ingest_epoch is None:
-            ingest_epoch = max(int(file["ingest_epoch"]) for file in self._files)
+            ingest_epoch = max(file["ingest_epoch"] for file in self._files)
         phase = self._rules.settings.steady_phases[self._recording]
         with self._warehouse.database([self._recording]) as database:
             depends = self._steps.dependencies(database, until_us, phase)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from kip_replay.pipelines.analysis.phases import steady_phases
 from kip_replay.pipelines.errors import UserError
@@ -147,7 +148,7 @@ class Rules:
             **vars(settings),
         )
 
-    def files_of(self, recording: str) -> list[dict[str, object]]:
+    def files_of(self, recording: str) -> list[dict[str, Any]]:
         """Its rows of ingested_files."""
         return [row for row in self._ingested if row["recording"] == recording]
 

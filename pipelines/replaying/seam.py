@@ -50,11 +50,11 @@ class Increment:
     states: DataFrame | None = None
     follows_from: str = ""
 
-    def recent(self, read: Read, back_us: int = 0) -> Read:
+    def recent(self, read: Read, back_us: int = 0, ahead_us: int = 0) -> Read:
         """Reads only rows of requests that this increment may have events of.
 
-        A request's events lie between its receipt and its completion. ``back_us``: so much further
-        back.
+        A request's events lie between its receipt and its completion. ``back_us`` and ``ahead_us``:
+        so much further back and ahead.
         """
 
         def reading(table: Table) -> DataFrame:
@@ -62,17 +62,23 @@ class Increment:
             if self.since_us is not None:
                 rows = rows.where(F.col("completed_at") > _timestamp(self.since_us - back_us))
             if self.until_us is not None:
-                rows = rows.where(F.col("received_at") <= _timestamp(self.until_us))
+                rows = rows.where(F.col("received_at") <= _timestamp(self.until_us + ahead_us))
             return rows
 
         return reading
 
-    def of_time(self, rows: DataFrame, at: str, back_us: int = 0) -> DataFrame:
-        """Rows whose timestamp ``at`` lies in this increment, or ``back_us`` before it."""
+    def of_time(
+        self, rows: DataFrame, at: str, back_us: int = 0, begins_at: str | None = None
+    ) -> DataFrame:
+        """Rows whose timestamp ``at`` lies in this increment, or ``back_us`` before it.
+
+        ``begins_at``: of rows with more than one event, the timestamp of the first; ``at`` is the
+        last.
+        """
         if self.since_us is not None:
             rows = rows.where(F.col(at) > _timestamp(self.since_us - back_us))
         if self.until_us is not None:
-            rows = rows.where(F.col(at) <= _timestamp(self.until_us))
+            rows = rows.where(F.col(begins_at or at) <= _timestamp(self.until_us))
         return rows
 
     def has(self, at_us: Column) -> Column:

@@ -100,17 +100,10 @@ def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> l
     """By rule; self-checks first, then pairs in the order of the recordings, each by metric."""
 
     def order(check: Check) -> tuple[Any, ...]:
-        return (
-            rules.index(check.rule),
-            not check.is_self_check,
-            names.index(check.predicted_from),
-            names.index(check.recorded_in),
-            check.variant,
-            check.metric,
-            check.group_kind,
-            # Ids by number and not as text.
-            check.group_value.zfill(12),
-        )
+        rule, pair = rules.index(check.rule), (check.predicted_from, check.recorded_in)
+        # Ids by number and not as text.
+        measure = check.variant, check.metric, check.group_kind, check.group_value.zfill(12)
+        return rule, not check.is_self_check, *map(names.index, pair), *measure
 
     shown = [row for row in rows if row["rule"] in rules and row["recorded_in"] in names]
     return sorted((Check(**row) for row in shown), key=order)
@@ -123,11 +116,9 @@ def sentence(found: Sequence[Check]) -> str:
         return "No prediction was held against a recording."
     passed = sum(bool(check.passed) for check in judged)
     missed = len(judged) - passed
-    rest = f"; {words.number(missed)} {'does' if missed == 1 else 'do'} not." if missed else "."
-    return (
-        f"{words.number(passed)} of {words.count(len(judged), 'prediction')} "
-        f"{'lies' if passed == 1 else 'lie'} within tolerance{rest}"
-    )
+    rest = f"; {words.number(missed)} {'does' if missed == 1 else 'do'} not" if missed else ""
+    predictions = f"{words.number(passed)} of {words.count(len(judged), 'prediction')}"
+    return f"{predictions} {'lies' if passed == 1 else 'lie'} within tolerance{rest}."
 
 
 def baseline_sentence(found: Sequence[Check]) -> str | None:
@@ -135,105 +126,85 @@ def baseline_sentence(found: Sequence[Check]) -> str | None:
     guesses = [check for check in found if check.baseline_passed is not None]
     if not guesses:
         return None
-    good = sum(bool(check.baseline_passed) for check in guesses)
-    replayed = sum(bool(check.passed) for check in guesses)
+    good = words.count(sum(bool(check.baseline_passed) for check in guesses), "time")
+    replayed = words.count(sum(bool(check.passed) for check in guesses), "time")
     return (
         f"Where there is a naive guess to compare with ({words.number(len(guesses))}), the guess "
-        f"is within tolerance {words.count(good, 'time')}, the replay "
-        f"{words.count(replayed, 'time')}."
+        f"is within tolerance {good}, the replay {replayed}."
     )
 
 
 def metric_name(check: Check) -> str:
     """What a row measures, in words."""
-    name = _METRICS.get(check.metric, check.metric)
-    value = check.group_value
-    if value == "all":
-        return name
-    if check.group_kind == "replica_id":
-        return f"{name} of replica {value}"
-    if check.group_kind == "node_id":
-        return f"{name}, broker {value}"
-    if check.group_kind == "completion":
-        how = " at the timeout" if value == "timeout" else f": {value.replace('_', ' ')}"
-        return f"{name} answered{how}"
-    return f"{name}, {_KINDS.get(value, value)}"
-
-
-def metric_rank(check: Check) -> tuple[int, str]:
-    """Lags first, then rates, counts and the share explained."""
-    places = {name: place for place, name in enumerate(_METRICS)}
-    return (places.get(check.metric, len(places)), check.metric)
+    name, value = _METRICS.get(check.metric, check.metric), check.group_value
+    how = " at the timeout" if value == "timeout" else f": {value.replace('_', ' ')}"
+    of_kind = {
+        "replica_id": f" of replica {value}",
+        "node_id": f", broker {value}",
+        "completion": f" answered{how}",
+    }
+    group = of_kind.get(check.group_kind, f", {_KINDS.get(value, value)}")
+    return name if value == "all" else f"{name}{group}"
 
 
 def view(found: Sequence[Check], questions: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """``questions``: the rules to tell of, each with its anchor's id and question."""
-    return {
-        "sentence": sentence(found),
-        "baseline": baseline_sentence(found),
-        "any": bool(found),
-        "rules": [
-            _rule(rule, question, [check for check in found if check.rule == rule])
-            for rule, question in questions
-        ],
-    }
+    """``questions``: the rules to report on, each with its question."""
+    rules = []
+    for rule, question in questions:
+        checks = [check for check in found if check.rule == rule]
+        parts = [[check for check in checks if check.is_self_check is own] for own in (True, False)]
+        own, crossed = ({"sentence": sentence(of), "pairs": [*_pairs(of)]} for of in parts)
+        named = {"id": rule.replace("_", "-"), "question": question}
+        rules.append({**named, **_sentences(checks), "own": own, "crossed": crossed})
+    return {**_sentences(found), "any": bool(found), "rules": rules}
 
 
-def _rule(rule: str, question: str, found: Sequence[Check]) -> dict[str, Any]:
-    own = [check for check in found if check.is_self_check]
-    crossed = [check for check in found if not check.is_self_check]
-    return {
-        "id": rule.replace("_", "-"),
-        "question": question,
-        "sentence": sentence(found),
-        "baseline": baseline_sentence(found),
-        "own": {"sentence": sentence(own), "pairs": list(_pairs(own))},
-        "crossed": {"sentence": sentence(crossed), "pairs": list(_pairs(crossed))},
-    }
+def _sentences(found: Sequence[Check]) -> dict[str, str | None]:
+    return {"sentence": sentence(found), "baseline": baseline_sentence(found)}
 
 
 def _pairs(found: Sequence[Check]) -> Iterator[dict[str, Any]]:
     for (before, after), of_pair in groupby(found, lambda c: (c.predicted_from, c.recorded_in)):
         rows = list(of_pair)
         judged = [check for check in rows if check.tolerance is not None]
-        missed = [check for check in judged if not check.passed]
+        missed = sum(not check.passed for check in judged)
         kept = _most_telling(rows)
         yield {
             "predicted_from": before,
             "recorded_in": after,
-            "passed": words.number(len(judged) - len(missed)),
-            "count": words.number(len(judged)),
-            "missed": words.number(len(missed)) if missed else None,
+            "passed": len(judged) - missed,
+            "count": len(judged),
+            "missed": missed,
             "variant": words.variant_name(rows[0].variant),
             "rows": [_check(check) for check in kept],
-            "left_out": words.number(len(rows) - len(kept)) if len(kept) < len(rows) else None,
+            "left_out": len(rows) - len(kept),
         }
 
 
 def _most_telling(rows: Sequence[Check]) -> list[Check]:
-    """At most MOST_ROWS, what missed among them first; in the order of ``metric_rank``."""
-    ranked = sorted(rows, key=metric_rank)
-    missed_first = sorted(ranked, key=lambda check: check.passed is not False)[:MOST_ROWS]
-    return sorted(missed_first, key=metric_rank)
+    """At most MOST_ROWS, what missed among them first; in the order of metrics."""
+    places = {name: place for place, name in enumerate(_METRICS)}
+
+    def rank(check: Check) -> tuple[int, str]:
+        return places.get(check.metric, len(places)), check.metric
+
+    missed_first = sorted(rows, key=lambda check: (check.passed is not False, *rank(check)))
+    return sorted(missed_first[:MOST_ROWS], key=rank)
 
 
 def _check(check: Check) -> dict[str, Any]:
-    unit = check.unit
-    shown_as = {
-        name: words.in_unit(getattr(check, name), unit)
-        for name in ("predicted", "recorded", "tolerance", "baseline")
-    }
-    error = words.in_unit(check.error, unit)
-    judged = check.tolerance is not None
-    return {
+    unit, tolerance = check.unit, check.tolerance
+    names = ("predicted", "recorded", "tolerance", "baseline", "error")
+    shown = {name: words.in_unit(getattr(check, name), unit) for name in names}
+    if (check.error or 0) > 0 and shown["error"].strip("0."):
+        shown["error"] = f"+{shown['error']}"
+    passed = bool(check.passed)
+    verdict = "within" if passed else "outside"
+    return shown | {
         "name": metric_name(check),
         "unit": words.unit_name(unit),
-        **shown_as,
-        "error": f"+{error}" if (check.error or 0) > 0 and error.strip("0.") else error,
-        "band": pictures.band(check.error, check.tolerance, bool(check.passed))
-        if check.tolerance is not None
-        else "",
-        "verdict": ("within" if check.passed else "outside") if judged else "not judged",
+        "band": "" if tolerance is None else pictures.band(check.error, tolerance, passed),
+        "verdict": "not judged" if tolerance is None else verdict,
         "samples": words.number(check.sample_count),
         "unknown": words.number(check.unknown_count),
     }

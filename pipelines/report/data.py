@@ -60,10 +60,8 @@ def read_report(
                 "with it and this --warehouse first"
             )
         rejected = by_recording(database, logs.REJECTED)
-        read = [
-            Logs(name, (kafka_versions or {}).get(name), files[name], rejected.get(name, []))
-            for name in names
-        ]
+        stated = kafka_versions or {}
+        read = [Logs(n, stated.get(n), files[n], rejected.get(n, [])) for n in names]
         figures = {rule: _figures(database, kind, read) for rule, kind in rules.items()}
         rows = as_rows(database.execute(accuracy.CHECKS))
     return Report(read, figures, accuracy.checks(rows, [*rules], names))
@@ -82,10 +80,7 @@ def _figures(
             one.recording,
             one.version,
             {row[:5]: Percentiles(*row[5:]) for row in spreads.get(one.recording, ())},
-            {
-                row[:3]: Curve(row[3], tuple(map(tuple, row[4])))
-                for row in curves.get(one.recording, ())
-            },
+            {r[:3]: Curve(r[3], tuple(map(tuple, r[4]))) for r in curves.get(one.recording, ())},
             {row[:3]: Traffic(*row[3:]) for row in traffic.get(one.recording, ())},
             {query: found.get(one.recording, []) for query, found in rows.items()},
         )

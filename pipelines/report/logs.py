@@ -90,16 +90,15 @@ def view(every: Sequence[Logs]) -> dict[str, Any]:
         "recordings": [
             {
                 "name": one.recording,
-                "lines": [words.number(value) for value in one.lines],
-                "balanced": one.lines[0] == sum(one.lines[1:]),
+                "lines": one.lines,
                 "nodes": _nodes(one.nodes),
-                "rejected": [_rejected(row) for row in one.rejected[:MOST_REASONS]],
+                "rejected": one.rejected[:MOST_REASONS],
             }
             for one in every[:MOST_RECORDINGS]
         ],
-        "left_out": words.count(len(every) - MOST_RECORDINGS, "further recording")
-        if len(every) > MOST_RECORDINGS
-        else None,
+        "reasons": {name: reason.value for name, reason in Reason.__members__.items()},
+        "left_out": max(0, len(every) - MOST_RECORDINGS),
+        "characters": EXAMPLE_CHARACTERS,
     }
 
 
@@ -107,17 +106,13 @@ def _row(logs: Logs) -> TableRow:
     first = min(known(node["first_us"] for node in logs.nodes), default=None)
     last = max(known(node["last_us"] for node in logs.nodes), default=None)
     span = None if first is None or last is None else (last - first) / 1_000_000
-    return TableRow(
-        logs.recording,
-        [
-            (logs.version or "").removeprefix("Kafka ") or "not in the logs",
-            _time(first, "%Y-%m-%d %H:%M:%S"),
-            words.NOT_KNOWN if span is None else words.seconds(span),
-            words.size(sum(node["bytes_read"] for node in logs.nodes)),
-            *map(words.number, logs.lines),
-            logs.contents,
-        ],
-    )
+    cells = [
+        (logs.version or "").removeprefix("Kafka ") or "not in the logs",
+        _time(first, "%Y-%m-%d %H:%M:%S"),
+        words.NOT_KNOWN if span is None else words.seconds(span),
+        words.size(sum(node["bytes_read"] for node in logs.nodes)),
+    ]
+    return TableRow(logs.recording, [*cells, *map(words.number, logs.lines), logs.contents])
 
 
 def _time(micros: int | None, form: str) -> str:
@@ -128,34 +123,11 @@ def _time(micros: int | None, form: str) -> str:
 
 def _nodes(nodes: Sequence[Row]) -> Table:
     counts = ("files", "lines_read", "requests", "rejected", "repeated")
-    columns = ["node", "files", "lines", *counts[2:], "from", "until (UTC)"]
-    rows = [
-        TableRow(
-            str(node["node_id"]),
-            [
-                *(words.number(node[name]) for name in counts),
-                *(_time(node[end], "%H:%M:%S") for end in ("first_us", "last_us")),
-            ],
-        )
-        for node in nodes
-    ]
-    return Table("Nodes", [Head(columns)], rows)
-
-
-def _rejected(row: Row) -> dict[str, Any]:
-    reason = Reason.__members__.get(row["reason"])
-    return {
-        "reason": row["reason"],
-        "sentence": reason.value if reason else None,
-        "count": words.count(row["n"], "line"),
-        "examples": [
-            {
-                "node_id": str(line["node_id"]),
-                "source_file": line["source_file"],
-                "line_number": words.number(line["line_number"]),
-                "line": words.shortened(line["line"], EXAMPLE_CHARACTERS),
-                "bytes": words.count(line["line_bytes"], "byte"),
-            }
-            for line in row["examples"]
-        ],
-    }
+    rows = []
+    for node in nodes:
+        ends = [_time(node[end], "%H:%M:%S") for end in ("first_us", "last_us")]
+        cells = [*(words.number(node[name]) for name in counts), *ends]
+        rows.append(TableRow(str(node["node_id"]), cells))
+    return Table(
+        "Nodes", [Head(["node", "files", "lines", *counts[2:], "from", "until (UTC)"])], rows
+    )

@@ -56,7 +56,8 @@ def render(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["with_code"] = _with_code
+    environment.filters |= {"with_code": _with_code, "amount": words.count}
+    environment.filters |= {"number": words.number, "shortened": words.shortened}
     sections: list[Section] = [
         module_of(rule, "section").section(figures, [c for c in report.checks if c.rule == rule])
         for rule, figures in report.figures.items()

@@ -1,9 +1,8 @@
 """Pictures as SVG, drawn from plain values: the same values give the same bytes.
 
 Colours are left to the page (classes ``recorded``, ``without``, ``with``, ``other``), so that dark
-pages and print can change them; lines also differ in their dashes, so that they can be
-told apart without any.
-Every text and attribute is escaped. Lengths are in the picture's own units, about CSS pixels.
+pages and print can change them; lines also differ in their dashes. Every text and attribute is
+escaped. Lengths are in the picture's own units, about CSS pixels.
 """
 
 from __future__ import annotations
@@ -36,12 +35,10 @@ class Box(NamedTuple):
     bottom: float
 
     def overlaps(self, other: Box) -> bool:
-        """Whether the two share any area."""
         beside = max(self.left, other.left) < min(self.right, other.right)
         return beside and max(self.top, other.top) < min(self.bottom, other.bottom)
 
     def holds(self, x: float, y: float) -> bool:
-        """Whether the point is inside."""
         return self.left <= x <= self.right and self.top <= y <= self.bottom
 
 
@@ -65,7 +62,6 @@ class Bar:
 
     @property
     def total(self) -> float:
-        """Its whole length."""
         return sum(value for _, value in self.parts)
 
 
@@ -74,13 +70,9 @@ def tag(name: str, *content: object, **attributes: object) -> Markup:
 
     ``_`` in an attribute's name stands for ``-``, a trailing one is dropped (``class_``).
     """
-    attributes_text = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_escaped(_plain(value))}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    inside = "".join(str(_escaped(c)) for c in content)
-    return Markup(f"<{name}{attributes_text}>{inside}</{name}>")
+    named = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
+    text = "".join(f' {key}="{_escaped(_plain(value))}"' for key, value in named.items())
+    return Markup(f"<{name}{text}>{''.join(map(_escaped, content))}</{name}>")
 
 
 def _escaped(value: object) -> Markup:
@@ -96,16 +88,10 @@ def _picture(
     name: str, width: int, height: int, title: str, description: str, content: Iterable[Markup]
 ) -> Markup:
     """An SVG that screen readers read as one image; ``name`` is unique on the page."""
-    return tag(
-        "svg",
-        tag("title", title, id=f"{name}-title"),
-        tag("desc", description, id=f"{name}-desc"),
-        *content,
-        class_="picture",
-        viewBox=f"0 0 {width} {height}",
-        role="img",
-        aria_labelledby=f"{name}-title {name}-desc",
-    )
+    ids = f"{name}-title", f"{name}-desc"
+    named = tag("title", title, id=ids[0]), tag("desc", description, id=ids[1])
+    look = {"class": "picture", "viewBox": f"0 0 {width} {height}", "role": "img"}
+    return tag("svg", *named, *content, **look, aria_labelledby=" ".join(ids))
 
 
 # --- distributions of durations ------------------------------------------------------------------
@@ -122,13 +108,12 @@ class _Axes(NamedTuple):
     to_decade: int
 
     def x(self, ms: float) -> float:
-        """Where a duration is; what is shorter than the axis stands at its begin."""
+        """What is shorter than the axis stands at its begin."""
         decades = self.to_decade - self.from_decade
         along = (math.log10(max(ms, 10.0**self.from_decade)) - self.from_decade) / decades
         return _PLOT.left + along * (_PLOT.right - _PLOT.left)
 
     def y(self, share: float) -> float:
-        """Where a share is."""
         return _PLOT.bottom - share * (_PLOT.bottom - _PLOT.top)
 
 
@@ -139,20 +124,15 @@ def distribution(
     axes = _axes(lines)
     drawn = [_vertices(line.curve, axes) for line in lines]
     middle = (_PLOT.left + _PLOT.right) / 2
-    content = [
-        *_grid(axes),
-        tag("text", axis_name, class_="axis-name middle", x=middle, y=_HEIGHT - 8),
-        *(
-            tag("path", class_=f"line {line.variant}", d=_path(points))
-            for line, points in zip(lines, drawn, strict=True)
-        ),
-        *(
-            tag("circle", class_=f"median {o.variant}", cx=axes.x(o.median), cy=axes.y(0.5), r=4)
-            for o in lines
-            if o.median is not None
-        ),
-        *_labels(lines, drawn),
-    ]
+    content = [*_grid(axes)]
+    content.append(tag("text", axis_name, class_="axis-name middle", x=middle, y=_HEIGHT - 8))
+    for line, points in zip(lines, drawn, strict=True):
+        content.append(tag("path", class_=f"line {line.variant}", d=_path(points)))
+    for line in lines:
+        if line.median is not None:
+            style, x = f"median {line.variant}", axes.x(line.median)
+            content.append(tag("circle", class_=style, cx=x, cy=axes.y(0.5), r=4))
+    content += _labels(lines, drawn)
     return _picture(name, _WIDTH, _HEIGHT, title, description, content)
 
 
@@ -169,7 +149,7 @@ def _grid(axes: _Axes) -> Iterator[Markup]:
         y = axes.y(share)
         style = "axis" if share == 0 else "grid"
         yield tag("line", class_=style, x1=_PLOT.left, x2=_PLOT.right, y1=y, y2=y)
-        text = f"{share * 100:.0f}{SPACE if share == 1 else ''}{'%' if share == 1 else ''}"
+        text = f"{share * 100:.0f}{f'{SPACE}%' if share == 1 else ''}"
         yield tag("text", text, class_="tick end", x=_PLOT.left - 7, y=y + 4)
     # Long axes name every second or third decade, so that the figures keep apart.
     named = 1 + (axes.to_decade - axes.from_decade) // 6
@@ -187,9 +167,8 @@ def _grid(axes: _Axes) -> Iterator[Markup]:
 
 
 def _vertices(curve: Curve, axes: _Axes) -> list[Point]:
-    return [(axes.x(curve.start_ms), axes.y(0))] + [
-        (axes.x(ms), axes.y(share)) for ms, share in curve.points
-    ]
+    points = [(axes.x(ms), axes.y(share)) for ms, share in curve.points]
+    return [(axes.x(curve.start_ms), axes.y(0)), *points]
 
 
 def _path(points: Sequence[Point]) -> str:
@@ -210,27 +189,22 @@ def _labels(lines: Sequence[Line], drawn: Sequence[list[Point]]) -> Iterator[Mar
 
 
 def _free_place(
-    points: Sequence[Point],
-    drawn: Sequence[Sequence[Point]],
-    taken: Sequence[Box],
-    width: float,
+    points: Sequence[Point], drawn: Sequence[Sequence[Point]], taken: Sequence[Box], width: float
 ) -> Box:
     """The first place beside the line that is free, else the one with the least in its way."""
     height = 2 * _LINE_HEIGHT + 2
-    best: tuple[int, Box] | None = None
+    # How much is in the way of each place; the first of the best is taken.
+    found: list[tuple[int, Box]] = []
     for box in _places(points, width, height):
-        if not (
-            _PLOT.left + 2 <= box.left <= box.right <= _PLOT.right
-            and _PLOT.top <= box.top <= box.bottom <= _PLOT.bottom - 2
-        ):
-            continue
-        in_the_way = 1000 * sum(box.overlaps(other) for other in taken)
-        in_the_way += sum(box.holds(x, y) for line in drawn for x, y in _along(line))
-        if best is None or in_the_way < best[0]:
-            best = (in_the_way, box)
-        if in_the_way == 0:
-            break
-    return best[1] if best else Box(_PLOT.left + 4, _PLOT.top, _PLOT.left + width, _PLOT.top + 30)
+        within = _PLOT.left + 2 <= box.left <= box.right <= _PLOT.right
+        if within and _PLOT.top <= box.top <= box.bottom <= _PLOT.bottom - 2:
+            in_the_way = 1000 * sum(box.overlaps(other) for other in taken)
+            in_the_way += sum(box.holds(x, y) for line in drawn for x, y in _along(line))
+            if in_the_way == 0:
+                return box
+            found.append((in_the_way, box))
+    none = 0, Box(_PLOT.left + 4, _PLOT.top, _PLOT.left + width, _PLOT.top + 30)
+    return min(found, key=lambda one: one[0], default=none)[1]
 
 
 def _places(points: Sequence[Point], width: float, height: float) -> Iterator[Box]:
@@ -314,30 +288,16 @@ def band(error: float | None, tolerance: float, passed: bool) -> Markup:
     The band and its middle, the same in every row, are the page's (``band-picture``).
     """
     middle, y = _BAND_WIDTH / 2, _BAND_HEIGHT / 2
-    unit = (middle - 8) / _BAND_REACH
-    content = []
-    state = "passed" if passed else "failed"
+    content, style = [], f"dot {'passed' if passed else 'failed'}"
     if error is not None and math.isfinite(error):
         share = error / tolerance if tolerance > 0 else math.copysign(math.inf, error)
         if abs(share) <= _BAND_REACH or error == 0:
-            x = middle + share * unit if error else middle
-            content.append(tag("circle", class_=f"dot {state}", cx=x, cy=y, r=3.5))
+            x = middle + share * (middle - 8) / _BAND_REACH if error else middle
+            content.append(tag("circle", class_=style, cx=x, cy=y, r=3.5))
         else:
-            content.append(_arrow(math.copysign(1, error), middle, y, state))
-    return tag(
-        "svg",
-        *content,
-        class_="band-picture",
-        viewBox=f"0 0 {_BAND_WIDTH} {_BAND_HEIGHT}",
-        width=_BAND_WIDTH,
-        height=_BAND_HEIGHT,
-        aria_hidden="true",
-    )
-
-
-def _arrow(side: float, middle: float, y: float, state: str) -> Markup:
-    tip, back = middle + side * (middle - 1), middle + side * (middle - 8)
-    corners = (
-        f"{_plain(tip)},{_plain(y)} {_plain(back)},{_plain(y - 4)} {_plain(back)},{_plain(y + 4)}"
-    )
-    return tag("polygon", class_=f"dot {state}", points=corners)
+            side = math.copysign(1, error)
+            tip, back = _plain(middle + side * (middle - 1)), _plain(middle + side * (middle - 8))
+            points = f"{tip},{_plain(y)} {back},{_plain(y - 4)} {back},{_plain(y + 4)}"
+            content.append(tag("polygon", class_=style, points=points))
+    look = {"class": "band-picture", "viewBox": f"0 0 {_BAND_WIDTH} {_BAND_HEIGHT}"}
+    return tag("svg", *content, **look, width=_BAND_WIDTH, height=_BAND_HEIGHT, aria_hidden="true")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 from markupsafe import Markup
 
@@ -12,8 +13,6 @@ from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.values import Curve, Percentiles, RuleFigures, known
 from kip_replay.pipelines.report.view import (
     Beside,
-    Block,
-    Column,
     Detail,
     Figure,
     Head,
@@ -36,42 +35,40 @@ MOST_DOUBTS, MOST_NAMES = 20, 3
 NAME_CHARACTERS = 40
 
 F = TypeVar("F", bound=RuleFigures)
+#: A distribution by its name and CSS class.
+Spread: TypeAlias = tuple[str, str, Percentiles | None]
 
 
 def section(
     every: Sequence[F],
     checks: Sequence[Check],
     prose: Prose,
-    *,
-    answer: Markup,
-    price: Markup | None,
-    about: str,
+    answers: tuple[Markup, Markup | None],
+    overview: tuple[str, Sequence[Head], Callable[[F], Sequence[str]]],
+    detail: Callable[[F, int], Detail],
     reason: Callable[[F], str | None],
     weight: Callable[[F], float],
-    overview: Callable[[Sequence[F]], Table],
-    detail: Callable[[F, int], Detail],
-    sure: Markup | None = None,
 ) -> Section:
     """The section of a rule.
 
+    ``answers``: what it does and its price. ``overview``: caption, columns and a recording's cells.
     ``reason``: why a recording has nothing to report, None if it has. ``weight``: those of the
-    largest have pictures and tables of their own. ``sure``: how accurate, besides ``checks``.
+    largest have pictures and tables of their own.
     """
     reasons = {one.recording: why for one in every if (why := reason(one)) is not None}
     telling = [one for one in every if one.recording not in reasons]
     ranked = sorted(telling, key=weight, reverse=True)
+    caption, heads, cells = overview
+    rows = [Row(one.recording, cells(one)) for one in telling]
+    of_reason = {w: [name for name, why in reasons.items() if why == w] for w in reasons.values()}
     return Section(
-        prose=prose,
-        answer=answer,
-        price=price,
-        about=about,
-        table=overview(telling) if telling else None,
-        silent={
-            why: [name for name, of in reasons.items() if of == why] for why in reasons.values()
-        },
+        prose,
+        *answers,
+        Table(caption, heads, rows) if rows else None,
+        of_reason,
         details=[detail(one, place) for place, one in enumerate(ranked[:MOST_DETAILS])],
         left_out=[one.recording for one in ranked[MOST_DETAILS:]],
-        sure=_sure(prose.rule, checks) + (sure or Markup("")),
+        sure=_sure(prose.rule, checks),
         doubts_count=_doubts_count(every),
         doubts=_doubt_table(every, prose),
     )
@@ -121,13 +118,16 @@ def steady(one: RuleFigures) -> str | None:
     return f"{words.seconds(one.span_s)} of steady phase" if one.span_s else None
 
 
+def before_after(before: str, after: str, note: str) -> Markup:
+    """What stands under key figures: the two variants in their colours, then a note."""
+    spans = "<span class='without'>{}</span> → <span class='with'>{}</span>{}"
+    return Markup(spans).format(before, after, note)
+
+
 def ms_cells(*spreads: Percentiles | None, of: Sequence[str]) -> list[str]:
     """Percentiles for a table in ms."""
-    return [
-        words.number(getattr(spread, name) if spread else None, 1)
-        for spread in spreads
-        for name in of
-    ]
+    values = [getattr(spread, name) if spread else None for spread in spreads for name in of]
+    return [words.number(value, 1) for value in values]
 
 
 def unknown_cell(*spreads: Percentiles | None) -> str:
@@ -135,28 +135,47 @@ def unknown_cell(*spreads: Percentiles | None) -> str:
     return words.number(max((spread.unknown for spread in known(spreads)), default=None))
 
 
-def spread_table(
-    caption: str, values: str, spreads: Iterable[tuple[str, str, Percentiles | None]]
-) -> Table:
-    """Distributions by name and CSS class, those that are None left out.
+def variant_row(variant: str, cells: Sequence[str]) -> Row:
+    """The row of a variant, in its colour."""
+    return Row(words.variant_name(variant), cells, f"variant {words.variant_class(variant)}")
 
-    ``values``: what is counted.
-    """
-    head = ["", "median", "90 %", "99 %", "longest", f"{values}|soft", "unknown|soft"]
-    rows = [
-        Row(
-            name,
-            [
-                *ms_cells(spread, of=("p50", "p90", "p99", "max")),
-                words.number(spread.count),
-                words.number(spread.unknown),
-            ],
-            f"variant {style}",
-        )
-        for name, style, spread in spreads
-        if spread is not None
+
+def variant_head(variant: str, columns: Sequence[str]) -> Head:
+    """Columns under the name of a variant, in its colour."""
+    return Head(columns, words.variant_name(variant), f"gap {words.variant_class(variant)}")
+
+
+def spreads_of(one: RuleFigures, metric: str, variants: Iterable[str]) -> list[Spread]:
+    """The distributions of a metric by variant."""
+    return [
+        (words.variant_name(v), words.variant_class(v), one.spread(metric, v)) for v in variants
     ]
+
+
+def spread_table(caption: str, values: str, spreads: Iterable[Spread]) -> Table:
+    """Distributions, those that are None left out; ``values``: what is counted."""
+    head = ["", "median", "90 %", "99 %", "longest", f"{values}|soft", "unknown|soft"]
+    rows = []
+    for name, style, spread in spreads:
+        if spread is not None:
+            cells = ms_cells(spread, of=("p50", "p90", "p99", "max"))
+            cells += [words.number(spread.count), words.number(spread.unknown)]
+            rows.append(Row(name, cells, f"variant {style}"))
     return Table(caption, [Head(head)], rows)
+
+
+def sweep(
+    one: RuleFigures,
+    caption: str,
+    heads: Sequence[Head],
+    cells: Callable[[int | None], Sequence[str]],
+    last: str | None,
+    unit: str = "",
+) -> Iterator[Table]:
+    """A row for each value of the sweep and, named ``last``, one without; nothing without any."""
+    rows = [Row(f"{words.number(at)}{unit}", cells(at)) for at in one.swept]
+    if rows:
+        yield Table(caption, heads, [*rows, *([Row(last, cells(None))] if last else [])])
 
 
 def distributions(
@@ -167,23 +186,19 @@ def distributions(
     title: str,
     caption: tuple[str, str],
     tables: Sequence[Table],
-) -> list[Block]:
+) -> list[Beside | Table]:
     """A picture of distributions (class, label, curve and percentiles of each) beside its tables.
 
     Drawn last is on top. ``caption``: in bold, and softly after it.
     """
-    drawn = [
-        pictures.Line(style, label, curve, spread.p50)
-        for style, label, curve, spread in lines
-        if curve is not None and spread is not None
-    ]
+    found = [(style, label, line, of) for style, label, line, of in lines if of is not None]
+    drawn = [pictures.Line(style, label, line, of.p50) for style, label, line, of in found if line]
     if not drawn:
         return [*tables]
     described = "; ".join(
-        f"{label}: median {words.milliseconds(spread.p50)}, "
-        f"99th percentile {words.milliseconds(spread.p99)}"
-        for _, label, _, spread in lines
-        if spread is not None
+        f"{label}: median {words.milliseconds(of.p50)}, "
+        f"99th percentile {words.milliseconds(of.p99)}"
+        for _, label, _, of in found
     )
     named = f"{title}, {words.shortened(figures.recording, NAME_CHARACTERS)}"
     picture = pictures.distribution(name, drawn, axis_name, named, f"{described}.")
@@ -195,25 +210,22 @@ def bars(
     name: str,
     parts: Mapping[str, Sequence[tuple[str, float]]],
     title: str,
+    caption: tuple[str, str],
     *,
     of_bytes: bool,
-) -> Markup:
+) -> Figure:
     """A bar for each variant, of its parts: rates, or bytes a second in their best unit."""
     longest = max((sum(value for _, value in found) for found in parts.values()), default=0.0)
     scales = (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)) if of_bytes else ()
     smallest = ("B/s" if of_bytes else "/s", 1.0)
     unit, scale = next((one for one in scales if longest >= one[1]), smallest)
-    rows = [
-        pictures.Bar(
-            words.variant_class(variant),
-            words.variant_name(variant),
-            tuple((part, value / scale) for part, value in found),
-        )
-        for variant, found in parts.items()
-    ]
+    rows = []
+    for variant, found in parts.items():
+        scaled = tuple((part, value / scale) for part, value in found)
+        rows.append(pictures.Bar(words.variant_class(variant), words.variant_name(variant), scaled))
     described = "; ".join(f"{bar.label}: {words.number(bar.total, 1)} {unit}" for bar in rows)
     named = f"{title}, {words.shortened(figures.recording, NAME_CHARACTERS)}"
-    return pictures.bars(name, rows, unit, named, f"{described}.")
+    return Figure(*caption, pictures.bars(name, rows, unit, named, f"{described}."))
 
 
 # --- doubts --------------------------------------------------------------------------------------
@@ -222,47 +234,39 @@ def bars(
 def _doubts_count(every: Iterable[RuleFigures]) -> str:
     """How many outcomes are unknown and how many do not apply, each counted under one variant."""
     counts = {Verdict.UNKNOWN.value: 0, Verdict.NOT_APPLICABLE.value: 0}
-    for one in every:
-        for doubt in one.doubts:
-            counts[doubt.verdict] += max(doubt.counts.values(), default=0)
+    for doubt in (doubt for one in every for doubt in one.doubts):
+        counts[doubt.verdict] += max(doubt.counts.values(), default=0)
     unknown, elsewhere = (words.number(amount) for amount in counts.values())
     return f"{unknown} outcomes unknown, {elsewhere} to which the rule does not apply"
 
 
 def _doubt_table(every: Sequence[RuleFigures], prose: Prose) -> Table | None:
     """Doubts of all recordings, what is unknown first, each reason once; None without any."""
-    merged: dict[tuple[str, str, str], tuple[list[str], dict[str, int]]] = {}
+    merged: dict[tuple[str, str, str], tuple[list[str], Counter[str]]] = {}
     for one in every:
         for doubt in one.doubts:
-            recordings, counts = merged.setdefault(
-                (doubt.what, doubt.verdict, doubt.reason), ([], {})
-            )
+            key = doubt.what, doubt.verdict, doubt.reason
+            recordings, counts = merged.setdefault(key, ([], Counter()))
             recordings.append(one.recording)
-            for variant, amount in doubt.counts.items():
-                counts[variant] = counts.get(variant, 0) + amount
+            counts.update(doubt.counts)
     if not merged:
         return None
     variants = words.in_order(variant for _, counts in merged.values() for variant in counts)
 
     def rank(key: tuple[str, str, str]) -> tuple[object, ...]:
-        return key[1] != Verdict.UNKNOWN.value, -sum(merged[key][1].values()), key
+        return key[1] != Verdict.UNKNOWN.value, -merged[key][1].total(), key
 
-    ranked = sorted(merged, key=rank)
     rows = []
-    for what, verdict, reason in ranked[:MOST_DOUBTS]:
-        recordings, counts = merged[what, verdict, reason]
+    for key in sorted(merged, key=rank)[:MOST_DOUBTS]:
+        (what, verdict, reason), (recordings, counts) = key, merged[key]
         cells = [verdict.replace("_", " "), reason, _names(recordings)]
-        cells += [words.number(counts.get(variant)) for variant in variants]
+        cells += [words.number(counts.get(v)) for v in variants]
         rows.append(Row(prose.outcomes.get(what, what), cells))
     head = ["of", "verdict|left", "reason|left words", "recordings|left words"]
-    return Table(
-        "What could not be judged, and why",
-        [Head([*head, *(Column(words.variant_name(variant), "number") for variant in variants)])],
-        rows,
-        style="wrap",
-        left_out=len(ranked) - len(rows),
-        left_out_in=prose.outcomes_in,
-    )
+    head += [f"{words.variant_name(variant)}|number" for variant in variants]
+    left_out = len(merged) - len(rows)
+    caption = "What could not be judged, and why"
+    return Table(caption, [Head(head)], rows, "wrap", left_out, prose.outcomes_in)
 
 
 def _names(recordings: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
@@ -10,6 +11,8 @@ from kip_replay.replay.outcomes import Verdict
 
 #: A row of a query; its columns by name.
 Row: TypeAlias = Mapping[str, Any]
+#: A value of a sweep; None without one.
+At: TypeAlias = int | None
 T = TypeVar("T")
 
 
@@ -81,15 +84,12 @@ class Traffic:
     @property
     def rates(self) -> Rates:
         """What there is of it a second; none is known without a span."""
-        size = self.request_bytes + self.response_bytes
-        amounts = (
-            self.fetches,
-            size,
-            self.request_bytes,
-            self.response_bytes - self.record_bytes,
-            size - self.record_bytes,
-        )
-        return Rates(*(n / self.span_s for n in amounts)) if self.span_s > 0 else Rates()
+        if self.span_s <= 0:
+            return Rates()
+        overhead = self.response_bytes - self.record_bytes
+        request, size = self.request_bytes, self.request_bytes + self.response_bytes
+        amounts = self.fetches, size, request, overhead, request + overhead
+        return Rates(*(n / self.span_s for n in amounts))
 
 
 @dataclass(frozen=True)
@@ -120,34 +120,24 @@ class RuleFigures:
 
     recording: str
     version: str | None = None
-    spreads: Mapping[tuple[str, str, str, str, int | None], Percentiles] = field(
-        default_factory=dict
-    )
+    spreads: Mapping[tuple[str, str, str, str, At], Percentiles] = field(default_factory=dict)
     curves: Mapping[tuple[str, str, str], Curve] = field(default_factory=dict)
-    traffic: Mapping[tuple[str, str, int | None], Traffic] = field(default_factory=dict)
+    traffic: Mapping[tuple[str, str, At], Traffic] = field(default_factory=dict)
     rows: Mapping[str, list[Row]] = field(default_factory=dict)
 
     def spread(
-        self,
-        metric: str,
-        variant: str,
-        kind: str = "all",
-        group: str = "all",
-        at: int | None = None,
+        self, metric: str, variant: str, kind: str = "all", group: str = "all", at: At = None
     ) -> Percentiles | None:
         """Percentiles of a metric; None where the tables have none."""
         return self.spreads.get((metric, variant, kind, group, at))
 
-    def total(self, variant: str, kind: str | None = None, at: int | None = None) -> Traffic | None:
+    def total(self, variant: str, kind: str | None = None, at: At = None) -> Traffic | None:
         """Traffic of one kind of client or of all; None where the tables have none."""
-        found = [
-            traffic
-            for (of, client, value), traffic in self.traffic.items()
-            if of == variant and kind in (None, client) and value == at
-        ]
+        kinds = {client for _, client, _ in self.traffic} if kind is None else {kind}
+        found = known(self.traffic.get((variant, client, at)) for client in sorted(kinds))
         return sum(found, Traffic()) if found else None
 
-    def rates(self, variant: str, kind: str | None = None, at: int | None = None) -> Rates:
+    def rates(self, variant: str, kind: str | None = None, at: At = None) -> Rates:
         """What ``total`` is a second."""
         return (self.total(variant, kind, at) or Traffic()).rates
 
@@ -173,13 +163,11 @@ class RuleFigures:
     @property
     def doubts(self) -> list[Doubt]:
         """Outcomes that were not replayed, by what they are of, verdict and reason."""
-        counts: dict[tuple[str, str, str], dict[str, int]] = {}
+        counts: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
         for row in self.found("verdicts"):
             if row["verdict"] != Verdict.REPLAYED.value:
-                by_variant = counts.setdefault(
-                    (row["what"], row["verdict"], row["reason"] or ""), {}
-                )
-                by_variant[row["variant"]] = by_variant.get(row["variant"], 0) + row["n"]
+                key = row["what"], row["verdict"], row["reason"] or ""
+                counts[key][row["variant"]] += row["n"]
         return [Doubt(*key, dict(sorted(found.items()))) for key, found in sorted(counts.items())]
 
 

@@ -9,24 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from markupsafe import Markup
 
-Text: TypeAlias = str | Markup
-
-
-class Column(NamedTuple):
-    """A column; ``style`` is that of its cells."""
-
-    name: str
-    style: str = ""
-
 
 class Head(NamedTuple):
-    """Neighbouring columns and the heading over them, if any; a str is ``name|style``."""
+    """Neighbouring columns (``name|style``, the style that of their cells), a heading over them."""
 
-    columns: Sequence[Column | str]
+    columns: Sequence[str]
     name: str = ""
     style: str = "gap"
 
@@ -35,7 +26,7 @@ class Row(NamedTuple):
     """A row: its name and a cell for each further column."""
 
     name: str
-    cells: Sequence[Text]
+    cells: Sequence[str]
     style: str = ""
     row_style: str = ""
 
@@ -44,7 +35,6 @@ class Row(NamedTuple):
 class Table:
     """A table; the first column is that of the rows' names."""
 
-    kind: ClassVar[str] = "table"
     caption: str
     heads: Sequence[Head]
     rows: Sequence[Row]
@@ -54,25 +44,16 @@ class Table:
     left_out_in: str = ""
 
     @cached_property
-    def columns(self) -> list[Column]:
-        """The columns under all headings."""
-        return [
-            Column(*column.split("|")) if isinstance(column, str) else column
-            for head in self.heads
-            for column in head.columns
-        ]
-
-    @property
-    def groups(self) -> Sequence[Head]:
-        """The headings; none if no columns have one."""
-        return self.heads if any(head.name for head in self.heads) else ()
+    def columns(self) -> list[tuple[str, str]]:
+        """Name and style of the columns under all headings."""
+        split = [column.rpartition("|") for head in self.heads for column in head.columns]
+        return [(name, style) if bar else (style, "") for name, bar, style in split]
 
 
 @dataclass(frozen=True)
 class Figure:
     """A picture with its caption: what is printed bold, and what softly after it."""
 
-    kind: ClassVar[str] = "figure"
     name: str
     note: str
     drawing: Markup
@@ -80,9 +61,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Beside:
-    """Things that stand beside each other where there is room."""
+    """Figures and tables that stand beside each other where there is room."""
 
-    kind: ClassVar[str] = "beside"
     parts: Sequence[Figure | Table]
 
 
@@ -90,8 +70,7 @@ class Beside:
 class Note:
     """A small paragraph."""
 
-    kind: ClassVar[str] = "note"
-    text: Text
+    text: str
 
 
 Block: TypeAlias = Table | Figure | Beside | Note
@@ -106,44 +85,38 @@ class KeyFigure(NamedTuple):
     unit: str
 
 
-@dataclass(frozen=True)
-class Detail:
+class Detail(NamedTuple):
     """One recording under one rule."""
 
     name: str
     facts: Sequence[str]
     summary: Markup
     keys: Sequence[KeyFigure]
-    keys_note: Text
+    keys_note: str
     blocks: Sequence[Block]
-
-
-class Source(NamedTuple):
-    """Where a figure comes from: a table, and its columns between backticks."""
-
-    figure: str
-    table: str
-    columns: str
 
 
 @dataclass(frozen=True)
 class Prose:
-    """What a section says whatever the logs."""
+    """What a section says whatever the logs.
+
+    ``short``: for the list of sections. ``proposal``: the KIP, and whether it is released.
+    ``about``: what it changes. ``note``: printed if any recording has figures. ``outcomes``: what
+    outcomes are of, in words; ``outcomes_in``: the tables that have them. ``words``: a glossary.
+    ``sources``: figures, each with the table and columns (between backticks) it comes from.
+    """
 
     rule: str
-    #: For the list of sections.
     short: str
     question: str
-    #: The proposal, and whether it is released.
     proposal: str
-    #: Printed if any recording has figures.
+    about: str
     note: str
-    #: What outcomes are of, in words, and the tables that have them.
     outcomes: Mapping[str, str]
     outcomes_in: str
     method: Sequence[str]
-    words: Mapping[str, str]
-    sources: Sequence[Source]
+    words: Sequence[Sequence[str]]
+    sources: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -153,7 +126,6 @@ class Section:
     prose: Prose
     answer: Markup
     price: Markup | None
-    about: Text
     table: Table | None
     silent: Mapping[str, Sequence[str]]
     details: Sequence[Detail]

@@ -10,18 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
+from kip_replay.replay import rules
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import (
-    ACKS_ALL,
-    ACKS_MIN_INSYNC_REPLICAS,
-    FINEST_EVIDENCE,
-    FULL,
-    INCREMENTAL,
-    INCREMENTAL_DRAFT,
-    LOWEST_ACKED,
-    WITH_KIP,
-    WITHOUT_KIP,
-)
 
 NOT_KNOWN = "–"
 MINUS = "−"
@@ -31,15 +21,15 @@ SPACE = "\N{NO-BREAK SPACE}"
 #: replaced, what is proposed, and what is beside both.
 VARIANTS = {
     RECORDED: ("recorded", "recorded"),
-    WITHOUT_KIP: ("without KIP-1166", "without"),
-    WITH_KIP: ("with KIP-1166", "with"),
-    FULL: ("full fetches", "without"),
-    INCREMENTAL: ("fetch sessions", "with"),
-    INCREMENTAL_DRAFT: ("KIP-227’s draft", "other"),
-    ACKS_ALL: ("acks=all", "without"),
-    ACKS_MIN_INSYNC_REPLICAS: ("acks=min.insync.replicas", "with"),
-    LOWEST_ACKED: ("told in heartbeats", "with"),
-    FINEST_EVIDENCE: ("finest evidence", "other"),
+    rules.WITHOUT_KIP: ("without KIP-1166", "without"),
+    rules.WITH_KIP: ("with KIP-1166", "with"),
+    rules.FULL: ("full fetches", "without"),
+    rules.INCREMENTAL: ("fetch sessions", "with"),
+    rules.INCREMENTAL_DRAFT: ("KIP-227’s draft", "other"),
+    rules.ACKS_ALL: ("acks=all", "without"),
+    rules.ACKS_MIN_INSYNC_REPLICAS: ("acks=min.insync.replicas", "with"),
+    rules.LOWEST_ACKED: ("told in heartbeats", "with"),
+    rules.FINEST_EVIDENCE: ("finest evidence", "other"),
 }
 #: Decimals of a unit, so that the figures of a column line up.
 _DECIMALS = {"ms": 2, "1/s": 2, "count": 0, "bytes/s": 0, "bytes": 1, "partitions": 2}
@@ -165,9 +155,14 @@ def bold(text: str) -> Markup:
     return Markup("<strong>{}</strong>").format(text)
 
 
-def paragraphs(text: str) -> list[str]:
-    """What blank lines separate, each in one line."""
-    return [" ".join(part.split("\n")) for part in text.strip("\n").split("\n\n")]
+def lines(text: str) -> list[str]:
+    """The lines of a text; one that is indented continues the one before."""
+    return text.strip("\n").replace("\n  ", " ").splitlines()
+
+
+def rows(text: str) -> list[list[str]]:
+    """The lines of a text, each split at its bars."""
+    return [line.split(" | ") for line in lines(text)]
 
 
 def short_ms(value: float | None) -> str:

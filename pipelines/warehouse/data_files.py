@@ -14,7 +14,7 @@ import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -254,11 +254,14 @@ def _greatest(value: Any) -> Any:
 
 
 def _milliseconds(time: datetime, plus_us: int) -> str:
-    from_epoch = time - _EPOCH
-    us = (from_epoch.days * 86_400 + from_epoch.seconds) * 1_000_000 + from_epoch.microseconds
-    ms = (us + plus_us) // 1000
+    ms = (microseconds(time) + plus_us) // 1000
     seconds, millis = divmod(ms, 1000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{millis:03d}Z"
+
+
+def microseconds(time: datetime) -> int:
+    """Since 1970, exactly."""
+    return (time - _EPOCH) // timedelta(microseconds=1)
 
 
 def by_key(

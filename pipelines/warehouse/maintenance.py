@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from deltalake import DeltaTable, WriterProperties
 from deltalake.exceptions import CommitFailedError
@@ -117,7 +117,7 @@ def optimize(
         return None
     before = total(sizes(warehouse_path, table).values())
     columns = sort_columns(table)
-    settings = {
+    settings: dict[str, Any] = {
         "target_size": TARGET_FILE_BYTES,
         "writer_properties": WriterProperties(compression="ZSTD"),
     }
@@ -146,7 +146,8 @@ def vacuum(warehouse_path: str, table: Table, hours: int, dry_run: bool = False)
     if not commits.exists(uri):
         return []
     # full: also files that were never committed, of tasks that were killed.
-    delta, how = DeltaTable(uri), {"enforce_retention_duration": False, "full": True}
+    delta = DeltaTable(uri)
+    how: dict[str, Any] = {"enforce_retention_duration": False, "full": True}
     # delta-rs also names files that are gone already.
     filesystem, folder = filesystem_of(uri)
     unneeded = [

@@ -44,8 +44,6 @@ Read = Callable[[Table], DataFrame]
 
 #: A task sorts and holds about so many bytes of Parquet.
 _TASK_BYTES = 32 << 20
-#: Less is read faster by interpreted queries.
-_COMPILED_FROM_BYTES = 64 << 20
 
 
 class Warehouse:
@@ -152,19 +150,11 @@ class Warehouse:
             return _no(table)
         return commits.dataset(self.open(table), self.uri_of(table))
 
-    def prepare(self, tables: Iterable[Table], recordings: Collection[str]) -> SparkSession:
-        """The Spark session, set for the bytes that a query will read of these tables.
-
-        Few bytes get few tasks, and are interpreted: compiling a query takes longer than it runs.
-        """
+    def prepare(self, tables: Iterable[Table], recordings: Collection[str]) -> None:
+        """Sets the tasks of Spark's shuffles by the bytes that a query will read of tables."""
         read = sum(file["size_bytes"] for t in tables for file in self.files(t, recordings))
-        spark = self.spark
-        tasks = max(spark.sparkContext.defaultParallelism, ceil(read / _TASK_BYTES))
-        is_small = read < _COMPILED_FROM_BYTES
-        spark.conf.set("spark.sql.shuffle.partitions", tasks)
-        spark.conf.set("spark.sql.codegen.wholeStage", not is_small)
-        spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if is_small else "FALLBACK")
-        return spark
+        tasks = max(self.spark.sparkContext.defaultParallelism, ceil(read / _TASK_BYTES))
+        self.spark.conf.set("spark.sql.shuffle.partitions", tasks)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -334,8 +324,8 @@ class _Rows:
 def written(rows: DataFrame, task: Task) -> list[DataFile]:
     """Runs a task on each partition of rows, in one Spark job; the files that were written."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task.take(batches)
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        task.take(iter(batches))
         files = [vars(file) for file in task.files.closed()]
         yield pa.RecordBatch.from_pylist(files, schema=DATA_FILE)
 

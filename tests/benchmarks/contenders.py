@@ -198,7 +198,7 @@ def line_parser(log: Path, out: Path) -> Work:
 
 
 def ingest_job(log: Path, out: Path) -> Work:
-    """Ours: ``jobs.ingest`` as a whole, from the file to all Delta tables."""
+    """Ours: ``kip-replay ingest`` as a whole, from the file to all Delta tables."""
     import deltalake
     import numpy as np
 
@@ -212,7 +212,7 @@ def ingest_job(log: Path, out: Path) -> Work:
     status = main([*words, "--node", f"{NODE_ID}={log}", "--warehouse", str(out)])
     seconds = time.perf_counter() - begin
     if status:
-        raise RuntimeError(f"jobs.ingest ended with status {status}")
+        raise RuntimeError(f"kip-replay ingest ended with status {status}")
     table = deltalake.DeltaTable(out / "requests").to_pyarrow_table(columns=["total_ms"])
     total_us = int(np.rint(table.column("total_ms").to_numpy() * 1000).sum())
     return Work(seconds, table.num_rows, total_us)

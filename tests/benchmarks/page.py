@@ -32,7 +32,7 @@ _WORDS = {
     "orjson": "orjson loop, parsing only",
     "simdjson": "simdjson, two fields of each line: a limit",
     "line_parser": "**ours**: `LineParser`, typed Arrow rows",
-    "ingest": "**ours**: `jobs.ingest`, all Delta tables",
+    "ingest": "**ours**: `kip-replay ingest`, all Delta tables",
 }
 OURS = "ingest"
 
@@ -106,8 +106,8 @@ def page(
             "they share count more than once.",
             "",
             "Only ours reads bodies: partitions of FETCHes and PRODUCEs, sizes on the wire, "
-            "a digest of each line; `jobs.ingest` also looks for lines read twice and writes Delta "
-            "tables in transactions.",
+            "a digest of each line; `kip-replay ingest` also looks for lines read twice and writes "
+            "Delta tables in transactions.",
             *(line for log in read for line in _reading(log)),
             "",
             "## Replaying",
@@ -251,7 +251,7 @@ def _reading(log: Input) -> Iterable[str]:
     )
     yield ""
     heads = ("", "cores", "MB/s", "spread", "lines/s", "start s", "peak MB")
-    ratios = ("`jobs.ingest` is", f"{_WORDS[fastest].split(':')[0]} is")
+    ratios = ("`kip-replay ingest` is", f"{_WORDS[fastest].split(':')[0]} is")
     yield from _table(
         (*heads, *ratios),
         "lrrrrrrrr",

@@ -132,18 +132,20 @@ def _write(path: Path, case: Case, times: int) -> tuple[int, int]:
 
 def main() -> None:
     """One run."""
-    from kip_replay.pipelines.replaying.seam import replayed_by
+    from kip_replay.pipelines.replaying.seam import replayed
     from kip_replay.pipelines.session import spark_session
+    from kip_replay.pipelines.warehouse.data_files import TableFiles
 
     name, times, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     case = CASES[name]
     path = folder / "events.parquet"
     events, event_bytes = _write(path, case, times)
-    spark = spark_session("skew", warehouse=folder, conf_overrides={"spark.master": "local[2]"})
+    conf = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": 2}
+    spark = spark_session("skew", warehouse=folder, conf_overrides=conf)
     rows = spark.read.parquet(str(path))
     settings = Settings(voters={RECORDING: (1, 2, 3)})
     begin = time.perf_counter()
-    rows.transform(replayed_by(case.rule, settings)).write.format("noop").mode("overwrite").save()
+    replayed(case.rule, settings, rows, TableFiles(str(folder / "warehouse"), "part"))
     seconds = time.perf_counter() - begin
     told = {"events": events, "event_bytes": event_bytes, "seconds": seconds}
     print(json.dumps(told), flush=True)

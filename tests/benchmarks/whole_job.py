@@ -1,4 +1,4 @@
-"""``jobs.run`` as a whole, from raw logs to the report: how it grows, and how it starts.
+"""``kip-replay run`` as a whole, from raw logs to the report: how it grows, and how it starts.
 
 The job runs in a process of its own on the two cores. Its stages are read off what it prints: the
 last line tells seconds by phase, and a line that begins with ``replay RULE:`` tells when a rule
@@ -37,7 +37,7 @@ _REPLAY = "replay"
 
 
 class JobError(RuntimeError):
-    """``jobs.run`` failed; the message ends with what it printed."""
+    """``kip-replay run`` failed; the message ends with what it printed."""
 
 
 class WholeJob(NamedTuple):
@@ -64,7 +64,7 @@ def growth(folder: Path, quick: bool) -> list[WholeJob]:
         # From the second repetition on, lines are a little longer.
         recording = folder / f"x{times}"
         size = write_recording(recording, folder_of(SOURCE), times * ONCE_MB * MB)
-        runs.append(_run(f"{times}x", recording, folder / "warehouse", size))
+        runs.append(run_job(f"{times}x", recording, folder / "warehouse", size))
         shutil.rmtree(folder / "warehouse")
         shutil.rmtree(recording)
     return runs
@@ -77,39 +77,47 @@ def starts(folder: Path) -> list[WholeJob]:
     first, second = folder / "first", folder / "second"
     _drop_from_memory(_installation())
     runs = [
-        _run("cold", recording, first, size),
-        _run("warm", recording, second, size),
-        _run("again", recording, second, size),
+        run_job("cold", recording, first, size),
+        run_job("warm", recording, second, size),
+        run_job("again", recording, second, size),
     ]
     for made in (recording, first, second):
         shutil.rmtree(made)
     return runs
 
 
-def _run(name: str, recording: Path, warehouse: Path, size: tuple[int, int]) -> WholeJob:
-    """Runs the job once. Raises ``JobError``."""
-    command = [sys.executable, "-u", "-m", "jobs.run", str(recording), "--warehouse"]
+def run_job(
+    name: str,
+    recording: Path,
+    warehouse: Path,
+    size: tuple[int, int],
+    options: Sequence[str] = (),
+    **environment: str,
+) -> WholeJob:
+    """Runs the job once; ``size`` is bytes and lines of the log. Raises ``JobError``."""
+    command = [sys.executable, "-u", "-m", "kip_replay.jobs.run", str(recording), *options]
     begin = time.perf_counter()
     process = subprocess.Popen(
-        [*command, str(warehouse)],
+        [*command, "--warehouse", str(warehouse)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         cwd=REPOSITORY,
+        env=os.environ | environment,
         preexec_fn=_on_some_cores,
     )
     watch = Watch(process.pid)
     assert process.stdout is not None
-    said = [(time.perf_counter() - begin, line.rstrip("\n")) for line in process.stdout]
+    printed = [(time.perf_counter() - begin, line.rstrip("\n")) for line in process.stdout]
     process.wait()
     process_s = time.perf_counter() - begin
     used = watch.ended()
-    text = [line for _, line in said]
+    text = [line for _, line in printed]
     # 3: a log made by repetition may fall short of a quality check, and took its time all the same.
     if process.returncode not in (0, 3) or not text[-1].startswith("seconds: "):
-        raise JobError(f"jobs.run ended with {process.returncode}: {' / '.join(text[-5:])}")
+        raise JobError(f"kip-replay run ended with {process.returncode}: {' / '.join(text[-5:])}")
     phases = phases_of(text[-1])
-    return WholeJob(name, *size, process_s, phases, rules_of(said, phases), used)
+    return WholeJob(name, *size, process_s, phases, rules_of(printed, phases), used)
 
 
 def _on_some_cores() -> None:

@@ -24,11 +24,11 @@ def job_sections(
     yield from (
         "## The whole job",
         "",
-        f"`jobs.run` from raw lines to the report, on lines of the recording {whole_job.SOURCE} "
-        "gone through over and over with fresh stamps, offsets and ids, in a process of its own "
-        "on two cores. *Python worker*: the largest of them. A page of memory that processes "
-        "share is counted once. *CPU s* are of all processes together: beside a busy neighbour "
-        "they say more than seconds.",
+        "`kip-replay run` from raw lines to the report, on lines of the recording "
+        f"{whole_job.SOURCE} gone through over and over with fresh stamps, offsets and ids, in a "
+        "process of its own on two cores. *Python worker*: the largest of them. A page of memory "
+        "that processes share is counted once. *CPU s* are of all processes together: beside a "
+        "busy neighbour they say more than seconds.",
         "",
         *_growth(growth),
         "",

@@ -10,14 +10,17 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kip_replay.pipelines.analysis.accuracy import Tolerance, prediction_accuracy
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.registration import RuleSteps
+from kip_replay.pipelines.warehouse.data_files import DataFile
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.schema import LATENCY_SUMMARY, PREDICTION_ACCURACY, TABLES, Table
@@ -115,6 +118,16 @@ def accuracy(
     assert all(r["recording"] == r["predicted_from"] and r["rule"] == steps.name for r in found)
     assert {(r["parameter"], r["parameter_value"]) for r in found} <= {("none", "none")}
     return keyed(found, ("predicted_from", "recorded_in", "metric", "group_kind", "group_value"))
+
+
+def written_rows(root: Path, table: Table, files: Iterable[DataFile]) -> list[Row]:
+    """The rows of files of a table, in the order of the files."""
+    return [
+        {"recording": file.recording, **found}
+        for file in files
+        if file.table == table.name
+        for found in pq.ParquetFile(root / table.name / file.path).read().to_pylist()
+    ]
 
 
 def keyed(rows: Iterable[Row], key: Sequence[str]) -> dict[Key, Row]:

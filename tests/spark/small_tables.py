@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from constructed import Row, arrow_table, phases
+from constructed import Row, arrow_table, phases, written_rows
 from pyspark.sql import DataFrame, SparkSession
 
-from kip_replay.pipelines.analysis.summaries import latency_summary
+from kip_replay.pipelines.analysis.summaries import LatencySummaries, latency_histogram
 from kip_replay.pipelines.rules.registration import RuleSteps
-from kip_replay.pipelines.warehouse.tables import Read
-from kip_replay.replay.schema import Table
+from kip_replay.pipelines.warehouse.data_files import TableFiles
+from kip_replay.pipelines.warehouse.tables import Read, written
+from kip_replay.replay.schema import LATENCY_CURVES, LATENCY_SUMMARY, Table
 
 
 def reader(spark: SparkSession, tables: Mapping[Table, Sequence[Row]]) -> Read:
@@ -30,8 +33,21 @@ def latencies(
 ) -> list[Row]:
     """Rows of latency_summary."""
     assert steps.latencies
-    values = steps.latencies(reader(spark, tables), phases(*recordings))
-    return rows_of(latency_summary(values))
+    return summed_up(steps.latencies(reader(spark, tables), phases(*recordings)))[0]
+
+
+def summed_up(
+    values: DataFrame, drawn: frozenset[tuple[str, str]] = frozenset()
+) -> tuple[list[Row], list[Row]]:
+    """Rows of latency_summary and of latency_curves."""
+    with TemporaryDirectory() as folder:
+        files = written(
+            latency_histogram(values), LatencySummaries(TableFiles(folder, "part"), drawn)
+        )
+        summary, curves = (
+            written_rows(Path(folder), t, files) for t in (LATENCY_SUMMARY, LATENCY_CURVES)
+        )
+    return summary, curves
 
 
 def rows_of(frame: DataFrame) -> list[Row]:

@@ -7,40 +7,42 @@ import shutil
 from pathlib import Path
 
 import pytest
-from delta.tables import DeltaTable
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from kip_replay.jobs import compare, replay, run, summarize
-from kip_replay.pipelines.replaying import steps
-from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG, TABLES
+from kip_replay.jobs._cli import read_config
+from kip_replay.jobs._steps import replay_settings
+from kip_replay.pipelines.ingest.recording import load_recordings
+from kip_replay.pipelines.replaying import replay as replaying
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
+from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG, TABLES, Table
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 FAILOVER, FREEZE = RECORDINGS / "failover-4.0", RECORDINGS / "freeze-4.1"
 
 
-def versions(spark: SparkSession, warehouse: Warehouse) -> dict[str, int]:
+def versions(warehouse: Warehouse) -> dict[str, int]:
     """The newest version of every table that is there."""
-    return {
-        table.name: DeltaTable.forPath(spark, warehouse.uri_of(table)).history(1).head()["version"]
-        for table in TABLES.values()
-        if warehouse.exists(table)
-    }
+    tables = [table for table in TABLES.values() if warehouse.exists(table)]
+    return {table.name: DeltaTable(warehouse.uri_of(table)).version() for table in tables}
 
 
-def test_a_second_run_changes_nothing(
-    spark: SparkSession, finished: Warehouse, capsys: pytest.CaptureFixture[str]
+def test_a_second_run_changes_nothing_and_needs_no_spark(
+    finished: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = Path(finished.path) / "report.html"
-    before, page = versions(spark, finished), report.read_bytes()
+    before, page = versions(finished), report.read_bytes()
+    monkeypatch.setattr("kip_replay.pipelines.warehouse.tables.spark_session", None)
     assert run.main([str(FAILOVER), str(FREEZE), "--warehouse", finished.path]) == 0
-    assert versions(spark, finished) == before
+    assert versions(finished) == before
     assert report.read_bytes() == page
-    said = capsys.readouterr().out
-    assert "hwm_parking on freeze-4.1" in said
-    assert "predictions within their tolerance" in said
-    assert f"report: {report}" in said
-    assert "seconds: start Spark" in said
+    printed = capsys.readouterr().out
+    assert "hwm_parking on freeze-4.1" in printed
+    assert "predictions within their tolerance" in printed
+    assert f"report: {report}" in printed
+    assert "seconds: start Spark" in printed
 
 
 def test_compare_prints_prediction_beside_recording(
@@ -49,14 +51,14 @@ def test_compare_prints_prediction_beside_recording(
     copy = tmp_path / "copy"
     shutil.copytree(finished.path, copy)
     status = compare.main([str(FAILOVER), "freeze-4.1", "--warehouse", str(copy)])
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert status == 0
-    assert "freeze-4.1 predicted from failover-4.0" in said
-    assert "hwm_parking (variant with_kip_1166)" in said
+    assert "freeze-4.1 predicted from failover-4.0" in printed
+    assert "hwm_parking (variant with_kip_1166)" in printed
     # Both ran fetch sessions, so the one predicts nothing of the other.
-    assert "incremental_fetch: failover-4.0 can't tell anything that freeze-4.1 recorded" in said
-    assert "fetches_per_second, 1/s" in said
-    assert "baseline" in said
+    assert "incremental_fetch: failover-4.0 can't tell anything that freeze-4.1 recorded" in printed
+    assert "fetches_per_second, 1/s" in printed
+    assert "baseline" in printed
 
 
 def test_compare_of_an_unknown_recording_says_what_to_do(
@@ -66,48 +68,49 @@ def test_compare_of_an_unknown_recording_says_what_to_do(
     said = capsys.readouterr().err
     assert said.startswith("error: ")
     assert "'nowhere'" in said
-    assert "jobs.run" in said
+    assert "kip-replay run" in said
     assert "Traceback" not in said
 
 
 def test_a_replay_killed_between_two_tables_is_completed(
-    spark: SparkSession,
-    finished: Warehouse,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, finished: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(finished.path, copy)
     warehouse = Warehouse(copy)
     arguments = [str(FAILOVER), "--warehouse", str(copy), "--set", "hwm_parking.max_wait_ms=[50]"]
-    real = Warehouse.replace_all
+    real = Writing.replace
 
-    def dies(self: Warehouse, table: object, *rest: object) -> None:
+    def dies(self: Writing, table: Table, *rest: object) -> None:
         if table is HIGH_WATERMARK_LAG:
             raise RuntimeError("killed")
         real(self, table, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Warehouse, "replace_all", dies)
-    assert replay.main(arguments) == 1
-    monkeypatch.setattr(Warehouse, "replace_all", real)
+    with monkeypatch.context() as killing:
+        killing.setattr(Writing, "replace", dies)
+        assert replay.main(arguments) == 1
+    rule = ("failover-4.0", "hwm_parking")
+    assert rule not in warehouse.lineage([rule[0]])
     assert replay.main(arguments) == 0
+    assert rule in warehouse.lineage([rule[0]])
     for table in (FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG):
-        swept = warehouse.read(table).where("recording = 'failover-4.0' AND parameter != 'none'")
-        assert [row[0] for row in swept.select("parameter_value").distinct().collect()] == ["50"]
+        rows = warehouse.rows(table, [rule[0]])
+        assert {*rows.column("parameter_value").to_pylist()} == {"none", "50"}
 
 
 def test_a_changed_rule_is_never_taken_for_the_old_one(
     finished: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = {"recording": "failover-4.0", "rule": "hwm_parking"}
-    written = finished.fingerprint_of(FETCH_PARKING_OUTCOMES, name)
-    assert written is not None
-    monkeypatch.setattr(
-        "kip_replay.pipelines.warehouse.fingerprint._code", lambda patterns: "another rule"
-    )
-    changed = steps.fingerprint("hwm_parking", "the same logs")
-    monkeypatch.undo()
-    assert changed != steps.fingerprint("hwm_parking", "the same logs")
+    recordings = load_recordings([str(FAILOVER)])
+    settings = replay_settings(read_config(None, []))
+    lineage = finished.lineage(["failover-4.0"])
+    for steps in RULES:
+        written = lineage["failover-4.0", steps.name]
+        rules = replaying.Rules(recordings, finished, settings)
+        assert rules.follows_from(steps, "failover-4.0") == written
+        with monkeypatch.context() as changed:
+            changed.setattr(replaying, "code_of", lambda modules: "another rule")
+            assert rules.follows_from(steps, "failover-4.0") != written
 
 
 @pytest.mark.parametrize(
@@ -144,4 +147,4 @@ def test_summaries_without_outcomes_say_what_to_do(
     finished: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert summarize.main([str(FAILOVER), "--warehouse", str(tmp_path / "empty")]) == 2
-    assert "jobs.run" in capsys.readouterr().err
+    assert "kip-replay run" in capsys.readouterr().err

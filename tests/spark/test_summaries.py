@@ -1,16 +1,15 @@
-"""Summaries equal what NumPy-free arithmetic on the same rows gives, to the last digit."""
+"""Summaries follow from the outcomes of two recordings, and do not depend on Spark's partitions."""
 
 from __future__ import annotations
 
-import math
+import random
 from collections import defaultdict
-from typing import Any
 
+import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from constructed import Key, Micros, Row, assert_same, keyed, micros, spread
+from pyspark.sql import SparkSession
+from small_tables import summed_up
 
 from kip_replay.pipelines.analysis.headlines import (
     accuracy_line,
@@ -18,7 +17,7 @@ from kip_replay.pipelines.analysis.headlines import (
     headline_figures,
     headlines,
 )
-from kip_replay.pipelines.analysis.summaries import latency_summary
+from kip_replay.pipelines.analysis.summaries import WHAT_IF
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import (
@@ -26,148 +25,120 @@ from kip_replay.replay.schema import (
     FETCH_PARKING_OUTCOMES,
     HIGH_WATERMARK_LAG,
     LATENCY_SUMMARY,
-    PREDICTION_ACCURACY,
+    Table,
 )
+from tools.accuracy import page_of
 
-_GROUP = ("r", "rule", "v", "none", "none", "m", "all", "all")
-_COLUMNS = (
-    "recording string, rule string, variant string, parameter string, parameter_value string, "
-    "metric string, group_kind string, group_value string, value_us bigint"
-)
+NAMES = ["failover-4.0", "freeze-4.1"]
+GROUP = (*WHAT_IF, "metric", "group_kind", "group_value")
 
 
-def summary_of(spark: SparkSession, values: list[int | None], partitions: int) -> dict[str, Any]:
-    rows = spark.createDataFrame([(*_GROUP, value) for value in values], _COLUMNS)
-    [summary] = latency_summary(rows.repartition(partitions)).collect()
-    return summary.asDict()
+def test_partitions_decide_nothing(spark: SparkSession) -> None:
+    draw = random.Random(1)
+    values: dict[Key, list[Micros]] = {
+        ("r", "rule", variant, "none", "none", "lag", "kind", kind): [
+            draw.choice([None, *range(0, 400_000, 7)]) for _ in range(300)
+        ]
+        for variant in ("v", "w")
+        for kind in ("broker", "voter")
+    }
+    rows = [(*key, value) for key, of in values.items() for value in of]
+    columns = zip(*draw.sample(rows, len(rows)), strict=True)
+    frame = spark.createDataFrame(pa.table([*map(pa.array, columns)], [*GROUP, "value_us"]))
+    found = []
+    for partitions, tasks in ((1, 1), (5, 3)):
+        spark.conf.set("spark.sql.shuffle.partitions", tasks)
+        found.append(summed_up(frame.repartition(partitions), frozenset({("lag", "kind")})))
+    expected = {key: spread(of) for key, of in values.items()}
+    for summary, _ in found:
+        assert_same(keyed(summary, GROUP), expected)
+    one, other = (keyed(curves, (*GROUP, "value_us")) for _, curves in found)
+    assert one == other
+    assert len(one) > 4 * 150
 
 
-def at_rank(values: list[int | None], q: float) -> float | None:
-    """The value at rank floor(q * (n - 1)); those not known come last."""
-    known = sorted(value for value in values if value is not None)
-    rank = math.floor(round(q * 1000) * (len(values) - 1) / 1000)
-    return known[rank] / 1000 if rank < len(known) else None
-
-
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    values=st.lists(st.one_of(st.none(), st.integers(0, 10**7)), min_size=1, max_size=300),
-    partitions=st.integers(1, 5),
-)
-def test_percentiles_are_exact(
-    spark: SparkSession, values: list[int | None], partitions: int
-) -> None:
-    summary = summary_of(spark, values, partitions)
-    known = [value for value in values if value is not None]
-    assert (summary["count"], summary["unknown_count"]) == (len(known), len(values) - len(known))
-    for name, q in (("p50_ms", 0.5), ("p90_ms", 0.9), ("p95_ms", 0.95), ("p99_ms", 0.99)):
-        assert summary[name] == at_rank(values, q)
-    assert summary["max_ms"] == (max(known) / 1000 if known else None)
-    assert summary["mean_ms"] == (sum(known) / len(known) / 1000 if known else None)
-
-
-def test_what_is_unknown_is_never_taken_for_small(spark: SparkSession) -> None:
-    summary = summary_of(spark, [1000, 2000, None, None], 1)
-    assert summary["p50_ms"] == 2.0
-    assert summary["p90_ms"] is None
-    assert summary["max_ms"] == 2.0
-
-
-def steady(frame: DataFrame) -> DataFrame:
-    return frame.where("phase = 'steady' AND verdict = 'replayed'")
+def rows_of(warehouse: Warehouse, table: Table) -> list[Row]:
+    rows: list[Row] = warehouse.rows(table, NAMES).to_pylist()
+    return rows
 
 
 def test_lag_percentiles_follow_from_the_lags(finished: Warehouse) -> None:
-    lags: dict[tuple[str, str, str], list[int]] = defaultdict(list)
-    for row in steady(finished.read(HIGH_WATERMARK_LAG)).where("NOT is_voter").collect():
-        key = (row["recording"], row["variant"], row["parameter_value"])
-        lags[key].append(round(row["lag_ms"] * 1000))
-    summaries = finished.read(LATENCY_SUMMARY).where(
-        "metric = 'high_watermark_lag' AND group_value = 'broker'"
-    )
-    found = summaries.collect()
-    assert len(found) == len(lags)
-    for row in found:
-        mine: list[int | None] = [*lags[row["recording"], row["variant"], row["parameter_value"]]]
-        assert row["count"] == len(mine)
-        assert row["p50_ms"] == at_rank(mine, 0.5)
-        assert row["p99_ms"] == at_rank(mine, 0.99)
+    key = ("recording", "variant", "parameter_value")
+    lags: dict[Key, list[Micros]] = defaultdict(list)
+    for row in rows_of(finished, HIGH_WATERMARK_LAG):
+        if (row["phase"], row["verdict"], row["is_voter"]) == ("steady", "replayed", False):
+            lags[tuple(row[name] for name in key)].append(micros(row["lag_ms"]))
+    found = [
+        row
+        for row in rows_of(finished, LATENCY_SUMMARY)
+        if (row["metric"], row["group_value"]) == ("high_watermark_lag", "broker")
+    ]
+    assert_same(keyed(found, key), {of: spread(values) for of, values in lags.items()})
 
 
 def test_bandwidth_adds_up(finished: Warehouse) -> None:
-    sums = finished.read(BANDWIDTH_SUMMARY)
-    assert sums.where("bytes != record_bytes + overhead_bytes OR overhead_bytes <= 0").count() == 0
-    assert sums.where("abs(bytes_per_second * span_s - bytes) > 1e-6 * bytes").count() == 0
-    group = ("recording", "variant", "parameter_value")
-    of_metadata = sums.where("rule = 'hwm_parking' AND direction = 'request'")
-    requests = of_metadata.groupBy(*group)
-    summed = requests.agg(F.sum("requests").alias("requests")).collect()
-    counted = {tuple(row)[:3]: row["requests"] for row in summed}
-    outcomes = finished.read(FETCH_PARKING_OUTCOMES).where("verdict = 'replayed'")
-    spans = sums.select("recording", "span_s").distinct().collect()
-    assert len(spans) == 2
+    sums = rows_of(finished, BANDWIDTH_SUMMARY)
+    assert len({(row["recording"], row["span_s"]) for row in sums}) == len(NAMES)
+    key = ("recording", "variant", "parameter_value")
+    requests: dict[Key, int] = defaultdict(int)
+    for row in sums:
+        assert row["bytes"] == row["record_bytes"] + row["overhead_bytes"] > row["record_bytes"]
+        assert row["bytes_per_second"] * row["span_s"] == pytest.approx(row["bytes"])
+        if (row["rule"], row["direction"]) == ("hwm_parking", "request"):
+            requests[tuple(row[name] for name in key)] += row["requests"]
+    replayed: dict[Key, int] = defaultdict(int)
+    for row in rows_of(finished, FETCH_PARKING_OUTCOMES):
+        replayed[tuple(row[name] for name in key)] += row["verdict"] == "replayed"
     # Steady is a part of the whole, and by far the larger one.
-    for row in outcomes.groupBy(*group).count().collect():
-        share = counted[tuple(row)[:3]] / row["count"]
-        assert 0.85 < share < 1
+    assert requests.keys() == replayed.keys()
+    assert all(0.85 < requests[of] / replayed[of] < 1 for of in requests)
 
 
-def test_every_self_check_is_judged_and_nothing_is_judged_twice(finished: Warehouse) -> None:
-    rows = accuracy_rows(finished)
-    assert {(row["predicted_from"], row["recorded_in"]) for row in rows} == {
-        ("failover-4.0", "failover-4.0"),
-        ("freeze-4.1", "freeze-4.1"),
-    }
-    judged = {(row["rule"], row["metric"]) for row in rows if row["tolerance"] is not None}
-    said = {
+def test_every_self_check_is_judged_and_holds(finished: Warehouse) -> None:
+    rows = accuracy_rows(finished, NAMES)
+    pairs = {(row["recording"], row["predicted_from"], row["recorded_in"]) for row in rows}
+    assert pairs == {(name, name, name) for name in NAMES}
+    judged = [row for row in rows if row["tolerance"] is not None]
+    wanted = {
         (steps.name, tolerance.metric)
         for steps in RULES
-        for tolerance in steps.tolerances
+        for tolerance in steps.judgement.tolerances
         if tolerance.self_check and steps.name != "min_isr_acks"  # nobody produced anything
     }
-    assert judged == said
-    key = ("rule", "predicted_from", "recorded_in", "metric", "group_kind", "group_value")
-    assert len({tuple(row[name] for name in key) for row in rows}) == len(rows)
-    for row in rows:
-        assert row["error"] == pytest.approx(row["predicted"] - row["recorded"])
-        if row["tolerance"] is not None:
-            assert row["passed"] == (abs(row["error"]) <= row["tolerance"])
+    assert {(row["rule"], row["metric"]) for row in judged} == wanted
+    keyed(rows, ("rule", "predicted_from", "recorded_in", "metric", "group_kind", "group_value"))
+    for row in judged:
+        assert row["error"] == row["predicted"] - row["recorded"]
+        assert row["passed"]
+        assert abs(row["error"]) <= row["tolerance"]
 
 
-def test_the_self_checks_of_both_recordings_hold(finished: Warehouse) -> None:
-    rows = accuracy_rows(finished)
-    missed = [
-        (row["recorded_in"], row["metric"], row["group_value"], row["error"], row["tolerance"])
-        for row in rows
-        if row["tolerance"] is not None and not row["passed"]
-    ]
-    assert missed == []
+def test_the_page_of_accuracy_has_every_recording(finished: Warehouse) -> None:
+    page = page_of(finished)
+    for name in NAMES:
+        assert f"### {name}, replayed as it ran" in page
+    assert "| **no**" not in page
 
 
 def test_the_constant_guess_fails_where_a_replica_is_away(finished: Warehouse) -> None:
     """One FETCH per append and replica (two with the KIP) knows nothing of absences."""
-    away = {"freeze-4.1": "13", "failover-4.0": "2"}
-    for recording, replica in away.items():
+    for recording, replica in {"freeze-4.1": "13", "failover-4.0": "2"}.items():
         [row] = [
             row
-            for row in accuracy_rows(finished, recording, recording)
+            for row in accuracy_rows(finished, [recording])
             if (row["group_kind"], row["group_value"]) == ("replica_id", replica)
         ]
         assert abs(row["baseline"] - row["recorded"]) > row["tolerance"]
-        assert abs(row["predicted"] - row["recorded"]) <= row["tolerance"]
+        assert row["passed"]
 
 
-def test_headlines_say_each_variant_of_each_recording(finished: Warehouse) -> None:
-    names = ["failover-4.0", "freeze-4.1", "never recorded"]
+def test_headlines_name_each_variant_of_each_recording(finished: Warehouse) -> None:
+    names = [*NAMES, "never recorded"]
     text = "\n".join(headlines(headline_figures(finished, names), names))
     assert text.count("with_kip_1166") == 2
     assert text.count("  recorded") == 2
     assert "never recorded: no FETCH" in text
-    rows = accuracy_rows(finished)
+    rows = accuracy_rows(finished, NAMES)
     judged = sum(row["tolerance"] is not None for row in rows)
     assert judged > 20
     assert accuracy_line(rows).endswith(f"{judged} of {judged}")
-
-
-def test_accuracy_is_kept_per_pair(finished: Warehouse) -> None:
-    assert finished.read(PREDICTION_ACCURACY).where("recording != predicted_from").count() == 0

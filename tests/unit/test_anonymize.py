@@ -26,6 +26,7 @@ from kip_replay.pipelines.ingest.log_tables import rows_of
 from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange, parse_range
 from kip_replay.pipelines.ingest.parse_task import ParseError, parse_or_error, tasks_of
 from kip_replay.pipelines.ingest.survey import Content, survey
+from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.replay.incremental_fetch import INCREMENTAL_DRAFT, INPUT_SCHEMA, IncrementalFetch
 from kip_replay.replay.request_log import PARSED_LINE, Anonymous, LineParser, Pseudonyms
 from kip_replay.replay.request_log.pseudonyms import LENGTH_MIN, SECRET_BYTES_MIN
@@ -218,13 +219,13 @@ def test_a_mistake_of_the_parser_is_told_without_the_line(
         raise KeyError("acme")
 
     monkeypatch.setattr(parse_task_module, "parse_range", fails)
-    (task,) = tasks_of(ranges, 1, "part", str(tmp_path), LINE_BYTES_MAX, PSEUDONYMS)
+    (task,) = tasks_of(ranges, 1, TableFiles(str(tmp_path), "part"), LINE_BYTES_MAX, PSEUDONYMS)
     with pytest.raises(ParseError, match=r"KeyError in fails \(test_anonymize") as raised:
         parse_or_error(task)
     assert "acme" not in "".join(
         line for line in traceback.format_exception(raised.value) if "raise" not in line
     )
-    (task,) = tasks_of(ranges, 1, "part", str(tmp_path), LINE_BYTES_MAX)
+    (task,) = tasks_of(ranges, 1, TableFiles(str(tmp_path), "part"), LINE_BYTES_MAX)
     with pytest.raises(KeyError, match="acme"):
         parse_or_error(task)
 

@@ -1,4 +1,4 @@
-"""Suites as data: what ships is well formed, and mistakes are told in one sentence."""
+"""Suites as data: what ships is well formed, and a mistake is one sentence."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def loaded(folder: Path, text: str, name: str = "mine.toml") -> list[str]:
 def test_what_ships_covers_every_table_of_the_log_and_every_layer() -> None:
     shipped = load_suites()
     assert {each.suite for each in shipped} == {"bronze", "outcomes", "summaries"}
-    keyed = {each.table.name for each in shipped if each.key}
+    keyed = {each.table for each in shipped if each.key}
     assert {table.name for table in LOG_TABLES} <= keyed
-    outside = {"client_observations", "quality_results", "quality_failures", "replay_state"}
-    assert {*TABLES} - keyed <= outside
+    outside = {"client_observations", "latency_curves", "lineage", "replay_state"}
+    assert {*TABLES} - keyed <= {*outside, "quality_results", "quality_failures"}
     assert {each.severity for each in shipped} == {*Severity}
 
 
@@ -41,45 +41,44 @@ def test_a_suite_is_added_without_code(tmp_path: Path) -> None:
     assert loaded(tmp_path, GOOD) == ["no_fetch_is_large"]
     (added,) = (each for each in load_suites([tmp_path]) if each.suite == "mine")
     assert added.kept_columns == ("request_id", "client_id")
-    assert added.tables == {"fetches"}
+    assert added.place == ("mine", "fetches", "no_fetch_is_large")
     assert "max_bytes > 100000000" in added.sql
 
 
-def test_an_expectation_of_the_same_name_takes_the_place_of_ours(tmp_path: Path) -> None:
+def test_an_expectation_of_the_same_name_replaces_ours(tmp_path: Path) -> None:
     text = GOOD.replace("no_fetch_is_large", "no_line_is_rejected").replace("fetches", "requests")
     text = text.replace('"requests"', '"rejected_lines"').replace('["client_id"]', "[]")
     loaded(tmp_path, text, "bronze.toml")
-    ours, theirs = (
-        {(e.suite, e.name, e.table.name): e for e in load_suites(more)} for more in ([], [tmp_path])
-    )
-    place = ("bronze", "no_line_is_rejected", "rejected_lines")
+    ours, theirs = ({each.place: each for each in load_suites(more)} for more in ([], [tmp_path]))
+    place = ("bronze", "rejected_lines", "no_line_is_rejected")
     assert ours.keys() == theirs.keys()
     assert (ours[place].severity, theirs[place].severity) == (Severity.WARNING, Severity.INFO)
 
 
 def test_table_in_a_query_stands_for_each_of_the_tables(tmp_path: Path) -> None:
     text = GOOD.replace('table = "fetches"', 'tables = ["fetches", "produces"]')
-    query = 'query = "SELECT * FROM {table} JOIN {requests} USING (recording)"\n'
+    query = 'query = "SELECT * FROM {table} JOIN requests USING (recording)"\n'
     (tmp_path / "mine.toml").write_text(text.split("fails_where")[0] + query)
     mine = [each for each in load_suites([tmp_path]) if each.suite == "mine"]
-    assert [each.tables for each in mine] == [{"fetches", "requests"}, {"produces", "requests"}]
+    joined = "SELECT * FROM {} JOIN requests USING (recording)"
+    assert [each.sql for each in mine] == [joined.format("fetches"), joined.format("produces")]
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("[[expectation]]", "[[expectation]", "cannot be read"),
-        ("[[expectation]]", "[[check]]", "[[expectation]] and nothing else"),
-        ('severity = "info"', 'severity = "bad"', "info, warning, critical"),
-        ('severity = "info"', "", "lacks severity"),
-        ('says = "no', 'sais = "no', "'sais'"),
+        ("[[expectation]]", "[[check]]", "unknown field 'check'"),
+        ('severity = "info"', 'severity = "bad"', "'bad' - at '$.expectation[0].severity'"),
+        ('severity = "info"', "", "missing required field 'severity'"),
+        ('says = "no', 'sais = "no', "unknown field 'sais'"),
         ('table = "fetches"', 'table = "fetchs"', "no table 'fetchs'"),
-        ('table = "fetches"', "", "needs a table"),
+        ('table = "fetches"', "", "no table ''"),
+        ('table = "fetches"', 'table = "fetches"\ntables = ["produces"]', "a table and tables"),
         ('shows = ["client_id"]', 'shows = ["clientid"]', "no column clientid"),
         ('shows = ["client_id"]', "key = true", "exactly one of"),
-        ('fails_where = "max_bytes > 100000000"', 'query = "SELECT {nowhere}"', "'nowhere'"),
-        ('fails_where = "max_bytes > 100000000"', 'query = "SELECT {"', "braces are for tables"),
-        ("[[expectation]]", GOOD + "[[expectation]]", "twice"),
+        ('fails_where = "max_bytes > 100000000"', 'in_requests = "id"', "no column id"),
+        ("[[expectation]]", GOOD + "[[expectation]]", "there twice"),
     ],
 )
 def test_a_mistake_is_one_sentence(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -90,6 +89,6 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, old: str, new: str, said: str
     assert str(error.value).count("mine.toml") == 1
 
 
-def test_a_folder_without_suites_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_suites_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there are no suites in"):
         load_suites([tmp_path / "nowhere"])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kip_replay.jobs.docs import table_page
 from kip_replay.replay.schema import TABLES, Table
+from tools.docs import table_page
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -19,19 +19,13 @@ MIXED_FROM = 0.01
 #: With at least this share of the lag left, a protocol makes no difference worth a headline.
 NO_DIFFERENCE = 0.9
 _RESPONSES = "answers"
-_VERDICTS = counted(
-    "fetch_parking_outcomes",
-    f"'{_RESPONSES}'",
-    {
-        "has_high_watermark": "replica_high_watermark IS NOT NULL",
-        "unexplained": f"completion = '{Completion.UNEXPLAINED.value}'",
-    },
-)
-_ADVANCES = counted(
-    "high_watermark_lag",
-    "concat_ws(' ', 'advances', phase)",
-    {"has_high_watermark": "false", "unexplained": "false"},
-)
+_EXPLAINED = {
+    "has_high_watermark": "replica_high_watermark IS NOT NULL",
+    "unexplained": f"completion = '{Completion.UNEXPLAINED.value}'",
+}
+_VERDICTS = counted("fetch_parking_outcomes", f"'{_RESPONSES}'", _EXPLAINED)
+_PHASES = "concat_ws(' ', 'advances', phase)"
+_ADVANCES = counted("high_watermark_lag", _PHASES, dict.fromkeys(_EXPLAINED, "false"))
 
 
 class Protocol(Enum):
@@ -98,20 +92,18 @@ class Figures(RuleFigures):
         kinds = {group for metric, _, _, group, at in self.spreads if metric == LAG and at is None}
         return BROKERS if BROKERS in kinds or VOTERS not in kinds else VOTERS
 
-    def lag(
-        self, variant: str, kind: str | None = None, at: int | None = None
-    ) -> Percentiles | None:
+    def lag(self, variant: str, of: str | None = None, at: int | None = None) -> Percentiles | None:
         """The lag of a kind of replica, by default the headlines'."""
-        return self.spread(LAG, variant, "replica_kind", kind or self.lag_kind, at)
+        return self.spread(LAG, variant, "replica_kind", of or self.lag_kind, at)
 
     @property
     def sources(self) -> tuple[str, str]:
         """Where to read without and with the KIP: what was recorded if the cluster ran it."""
-        ran = self.protocol.value
-        return (
-            RECORDED if ran == WITHOUT_KIP else WITHOUT_KIP,
-            RECORDED if ran == WITH_KIP else WITH_KIP,
+        without, with_kip = (
+            RECORDED if self.protocol.value == variant else variant
+            for variant in (WITHOUT_KIP, WITH_KIP)
         )
+        return without, with_kip
 
     @property
     def lags(self) -> tuple[Percentiles, Percentiles] | None:

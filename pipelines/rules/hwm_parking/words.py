@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import Prose, Source
+from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
 from kip_replay.pipelines.rules.hwm_parking.figures import BROKERS, VOTERS, Figures, Protocol
 
@@ -58,36 +59,27 @@ def lag_sentence(one: Figures) -> Markup:
     """What the KIP does to the lag in one recording that has one."""
     assert one.lags is not None
     if one.medians is None:
-        lacking = [
+        lacking = ", ".join(
             f"{words.number(lag.unknown)} of {words.number(lag.values)} {name} KIP-1166"
             for lag, name in zip(one.lags, ("without", "with"), strict=True)
             if lag.p50 is None
-        ]
+        )
         return Markup(
             "The median lag cannot be told: of too many changes it is unknown when they were "
             "learned ({})."
-        ).format(", ".join(lacking))
+        ).format(lacking)
     slow, fast = (bold(words.milliseconds(median)) for median in one.medians)
     if not one.makes_a_difference:
         text = (
             "KIP-1166 changes little here: {} learn a committed metadata change in {} with it and "
             "in {} without it (median)."
         )
-    elif one.protocol is Protocol.WITHOUT:
-        text = (
-            "With KIP-1166, {} would learn a committed metadata change in {} instead of {} "
-            "(median)."
-        )
-    elif one.protocol is Protocol.WITH:
-        text = (
-            "Thanks to KIP-1166, which this cluster runs, {} learn a committed metadata change in "
-            "{} instead of {} (median)."
-        )
     else:
-        text = (
-            "If every node ran KIP-1166, {} would learn a committed metadata change in {} instead "
-            "of {} with none running it (median)."
-        )
+        how, end = {
+            Protocol.WITHOUT: ("With KIP-1166, {} would", ""),
+            Protocol.WITH: ("Thanks to KIP-1166, which this cluster runs, {}", ""),
+        }.get(one.protocol, ("If every node ran KIP-1166, {} would", " with none running it"))
+        text = f"{how} learn a committed metadata change in {{}} instead of {{}}{end} (median)."
     return Markup(text).format(kind_name(one.lag_kind), fast, slow)
 
 
@@ -96,24 +88,22 @@ def cost_sentence(one: Figures) -> Markup:
     if one.fetches_per_second is None:
         return Markup("")
     without, with_kip = one.fetches_per_second
-    more = "more" if with_kip >= without else "fewer"
-    costs = bold(f"{words.number(abs(with_kip - without), 1)} {more} FETCHes a second")
-    text = Markup(" It {} {} ({} instead of {})").format(
-        "costs" if one.protocol is Protocol.WITH else "would cost",
-        costs,
-        words.number(with_kip, 1),
-        words.number(without, 1),
+    costs = "It costs" if one.protocol is Protocol.WITH else "It would cost"
+    change = f"{words.number(abs(with_kip - without), 1)} {_more(one.fetches_per_second, 'fewer')}"
+    rates = words.number(with_kip, 1), words.number(without, 1)
+    text = Markup(" {} {} ({} instead of {})").format(
+        costs, bold(f"{change} FETCHes a second"), *rates
     )
     if one.bytes_per_second is None:
         return text + "."
     without, with_kip = one.bytes_per_second
-    more = "more" if with_kip >= without else "less"
-    return Markup("{} and {} ({} instead of {}).").format(
-        text,
-        bold(f"{words.size(abs(with_kip - without))} a second {more}"),
-        words.size(with_kip),
-        words.size(without),
-    )
+    change = f"{words.size(abs(with_kip - without))} a second {_more(one.bytes_per_second, 'less')}"
+    sizes = words.size(with_kip), words.size(without)
+    return Markup("{} and {} ({} instead of {}).").format(text, bold(change), *sizes)
+
+
+def _more(pair: tuple[float, float], less: str) -> str:
+    return "more" if pair[1] >= pair[0] else less
 
 
 def sources(one: Figures) -> str:
@@ -153,26 +143,23 @@ def unexplained_sentence(one: Figures) -> str:
     )
 
 
-def about(every: Sequence[Figures]) -> str:
-    """What the KIP changes, with the time after which FETCHes expire if there is only one."""
+def prose(every: Sequence[Figures]) -> Prose:
+    """The prose, with the time after which FETCHes expire if there is only one."""
     waits = {wait for one in every for wait in one.max_wait_ms or ()}
-    times_out = (
-        f"times out after {words.number(waits.pop())} ms" if len(waits) == 1 else "times out"
-    )
-    return words.paragraphs(f"""
-A metadata change (a new topic, a changed config) counts once it is committed. Without KIP-1166 a
-replica that already has the records hears of the commit only with its next answer: at the next
-change, or when its FETCH {times_out}. With it, it is told at once: a change can then take two
-answers instead of one, the first with the records, the second with the commit. That is up to one
-more FETCH for each change and replica.
-""")[0]
+    after = f" after {words.number(waits.pop())} ms" if len(waits) == 1 else ""
+    return replace(_PROSE, about=_PROSE.about.replace("times out", f"times out{after}"))
 
 
-PROSE = Prose(
+_PROSE = Prose(
     rule=Figures.RULE,
     short="Learning of changes",
     question="How soon do brokers learn of a metadata change?",
     proposal="KIP-1166, released in Kafka 4.1",
+    about="A metadata change (a new topic, a changed config) counts once it is committed. Without "
+    "KIP-1166 a replica that already has the records hears of the commit only with its next "
+    "answer: at the next change, or when its FETCH times out. With it, it is told at once: a "
+    "change can then take two answers instead of one, the first with the records, the second with "
+    "the commit. That is up to one more FETCH for each change and replica.",
     note="Without and with KIP-1166, in the steady phase; what the cluster ran is recorded, the "
     "other is replayed. Bytes are those on the wire, requests and answers together.",
     outcomes={"answers": "answers to a FETCH"}
@@ -181,56 +168,38 @@ PROSE = Prose(
         for p in ("starting", "steady", "stopping")
     },
     outcomes_in="fetch_parking_outcomes and high_watermark_lag",
-    method=words.paragraphs("""
+    method=words.lines("""
 The lag is the time from the moment the active controller commits a change until it answers a
-replica with word of it; the way through the network comes on top, for both protocols alike.
-
+  replica with word of it; the way through the network comes on top, for both protocols alike.
 When the leader appended, and how long each replica takes from an answer to its next FETCH, is taken
-from the log: the replica’s own gap nearest in time. Nothing is drawn at random.
-
+  from the log: the replica’s own gap nearest in time. Nothing is drawn at random.
 All else follows from the rule: who is parked, who is answered when and why, when the high watermark
-moves, which FETCHes exist at all. Both protocols are simulated from the same log.
-
+  moves, which FETCHes exist at all. Both protocols are simulated from the same log.
 Why an answer came, how long the rule made it wait and which high watermark it told is never read by
-the simulation; that is only what it is held against.
-
+  the simulation; that is only what it is held against.
 It assumes that a replica’s gap does not depend on the protocol, and that the leader answers one
-FETCH at a time, as fast as the log shows.
-
+  FETCH at a time, as fast as the log shows.
 A replica that was silent for over a second is away: it does not count for the changes it slept
-through.
-
+  through.
 Leaders sometimes answer early with nothing. No rule says why; such answers are counted as
-unexplained and left out of both protocols.
+  unexplained and left out of both protocols.
 """),
-    words={
-        "FETCH of the metadata log": "The request with which a replica asks the active controller "
-        "for the metadata log’s next records.",
-        "High watermark": "The offset up to which a log is committed: most voters have it.",
-        "Parked": "Held back by the leader since there is nothing to tell yet.",
-        "Controllers, brokers": "Controllers vote on what is committed; brokers only follow. Both "
-        "FETCH alike. The tables call them voters and brokers.",
-    },
-    sources=(
-        Source(
-            "lags",
-            "latency_summary",
-            "`p50_ms … max_ms, count, unknown_count` of metric `high_watermark_lag`, by "
-            "`replica_kind`",
-        ),
-        Source(
-            "lines of its distribution",
-            "high_watermark_lag",
-            "`lag_ms` where `phase` is steady, at most 200 points a line",
-        ),
-        Source(
-            "FETCHes and bytes a second",
-            "bandwidth_summary",
-            "`requests` (direction request) and `bytes` (both) / `span_s`, summed over `node_id`",
-        ),
-        Source("other waits", "the same", "rows with `parameter` max_wait_ms"),
-        Source(
-            "unexplained, not judged", "fetch_parking_outcomes", "`completion, verdict, reason`"
-        ),
-    ),
+    words=words.rows("""
+FETCH of the metadata log | The request with which a replica asks the active controller for the
+  metadata log’s next records.
+High watermark | The offset up to which a log is committed: most voters have it.
+Parked | Held back by the leader since there is nothing to tell yet.
+Controllers, brokers | Controllers vote on what is committed; brokers only follow. Both FETCH alike.
+  The tables call them voters and brokers.
+"""),
+    sources=words.rows("""
+lags | latency_summary | `p50_ms … max_ms, count, unknown_count` of metric `high_watermark_lag`, by
+  `replica_kind`
+lines of its distribution | high_watermark_lag | `lag_ms` where `phase` is steady, at most 200
+  points a line
+FETCHes and bytes a second | bandwidth_summary | `requests` (direction request) and `bytes` (both) /
+  `span_s`, summed over `node_id`
+other waits | the same | rows with `parameter` max_wait_ms
+unexplained, not judged | fetch_parking_outcomes | `completion, verdict, reason`
+"""),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,6 +16,11 @@ FOLLOWER, CONSUMER = ClientKind.FOLLOWER.value, ClientKind.CONSUMER.value
 WITHOUT_SESSIONS = ClientKind.CONSUMER_WITHOUT_SESSIONS.value
 KINDS = (FOLLOWER, CONSUMER, WITHOUT_SESSIONS)
 EVENTS = ("created", "refused", "evicted", "closed")
+_COMPARED = {
+    "incremental": "NOT is_full",
+    "equal": "equals_recorded",
+    "compared": "equals_recorded IS NOT NULL",
+}
 
 
 @dataclass(frozen=True)
@@ -24,15 +30,7 @@ class Figures(RuleFigures):
     RULE = INCREMENTAL_FETCH.name
     SWEEP = SESSION_SLOTS
     QUERIES: ClassVar[Mapping[str, str]] = {
-        "verdicts": counted(
-            "fetch_session_outcomes",
-            "'fetches'",
-            {
-                "incremental": "NOT is_full",
-                "equal": "equals_recorded",
-                "compared": "equals_recorded IS NOT NULL",
-            },
-        ),
+        "verdicts": counted("fetch_session_outcomes", "'fetches'", _COMPARED),
         "events": f"""
             SELECT recording, variant, {AT}, event, count(*) AS n FROM fetch_session_evictions
             WHERE parameter IN ('none', '{SESSION_SLOTS}') GROUP BY ALL""",
@@ -51,10 +49,8 @@ class Figures(RuleFigures):
     @property
     def compared(self) -> tuple[int, int]:
         """Recorded incremental FETCHes that come out the same, and all that were compared."""
-        return (
-            self.tally("equal", variant=INCREMENTAL),
-            self.tally("compared", variant=INCREMENTAL),
-        )
+        of = {"variant": INCREMENTAL}
+        return self.tally("equal", **of), self.tally("compared", **of)
 
     def unknown(self, variant: str) -> int:
         """FETCHes that could not be replayed."""
@@ -62,10 +58,10 @@ class Figures(RuleFigures):
 
     def events(self, at: int | None = None) -> dict[str, int]:
         """How many sessions were created, refused, evicted, closed."""
-        found: dict[str, int] = {}
+        found: Counter[str] = Counter()
         for row in self.found("events", at=at):
             if at is None or row["variant"] == INCREMENTAL:
-                found[row["event"]] = found.get(row["event"], 0) + row["n"]
+                found[row["event"]] += row["n"]
         return found
 
     @property

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import Prose, Source
+from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
 from kip_replay.pipelines.rules.incremental_fetch.figures import (
     CONSUMER,
@@ -119,57 +119,41 @@ def as_recorded(one: Figures) -> str | None:
 
 # --- prose ---------------------------------------------------------------------------------------
 
-ABOUT = words.paragraphs("""
-Followers and consumers ask a broker again and again for all of their partitions, most of which have
-nothing new. With a fetch session the broker remembers the list: a FETCH names only the partitions
-of which something changed, and so does its answer. Sessions take slots of a cache on the broker;
-who gets none sends everything each time. The KIP’s draft would have given sessions to followers
-only.
-""")[0]
 PROSE = Prose(
     rule=Figures.RULE,
     short="Fetch sessions",
     question="What do fetch sessions save?",
     proposal="KIP-227, in Kafka since 1.1, and its draft beside it",
+    about="Followers and consumers ask a broker again and again for all of their partitions, "
+    "most of which have nothing new. With a fetch session the broker remembers the list: a FETCH "
+    "names only the partitions of which something changed, and so does its answer. Sessions take "
+    "slots of a cache on the broker; who gets none sends everything each time. The KIP’s draft "
+    "would have given sessions to followers only.",
     note="Means of the steady phase; bytes are those on the wire, both ways, less the records, "
     "which are the same in every variant. Unknown: FETCHes of the whole recording that could not "
     "be replayed, most often since their session began before the log.",
     outcomes={"fetches": "FETCHes"},
     outcomes_in="fetch_session_outcomes",
-    method=words.paragraphs("""
+    method=words.lines("""
 Each session is rebuilt from the log: which partitions it holds, what was last sent of each, what
-changed. What a full FETCH, a session’s FETCH and the draft’s would carry follows from that, and so
-does its exact size on the wire.
-
+  changed. What a full FETCH, a session’s FETCH and the draft’s would carry follows from that, and
+  so does its exact size on the wire.
 Open loop: every variant answers the FETCHes that were logged, when they were logged. A smaller
-FETCH is answered a little sooner, and the next one comes sooner; that is not replayed.
-
+  FETCH is answered a little sooner, and the next one comes sooner; that is not replayed.
 Clients that never asked for a session (librdkafka’s, for instance) stay without one. The draft does
-not say how partitions come and go: there a full FETCH follows, with the 8 bytes more that its
-answer would have.
+  not say how partitions come and go: there a full FETCH follows, with the 8 bytes more that its
+  answer would have.
 """),
-    words={
-        "FETCH": "The request with which followers and consumers read from a broker.",
-        "Fetch session": "A list of partitions that client and broker both remember.",
-        "Slot": "Room for one session in a broker’s cache; followers go before consumers.",
-    },
-    sources=(
-        Source(
-            "partitions and bytes",
-            "bandwidth_summary",
-            "`partitions, bytes, record_bytes` by `client_kind` and `direction`, summed over "
-            "`node_id`",
-        ),
-        Source("other slots", "the same", "rows with `parameter` session_slots"),
-        Source(
-            "sessions refused, evicted",
-            "fetch_session_evictions",
-            "`event`, counted by `parameter_value`",
-        ),
-        Source(
-            "come out the same, not judged",
-            "fetch_session_outcomes",
-            "`equals_recorded, verdict, reason`",
-        ),
-    ),
+    words=words.rows("""
+FETCH | The request with which followers and consumers read from a broker.
+Fetch session | A list of partitions that client and broker both remember.
+Slot | Room for one session in a broker’s cache; followers go before consumers.
+"""),
+    sources=words.rows("""
+partitions and bytes | bandwidth_summary | `partitions, bytes, record_bytes` by `client_kind` and
+  `direction`, summed over `node_id`
+other slots | the same | rows with `parameter` session_slots
+sessions refused, evicted | fetch_session_evictions | `event`, counted by `parameter_value`
+come out the same, not judged | fetch_session_outcomes | `equals_recorded, verdict, reason`
+"""),
 )

@@ -8,12 +8,8 @@ from typing import ClassVar
 
 from kip_replay.pipelines.report.reading import PLAIN, counted
 from kip_replay.pipelines.report.values import Percentiles, RuleFigures, medians
-from kip_replay.replay.rules import (
-    FINEST_EVIDENCE,
-    HEARTBEAT_INTERVAL,
-    LOWEST_ACKED,
-    LOWEST_ACKED_OFFSET,
-)
+from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED
+from kip_replay.replay.rules import LOWEST_ACKED_OFFSET
 
 STALE, READ_AFTER_WRITE = "stale_window", "read_after_write"
 #: Rows for APIs at most, those with the most writes first.
@@ -65,27 +61,19 @@ class Figures(RuleFigures):
 
     def variants(self, *, swept: bool) -> set[str]:
         """The variants of a sweep, or those without one."""
-        return {
-            variant
-            for _, variant, kind, _, at in self.spreads
-            if kind == "all" and (at is not None) == swept
-        }
+        found = ((variant, at) for _, variant, kind, _, at in self.spreads if kind == "all")
+        return {variant for variant, at in found if (at is not None) == swept}
 
     def of_api(self, api: str) -> list[Percentiles | None]:
         """The stale window and read-after-write of an API's writes."""
-        return [
-            self.spread(metric, LOWEST_ACKED, "api_name", api)
-            for metric in (STALE, READ_AFTER_WRITE)
-        ]
+        metrics = STALE, READ_AFTER_WRITE
+        return [self.spread(metric, LOWEST_ACKED, "api_name", api) for metric in metrics]
 
     @property
     def apis(self) -> list[str]:
         """APIs that write, those with the most writes first."""
-        names = {
-            name
-            for _, variant, kind, name, at in self.spreads
-            if (variant, kind, at) == (LOWEST_ACKED, "api_name", None)
-        }
+        wanted = LOWEST_ACKED, "api_name", None
+        names = {name for _, v, kind, name, at in self.spreads if (v, kind, at) == wanted}
 
         def writes(api: str) -> int:
             return next((spread.values for spread in self.of_api(api) if spread), 0)

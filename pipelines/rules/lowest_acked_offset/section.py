@@ -2,52 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from kip_replay.pipelines.report import sections, words
+from kip_replay.pipelines.report import sections, view, words
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import (
-    Block,
-    Detail,
-    Head,
-    KeyFigure,
-    Note,
-    Row,
-    Section,
-    Table,
-)
+from kip_replay.pipelines.report.view import Detail, Head, KeyFigure, Note, Row, Section, Table
+from kip_replay.pipelines.rules.lowest_acked_offset import words as text
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import READ_AFTER_WRITE, STALE, Figures
-from kip_replay.pipelines.rules.lowest_acked_offset.words import (
-    ABOUT,
-    PROSE,
-    answer,
-    as_clients_saw,
-    interval_sentence,
-    price,
-    summary,
-)
 from kip_replay.replay.rules import FINEST_EVIDENCE, LOWEST_ACKED
 
-_SPREAD = ("p50", "p90")
-_COLUMNS = ("median|gap", "90 %")
+_SPREAD, _COLUMNS = ("p50", "p90"), ("median|gap", "90 %")
+_OVERVIEW = (
+    Head(["recording"]),
+    Head(_COLUMNS, "stale, by finest evidence", "gap without"),
+    Head(_COLUMNS, "stale, by heartbeats", "gap without"),
+    Head(["median|gap with", "90 %| with"], "read-after-write", "gap with"),
+    Head(["writes|soft gap", "unknown|soft"]),
+)
+_APIS = (
+    Head(["request"]),
+    Head(_COLUMNS, "stale window", "gap without"),
+    Head(_COLUMNS, "read-after-write", "gap with"),
+    Head(["writes|soft gap", "unknown|soft"]),
+)
 
 
 def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
     """The rule's section."""
-    return sections.section(
-        every,
-        checks,
-        PROSE,
-        answer=answer(every),
-        price=price(every),
-        about=ABOUT,
-        reason=_reason,
-        weight=lambda one: one.writes,
-        overview=_overview,
-        detail=_detail,
-        sure=as_clients_saw(checks),
+    answers = text.answer(every), text.price(every)
+    caption = "How late a metadata write is applied everywhere, and known to be, ms"
+    overview = caption, _OVERVIEW, _overview
+    made = sections.section(
+        every, checks, text.PROSE, answers, overview, _detail, _reason, lambda one: one.writes
     )
+    return replace(made, sure=made.sure + text.as_clients_saw(checks))
 
 
 def _reason(one: Figures) -> str | None:
@@ -61,67 +51,36 @@ def _reason(one: Figures) -> str | None:
     return None
 
 
-def _overview(telling: Sequence[Figures]) -> Table:
-    return Table(
-        "How late a metadata write is applied everywhere, and known to be, ms",
-        [
-            Head(["recording"]),
-            Head(_COLUMNS, "stale, by finest evidence", "gap without"),
-            Head(_COLUMNS, "stale, by heartbeats", "gap without"),
-            Head(["median|gap with", "90 %| with"], "read-after-write", "gap with"),
-            Head(["writes|soft gap", "unknown|soft"]),
-        ],
-        [_overview_row(one) for one in telling],
-    )
-
-
-def _overview_row(one: Figures) -> Row:
+def _overview(one: Figures) -> list[str]:
     spreads = [one.finest, one.stale, one.read_after_write]
     cells = sections.ms_cells(*spreads, of=_SPREAD)
-    return Row(one.recording, [*cells, words.number(one.writes), sections.unknown_cell(*spreads)])
+    return [*cells, words.number(one.writes), sections.unknown_cell(*spreads)]
 
 
 def _detail(one: Figures, place: int) -> Detail:
-    intervals = interval_sentence(one)
-    return Detail(
-        name=one.recording,
-        facts=known([one.version, words.count(one.writes, "metadata write")]),
-        summary=summary(one),
-        keys=[
-            KeyFigure(f"{name}, {which}", None, words.short_ms(getattr(spread, p)), "ms")
-            for name, spread in (
-                ("Stale window", one.finest or one.stale),
-                ("Read-after-write", one.read_after_write),
-            )
-            if spread is not None
-            for which, p in (("median", "p50"), ("90 %", "p90"))
-        ],
-        keys_note="The stale window begins with the answer and ends with the finest evidence that "
-        "it is over; read-after-write begins with the request.",
-        blocks=[
-            *_visibility(one, f"known-{place}"),
-            *_by_api(one),
-            *_sweep(one),
-            *([Note(intervals)] if intervals else []),
-        ],
+    facts = known([one.version, words.count(one.writes, "metadata write")])
+    windows = ("Stale window", one.finest or one.stale), ("Read-after-write", one.read_after_write)
+    keys = [
+        KeyFigure(f"{name}, {which}", None, words.short_ms(getattr(spread, p)), "ms")
+        for name, spread in windows
+        if spread is not None
+        for which, p in (("median", "p50"), ("90 %", "p90"))
+    ]
+    note = (
+        "The stale window begins with the answer and ends with the finest evidence that it is "
+        "over; read-after-write begins with the request."
     )
+    blocks = [*_visibility(one, f"known-{place}"), *_by_api(one), *_sweep(one)]
+    blocks += [Note(sentence) for sentence in known([text.interval_sentence(one)])]
+    return Detail(one.recording, facts, text.summary(one), keys, note, blocks)
 
 
-def _visibility(one: Figures, name: str) -> list[Block]:
+def _visibility(one: Figures, name: str) -> Sequence[view.Block]:
     variants = words.in_order(one.variants(swept=False))
+    stale, known_after = (sections.spreads_of(one, m, variants) for m in (STALE, READ_AFTER_WRITE))
     tables = [
-        sections.spread_table(
-            caption,
-            "writes",
-            [
-                (words.variant_name(v), words.variant_class(v), one.spread(metric, v))
-                for v in variants
-            ],
-        )
-        for caption, metric in (
-            ("Stale window, from the answer, ms", STALE),
-            ("Read-after-write, from the request, ms", READ_AFTER_WRITE),
-        )
+        sections.spread_table("Stale window, from the answer, ms", "writes", stale),
+        sections.spread_table("Read-after-write, from the request, ms", "writes", known_after),
     ]
     lines = [
         (style, label, one.curves.get((metric, variant, "all")), one.spread(metric, variant))
@@ -131,64 +90,35 @@ def _visibility(one: Figures, name: str) -> list[Block]:
             ("with", "read-after-write", READ_AFTER_WRITE, LOWEST_ACKED),
         )
     ]
+    axis = "ms after the answer (stale window) or the request (read-after-write)"
+    title, caption = "How late metadata writes are everywhere", "share after so long"
     return sections.distributions(
-        one,
-        name,
-        lines,
-        "ms after the answer (stale window) or the request (read-after-write)",
-        "How late metadata writes are everywhere",
-        ("Metadata writes", "share after so long"),
-        tables,
+        one, name, lines, axis, title, ("Metadata writes", caption), tables
     )
 
 
-def _by_api(one: Figures) -> list[Block]:
-    if len(one.apis) < 2:
-        return []
+def _by_api(one: Figures) -> Iterator[Table]:
     rows = []
     for api in one.apis:
         spreads = one.of_api(api)
         writes = words.number(max(spread.values for spread in known(spreads)))
         cells = sections.ms_cells(*spreads, of=_SPREAD)
         rows.append(Row(api, [*cells, writes, sections.unknown_cell(*spreads)]))
-    return [
-        Table(
-            "By kind of write, ms",
-            [
-                Head(["request"]),
-                Head(_COLUMNS, "stale window", "gap without"),
-                Head(_COLUMNS, "read-after-write", "gap with"),
-                Head(["writes|soft gap", "unknown|soft"]),
-            ],
-            rows,
-        )
-    ]
+    if len(rows) > 1:
+        yield Table("By kind of write, ms", _APIS, rows)
 
 
-def _sweep(one: Figures) -> list[Block]:
-    if not one.swept:
-        return []
+def _sweep(one: Figures) -> Iterator[Table]:
     variants = words.in_order(one.variants(swept=True))
-    ats: list[int | None] = [*one.swept]
-    if {*variants} & one.variants(swept=False):
-        ats.append(None)
-    rows = [
-        Row(
-            "as recorded" if at is None else f"{words.number(at)} ms",
-            sections.ms_cells(
-                *(one.spread(READ_AFTER_WRITE, v, at=at) for v in variants), of=_SPREAD
-            ),
-        )
-        for at in ats
-    ]
-    heads = [
-        Head(_COLUMNS, words.variant_name(v), f"gap {words.variant_class(v)}") for v in variants
-    ]
-    return [
-        Table(
-            "Read-after-write in ms if brokers sent a heartbeat every so many ms "
-            "(broker.heartbeat.interval.ms)",
-            [Head(["interval"]), *heads],
-            rows,
-        )
-    ]
+    last = "as recorded" if {*variants} & one.variants(swept=False) else None
+    heads = [Head(["interval"]), *(sections.variant_head(v, _COLUMNS) for v in variants)]
+
+    def cells(at: int | None) -> list[str]:
+        spreads = (one.spread(READ_AFTER_WRITE, v, at=at) for v in variants)
+        return sections.ms_cells(*spreads, of=_SPREAD)
+
+    caption = (
+        "Read-after-write in ms if brokers sent a heartbeat every so many ms "
+        "(broker.heartbeat.interval.ms)"
+    )
+    return sections.sweep(one, caption, heads, cells, last, " ms")

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import Prose, Source
+from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import READ_AFTER_WRITE, Figures
 
@@ -102,54 +102,43 @@ def interval_sentence(one: Figures) -> str | None:
 
 # --- prose ---------------------------------------------------------------------------------------
 
-ABOUT = words.paragraphs("""
-Who creates a topic or changes a config is answered once the controller has committed it. Any broker
-may then still answer from what it knew before: the stale window. Brokers say in their heartbeats
-how far they have applied the metadata log. The draft has the controller tell back the lowest offset
-that every unfenced broker has applied, so that a broker knows when a change can be read everywhere:
-read-after-write.
-""")[0]
 PROSE = Prose(
     rule=Figures.RULE,
     short="Changes everywhere",
     question="When does every broker show a metadata change?",
     proposal="The draft of LowestAcknowledgedOffset in heartbeats, in no Kafka release",
+    about="Who creates a topic or changes a config is answered once the controller has committed "
+    "it. Any broker may then still answer from what it knew before: the stale window. Brokers "
+    "say in their heartbeats how far they have applied the metadata log. The draft has the "
+    "controller tell back the lowest offset that every unfenced broker has applied, so that a "
+    "broker knows when a change can be read everywhere: read-after-write.",
     note="Stale window: from the controller’s answer until the log proves the write applied on "
     "every unfenced broker, by heartbeats or by the finest evidence there is. Brokers have it "
     "before they say so, so it is an upper bound. Read-after-write: from the request until the "
     "broker that forwarded it is told (else, until every broker is).",
     outcomes={"writes": "metadata writes"},
     outcomes_in="metadata_write_outcomes",
-    method=words.paragraphs("""
+    method=words.lines("""
 A metadata write’s offset is not logged. It lies between the controllers’ high watermarks before and
-after, recomputed from the voters’ FETCHes; claims take the upper end.
-
+  after, recomputed from the voters’ FETCHes; claims take the upper end.
 Brokers that are fenced or shutting down do not count. The offset that is told never falls, though
-what a controller computes can.
-
+  what a controller computes can.
 Other intervals are simulated: each broker keeps the phase of its heartbeats, and applies changes
-when the log shows, or, with and without KIP-1166, when that replay says it learns of them.
-
+  when the log shows, or, with and without KIP-1166, when that replay says it learns of them.
 After an upgrade of the metadata version the brokers’ renegotiation of ApiVersions waits for the
-same moment.
+  same moment.
 """),
-    words={
-        "Heartbeat": "What each broker sends to the active controller every 2 s, unless "
-        "configured.",
-        "Fenced": "Taken out by the controller: not heard of for too long, or not caught up yet.",
-        "Stale window": "How long after the answer some broker may still show the old state.",
-        "Read-after-write": "When a client can rely on reading what it wrote, from any broker.",
-    },
-    sources=(
-        Source(
-            "stale window, read-after-write",
-            "latency_summary",
-            "metrics `stale_window, read_after_write`, of all and by `api_name`",
-        ),
-        Source("other intervals", "the same", "rows with `parameter` broker_heartbeat_interval_ms"),
-        Source("writes not judged", "metadata_write_outcomes", "`verdict, reason`"),
-        Source(
-            "bytes of heartbeats", "heartbeat_outcomes", "`response_bytes, replayed_response_bytes`"
-        ),
-    ),
+    words=words.rows("""
+Heartbeat | What each broker sends to the active controller every 2 s, unless configured.
+Fenced | Taken out by the controller: not heard of for too long, or not caught up yet.
+Stale window | How long after the answer some broker may still show the old state.
+Read-after-write | When a client can rely on reading what it wrote, from any broker.
+"""),
+    sources=words.rows("""
+stale window, read-after-write | latency_summary | metrics `stale_window, read_after_write`, of all
+  and by `api_name`
+other intervals | the same | rows with `parameter` broker_heartbeat_interval_ms
+writes not judged | metadata_write_outcomes | `verdict, reason`
+bytes of heartbeats | heartbeat_outcomes | `response_bytes, replayed_response_bytes`
+"""),
 )

@@ -55,9 +55,10 @@ def events(read: Read, increment: Increment) -> DataFrame:
     names = topic_names(read(TOPICS))
     touched = touched_partitions(produces, names)
     topics = touched.select("recording", "node_id", "topic").distinct()
-    # A heartbeat and a METADATA answer are compared with the one before.
-    beats = increment.recent(read, 2 * SILENCE_US)(BROKER_HEARTBEATS)
-    changes = increment.of_time(read(ISR_CHANGES), "at", 2 * SILENCE_US)
+    # A heartbeat and a METADATA answer are compared with the one before, a heartbeat also with
+    # the next one.
+    beats = increment.recent(read, 2 * SILENCE_US, 2 * SILENCE_US)(BROKER_HEARTBEATS)
+    changes = increment.of_time(read(ISR_CHANGES), "at", 2 * SILENCE_US, begins_at="dequeued_at")
     kinds = [
         produce_events(recent(PRODUCES), read(PRODUCER_IDS)),
         fetch_events(fetches, leaders),
@@ -74,25 +75,44 @@ def events(read: Read, increment: Increment) -> DataFrame:
 def dependencies(database: DuckDBPyConnection, until_us: int, _: SteadyPhase) -> list[object]:
     """What outcomes up to a time follow from besides the log up to it.
 
-    The names of topic ids; and who leads what, also where only a later PRODUCE shows it: a leader
-    is fed what other nodes' lines say of its partitions, which may be earlier.
+    The names of topic ids; who leads what, also where only a later PRODUCE shows it: a leader is
+    fed what other nodes' lines say of brokers and its partitions, which may be earlier; and which
+    brokers fall silent then, which the next heartbeat shows.
     """
-    leads = database.execute(_LEADS, {"until_us": until_us}).fetchall()
-    return [*usable_names(database, until_us), *leads]
+    until = {"until_us": until_us}
+    leads = database.execute(_LEADS, {**until, "min_insync_replicas": MIN_INSYNC_REPLICAS})
+    silent = database.execute(_SILENT, {**until, "silence_us": SILENCE_US})
+    return [*usable_names(database, until_us), *leads.fetchall(), *silent.fetchall()]
 
 
 _LEADS = """
 WITH produced AS (SELECT DISTINCT node_id, unnest(partitions) AS p FROM produces),
-known AS (
-    SELECT topic, partition, min(epoch_us(least(at, dequeued_at))) AS first_us FROM isr_changes
-    GROUP BY ALL
+led AS (
+    SELECT produced.node_id, unnest([p.topic, p.topic_id, t.topic]) AS topic,
+           p.partition AS partition
+    FROM produced LEFT JOIN (FROM topics WHERE topic <> topic_id) AS t ON t.topic_id = p.topic_id
+),
+stated AS (
+    SELECT topic, partition FROM isr_changes
+    WHERE epoch_us(least("at", dequeued_at)) <= $until_us
+    UNION SELECT resource_name, NULL FROM configs
+    WHERE name = $min_insync_replicas AND resource_type = 'topic' AND epoch_us("at") <= $until_us
 )
-SELECT DISTINCT node_id, coalesce(p.topic, p.topic_id) AS topic, p.partition AS partition,
-       coalesce(first_us <= $until_us, false) AS is_fed
-FROM produced LEFT JOIN topics t ON t.topic_id = p.topic_id AND t.topic <> t.topic_id
-LEFT JOIN known ON known.partition = p.partition
-    AND known.topic IN (p.topic, p.topic_id, t.topic)
-WHERE is_fed ORDER BY ALL
+SELECT node_id, NULL AS topic, NULL AS partition FROM produced
+UNION
+SELECT node_id, led.topic, stated.partition FROM led JOIN stated
+ON led.topic = stated.topic AND led.partition = coalesce(stated.partition, led.partition)
+ORDER BY ALL
+"""
+
+_SILENT = """
+SELECT broker_id, coalesce(
+    min(epoch_us(dequeued_at)) FILTER (WHERE epoch_us(dequeued_at) > $until_us)
+    - max(epoch_us(dequeued_at)) FILTER (WHERE epoch_us(dequeued_at) <= $until_us) > $silence_us,
+    true
+) AS is_silent
+FROM broker_heartbeats WHERE error_code = 0
+GROUP BY broker_id HAVING min(epoch_us(dequeued_at)) <= $until_us ORDER BY ALL
 """
 
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from markupsafe import Markup
+from collections.abc import Iterator, Sequence
 
 from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Block, Detail, Head, KeyFigure, Row, Section, Table
-from kip_replay.pipelines.rules.min_isr_acks.figures import (
-    EXPOSURE,
-    LATENCY,
-    REQUEST_LATENCY,
-    VARIANTS,
-    Figures,
-)
-from kip_replay.pipelines.rules.min_isr_acks.words import ABOUT, PROSE, answer, price, summary
+from kip_replay.pipelines.rules.min_isr_acks import figures
+from kip_replay.pipelines.rules.min_isr_acks import words as text
+from kip_replay.pipelines.rules.min_isr_acks.figures import EXPOSURE, LATENCY, VARIANTS, Figures
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rules import ACKS_MIN_INSYNC_REPLICAS
 
@@ -33,23 +26,29 @@ _ERROR_NAMES = {
     46: "DUPLICATE_SEQUENCE_NUMBER",
     47: "INVALID_PRODUCER_EPOCH",
 }
-_SPREAD = ("p50", "p90", "p99")
-_COLUMNS = ("median|gap", "90 %", "99 %")
+_SPREAD, _COLUMNS = ("p50", "p90", "p99"), ("median|gap", "90 %", "99 %")
+_WITH_KIP = ("median|gap with", "90 %| with", "99 %| with", "answers|soft", "unknown|soft")
+_OVERVIEW = (
+    Head(["recording"]),
+    Head(["median|gap"], "recorded"),
+    Head(_COLUMNS, "acks=all", "gap without"),
+    Head(_WITH_KIP, "acks=min.insync.replicas", "gap with"),
+    Head([*_COLUMNS, "unknown|soft"], "exposure"),
+)
+_SWEEP = (
+    Head(["min.insync.replicas"]),
+    Head(_COLUMNS, "wait", "gap with"),
+    Head(_COLUMNS, "exposure"),
+    Head(["unknown|soft gap"]),
+)
 
 
 def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
     """The rule's section."""
+    answers = text.answer(every), text.price(every)
+    overview = "How long producers wait, and how long records are exposed, ms", _OVERVIEW, _overview
     return sections.section(
-        every,
-        checks,
-        PROSE,
-        answer=answer(every),
-        price=price(every),
-        about=ABOUT,
-        reason=_reason,
-        weight=lambda one: one.saved,
-        overview=_overview,
-        detail=_detail,
+        every, checks, text.PROSE, answers, overview, _detail, _reason, lambda one: one.saved
     )
 
 
@@ -64,153 +63,87 @@ def _reason(one: Figures) -> str | None:
     return None
 
 
-def _overview(telling: Sequence[Figures]) -> Table:
-    with_kip = ["median|gap with", "90 %| with", "99 %| with", "answers|soft", "unknown|soft"]
-    return Table(
-        "How long producers wait, and how long records are exposed, ms",
-        [
-            Head(["recording"]),
-            Head(["median|gap"], "recorded"),
-            Head(_COLUMNS, "acks=all", "gap without"),
-            Head(with_kip, "acks=min.insync.replicas", "gap with"),
-            Head([*_COLUMNS, "unknown|soft"], "exposure"),
-        ],
-        [_overview_row(one) for one in telling],
-    )
-
-
-def _overview_row(one: Figures) -> Row:
+def _overview(one: Figures) -> list[str]:
     assert one.waits is not None
-    return Row(
-        one.recording,
-        [
-            *sections.ms_cells(one.spread(LATENCY, RECORDED), of=["p50"]),
-            *sections.ms_cells(*one.waits, of=_SPREAD),
-            words.number(max(wait.values for wait in one.waits)),
-            sections.unknown_cell(*one.waits),
-            *sections.ms_cells(one.exposure(), of=_SPREAD),
-            sections.unknown_cell(one.exposure()),
-        ],
-    )
+    return [
+        *sections.ms_cells(one.spread(LATENCY, RECORDED), of=["p50"]),
+        *sections.ms_cells(*one.waits, of=_SPREAD),
+        words.number(max(wait.values for wait in one.waits)),
+        sections.unknown_cell(*one.waits),
+        *sections.ms_cells(one.exposure(), of=_SPREAD),
+        sections.unknown_cell(one.exposure()),
+    ]
 
 
 def _detail(one: Figures, place: int) -> Detail:
     partitions = words.count(one.produced, "partition")
     waited = f"{partitions} of PRODUCEs, {words.number(one.waited)} with acks=all"
-    return Detail(
-        name=one.recording,
-        facts=known([one.version, waited]),
-        summary=summary(one),
-        keys=_key_figures(one),
-        keys_note=Markup(
-            "<span class='without'>acks=all</span> → <span class='with'>acks=min.insync.replicas"
-            "</span>. Both are replayed from the followers’ FETCHes in the log."
-        ),
-        blocks=[*_latencies(one, f"acks-{place}"), *_leaders(one), *_sweep(one), *_errors(one)],
-    )
+    replayed = ". Both are replayed from the followers’ FETCHes in the log."
+    note = sections.before_after("acks=all", "acks=min.insync.replicas", replayed)
+    blocks = [*_latencies(one, f"acks-{place}"), *_leaders(one), *_sweep(one), *_errors(one)]
+    facts = known([one.version, waited])
+    return Detail(one.recording, facts, text.summary(one), [*_key_figures(one)], note, blocks)
 
 
-def _key_figures(one: Figures) -> list[KeyFigure]:
+def _key_figures(one: Figures) -> Iterator[KeyFigure]:
     names = ("Median wait", "90th percentile", "99th percentile")
-    keys = []
     for name, p in zip(names, _SPREAD, strict=True):
         before, after = (words.short_ms(getattr(wait, p)) for wait in one.waits or ())
-        keys.append(KeyFigure(name, before, after, "ms"))
-    exposure = one.exposure()
-    if exposure is not None:
-        late = words.short_ms(exposure.p90)
-        keys.append(KeyFigure("Exposure, 90th percentile", None, late, "ms"))
-    return keys
+        yield KeyFigure(name, before, after, "ms")
+    if exposure := one.exposure():
+        yield KeyFigure("Exposure, 90th percentile", None, words.short_ms(exposure.p90), "ms")
 
 
-def _latencies(one: Figures, name: str) -> list[Block]:
-    exposed = ("other", "exposure", one.curves.get((EXPOSURE, ACKS_MIN_INSYNC_REPLICAS, "all")))
-    lines = [
-        (
-            words.variant_class(v),
-            # Short enough for the picture.
-            words.variant_name(v).removeprefix("acks=").replace("all", "acks=all"),
-            one.curves.get((LATENCY, v, "all")),
-            one.spread(LATENCY, v),
-        )
-        # Drawn last is on top: the recorded dots should lie on acks=all.
-        for v in (*VARIANTS[1:], RECORDED)
-    ]
-    spreads, of_requests = (
-        [(words.variant_name(v), words.variant_class(v), one.spread(metric, v)) for v in VARIANTS]
-        for metric in (LATENCY, REQUEST_LATENCY)
-    )
+def _latencies(one: Figures, name: str) -> Sequence[Block]:
+    exposed = one.curves.get((EXPOSURE, ACKS_MIN_INSYNC_REPLICAS, "all"))
+    lines = [("other", "exposure", exposed, one.exposure())]
+    # Drawn last is on top: the recorded dots should lie on acks=all.
+    for v in (*VARIANTS[1:], RECORDED):
+        # Short enough for the picture.
+        label = words.variant_name(v).removeprefix("acks=").replace("all", "acks=all")
+        curve = one.curves.get((LATENCY, v, "all"))
+        lines.append((words.variant_class(v), label, curve, one.spread(LATENCY, v)))
+    spreads = sections.spreads_of(one, LATENCY, VARIANTS)
     spreads.append(("exposure", "other", one.exposure()))
     tables = [sections.spread_table("Per partition with acks=all, ms", "values", spreads)]
+    of_requests = sections.spreads_of(one, figures.REQUEST_LATENCY, VARIANTS)
     if any(spread for _, _, spread in of_requests):
         caption = "Per request (its slowest partition), ms"
         tables.append(sections.spread_table(caption, "values", of_requests))
-    return sections.distributions(
-        one,
-        name,
-        [(*exposed, one.exposure()), *lines],
-        "ms from the arrival until the answer; exposure: ms after it",
-        "How long producers wait",
-        ("Waits", "share of answers after so long"),
-        tables,
-    )
+    axis = "ms from the arrival until the answer; exposure: ms after it"
+    labels = "Waits", "share of answers after so long"
+    return sections.distributions(one, name, lines, axis, "How long producers wait", labels, tables)
 
 
-def _leaders(one: Figures) -> list[Block]:
-    if len(one.leaders) < 2:
-        return []
-    columns = ["median|gap", "90 %"]
-    lines = [(LATENCY, v) for v in VARIANTS] + [(EXPOSURE, ACKS_MIN_INSYNC_REPLICAS)]
-    rows = [
-        Row(
-            node,
-            sections.ms_cells(
-                *(one.spread(metric, v, "node_id", node) for metric, v in lines), of=("p50", "p90")
-            ),
-        )
-        for node in one.leaders
-    ]
-    heads = [
-        Head(["leader"]),
-        *(Head(columns, words.variant_name(v), f"gap {words.variant_class(v)}") for v in VARIANTS),
-        Head(columns, "exposure"),
-    ]
-    return [Table("By the broker that leads the partition, ms", heads, rows)]
-
-
-def _sweep(one: Figures) -> list[Block]:
-    if not one.swept:
-        return []
+def _leaders(one: Figures) -> Iterator[Table]:
+    columns = ("median|gap", "90 %")
+    lines = [*((LATENCY, v) for v in VARIANTS), (EXPOSURE, ACKS_MIN_INSYNC_REPLICAS)]
     rows = []
-    for at in (*one.swept, None):
-        wait, exposure = one.spread(LATENCY, ACKS_MIN_INSYNC_REPLICAS, at=at), one.exposure(at)
-        cells = sections.ms_cells(wait, exposure, of=_SPREAD)
-        name = "as configured" if at is None else words.number(at)
-        rows.append(Row(name, [*cells, sections.unknown_cell(wait)]))
-    return [
-        Table(
-            "Another min.insync.replicas for every topic: acks=min.insync.replicas, ms",
-            [
-                Head(["min.insync.replicas"]),
-                Head(_COLUMNS, "wait", "gap with"),
-                Head(_COLUMNS, "exposure"),
-                Head(["unknown|soft gap"]),
-            ],
-            rows,
-        )
-    ]
+    for node in one.leaders:
+        spreads = (one.spread(metric, v, "node_id", node) for metric, v in lines)
+        rows.append(Row(node, sections.ms_cells(*spreads, of=("p50", "p90"))))
+    heads = [Head(["leader"]), *(sections.variant_head(v, columns) for v in VARIANTS)]
+    if len(rows) > 1:
+        caption = "By the broker that leads the partition, ms"
+        yield Table(caption, [*heads, Head(columns, "exposure")], rows)
 
 
-def _errors(one: Figures) -> list[Block]:
+def _sweep(one: Figures) -> Iterator[Table]:
+    def cells(at: int | None) -> list[str]:
+        wait = one.spread(LATENCY, ACKS_MIN_INSYNC_REPLICAS, at=at)
+        spreads = sections.ms_cells(wait, one.exposure(at), of=_SPREAD)
+        return [*spreads, sections.unknown_cell(wait)]
+
+    caption = "Another min.insync.replicas for every topic: acks=min.insync.replicas, ms"
+    return sections.sweep(one, caption, _SWEEP, cells, "as configured")
+
+
+def _errors(one: Figures) -> Iterator[Table]:
     counts = {(row["code"], row["variant"]): row["n"] for row in one.found("errors")}
-    if not counts:
-        return []
-    rows = [
-        Row(
-            f"{_ERROR_NAMES.get(code, 'error')} ({code})",
-            [words.number(counts.get((code, variant), 0)) for variant in VARIANTS],
-        )
-        for code in sorted({code for code, _ in counts})
-    ]
-    heads = [Head(["error", *map(words.variant_name, VARIANTS)])]
-    return [Table("Errors answered to PRODUCEs with acks=all, partitions", heads, rows)]
+    rows = []
+    for code in sorted({code for code, _ in counts}):
+        cells = [words.number(counts.get((code, variant), 0)) for variant in VARIANTS]
+        rows.append(Row(f"{_ERROR_NAMES.get(code, 'error')} ({code})", cells))
+    if rows:
+        heads = [Head(["error", *map(words.variant_name, VARIANTS)])]
+        yield Table("Errors answered to PRODUCEs with acks=all, partitions", heads, rows)

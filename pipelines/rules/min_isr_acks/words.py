@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import Prose, Source
+from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
 
@@ -90,55 +90,43 @@ def summary(one: Figures) -> Markup:
 
 # --- prose ---------------------------------------------------------------------------------------
 
-ABOUT = words.paragraphs("""
-With acks=all a producer is answered once every in-sync replica has its records, so the slowest
-follower sets the pace. With acks=min.insync.replicas it would be answered as soon as that many
-replicas have them, the leader included: as safe as the topic’s configuration asks for. Until the
-other in-sync replicas have the records too, they are exposed: fewer failures can lose them than
-with acks=all. Consumers see them no sooner than today.
-""")[0]
 PROSE = Prose(
     rule=Figures.RULE,
     short="Producers’ waits",
     question="How much sooner could producers be answered?",
     proposal="KIP-926, a draft that is in no Kafka release",
+    about="With acks=all a producer is answered once every in-sync replica has its records, so "
+    "the slowest follower sets the pace. With acks=min.insync.replicas it would be answered as "
+    "soon as that many replicas have them, the leader included: as safe as the topic’s "
+    "configuration asks for. Until the other in-sync replicas have the records too, they are "
+    "exposed: fewer failures can lose them than with acks=all. Consumers see them no sooner than "
+    "today.",
     note="Per partition of PRODUCEs with acks=all, in the whole recording, from their arrival "
     "until the answer. Recorded: the whole request’s answer. Exposure: from the early answer until "
     "the whole ISR has the records.",
     outcomes={"partitions": "partitions of PRODUCEs"},
     outcomes_in="produce_ack_outcomes",
-    method=words.paragraphs("""
+    method=words.lines("""
 A follower’s FETCH at an offset says that it has all before it. From those FETCHes in the leader’s
-log, and from the in-sync replicas and min.insync.replicas over time, the replay tells when each
-replica had each batch.
-
+  log, and from the in-sync replicas and min.insync.replicas over time, the replay tells when each
+  replica had each batch.
 acks=all is replayed too and must come out as recorded; when it was answered, and with which error,
-is never read by the replay.
-
+  is never read by the replay.
 Open loop: a producer that is answered sooner sends sooner, and the log cannot tell how much more it
-would send. The rates of PRODUCEs stand beside every comparison of two recordings.
-
+  would send. The rates of PRODUCEs stand beside every comparison of two recordings.
 The KIP leaves open whether replicas outside the ISR count; here only its members do. Today’s
-brokers refuse acks=min.insync.replicas with INVALID_REQUIRED_ACKS (21).
+  brokers refuse acks=min.insync.replicas with INVALID_REQUIRED_ACKS (21).
 """),
-    words={
-        "ISR": "In-sync replicas: those that the leader waits for with acks=all.",
-        "min.insync.replicas": "How many in-sync replicas a topic asks for at the least.",
-        "Exposure": "How long records that were answered for are not yet on every in-sync replica.",
-    },
-    sources=(
-        Source(
-            "waits, exposure",
-            "latency_summary",
-            "metrics `produce_latency, produce_request_latency, exposure`, of all and by `node_id`",
-        ),
-        Source(
-            "another min.insync.replicas", "the same", "rows with `parameter` min_insync_replicas"
-        ),
-        Source(
-            "errors, not judged",
-            "produce_ack_outcomes",
-            "`recorded_error, acks_all_error, min_isr_error, verdict, reason` where `acks` is −1",
-        ),
-    ),
+    words=words.rows("""
+ISR | In-sync replicas: those that the leader waits for with acks=all.
+min.insync.replicas | How many in-sync replicas a topic asks for at the least.
+Exposure | How long records that were answered for are not yet on every in-sync replica.
+"""),
+    sources=words.rows("""
+waits, exposure | latency_summary | metrics `produce_latency, produce_request_latency, exposure`, of
+  all and by `node_id`
+another min.insync.replicas | the same | rows with `parameter` min_insync_replicas
+errors, not judged | produce_ack_outcomes | `recorded_error, acks_all_error, min_isr_error, verdict,
+  reason` where `acks` is −1
+"""),
 )

@@ -1,0 +1,111 @@
+"""Percentiles, means and curves of histograms equal plain arithmetic on the values."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+from constructed import Key, Micros, Row, assert_same, keyed, spread, written_rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kip_replay.pipelines.analysis.summaries import CURVE_POINTS, LatencySummaries
+from kip_replay.pipelines.warehouse.data_files import TableFiles
+from kip_replay.replay.schema import LATENCY_CURVES, LATENCY_SUMMARY
+
+_NAMES = ("recording", "rule", "variant", "parameter", "parameter_value")
+GROUP = (*_NAMES, "metric", "group_kind", "group_value")
+LINE: Key = ("r", "rule", "v", "none", "none", "lag", "kind", "broker")
+DRAWN = frozenset({("lag", "kind")})
+
+Values = Mapping[Key, Sequence[Micros]]
+
+
+def batches(values: Values, most_rows: int) -> Iterator[pa.RecordBatch]:
+    """Rows of ``latency_histogram`` in batches that end anywhere."""
+    rows = [
+        (*key, value, occurs)
+        for key, of in sorted(values.items())
+        for value, occurs in sorted(Counter(of).items(), key=lambda item: (item[0] is None, item))
+    ]
+    schema = pa.schema(
+        {**dict.fromkeys(GROUP, pa.string()), "value_us": pa.int64(), "occurs": pa.int64()}
+    )
+    named = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    yield from pa.Table.from_pylist(named, schema).to_batches(most_rows)
+
+
+def summed_up(
+    values: Values, folder: Path, most_rows: int = 10_000
+) -> tuple[dict[Key, Row], list[Row]]:
+    """Rows of latency_summary by group, and of latency_curves."""
+    task = LatencySummaries(TableFiles(str(folder), "part"), DRAWN)
+    task.take(batches(values, most_rows))
+    files = task.files.closed()
+    summary, curves = (written_rows(folder, t, files) for t in (LATENCY_SUMMARY, LATENCY_CURVES))
+    return keyed(summary, GROUP), curves
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=st.dictionaries(
+        st.sampled_from([LINE, (*LINE[:6], "all", "all"), ("s", *LINE[1:])]),
+        st.lists(st.one_of(st.none(), st.integers(0, 10**7)), min_size=1, max_size=300),
+        min_size=1,
+    ),
+    most_rows=st.integers(1, 50),
+)
+def test_every_figure_is_exact(values: dict[Key, list[Micros]], most_rows: int) -> None:
+    with TemporaryDirectory() as folder:
+        summary, _ = summed_up(values, Path(folder), most_rows)
+    assert_same(summary, {key: spread(of) for key, of in values.items()})
+
+
+def test_what_is_unknown_is_never_taken_for_small(tmp_path: Path) -> None:
+    found = summed_up({LINE: [1000, 2000, None, None]}, tmp_path)[0][LINE]
+    assert (found["p50_ms"], found["p90_ms"], found["max_ms"]) == (2.0, None, 2.0)
+
+
+def test_a_mean_is_of_integers_of_any_size(tmp_path: Path) -> None:
+    """As floating point, the small one would be lost."""
+    values = [*[2**50 + 1] * 2**10, 3]
+    found = summed_up({LINE: values}, tmp_path)[0][LINE]
+    assert found["mean_ms"] == sum(values) / len(values) / 1000
+
+
+def test_points_of_a_curve_are_few_and_exact(tmp_path: Path) -> None:
+    # Uneven values with ties, more of them than a curve has points; three are unknown.
+    draw = random.Random(1)
+    values = [100 * draw.randrange(1, 4000) for _ in range(997)]
+
+    _, points = summed_up({LINE: [*values, None, None, None]}, tmp_path, 70)
+
+    assert CURVE_POINTS * 0.9 < len(points) <= CURVE_POINTS
+    assert all(tuple(point[name] for name in GROUP) == LINE for point in points)
+    assert [point["total"] for point in points] == [1000] * len(points)
+    assert (points[0]["from_us"], points[-1]["value_us"]) == (min(values), max(values))
+    for before, point in pairwise([None, *points]):
+        above = before["value_us"] if before else 0
+        assert point["from_us"] == min(us for us in values if us > above)
+        assert point["value_us"] in values
+        assert point["up_to"] == sum(us <= point["value_us"] for us in values)
+        # A slice of the ranks has half a per cent of them, or what it has has one value.
+        ranks = point["up_to"] - (before["up_to"] if before else 0)
+        most_common = max(Counter(us for us in values if above < us).values())
+        assert ranks <= 1000 // CURVE_POINTS - 1 + most_common
+
+
+def test_only_what_is_drawn_has_a_curve(tmp_path: Path) -> None:
+    others: list[Key] = [
+        (*LINE[:3], "max_wait_ms", "100", *LINE[5:]),  # a sweep
+        (*LINE[:6], "all", "all"),
+        (*LINE[:5], "another", "kind", "broker"),
+    ]
+    summary, points = summed_up({**{key: [5] for key in others}, LINE: [None]}, tmp_path)
+    assert len(summary) == 4
+    assert points == []

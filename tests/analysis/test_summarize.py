@@ -1,0 +1,71 @@
+"""Which summaries and judgements are made: what lineage does not know as current."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+
+from kip_replay.pipelines.analysis import summarize as module
+from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step, summarize
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.schema import PREDICTION_ACCURACY
+
+NAMES = ["r", "s"]
+
+
+@pytest.fixture
+def summed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Recordings that are summed up, which these tests do without Spark."""
+    found: list[str] = []
+
+    def without_spark(warehouse: Warehouse, wanted: dict[str, str], phases: object) -> None:
+        found.extend(wanted)
+        done(warehouse, SUMMARIES, wanted)
+
+    monkeypatch.setattr(module, "_summarize", without_spark)
+    return found
+
+
+def done(warehouse: Warehouse, step: str, follows_from: dict[str, str]) -> None:
+    writing = warehouse.writing(step, follows_from, [])
+    writing.begin()
+    writing.end(follows_from)
+
+
+def replayed(warehouse: Warehouse, names: Collection[str], outcomes: str) -> None:
+    for steps in RULES:
+        done(warehouse, steps.name, dict.fromkeys(names, outcomes))
+
+
+def test_only_what_is_not_current_is_made(tmp_path: Path, summed: list[str]) -> None:
+    """Of recordings that are too short for any prediction."""
+    warehouse, said = Warehouse(tmp_path), []
+    pairs = [("r", "r"), ("s", "s"), ("r", "s")]
+    replayed(warehouse, NAMES, "outcomes")
+    for _ in range(2):
+        summarize(NAMES, warehouse, pairs, said.append)
+        assert summed == NAMES
+    assert said == ["summarize: r, s", "summarize: summaries are those of these outcomes already"]
+    assert warehouse.rows(PREDICTION_ACCURACY, NAMES).num_rows == 0
+    before = warehouse.lineage(NAMES)
+    assert {key for key in before if "accuracy" in key[1]} == {
+        (one, accuracy_step(other)) for one, other in pairs
+    }
+
+    replayed(warehouse, ["s"], "other outcomes")
+    summarize(NAMES, warehouse, pairs, said.append)
+    assert summed == [*NAMES, "s"]
+    after = warehouse.lineage(NAMES)
+    changed = {key for key in after if before[key] != after[key] and "accuracy" in key[1]}
+    assert changed == {("s", accuracy_step("s")), ("r", accuracy_step("s"))}
+
+
+def test_what_was_not_replayed_is_not_summed_up(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    replayed(warehouse, ["r"], "outcomes")
+    with pytest.raises(UserError, match=r"no outcomes of a recording 's': run kip-replay run"):
+        summarize(NAMES, warehouse, [])
