@@ -33,7 +33,6 @@ def name_of(recording: str) -> str:
 
 
 def work(job: Job) -> Exit:
-    """Compares the two recordings named."""
     before, after = name_of(job.arguments.before), name_of(job.arguments.after)
     warehouse = job.warehouse()
     names = [before] if before == after else [before, after]

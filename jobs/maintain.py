@@ -37,7 +37,6 @@ _add("--dry-run", action="store_true", help="only say what would be done")
 
 
 def work(job: Job) -> Exit:
-    """Drops, optimizes and vacuums."""
     given = job.arguments
     if given.keep_days is not None and given.keep_days <= 0:
         raise UserError(f"--keep-days {given.keep_days}: write a number above 0")
@@ -53,7 +52,8 @@ def work(job: Job) -> Exit:
     warehouse = Warehouse(path)
     old = [] if given.keep_days is None else _ended_before(warehouse, given.keep_days)
     if given.dry_run:
-        return _say_what_would_be_done(job, warehouse, old)
+        _say_what_would_be_done(warehouse, old, given.retention_hours)
+        return Exit.DONE
     before = _whole(path)
     for name in old:
         delete_recording(warehouse, name, TABLES_OF_STEPS)
@@ -94,7 +94,7 @@ def _ended_before(warehouse: Warehouse, keep_days: float) -> list[str]:
     return [one.name for one in stored if one.last_at is not None and one.last_at < until]
 
 
-def _say_what_would_be_done(job: Job, warehouse: Warehouse, old: Sequence[str]) -> Exit:
+def _say_what_would_be_done(warehouse: Warehouse, old: Sequence[str], hours: int) -> None:
     path = warehouse.path
     for name in old:
         say(f"would drop {name}")
@@ -102,11 +102,9 @@ def _say_what_would_be_done(job: Job, warehouse: Warehouse, old: Sequence[str]) 
         needed = maintenance.needs_optimizing(path, table, _unfinished(warehouse, table))
         if needed:
             say(f"would optimize {table.name}: {', '.join(needed)}")
-    hours = job.arguments.retention_hours
     files = sum(len(vacuum(path, t, hours, dry_run=True)) for t in TABLES.values())
     say(f"would delete {files} files older than {hours} hours")
     say(f"tables: {_text(_whole(path))}")
-    return Exit.DONE
 
 
 def _whole(path: str) -> Size:

@@ -33,31 +33,34 @@ PARSER.add_argument("--yes", action="store_true", help="delete without asking")
 
 
 def work(job: Job) -> Exit:
-    """Lists, shows or deletes."""
     action, name = job.arguments.action, job.arguments.recording
     if (name is None) != (action == "list"):
         wanted = "takes no name" if action == "list" else "needs the name of a recording"
         raise UserError(f"{action} {wanted}: kip-replay recordings --help shows examples")
     warehouse = Warehouse(job.existing_warehouse_path())
     found = recordings.stored_recordings(warehouse, [steps.name for steps in RULES])
+    by_name = {one.name: one for one in found}
     if action == "list":
         say_all(_list(found))
-        return Exit.DONE
-    one = next((recording for recording in found if recording.name == name), None)
-    if one is None:
-        there = ", ".join(recording.name for recording in found) or "none"
+    elif name not in by_name:
+        there = ", ".join(by_name) or "none"
         raise UserError(f"there is no recording {name!r} in the warehouse, there are: {there}")
-    if action == "show":
-        say_all([*_show(one)])
-        return Exit.DONE
-    return _delete(job, warehouse, one)
+    elif action == "show":
+        say_all([*_show(by_name[name])])
+    else:
+        _delete(job, warehouse, by_name[name])
+    return Exit.DONE
 
 
 def _list(found: Sequence[StoredRecording]) -> list[str]:
     if not found:
         return ["no recordings"]
     head = ("recording", "kafka", "from (UTC)", "seconds", "nodes", "requests", "rejected")
+<<<<<<< HEAD
     rows: list[tuple[str, ...]] = [(*head, "log files", "table files", "replayed")]
+=======
+    rows: list[Sequence[str]] = [(*head, "log files", "table files", "replayed")]
+>>>>>>> td
     for one in found:
         logs, size, kafka = one.logs, one.size, " ".join(one.kafka_versions) or "?"
         counts = f"{len(logs.node_ids)}", f"{logs.requests:,}", f"{logs.rejected_share:.2%}"
@@ -86,13 +89,12 @@ def _show(one: StoredRecording) -> Iterator[str]:
     yield from in_columns(rows, right={1, 2, 3})
 
 
-def _delete(job: Job, warehouse: Warehouse, one: StoredRecording) -> Exit:
+def _delete(job: Job, warehouse: Warehouse, one: StoredRecording) -> None:
     if not job.arguments.yes and not _confirmed(one):
         say("nothing was deleted")
-        return Exit.DONE
+        return
     for table in recordings.delete_recording(warehouse, one.name, TABLES_OF_STEPS):
         say(f"deleted from {table.name}")
-    return Exit.DONE
 
 
 def _confirmed(one: StoredRecording) -> bool:

@@ -176,7 +176,6 @@ def statements(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _is_command(text: str) -> bool:
-    """Commands of the shell need no ; after them."""
     first, *rest = [*text.rstrip(";").lower().split(), ""]
     always = ("quit", "exit", "\\q", "help", "\\?", "tables", "\\d")
     return first in always or (first in ("describe", "format") and len(rest) == 2)
@@ -196,7 +195,6 @@ def _typed() -> Iterator[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The job; ``argv`` without the program's name."""
     return run(PARSER, work, argv)
 
 

@@ -48,12 +48,9 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     for rule, of_rule in groupby(judged, key=itemgetter("rule")):
         found = list(of_rule)
         lines += [f"## {rule}\n", f"{_ABOUT[rule]}\n", f"{accuracy_line(found).capitalize()}.\n"]
-        for pair, of_pair in groupby(found, key=_PAIR):
+        for pair, of_pair in groupby(found, itemgetter("predicted_from", "recorded_in", "variant")):
             lines += _section(pair, list(of_pair))
     return "\n".join(lines)
-
-
-_PAIR = itemgetter("predicted_from", "recorded_in", "variant")
 
 
 def _section(pair: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -71,6 +68,11 @@ def _section(pair: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator
     yield ""
 
 
+def page_of(warehouse: Warehouse) -> str:
+    """The page of all recordings of a warehouse."""
+    names = [one.name for one in stored_recordings(warehouse)]
+    return page(headlines.accuracy_rows(warehouse, names))
+
+
 if __name__ == "__main__":
-    stored = Warehouse(sys.argv[1])
-    print(page(headlines.accuracy_rows(stored, [one.name for one in stored_recordings(stored)])))
+    print(page_of(Warehouse(sys.argv[1])))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from duckdb import DuckDBPyRelation
-
+from kip_replay.pipelines.report.data import figures_of_rules, rule_figures
+from kip_replay.pipelines.report.logs import Logs
+from kip_replay.pipelines.report.values import Percentiles, RuleFigures
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay import rules
@@ -17,158 +17,97 @@ from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.schema import PREDICTION_ACCURACY
 
 _NO_FETCH = "no FETCH of the metadata log was replayed in its steady phase"
-Row = Mapping[str, Any]
-#: The rules in the order in which they are told of.
+#: The rules in the order of their replays.
 _ORDER = tuple(steps.name for steps in RULES)
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Summed up of one rule and recording, sweeps left out.
-
-    ``traffic``: rows of bandwidth_summary, summed over nodes. ``latencies``: rows of
-    latency_summary. ``unknown``: FETCHes that could not be replayed (incremental_fetch).
-    """
-
-    traffic: tuple[Row, ...] = ()
-    latencies: tuple[Row, ...] = ()
-    unknown: int = 0
-
-    def latency(self, variant: str, metric: str) -> Row | None:
-        """The row of a variant and metric; None where there is none."""
-        found = (r for r in self.latencies if (r["variant"], r["metric"]) == (variant, metric))
-        return next(found, None)
-
-    def traffic_of(self, variant: str) -> list[Row]:
-        """The rows of a variant's traffic."""
-        return [row for row in self.traffic if row["variant"] == variant]
-
-
-_TRAFFIC = """
-SELECT recording, rule, variant, client_kind, direction, sum(requests)::BIGINT AS requests,
-       sum(partitions)::BIGINT AS partitions, sum(bytes)::BIGINT AS bytes, max(span_s) AS span_s
-FROM bandwidth_summary WHERE parameter = 'none' GROUP BY ALL ORDER BY ALL
-"""
-# Of everyone; the lag of the metadata log is that of brokers.
-_LATENCIES = """
-SELECT * FROM latency_summary
-WHERE parameter = 'none' AND CASE WHEN metric = 'high_watermark_lag' THEN group_value = 'broker'
-                                  ELSE group_kind = 'all' END
-ORDER BY recording, rule, variant, metric
-"""
-_UNKNOWN = """
-SELECT recording, rule, count(*) AS n FROM fetch_session_outcomes
-WHERE parameter = 'none' AND variant = $variant AND verdict = $unknown GROUP BY ALL
-"""
+#: Read besides the summaries: FETCHes that could not be replayed.
+_UNKNOWN = f"""
+SELECT recording, count(*) AS n FROM fetch_session_outcomes
+WHERE parameter = 'none' AND variant = '{rules.INCREMENTAL}'
+    AND verdict = '{Verdict.UNKNOWN.value}' GROUP BY ALL"""
+_QUERIES = {rules.INCREMENTAL_FETCH.name: {"unknown": _UNKNOWN}}
 
 
 def headline_figures(
     warehouse: Warehouse, recordings: Sequence[str]
-) -> dict[tuple[str, str], Figures]:
-    """Figures by (recording, rule); nothing where a rule has nothing to say."""
+) -> dict[tuple[str, str], RuleFigures]:
+    """What the summaries hold by (recording, rule)."""
+    logs = [Logs(name) for name in recordings]
     with warehouse.database(recordings) as database:
-        traffic, latencies = (_by_rule(database.sql(sql)) for sql in (_TRAFFIC, _LATENCIES))
-        values = {"variant": rules.INCREMENTAL, "unknown": Verdict.UNKNOWN.value}
-        unknown = _by_rule(database.sql(_UNKNOWN, params=values))
-    figures = {}
-    for key in {*traffic, *latencies}:
-        of_rule = tuple(traffic.get(key, ())), tuple(latencies.get(key, ()))
-        figures[key] = Figures(*of_rule, sum(row["n"] for row in unknown.get(key, ())))
-    return figures
+        found = {
+            rule: rule_figures(database, kind, logs, _QUERIES.get(rule, {}))
+            for rule, kind in figures_of_rules().items()
+        }
+    return {(one.recording, rule): one for rule, every in found.items() for one in every}
 
 
-def _by_rule(found: DuckDBPyRelation) -> dict[tuple[str, str], list[Row]]:
-    rows: dict[tuple[str, str], list[Row]] = {}
-    for row in found.to_arrow_table().to_pylist():
-        rows.setdefault((row["recording"], row["rule"]), []).append(row)
-    return rows
-
-
-# --- text ----------------------------------------------------------------------------------------
-
-
-def headlines(figures: Mapping[tuple[str, str], Figures], recordings: Sequence[str]) -> list[str]:
+def headlines(
+    figures: Mapping[tuple[str, str], RuleFigures], recordings: Sequence[str]
+) -> list[str]:
     """Lines of text: a block for each recording and rule, one line where there is nothing."""
-    return [
-        line
-        for name in recordings
-        for rule in _ORDER
-        if rule in _BLOCKS
-        for line in _BLOCKS[rule](name, figures.get((name, rule), Figures()))
-    ]
+    keys = [(name, rule) for name in recordings for rule in _ORDER if rule in _BLOCKS]
+    return [line for name, rule in keys for line in _BLOCKS[rule](figures[name, rule])]
 
 
-def _hwm_parking(name: str, figures: Figures) -> Iterator[str]:
-    variants = [v for v in (RECORDED, rules.WITHOUT_KIP, rules.WITH_KIP) if figures.traffic_of(v)]
+def _hwm_parking(one: RuleFigures) -> Iterator[str]:
+    variants = [v for v in (RECORDED, rules.WITHOUT_KIP, rules.WITH_KIP) if one.total(v)]
     if not variants:
-        yield f"hwm_parking on {name}: {_NO_FETCH}"
+        yield f"hwm_parking on {one.recording}: {_NO_FETCH}"
         return
-    yield f"hwm_parking on {name}: metadata FETCHes, and how late brokers learn"
+    yield f"hwm_parking on {one.recording}: metadata FETCHes, and how late brokers learn"
     yield f"  {'':<18}{'FETCHes/s':>10}{'bytes/s':>10}{'p50 ms':>10}{'p90 ms':>9}{'p99 ms':>9}"
     for variant in variants:
-        rows = figures.traffic_of(variant)
-        requests = sum(row["requests"] for row in rows if row["direction"] == "request")
-        rate = requests / max(row["span_s"] for row in rows)
-        lag = figures.latency(variant, "high_watermark_lag")
-        lags = f"{_ms(lag, 'p50'):>10}{_ms(lag, 'p90'):>9}{_ms(lag, 'p99'):>9}"
-        yield f"  {variant:<18}{rate:>10.2f}{_bytes_per_second(rows):>10,.0f}{lags}{_unknowns(lag)}"
+        rates = one.rates(variant)
+        lag = one.spread("high_watermark_lag", variant, "replica_kind", "broker")
+        lags = f"{_ms(lag, 'p50'):>10}{_ms(lag, 'p90'):>9}{_ms(lag, 'p99'):>9}{_unknowns(lag)}"
+        yield f"  {variant:<18}{rates.fetches:>10.2f}{rates.bytes:>10,.0f}{lags}"
 
 
-def _incremental_fetch(name: str, figures: Figures) -> Iterator[str]:
-    parts = [
-        f"{variant} {_partitions_per_fetch(rows)}, {_bytes_per_second(rows):,.0f}"
-        for variant in (rules.FULL, rules.INCREMENTAL, rules.INCREMENTAL_DRAFT)
-        if (rows := figures.traffic_of(variant))
-    ]
+def _incremental_fetch(one: RuleFigures) -> Iterator[str]:
+    parts = []
+    for variant in (rules.FULL, rules.INCREMENTAL, rules.INCREMENTAL_DRAFT):
+        if one.total(variant):
+            follower = one.total(variant, rules.ClientKind.FOLLOWER.value)
+            mean = follower.request_partitions_mean if follower else None
+            listed = "-" if mean is None else f"{mean:.2f}"
+            parts.append(f"{variant} {listed}, {one.rates(variant).bytes:,.0f}")
+    unknown = sum(row["n"] for row in one.found("unknown"))
     if not parts:
-        none = f"all {figures.unknown} FETCHes are unknown (fetch_session_outcomes says why)"
-        nothing = none if figures.unknown else "no FETCH of topic partitions in its steady phase"
-        yield f"incremental_fetch on {name}: {nothing}"
+        none = f"all {unknown} FETCHes are unknown (fetch_session_outcomes says why)"
+        nothing = none if unknown else "no FETCH of topic partitions in its steady phase"
+        yield f"incremental_fetch on {one.recording}: {nothing}"
         return
     what = "partitions in a follower's FETCH, and bytes/s of all FETCHes and answers"
-    yield f"incremental_fetch on {name}: {what}"
-    unknown = f"   unknown: {figures.unknown}" if figures.unknown else ""
-    yield f"  {'   '.join(parts)}{unknown}"
+    yield f"incremental_fetch on {one.recording}: {what}"
+    yield f"  {'   '.join(parts)}{f'   unknown: {unknown}' if unknown else ''}"
 
 
-def _bytes_per_second(rows: Sequence[Row]) -> float:
-    return float(sum(row["bytes"] for row in rows) / max(row["span_s"] for row in rows))
-
-
-def _partitions_per_fetch(rows: Sequence[Row]) -> str:
-    follower = rules.ClientKind.FOLLOWER.value, "request"
-    requests = [row for row in rows if (row["client_kind"], row["direction"]) == follower]
-    fetches = sum(row["requests"] for row in requests)
-    return f"{sum(row['partitions'] or 0 for row in requests) / fetches:.2f}" if fetches else "-"
-
-
-def _min_isr_acks(name: str, figures: Figures) -> Iterator[str]:
+def _min_isr_acks(one: RuleFigures) -> Iterator[str]:
     variants = RECORDED, rules.ACKS_ALL, rules.ACKS_MIN_INSYNC_REPLICAS
-    waits = {variant: figures.latency(variant, "produce_latency") for variant in variants}
+    waits = {variant: one.spread("produce_latency", variant) for variant in variants}
     if not any(waits.values()):
-        yield f"min_isr_acks on {name}: no PRODUCE with acks=all"
+        yield f"min_isr_acks on {one.recording}: no PRODUCE with acks=all"
         return
-    yield f"min_isr_acks on {name}: producers with acks=all, ms, p50 / p90"
-    pairs = "   ".join(f"{variant} {_pair(row)}" for variant, row in waits.items())
+    yield f"min_isr_acks on {one.recording}: producers with acks=all, ms, p50 / p90"
+    pairs = "   ".join(f"{variant} {_pair(wait)}" for variant, wait in waits.items())
     yield f"  until the answer: {pairs}{_unknowns(waits[variants[-1]])}"
-    exposure = figures.latency(variants[-1], "exposure")
+    exposure = one.spread("exposure", variants[-1])
     yield f"  exposure, p90: {_ms(exposure, 'p90')}{_unknowns(exposure)}"
 
 
-def _lowest_acked_offset(name: str, figures: Figures) -> Iterator[str]:
-    stale = figures.latency(rules.LOWEST_ACKED, "stale_window")
-    finest = figures.latency(rules.FINEST_EVIDENCE, "stale_window")
-    known = figures.latency(rules.LOWEST_ACKED, "read_after_write")
+def _lowest_acked_offset(one: RuleFigures) -> Iterator[str]:
+    stale = one.spread("stale_window", rules.LOWEST_ACKED)
+    finest = one.spread("stale_window", rules.FINEST_EVIDENCE)
+    known = one.spread("read_after_write", rules.LOWEST_ACKED)
     if stale is None and known is None:
-        yield f"lowest_acked_offset on {name}: no metadata write in its steady phase"
+        yield f"lowest_acked_offset on {one.recording}: no metadata write in its steady phase"
         return
-    yield f"lowest_acked_offset on {name}: ms, p50 / p90"
+    yield f"lowest_acked_offset on {one.recording}: ms, p50 / p90"
     by_finest = f" (by the finest evidence {_pair(finest)})" if finest else ""
     read_after_write = f"read-after-write {_pair(known)}{_unknowns(known)}"
     yield f"  stale window {_pair(stale)}{by_finest}{_unknowns(stale)}   {read_after_write}"
 
 
-_BLOCKS: Mapping[str, Callable[[str, Figures], Iterator[str]]] = {
+_BLOCKS: Mapping[str, Callable[[RuleFigures], Iterator[str]]] = {
     rules.HWM_PARKING.name: _hwm_parking,
     rules.INCREMENTAL_FETCH.name: _incremental_fetch,
     rules.MIN_ISR_ACKS.name: _min_isr_acks,
@@ -176,20 +115,17 @@ _BLOCKS: Mapping[str, Callable[[str, Figures], Iterator[str]]] = {
 }
 
 
-def _pair(row: Row | None) -> str:
-    return f"{_ms(row, 'p50')} / {_ms(row, 'p90')}"
+def _pair(spread: Percentiles | None) -> str:
+    return f"{_ms(spread, 'p50')} / {_ms(spread, 'p90')}"
 
 
-def _ms(row: Row | None, percentile: str) -> str:
-    value = row[f"{percentile}_ms"] if row else None
+def _ms(spread: Percentiles | None, percentile: str) -> str:
+    value = getattr(spread, percentile) if spread else None
     return "unknown" if value is None else f"{value:,.1f}"
 
 
-def _unknowns(row: Row | None) -> str:
-    return f"   unknown: {row['unknown_count']}" if row and row["unknown_count"] else ""
-
-
-# --- accuracy ------------------------------------------------------------------------------------
+def _unknowns(spread: Percentiles | None) -> str:
+    return f"   unknown: {spread.unknown}" if spread and spread.unknown else ""
 
 
 def accuracy_rows(
@@ -203,7 +139,7 @@ def accuracy_rows(
     rows = warehouse.rows(PREDICTION_ACCURACY, recordings).to_pylist()
     order = ("predicted_from", "recorded_in", "variant", "metric", "group_kind", "group_value")
 
-    def place(row: Row) -> tuple[Any, ...]:
+    def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
         rule = row["rule"]  # one that is no longer replayed comes last
         known = _ORDER.index(rule) if rule in _ORDER else len(_ORDER)
         return known, rule, *(row[name] for name in order)
@@ -229,7 +165,8 @@ def _side(row: Mapping[str, Any], width: int) -> str:
         verdict = f"{row['tolerance']:.3g} {'yes' if row['passed'] else 'NO'}"
     columns = {"baseline": 10, "predicted": 11, "recorded": 10, "error": 9}
     figures = "".join(f"{figure(row[name]):>{wide}}" for name, wide in columns.items())
-    return f"  {measure_name(row):<{width}}{figures}  {verdict}{_unknowns(row)}"
+    unknown = f"   unknown: {row['unknown_count']}" if row["unknown_count"] else ""
+    return f"  {measure_name(row):<{width}}{figures}  {verdict}{unknown}"
 
 
 def measure_name(row: Mapping[str, Any]) -> str:

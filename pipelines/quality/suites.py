@@ -61,7 +61,6 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     @property
     def schema(self) -> Table:
-        """The table."""
         return TABLES[self.table]
 
     @property

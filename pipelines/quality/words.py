@@ -33,7 +33,6 @@ class Outcome:
 
     @property
     def is_critical(self) -> bool:
-        """Whether a critical expectation failed."""
         return any(_severity(each) == Severity.CRITICAL for each in self.failures)
 
 

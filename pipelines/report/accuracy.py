@@ -47,13 +47,6 @@ _METRICS = {
     "create_topics_stale_window_p50": "stale window of new topics, as clients saw it, median",
     "create_topics_stale_window_p90": "stale window of new topics, as clients saw it, 90 %",
 }
-_KINDS = {
-    "broker": "brokers",
-    "voter": "controllers",
-    "follower": "followers",
-    "consumer": "consumers",
-    "consumer_without_sessions": "consumers without sessions",
-}
 
 
 @dataclass(frozen=True)
@@ -110,7 +103,6 @@ def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> l
 
 
 def sentence(found: Sequence[Check]) -> str:
-    """How many predictions passed."""
     judged = [check for check in found if check.tolerance is not None]
     if not judged:
         return "No prediction was held against a recording."
@@ -143,7 +135,7 @@ def metric_name(check: Check) -> str:
         "node_id": f", broker {value}",
         "completion": f" answered{how}",
     }
-    group = of_kind.get(check.group_kind, f", {_KINDS.get(value, value)}")
+    group = of_kind.get(check.group_kind, f", {words.kind_name(value)}")
     return name if value == "all" else f"{name}{group}"
 
 

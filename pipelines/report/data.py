@@ -5,6 +5,7 @@ Every query sums up, so the rows grow with recordings, nodes and replicas, not w
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -62,19 +63,22 @@ def read_report(
         rejected = by_recording(database, logs.REJECTED)
         stated = kafka_versions or {}
         read = [Logs(n, stated.get(n), files[n], rejected.get(n, [])) for n in names]
-        figures = {rule: _figures(database, kind, read) for rule, kind in rules.items()}
+        figures = {r: rule_figures(database, k, read, k.QUERIES) for r, k in rules.items()}
         rows = as_rows(database.execute(accuracy.CHECKS))
     return Report(read, figures, accuracy.checks(rows, [*rules], names))
 
 
-def _figures(
-    database: duckdb.DuckDBPyConnection, kind: type[RuleFigures], recordings: Iterable[Logs]
+def rule_figures(
+    database: duckdb.DuckDBPyConnection,
+    kind: type[RuleFigures],
+    recordings: Iterable[Logs],
+    queries: Mapping[str, str],
 ) -> list[RuleFigures]:
-    """The figures of a rule in each recording."""
+    """The figures of a rule in each recording: the summaries, and what ``queries`` read."""
     spreads = _tuples(database, reading.spreads(kind.RULE, kind.SWEEP))
     curves = _tuples(database, reading.curves(kind.RULE))
     traffic = _tuples(database, reading.traffic(kind.RULE, kind.SWEEP))
-    rows = {query: by_recording(database, sql) for query, sql in kind.QUERIES.items()}
+    rows = {query: by_recording(database, sql) for query, sql in queries.items()}
     return [
         kind(
             one.recording,
@@ -89,22 +93,20 @@ def _figures(
 
 
 def as_rows(found: duckdb.DuckDBPyConnection) -> list[Row]:
-    """The rows of a query by the names of their columns."""
     columns = [column[0] for column in found.description or ()]
     return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
 
 
 def by_recording(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, list[Row]]:
     """The rows of a query by recording."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[Row]] = defaultdict(list)
     for row in as_rows(database.execute(sql)):
-        found.setdefault(row["recording"], []).append(row)
+        found[row["recording"]].append(row)
     return found
 
 
 def _tuples(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, list[tuple[Any, ...]]]:
-    """The rows of a query by recording, their first column."""
-    found: dict[str, list[tuple[Any, ...]]] = {}
+    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for recording, *row in database.execute(sql).fetchall():
-        found.setdefault(recording, []).append(tuple(row))
+        found[recording].append(tuple(row))
     return found

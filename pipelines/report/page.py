@@ -73,11 +73,9 @@ def render(report: Report) -> str:
 
 def _finalized(value: object) -> object:
     """What a {{ }} prints: logs may hold characters that would hide or reorder text."""
-    if value is None:
-        return words.NOT_KNOWN
     if isinstance(value, str) and not isinstance(value, Markup):
         return words.visible(value)
-    return value
+    return words.NOT_KNOWN if value is None else value
 
 
 def _with_code(text: str) -> Markup:

@@ -94,8 +94,6 @@ def _picture(
     return tag("svg", *named, *content, **look, aria_labelledby=" ".join(ids))
 
 
-# --- distributions of durations ------------------------------------------------------------------
-
 _WIDTH, _HEIGHT = 440, 290
 _PLOT = Box(42, 14, 430, 238)
 _LEAST_MS = 0.1
@@ -234,8 +232,6 @@ def _label(line: Line, texts: Sequence[str], box: Box) -> Iterator[Markup]:
         yield tag("text", text, class_=style, x=x + 6, y=box.top + 12 + row * _LINE_HEIGHT)
 
 
-# --- bars ----------------------------------------------------------------------------------------
-
 _BAR_WIDTH, _BAR_HEIGHT, _BAR_STEP = 440, 17, 26
 _BAR_FROM, _BAR_TO, _BARS_TOP = 132, 368, 22
 
@@ -276,8 +272,6 @@ def _bar(bar: Bar, top: float, scale: float, unit: str) -> Iterator[Markup]:
     total = number(bar.total, 0 if bar.total >= 100 else 1)
     yield tag("text", f"{total} {unit}", class_="label", x=x + 6, y=middle)
 
-
-# --- error and tolerance -------------------------------------------------------------------------
 
 _BAND_WIDTH, _BAND_HEIGHT, _BAND_REACH = 96, 16, 2.0
 

@@ -27,6 +27,8 @@ from kip_replay.replay.outcomes import Verdict
 LEAST_VALUES = 10
 #: Shares of what is left that lie further apart are no one answer.
 ONE_ANSWER = 0.25
+#: With at least this share left, a change makes no difference worth a headline.
+NO_DIFFERENCE = 0.9
 #: Recordings with pictures and tables of their own, in each section.
 MOST_DETAILS = 6
 #: Rows of doubts in each section, and names of recordings in each of them.
@@ -46,16 +48,17 @@ def section(
     answers: tuple[Markup, Markup | None],
     overview: tuple[str, Sequence[Head], Callable[[F], Sequence[str]]],
     detail: Callable[[F, int], Detail],
-    reason: Callable[[F], str | None],
+    reported: Callable[[F], tuple[object, object]],
     weight: Callable[[F], float],
 ) -> Section:
     """The section of a rule.
 
     ``answers``: what it does and its price. ``overview``: caption, columns and a recording's cells.
-    ``reason``: why a recording has nothing to report, None if it has. ``weight``: those of the
-    largest have pictures and tables of their own.
+    ``reported``: a recording's requests and what is known of them; without either it has a sentence
+    of ``prose.silent``. ``weight``: those of the largest have pictures and tables of their own.
     """
-    reasons = {one.recording: why for one in every if (why := reason(one)) is not None}
+    found = {one.recording: [bool(part) for part in reported(one)] for one in every}
+    reasons = {name: prose.silent[has.index(False)] for name, has in found.items() if not all(has)}
     telling = [one for one in every if one.recording not in reasons]
     ranked = sorted(telling, key=weight, reverse=True)
     caption, heads, cells = overview
@@ -83,34 +86,33 @@ def _sure(rule: str, checks: Sequence[Check]) -> Markup:
     ).format(accuracy.sentence(checks), rule.replace("_", "-"))
 
 
-# --- headlines over recordings -------------------------------------------------------------------
-
-
 def enough(telling: Sequence[F], values: Callable[[F], int]) -> list[F]:
     """The recordings with at least LEAST_VALUES values, or all where none has."""
     return [one for one in telling if values(one) >= LEAST_VALUES] or [*telling]
 
 
-def most_and_least(telling: Sequence[F], share_left: Callable[[F], float]) -> tuple[F, F] | None:
-    """The recordings where most and least changes; None where all give about the same answer.
+def answer(
+    telling: Sequence[F],
+    share_left: Callable[[F], float],
+    little: Markup,
+    text: Callable[[Sequence[F]], Markup],
+    ends: Callable[[Sequence[F]], Sequence[str]],
+) -> Markup:
+    """The answer of all recordings, or of the one where most changes, and of the least beside it.
 
-    ``share_left``: of what is without the change, how much is left with it.
+    ``share_left``: of what is without the change, how much is left with it. ``little``: the answer
+    if nothing changes; ``text``: that of some recordings; ``ends``: what is with it, and without.
     """
     ranked = sorted(telling, key=share_left)
-    if not ranked or share_left(ranked[-1]) - share_left(ranked[0]) <= ONE_ANSWER:
-        return None
-    return ranked[0], ranked[-1]
-
-
-def whereabouts(pair: tuple[F, F], after: str, before: str) -> Markup:
-    """Which recording an answer is about, and what it is in the one where least changes."""
+    if share_left(ranked[0]) >= NO_DIFFERENCE:
+        return little
+    if share_left(ranked[-1]) - share_left(ranked[0]) <= ONE_ANSWER:
+        return text(telling)
+    pair = ranked[0], ranked[-1]
     most, least = (Markup("<bdi>{}</bdi>").format(words.visible(one.recording)) for one in pair)
-    return Markup(
+    return text(pair[:1]) + Markup(
         " That is {}, where it changes most; in {}, where it changes least, it is {} instead of {}."
-    ).format(most, least, after, before)
-
-
-# --- tables and pictures -------------------------------------------------------------------------
+    ).format(most, least, *ends(pair[1:]))
 
 
 def steady(one: RuleFigures) -> str | None:
@@ -147,9 +149,8 @@ def variant_head(variant: str, columns: Sequence[str]) -> Head:
 
 def spreads_of(one: RuleFigures, metric: str, variants: Iterable[str]) -> list[Spread]:
     """The distributions of a metric by variant."""
-    return [
-        (words.variant_name(v), words.variant_class(v), one.spread(metric, v)) for v in variants
-    ]
+    of = ((v, one.spread(metric, v)) for v in variants)
+    return [(words.variant_name(v), words.variant_class(v), spread) for v, spread in of]
 
 
 def spread_table(caption: str, values: str, spreads: Iterable[Spread]) -> Table:
@@ -220,15 +221,12 @@ def bars(
     smallest = ("B/s" if of_bytes else "/s", 1.0)
     unit, scale = next((one for one in scales if longest >= one[1]), smallest)
     rows = []
-    for variant, found in parts.items():
+    for v, found in parts.items():
         scaled = tuple((part, value / scale) for part, value in found)
-        rows.append(pictures.Bar(words.variant_class(variant), words.variant_name(variant), scaled))
+        rows.append(pictures.Bar(words.variant_class(v), words.variant_name(v), scaled))
     described = "; ".join(f"{bar.label}: {words.number(bar.total, 1)} {unit}" for bar in rows)
     named = f"{title}, {words.shortened(figures.recording, NAME_CHARACTERS)}"
     return Figure(*caption, pictures.bars(name, rows, unit, named, f"{described}."))
-
-
-# --- doubts --------------------------------------------------------------------------------------
 
 
 def _doubts_count(every: Iterable[RuleFigures]) -> str:

@@ -29,7 +29,6 @@ class Percentiles:
 
     @property
     def values(self) -> int:
-        """All, the unknown among them."""
         return self.count + self.unknown
 
 
@@ -157,7 +156,6 @@ class RuleFigures:
         return [row for row in rows if all(row[name] == of for name, of in wanted.items())]
 
     def tally(self, column: str, **wanted: object) -> int:
-        """The sum of a column of the verdicts."""
         return sum(row[column] for row in self.found("verdicts", **wanted))
 
     @property

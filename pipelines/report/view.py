@@ -60,16 +60,12 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Figures and tables that stand beside each other where there is room."""
-
+class Beside:  # where there is room
     parts: Sequence[Figure | Table]
 
 
 @dataclass(frozen=True)
-class Note:
-    """A small paragraph."""
-
+class Note:  # a small paragraph
     text: str
 
 
@@ -102,7 +98,8 @@ class Prose:
 
     ``short``: for the list of sections. ``proposal``: the KIP, and whether it is released.
     ``about``: what it changes. ``note``: printed if any recording has figures. ``outcomes``: what
-    outcomes are of, in words; ``outcomes_in``: the tables that have them. ``words``: a glossary.
+    outcomes are of, in words; ``outcomes_in``: the tables that have them. ``silent``: that logs
+    have none of its requests, that nothing is known of them. ``words``: a glossary.
     ``sources``: figures, each with the table and columns (between backticks) it comes from.
     """
 
@@ -114,6 +111,7 @@ class Prose:
     note: str
     outcomes: Mapping[str, str]
     outcomes_in: str
+    silent: Sequence[str]
     method: Sequence[str]
     words: Sequence[Sequence[str]]
     sources: Sequence[Sequence[str]]
@@ -137,5 +135,4 @@ class Section:
 
     @property
     def id(self) -> str:
-        """The section's anchor."""
         return self.prose.rule.replace("_", "-")

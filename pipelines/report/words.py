@@ -34,12 +34,17 @@ VARIANTS = {
 #: Decimals of a unit, so that the figures of a column line up.
 _DECIMALS = {"ms": 2, "1/s": 2, "count": 0, "bytes/s": 0, "bytes": 1, "partitions": 2}
 _UNITS = {"ms": "ms", "1/s": "/s", "count": "", "share": "%", "bytes/s": "B/s", "bytes": "B"}
+#: Kinds of replicas and clients, in the plural.
+_KINDS = {
+    "broker": "brokers",
+    "voter": "controllers",
+    "follower": "followers",
+    "consumer": "consumers",
+    "consumer_without_sessions": "consumers without sessions",
+}
 #: Characters that show nothing or move others about: controls, formats (RTL marks), separators,
 #: halves of surrogate pairs, private use.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-
-
-# --- numbers -------------------------------------------------------------------------------------
 
 
 def number(value: float | None, decimals: int = 0) -> str:
@@ -77,24 +82,18 @@ def size(value: float | None) -> str:
 
 def seconds(value: float) -> str:
     """A span for reading."""
-    if value >= 7200:
-        return f"{number(value / 3600, 1)}{SPACE}h"
-    if value >= 120:
-        return f"{number(value / 60, 1)}{SPACE}min"
-    return f"{number(value, 1)}{SPACE}s"
+    unit, scale = ("h", 3600) if value >= 7200 else ("min", 60) if value >= 120 else ("s", 1)
+    return f"{number(value / scale, 1)}{SPACE}{unit}"
 
 
 def in_unit(value: float | None, unit: str) -> str:
     """A figure of prediction_accuracy: shares as per cent, others with their usual decimals."""
-    if value is None:
-        return NOT_KNOWN
     if unit == "share":
-        return number(value * 100, 2)
+        return number(None if value is None else value * 100, 2)
     return number(value, _DECIMALS.get(unit, 3))
 
 
 def unit_name(unit: str) -> str:
-    """The unit as printed beside a figure."""
     return _UNITS.get(unit, unit)
 
 
@@ -130,13 +129,17 @@ def shortened(text: str, characters: int) -> str:
 
 
 def variant_name(variant: str) -> str:
-    """The variant in words."""
     return VARIANTS[variant][0] if variant in VARIANTS else variant
 
 
 def variant_class(variant: str) -> str:
     """The variant's CSS class; one that nobody knows has its own look."""
     return VARIANTS[variant][1] if variant in VARIANTS else "other"
+
+
+def kind_name(kind: str) -> str:
+    """'brokers', 'consumers'."""
+    return _KINDS.get(kind, kind)
 
 
 def in_order(variants: Iterable[str]) -> list[str]:
@@ -151,7 +154,6 @@ def joined(names: Sequence[str]) -> str:
 
 
 def bold(text: str) -> Markup:
-    """The text as what is seen first."""
     return Markup("<strong>{}</strong>").format(text)
 
 

@@ -78,7 +78,6 @@ class Figures(RuleFigures):
 
     @property
     def protocol(self) -> Protocol:
-        """What the recorded cluster ran."""
         return protocol_of(self.protocol_share) if self.responses else Protocol.UNKNOWN
 
     @property
@@ -107,12 +106,10 @@ class Figures(RuleFigures):
 
     @property
     def lags(self) -> tuple[Percentiles, Percentiles] | None:
-        """The lag without and with the KIP."""
         return both(*map(self.lag, self.sources))
 
     @property
     def medians(self) -> tuple[float, float] | None:
-        """The median lag without and with the KIP."""
         return medians(*self.lags) if self.lags else None
 
     @property
@@ -122,10 +119,8 @@ class Figures(RuleFigures):
 
     @property
     def fetches_per_second(self) -> tuple[float, float] | None:
-        """FETCHes a second without and with the KIP."""
         return both(*(self.rates(source).fetches for source in self.sources))
 
     @property
     def bytes_per_second(self) -> tuple[float, float] | None:
-        """Bytes a second without and with the KIP."""
         return both(*(self.rates(source).bytes for source in self.sources))

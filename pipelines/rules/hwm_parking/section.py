@@ -25,22 +25,14 @@ _OVERVIEW = (
 
 
 def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
-    """The rule's section."""
     answers = text.answer(every), text.price(every)
     overview = "How late replicas learn, and what it costs", _OVERVIEW, _overview
     prose = text.prose(every)
-    return sections.section(every, checks, prose, answers, overview, _detail, _reason, _changes)
+    return sections.section(every, checks, prose, answers, overview, _detail, _reported, _changes)
 
 
-def _reason(one: Figures) -> str | None:
-    if not one.responses:
-        return (
-            "hold no FETCH of the metadata log. Such FETCHes are in the request logs of the "
-            "controllers."
-        )
-    if one.lags is None:
-        return "do not tell when a replica learned of a change in the steady phase."
-    return None
+def _reported(one: Figures) -> tuple[object, object]:
+    return (one.responses, one.lags)
 
 
 def _changes(one: Figures) -> int:
@@ -70,7 +62,7 @@ def _key_figures(one: Figures) -> Iterator[KeyFigure]:
     for name, percentile in (("Median lag", "p50"), ("99th percentile", "p99")):
         if one.lags is not None:
             slow, fast = (words.short_ms(getattr(lag, percentile)) for lag in one.lags)
-            yield KeyFigure(f"{name}, {text.kind_name(one.lag_kind)}", slow, fast, "ms")
+            yield KeyFigure(f"{name}, {words.kind_name(one.lag_kind)}", slow, fast, "ms")
     if one.fetches_per_second is not None:
         slow, fast = (words.number(rate, 1) for rate in one.fetches_per_second)
         yield KeyFigure("FETCHes a second", slow, fast, "/s")
@@ -79,14 +71,14 @@ def _key_figures(one: Figures) -> Iterator[KeyFigure]:
 
 
 def _lag(one: Figures, name: str) -> Sequence[view.Block]:
-    kind, who = one.lag_kind, text.kind_name(one.lag_kind)
+    kind, who = one.lag_kind, words.kind_name(one.lag_kind)
     present = [variant for variant in _VARIANTS if one.lag(variant)]
     tables = []
     for of in (kind, *(other for other in _KINDS if other != kind)):
         if all(one.lag(variant, of) for variant in present):
             style = words.variant_class
             spreads = [(style(v), style(v), one.lag(v, of)) for v in present]
-            caption = f"Lag of {text.kind_name(of)}, ms"
+            caption = f"Lag of {words.kind_name(of)}, ms"
             tables.append(sections.spread_table(caption, "changes", spreads))
     lines = [
         (words.variant_class(v), words.variant_name(v), one.curves.get((LAG, v, kind)), one.lag(v))
@@ -106,7 +98,7 @@ def _cost(one: Figures, name: str) -> Iterator[view.Block]:
     kinds = [k for k in _KINDS if any(one.total(v, k) for v in present)]
 
     def figure(place: int, which: str, title: str, caption: str) -> view.Figure:
-        names = {k: text.kind_name(k) for k in kinds}
+        names = {k: words.kind_name(k) for k in kinds}
         parts = {v: [(names[k], one.rates(v, k)[place] or 0.0) for k in kinds] for v in present}
         labels, of_bytes = (caption, ""), which == "bytes"
         return sections.bars(one, f"{name}-{which}", parts, title, labels, of_bytes=of_bytes)
@@ -120,7 +112,7 @@ def _cost(one: Figures, name: str) -> Iterator[view.Block]:
 
 
 def _cost_table(one: Figures, present: Sequence[str], kinds: Sequence[str]) -> Table:
-    names = [*map(text.kind_name, kinds)]
+    names = [*map(words.kind_name, kinds)]
     columns = [f"{names[0]}|gap", *names[1:], "all|total"] if names else ["all|gap"]
 
     def rates(variant: str, place: int) -> list[float | None]:
@@ -148,7 +140,7 @@ def _sweep(one: Figures) -> Iterator[Table]:
     columns = ["median|gap", "99 %", "FETCHes/s", "bytes/s"]
     variants = WITHOUT_KIP, WITH_KIP
     heads = [Head(["longest wait"]), *(sections.variant_head(v, columns) for v in variants)]
-    lag = f"Waiting less or more: lag of {text.kind_name(one.lag_kind)} in ms"
+    lag = f"Waiting less or more: lag of {words.kind_name(one.lag_kind)} in ms"
     caption = f"{lag} if a FETCH stays parked for at most so long (maxWaitMs)"
 
     def cells(at: int | None) -> Iterator[str]:

@@ -11,14 +11,7 @@ from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
-from kip_replay.pipelines.rules.hwm_parking.figures import BROKERS, VOTERS, Figures, Protocol
-
-_KIND_NAMES = {"all": "all replicas", BROKERS: "brokers", VOTERS: "controllers"}
-
-
-def kind_name(kind: str) -> str:
-    """'brokers', 'controllers'."""
-    return _KIND_NAMES.get(kind, kind)
+from kip_replay.pipelines.rules.hwm_parking.figures import BROKERS, Figures, Protocol
 
 
 def answer(every: Sequence[Figures]) -> Markup:
@@ -29,7 +22,7 @@ def answer(every: Sequence[Figures]) -> Markup:
         return Markup("These logs do not tell how soon a metadata change is known.")
     slow, fast = (bold(words.between(of)) for of in zip(*medians, strict=True))
     kinds = {one.lag_kind for one in telling}
-    who = kind_name(kinds.pop() if len(kinds) == 1 else BROKERS)
+    who = words.kind_name(kinds.pop() if len(kinds) == 1 else BROKERS)
     if not any(one.makes_a_difference for one in telling):
         return Markup(
             "Telling replicas of a commit at once changes little here: {} learn of it in {}, "
@@ -47,12 +40,10 @@ def price(every: Sequence[Figures]) -> Markup | None:
     more_bytes = [b - a for a, b in known(one.bytes_per_second for one in every)]
     if not more or min(more) < 0 or min(more_bytes, default=0) < 0:
         return None
-    fetches = Markup("The price: {} more FETCHes a second on the active controller").format(
-        words.between(more, "rate")
-    )
-    if not more_bytes:
-        return fetches + "."
-    return Markup("{}, {} a second more.").format(fetches, words.between(more_bytes, "bytes"))
+    rate = words.between(more, "rate")
+    size = f", {words.between(more_bytes, 'bytes')} a second more" if more_bytes else ""
+    price = "The price: {} more FETCHes a second on the active controller{}."
+    return Markup(price).format(rate, size)
 
 
 def lag_sentence(one: Figures) -> Markup:
@@ -80,7 +71,7 @@ def lag_sentence(one: Figures) -> Markup:
             Protocol.WITH: ("Thanks to KIP-1166, which this cluster runs, {}", ""),
         }.get(one.protocol, ("If every node ran KIP-1166, {} would", " with none running it"))
         text = f"{how} learn a committed metadata change in {{}} instead of {{}}{end} (median)."
-    return Markup(text).format(kind_name(one.lag_kind), fast, slow)
+    return Markup(text).format(words.kind_name(one.lag_kind), fast, slow)
 
 
 def cost_sentence(one: Figures) -> Markup:
@@ -162,12 +153,17 @@ _PROSE = Prose(
     "the commit. That is up to one more FETCH for each change and replica.",
     note="Without and with KIP-1166, in the steady phase; what the cluster ran is recorded, the "
     "other is replayed. Bytes are those on the wire, requests and answers together.",
-    outcomes={"answers": "answers to a FETCH"}
-    | {
-        f"advances {p}": f"changes, per replica, {p} phase"
-        for p in ("starting", "steady", "stopping")
+    outcomes={
+        "answers": "answers to a FETCH",
+        "advances starting": "changes, per replica, starting phase",
+        "advances steady": "changes, per replica, steady phase",
+        "advances stopping": "changes, per replica, stopping phase",
     },
     outcomes_in="fetch_parking_outcomes and high_watermark_lag",
+    silent=words.lines("""
+hold no FETCH of the metadata log. Such FETCHes are in the request logs of the controllers.
+do not tell when a replica learned of a change in the steady phase.
+"""),
     method=words.lines("""
 The lag is the time from the moment the active controller commits a change until it answers a
   replica with word of it; the way through the network comes on top, for both protocols alike.

@@ -38,12 +38,10 @@ class Figures(RuleFigures):
 
     @property
     def uses_sessions(self) -> bool:
-        """Whether recorded FETCHes are incremental."""
         return self.tally("incremental", variant=RECORDED) > 0
 
     @property
     def fetches(self) -> int:
-        """Recorded FETCHes."""
         return self.tally("n", variant=RECORDED)
 
     @property

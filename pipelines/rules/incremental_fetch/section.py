@@ -25,24 +25,16 @@ _OVERVIEW = (
 
 
 def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
-    """The rule's section."""
     answers = text.answer(every), text.price(every)
     caption = "What a FETCH carries in full, with sessions, and with the draft’s"
     overview = caption, _OVERVIEW, _overview
     return sections.section(
-        every, checks, text.PROSE, answers, overview, _detail, _reason, lambda one: one.saved
+        every, checks, text.PROSE, answers, overview, _detail, _reported, lambda one: one.saved
     )
 
 
-def _reason(one: Figures) -> str | None:
-    if not one.fetches:
-        return (
-            "hold no FETCH of topic partitions. Such FETCHes are in the request logs of the "
-            "brokers."
-        )
-    if one.overheads is None:
-        return "hold no FETCH of topic partitions in the steady phase that could be replayed."
-    return None
+def _reported(one: Figures) -> tuple[object, object]:
+    return (one.fetches, one.overheads)
 
 
 def _overview(one: Figures) -> list[str]:
@@ -50,7 +42,7 @@ def _overview(one: Figures) -> list[str]:
     cells = [_listed(each, way, 1) for way in ("request", "response") for each in lead]
     cells += [words.number(one.rates(variant).overhead) for variant in _REPLAYED]
     unknown = words.number(max(map(one.unknown, _REPLAYED)))
-    return [text.kind_name(one.lead_kind or ""), *cells, unknown]
+    return [words.kind_name(one.lead_kind or ""), *cells, unknown]
 
 
 def _listed(traffic: Traffic | None, way: str, decimals: int) -> str:
@@ -73,7 +65,7 @@ def _detail(one: Figures, place: int) -> Detail:
 def _key_figures(one: Figures) -> Iterator[KeyFigure]:
     for name, way in ((_IN_FETCH, "request"), (_IN_ANSWER, "response")):
         full, with_sessions = (_listed(one.lead(v), way, 1) for v in (FULL, INCREMENTAL))
-        named = f"P{name[1:]}, {text.kind_name(one.lead_kind or '')}"
+        named = f"P{name[1:]}, {words.kind_name(one.lead_kind or '')}"
         yield KeyFigure(named, full, with_sessions, "")
     for name, figure in (("Besides records, all", "overhead"), ("Bytes, all", "bytes")):
         sizes = (getattr(one.rates(v), figure) or 0.0 for v in (FULL, INCREMENTAL))
@@ -106,12 +98,12 @@ def _table(one: Figures, kind: str) -> Table:
             listed = [_listed(traffic, way, 2) for way in ("request", "response")]
             cells = [words.number(rates.fetches, 1), *listed, *map(words.number, sizes)]
             rows.append(sections.variant_row(variant, cells))
-    return Table(text.kind_name(kind).capitalize(), heads, rows)
+    return Table(words.kind_name(kind).capitalize(), heads, rows)
 
 
 def _sweep(one: Figures) -> Iterator[Table]:
     kinds = [kind for kind in one.kinds if kind != WITHOUT_SESSIONS]
-    of_kinds = [f"{text.kind_name(k)}|{'' if place else 'gap'}" for place, k in enumerate(kinds)]
+    of_kinds = [f"{words.kind_name(k)}|{'' if place else 'gap'}" for place, k in enumerate(kinds)]
     heads = [
         Head(["slots"]),
         *([Head(of_kinds, _IN_FETCH)] if kinds else []),

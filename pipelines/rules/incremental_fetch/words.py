@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from kip_replay.pipelines.report import sections, words
-from kip_replay.pipelines.report.values import known
+from kip_replay.pipelines.report.values import Traffic, known
 from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
 from kip_replay.pipelines.rules.incremental_fetch.figures import (
@@ -18,19 +18,7 @@ from kip_replay.pipelines.rules.incremental_fetch.figures import (
 )
 from kip_replay.replay.rules import FULL
 
-#: With at least this share of the bytes left, sessions make no difference worth a headline.
-NO_DIFFERENCE = 0.9
-_KIND_NAMES = {
-    FOLLOWER: "followers",
-    CONSUMER: "consumers",
-    WITHOUT_SESSIONS: "consumers without sessions",
-}
 _ONE = {FOLLOWER: "a follower’s", CONSUMER: "a consumer’s", WITHOUT_SESSIONS: "a consumer’s"}
-
-
-def kind_name(kind: str) -> str:
-    """'followers', 'consumers'."""
-    return _KIND_NAMES.get(kind, kind)
 
 
 def answer(every: Sequence[Figures]) -> Markup:
@@ -38,22 +26,16 @@ def answer(every: Sequence[Figures]) -> Markup:
     telling = [one for one in every if one.overheads]
     if not telling:
         return Markup("These logs do not tell what fetch sessions save.")
-    telling = sections.enough(telling, _fetches)
-    if all(one.share_left >= NO_DIFFERENCE for one in telling):
-        return Markup(
-            "Fetch sessions save little here: FETCHes and their answers take {} a second besides "
-            "records, without sessions {}."
-        ).format(*(_sizes(telling, place) for place in (1, 0)))
-    pair = sections.most_and_least(telling, lambda one: one.share_left)
-    if pair is None:
-        return in_figures(telling)
-    after, before = (_sizes(pair[1:], place) for place in (1, 0))
-    return in_figures(pair[:1]) + sections.whereabouts(pair, f"{after} a second", before)
+    telling = sections.enough(telling, lambda one: (one.total(FULL) or Traffic()).fetches)
+    little = Markup(
+        "Fetch sessions save little here: FETCHes and their answers take {} a second besides "
+        "records, without sessions {}."
+    ).format(_sizes(telling, 1), _sizes(telling, 0))
 
+    def ends(of: Sequence[Figures]) -> tuple[str, str]:
+        return f"{_sizes(of, 1)} a second", _sizes(of, 0)
 
-def _fetches(one: Figures) -> int:
-    total = one.total(FULL)
-    return total.fetches if total else 0
+    return sections.answer(telling, lambda one: one.share_left, little, in_figures, ends)
 
 
 def in_figures(telling: Sequence[Figures]) -> Markup:
@@ -117,8 +99,6 @@ def as_recorded(one: Figures) -> str | None:
     )
 
 
-# --- prose ---------------------------------------------------------------------------------------
-
 PROSE = Prose(
     rule=Figures.RULE,
     short="Fetch sessions",
@@ -134,6 +114,10 @@ PROSE = Prose(
     "be replayed, most often since their session began before the log.",
     outcomes={"fetches": "FETCHes"},
     outcomes_in="fetch_session_outcomes",
+    silent=words.lines("""
+hold no FETCH of topic partitions. Such FETCHes are in the request logs of the brokers.
+hold no FETCH of topic partitions in the steady phase that could be replayed.
+"""),
     method=words.lines("""
 Each session is rebuilt from the log: which partitions it holds, what was last sent of each, what
   changed. What a full FETCH, a session’s FETCH and the draft’s would carry follows from that, and

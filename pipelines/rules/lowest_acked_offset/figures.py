@@ -36,7 +36,6 @@ class Figures(RuleFigures):
 
     @property
     def writes(self) -> int:
-        """Metadata writes."""
         return self.tally("n", variant=LOWEST_ACKED)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from markupsafe import Markup
 
@@ -49,9 +50,8 @@ def price(every: Sequence[Figures]) -> Markup | None:
     heartbeats = sum(row["n"] for row in rows)
     if not heartbeats:
         return None
-    before, after = (
-        sum(row[name] for row in rows) / heartbeats for name in ("recorded", "replayed")
-    )
+    sums = (sum(row[name] for row in rows) for name in ("recorded", "replayed"))
+    before, after = (of / heartbeats for of in sums)
     return Markup(
         "The price: {} bytes more in each answer to a heartbeat ({} instead of {})."
     ).format(words.number(after - before), words.number(after), words.number(before))
@@ -77,30 +77,23 @@ def interval_sentence(one: Figures) -> str | None:
     if not one.swept:
         return None
     variants = words.in_order(one.variants(swept=True))
+    tried = product(one.swept, variants)
+    spreads = {(at, v): one.spread(READ_AFTER_WRITE, v, at=at) for at, v in tried}
     found = []
     for goal in _GOALS_MS:
         limit = f"{words.number(goal)}{words.SPACE}ms"
         enough = [
-            (at, variant)
-            for at in one.swept
-            for variant in variants
-            if (spread := one.spread(READ_AFTER_WRITE, variant, at=at))
-            and spread.p90 is not None
-            and spread.p90 <= goal
+            key for key, of in spreads.items() if of and of.p90 is not None and of.p90 <= goal
         ]
         if not enough:
             found.append(f"below {limit} with none of the intervals tried")
             continue
         longest = max(interval for interval, _ in enough)
         how = [words.variant_name(variant) for interval, variant in enough if interval == longest]
-        found.append(
-            f"below {limit} with a heartbeat every {words.number(longest)}{words.SPACE}ms "
-            f"({words.joined(how)})"
-        )
+        every = f"{words.number(longest)}{words.SPACE}ms ({words.joined(how)})"
+        found.append(f"below {limit} with a heartbeat every {every}")
     return f"9 in 10 reads after writes: {'; '.join(found)}."
 
-
-# --- prose ---------------------------------------------------------------------------------------
 
 PROSE = Prose(
     rule=Figures.RULE,
@@ -118,6 +111,11 @@ PROSE = Prose(
     "broker that forwarded it is told (else, until every broker is).",
     outcomes={"writes": "metadata writes"},
     outcomes_in="metadata_write_outcomes",
+    silent=words.lines("""
+hold no metadata write. Those are in the request logs of the controllers.
+hold metadata writes, but none in the steady phase of which it could be told when every broker had
+  it.
+"""),
     method=words.lines("""
 A metadata write’s offset is not logged. It lies between the controllers’ high watermarks before and
   after, recomputed from the voters’ FETCHes; claims take the upper end.

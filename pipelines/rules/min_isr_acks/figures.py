@@ -48,7 +48,6 @@ class Figures(RuleFigures):
         return self.tally("waited", variant=ACKS_MIN_INSYNC_REPLICAS)
 
     def exposure(self, at: int | None = None) -> Percentiles | None:
-        """How long records are exposed."""
         return self.spread(EXPOSURE, ACKS_MIN_INSYNC_REPLICAS, at=at)
 
     @property
@@ -58,7 +57,6 @@ class Figures(RuleFigures):
 
     @property
     def medians(self) -> tuple[float, float] | None:
-        """The medians of ``waits``."""
         return medians(*self.waits) if self.waits else None
 
     @property

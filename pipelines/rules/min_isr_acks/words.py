@@ -12,29 +12,24 @@ from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
 
-#: With at least this share of the wait left, the change makes no difference worth a headline.
-NO_DIFFERENCE = 0.9
-
 
 def answer(every: Sequence[Figures]) -> Markup:
     """How much sooner producers get responses, over all recordings, or where most and least."""
     telling = _telling(every)
     if not telling:
         return Markup("These logs do not tell how much sooner producers could be answered.")
-    if all(one.share_left >= NO_DIFFERENCE for one in telling):
-        return Markup(
-            "Waiting for fewer replicas changes little here: producers are answered in {}, waiting "
-            "for all in {} (median)."
-        ).format(*(bold(_between(telling, place)) for place in (1, 0)))
-    pair = sections.most_and_least(telling, lambda one: one.share_left)
-    most = telling if pair is None else pair[:1]
-    text = Markup(
+    little = Markup(
+        "Waiting for fewer replicas changes little here: producers are answered in {}, waiting for "
+        "all in {} (median)."
+    ).format(*map(bold, _between(telling)))
+    return sections.answer(telling, lambda one: one.share_left, little, _in_figures, _between)
+
+
+def _in_figures(telling: Sequence[Figures]) -> Markup:
+    return Markup(
         "Producers that wait for all in-sync replicas would be answered in {} instead of {} "
         "(median) if they waited for min.insync.replicas only."
-    ).format(*(bold(_between(most, place)) for place in (1, 0)))
-    if pair is None:
-        return text
-    return text + sections.whereabouts(pair, *(_between(pair[1:], place) for place in (1, 0)))
+    ).format(*map(bold, _between(telling)))
 
 
 def _telling(every: Sequence[Figures]) -> list[Figures]:
@@ -43,9 +38,10 @@ def _telling(every: Sequence[Figures]) -> list[Figures]:
     return sections.enough(telling, lambda one: one.waits[0].count if one.waits else 0)
 
 
-def _between(telling: Sequence[Figures], place: int) -> str:
-    """Median waits with acks=all (0) or with acks=min.insync.replicas (1)."""
-    return words.between([medians[place] for medians in known(one.medians for one in telling)])
+def _between(telling: Sequence[Figures]) -> list[str]:
+    """Median waits with acks=min.insync.replicas and with acks=all."""
+    both = zip(*known(one.medians for one in telling), strict=True)
+    return [words.between(of) for of in both][::-1]
 
 
 def price(every: Sequence[Figures]) -> Markup | None:
@@ -63,18 +59,17 @@ def summary(one: Figures) -> Markup:
     """Waits and exposure of one recording."""
     assert one.waits is not None
     if one.medians is None:
+        unknown = words.number(max(wait.unknown for wait in one.waits))
+        values = words.number(max(wait.values for wait in one.waits))
         return Markup(
             "The median wait cannot be told: of {} of {} answers it is unknown when they would "
             "come."
-        ).format(
-            words.number(max(wait.unknown for wait in one.waits)),
-            words.number(max(wait.values for wait in one.waits)),
-        )
+        ).format(unknown, values)
     before, after = one.medians
     text = (
         "Waiting for min.insync.replicas only changes little here: producers would be answered in "
         "{}, with acks=all in {} (median)."
-        if after >= NO_DIFFERENCE * before
+        if after >= sections.NO_DIFFERENCE * before
         else "With acks=min.insync.replicas, producers would be answered in {} instead of {} "
         "(median)."
     )
@@ -87,8 +82,6 @@ def summary(one: Figures) -> Markup:
         "records."
     ).format(waits, bold(words.milliseconds(exposure.p50)), words.milliseconds(exposure.p90))
 
-
-# --- prose ---------------------------------------------------------------------------------------
 
 PROSE = Prose(
     rule=Figures.RULE,
@@ -106,6 +99,10 @@ PROSE = Prose(
     "the whole ISR has the records.",
     outcomes={"partitions": "partitions of PRODUCEs"},
     outcomes_in="produce_ack_outcomes",
+    silent=words.lines("""
+hold no PRODUCE. PRODUCEs are in the request logs of the brokers.
+hold no PRODUCE with acks=all of which it could be told how long it waited, or would wait.
+"""),
     method=words.lines("""
 A follower’s FETCH at an offset says that it has all before it. From those FETCHes in the leader’s
   log, and from the in-sync replicas and min.insync.replicas over time, the replay tells when each
