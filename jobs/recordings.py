@@ -56,11 +56,7 @@ def _list(found: Sequence[StoredRecording]) -> list[str]:
     if not found:
         return ["no recordings"]
     head = ("recording", "kafka", "from (UTC)", "seconds", "nodes", "requests", "rejected")
-<<<<<<< HEAD
     rows: list[tuple[str, ...]] = [(*head, "log files", "table files", "replayed")]
-=======
-    rows: list[Sequence[str]] = [(*head, "log files", "table files", "replayed")]
->>>>>>> td
     for one in found:
         logs, size, kafka = one.logs, one.size, " ".join(one.kafka_versions) or "?"
         counts = f"{len(logs.node_ids)}", f"{logs.requests:,}", f"{logs.rejected_share:.2%}"

@@ -46,7 +46,7 @@ def test_a_run_after_maintenance_has_nothing_to_do(
 def test_a_recording_that_grows_is_resumed_after_maintenance(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rule = next(steps for steps in RULES if steps.name == "hwm_parking")
+    rule = next(steps for steps in RULES if steps.name == "incremental_fetch")
     for module in (replay, increments):
         monkeypatch.setattr(module, "RULES", [rule], raising=False)
     logs = ArrivingLogs(RECORDING, tmp_path, [0.4, 0.7])
