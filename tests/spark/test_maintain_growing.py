@@ -20,7 +20,7 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.schema import LINEAGE, REPLAY_STATE, TABLES
 
-RECORDING = "failover-4.0"
+RECORDING = "sessions-on"
 LATE_AFTER_S = 4.0
 
 
@@ -36,7 +36,7 @@ def test_a_run_after_maintenance_has_nothing_to_do(
     assert maintain.main(["--warehouse", copy.path, *short]) == 0
     before = versions(copy)
     assert sum(before.values()) > sum(versions(finished).values())
-    folders = [str(folder_of(name)) for name in (RECORDING, "freeze-4.1")]
+    folders = [str(folder_of(name)) for name in ("failover-4.0", "freeze-4.1")]
     assert run.main([*folders, "--warehouse", copy.path]) == 0
     assert versions(copy) == before
     for table in TABLES.values():
@@ -49,7 +49,7 @@ def test_a_recording_that_grows_is_resumed_after_maintenance(
     rule = next(steps for steps in RULES if steps.name == "incremental_fetch")
     for module in (replay, increments):
         monkeypatch.setattr(module, "RULES", [rule], raising=False)
-    logs = ArrivingLogs(RECORDING, tmp_path, [0.4, 0.7])
+    logs = ArrivingLogs(RECORDING, tmp_path, [0.6, 0.85])
     warehouse = Warehouse(tmp_path / "warehouse")
 
     def replayed(recording: Recording) -> None:
