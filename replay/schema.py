@@ -138,7 +138,7 @@ INGESTED_FILES = Table(
         Column(
             "first_received_at",
             AT,
-            "first arrival of its requests, also repeated ones; null without",
+            "first arrival of its requests, repeated ones too; null without",
         ),
         Column("last_completed_at", AT, "last completion of those; null without"),
         Column(

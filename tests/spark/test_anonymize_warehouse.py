@@ -14,12 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from put_rows import contents
 from pyspark.sql import SparkSession
 from small_logs import BROKER, CONTROLLER, write_recording
 
 from kip_replay.jobs import ingest, run
 from kip_replay.jobs._anonymize import KEY_VARIABLE
-from kip_replay.pipelines.replaying.steps import ReplaySettings, replay_what_is_new
+from kip_replay.pipelines.replaying.replay import ReplaySettings, replay_what_is_new
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.request_log import Anonymous, Pseudonyms
 from kip_replay.replay.request_log.anonymous import INTERNAL_TOPICS, KAFKA_CLIENTS
@@ -28,7 +29,10 @@ from kip_replay.replay.schema import (
     CLIENT_OBSERVATIONS,
     INGESTED_FILES,
     LATENCY_SUMMARY,
+    LINEAGE,
+    PREDICTION_ACCURACY,
     PRODUCES,
+    QUALITY_RESULTS,
     REJECTED_LINES,
     REPLAY_STATE,
     REQUESTS,
@@ -137,8 +141,8 @@ def test_equal_names_are_equal_everywhere(anonymous: Warehouse) -> None:
 
 
 def test_a_rejected_line_leaves_its_length_and_a_keyed_hash(anonymous: Warehouse) -> None:
-    rows = anonymous.read(REJECTED_LINES).select("line", "line_bytes", "reason").collect()
-    assert sorted(tuple(row) for row in rows) == [
+    rows = anonymous.rows(REJECTED_LINES, ["small"]).to_pylist()
+    assert sorted((row["line"], row["line_bytes"], row["reason"]) for row in rows) == [
         (None, 11, "not_a_request_line"),
         (None, 64, "truncated"),
     ]
@@ -146,7 +150,7 @@ def test_a_rejected_line_leaves_its_length_and_a_keyed_hash(anonymous: Warehouse
 
 def test_all_that_is_no_name_is_as_without_a_key(anonymous: Warehouse, finished: Warehouse) -> None:
     for table in TABLES.values():
-        if table.name in ("prediction_accuracy", "quality_results", REPLAY_STATE.name):
+        if table in (LINEAGE, PREDICTION_ACCURACY, QUALITY_RESULTS, REPLAY_STATE):
             continue
         assert _without_names(anonymous, table) == _without_names(finished, table), table.name
 
@@ -169,11 +173,11 @@ def test_lines_read_before_are_known(
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[5:]))  # another content of the same lines
     monkeypatch.setenv(KEY_VARIABLE, key.read_text())
-    before = anonymous.read(REQUESTS).count()
+    before = anonymous.rows(REQUESTS, ["small"]).num_rows
     assert ingest.main([str(again), "--warehouse", anonymous.path]) == 0
-    assert anonymous.read(REQUESTS).count() == before
-    rows = anonymous.read(INGESTED_FILES).where("recording = 'small'").collect()
-    assert sorted(row["repeated"] for row in rows) == [0, 0, len(lines) - 5]
+    assert anonymous.rows(REQUESTS, ["small"]).num_rows == before
+    repeated = anonymous.rows(INGESTED_FILES, ["small"]).column("repeated").to_pylist()
+    assert sorted(repeated) == [0, 0, len(lines) - 5]
 
 
 def test_another_key_or_none_is_refused(
@@ -184,7 +188,7 @@ def test_another_key_or_none_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "other").write_bytes(b"another key of enough bytes")
-    before = anonymous.read(INGESTED_FILES).count()
+    before = contents(anonymous.path), contents(finished.path)
     for options, said in (
         ([anonymous.path], "is anonymized: give its key with --anonymize"),
         ([anonymous.path, "--anonymize", str(tmp_path / "other")], "with another key"),
@@ -195,7 +199,7 @@ def test_another_key_or_none_is_refused(
         assert said in error
         assert error.startswith("error: ")
         assert error.count("\n") == 1
-    assert anonymous.read(INGESTED_FILES).count() == before
+    assert (contents(anonymous.path), contents(finished.path)) == before
 
 
 def test_saved_state_tells_no_name(
@@ -208,7 +212,7 @@ def test_saved_state_tells_no_name(
     settings = ReplaySettings((), (), (), ())
     recording = write_recording(hostile, {}, {2: "controller-2.log", 11: "broker-11.log.gz"})
     replay_what_is_new([recording], warehouse, settings, 1.0, lambda line: None)
-    assert warehouse.read(REPLAY_STATE).count()
+    assert warehouse.files(REPLAY_STATE)
     for name, content in _contents(path):
         assert not re.search(b"(?i)acme|alice", content), name
 
@@ -288,13 +292,14 @@ def _inflated(value: bytes) -> Iterator[bytes]:
 
 
 def _texts_of(warehouse: Warehouse, table: Table, column: str) -> set[str]:
-    return {row[0] for row in warehouse.read(table).select(column).distinct().collect()}
+    rows = warehouse.rows(table, [FAILOVER.name, "small"])
+    return set(rows.column(column).to_pylist())
 
 
 def _rows(warehouse: Warehouse, table: Table) -> list[dict[str, Any]]:
     """Rows of the recording, but for sweeps, and for the draft of KIP-227, which sends topics by
     name: those of the recording have fewer bytes than a pseudonym."""
-    rows = warehouse.read(table, {"recording": FAILOVER.name}).toArrow().to_pylist()
+    rows = warehouse.rows(table, [FAILOVER.name]).to_pylist()
     return [
         row
         for row in rows
