@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -92,9 +93,15 @@ class Catalog:
 
     def query(self, statement: str) -> Rows:
         """What a statement that only reads gives. Raises UserError, also while rows are read."""
-        with _one_sentence():
-            reader = self._reader(statement)
-        return Rows(reader.schema, _rows(reader))
+        # In a thread of its own until there are rows: DuckDB, which works in several, hears no
+        # Ctrl-C meanwhile.
+        with _one_sentence(), ThreadPoolExecutor(1) as pool:
+            reader = pool.submit(self._reader, statement)
+            try:
+                return Rows(reader.result().schema, _rows(reader.result()))
+            except KeyboardInterrupt:
+                self._session.interrupt()
+                raise
 
     def _reader(self, statement: str) -> pa.RecordBatchReader:
         if (match := _DESCRIBE.fullmatch(statement)) and match[1].lower() in self.comments:

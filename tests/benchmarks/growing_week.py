@@ -1,6 +1,6 @@
 """A week of a small cluster, hour by hour: does an hour's run grow with what is there already?
 
-Each hour is the beginning of a real recording once more, as its nodes' rotated files: a short
+Each hour is a cut of a real recording once more, as its nodes' rotated files: a short
 burst, then silence. After 1, 24 and 168 hours, the runs of the next two hours are measured as a
 schedule starts them: ``kip-replay run --growing``, without and with checks of the tables. The hours
 between are read and replayed some at once.
@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,23 +46,18 @@ class Week:
         self.recording, self.warehouse = folder / "week", folder / "warehouse"
         self._events = folder / "events"
         self._source = Source(folder_of(SOURCE))
-        self._hour_bytes = hour_bytes
+        self._source.cut(0.5, hour_bytes)
         self.hours = self._bytes = self._lines = 0
         self.recording.mkdir()
         self._source.write_manifest(self.recording, ".*")
 
     def write_hour(self) -> None:
         """The files of the next hour."""
-        with ExitStack() as stack:
-            paths = [self.recording / f"{log}.{self.hours:04}" for log in self._source.logs]
-            files = [stack.enter_context(path.open("wb")) for path in paths]
-            moved_ms = self.hours * HOUR_MS
-            written, lines = self._source.repeat(self.hours, moved_ms, files, self._hour_bytes)
-        self.hours, self._bytes, self._lines = (
-            self.hours + 1,
-            self._bytes + written,
-            self._lines + lines,
-        )
+        paths = [self.recording / f"{log}.{self.hours:04}" for log in self._source.logs]
+        written, lines = self._source.repeat(self.hours, self.hours * HOUR_MS, paths)
+        self.hours += 1
+        self._bytes += written
+        self._lines += lines
 
     def catch_up(self, hours: int, at_once: int) -> None:
         """Reads and replays until so many hours are there."""

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from .real_lines import Template
 
@@ -32,33 +33,32 @@ class _Line(NamedTuple):
 
 
 class Source:
-    """The lines of a real recording: a folder with a recording.json and a log for each node."""
+    """The lines of a real recording: a folder with a recording.json and a log for each node.
+
+    ``logs`` are the names of the nodes' logs, ``manifest`` says what the recording is of.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.manifest = json.loads((folder / "recording.json").read_text())
         logs = [node["log"] for node in self.manifest["nodes"]]
-        for node, log in zip(self.manifest["nodes"], logs, strict=True):
-            node["log"] = log.removesuffix(".gz")
-        self.logs: list[str] = [node["log"] for node in self.manifest["nodes"]]
+        self.logs: list[str] = [log.removesuffix(".gz") for log in logs]
         self._lines = sorted(
             (line for node, log in enumerate(logs) for line in _lines(folder / log, node)),
             key=lambda line: line.at_ms,
         )
 
-    def repeat(
-        self, repetition: int, moved_ms: int, files: Sequence[IO[bytes]], size_bytes: int
-    ) -> tuple[int, int]:
-        """Writes one repetition, or about ``size_bytes`` of it; its bytes and its lines."""
-        written, second, text = 0, -1, b""
-        for count, line in enumerate(self._lines):
-            if written >= size_bytes:
-                return written, count
-            now, millis = divmod(line.at_ms + moved_ms, 1000)
-            if now != second:
-                second, text = now, (_EPOCH + timedelta(seconds=now)).isoformat(" ").encode()
-            stamp = b"%b,%03d" % (text[:19], millis)
-            written += files[line.node].write(line.template.line(stamp, repetition))
-        return written, len(self._lines)
+    def cut(self, begin: float, size_bytes: int) -> None:
+        """From a share of the lines on, about so many bytes; nodes without a line are left out."""
+        kept = []
+        for line in self._lines[int(begin * len(self._lines)) :]:
+            kept.append(line)
+            size_bytes -= len(line.template.text)
+            if size_bytes <= 0:
+                break
+        nodes = sorted({line.node for line in kept})
+        self._lines = [line._replace(node=nodes.index(line.node)) for line in kept]
+        self.logs = [self.logs[node] for node in nodes]
+        self.manifest["nodes"] = [self.manifest["nodes"][node] for node in nodes]
 
     @property
     def span_ms(self) -> int:
@@ -67,9 +67,29 @@ class Source:
 
     def write_manifest(self, folder: Path, suffix: str = "") -> None:
         """The recording.json of a folder whose logs' names end with ``suffix``."""
-        nodes = [node | {"log": node["log"] + suffix} for node in self.manifest["nodes"]]
+        nodes = [
+            node | {"log": log + suffix}
+            for node, log in zip(self.manifest["nodes"], self.logs, strict=True)
+        ]
         manifest = self.manifest | {"name": folder.name, "nodes": nodes}
         (folder / "recording.json").write_text(json.dumps(manifest))
+
+    def repeat(
+        self, repetition: int, moved_ms: int, paths: Sequence[Path], size_bytes: float = math.inf
+    ) -> tuple[int, int]:
+        """Appends one repetition, or about ``size_bytes`` of it; its bytes and its lines."""
+        written, second, text = 0, -1, b""
+        with ExitStack() as stack:
+            files = [stack.enter_context(path.open("ab", buffering=1 << 20)) for path in paths]
+            for count, line in enumerate(self._lines):
+                if written >= size_bytes:
+                    return written, count
+                now, millis = divmod(line.at_ms + moved_ms, 1000)
+                if now != second:
+                    second, text = now, (_EPOCH + timedelta(seconds=now)).isoformat(" ").encode()
+                stamp = b"%b,%03d" % (text[:19], millis)
+                written += files[line.node].write(line.template.line(stamp, repetition))
+        return written, len(self._lines)
 
 
 def write_recording(folder: Path, source: Path, size_bytes: int) -> tuple[int, int]:
@@ -77,15 +97,13 @@ def write_recording(folder: Path, source: Path, size_bytes: int) -> tuple[int, i
     real = Source(source)
     folder.mkdir(parents=True)
     real.write_manifest(folder)
+    paths = [folder / log for log in real.logs]
     written = count = repetition = 0
-    with ExitStack() as stack:
-        files = [
-            stack.enter_context((folder / log).open("wb", buffering=1 << 20)) for log in real.logs
-        ]
-        while written < size_bytes:
-            moved_ms = repetition * real.span_ms
-            more, lines = real.repeat(repetition, moved_ms, files, size_bytes - written)
-            written, count, repetition = written + more, count + lines, repetition + 1
+    while written < size_bytes:
+        more, lines = real.repeat(
+            repetition, repetition * real.span_ms, paths, size_bytes - written
+        )
+        written, count, repetition = written + more, count + lines, repetition + 1
     return written, count
 
 
