@@ -7,7 +7,6 @@ whatever starts this Spark (``kip-replay``, ``spark-submit``, a notebook) with n
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
@@ -23,10 +22,6 @@ from kip_replay.pipelines.session import SPARK_HOME
 SPARK_JARS_DIR = SPARK_HOME / "jars"
 # Names what was added to SPARK_JARS_DIR, so that another version can take it away again.
 MANIFEST = SPARK_JARS_DIR / "delta-jars.txt"
-
-
-class DeltaJarsError(RuntimeError):
-    """Delta's jars could not be fetched; the message is for the user."""
 
 
 def install() -> None:
@@ -64,9 +59,9 @@ def _resolve(ivy_dir: Path) -> None:
             report.seek(0)
             lines = report.read().decode(errors="replace").splitlines()
             reasons = [line.strip() for line in lines if "Exception" in line or "not found" in line]
-            raise DeltaJarsError(
-                f"Delta's jars ({packages}) could not be fetched from Maven Central: "
-                + (reasons[-1] if reasons else "spark-submit gave no reason")
+            reason = reasons[-1] if reasons else "spark-submit gave no reason"
+            raise SystemExit(
+                f"Delta's jars ({packages}) could not be fetched from Maven Central: {reason}"
             ) from error
         process = gateway.proc
         gateway.shutdown()
@@ -75,7 +70,4 @@ def _resolve(ivy_dir: Path) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        install()
-    except DeltaJarsError as error:
-        sys.exit(str(error))
+    install()

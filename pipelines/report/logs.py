@@ -80,6 +80,18 @@ class Logs:
         nodes = "\n".join(f"{node['node_id']}:{node['contents']}" for node in self.nodes)
         return hashlib.blake2b(nodes.encode(), digest_size=8).hexdigest()
 
+    @property
+    def table(self) -> Table:
+        """What was read of each node."""
+        counts = ("files", "lines_read", "requests", "rejected", "repeated")
+        rows = []
+        for node in self.nodes:
+            ends = [_time(node[end], "%H:%M:%S") for end in ("first_us", "last_us")]
+            cells = [*(words.number(node[name]) for name in counts), *ends]
+            rows.append(TableRow(str(node["node_id"]), cells))
+        columns = ["node", "files", "lines", *counts[2:], "from", "until (UTC)"]
+        return Table("Nodes", [Head(columns)], rows)
+
 
 def view(every: Sequence[Logs]) -> dict[str, Any]:
     """For the template: a table of all recordings, nodes and rejected lines of each."""
@@ -87,18 +99,11 @@ def view(every: Sequence[Logs]) -> dict[str, Any]:
     columns += ["bytes", "lines", "requests", "rejected", "repeated", "contents|left"]
     return {
         "table": Table("Recordings", [Head(columns)], [_row(one) for one in every]),
-        "recordings": [
-            {
-                "name": one.recording,
-                "lines": one.lines,
-                "nodes": _nodes(one.nodes),
-                "rejected": one.rejected[:MOST_REASONS],
-            }
-            for one in every[:MOST_RECORDINGS]
-        ],
+        "recordings": every[:MOST_RECORDINGS],
         "reasons": {name: reason.value for name, reason in Reason.__members__.items()},
         "left_out": max(0, len(every) - MOST_RECORDINGS),
         "characters": EXAMPLE_CHARACTERS,
+        "most": MOST_REASONS,
     }
 
 
@@ -119,15 +124,3 @@ def _time(micros: int | None, form: str) -> str:
     if micros is None:
         return words.NOT_KNOWN
     return datetime.fromtimestamp(micros // 1_000_000, UTC).strftime(form)
-
-
-def _nodes(nodes: Sequence[Row]) -> Table:
-    counts = ("files", "lines_read", "requests", "rejected", "repeated")
-    rows = []
-    for node in nodes:
-        ends = [_time(node[end], "%H:%M:%S") for end in ("first_us", "last_us")]
-        cells = [*(words.number(node[name]) for name in counts), *ends]
-        rows.append(TableRow(str(node["node_id"]), cells))
-    return Table(
-        "Nodes", [Head(["node", "files", "lines", *counts[2:], "from", "until (UTC)"])], rows
-    )

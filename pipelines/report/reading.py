@@ -36,10 +36,10 @@ def traffic(rule: str, sweep: str) -> str:
         for column in ("requests", "partitions", "bytes")
         for way in ("request", "response")
     ]
-    sums = [f"coalesce({each}, 0)" for each in (*ways, "sum(record_bytes)")]
+    ways += ["sum(record_bytes)", "sum(unknown_size_requests)"]
     return f"""
-        SELECT recording, variant, client_kind, {AT}, {", ".join(sums)},
-            sum(unknown_size_requests), max(span_s)
+        SELECT recording, variant, client_kind, {AT},
+            {", ".join(f"coalesce({way}, 0)" for way in ways)}, max(span_s)
         FROM bandwidth_summary
         WHERE rule = '{rule}' AND api_name = 'FETCH' AND parameter IN ('none', '{sweep}')
         GROUP BY ALL"""

@@ -78,7 +78,6 @@ def section(
 
 
 def _sure(rule: str, checks: Sequence[Check]) -> Markup:
-    """How near the rule's predictions were to real brokers."""
     if not checks:
         return Markup("None of its predictions was held against what real brokers did.")
     return Markup(
