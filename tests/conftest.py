@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from kip_replay.pipelines.session import spark_session
+
+# A busy machine is no failure.
+settings.register_profile("default", deadline=None)
+settings.load_profile("default")
 
 
 @pytest.fixture(scope="session")

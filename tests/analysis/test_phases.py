@@ -11,14 +11,14 @@ from duckdb import DuckDBPyConnection
 
 from kip_replay.pipelines.analysis.phases import steady_phases
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import BROKER_HEARTBEATS, REQUESTS
+from kip_replay.replay.schema import BROKER_HEARTBEATS, INGESTED_FILES
 
 
 class Constructed:
     """What ``steady_phases`` asks a warehouse for."""
 
     def __init__(self, requests: list[Row], beats: list[Row]) -> None:
-        self._tables = {REQUESTS: requests, BROKER_HEARTBEATS: beats}
+        self._tables = {INGESTED_FILES: requests, BROKER_HEARTBEATS: beats}
 
     def database(self, recordings: Collection[str]) -> DuckDBPyConnection:
         assert [*recordings] == ["r"]
@@ -28,9 +28,14 @@ class Constructed:
 def logs(*spans: tuple[int, float, float]) -> list[Row]:
     """First and last request of each node's log: node, and when both were received and over."""
     return [
-        row(REQUESTS, node_id=node, received_at=at(second), completed_at=at(second))
-        for node, *ends in spans
-        for second in ends
+        row(
+            INGESTED_FILES,
+            node_id=node,
+            requests=1,
+            first_received_at=at(first),
+            last_completed_at=at(last),
+        )
+        for node, first, last in spans
     ]
 
 
