@@ -31,6 +31,8 @@ def logs(*spans: tuple[int, float, float]) -> list[Row]:
         row(
             INGESTED_FILES,
             node_id=node,
+            source_file="log",
+            content_hash="",
             requests=1,
             first_received_at=at(first),
             last_completed_at=at(last),
