@@ -12,11 +12,8 @@ from kip_replay.pipelines.report.values import Row
 
 #: Shown without being judged: the rates of requests, since a producer that is answered sooner
 #: sends sooner; and what clients saw, since logs prove it only later.
-SHOWN_BESIDE = (
-    "produces_per_second",
-    "create_topics_stale_window_p50",
-    "create_topics_stale_window_p90",
-)
+_STALE = ("create_topics_stale_window_p50", "create_topics_stale_window_p90")
+SHOWN_BESIDE = ("produces_per_second", *_STALE)
 #: Rows of one pair at most: what missed its tolerance first.
 MOST_ROWS = 20
 _METRICS = {
@@ -194,7 +191,7 @@ def _check(check: Check) -> dict[str, Any]:
     verdict = "within" if passed else "outside"
     return shown | {
         "name": metric_name(check),
-        "unit": words.unit_name(unit),
+        "unit": words.UNITS.get(unit, unit),
         "band": "" if tolerance is None else pictures.band(check.error, tolerance, passed),
         "verdict": "not judged" if tolerance is None else verdict,
         "samples": words.number(check.sample_count),

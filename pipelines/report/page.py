@@ -79,7 +79,6 @@ def _finalized(value: object) -> object:
 
 
 def _with_code(text: str) -> Markup:
-    """Text in which backticks enclose code."""
     return Markup(re.sub("`(.*?)`", r"<code>\1</code>", str(escape(text))))
 
 

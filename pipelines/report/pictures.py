@@ -179,11 +179,15 @@ def _labels(lines: Sequence[Line], drawn: Sequence[list[Point]]) -> Iterator[Mar
     """Each line's name and median beside it, where neither a line nor another label is."""
     taken: list[Box] = []
     for line, points in zip(lines, drawn, strict=True):
-        texts = [line.label, f"median {milliseconds(line.median)}"]
-        width = _SWATCH + 6 + _LETTER * max(map(len, texts))
+        median = f"median {milliseconds(line.median)}"
+        width = _SWATCH + 6 + _LETTER * max(len(line.label), len(median))
         box = _free_place(points, drawn, taken, width)
         taken.append(box)
-        yield from _label(line, texts, box)
+        y, x = box.top + _LINE_HEIGHT / 2, box.left + _SWATCH
+        yield tag("line", class_=f"line {line.variant}", x1=box.left, x2=x, y1=y, y2=y)
+        x, y = x + 6, box.top + 12
+        yield tag("text", line.label, class_=f"label {line.variant}", x=x, y=y)
+        yield tag("text", median, class_="label", x=x, y=y + _LINE_HEIGHT)
 
 
 def _free_place(
@@ -222,14 +226,6 @@ def _along(points: Sequence[Point]) -> Iterator[Point]:
         for step in range(steps + 1):
             yield x1 + (x2 - x1) * step / steps, y1
             yield x2, y1 + (y2 - y1) * step / steps
-
-
-def _label(line: Line, texts: Sequence[str], box: Box) -> Iterator[Markup]:
-    y, x = box.top + _LINE_HEIGHT / 2, box.left + _SWATCH
-    yield tag("line", class_=f"line {line.variant}", x1=box.left, x2=x, y1=y, y2=y)
-    for row, text in enumerate(texts):
-        style = f"label {line.variant}" if row == 0 else "label"
-        yield tag("text", text, class_=style, x=x + 6, y=box.top + 12 + row * _LINE_HEIGHT)
 
 
 _BAR_WIDTH, _BAR_HEIGHT, _BAR_STEP = 440, 17, 26

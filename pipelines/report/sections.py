@@ -256,7 +256,10 @@ def _doubt_table(every: Sequence[RuleFigures], prose: Prose) -> Table | None:
     rows = []
     for key in sorted(merged, key=rank)[:MOST_DOUBTS]:
         (what, verdict, reason), (recordings, counts) = key, merged[key]
-        cells = [verdict.replace("_", " "), reason, _names(recordings)]
+        more = len(recordings) - MOST_NAMES
+        others = f" and {words.number(more)} more" if more > 0 else ""
+        named = ", ".join(recordings[:MOST_NAMES]) + others
+        cells = [verdict.replace("_", " "), reason, named]
         cells += [words.number(counts.get(v)) for v in variants]
         rows.append(Row(prose.outcomes.get(what, what), cells))
     head = ["of", "verdict|left", "reason|left words", "recordings|left words"]
@@ -264,9 +267,3 @@ def _doubt_table(every: Sequence[RuleFigures], prose: Prose) -> Table | None:
     left_out = len(merged) - len(rows)
     caption = "What could not be judged, and why"
     return Table(caption, [Head(head)], rows, "wrap", left_out, prose.outcomes_in)
-
-
-def _names(recordings: Sequence[str]) -> str:
-    named = ", ".join(recordings[:MOST_NAMES])
-    more = len(recordings) - MOST_NAMES
-    return f"{named} and {words.number(more)} more" if more > 0 else named

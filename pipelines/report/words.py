@@ -33,7 +33,7 @@ VARIANTS = {
 }
 #: Decimals of a unit, so that the figures of a column line up.
 _DECIMALS = {"ms": 2, "1/s": 2, "count": 0, "bytes/s": 0, "bytes": 1, "partitions": 2}
-_UNITS = {"ms": "ms", "1/s": "/s", "count": "", "share": "%", "bytes/s": "B/s", "bytes": "B"}
+UNITS = {"ms": "ms", "1/s": "/s", "count": "", "share": "%", "bytes/s": "B/s", "bytes": "B"}
 #: Kinds of replicas and clients, in the plural.
 _KINDS = {
     "broker": "brokers",
@@ -91,10 +91,6 @@ def in_unit(value: float | None, unit: str) -> str:
     if unit == "share":
         return number(None if value is None else value * 100, 2)
     return number(value, _DECIMALS.get(unit, 3))
-
-
-def unit_name(unit: str) -> str:
-    return _UNITS.get(unit, unit)
 
 
 def count(amount: int, one: str, many: str | None = None) -> str:
