@@ -37,6 +37,8 @@ from kip_replay.replay.schema import (
     LOG_TABLES,
     REJECTED_LINES,
     REQUESTS,
+    TOPICS,
+    TYPED_TABLES,
     Table,
 )
 
@@ -239,8 +241,8 @@ def test_an_hour_that_never_occurs_is_rejected(ingested: Ingested) -> None:
     assert rejected["reason"] == "stamp_not_in_time_zone"
 
 
-#: Of tables that a rule reads by the time of their request.
-TYPED = "fetches", "produces", "broker_heartbeats", "metadata_writes", "producer_ids"
+#: Tables that rules read by the time of their request: all but names of topics.
+TYPED = [table.name for table in TYPED_TABLES if table is not TOPICS]
 
 
 def test_files_say_the_times_of_their_requests_and_which_ingest_read_them(
@@ -252,7 +254,7 @@ def test_files_say_the_times_of_their_requests_and_which_ingest_read_them(
             WITH typed AS ({typed}), times AS (
               SELECT recording, node_id, source_file, min(received_at) AS first_received_at,
                 max(completed_at) AS last_completed_at,
-                min(dequeued_at) FILTER (WHERE t.request_id IS NOT NULL) AS first_event_at
+                min(received_at) FILTER (WHERE t.request_id IS NOT NULL) AS first_event_at
               FROM requests LEFT JOIN typed AS t USING (recording, request_id) GROUP BY ALL)
             SELECT count(*) FILTER (WHERE f.ingest_epoch <> 1
                 OR f.first_received_at IS DISTINCT FROM t.first_received_at
