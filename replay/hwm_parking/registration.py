@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from kip_replay.replay import hwm_parking
+from kip_replay.replay.hwm_parking.replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD
 from kip_replay.replay.phases import ALWAYS_STEADY, SteadyPhase
 from kip_replay.replay.rule import Replay, Rule, Settings
 from kip_replay.replay.schema import (
@@ -47,6 +48,8 @@ class _WithPhase:
 _LAG_SCHEMA = HIGH_WATERMARK_LAG.without("recording")
 
 
+#: Rows are emitted so far behind the log: the look ahead, its step, and another for the last row.
+BEHIND_US = LOOKAHEAD_US + 2 * LOOKAHEAD_US // STEPS_PER_LOOKAHEAD
 RULE = Rule(
     name=hwm_parking.RULE,
     key=("recording", "node_id"),
