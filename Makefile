@@ -48,7 +48,7 @@ run: setup ## replay the sample recordings into ./warehouse
 	@$(BIN)/kip-replay run $(SAMPLES) --warehouse $(WAREHOUSE)
 
 test: setup ## run the tests, but for those that take long
-	@$(BIN)/python -m pytest -m 'not slow' --numprocesses 2 --dist loadgroup
+	@$(BIN)/python -m pytest -m 'not slow'
 	@echo 'Deselected are the tests that take long (kills, full disks, clusters): make test-hard.'
 
 test-hard: setup ## run the tests that take long

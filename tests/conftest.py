@@ -37,10 +37,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups after this
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) or "spark" in item.path.parts:
             item.add_marker(pytest.mark.spark)
-            # One process has the session, and what was made with it; others run the rest beside.
-            item.add_marker(pytest.mark.xdist_group("spark"))
