@@ -111,7 +111,7 @@ def report_mark(
         return None
     templates = files("kip_replay.pipelines.report")
     texts = tuple(str(each) for each in templates.iterdir() if each.name.endswith(".j2"))
-    sections = (f"{steps.package}.section" for steps in RULES)
+    sections = (steps.section.__module__ for steps in RULES)
     code = code_of(("kip_replay.pipelines.report.page", *sections), texts)
     return fingerprint(code, names, dict(kafka_versions), summed, judged)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from kip_replay.pipelines.analysis import headlines
 from kip_replay.pipelines.analysis.headlines import accuracy_line
+from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.recordings import stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
@@ -23,31 +24,15 @@ from one recording under the rule that another's brokers ran (or its own: a self
 against what those brokers did. An outcome that is unknown counts as a miss.
 """
 
-#: What the figures of a rule mean, and what the baseline is.
-_ABOUT = {
-    "hwm_parking": "FETCHes of the metadata log and how late brokers learn of a high watermark, "
-    "in the steady phase. The baseline is a constant: one FETCH per append and replica (two "
-    "with KIP-1166), and a lag as of a wait of 0 to 500 ms (none with it).",
-    "incremental_fetch": "Partitions listed per FETCH and bytes, by kind of client, in the steady "
-    "phase; `fetches_as_recorded` is the share of recorded incremental FETCHes whose partition "
-    "lists, their order and the bytes come out the same, both ways. The baseline is that "
-    "nothing changes.",
-    "min_isr_acks": "How long PRODUCEs with acks=all waited; `answers_within_2_ms` is the share of "
-    "them, over the whole recording, whose answer is replayed within 2 ms. Across recordings: what "
-    "acks=min.insync.replicas would take, against a cluster whose ISR is no larger than that. The "
-    "baseline is that nothing changes.",
-    "lowest_acked_offset": "When metadata writes were applied, and who knew; held against what "
-    "clients saw where a recording has it, and simulated heartbeats against recorded ones.",
-}
-
 
 def page(rows: Sequence[Mapping[str, Any]]) -> str:
     """The page: a section for each rule, in it one for each pair of recordings."""
     judged = [row for row in rows if row["tolerance"] is not None]
+    about = {steps.name: steps.words.accuracy for steps in RULES}
     lines = [_HEAD, f"{accuracy_line(rows).capitalize()}.\n"]
     for rule, of_rule in groupby(judged, key=itemgetter("rule")):
         found = list(of_rule)
-        lines += [f"## {rule}\n", f"{_ABOUT[rule]}\n", f"{accuracy_line(found).capitalize()}.\n"]
+        lines += [f"## {rule}\n", f"{about[rule]}\n", f"{accuracy_line(found).capitalize()}.\n"]
         for pair, of_pair in groupby(found, itemgetter("predicted_from", "recorded_in", "variant")):
             lines += _section(pair, list(of_pair))
     return "\n".join(lines)

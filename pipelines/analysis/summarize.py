@@ -76,7 +76,7 @@ def _summarize(warehouse: Warehouse, wanted: dict[str, str], phases: Phases) -> 
     writing = warehouse.writing(SUMMARIES, wanted, _TABLES)
     values = _union(steps.latencies(read, phases) for steps in RULES if steps.latencies)
     ways = _union(steps.bandwidth(read, phases) for steps in RULES if steps.bandwidth)
-    drawn = frozenset(pair for steps in RULES for pair in steps.curves)
+    drawn = frozenset(pair for steps in RULES for pair in steps.figures.CURVES)
     files = [
         *written(latency_histogram(values), LatencySummaries(writing.files(), drawn)),
         *writing.write(BANDWIDTH_SUMMARY, ways),

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kip_replay.pipelines.replaying.seam import Increment, replayed
-from kip_replay.pipelines.rules.registration import RuleSteps
+from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse

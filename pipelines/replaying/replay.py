@@ -17,8 +17,8 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.increments import GrowingReplay, settled
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, replayed
+from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.rule import Settings

@@ -10,8 +10,8 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from kip_replay.pipelines.report import accuracy, logs, words
-from kip_replay.pipelines.report.data import Report, module_of, read_report
+from kip_replay.pipelines.report import accuracy, logs, registered, words
+from kip_replay.pipelines.report.data import Report, read_report
 from kip_replay.pipelines.report.view import Section
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
@@ -59,8 +59,11 @@ def render(report: Report) -> str:
     environment.filters |= {"with_code": _with_code, "amount": words.count}
     environment.filters |= {"number": words.number, "shortened": words.shortened}
     sections: list[Section] = [
-        module_of(rule, "section").section(figures, [c for c in report.checks if c.rule == rule])
-        for rule, figures in report.figures.items()
+        steps.section(
+            report.figures[steps.name], [c for c in report.checks if c.rule == steps.name]
+        )
+        for steps in registered.rules()
+        if steps.name in report.figures
     ]
     return environment.get_template("template.html.j2").render(
         title=_title(sections),

@@ -174,7 +174,7 @@ def test_each_rule_has_a_block() -> None:
         "  full 64.00, 400   incremental 3.00, 400   incremental_draft 4.00, 400   unknown: 1"
     )
     assert lines[8] == (
-        "  until the answer: recorded 241.0 / 482.0   acks_all 240.5 / 481.0   "
+        "  until the response: recorded 241.0 / 482.0   acks_all 240.5 / 481.0   "
         "acks_min_insync_replicas 13.5 / 27.0   unknown: 7"
     )
     assert lines[9] == "  exposure, p90: 227.2   unknown: 9"

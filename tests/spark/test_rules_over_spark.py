@@ -20,10 +20,10 @@ from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.replay import ReplaySettings, Rules, replay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
+from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.incremental_fetch.events import topic_names
 from kip_replay.pipelines.rules.min_isr_acks.events import consumer_fetch_events
-from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import TableFiles, by_key
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.min_isr_acks.events import Kind

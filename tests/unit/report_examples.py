@@ -256,7 +256,7 @@ def acks_check(before: str = "one", after: str = "two", passed: bool = True) -> 
 
 
 def report_of(*recordings: tuple[RuleFigures, ...], checks: tuple[Check, ...] = ()) -> Report:
-    by_rule = dict(zip((kind.RULE for kind in CLASSES), zip(*recordings, strict=True), strict=True))
+    by_rule = dict(zip((kind.NAME for kind in CLASSES), zip(*recordings, strict=True), strict=True))
     return Report([logs(one[0].recording) for one in recordings], by_rule, checks)
 
 

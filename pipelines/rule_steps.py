@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from duckdb import DuckDBPyConnection
 from pyspark.sql import DataFrame
@@ -11,10 +12,28 @@ from pyspark.sql import DataFrame
 from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.analysis.phases import Phases
 from kip_replay.pipelines.replaying.seam import Increment
+from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.values import RuleFigures
+from kip_replay.pipelines.report.view import Section
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.rule import Rule
 from kip_replay.replay.schema import TABLES, Table
+
+
+@dataclass(frozen=True)
+class Words:
+    """A rule in words.
+
+    ``variants``: name and CSS class, in the order of tables. ``metrics`` of prediction_accuracy, in
+    the order of tables; ``beside``: those shown though they are not judged. ``accuracy``: what its
+    figures mean, and what the baseline is.
+    """
+
+    variants: Mapping[str, tuple[str, str]]
+    metrics: Mapping[str, str]
+    accuracy: str
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -24,10 +43,10 @@ class RuleSteps:
     ``events`` makes the rule's input of the typed tables, for an increment of the log.
     ``dependencies``: what outcomes up to a time follow from besides the log up to it, for one
     recording. ``follows``: rules whose outcomes it reads. ``behind_us``: while a log grows, rows
-    are emitted up to so long after their time. ``latencies`` (values for
-    latency_summary; of ``curves``, each a metric and group_kind, also distributions) and
-    ``bandwidth`` (rows of bandwidth_summary) read the outcome tables;
-    ``judgement`` says how predictions are held against recordings.
+    are emitted up to so long after their time. ``latencies`` (values for latency_summary) and
+    ``bandwidth`` (rows of bandwidth_summary) read the outcome tables; ``judgement`` says how
+    predictions are held against recordings. ``figures`` are what the report, its ``section`` of the
+    rule, and the ``headline`` on the terminal read.
     """
 
     rule: Rule
@@ -36,8 +55,11 @@ class RuleSteps:
     latencies: Callable[[Read, Phases], DataFrame] | None
     bandwidth: Callable[[Read, Phases], DataFrame] | None
     judgement: Judgement
+    figures: type[RuleFigures]
+    section: Callable[[Sequence[Any], Sequence[Check]], Section]
+    headline: Callable[[Any], Iterable[str]]
+    words: Words
     behind_us: int = 0
-    curves: Sequence[tuple[str, str]] = ()
     follows: tuple[str, ...] = ()
 
     @property
