@@ -102,6 +102,11 @@ def conf_dir() -> Path:
     return _ROOT / "conf"
 
 
+def of_rules(pattern: str) -> list[Path]:
+    """Files that the rules keep in their folders of pipelines/rules, without importing a rule."""
+    return sorted((Path(__file__).parent / "rules").glob(f"*/{pattern}"))
+
+
 def read_settings(path: Path | None = None) -> dict[str, str]:
     """Settings of a file in the form of spark-defaults.conf: key, blanks, value; # comments."""
     path = path or conf_dir() / "spark-defaults.conf"

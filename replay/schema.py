@@ -49,6 +49,11 @@ class Table:
     partitioned_by: tuple[str, ...] = ("recording",)
 
     @property
+    def names(self) -> set[str]:
+        """Names of the columns."""
+        return {column.name for column in self.columns}
+
+    @property
     def arrow_schema(self) -> pa.Schema:
         """The table's schema with comments as field metadata, in the order of the columns."""
         return pa.schema(
@@ -99,7 +104,7 @@ _SENDER = (
 )
 #: What outcome, eviction and summary tables share: which rule said it, under which what-if.
 _WHAT_IF = (
-    _key("rule", TEXT, "hwm_parking, incremental_fetch, min_isr_acks or lowest_acked_offset"),
+    _key("rule", TEXT, "name of the rule"),
     _key("variant", TEXT, "recorded, or the protocol that was replayed"),
     _key("parameter", TEXT, "what a sweep varies, or none"),
     _key("parameter_value", TEXT, "the value it took, or none"),
