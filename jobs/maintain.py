@@ -13,7 +13,8 @@ from kip_replay.pipelines.warehouse import maintenance
 from kip_replay.pipelines.warehouse.maintenance import SAFE_RETENTION_HOURS, Size, sizes, vacuum
 from kip_replay.pipelines.warehouse.recordings import delete_recording, stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import TABLES, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
 
 PARSER = JobParser(
     "maintain",

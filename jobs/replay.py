@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command
-from kip_replay.jobs._steps import replay_as_asked, replay_settings
+from kip_replay.jobs._steps import replay_as_asked, replay_options
 from kip_replay.pipelines.replaying.replay import voters_of
 
 PARSER = (
@@ -22,7 +22,7 @@ PARSER = (
 def work(job: Job) -> Exit:
     """Replays the recordings named."""
     recordings = job.recordings()
-    replay_settings(job.config)  # what is wrong is said before Spark starts
+    replay_options(job.config)  # what is wrong is said before Spark starts
     for recording in recordings:
         voters_of(recording)  # what is missing is said before Spark starts
     replay_as_asked(job, recordings, job.warehouse())

@@ -12,7 +12,7 @@ from kip_replay.jobs._steps import (
     names_of,
     quality_settings,
     replay_as_asked,
-    replay_settings,
+    replay_options,
     report_mark,
     say_all,
 )
@@ -55,7 +55,7 @@ def work(job: Job) -> Exit:
     watch = Stopwatch()
     recordings, pseudonyms = job.recordings(), pseudonyms_of(job.arguments)
     names = names_of(recordings)
-    replay_settings(job.config)  # what is wrong is said before Spark starts
+    replay_options(job.config)  # what is wrong is said before Spark starts
     expected = quality_settings(job.config)
     for recording in recordings:  # what is missing is said before Spark starts
         find_log_files(recording)

@@ -18,7 +18,7 @@ from kip_replay.pipelines.report.view import Section
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.rule import Rule
-from kip_replay.replay.schema import TABLES, Table
+from kip_replay.replay.table import Table
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class RuleSteps:
     @property
     def outcomes(self) -> tuple[Table, ...]:
         """The tables that it fills."""
-        return tuple(TABLES[name] for name in self.rule.outputs)
+        return self.rule.tables
 
     @property
     def package(self) -> str:

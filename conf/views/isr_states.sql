@@ -10,13 +10,13 @@
 -- is_shrink: a replica fell out
 WITH told AS (
   SELECT
-    recording, topic, partition, said.at AS changed_at, leader_id, leader_epoch, source,
+    recording, topic, partition, built_at AS changed_at, leader_id, leader_epoch, source,
     request_id,
     cardinality(isr) AS replicas,
     lag(cardinality(isr)) OVER (
-      PARTITION BY recording, topic, partition ORDER BY said.at NULLS LAST, request_id
+      PARTITION BY recording, topic, partition ORDER BY built_at NULLS LAST, request_id
     ) AS replicas_before
-  FROM isr_changes AS said
+  FROM isr_changes
   WHERE isr IS NOT NULL AND error_code = 0
 )
 SELECT

@@ -25,7 +25,8 @@ from duckdb import DuckDBPyConnection
 
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.schema import BOOL, LONG, MS, PREDICTION_ACCURACY, TEXT
+from kip_replay.replay.table import BOOL, LONG, MS, TEXT
+from kip_replay.replay.tables import PREDICTION_ACCURACY
 
 
 class Tolerance(NamedTuple):

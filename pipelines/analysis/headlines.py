@@ -12,7 +12,7 @@ from kip_replay.pipelines.report.logs import Logs
 from kip_replay.pipelines.report.values import RuleFigures
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import PREDICTION_ACCURACY
+from kip_replay.replay.tables import PREDICTION_ACCURACY
 
 #: The rules in the order of their replays.
 _ORDER = tuple(steps.name for steps in RULES)

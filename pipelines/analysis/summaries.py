@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from kip_replay.pipelines.analysis.phases import Phases, is_steady, with_phases
 from kip_replay.pipelines.warehouse.data_files import TableFiles, by_key
-from kip_replay.replay.schema import LATENCY_CURVES, LATENCY_SUMMARY
+from kip_replay.replay.tables import LATENCY_CURVES, LATENCY_SUMMARY
 
 WHAT_IF = ("recording", "rule", "variant", "parameter", "parameter_value")
 _GROUP = (*WHAT_IF, "metric", "group_kind", "group_value")

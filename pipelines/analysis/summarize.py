@@ -19,7 +19,7 @@ from kip_replay.pipelines.replaying.replay import require_replayed
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, written
-from kip_replay.replay.schema import (
+from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,
     LATENCY_CURVES,
     LATENCY_SUMMARY,

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.session import conf_dir, of_rules
-from kip_replay.replay.schema import TABLES
+from kip_replay.replay.tables import TABLES
 
 _SOURCE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 _FILE = re.compile(r"-- (.+)\n((?:-- [a-z]\w*: .+\n)+)([^-\s](?s:.+))")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.schema import (
+from kip_replay.replay.log_tables import (
     BROKER_HEARTBEATS,
     CONFIGS,
     FETCHES,
@@ -19,8 +19,8 @@ from kip_replay.replay.schema import (
     REJECTED_LINES,
     REQUESTS,
     TOPICS,
-    Table,
 )
+from kip_replay.replay.table import Table
 
 #: Tables with at most one row a line, by the struct of the wide row that holds their columns ...
 STRUCTS = {

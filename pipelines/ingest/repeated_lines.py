@@ -28,7 +28,9 @@ from kip_replay.pipelines.ingest.parse_task import Parsed
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import INT, REJECTED_LINES, REQUESTS, TABLES, TEXT, Table
+from kip_replay.replay.log_tables import REJECTED_LINES, REQUESTS
+from kip_replay.replay.table import INT, TEXT, Table
+from kip_replay.replay.tables import TABLES
 
 #: A line: what it is, where it stands, and the file and task of this run that it is in.
 _PLACE = ("source_file", "line_number")

@@ -56,8 +56,8 @@ from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of,
 from kip_replay.pipelines.warehouse.data_files import DataFile, microseconds
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
+from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES, REQUESTS
 from kip_replay.replay.request_log import Pseudonyms
-from kip_replay.replay.schema import INGESTED_FILES, LOG_TABLES, REQUESTS
 
 #: The step of ``lineage``, and of the epochs of ``warehouse.commits``.
 STEP = "ingest"

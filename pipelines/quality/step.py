@@ -28,7 +28,8 @@ from kip_replay.pipelines.quality.suites import Expectation, load_suites
 from kip_replay.pipelines.quality.words import Outcome
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import QUALITY_FAILURES, QUALITY_RESULTS, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
 
 #: The step of ``lineage``.
 STEP = "quality"
@@ -141,7 +142,7 @@ def _result_row(result: Result) -> dict[str, Any]:
     finding, expectation = result.finding, result.finding.expectation
     return {
         **dict(zip(QUALITY_RESULTS.key, finding.place, strict=True)),
-        "column": expectation.column,
+        "column_name": expectation.column,
         "severity": expectation.severity.value,
         "success": result.success,
         "observed": f"{finding.failing_rows} failing, {finding.rows_checked} in the table",

@@ -14,7 +14,8 @@ import msgspec
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.session import conf_dir
-from kip_replay.replay.schema import TABLES, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
 
 
 class Severity(StrEnum):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kip_replay.pipelines.quality.failing_rows import Result
 from kip_replay.pipelines.quality.suites import Severity
-from kip_replay.replay.schema import QUALITY_FAILURES
+from kip_replay.replay.tables import QUALITY_FAILURES
 
 #: The worst first.
 _ORDER = tuple(reversed(Severity))

@@ -33,7 +33,8 @@ from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import LOG_TABLES, REPLAY_STATE
+from kip_replay.replay.log_tables import LOG_TABLES
+from kip_replay.replay.tables import REPLAY_STATE
 
 if TYPE_CHECKING:
     from kip_replay.pipelines.replaying.replay import Rules

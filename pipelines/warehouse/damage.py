@@ -28,7 +28,9 @@ from deltalake.exceptions import DeltaError
 
 from kip_replay.pipelines.warehouse.commits import ACTIONS
 from kip_replay.pipelines.warehouse.tables import made_anew
-from kip_replay.replay.schema import CLIENT_OBSERVATIONS, LOG_TABLES, TABLES, Table
+from kip_replay.replay.log_tables import CLIENT_OBSERVATIONS, LOG_TABLES
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\b.*\.parquet")
 _COMMIT = re.compile(r"(\d{20})\.json")

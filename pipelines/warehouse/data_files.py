@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from kip_replay.replay.schema import Table
+from kip_replay.replay.table import Table
 
 #: Rows are held back until there are so many of them, which become a row group.
 _ROW_GROUP_ROWS = 1 << 17

@@ -23,7 +23,8 @@ from pyarrow.fs import FileType
 
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import filesystem_of
-from kip_replay.replay.schema import LINEAGE, REPLAY_STATE, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LINEAGE, REPLAY_STATE
 
 #: A table of a recording is put together if two files of it or more are smaller than this.
 SMALL_FILE_BYTES = 8 << 20
@@ -32,7 +33,15 @@ TARGET_FILE_BYTES = 32 << 20
 #: More than this is not sorted anew each time: then only its small files are put together.
 SORTED_BYTES_MAX = 1 << 30
 #: Time columns, the one that a table's rows are asked for by first.
-_TIMES = ("received_at", "leader_at", "appended_at", "at", "responded_at", "requested_at")
+_TIMES = (
+    "received_at",
+    "leader_at",
+    "appended_at",
+    "built_at",
+    "event_at",
+    "responded_at",
+    "requested_at",
+)
 #: Columns of outcomes that nearly every question fixes.
 _FIXED = ("variant", "parameter_value")
 #: Younger files may belong to a job that still runs.

@@ -19,15 +19,9 @@ from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.commits import live_files
 from kip_replay.pipelines.warehouse.maintenance import Size, sizes, total
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import (
-    INGESTED_FILES,
-    LINEAGE,
-    PREDICTION_ACCURACY,
-    REPLAY_STATE,
-    REQUESTS,
-    TABLES,
-    Table,
-)
+from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LINEAGE, PREDICTION_ACCURACY, REPLAY_STATE, TABLES
 
 #: Requests that only brokers and controllers send: their client's version is Kafka's.
 _OF_BROKERS = ("BROKER_HEARTBEAT", "BROKER_REGISTRATION", "ALTER_PARTITION", "FETCH_SNAPSHOT")

@@ -29,14 +29,9 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.session import spark_session
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DATA_FILE, DataFile, TableFiles
-from kip_replay.replay.schema import (
-    CLIENT_OBSERVATIONS,
-    LINEAGE,
-    LOG_TABLES,
-    REPLAY_STATE,
-    TABLES,
-    Table,
-)
+from kip_replay.replay.log_tables import CLIENT_OBSERVATIONS, LOG_TABLES
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LINEAGE, REPLAY_STATE, TABLES
 
 #: What reads the rows of some recordings of a table in Spark.
 Read = Callable[[Table], DataFrame]

@@ -18,13 +18,13 @@ from kip_replay.replay.lowest_acked_offset.reasons import (
     NOT_HEARD_YET,
 )
 from kip_replay.replay.lowest_acked_offset.runs import NOT_CERTAIN, Told
-from kip_replay.replay.lowest_acked_offset.timelines import Bools, Ints
-from kip_replay.replay.outcomes import Variant, Verdict
-from kip_replay.replay.schema import (
+from kip_replay.replay.lowest_acked_offset.tables import (
     HEARTBEAT_OUTCOMES,
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
 )
+from kip_replay.replay.lowest_acked_offset.timelines import Bools, Ints
+from kip_replay.replay.outcomes import Variant, Verdict
 from kip_replay.replay.wire_size import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 
 RULE = "lowest_acked_offset"

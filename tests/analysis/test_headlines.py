@@ -16,25 +16,14 @@ from kip_replay.pipelines.analysis.headlines import (
     side_by_side,
 )
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
+from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT
+from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
+from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, LOWEST_ACKED
+from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import (
-    ACKS_ALL,
-    ACKS_MIN_INSYNC_REPLICAS,
-    FINEST_EVIDENCE,
-    FULL,
-    INCREMENTAL,
-    INCREMENTAL_DRAFT,
-    LOWEST_ACKED,
-    WITH_KIP,
-    WITHOUT_KIP,
-)
-from kip_replay.replay.schema import (
-    BANDWIDTH_SUMMARY,
-    FETCH_SESSION_OUTCOMES,
-    LATENCY_SUMMARY,
-    PREDICTION_ACCURACY,
-    Table,
-)
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import BANDWIDTH_SUMMARY, LATENCY_SUMMARY, PREDICTION_ACCURACY
 
 
 def latency(

@@ -25,7 +25,7 @@ from kip_replay.replay.min_isr_acks import MinIsrAcks
 from kip_replay.replay.min_isr_acks import variants as ack_variants
 from kip_replay.replay.min_isr_acks.events import batch_of as leader_batch
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import Replay
+from kip_replay.replay.rule import Replay
 
 from . import inputs
 from .kip_227 import NODE_ID, Example

@@ -23,7 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from recorded_logs import REPOSITORY
 
-from kip_replay.replay.rules import INCREMENTAL_FETCH, MIN_ISR_ACKS, Rule, Settings
+from kip_replay.replay.incremental_fetch.registration import RULE as INCREMENTAL_FETCH
+from kip_replay.replay.min_isr_acks.registration import RULE as MIN_ISR_ACKS
+from kip_replay.replay.rule import Rule, Settings
 
 from . import inputs
 from .kip_227 import NODE_ID, Example

@@ -23,7 +23,8 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.data_files import DataFile
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.schema import LATENCY_SUMMARY, PREDICTION_ACCURACY, TABLES, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LATENCY_SUMMARY, PREDICTION_ACCURACY, TABLES
 
 Row = dict[str, Any]
 Key = tuple[str, ...]

@@ -13,7 +13,8 @@ from kip_replay.pipelines.analysis.summaries import LatencySummaries, latency_hi
 from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import Read, written
-from kip_replay.replay.schema import LATENCY_CURVES, LATENCY_SUMMARY, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LATENCY_CURVES, LATENCY_SUMMARY
 
 
 def reader(spark: SparkSession, tables: Mapping[Table, Sequence[Row]]) -> Read:

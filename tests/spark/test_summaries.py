@@ -20,13 +20,9 @@ from kip_replay.pipelines.analysis.headlines import (
 from kip_replay.pipelines.analysis.summaries import WHAT_IF
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import (
-    BANDWIDTH_SUMMARY,
-    FETCH_PARKING_OUTCOMES,
-    HIGH_WATERMARK_LAG,
-    LATENCY_SUMMARY,
-    Table,
-)
+from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import BANDWIDTH_SUMMARY, LATENCY_SUMMARY
 from tools.accuracy import page_of
 
 NAMES = ["failover-4.0", "freeze-4.1"]

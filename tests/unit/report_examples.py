@@ -14,8 +14,8 @@ from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.rules.incremental_fetch import figures as incremental_fetch
 from kip_replay.pipelines.rules.lowest_acked_offset import figures as lowest_acked_offset
 from kip_replay.pipelines.rules.min_isr_acks import figures as min_isr_acks
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import WITH_KIP, WITHOUT_KIP
 
 ACKS, MIN_ISR = "acks_all", "acks_min_insync_replicas"
 LOWEST, FINEST = "lowest_acked_offset", "finest_evidence"

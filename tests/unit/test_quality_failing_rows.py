@@ -17,7 +17,7 @@ from kip_replay.pipelines.quality import data_docs
 from kip_replay.pipelines.quality.failing_rows import Finding, find
 from kip_replay.pipelines.quality.suites import Expectation, Severity, load_suites
 from kip_replay.pipelines.quality.validation import validate
-from kip_replay.replay.schema import TABLES
+from kip_replay.replay.tables import TABLES
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTILE = "<script>alert(1)</script><img src=x onerror='alert(2)'> $sql ${sql} {x} \"' \\ OR 1=1 --"
@@ -119,8 +119,8 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         row("broker_heartbeats", request_id="h2", received_at=LATE, current_metadata_offset=4),
     ],
     "metadata_offsets": [
-        row("metadata_offsets", kind="high_watermark", offset=9),
-        row("metadata_offsets", kind="log_end_offset", offset=8),
+        row("metadata_offsets", kind="high_watermark", metadata_offset=9),
+        row("metadata_offsets", kind="log_end_offset", metadata_offset=8),
     ],
     "isr_changes": [row("isr_changes", isr=[1, 9], replicas=[1, 2])],
     "produces": [row("produces", partitions=[{"topic": "t", "partition": 0}])],
@@ -205,8 +205,8 @@ def test_what_is_not_there_is_not_wrong() -> None:
 def test_rows_are_kept_as_json_in_the_order_of_their_text() -> None:
     late = AT + timedelta(microseconds=1)
     changes = [
-        row("isr_changes", request_id="b", at=late, isr=[9, 1], replicas=[1, 2]),
-        row("isr_changes", request_id="a", at=AT, isr=[9], replicas=[1, 2], recording="s"),
+        row("isr_changes", request_id="b", built_at=late, isr=[9, 1], replicas=[1, 2]),
+        row("isr_changes", request_id="a", built_at=AT, isr=[9], replicas=[1, 2], recording="s"),
         row("isr_changes", request_id="a", isr=[9], replicas=[1, 2]),
         row("isr_changes", request_id="c", isr=[2], replicas=[1, 2]),
     ]
@@ -218,7 +218,7 @@ def test_rows_are_kept_as_json_in_the_order_of_their_text() -> None:
         "topic": "x",
         "partition": 1,
         "isr": [9, 1],
-        "at": "2026-01-01T00:00:00.000001Z",
+        "built_at": "2026-01-01T00:00:00.000001Z",
         "source": None,
         "replicas": [1, 2],
     }

@@ -17,16 +17,12 @@ from kip_replay.pipelines.report.logs import EXAMPLE_CHARACTERS, EXAMPLES
 from kip_replay.pipelines.report.page import write_report
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
+from kip_replay.replay.incremental_fetch import INCREMENTAL
+from kip_replay.replay.lowest_acked_offset import LOWEST_ACKED
+from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import (
-    ACKS_ALL,
-    ACKS_MIN_INSYNC_REPLICAS,
-    INCREMENTAL,
-    LOWEST_ACKED,
-    WITH_KIP,
-    WITHOUT_KIP,
-)
-from kip_replay.replay.schema import Table
+from kip_replay.replay.table import Table
 
 #: Rows by name of their table; columns that are not named are null.
 Rows = Mapping[str, list[dict[str, Any]]]

@@ -28,8 +28,8 @@ from kip_replay.pipelines.report.view import Section, Table
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.rules.lowest_acked_offset.words import SEEN
+from kip_replay.replay.hwm_parking import WITH_KIP
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import WITH_KIP
 
 UNKNOWN = Percentiles(10, 90, None, None, None, 400.0)
 

@@ -28,7 +28,8 @@ from kip_replay.jobs.sql import Shell, answered, main, statements
 from kip_replay.pipelines.analysis.catalog import Catalog
 from kip_replay.pipelines.analysis.views import View, read_view, read_views
 from kip_replay.pipelines.errors import UserError
-from kip_replay.replay.schema import TABLES, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sql.md"
 SECRET = "only-the-canary-sings-this"

@@ -9,10 +9,8 @@ from pyspark.sql import functions as F
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.hwm_parking.metadata_log import INPUT_SCHEMA, NO_ANSWER, NOT_SENT
+from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.schema import (
-    FETCHES,
-)
 
 
 def metadata_fetches(fetches: DataFrame) -> DataFrame:

@@ -14,9 +14,9 @@ from kip_replay.pipelines.analysis.summaries import (
     steady,
 )
 from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.phases import STEADY
-from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 
 
 def latencies(read: Read, phases: Phases) -> DataFrame:

@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 from kip_replay.pipelines.analysis.phases import Phases, is_steady, with_phases
 from kip_replay.pipelines.analysis.summaries import measured
 from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_OUTCOMES
 from kip_replay.replay.outcomes import Verdict
-from kip_replay.replay.schema import METADATA_WRITE_OUTCOMES
 
 
 def latencies(read: Read, phases: Phases) -> DataFrame:

@@ -17,6 +17,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kip_replay.pipelines.replaying.dependencies import usable_names
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.replay.log_tables import (
+    BROKER_HEARTBEATS,
+    CONFIGS,
+    FETCHES,
+    ISR_CHANGES,
+    PRODUCER_IDS,
+    PRODUCES,
+    TOPICS,
+)
 from kip_replay.replay.min_isr_acks.events import (
     INPUT_SCHEMA,
     KIND_ORDER,
@@ -28,15 +37,6 @@ from kip_replay.replay.min_isr_acks.events import (
     Kind,
 )
 from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.schema import (
-    BROKER_HEARTBEATS,
-    CONFIGS,
-    FETCHES,
-    ISR_CHANGES,
-    PRODUCER_IDS,
-    PRODUCES,
-    TOPICS,
-)
 
 _SPARK = from_arrow_schema(INPUT_SCHEMA)
 _PARTITION = from_arrow_schema(pa.schema(list(PARTITION_TYPE)))
@@ -58,14 +58,16 @@ def events(read: Read, increment: Increment) -> DataFrame:
     # A heartbeat and a METADATA answer are compared with the one before, a heartbeat also with
     # the next one.
     beats = increment.recent(read, 2 * SILENCE_US, 2 * SILENCE_US)(BROKER_HEARTBEATS)
-    changes = increment.of_time(read(ISR_CHANGES), "at", 2 * SILENCE_US, begins_at="dequeued_at")
+    changes = increment.of_time(
+        read(ISR_CHANGES), "built_at", 2 * SILENCE_US, begins_at="dequeued_at"
+    )
     kinds = [
         produce_events(recent(PRODUCES), read(PRODUCER_IDS)),
         fetch_events(fetches, leaders),
         consumer_fetch_events(fetches, leaders),
         metadata_fetch_events(fetches, leaders),
         heartbeat_events(beats, leaders),
-        config_events(increment.of_time(read(CONFIGS), "at"), leaders, topics),
+        config_events(increment.of_time(read(CONFIGS), "built_at"), leaders, topics),
         *isr_events(changes, names, touched),
         topic_events(names, topics),
     ]
@@ -96,9 +98,10 @@ led AS (
 ),
 stated AS (
     SELECT topic, partition FROM isr_changes
-    WHERE epoch_us(least("at", dequeued_at)) <= $until_us
+    WHERE epoch_us(least(built_at, dequeued_at)) <= $until_us
     UNION SELECT resource_name, NULL FROM configs
-    WHERE name = $min_insync_replicas AND resource_type = 'topic' AND epoch_us("at") <= $until_us
+    WHERE name = $min_insync_replicas AND resource_type = 'topic'
+        AND epoch_us(built_at) <= $until_us
 )
 SELECT node_id, NULL AS topic, NULL AS partition FROM produced
 UNION
@@ -156,7 +159,7 @@ def produce_events(produces: DataFrame, producer_ids: DataFrame) -> DataFrame:
         producer_ids.where("error_code = 0")
         .withColumn("_host", _host("connection"))
         .groupBy(*keys)
-        .agg(F.min("at").alias("_idempotent_from"))
+        .agg(F.min("built_at").alias("_idempotent_from"))
     )
     asked = produces.withColumn("_host", _host("connection")).join(
         F.broadcast(idempotent), keys, "left"
@@ -352,7 +355,7 @@ def config_events(configs: DataFrame, leaders: DataFrame, topics: DataFrame) -> 
         .withColumn("resource_name", F.lit(""))
         .join(F.broadcast(leaders), "recording")
     )
-    at = F.unix_micros("at")
+    at = F.unix_micros("built_at")
     return _events(
         of_topics.unionByName(of_cluster),
         Kind.CONFIG,
@@ -384,10 +387,10 @@ def isr_events(isr_changes: DataFrame, names: DataFrame, touched: DataFrame) -> 
     told = _named(isr_changes, names, F.col("topic"))
     altered = told.where("source = 'ALTER_PARTITION'").drop("node_id")
     teller = Window.partitionBy("recording", "node_id", "topic", "partition").orderBy(
-        "at", "request_id"
+        "built_at", "request_id"
     )
     says = F.struct("leader_id", "leader_epoch", F.array_sort("isr"), "replicas")
-    again = F.unix_micros("at") - F.lag(F.unix_micros("at")).over(teller) < _AGAIN_US
+    again = F.unix_micros("built_at") - F.lag(F.unix_micros("built_at")).over(teller) < _AGAIN_US
     same = F.coalesce(says.eqNullSafe(F.lag(says).over(teller)) & again, F.lit(False))
     metadata = (
         told.where("source = 'METADATA' AND error_code = 0")
@@ -399,8 +402,8 @@ def isr_events(isr_changes: DataFrame, names: DataFrame, touched: DataFrame) -> 
     nobody = F.lit(None).cast("int")
     return [
         _facts(altered, touched, Kind.ISR_ASKED, "dequeued_at", F.col("requested_isr"), nobody),
-        _facts(altered, touched, Kind.ISR_ANSWERED, "at", answered, nobody),
-        _facts(metadata, touched, Kind.METADATA, "at", F.col("isr"), F.col("_teller")),
+        _facts(altered, touched, Kind.ISR_ANSWERED, "built_at", answered, nobody),
+        _facts(metadata, touched, Kind.METADATA, "built_at", F.col("isr"), F.col("_teller")),
     ]
 
 

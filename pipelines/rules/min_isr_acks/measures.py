@@ -11,8 +11,8 @@ from kip_replay.pipelines.analysis.phases import Phases
 from kip_replay.pipelines.analysis.summaries import WHAT_IF, grouped_by
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.schema import PRODUCE_ACK_OUTCOMES
 
 #: Who waits how long: the variant, and the column of a partition's latency under it.
 _LATENCIES = {

@@ -21,12 +21,12 @@ from kip_replay.replay.lowest_acked_offset.events import (
     WRITE,
     Event,
 )
-from kip_replay.replay.outcomes import RECORDED, Rows, Variant, Verdict
-from kip_replay.replay.schema import (
+from kip_replay.replay.lowest_acked_offset.tables import (
     HEARTBEAT_OUTCOMES,
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
 )
+from kip_replay.replay.outcomes import RECORDED, Rows, Variant, Verdict
 from kip_replay.replay.wire_size import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 from oracles.lowest_acked_offset.controller import (
     SESSION_TIMEOUT_US,
