@@ -19,7 +19,7 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 
 _HEAD = """# How good the predictions are
 
-Printed by `make accuracy` from the table `prediction_accuracy`; do not edit. A prediction is made
+Printed by `make docs` from the table `prediction_accuracy`; do not edit. A prediction is made
 from one recording under the rule that another's brokers ran (or its own: a self-check), and held
 against what those brokers did. An outcome that is unknown counts as a miss.
 """
