@@ -151,10 +151,10 @@ class JobParser(argparse.ArgumentParser):
         one.add_argument("--voters", metavar="ID,ID,...", help="node ids of the quorum's voters")
         return self
 
-    def with_pieces(self, of_replay: bool = True) -> JobParser:
+    def with_increments(self, of_replay: bool = True) -> JobParser:
         """The same parser, for recordings that may go on growing."""
-        pieces = self.add_argument_group("recordings that grow")
-        either = pieces.add_mutually_exclusive_group()
+        growing = self.add_argument_group("recordings that grow")
+        either = growing.add_mutually_exclusive_group()
         either.add_argument(
             "--growing",
             action="store_true",
@@ -168,7 +168,7 @@ class JobParser(argparse.ArgumentParser):
             help="the logs are all there (the default): read and replay to their end",
         )
         if of_replay:
-            pieces.add_argument(
+            growing.add_argument(
                 "--rebuild",
                 action="store_true",
                 help="replay everything anew from the typed tables, whatever was replayed before",

@@ -71,7 +71,7 @@ def _sweep(config: Config, section: str, key: str, least: int) -> tuple[int, ...
     return tuple(sorted(set(values)))
 
 
-def replay_as_asked(job: Job, recordings: Sequence[Recording], warehouse: Warehouse) -> None:
+def replay_as_configured(job: Job, recordings: Sequence[Recording], warehouse: Warehouse) -> None:
     """Replays to the end of the logs, or with ``--growing`` as far as they are complete."""
     options, rebuild = replay_options(job.config), job.arguments.rebuild
     if not job.arguments.growing:
@@ -93,12 +93,12 @@ def kafka_versions_of(recordings: Sequence[Recording]) -> dict[str, str]:
     return {r.name: r.kafka_version for r in recordings if r.kafka_version}
 
 
-def report_mark(
+def report_fingerprint(
     names: Sequence[str], warehouse: Warehouse, kafka_versions: Mapping[str, str]
 ) -> str | None:
     """Fingerprint of a report on recordings, None where one was not summed up.
 
-    A page with this mark would come out the same.
+    A page with this fingerprint would come out the same.
     """
     lineage = warehouse.lineage(names)
     summed = [lineage.get((name, SUMMARIES)) for name in names]

@@ -82,7 +82,7 @@ def _optimize(warehouse: Warehouse) -> None:
 
 
 def _unfinished(warehouse: Warehouse, table: Table) -> set[str]:
-    """Recordings of which the step that writes the table is at work, or was killed."""
+    """Recordings whose step that writes the table is at work, or was killed."""
     step = next((step for step, tables in TABLES_OF_STEPS.items() if table in tables), None)
     names = sizes(warehouse.path, table)
     lineage = warehouse.lineage(names)

@@ -57,7 +57,7 @@ class Judgement:
 
 # They have as many rows as there are figures, whatever a log's length.
 # wanted: own_variant is what to predict, the protocol that recorded_in's brokers ran. Pairs that
-# can tell nothing are left out.
+# show nothing are left out.
 # measures: no sweeps, which no recording shows; what brokers did is the variant "recorded".
 # shares: of what must be 1 in a self-check.
 _TABLES = """

@@ -145,7 +145,7 @@ def bandwidth_summary(ways: DataFrame) -> DataFrame:
     Columns: WHAT_IF, api_name, node_id, client_kind, direction, partitions, bytes (null: size not
     known), record_bytes, span_s.
     """
-    # Overhead is only told of requests whose size is known.
+    # Overhead is only known of requests whose size is known.
     known = F.when(F.col("bytes").isNotNull(), F.coalesce("record_bytes", F.lit(0))).otherwise(0)
     summed = ways.groupBy(*WHAT_IF, "api_name", "node_id", "client_kind", "direction").agg(
         F.count("*").alias("requests"),

@@ -53,11 +53,9 @@ def rows_of(table: Table, lines: pa.RecordBatch) -> pa.RecordBatch:
     else:
         parents = pc.indices_nonzero(values.is_valid())
         structs = values if len(parents) == len(values) else values.take(parents)
-    told = dict(zip(structs.type.names, structs.flatten(), strict=True))
+    own = dict(zip(structs.type.names, structs.flatten(), strict=True))
     schema = table.arrow_schema
-    columns = [
-        told[name] if name in told else _shared(lines, name, parents) for name in schema.names
-    ]
+    columns = [own[name] if name in own else _shared(lines, name, parents) for name in schema.names]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

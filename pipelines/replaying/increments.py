@@ -13,7 +13,7 @@ the recording is closed, the rest of the log is replayed and the states are drop
 What makes it safe:
 
 * States stand beside what they follow from: the moment, the ingest that they have seen, the rule
-  with its settings, and a hash of its ``dependencies``. Whether a line came late is told by what
+  with its settings, and a hash of its ``dependencies``. Whether data came late shows in what
   later ingests state of themselves in ``ingested_files``; no line is read again for it. If
   anything but the moment is not as it was, everything is replayed from the typed tables, in the
   place of what was there: slower, never wrong.

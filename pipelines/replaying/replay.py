@@ -1,6 +1,6 @@
 """Replays the rules on recordings: what is not of today's code, settings and logs, and only that.
 
-``lineage`` tells for each recording and rule what its outcomes follow from. A recording that is
+``lineage`` has for each recording and rule what its outcomes follow from. A recording that is
 complete is replayed from beginning to end, all such recordings in one Spark job a rule. One that
 grows is replayed by increments (``increments``).
 """
@@ -74,7 +74,7 @@ def replay(
 def _replay_whole(
     steps: RuleSteps, warehouse: Warehouse, wanted: Mapping[str, str], rules: Rules
 ) -> None:
-    """One Spark job; the outcomes in the place of all that were there, and no state."""
+    """One Spark job; its outcomes replace all that were there, and leave no state."""
     writing = warehouse.writing(steps.name, wanted, (*steps.outcomes, REPLAY_STATE))
     warehouse.prepare(LOG_TABLES, wanted)
     events = steps.events(warehouse.reader(wanted), WHOLE_LOG)

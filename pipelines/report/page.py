@@ -24,16 +24,20 @@ def write_report(
     recordings: Sequence[str],
     path: Path,
     kafka_versions: Mapping[str, str] | None = None,
-    mark: str | None = None,
+    fingerprint: str | None = None,
 ) -> Path:
     """Writes the report on recordings of a warehouse to ``path`` and returns it.
 
     The file is there whole or not at all. ``kafka_versions``: what manifests say, by recording.
-    ``mark``: a fingerprint of all that the page follows from; a page that ends with it is left.
+    ``fingerprint``: of all that the page follows from; a page that ends with it is left as it is.
     Raises UserError if a recording or a table is not in the warehouse.
     """
-    end = "" if mark is None else f"<!-- {mark} -->\n"
-    if mark is not None and path.is_file() and path.read_text(encoding="utf-8").endswith(end):
+    end = "" if fingerprint is None else f"<!-- {fingerprint} -->\n"
+    if (
+        fingerprint is not None
+        and path.is_file()
+        and path.read_text(encoding="utf-8").endswith(end)
+    ):
         return path
     page = render(read_report(warehouse, recordings, kafka_versions)) + end
     path.parent.mkdir(parents=True, exist_ok=True)

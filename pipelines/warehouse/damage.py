@@ -83,7 +83,7 @@ def _checkpoint_damage(folder: Path, table: Table) -> str | None:
         try:
             pq.read_table(file, columns=["add.path", "protocol.minReaderVersion"])
         except (pa.ArrowException, OSError):
-            if (log / f"{0:020}.json").exists():  # none was cleaned up: they tell all it tells
+            if (log / f"{0:020}.json").exists():  # none was cleaned up: they hold all that it holds
                 return (
                     f"its checkpoint {file} cannot be read: remove this file and "
                     f"{log / '_last_checkpoint'}, and run again, which reads the commits instead"
@@ -119,11 +119,11 @@ def _is_complete(commit: Path) -> bool:
         actions = [dict(json.loads(line)) for line in commit.read_bytes().splitlines()]
     except (ValueError, TypeError):
         return False
-    said: dict[str, Any] = {}
+    info: dict[str, Any] = {}
     for action in actions:
-        said = action.get("commitInfo", said)
+        info = action.get("commitInfo", info)
     found = sum("add" in action or "remove" in action for action in actions)
-    return bool(actions) and int(said.get(ACTIONS, found)) == found
+    return bool(actions) and int(info.get(ACTIONS, found)) == found
 
 
 def _file_damage(folder: Path, table: Table, actions: pa.Table) -> str | None:

@@ -63,7 +63,7 @@ def hwm(name: str = "one", own: Protocol = Protocol.WITHOUT) -> hwm_parking.Figu
     slow, fast = (328.2, 450), (1.2, 920)
     recorded = fast if own is Protocol.WITH else slow
     share = {Protocol.WITH: 900, Protocol.MIXED: 450}.get(own, 0)
-    answers = {"what": "answers", "has_high_watermark": share, "unexplained": 4}
+    answers = {"what": "responses", "has_high_watermark": share, "unexplained": 4}
     lines = ((RECORDED, recorded), (WITHOUT_KIP, slow), (WITH_KIP, fast))
     verdicts = [verdict(RECORDED, 800, **answers), verdict(RECORDED, 3, "the log ended")]
     verdicts.append(

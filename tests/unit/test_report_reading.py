@@ -299,7 +299,7 @@ def test_metadata_fetches_say_what_the_tables_say(warehouse: Warehouse) -> None:
     assert one.lag(WITH_KIP, at=100).p50 == 1.5
 
     doubts = {(d.what, d.reason): d.counts for d in one.doubts}
-    assert doubts["answers", "elsewhere"] == {RECORDED: 1}
+    assert doubts["responses", "elsewhere"] == {RECORDED: 1}
     assert doubts["advances steady", "the log ended"][WITH_KIP] == 3
 
     for variant in (RECORDED, WITHOUT_KIP, WITH_KIP):

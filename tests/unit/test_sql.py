@@ -170,7 +170,7 @@ _READ_FORMS = (
     "SELECT * FROM {read}('{path}')",
     "FROM {read}(['{path}'])",
     "WITH a AS (FROM {read}('{path}')) SELECT * FROM a, requests",
-    "SELECT (SELECT count(*) FROM {read}('{path}')) FROM books",
+    "SELECT (SELECT count(*) FROM {read}('{path}')) FROM line_accounting",
     "SELECT * FROM query('SELECT * FROM {read}(''{path}'')')",
     "EXPLAIN ANALYZE SELECT * FROM {read}('file://{path}')",
     "SUMMARIZE SELECT * FROM {read}('{folder}/*')",
@@ -224,7 +224,7 @@ WITH a AS (DELETE FROM pg_catalog.pg_class) SELECT 1
 UPDATE requests SET node_id = 1
 DELETE FROM requests
 TRUNCATE requests
-MERGE INTO requests USING books ON false WHEN MATCHED THEN DELETE
+MERGE INTO requests USING line_accounting ON false WHEN MATCHED THEN DELETE
 CREATE TABLE stolen (a INT)
 CREATE TABLE stolen AS SELECT 1
 CREATE TEMP TABLE stolen AS SELECT 1
@@ -249,7 +249,7 @@ CREATE OR REPLACE TEMP MACRO explode(a) AS 0
 CREATE FUNCTION sum(a) AS 0
 CREATE MACRO stolen() AS TABLE FROM '{folder}/secret.csv'
 CREATE TYPE stolen AS ENUM ('a')
-CREATE TYPE stolen AS ENUM (SELECT recording FROM books)
+CREATE TYPE stolen AS ENUM (SELECT recording FROM line_accounting)
 CREATE SCHEMA stolen
 CREATE SEQUENCE stolen
 CREATE INDEX stolen ON requests (node_id)
@@ -488,8 +488,8 @@ def test_what_runs_changes_nothing(
         "SELECT count(*) FROM requests WHERE node_id IN (SELECT 1)",
         "WITH a AS (SELECT 1 AS x) SELECT * FROM a;",
         "VALUES (1), (2)",
-        "FROM books",
-        "TABLE books",
+        "FROM line_accounting",
+        "TABLE line_accounting",
         "SHOW TABLES",
         "DESCRIBE requests",
         "DESC SELECT 1",
@@ -636,13 +636,14 @@ def test_the_shell_takes_statements_and_commands(
     warehouse: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed = (
-        "tables\nSELECT recording\nFROM books\nORDER BY 1;\nformat csv\nSELECT 1 AS one;\n"
-        "help;\n\\d books\nquit\nSELECT 2;\n"
+        "tables\nSELECT recording\nFROM line_accounting\nORDER BY 1;\n"
+        "format csv\nSELECT 1 AS one;\n"
+        "help;\n\\d line_accounting\nquit\nSELECT 2;\n"
     )
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     assert main(["--warehouse", str(warehouse)]) == 0
     printed = capsys.readouterr().out.splitlines()
-    assert [line for line in printed if line.startswith("books ")]
+    assert [line for line in printed if line.startswith("line_accounting ")]
     at = printed.index("recording")
     assert printed[at : at + 5] == ["recording", "one", "two", "one", "1"]
     assert "column_name,column_type,comment" in printed
@@ -719,8 +720,8 @@ def test_a_view_whose_tables_are_not_there_is_left_out(tmp_path: Path) -> None:
     table = TABLES["ingested_files"]
     write_deltalake(str(tmp_path / table.name), table.arrow_schema.empty_table())
     small = Catalog(str(tmp_path), VIEWS)
-    assert list(small.comments) == ["ingested_files", "books"]
-    assert rows_of(small, "SELECT * FROM books") == []
+    assert list(small.comments) == ["ingested_files", "line_accounting"]
+    assert rows_of(small, "SELECT * FROM line_accounting") == []
 
 
 def plain(value: Any) -> Any:

@@ -18,7 +18,7 @@ LAG = "high_watermark_lag"
 MIXED_FROM = 0.01
 #: With at least this share of the lag left, a protocol makes no difference worth a headline.
 NO_DIFFERENCE = 0.9
-_RESPONSES = "answers"
+_RESPONSES = "responses"
 _EXPLAINED = {
     "has_high_watermark": "replica_high_watermark IS NOT NULL",
     "unexplained": f"completion = '{Completion.UNEXPLAINED.value}'",

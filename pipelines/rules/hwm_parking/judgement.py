@@ -1,4 +1,4 @@
-"""hwm_parking: how near lags, FETCHes a second and explained answers are to real brokers."""
+"""hwm_parking: how near lags, FETCHes a second and explained responses are to real brokers."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def bandwidth(read: Read, phases: Phases) -> DataFrame:
             F.col("record_bytes").alias("record_bytes"),
         ),
     )
-    # A FETCH of the steady phase may be answered with the burst of records of a shutdown.
+    # A FETCH of the steady phase may return the burst of records of a shutdown.
     in_phase = (F.col("way.direction") == "request") | is_steady("built_at")
     both = (
         rows.withColumn("way", F.explode(directions))

@@ -156,7 +156,7 @@ _PROSE = Prose(
     note="Without and with KIP-1166, in the steady phase; what the cluster ran is recorded, the "
     "other is replayed. Bytes are those on the wire, requests and answers together.",
     outcomes={
-        "answers": "answers to a FETCH",
+        "responses": "answers to a FETCH",
         "advances starting": "changes, per replica, starting phase",
         "advances steady": "changes, per replica, steady phase",
         "advances stopping": "changes, per replica, stopping phase",

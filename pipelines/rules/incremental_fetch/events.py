@@ -31,7 +31,7 @@ def session_fetches(fetches: DataFrame, topics: DataFrame) -> DataFrame:
 
 
 def _is_of_topic_partitions() -> Column:
-    """Not of the metadata log, which has no sessions; without a request, the client id tells."""
+    """Not of the metadata log, which has no sessions; without a request, the client id shows it."""
     is_raft = F.coalesce(F.col("client_id").startswith("raft-client-"), F.lit(False))
     return ~F.coalesce(F.col("is_cluster_metadata"), is_raft)
 

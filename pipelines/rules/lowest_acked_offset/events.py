@@ -62,7 +62,7 @@ GROUP BY ALL ORDER BY ALL
 
 
 def heartbeat_events(broker_heartbeats: DataFrame) -> DataFrame:
-    """Heartbeats that a controller answered, also with an error."""
+    """Heartbeats that a controller responded to, also with an error."""
     return _events(
         broker_heartbeats,
         kinds_of.HEARTBEAT,
@@ -103,7 +103,7 @@ def write_events(metadata_writes: DataFrame) -> DataFrame:
 
 
 def _sum(resources: str, field: str) -> Column:
-    """What the resources count, together; what is not told counts nothing."""
+    """What the resources count, together; what is not logged counts nothing."""
     return F.aggregate(
         resources,
         F.lit(0).cast("bigint"),
@@ -128,7 +128,7 @@ def fetch_events(fetches: DataFrame) -> DataFrame:
 
 
 def api_versions_events(metadata_offsets: DataFrame) -> DataFrame:
-    """Offsets of metadata images, as API_VERSIONS tells them."""
+    """Offsets of metadata images, as API_VERSIONS returns them."""
     return _events(
         metadata_offsets.where("kind = 'finalized_features_epoch'"),
         kinds_of.API_VERSIONS,

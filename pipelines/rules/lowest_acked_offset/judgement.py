@@ -14,7 +14,7 @@ UNKNOWN_TOPIC = 3
 #: Clients poll each broker again this long after its response, so they may see a topic so late.
 POLL_MS = 30
 #: How long a response may have taken, but for a broker that stands still ...
-ANSWER_MS = 70
+RESPONSE_MS = 70
 #: ... whose clients give up after two seconds and poll again ...
 FROZEN_POLL_MS = 2_000
 #: ... until so long after it goes on.
@@ -150,7 +150,7 @@ seen AS (
 ),
 in_time AS (
     SELECT recording, 'claims_not_before_clients_saw_it' AS metric, evidence,
-           epoch_us(applied_at_latest) >= visible_us - 1000 * ({POLL_MS + ANSWER_MS}
+           epoch_us(applied_at_latest) >= visible_us - 1000 * ({POLL_MS + RESPONSE_MS}
                + CASE WHEN stood_still THEN {FROZEN_POLL_MS} ELSE 0 END) AS holds
     FROM (
         SELECT *, EXISTS (

@@ -15,7 +15,7 @@ from kip_replay.replay.outcomes import Verdict
 def latencies(read: Read, phases: Phases) -> DataFrame:
     """Values for latency_summary: writes that arrived in the steady phase.
 
-    ``stale_window``: from the controller's answer until every broker had applied it (today).
+    ``stale_window``: from the controller's response until every broker had applied it (today).
     ``read_after_write``: from the request until the broker that forwarded it knows that.
     """
     writes = _steady_writes(read, phases)

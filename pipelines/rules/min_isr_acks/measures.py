@@ -32,7 +32,7 @@ def latencies(read: Read, _: Phases) -> DataFrame:
 
     ``produce_latency`` per partition and ``produce_request_latency`` per request of producers that
     waited for all replicas: recorded, with acks=all and with acks=min.insync.replicas; the sweep
-    has the last only. ``exposure``: from the early answer until the whole ISR had the batch; a
+    has the last only. ``exposure``: from the early response until the whole ISR had the batch; a
     PRODUCE that is refused exposes nothing.
     """
     produced = _applicable(read(PRODUCE_ACK_OUTCOMES))

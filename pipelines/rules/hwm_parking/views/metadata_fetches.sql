@@ -1,12 +1,12 @@
--- FETCHes of the metadata log: how often each replica asks, what answers it, how long it waits.
+-- FETCHes of the metadata log: how often each replica sends one, what completes it, how long it waits.
 -- recording: name of the recording
 -- variant: recorded, without_kip_1166 or with_kip_1166
--- replica_id: replica that asked
+-- replica_id: replica that sent it
 -- is_voter: the replica is a voter
 -- completion: records, high_watermark, timeout, diverging, snapshot, error or unexplained
 -- fetches: FETCHes
 -- parked_ms: how long the leader let them wait, mean
--- response_bytes: bytes of the answers
+-- response_bytes: bytes of the responses
 SELECT
   recording, variant, replica_id, is_voter, completion,
   count(*) AS fetches,

@@ -5,7 +5,7 @@
 -- parameter_value: the value it took, or none
 -- replica_kind: voter or broker
 -- advances: advances of the high watermark times replicas
--- unknown: of which the log can't tell the lag
+-- unknown: whose lag the log can't decide
 -- p50_ms: lag at rank floor(0.5 * (n - 1)), the unknown ranked last, as in latency_summary
 -- p90_ms: likewise
 -- p99_ms: likewise

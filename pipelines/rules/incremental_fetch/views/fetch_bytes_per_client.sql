@@ -1,7 +1,7 @@
 -- What FETCHes of topic partitions cost on the wire, by client and variant of the session protocol.
 -- recording: name of the recording
 -- variant: recorded, full, incremental or incremental_draft
--- node_id: broker that was asked
+-- node_id: broker that got the request
 -- client_kind: follower, consumer or consumer_without_sessions
 -- client_id: clientId, null if the client sent none
 -- fetches: FETCHes
@@ -9,7 +9,7 @@
 -- partitions_per_response: partitions listed in a response, mean
 -- request_bytes: bytes of all requests
 -- response_bytes: bytes of all responses
--- record_bytes: of which records
+-- record_bytes: bytes of records in them
 -- overhead_bytes: bytes both ways that are not records
 -- unknown: FETCHes whose bytes are not known; they count nothing above
 SELECT

@@ -1,4 +1,4 @@
--- Metadata writes that clients were told of before every broker had applied them, as recorded.
+-- Metadata writes whose response came before every broker had applied them, as recorded.
 -- recording: name of the recording
 -- evidence: heartbeats, which come every few seconds, or finest: all that the logs show
 -- request_id: key of metadata_writes

@@ -4,12 +4,12 @@
 -- parameter_value: the min.insync.replicas assumed, or none for what was in force
 -- topic: topic name, else topic id
 -- batches: partitions of PRODUCE requests that were replayed
--- unknown: those of which the log can't tell
--- acks_all_p50_ms: time until acks=all is answered, at rank floor(0.5 * (n - 1)), the unknown ranked last
--- min_isr_p50_ms: time until acks=min.insync.replicas is answered, likewise
--- saved_mean_ms: how much sooner the answer comes, mean
--- exposed: batches answered before the whole ISR had them
--- exposure_p50_ms: from the early answer until the whole ISR had the batch, likewise; none where it is refused
+-- unknown: those that the log can't decide
+-- acks_all_p50_ms: time until acks=all gets its response, at rank floor(0.5 * (n - 1)), the unknown ranked last
+-- min_isr_p50_ms: time until acks=min.insync.replicas gets its response, likewise
+-- saved_mean_ms: how much sooner the response comes, mean
+-- exposed: batches whose response comes before the whole ISR had them
+-- exposure_p50_ms: from the early response until the whole ISR had the batch, likewise; none where it is refused
 -- exposure_p99_ms: likewise
 -- exposure_max_ms: longest
 WITH produced AS (

@@ -1,4 +1,4 @@
--- The books of every recording: lines read = requests + rejected + repeated, or lines were lost.
+-- Line accounting of every recording: lines read = requests + rejected + repeated, or lines were lost.
 -- recording: name of the recording
 -- nodes: nodes whose logs were read
 -- bytes_read: uncompressed bytes
