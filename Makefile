@@ -63,7 +63,7 @@ lint: setup ## check format, types and the borders between the packages
 docs: run ## print the pages that code and recordings make: tables, accuracy, the answers of sql
 	@$(BIN)/kip-replay run $(SAMPLES) tests/recordings/* --warehouse $(WAREHOUSE)-accuracy
 	@$(BIN)/python -m tools.docs > docs/tables.md
-	@$(BIN)/python -m tools.accuracy $(WAREHOUSE)-accuracy > docs/accuracy.md
+	@$(BIN)/python -m tools.accuracy $(WAREHOUSE)-accuracy
 	@$(BIN)/kip-replay sql --warehouse $(WAREHOUSE) --answer docs/sql.md
 
 bench: setup ## measure speed beside DuckDB, Polars, Spark and orjson, and print docs/performance.md

@@ -1,6 +1,7 @@
-"""Prints docs/accuracy.md: every judged prediction of a warehouse beside what brokers did.
+"""Prints docs/accuracy.md, every judged prediction of a warehouse beside what brokers did, and the
+table of predictions in README.md.
 
-python -m tools.accuracy WAREHOUSE > docs/accuracy.md
+python -m tools.accuracy WAREHOUSE
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from kip_replay.pipelines.analysis import headlines
@@ -17,6 +19,11 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.recordings import stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
+_ROOT = Path(__file__).resolve().parents[1]
+#: Around the table in README.md.
+_BEGIN, _END = "<!-- printed by make docs -->", "<!-- until here -->"
+#: Kinds of clients and replicas that stand in it.
+_KINDS = ("broker", "follower")
 _HEAD = """# How good the predictions are
 
 Printed by `make docs` from the table `prediction_accuracy`; do not edit. A prediction is made
@@ -53,11 +60,31 @@ def _section(pair: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator
     yield ""
 
 
-def page_of(warehouse: Warehouse) -> str:
-    """The page of all recordings of a warehouse."""
+def predictions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The table in README.md: what one recording predicts of another, of all, by kind or node."""
+    yield "| from | of | figure | predicted | really | |"
+    yield "|---|---|---|--:|--:|---|"
+    for row in rows:
+        is_shown = row["group_kind"] in ("all", "node_id") or row["group_value"] in _KINDS
+        if row["predicted_from"] == row["recorded_in"] or row["tolerance"] is None or not is_shown:
+            continue
+        pair = f"{row['predicted_from']} | {row['recorded_in']}"
+        figures = " | ".join(headlines.figure(row[name]) for name in ("predicted", "recorded"))
+        passed = "" if row["passed"] else "**off**"
+        yield f"| {pair} | {headlines.measure_name(row)} | {figures} | {passed} |"
+
+
+def main(warehouse: Warehouse) -> None:
+    """Writes the page and the table."""
     names = [one.name for one in stored_recordings(warehouse)]
-    return page(headlines.accuracy_rows(warehouse, names))
+    rows = headlines.accuracy_rows(warehouse, names)
+    (_ROOT / "docs" / "accuracy.md").write_text(page(rows), encoding="utf-8")
+    readme = _ROOT / "README.md"
+    before, begin, rest = readme.read_text(encoding="utf-8").partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    table = "\n".join(predictions(rows))
+    readme.write_text(f"{before}{begin}\n{table}\n{end}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    print(page_of(Warehouse(sys.argv[1])))
+    main(Warehouse(sys.argv[1]))
