@@ -44,12 +44,12 @@ class HeartbeatManager:
     ``carries_applied``: responses carry ``applied``, whatever its evidence, instead of ``raw``.
     ``counts_stopping``: brokers in controlled shutdown count, as in "all unfenced brokers";
     ``lowestActiveOffset`` leaves them out. ``certain_from_us``: before it an unfenced broker may
-    have sent nothing yet, so no response carries an offset (None: for ever).
+    have sent nothing yet, so no response carries an offset.
     """
 
     carries_applied: bool = False
     counts_stopping: bool = False
-    certain_from_us: int | None = None
+    certain_from_us: int = NEVER
     sessions: Sessions = field(default_factory=Sessions)
     controller_id: int | None = None
     brokers: dict[int, Broker] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class HeartbeatManager:
 
     def _lowest_acknowledged_offset(self, at: int) -> Carried | None:
         """ "The lowest metadata offset which has been acknowledged by all unfenced brokers"."""
-        if not self._is_certain(at):
+        if at < self.certain_from_us:
             return None
         raw = (self.applied if self.carries_applied else self.raw).lowest()
         if raw is None:
@@ -143,11 +143,8 @@ class HeartbeatManager:
     def _note(self, at: int, broker_id: int, offsets: Lowest, everywhere: Rising) -> None:
         """The "guarantee that all other brokers are at least at a particular point"."""
         lowest = offsets.lowest()
-        if lowest is not None and lowest > RESET_OFFSET and self._is_certain(at):
+        if lowest is not None and lowest > RESET_OFFSET and at >= self.certain_from_us:
             everywhere.add(at, lowest, broker_id)
-
-    def _is_certain(self, at: int) -> bool:
-        return self.certain_from_us is not None and at >= self.certain_from_us
 
     # --- BrokerHeartbeatManager ------------------------------------------------------------------
 

@@ -167,7 +167,6 @@ def _judgement(
     log_end_us: int | None,
 ) -> Judgement:
     known = fate.known_everywhere_us if sender.via is None else fate.known_us
-    certain = manager.certain_from_us
     if write.offsets == NOTHING_WRITTEN:
         return Verdict.NOT_APPLICABLE, NOTHING_WRITTEN
     if isinstance(write.offsets, str):
@@ -176,7 +175,7 @@ def _judgement(
         return Verdict.REPLAYED, None
     if not is_learned:
         return Verdict.UNKNOWN, NOT_LEARNED
-    if certain is None or write.until_us < certain:
+    if write.until_us < manager.certain_from_us:
         return Verdict.UNKNOWN, NOT_HEARD_YET
     if fate.applied_us is not None and fate.known_everywhere_us is not None:
         return Verdict.NOT_APPLICABLE, LEFT

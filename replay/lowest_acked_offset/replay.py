@@ -43,7 +43,7 @@ from .outcomes import (
 )
 from .reasons import NOT_ANSWERED
 from .simulation import Simulation
-from .state import Fine, Line, Settings, State, decode, encode
+from .state import FinestEvent, Settings, State, decode, encode
 from .writes import CommittedOffsets, is_forwarders_line, is_write
 
 #: Events are put into the order in which they happened this far behind the log: a line stands
@@ -150,18 +150,18 @@ class LowestAckedOffset:
             happened += STAMP_SLACK_US
         elif row.kind == LEARNED and not state.simulations:
             return
-        state.pending.append(Line(happened, row.kind, row.request_id, row))
+        state.pending.append((happened, row))
 
     def _happen_until(self, until: int | None) -> None:
         """Lines up to a time (all: None), in the order in which they happened."""
         state = self._state
-        state.pending.sort(key=itemgetter(0, 1, 2))
+        state.pending.sort(key=lambda line: (line[0], line[1].kind, line[1].request_id))
         count = len(state.pending)
         if until is not None:
             count = bisect_right(state.pending, until, key=itemgetter(0))
         ready, state.pending = state.pending[:count], state.pending[count:]
-        for line in ready:
-            self._happen(line.row)
+        for _, row in ready:
+            self._happen(row)
 
     def _happen(self, row: Event) -> None:
         state = self._state
@@ -202,9 +202,7 @@ class LowestAckedOffset:
         self._be_certain(beat.handled_us)
         self._heartbeat_rows.add(**heartbeat_row(row, state.recorded.heartbeat(beat)))
         self._claim(state.evidence.of(row.broker_id).heartbeat(row))
-        state.fine_count += 1
-        fine = Fine(beat.handled_us, True, state.fine_count, beat.broker_id, beat.offset, beat)
-        heappush(state.fine, fine)
+        self._find(beat.handled_us, beat.broker_id, beat.offset, beat)
         if state.simulations:
             is_steady = state.beats.heartbeat(row.received_us, beat, row.want_fence)
             for simulation in state.simulations:
@@ -224,10 +222,15 @@ class LowestAckedOffset:
             manager.certain_from_us = certain
 
     def _claim(self, claims: Iterable[Claim]) -> None:
-        for at, broker_id, offset in claims:
-            self._state.fine_count += 1
-            fine = Fine(at, False, self._state.fine_count, broker_id, offset)
-            heappush(self._state.fine, fine)
+        for claim in claims:
+            self._find(*claim)
+
+    def _find(self, at: int, broker_id: int, offset: int, beat: Heartbeat | None = None) -> None:
+        """Keep a claim or a heartbeat for the finest evidence."""
+        state = self._state
+        state.finest_count += 1
+        order = (at, beat is not None, state.finest_count)
+        heappush(state.finest_events, FinestEvent(*order, broker_id, offset, beat))
 
     # --- moving on -------------------------------------------------------------------------------
 
@@ -259,12 +262,12 @@ class LowestAckedOffset:
         state = self._state
         state.recorded.advance(until)
         self._claim(state.evidence.expire(settled))
-        while state.fine and state.fine[0].at_us <= settled:
-            fine = heappop(state.fine)
-            if fine.beat is None:
-                state.finest.apply(fine.at_us, fine.broker_id, fine.offset)
+        while state.finest_events and state.finest_events[0].at_us <= settled:
+            event = heappop(state.finest_events)
+            if event.beat is None:
+                state.finest.apply(event.at_us, event.broker_id, event.offset)
             else:
-                state.finest.heartbeat(fine.beat)
+                state.finest.heartbeat(event.beat)
         state.finest.advance(settled)
         self._simulate(settled, log_end_us)
 
@@ -306,9 +309,7 @@ def _new(settings: Settings) -> State:
 
     def manager(*, carries_applied: bool = False) -> HeartbeatManager:
         sessions = Sessions(settings.session_timeout_ms * 1000)
-        return HeartbeatManager(
-            carries_applied, settings.counts_stopping, certain_from_us=None, sessions=sessions
-        )
+        return HeartbeatManager(carries_applied, settings.counts_stopping, sessions=sessions)
 
     interval_ms = settings.recorded_interval_ms
     return State(

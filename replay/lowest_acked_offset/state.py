@@ -32,16 +32,7 @@ class Settings(NamedTuple):
     step_rows: int
 
 
-class Line(NamedTuple):
-    """A line that waits for its turn, and when the rule has it happen."""
-
-    happened_us: int
-    kind: str
-    request_id: str
-    row: Event
-
-
-class Fine(NamedTuple):
+class FinestEvent(NamedTuple):
     """What the controller sees of the finest evidence: a heartbeat, or else a claim.
 
     The first three fields order them: at one time claims come first, then who came first.
@@ -67,10 +58,11 @@ class State:
     simulations: list[Simulation]
     forwarding: Forwarding = field(default_factory=Forwarding)
     evidence: Evidence = field(default_factory=Evidence)
-    pending: list[Line] = field(default_factory=list)
-    #: A heap.
-    fine: list[Fine] = field(default_factory=list)
-    fine_count: int = 0
+    #: Lines that wait for their turn, and when the rule has each happen.
+    pending: list[tuple[int, Event]] = field(default_factory=list)
+    #: A heap of what comes later than where ``finest`` is, and how many there were.
+    finest_events: list[FinestEvent] = field(default_factory=list)
+    finest_count: int = 0
     writes: list[Write] = field(default_factory=list)
     #: Variants of which the log has when brokers learned.
     learned: set[str] = field(default_factory=set)
