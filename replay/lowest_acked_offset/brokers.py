@@ -50,7 +50,7 @@ class Broker:
 
 @dataclass
 class Sessions:
-    """When each broker last sent a heartbeat, and a heap of (end of session, broker)."""
+    """When each broker last sent a heartbeat, and a heap of (no later than its end, broker)."""
 
     timeout_us: int = SESSION_TIMEOUT_US
     contact_us: dict[int, int] = field(default_factory=dict)
@@ -64,17 +64,17 @@ class Sessions:
     def touch(self, at: int, broker_id: int) -> None:
         """``touch``: the broker's session begins, or lasts from this heartbeat on."""
         if broker_id not in self.contact_us:
-            heappush(self.ends, (at + self.fenced_after_us, broker_id))
+            heappush(self.ends, (at, broker_id))
         self.contact_us[broker_id] = at
 
     def first_end(self, until: int) -> int:
         """When the first session ends; ``NEVER`` if none does up to a time."""
         while self.ends and self.ends[0][0] <= until:
-            end, broker_id = self.ends[0]
-            lasts_until = self.contact_us[broker_id] + self.fenced_after_us
-            if lasts_until <= end:
-                return end
-            heapreplace(self.ends, (lasts_until, broker_id))
+            no_later, broker_id = self.ends[0]
+            end = self.contact_us[broker_id] + self.fenced_after_us
+            if end <= no_later:
+                return no_later
+            heapreplace(self.ends, (end, broker_id))
         return NEVER
 
     def end_first(self) -> int:

@@ -150,7 +150,7 @@ def beat(
         "broker_id": broker_id,
         "offset": offset,
         "handled_us": us(received_ms + 1),
-        "broker_epoch": 5,
+        "broker_epoch": 5_000,
         "response_bytes": 19,
         "connection": f"10.0.0.2:9093-10.0.1.{broker_id}:40000-1-2",
     }
