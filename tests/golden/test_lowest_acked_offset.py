@@ -103,8 +103,7 @@ def test_no_write_is_known_before_and_finest_evidence_is_no_later(
 
 
 @pytest.mark.parametrize(
-    ("name", "applied_ms", "known_ms"),
-    [("metadata-4.1", 1486, 2911), ("metadata-4.0", 1417, 3284)],
+    ("name", "applied_ms", "known_ms"), [("metadata-4.1", 1486, 2911), ("metadata-4.0", 1417, 3284)]
 )
 def test_creations_take_as_long_as_a_brute_force_count_says(
     replays: Replays, name: str, applied_ms: float, known_ms: float

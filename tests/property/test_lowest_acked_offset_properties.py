@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -32,7 +31,7 @@ from kip_replay.replay.lowest_acked_offset import LOWEST_ACKED, LowestAckedOffse
 from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
 from kip_replay.replay.lowest_acked_offset.controller import Carried, HeartbeatManager
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
-from kip_replay.replay.lowest_acked_offset.timelines import Lowest, Rising
+from kip_replay.replay.lowest_acked_offset.timelines import Rising
 
 pytestmark = pytest.mark.property
 
@@ -125,6 +124,17 @@ class TestManager(ManagerMachine.TestCase):  # type: ignore[misc,name-defined]
 # --- whole clusters ------------------------------------------------------------------------------
 
 
+#: What can happen at a heartbeat.
+ROUGH: list[dict[str, Any]] = [
+    *[{}] * 12,
+    {"is_fenced": True},
+    {"want_shut_down": True},
+    {"is_fenced": True, "want_fence": True, "broker_epoch": 6_000},
+    {"error_code": 6},
+    {"node_id": 1},
+]
+
+
 @dataclass
 class Cluster:
     """A cluster whose truth is known: when each offset was committed and applied by whom."""
@@ -186,29 +196,6 @@ def _lives(draw: st.DrawFn, cluster: Cluster, broker: int, end_ms: int, is_rough
             fetch = raft_fetch(broker, ms + 1, ms + 400, high_watermark, high_watermark=carried)
             image = api_versions(broker, ms + 40, ms + 41, high_watermark - 1)
             cluster.events += draw(st.sampled_from([(fetch,), (fetch, image), ()]))
-    _sends(draw, cluster, broker, (end_ms, frozen_at, thaws_at), is_rough)
-
-
-#: What can happen at a heartbeat, and how the next ones differ from then on.
-ROUGH: list[dict[str, Any]] = [
-    *[{}] * 12,
-    {"is_fenced": True},
-    {"want_shut_down": True},
-    {"is_fenced": True, "want_fence": True, "broker_epoch": 6_000},
-    {"error_code": 6},
-    {"node_id": 1},
-]
-
-
-def _sends(
-    draw: st.DrawFn,
-    cluster: Cluster,
-    broker: int,
-    times: tuple[int, int | None, int],
-    is_rough: bool,
-) -> None:
-    end_ms, frozen_at, thaws_at = times
-    truth = cluster.applied[broker]
     ms = draw(st.integers(1_000, 2_999))
     interval = draw(st.sampled_from([400, 2_000]))
     while ms < end_ms:
@@ -229,11 +216,6 @@ def replayed(cluster: Cluster, cuts: tuple[int, ...] = (), **how: Any) -> Replay
     return replay_of(pieces_of(cluster.events, cuts), start, resumed=resumed)
 
 
-def rows_of(cluster: Cluster) -> Iterator[tuple[Row, int]]:
-    for row in replayed(cluster).writes:
-        yield row, cluster.writes[row["request_id"]]
-
-
 def check_heartbeats(rows: list[Row]) -> None:
     """The offset never falls, and raw is no more than it and than what the broker has."""
     carried = [row for row in rows if row["lowest_acknowledged_offset"] is not None]
@@ -247,10 +229,11 @@ def check_heartbeats(rows: list[Row]) -> None:
 @settings(max_examples=60, deadline=None)
 def test_every_claim_about_a_write_holds(cluster: Cluster) -> None:
     """Its last record lies in the interval, and nobody knows before all that counted had it."""
-    rows = list(rows_of(cluster))
+    rows = replayed(cluster).writes
     # Two variants of the record, and three simulated ones at two intervals.
     assert len(rows) == len(cluster.writes) * (2 + 3 * 2)
-    for row, offset in rows:
+    for row in rows:
+        offset = cluster.writes[row["request_id"]]
         if row["offset_low"] is not None:
             assert row["offset_low"] <= offset <= row["offset_high"]
         for known in (row["known_at"], row["known_everywhere_at"]):
@@ -304,20 +287,6 @@ def test_rows_depend_neither_on_cuts_nor_on_resuming(
 
 
 # --- what they stand on --------------------------------------------------------------------------
-
-
-@given(st.lists(st.tuples(st.sampled_from("sd"), st.integers(1, 6), st.integers(-1, 9))))
-def test_lowest_is_the_minimum(steps: list[tuple[str, int, int]]) -> None:
-    lowest, naive = Lowest(), dict[int, int]()
-    for what, node, value in steps:
-        if what == "s":
-            lowest.set(node, value)
-            naive[node] = value
-        else:
-            lowest.drop(node)
-            naive.pop(node, None)
-        assert lowest.lowest() == min(naive.values(), default=None)
-        assert lowest.by_node == naive
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), min_size=1), st.integers(0, 50))

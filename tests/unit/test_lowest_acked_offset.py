@@ -24,22 +24,14 @@ from notation.heartbeats import (
     us,
 )
 
-from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, reasons
+from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, evidence, progress, reasons
+from kip_replay.replay.lowest_acked_offset import writes as written
 from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
 from kip_replay.replay.lowest_acked_offset.cadence import Recorded
 from kip_replay.replay.lowest_acked_offset.controller import HeartbeatManager
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
-from kip_replay.replay.lowest_acked_offset.evidence import APPLY_GRACE_US, Claims
-from kip_replay.replay.lowest_acked_offset.progress import ApplyDelay, Progress, apply_delay_us
 from kip_replay.replay.lowest_acked_offset.timelines import Samples
-from kip_replay.replay.lowest_acked_offset.writes import (
-    CommittedOffsets,
-    Forwarding,
-    Offsets,
-    is_write,
-    least_records,
-    remote_host,
-)
+from kip_replay.replay.lowest_acked_offset.writes import Offsets
 
 # --- a small cluster -----------------------------------------------------------------------------
 
@@ -55,8 +47,8 @@ BEFORE = [*born_empty(), *voters_fetch(10, 20)]
 def cluster(*more: Event, **write: Any) -> list[Event]:
     """Brokers 11 and 12 at 19 from 1 s on, and a write at 5.0 s of offsets 20 and 21."""
     steady = [beat(b, 1000 + 100 * (b - 11) + ms, 19) for b in (11, 12) for ms in (0, 2002)]
-    written = [create_topic(5000, 5050, **write), *voters_fetch(5040, 22)]
-    return in_order([*BEFORE, *steady, *written, *more])
+    write_and_commit = [create_topic(5000, 5050, **write), *voters_fetch(5040, 22)]
+    return in_order([*BEFORE, *steady, *write_and_commit, *more])
 
 
 def beats(broker: int, first_ms: float, count: int, offset: int = 21, **others: Any) -> list[Event]:
@@ -166,7 +158,7 @@ def test_write_waits_for_the_broker_that_forwarded_it(is_forwarded: bool, via: i
 @pytest.mark.parametrize("others", [{"error_code": 41}, {"validate_only": True}, {"written": 0}])
 def test_what_wrote_nothing_is_no_write(others: dict[str, Any]) -> None:
     row = create_topic(5000, 5050, **others)
-    assert not is_write(row)
+    assert not written.is_write(row)
     assert not replayed(in_order([*voters_fetch(10, 20), row])).writes
 
 
@@ -195,10 +187,10 @@ def test_update_features_has_when_each_broker_can_renegotiate() -> None:
 # --- kinds of evidence ---------------------------------------------------------------------------
 
 
-def sign(events: Sequence[Event], evidence: str) -> tuple[int, int | None, str | None]:
+def sign(events: Sequence[Event], kind: str) -> tuple[int, int | None, str | None]:
     """(earliest, latest, reason) of broker 12."""
     rows = replayed(events).visibility
-    row = only([r for r in rows if (r["broker_id"], r["evidence"]) == (12, evidence)])
+    row = only([r for r in rows if (r["broker_id"], r["evidence"]) == (12, kind)])
     return row["applied_at_earliest"], row["applied_at_latest"], row["reason"]
 
 
@@ -236,7 +228,7 @@ def test_fetch_bounds_from_the_response_to_the_grace(
         raft_fetch(12, *span, high_watermark=h) for span, h in zip(spans, carried, strict=True)
     ]
     bounds = sign(cluster(*REPORTS, beat(12, 9200, 21), *fetches), "fetch_high_watermark")
-    assert bounds == (us(earliest_ms), us(5061) + APPLY_GRACE_US, None)
+    assert bounds == (us(earliest_ms), us(5061) + evidence.APPLY_GRACE_US, None)
 
 
 def test_fetch_is_not_believed_against_a_heartbeat() -> None:
@@ -246,12 +238,12 @@ def test_fetch_is_not_believed_against_a_heartbeat() -> None:
     assert (latest, reason) == (None, reasons.DENIED)
 
 
-def claims_of(claims: Claims, at_ms: float, offset: int) -> list[tuple[int, int]]:
+def claims_of(claims: evidence.Claims, at_ms: float, offset: int) -> list[tuple[int, int]]:
     return [(c.at_us, c.offset) for c in claims.heartbeat(us(at_ms), offset)]
 
 
 def test_claim_of_a_fetch_is_cut_to_what_the_next_heartbeat_has() -> None:
-    claims = Claims(12)
+    claims = evidence.Claims(12)
     claims.fetch(us(100), 30)
     assert claims_of(claims, 2000, 25) == [(us(600), 25), (us(2000), 25)]
     # The broker is slow, and its FETCHes are not believed until it has caught up.
@@ -262,14 +254,14 @@ def test_claim_of_a_fetch_is_cut_to_what_the_next_heartbeat_has() -> None:
 
 
 def test_claim_within_its_grace_waits_for_the_heartbeat_after() -> None:
-    claims = Claims(12)
+    claims = evidence.Claims(12)
     claims.fetch(us(1900), 30)
     assert claims_of(claims, 2000, 25) == [(us(2000), 25)]
     assert claims_of(claims, 4000, 30) == [(us(2400), 30), (us(4000), 30)]
 
 
 def test_claim_that_no_heartbeat_settles_stands() -> None:
-    claims = Claims(12)
+    claims = evidence.Claims(12)
     claims.fetch(us(100), 30)
     assert not list(claims.expire(us(599)))
     assert list(claims.expire(us(600))) == [(us(600), 12, 30)]
@@ -285,7 +277,7 @@ def test_finest_evidence_knows_sooner_than_heartbeats() -> None:
     late = [beat(11, 5030, 19), beat(12, 5035, 19), *beats(11, 7034, 2), *beats(12, 7139, 2)]
     rows = replayed(cluster(*late, *fetches))
     finest = only(rows.writes_of("finest_evidence"))
-    assert finest["applied_everywhere_at"] == us(5061) + APPLY_GRACE_US
+    assert finest["applied_everywhere_at"] == us(5061) + evidence.APPLY_GRACE_US
     assert finest["known_at"] == us(7036)
     assert only(rows.writes_of("lowest_acked_offset"))["known_at"] == us(9040)
 
@@ -356,8 +348,8 @@ def test_heartbeats_are_worked_off_in_the_order_of_the_controllers_queue() -> No
 # --- which offsets a write has -------------------------------------------------------------------
 
 
-def committed(*events: Event, voters: Sequence[int] = VOTERS) -> CommittedOffsets:
-    log = CommittedOffsets(frozenset(voters))
+def committed(*events: Event, voters: Sequence[int] = VOTERS) -> written.CommittedOffsets:
+    log = written.CommittedOffsets(frozenset(voters))
     for event in sorted(events, key=lambda e: e.dequeued_us):
         log.fetch(event)
     return log
@@ -441,7 +433,7 @@ def test_high_watermark_is_not_known_until_every_voter_would_have_fetched() -> N
 )
 def test_least_records(api_name: str, others: dict[str, int], least: int) -> None:
     row = create_topic(0, 1, api_name=api_name, **({"partitions": 0} | others))
-    assert least_records(row) == least
+    assert written.least_records(row) == least
 
 
 # --- who forwarded it ----------------------------------------------------------------------------
@@ -457,9 +449,9 @@ JOINS: dict[str, tuple[list[tuple[int, int, int]], tuple[int | None, int]]] = {
 }
 
 
-def forwarding(*lines: tuple[int, int, int], hosts: Sequence[Event] = ()) -> Forwarding:
+def forwarding(*lines: tuple[int, int, int], hosts: Sequence[Event] = ()) -> written.Forwarding:
     """Lines are (broker, received, built)."""
-    known = Forwarding()
+    known = written.Forwarding()
     for event in (beat(11, 0, 1), beat(12, 0, 1), *hosts):
         known.heartbeat(event)
     for broker, received, built in lines:
@@ -492,59 +484,51 @@ def test_host_of_no_broker_and_of_two_shows_nothing() -> None:
     ],
 )
 def test_remote_host(connection: str | None, host: str | None) -> None:
-    assert remote_host(connection) == host
+    assert written.remote_host(connection) == host
 
 
 # --- simulated heartbeats ------------------------------------------------------------------------
 
-LONG = [
-    *(e for b in (11, 12) for e in beats(b, 5106 + 100 * (b - 11), 6)),
-    *(learned(b, at, hw) for b in (11, 12) for at, hw in ((20, 20), (5055 + b, 22))),
-]
 SWEEP = {"intervals_ms": (100, 500, 1000, 2000), "recorded_interval_ms": 2000}
+LONG = [e for b in (11, 12) for e in beats(b, 5106 + 100 * (b - 11), 6)]
 
 
-def test_simulation_at_the_recorded_interval_is_what_was_recorded() -> None:
-    rows = replayed(cluster(*LONG), **SWEEP)
+def news(*more: tuple[int, int], variant: str = "recorded") -> list[Event]:
+    """Both brokers learn 20 at the beginning, and more at (ms, high watermark)."""
+    return [learned(b, ms, hw, variant) for b in (11, 12) for ms, hw in ((20, 20), *more)]
+
+
+def simulated(rows: Replayed, interval_ms: int, variant: str = "lowest_acked_offset") -> Row:
+    return only(rows.writes_of(variant, interval_ms))
+
+
+def test_simulation_at_shorter_intervals_and_with_later_learning() -> None:
+    later = news((5500, 22), variant="without_kip_1166")
+    rows = replayed(cluster(*LONG, *news((5067, 22)), *later), **SWEEP)
     recorded = only(rows.writes_of("lowest_acked_offset"))
-    simulated = only(rows.writes_of("lowest_acked_offset", 2000))
-    assert simulated["known_at"] == recorded["known_at"]
+    same = simulated(rows, 2000)
+    assert same["known_at"] == recorded["known_at"]
     # What brokers learned is there before they report it.
-    assert simulated["applied_everywhere_at"] == us(5067)
-    assert recorded["applied_everywhere_at"] == us(5207)
-
-
-def test_shorter_interval_is_known_sooner() -> None:
-    rows = replayed(cluster(*LONG), **SWEEP)
-    waits = [
-        only(rows.writes_of("lowest_acked_offset", ms))["read_after_write_ms"]
-        for ms in SWEEP["intervals_ms"][:-1]
-    ]
+    assert (same["applied_everywhere_at"], recorded["applied_everywhere_at"]) == (
+        us(5067),
+        us(5207),
+    )
+    waits = [simulated(rows, ms)["read_after_write_ms"] for ms in (100, 500, 1000)]
     assert waits == sorted(waits)
     # Reported, then received: within two intervals and what each is later than its interval.
     assert waits[0] < 67 + 2 * 104
     assert waits[-1] > 500
-
-
-def test_learning_later_is_known_later() -> None:
-    later = [
-        learned(b, at, hw, "without_kip_1166")
-        for b in (11, 12)
-        for at, hw in ((20, 20), (5500, 22))
-    ]
-    rows = replayed(cluster(*LONG, *later), **SWEEP)
-    without = only(rows.writes_of("without_kip_1166", 100))
+    without = simulated(rows, 100, "without_kip_1166")
     assert without["applied_everywhere_at"] == us(5500)
-    assert without["known_at"] > only(rows.writes_of("lowest_acked_offset", 100))["known_at"]
-    never = only(rows.writes_of("with_kip_1166", 100))
+    assert without["known_at"] > simulated(rows, 100)["known_at"]
+    never = simulated(rows, 100, "with_kip_1166")
     assert (never["verdict"], never["reason"]) == ("unknown", reasons.NOT_LEARNED)
 
 
 def test_simulated_broker_sends_nothing_while_it_is_away() -> None:
     """12 is silent from 3.1 s on: at any interval it holds the write back until it is fenced."""
-    known = [learned(11, 20, 20), learned(12, 20, 20), learned(11, 5055, 22)]
-    rows = replayed(cluster(*beats(11, 5006, 10), *known), **SWEEP)
-    row = only(rows.writes_of("lowest_acked_offset", 100))
+    events = cluster(*beats(11, 5006, 10), *news(), learned(11, 5055, 22))
+    row = simulated(replayed(events, **SWEEP), 100)
     assert row["last_broker_id"] == 12
     assert us(3103) + 10_125_000 <= row["applied_everywhere_at"] <= us(3103) + 13_200_000
 
@@ -569,11 +553,11 @@ def test_interval_is_measured_where_the_manifest_is_silent() -> None:
 def test_apply_delay_parts_what_was_applied_from_what_was_not(
     seen: list[tuple[int, bool]], delay: int
 ) -> None:
-    assert apply_delay_us(seen) == delay
+    assert progress.apply_delay_us(seen) == delay
 
 
 def test_one_late_heartbeat_is_no_measure_of_the_delay() -> None:
-    delay = ApplyDelay()
+    delay = progress.ApplyDelay()
     delay.add(us(69), applied=False)
     assert delay.us == 0
     for age in (12, 13, 14, 15, 16):
@@ -582,12 +566,12 @@ def test_one_late_heartbeat_is_no_measure_of_the_delay() -> None:
 
 
 def test_slow_broker_catches_up_half_way_to_the_heartbeat_that_shows_it() -> None:
-    progress, delay = Progress(), ApplyDelay()
-    progress.learn("recorded", us(1000), us(1000), 31)
-    assert progress.heartbeat(us(3000), 20, delay) == []
-    assert progress.applied("recorded", us(4900)) == 20
-    assert progress.heartbeat(us(5000), 30, delay) == [us(4000)]
-    assert [progress.applied("recorded", us(ms)) for ms in (3999, 4000)] == [20, 30]
+    broker, delay = progress.Progress(), progress.ApplyDelay()
+    broker.learn("recorded", us(1000), us(1000), 31)
+    assert broker.heartbeat(us(3000), 20, delay) == []
+    assert broker.applied("recorded", us(4900)) == 20
+    assert broker.heartbeat(us(5000), 30, delay) == [us(4000)]
+    assert [broker.applied("recorded", us(ms)) for ms in (3999, 4000)] == [20, 30]
     assert delay.seen == []
 
 
@@ -618,7 +602,7 @@ def test_rows_are_emitted_once_nothing_can_change_them() -> None:
 
 def test_sizes_of_responses_change_no_offset_and_no_time() -> None:
     """Nothing else of a response that the rule explains is in the input at all."""
-    events = cluster(*LONG)
+    events = cluster(*LONG, *news((5067, 22)))
     with_sizes = replayed(events, **SWEEP)
     without = replayed([e._replace(response_bytes=None) for e in events], **SWEEP)
     assert with_sizes[1:] == without[1:]
