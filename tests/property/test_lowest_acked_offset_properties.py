@@ -112,6 +112,8 @@ class ManagerMachine(RuleBasedStateMachine):
     def no_broker_knows_what_no_response_carried(self) -> None:
         for timeline in self.manager.known_by_broker.values():
             assert set(timeline.values) <= set(self.carried)
+        for everywhere in (self.manager.applied_everywhere, self.manager.known_everywhere):
+            assert all(offset >= 0 for offset in everywhere.values)
 
 
 ManagerMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -105,7 +105,7 @@ FATES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
     ),
     # 12 is frozen, and 11 s later another controller appears, at 14.001 s.
     "sessions begin anew when a controller takes over": (
-        cluster(*(beat(11, ms, 21, node_id=3) for ms in (14_000, 16_004, 24_100, 24_200))),
+        cluster(*(beat(11, ms, 21, node_id=3_000) for ms in (14_000, 16_004, 24_100, 24_200))),
         (14_001 + 10_125, 24_202, 24_202, 12, None),
     ),
     "a forwarding broker that left never knows": (
@@ -162,19 +162,52 @@ def test_what_wrote_nothing_is_no_write(others: dict[str, Any]) -> None:
     assert not replayed(in_order([*voters_fetch(10, 20), row])).writes
 
 
+class Controller(HeartbeatManager):
+    """A manager that takes heartbeats of offset 20, times in milliseconds."""
+
+    def takes(
+        self, broker: int, handled: float, built: float, epoch: int = 5, **state: bool
+    ) -> Any:
+        state = {"is_fenced": False, "want_shut_down": False} | state
+        return self.heartbeat(Heartbeat(2, broker, epoch, us(handled), us(built), 20, **state))
+
+
 def test_response_to_a_former_process_of_a_broker_is_lost() -> None:
-    manager = HeartbeatManager(certain_from_us=0)
-
-    def sends(epoch: int, handled: int, built: int, *, is_fenced: bool) -> None:
-        manager.heartbeat(Heartbeat(2, 11, epoch, us(handled), us(built), 20, is_fenced, False))
-
-    sends(5, 1000, 1500, is_fenced=False)
-    sends(6, 1100, 1101, is_fenced=True)
-    sends(6, 1600, 1700, is_fenced=False)
+    manager = Controller(certain_from_us=0)
+    manager.takes(11, 1000, 1500, epoch=5)
+    manager.takes(11, 1100, 1101, epoch=6, is_fenced=True)
+    manager.takes(11, 1600, 1700, epoch=6)
     # What was built at 1.5 s was for the process that had stopped by then.
     assert manager.known.by_node == {11: -1}
     manager.advance(us(1700))
     assert manager.known.by_node == {11: 20}
+
+
+def test_response_arrives_when_it_is_built() -> None:
+    manager = Controller(certain_from_us=0)
+    manager.takes(11, 1000, 9000)
+    manager.takes(12, 1001, 1100)
+    manager.advance(us(1100) - 1)
+    assert not manager.known_by_broker
+    manager.advance(us(1100))
+    assert {b: known.at for b, known in manager.known_by_broker.items()} == {12: [us(1100)]}
+
+
+def test_session_ends_exactly_after_timeout_and_scan() -> None:
+    for late_us, unfenced in ((-1, 2), (0, 1)):
+        manager = Controller(certain_from_us=0)
+        manager.takes(11, 1000, 1001)
+        manager.takes(12, 1000, 1001)
+        carried = manager.takes(12, 11_125 + late_us / 1000, 12_000)
+        assert carried.unfenced_brokers == unfenced
+
+
+def test_offset_is_carried_from_when_it_is_certain() -> None:
+    manager = Controller(certain_from_us=us(1000))
+    assert manager.takes(11, 999, 999.5) is None
+    assert not manager.applied_everywhere.at
+    assert manager.takes(11, 1000, 1001) == (20, 20, 1)
+    assert manager.applied_everywhere.at == [us(1000)]
 
 
 def test_update_features_has_when_each_broker_can_renegotiate() -> None:

@@ -29,6 +29,12 @@ HISTORIES = {
         B heartbeats 10 -> lowest 10
         A heartbeats 10 -> lowest 10
     """,
+    "an older sign takes nothing back": """
+        A, B run with 7
+        B fetches 10
+        B fetches 8
+        A heartbeats 12 -> lowest 7 | lowest 10
+    """,
     "BrokerHeartbeatManagerTest.testCalculateNextBrokerState: lowestActiveOffset": """
         # 1 (here A) holds 98 as the lowest; who is fenced (D) or shutting down (E) does not count;
         # when A is fenced, B's 99 is the lowest.
