@@ -125,7 +125,7 @@ class HeartbeatManager:
 
     def _receive(self, at: int, broker_id: int, epoch: int, offset: int) -> None:
         """ "A broker can wait to see a particular lowest acknowledged offset": it sees this."""
-        self.known_by_broker.setdefault(broker_id, Rising()).add(at, offset)
+        self.known_by_broker[broker_id].add(at, offset)
         broker = self.brokers[broker_id]
         # A response to its former process is lost with that.
         if broker.epoch == epoch and offset > broker.known:
@@ -175,6 +175,7 @@ class HeartbeatManager:
         broker = self.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
             broker = self.brokers[broker_id] = Broker(epoch)
+            self.known_by_broker.setdefault(broker_id, Rising())
             self._leave(at, broker_id)
         return broker
 

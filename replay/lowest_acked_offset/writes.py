@@ -46,7 +46,9 @@ class CommittedOffsets:
 
     voters: frozenset[int]
     high_watermark: Rising = field(default_factory=Rising)
-    log_ends: dict[int, tuple[int, Rising]] = field(default_factory=dict)
+    #: By leader its last epoch, and what was fetched from it in that.
+    led: dict[int, int] = field(default_factory=dict)
+    log_ends: dict[int, Rising] = field(default_factory=dict)
     began_empty: bool = False
     first_offsets: dict[int, int] = field(default_factory=dict)
     epoch: int = -1
@@ -60,11 +62,10 @@ class CommittedOffsets:
             self._first_seen(replica, offset)
         if row.error_code != 0 or row.is_diverging:
             return
-        led, ends = self.log_ends.get(row.node_id, (-1, Rising()))
-        if epoch > led:
-            ends = Rising()
-            self.log_ends[row.node_id] = (epoch, ends)
-        ends.add(at, offset)
+        if epoch > self.led.get(row.node_id, -1):
+            self.led[row.node_id], self.log_ends[row.node_id] = epoch, Rising()
+        if row.node_id in self.log_ends:
+            self.log_ends[row.node_id].add(at, offset)
         if replica in self.voters and replica != row.node_id:
             self._voter_fetch(at, row)
 
@@ -98,8 +99,8 @@ class CommittedOffsets:
         committed = self.high_watermark.value(built)
         if committed is None or self.known_from_us is None or built < self.known_from_us:
             return NO_HIGH_WATERMARK
-        _, ends = self.log_ends.get(row.node_id, (-1, Rising()))
-        end = max(ends.value(taken) or 0, self.high_watermark.value(taken) or 0)
+        fetched = self.log_ends.get(row.node_id, Rising()).value(taken)
+        end = max(fetched or 0, self.high_watermark.value(taken) or 0)
         low, high = end + least_records(row) - 1, committed - 1
         if low > high:
             # Its own records would be above all that was there, and committed by now.
@@ -110,7 +111,7 @@ class CommittedOffsets:
     def forget(self, before: int) -> None:
         """Drop what was over before a time."""
         self.high_watermark.forget(before)
-        for _, ends in self.log_ends.values():
+        for ends in self.log_ends.values():
             ends.forget(before)
 
 

@@ -188,9 +188,9 @@ def test_response_arrives_when_it_is_built() -> None:
     manager.takes(11, 1000, 9000)
     manager.takes(12, 1001, 1100)
     manager.advance(us(1100) - 1)
-    assert not manager.known_by_broker
+    assert not manager.known_by_broker[12].at
     manager.advance(us(1100))
-    assert {b: known.at for b, known in manager.known_by_broker.items()} == {12: [us(1100)]}
+    assert {b: known.at for b, known in manager.known_by_broker.items()} == {11: [], 12: [us(1100)]}
 
 
 def test_session_ends_exactly_after_timeout_and_scan() -> None:
