@@ -32,9 +32,9 @@ with warnings.catch_warnings():
     import great_expectations as gx
     from great_expectations.core.run_identifier import RunIdentifier
     from great_expectations.core.yaml_handler import YAMLHandler
-    from great_expectations.exceptions import GreatExpectationsError
+    from great_expectations.exceptions.exceptions import GreatExpectationsError
 
-from kip_replay.pipelines.quality.dialect import url  # noqa: E402
+from kip_replay.pipelines.quality.dialect import url
 
 logging.getLogger("great_expectations").setLevel(logging.ERROR)
 
@@ -119,7 +119,9 @@ def failing_rows(
                     count, rows = result["observed_value"], result["details"]["unexpected_rows"]
                 else:
                     count = result["unexpected_count"]
-                    rows = result["partial_unexpected_index_list"] or []
+                    # Of columns that are unique together it returns no others.
+                    rows = result.get("partial_unexpected_index_list")
+                    rows = result["partial_unexpected_list"] if rows is None else rows
                 found[place] = (count, tuple(sorted(map(_json, rows)))[:kept_rows])
         _close(context)
     return found
@@ -135,11 +137,11 @@ def _project(folder: Path, connection: str, expectations: Sequence[Expectation])
         | {"batch_definitions": {"recordings": {"id": _id("batch", table), "partitioner": None}}}
         for table in suites
     }
-    source = {"type": "sql", "id": _id("source"), "connection_string": connection}
+    source: dict[str, Any] = {"type": "sql", "id": _id("source"), "connection_string": connection}
     source |= {"create_temp_table": False, "assets": assets}
     file = folder / "great_expectations.yml"
     yaml = YAMLHandler()
-    config = dict(yaml.load(file.read_text())) if file.exists() else dict(_CONFIG)
+    config: dict[str, Any] = dict(yaml.load(file.read_text())) if file.exists() else dict(_CONFIG)
     config["fluent_datasources"] = {**config.get("fluent_datasources", {}), "warehouse": source}
     folder.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(config, indent=2))
@@ -150,11 +152,15 @@ def _project(folder: Path, connection: str, expectations: Sequence[Expectation])
             "asset": {"name": table, "id": _id("asset", table)},
             "batch_definition": {"name": "recordings", "id": _id("batch", table)},
         }
-        definition = {"name": table, "id": _id("definition", table), "data": data}
+        definition: dict[str, Any] = {"name": table, "id": _id("definition", table), "data": data}
         definition["suite"] = {"name": table, "id": _id("suite", table)}
         _write(folder / "validation_definitions" / f"{table}.json", definition)
     definitions = [{"name": table, "id": _id("definition", table)} for table in suites]
-    checkpoint = {"name": "quality", "id": _id("checkpoint"), "result_format": "SUMMARY"}
+    checkpoint: dict[str, Any] = {
+        "name": "quality",
+        "id": _id("checkpoint"),
+        "result_format": "SUMMARY",
+    }
     checkpoint |= {"actions": [], "validation_definitions": definitions}
     _write(folder / "checkpoints" / "quality.json", checkpoint)
     return gx.get_context(mode="file", context_root_dir=folder)

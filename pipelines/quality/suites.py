@@ -88,7 +88,7 @@ def _suite(name: str, file: Path) -> list[Expectation]:
         entries = tomllib.loads(file.read_text(encoding="utf-8")).get("expectation", [])
     except (OSError, ValueError) as error:
         raise UserError(f"the suite {file} cannot be read ({error}): see docs/quality.md") from None
-    found = []
+    found: list[Expectation] = []
     for number, entry in enumerate(entries, start=1):
         try:
             found += _of_tables(name, entry)
@@ -106,8 +106,6 @@ def _of_tables(suite: str, entry: dict[str, Any]) -> Iterator[Expectation]:
     name, description = arguments.pop("name", None), arguments.pop("description", None)
     severity = Severity(arguments.pop("severity", Severity.CRITICAL))
     columns, pairs = arguments.pop("columns", []), arguments.pop("pairs", [])
-    if "row_condition" in arguments:
-        arguments["condition_parser"] = "great_expectations"
     for table in _tables(arguments.pop("tables", None), arguments.pop("outcomes_with", None)):
         domains = [{"column": column} for column in columns]
         domains += [
