@@ -146,7 +146,7 @@ WRONG: dict[str, list[dict[str, Any]]] = {
             count=9, unknown_count=0),
     ],
     "bandwidth_summary": [
-        row("bandwidth_summary", rule="incremental_fetch", direction="request", requests=5,
+        row("bandwidth_summary", rule="incremental_fetch", direction="request", requests=9000,
             bytes=9, record_bytes=1, overhead_bytes=1),
     ],
     "prediction_accuracy": [row("prediction_accuracy", error=5.0, predicted=1.0, recorded=1.0)],
