@@ -11,7 +11,7 @@ PARSER = JobParser(
     "Checks what `run` wrote of recordings against the suites of conf/quality: that lines are "
     "accounted for and none is lost, that ids, times and offsets are in order, that outcomes "
     "belong to requests and summaries to outcomes. Reads the tables anew each time; results are "
-    "in quality_results, failing rows in quality_failures, pages in data_docs.",
+    "in quality_results, failing rows in quality_failures, a Great Expectations project in gx.",
     """  kip-replay check data/samples/metadata-4.0
   kip-replay check my-recording --warehouse /data/warehouse \\
       --set 'quality.more_suites=["my-suites"]'""",

@@ -1,9 +1,10 @@
 """Data quality: what is expected of the tables, checked and kept.
 
-Theory of operation. Expectations are data (``suites``): each says in SQL which rows fail. DuckDB
-finds those rows for all recordings (``failing_rows``). Great Expectations judges what was found and
-renders Data Docs (``validation``, ``data_docs``). Results and a bounded number of failing rows go
-to ``quality_results`` and ``quality_failures`` (``step``), and what failed is printed (``words``).
+Theory of operation. Suites are data (``suites``): Great Expectations' own expectations, and SQL
+where tables are joined. They and their checkpoint are a project in the warehouse (``project``),
+which validates over DuckDB (``dialect``) and renders Data Docs. Results and a bounded number of
+failing rows go to ``quality_results`` and ``quality_failures`` (``step``), and what failed is
+printed (``words``).
 
 Checks look at tables: whether lines are accounted for, ids have no holes, times and offsets are in
 order, outcomes belong to what was logged. None computes what a rule would have done; whether a rule

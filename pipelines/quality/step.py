@@ -1,4 +1,4 @@
-"""The check as a step of a run: find, judge, keep.
+"""The check as a step of a run: validate, and keep the results.
 
 ``quality_results`` and ``quality_failures`` are replaced by recording. ``lineage`` says what they
 follow from: suites, this code, and the lineage of everything that is checked. Where that is as
@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from operator import itemgetter
@@ -22,14 +21,12 @@ import pyarrow as pa
 
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.quality import data_docs
-from kip_replay.pipelines.quality.failing_rows import Finding, Result, find
 from kip_replay.pipelines.quality.suites import Expectation, load_suites
-from kip_replay.pipelines.quality.words import Outcome
+from kip_replay.pipelines.quality.words import Outcome, Result
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
+from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS, TABLES
 
 #: The step of ``lineage``.
 STEP = "quality"
@@ -43,7 +40,7 @@ class QualitySettings:
     """What the configuration sets for checks.
 
     ``more_suites``: folders besides conf/quality. ``kept_rows``: failing rows kept of an
-    expectation and recording. ``data_docs``: whether pages are written.
+    expectation and recording. ``data_docs``: whether the project and its pages are written.
     """
 
     more_suites: tuple[str, ...] = ()
@@ -64,21 +61,50 @@ def check(
     stale = [name for name in recordings if anew or lineage.get((name, STEP)) != wanted[name]]
     results = _kept(warehouse, [name for name in recordings if name not in stale], expectations)
     # An object store has no place for pages.
-    is_written = settings.data_docs and "://" not in warehouse.path
-    page = Path(warehouse.path) / "data_docs" / "index.html" if is_written else None
-    if stale or (page and not page.exists()):
-        with warehouse.database(stale) as database, ThreadPoolExecutor(1) as pool:
-            finding = pool.submit(find, database, stale, expectations, settings.kept_rows)
-            # Importing Great Expectations takes seconds of its own.
-            from kip_replay.pipelines.quality.validation import validate
-
-            findings = [each.finding for each in results] + finding.result()
-        results, sections = validate(findings)
-        if page:
-            data_docs.publish(page, sections, results)
-        fresh = [each for each in results if each.finding.recording in stale]
+    has_page = settings.data_docs and "://" not in warehouse.path
+    if stale:
+        fresh = validated(warehouse, stale, expectations, settings.kept_rows, has_page)
         _keep(warehouse, fresh, wanted, lineage)
-    return Outcome(tuple(recordings), results, warehouse.path, str(page) if page else None)
+        results += fresh
+    page = f"{warehouse.path}/gx/uncommitted/data_docs/local_site/index.html"
+    return Outcome(tuple(recordings), results, warehouse.path, page if has_page else None)
+
+
+def validated(
+    warehouse: Warehouse,
+    recordings: Sequence[str],
+    expectations: Sequence[Expectation],
+    kept_rows: int,
+    has_page: bool,
+) -> list[Result]:
+    """A result for each recording and expectation. Raises UserError for a wrong expectation.
+
+    All recordings are validated at once, and what fails in any of them in each.
+    """
+    # Importing Great Expectations takes seconds.
+    from kip_replay.pipelines.quality.project import failing_rows, validate
+
+    places = validate(warehouse.path, recordings, expectations, has_page)
+    failing = [each for each in expectations if each.place in places]
+    sizes = _sizes(warehouse, recordings, expectations)
+    results = []
+    for name in recordings:
+        found = failing_rows(warehouse.path, name, failing, kept_rows) if failing else {}
+        for each in expectations:
+            count, rows = found.get(each.place, (0, ()))
+            results.append(Result(name, each, sizes.get((each.table, name), 0), count, rows))
+    return results
+
+
+def _sizes(
+    warehouse: Warehouse, recordings: Sequence[str], expectations: Sequence[Expectation]
+) -> dict[tuple[str, str], int]:
+    """Rows of each table and recording, as the files that the tables name have them."""
+    sizes: dict[tuple[str, str], int] = defaultdict(int)
+    for table in {each.table for each in expectations}:
+        for file in warehouse.files(TABLES[table], recordings):
+            sizes[table, file["partition.recording"]] += file["num_records"]
+    return sizes
 
 
 def _follows_from(
@@ -89,9 +115,10 @@ def _follows_from(
     settings: QualitySettings,
 ) -> dict[str, str]:
     """What results follow from. Raises UserError where there is nothing to check yet."""
-    code = code_of((__name__,))
+    code = code_of((__name__, "kip_replay.pipelines.quality.project"))
     suites = [
-        (*each.place, each.severity, each.says, each.sql, each.shows) for each in expectations
+        (*each.place, each.type, each.severity, each.description, dict(each.arguments))
+        for each in expectations
     ]
     wanted = {}
     for name in recordings:
@@ -110,7 +137,7 @@ def _keep(
     warehouse: Warehouse, results: Sequence[Result], wanted: Mapping[str, str], lineage: Lineage
 ) -> None:
     """Writes the results of the recordings whose rows or lineage are not there yet."""
-    recordings = list(dict.fromkeys(each.finding.recording for each in results))
+    recordings = list(dict.fromkeys(each.recording for each in results))
     rows = {
         QUALITY_RESULTS: [_result_row(each) for each in results],
         QUALITY_FAILURES: [row for each in results for row in _failure_rows(each)],
@@ -139,24 +166,24 @@ def _texts(recording: str, rows: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def _result_row(result: Result) -> dict[str, Any]:
-    finding, expectation = result.finding, result.finding.expectation
+    expectation = result.expectation
     return {
-        **dict(zip(QUALITY_RESULTS.key, finding.place, strict=True)),
+        **dict(zip(QUALITY_RESULTS.key, result.place, strict=True)),
         "column_name": expectation.column,
         "severity": expectation.severity.value,
         "success": result.success,
-        "observed": f"{finding.failing_rows} failing, {finding.rows_checked} in the table",
-        "failing_rows": finding.failing_rows,
-        "rows_checked": finding.rows_checked,
+        "observed": f"{result.failing_rows} failing, {result.rows_checked} in the table",
+        "failing_rows": result.failing_rows,
+        "rows_checked": result.rows_checked,
         "says": expectation.says,
     }
 
 
 def _failure_rows(result: Result) -> list[dict[str, Any]]:
-    key = dict(zip(QUALITY_RESULTS.key, result.finding.place, strict=True))
+    key = dict(zip(QUALITY_RESULTS.key, result.place, strict=True))
     return [
         {**key, "number": number, "failing_row": row}
-        for number, row in enumerate(result.finding.kept, start=1)
+        for number, row in enumerate(result.kept, start=1)
     ]
 
 
@@ -164,7 +191,6 @@ def _kept(
     warehouse: Warehouse, recordings: Sequence[str], expectations: Sequence[Expectation]
 ) -> list[Result]:
     """Results that were kept of recordings that did not change."""
-
     if not recordings:
         return []
     kept: dict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -174,8 +200,7 @@ def _kept(
     results = []
     for name, each in product(recordings, expectations):
         row, texts = there[name, *each.place], tuple(kept[name, *each.place])
-        finding = Finding(name, each, row["rows_checked"], row["failing_rows"], texts)
-        results.append(Result(finding, row["success"]))
+        results.append(Result(name, each, row["rows_checked"], row["failing_rows"], texts))
     return results
 
 

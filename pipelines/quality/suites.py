@@ -1,21 +1,27 @@
 """Suites as data: what is expected of the tables, read from TOML files.
 
-A suite is a file; its name is the file's. Each ``[[expectation]]`` in it says which rows fail, in
-one of four ways (``Expectation``). ``tables`` instead of ``table`` says the same of several.
+A suite is a file of conf/quality, a rule's ``quality.toml``, or a file of the user's. Its entries
+are Great Expectations' own expectations, by type and arguments (docs/quality.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from importlib.resources import files
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.session import conf_dir
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
+
+_SQL = "unexpected_rows_expectation"
+_UNIQUE = "expect_compound_columns_to_be_unique"
 
 
 class Severity(StrEnum):
@@ -29,31 +35,17 @@ class Severity(StrEnum):
     """What the tables say of that recording is not to be relied on: exit status 3."""
 
 
-class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One expectation of one table, ``says`` in words. Rows that fail are one of
+@dataclass(frozen=True)
+class Expectation:
+    """One expectation of one table: Great Expectations' ``type`` with its ``arguments``."""
 
-    * ``fails_where``: those for which a condition in DuckDB SQL is true (null is not a failure);
-    * ``query``: those that a SELECT over any tables gives, with ``recording`` among its columns;
-      ``{table}`` in it is the table;
-    * ``key``: rows of the table that share their key;
-    * ``in_requests``: those whose value in this column, where not null, is the ``request_id`` of no
-      row of ``requests``.
-
-    ``shows``: columns that a failing row is kept with, beside the table's key and ``column``.
-    """
-
+    suite: str
+    table: str
     name: str
+    type: str
     severity: Severity
-    says: str
-    suite: str = ""
-    table: str = ""
-    tables: tuple[str, ...] = ()
-    column: str | None = None
-    fails_where: str | None = None
-    query: str | None = None
-    key: bool = False
-    in_requests: str | None = None
-    shows: tuple[str, ...] = ()
+    arguments: Mapping[str, Any]
+    description: str | None = None
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -61,88 +53,92 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         return (self.suite, self.table, self.name)
 
     @property
-    def schema(self) -> Table:
-        return TABLES[self.table]
+    def says(self) -> str:
+        """What is expected, in words."""
+        return self.description or self.name.replace("_", " ")
 
     @property
-    def sql(self) -> str:
-        """A query of the failing rows, or of their keys or references."""
-        if self.query is not None:
-            return self.query.replace("{table}", self.table).strip()
-        if self.key:
-            key = ", ".join(f'"{name}"' for name in self.schema.key)
-            return f"SELECT {key}, count(*) AS rows\nFROM {self.table} GROUP BY ALL HAVING rows > 1"
-        if self.in_requests:
-            return (
-                f"FROM {self.table} t ANTI JOIN requests r\n"
-                f"ON t.recording = r.recording AND t.{self.in_requests} = r.request_id"
-            )
-        return f"FROM {self.table}\nWHERE {(self.fails_where or '').strip()}"
-
-    @property
-    def kept_columns(self) -> tuple[str, ...]:
-        """Columns that a failing row of ``fails_where`` is kept with."""
-        column = (self.column,) if self.column else ()
-        names = dict.fromkeys((*self.schema.key, *column, *self.shows))
-        return tuple(name for name in names if name != "recording")
+    def column(self) -> str | None:
+        """The column that it is of, if of one."""
+        column: str | None = self.arguments.get("column", self.arguments.get("column_A"))
+        return column
 
 
 def load_suites(more: Sequence[Path] = ()) -> list[Expectation]:
-    """The expectations of conf/quality and of more folders, in the order of files and their text.
+    """The expectations that ship, and of the files ``*.toml`` in more folders.
 
-    An expectation of a later folder replaces one with the same suite, name and table.
-    Raises UserError.
+    One of a later file replaces one with the same suite, table and name. Raises UserError.
     """
-    found: dict[tuple[str, str, str], Expectation] = {}
-    for folder in (conf_dir() / "quality", *more):
-        files = sorted(folder.glob("*.toml"))
-        if not files:
+    suites = {file.stem: file for file in sorted((conf_dir() / "quality").glob("*.toml"))}
+    suites |= {rule.name: Path(str(files(rule.package) / "quality.toml")) for rule in RULES}
+    found = {each.place: each for name, file in suites.items() for each in _suite(name, file)}
+    for folder in more:
+        theirs = sorted(folder.glob("*.toml"))
+        if not theirs:
             raise UserError(
                 f"there are no suites in {folder}: name a folder with *.toml files, such as "
                 "conf/quality, in quality.more_suites"
             )
-        for file in files:
-            found |= _suite(file)
+        found |= {each.place: each for file in theirs for each in _suite(file.stem, file)}
     return [*found.values()]
 
 
-class _Suite(msgspec.Struct, forbid_unknown_fields=True):
-    expectation: list[Expectation] = []
-
-
-def _suite(file: Path) -> dict[tuple[str, str, str], Expectation]:
+def _suite(name: str, file: Path) -> list[Expectation]:
+    """A file's expectations. Raises UserError for what is not one."""
     try:
-        suite = msgspec.toml.decode(file.read_bytes(), type=_Suite)
+        entries = tomllib.loads(file.read_text(encoding="utf-8")).get("expectation", [])
     except (OSError, ValueError) as error:
-        said = str(error).replace("`", "'")
-        raise UserError(f"the suite {file} cannot be read ({said}): see docs/quality.md") from None
-    found: dict[tuple[str, str, str], Expectation] = {}
-    for entry in suite.expectation:
-        where = f"{file}: expectation {entry.name!r}"
-        for each in _of_tables(where, msgspec.structs.replace(entry, suite=file.stem)):
-            if each.place in found:
-                raise UserError(f"{where} of {each.table} is there twice: give each its own name")
-            found[each.place] = each
+        raise UserError(f"the suite {file} cannot be read ({error}): see docs/quality.md") from None
+    found: list[Expectation] = []
+    for number, entry in enumerate(entries, start=1):
+        try:
+            found += _of_tables(name, entry)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(
+                f"expectation {number} of {file} is wrong ({error}): see docs/quality.md"
+            ) from None
     return found
 
 
-def _of_tables(where: str, entry: Expectation) -> Iterator[Expectation]:
-    """The expectation of each of its tables. Raises UserError for what a type can't tell."""
-    ways = (entry.fails_where, entry.query, entry.key or None, entry.in_requests)
-    if sum(way is not None for way in ways) != 1:
-        raise UserError(
-            f"{where} needs exactly one of fails_where, query, key and in_requests: see "
-            "docs/quality.md"
-        )
-    names = entry.tables or (entry.table,)
-    if entry.tables and entry.table:
-        raise UserError(f"{where} has a table and tables: take one of them away")
-    for name in names:
+def _of_tables(suite: str, entry: dict[str, Any]) -> Iterator[Expectation]:
+    """An expectation for each table and column, or pair of columns, that an entry is of."""
+    arguments = dict(entry)
+    kind = arguments.pop("type", _SQL)
+    name, description = arguments.pop("name", None), arguments.pop("description", None)
+    severity = Severity(arguments.pop("severity", Severity.CRITICAL))
+    columns, pairs = arguments.pop("columns", []), arguments.pop("pairs", [])
+    for table in _tables(arguments.pop("tables", None), arguments.pop("outcomes_with", None)):
+        domains = [{"column": column} for column in columns]
+        domains += [
+            {"column_A": a, "column_B": b, "ignore_row_if": "either_value_is_missing"}
+            for a, b in pairs
+        ]
+        if kind == _UNIQUE and "column_list" not in arguments:
+            domains = [{"column_list": list(table.key)}]
+        for domain in domains or [{}]:
+            of = [each for key, each in domain.items() if key in ("column", "column_A", "column_B")]
+            if strange := {*of} - {*table.arrow_schema.names}:
+                raise ValueError(f"{table.name} has no column {', '.join(sorted(strange))}")
+            words = " ".join([kind.removeprefix("expect_"), *of])
+            yield Expectation(
+                suite,
+                table.name,
+                name or words,
+                kind,
+                severity,
+                {**arguments, **domain},
+                description,
+            )
+
+
+def _tables(names: Sequence[str] | None, columns: Sequence[str] | None) -> Iterator[Table]:
+    """Tables by name, or every rule's outcome tables that have some columns."""
+    if (names is None) == (columns is None):
+        raise ValueError("it needs one of tables and outcomes_with")
+    for name in names or ():
         if name not in TABLES:
-            raise UserError(f"{where}: there is no table {name!r}; docs/tables.md lists them")
-        column = entry.column or entry.in_requests
-        each = msgspec.structs.replace(entry, table=name, tables=(), column=column)
-        strange = sorted({*each.kept_columns} - {column.name for column in each.schema.columns})
-        if entry.query is None and strange:
-            raise UserError(f"{where}: {name} has no column {', '.join(strange)}")
-        yield each
+            raise ValueError(f"there is no table {name!r}; docs/tables.md lists them")
+        yield TABLES[name]
+    if columns is not None:
+        outcomes = (table for rule in RULES for table in rule.outcomes)
+        yield from (each for each in outcomes if {*columns} <= {*each.arrow_schema.names})

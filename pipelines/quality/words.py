@@ -6,14 +6,37 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kip_replay.pipelines.quality.failing_rows import Result
-from kip_replay.pipelines.quality.suites import Severity
+from kip_replay.pipelines.quality.suites import Expectation, Severity
 from kip_replay.replay.tables import QUALITY_FAILURES
 
 #: The worst first.
 _ORDER = tuple(reversed(Severity))
 _VALUE_CHARACTERS_MAX = 80
 _FAILED_LINES_MAX = 30
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of an expectation in a recording.
+
+    ``rows_checked``: rows of the recording in the expectation's table. ``kept``: the first failing
+    rows as JSON, in the order of their text.
+    """
+
+    recording: str
+    expectation: Expectation
+    rows_checked: int = 0
+    failing_rows: int = 0
+    kept: tuple[str, ...] = ()
+
+    @property
+    def success(self) -> bool:
+        return self.failing_rows == 0
+
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """Recording, suite, table and name, which no other result has."""
+        return (self.recording, *self.expectation.place)
 
 
 @dataclass(frozen=True)
@@ -29,7 +52,7 @@ class Outcome:
     def failures(self) -> list[Result]:
         """What is not met, the worst first."""
         failed = [each for each in self.results if not each.success]
-        return sorted(failed, key=lambda each: (_ORDER.index(_severity(each)), each.finding.place))
+        return sorted(failed, key=lambda each: (_ORDER.index(_severity(each)), each.place))
 
     @property
     def is_critical(self) -> bool:
@@ -55,16 +78,16 @@ def summary(outcome: Outcome) -> list[str]:
 
 
 def _severity(result: Result) -> Severity:
-    return result.finding.expectation.severity
+    return result.expectation.severity
 
 
 def _lines(failure: Result) -> Iterator[str]:
-    finding, expectation = failure.finding, failure.finding.expectation
-    where = f"{expectation.severity} in {finding.recording}: {expectation.table}"
-    rows = f"{finding.failing_rows} failing row{'' if finding.failing_rows == 1 else 's'}"
+    expectation, count = failure.expectation, failure.failing_rows
+    where = f"{expectation.severity} in {failure.recording}: {expectation.table}"
+    rows = f"{count} failing row{'' if count == 1 else 's'}"
     yield f"  {where}, {expectation.name}: {rows}; expected: {expectation.says}"
-    if finding.kept:
-        first = json.loads(finding.kept[0])
+    if failure.kept:
+        first = json.loads(failure.kept[0])
         shown = ", ".join(f"{name} {_value(value)}" for name, value in first.items())
         yield f"    such as: {shown}"
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from kip_replay.jobs import check as check_job
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.quality.failing_rows import Finding, find
+from kip_replay.pipelines.quality.step import validated
 from kip_replay.pipelines.quality.suites import load_suites
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import REQUESTS
@@ -44,23 +44,16 @@ def test_a_line_taken_out_of_a_real_log_is_located(spark: SparkSession, tmp_path
     (folder / "recording.json").write_text(json.dumps(manifest))
     warehouse = Warehouse(tmp_path / "warehouse")
     ingest([load_recording(folder)], warehouse)
-    bronze = [each for each in load_suites() if each.suite == "bronze"]
-    with warehouse.database(["cut"]) as database:
-        findings = find(database, ["cut"], bronze, kept_rows=5)
-    failed = [each for each in findings if each.failing_rows]
-    critical = {each.expectation.name for each in failed if each.expectation.severity == "critical"}
+    log = [each for each in load_suites() if each.suite == "log"]
+    results = validated(warehouse, ["cut"], log, kept_rows=5, has_page=False)
+    failed = {r.expectation.name: r for r in results if not r.success}
+    critical = {name for name, r in failed.items() if r.expectation.severity == "critical"}
     assert critical == {"no_line_is_lost_of_own_counters", "session_epochs_have_no_holes"}
-    hole = json.loads(of(findings, "no_line_is_lost_of_own_counters").kept[0])
+    hole = json.loads(failed["no_line_is_lost_of_own_counters"].kept[0])
     assert (hole["node_id"], hole["client_id"]) == (11, "broker-12-fetcher-0")
     assert hole["lost_lines"] == 1
     # Lines are numbered from 1, and the one taken out would have had the number taken + 1.
     assert hole["line_number_before"] <= taken < hole["line_number"]
-
-
-def of(findings: list[Finding], name: str) -> Finding:
-    """The one finding of an expectation of this name."""
-    (found,) = (each for each in findings if each.expectation.name == name)
-    return found
 
 
 def whole_log(folder: Path, pattern: str) -> bytes:
@@ -75,12 +68,10 @@ def test_real_recordings_have_no_critical_flaw(finished: Warehouse) -> None:
     assert [r for r in results if r["severity"] == "critical" and not r["success"]] == []
     checked = {(r["suite"], r["table_name"], r["expectation"]) for r in results}
     assert checked == {each.place for each in load_suites()}
-    (page,) = (Path(finished.path) / "data_docs").iterdir()
+    page = Path(finished.path) / "gx/uncommitted/data_docs/local_site/index.html"
     text = page.read_text()
-    assert all(f"<td>{name}</td>" in text for name in BOTH)
-    assert "<script" not in text
-    assert "src=" not in text
-    assert "<link" not in text
+    assert ", ".join(BOTH) in text
+    assert {each.table for each in load_suites() if each.table not in text} == set()
 
 
 @pytest.mark.slow
@@ -104,7 +95,7 @@ def test_a_flaw_ends_with_3_is_kept_and_printed_and_goes_away_when_mended(
     printed = capsys.readouterr().out
     assert "critical in freeze-4.1: requests, time_parts_sum_to_total" in printed
     assert "line_number 7" in printed
-    assert f"data docs: {copy}/data_docs/index.html" in printed
+    assert f"data docs: {copy}/gx/" in printed
     kept = warehouse.rows(QUALITY_FAILURES, BOTH).to_pylist()
     failed = {r["recording"] for r in kept if r["expectation"] == "time_parts_sum_to_total"}
     assert failed == {"freeze-4.1"}

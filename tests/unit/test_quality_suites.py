@@ -8,85 +8,87 @@ import pytest
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.quality.suites import Severity, load_suites
+from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.tables import TABLES
 
 GOOD = """
 [[expectation]]
-name = "no_fetch_is_large"
-table = "fetches"
+type = "expect_column_values_to_be_between"
+tables = ["fetches"]
+columns = ["max_bytes", "min_bytes"]
+max_value = 100000000
 severity = "info"
-says = "no FETCH asks for more than 100 MB"
-fails_where = "max_bytes > 100000000"
-shows = ["client_id"]
+description = "no FETCH requests more than 100 MB"
 """
 
 
-def loaded(folder: Path, text: str, name: str = "mine.toml") -> list[str]:
-    """Names of what a folder with one suite adds."""
-    (folder / name).write_text(text)
-    return [each.name for each in load_suites([folder]) if each.suite == Path(name).stem]
-
-
-def test_what_ships_covers_every_table_of_the_log_and_every_layer() -> None:
+def test_what_ships_covers_every_table_and_rule() -> None:
     shipped = load_suites()
-    assert {each.suite for each in shipped} == {"bronze", "outcomes", "summaries"}
-    keyed = {each.table for each in shipped if each.key}
-    assert {table.name for table in LOG_TABLES} <= keyed
+    rules = {rule.name for rule in RULES}
+    assert {each.suite for each in shipped} == {"log", "outcomes", "summaries", *rules}
+    unique = {each.table: each for each in shipped if "column_list" in each.arguments}
+    assert all(each.arguments["column_list"] == [*TABLES[t].key] for t, each in unique.items())
+    assert {table.name for table in LOG_TABLES} <= unique.keys()
     outside = {"client_observations", "latency_curves", "lineage", "replay_state"}
-    assert {*TABLES} - keyed <= {*outside, "quality_results", "quality_failures"}
+    assert {*TABLES} - unique.keys() <= {*outside, "quality_results", "quality_failures"}
     assert {each.severity for each in shipped} == {*Severity}
+    assert len({each.place for each in shipped}) == len(shipped)
 
 
-def test_a_suite_is_added_without_code(tmp_path: Path) -> None:
-    assert loaded(tmp_path, GOOD) == ["no_fetch_is_large"]
-    (added,) = (each for each in load_suites([tmp_path]) if each.suite == "mine")
-    assert added.kept_columns == ("request_id", "client_id")
-    assert added.place == ("mine", "fetches", "no_fetch_is_large")
-    assert "max_bytes > 100000000" in added.sql
+def test_an_entry_is_an_expectation_for_each_table_and_column(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(GOOD)
+    first, second = (each for each in load_suites([tmp_path]) if each.suite == "mine")
+    assert first.place == ("mine", "fetches", "column_values_to_be_between max_bytes")
+    assert first.arguments == {"max_value": 100000000, "column": "max_bytes"}
+    assert (second.column, second.severity) == ("min_bytes", Severity.INFO)
+    assert second.says == "no FETCH requests more than 100 MB"
+
+
+def test_nulls_of_pairs_are_no_failures(tmp_path: Path) -> None:
+    text = GOOD.replace('columns = ["max_bytes", "min_bytes"]', 'pairs = [["node_id", "acks"]]')
+    text = text.replace('"fetches"', '"produces"').replace(
+        "max_value = 100000000", "or_equal = true"
+    )
+    (tmp_path / "mine.toml").write_text(text)
+    (pair,) = (each for each in load_suites([tmp_path]) if each.suite == "mine")
+    assert pair.arguments == {
+        "or_equal": True,
+        "column_A": "node_id",
+        "column_B": "acks",
+        "ignore_row_if": "either_value_is_missing",
+    }
+    assert pair.column == "node_id"
 
 
 def test_an_expectation_of_the_same_name_replaces_ours(tmp_path: Path) -> None:
-    text = GOOD.replace("no_fetch_is_large", "no_line_is_rejected").replace("fetches", "requests")
-    text = text.replace('"requests"', '"rejected_lines"').replace('["client_id"]', "[]")
-    loaded(tmp_path, text, "bronze.toml")
+    text = GOOD.replace('"fetches"', '"requests"').replace(
+        'columns = ["max_bytes", "min_bytes"]', 'columns = ["total_ms"]'
+    )
+    (tmp_path / "log.toml").write_text(text)
     ours, theirs = ({each.place: each for each in load_suites(more)} for more in ([], [tmp_path]))
-    place = ("bronze", "rejected_lines", "no_line_is_rejected")
+    place = ("log", "requests", "column_values_to_be_between total_ms")
     assert ours.keys() == theirs.keys()
-    assert (ours[place].severity, theirs[place].severity) == (Severity.WARNING, Severity.INFO)
-
-
-def test_table_in_a_query_stands_for_each_of_the_tables(tmp_path: Path) -> None:
-    text = GOOD.replace('table = "fetches"', 'tables = ["fetches", "produces"]')
-    query = 'query = "SELECT * FROM {table} JOIN requests USING (recording)"\n'
-    (tmp_path / "mine.toml").write_text(text.split("fails_where")[0] + query)
-    mine = [each for each in load_suites([tmp_path]) if each.suite == "mine"]
-    joined = "SELECT * FROM {} JOIN requests USING (recording)"
-    assert [each.sql for each in mine] == [joined.format("fetches"), joined.format("produces")]
+    assert (ours[place].severity, theirs[place].severity) == (Severity.CRITICAL, Severity.INFO)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("[[expectation]]", "[[expectation]", "cannot be read"),
-        ("[[expectation]]", "[[check]]", "unknown field 'check'"),
-        ('severity = "info"', 'severity = "bad"', "'bad' - at '$.expectation[0].severity'"),
-        ('severity = "info"', "", "missing required field 'severity'"),
-        ('says = "no', 'sais = "no', "unknown field 'sais'"),
-        ('table = "fetches"', 'table = "fetchs"', "no table 'fetchs'"),
-        ('table = "fetches"', "", "no table ''"),
-        ('table = "fetches"', 'table = "fetches"\ntables = ["produces"]', "a table and tables"),
-        ('shows = ["client_id"]', 'shows = ["clientid"]', "no column clientid"),
-        ('shows = ["client_id"]', "key = true", "exactly one of"),
-        ('fails_where = "max_bytes > 100000000"', 'in_requests = "id"', "no column id"),
-        ("[[expectation]]", GOOD + "[[expectation]]", "there twice"),
+        ('severity = "info"', 'severity = "bad"', "'bad' is not a valid Severity"),
+        ('tables = ["fetches"]', 'tables = ["fetchs"]', "there is no table 'fetchs'"),
+        ('tables = ["fetches"]', "", "one of tables and outcomes_with"),
+        ('tables = ["fetches"]', 'tables = ["fetches"]\noutcomes_with = []', "one of tables"),
+        ('"min_bytes"', '"minbytes"', "fetches has no column minbytes"),
+        ('columns = ["max_bytes", "min_bytes"]', "pairs = [1]", "expectation 1 of"),
     ],
 )
-def test_a_mistake_is_one_sentence(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_a_mistake_is_one_sentence(tmp_path: Path, old: str, new: str, message: str) -> None:
     (tmp_path / "mine.toml").write_text(GOOD.replace(old, new, 1))
     with pytest.raises(UserError) as error:
         load_suites([tmp_path])
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert str(error.value).count("mine.toml") == 1
 
 

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import json
 
-from kip_replay.pipelines.quality.failing_rows import Finding, Result
 from kip_replay.pipelines.quality.suites import Expectation, Severity
-from kip_replay.pipelines.quality.words import Outcome, summary
+from kip_replay.pipelines.quality.words import Outcome, Result, summary
 
 
 def failure(severity: Severity, **example: object) -> Result:
     """A failure with this example."""
-    expected = Expectation(
-        suite="bronze",
-        name="no_hole",
-        table="requests",
-        severity=severity,
-        says="no id lacks",
-        fails_where="true",
-    )
-    return Result(Finding("one", expected, 9, 3, (json.dumps(example),)), success=False)
+    arguments = {"unexpected_rows_query": "SELECT * FROM {batch}"}
+    kind = "unexpected_rows_expectation"
+    expected = Expectation("log", "requests", "no_hole", kind, severity, arguments, "no id lacks")
+    return Result("one", expected, 9, 3, (json.dumps(example),))
 
 
 def outcome(*failures: Result) -> Outcome:
     """Of two recordings, with one result that is met."""
-    met = Result(failure(Severity.CRITICAL).finding, success=True)
-    return Outcome(("one", "two"), [met, *failures], "/w", "/w/data_docs/index.html")
+    met = Result("one", failure(Severity.CRITICAL).expectation)
+    return Outcome(("one", "two"), [met, *failures], "/w", "/w/docs/index.html")
 
 
 def test_nothing_failed() -> None:
@@ -33,7 +27,7 @@ def test_nothing_failed() -> None:
     assert not good.is_critical
     assert summary(outcome()) == [
         "quality: 1 expectations of 2 recordings; failed: 0 critical, 0 warning, 0 info",
-        "  data docs: /w/data_docs/index.html",
+        "  data docs: /w/docs/index.html",
     ]
 
 

@@ -1,0 +1,272 @@
+"""Validation: whatever is wrong is found and located, and others can open the project."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.quality.project import gx
+from kip_replay.pipelines.quality.step import validated
+from kip_replay.pipelines.quality.suites import Expectation, Severity, load_suites
+from kip_replay.pipelines.quality.words import Result
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.tables import TABLES
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+LATE = AT + timedelta(seconds=1)
+HOSTILE = "<script>alert(1)</script><img src=x onerror='alert(2)'> $sql ${sql} {x} \"' \\ OR 1=1 --"
+SQL = "unexpected_rows_expectation"
+
+
+def written(path: Path, rows: Mapping[str, list[dict[str, Any]]]) -> Warehouse:
+    """A warehouse of rows; columns that are not named are null."""
+    warehouse = Warehouse(path)
+    names = {each["recording"] for of_table in rows.values() for each in of_table}
+    tables = [TABLES[name] for name in rows]
+    writing = warehouse.writing("test", names, tables)
+    writing.begin()
+    for table in tables:
+        files = writing.files()
+        for name in sorted(names):
+            mine = [each for each in rows[table.name] if each["recording"] == name]
+            if mine:
+                files.write(table, pa.RecordBatch.from_pylist(mine, schema=table.arrow_schema))
+        writing.replace(table, files.closed())
+    return warehouse
+
+
+def row(table: str, **values: Any) -> dict[str, Any]:
+    """A row of a recording "r": columns that may not be null are filled where not given."""
+    fillers = {pa.string(): "x", pa.int32(): 1, pa.int64(): 1, pa.timestamp("us", tz="UTC"): AT}
+    filled = {c.name: fillers.get(c.type) for c in TABLES[table].columns if not c.nullable}
+    if "parameter" in filled:
+        filled |= {"rule": "hwm_parking", "parameter": "none", "parameter_value": "none"}
+    if "verdict" in filled:
+        filled["verdict"] = "replayed"
+    if table == "requests":
+        filled["request_id"] = "logged"
+    return {**filled, "recording": "r", **values}
+
+
+def sent(connection: str, *ids: int, **values: Any) -> list[dict[str, Any]]:
+    """Requests on one connection, in the lines of their ids."""
+    whole = f"10.0.0.1:9092-10.0.0.2:{connection}-0-1"
+    return [
+        row("requests", request_id=f"{connection}-{i}", correlation_id=i, line_number=i,
+            connection=whole, is_forwarded=False, **values)
+        for i in ids
+    ]  # fmt: skip
+
+
+def fetch(request_id: str, **values: Any) -> dict[str, Any]:
+    """A FETCH without error."""
+    return row("fetches", request_id=request_id, error_code=0, connection="c", **values)
+
+
+def response(high_watermark: int, **values: Any) -> list[dict[str, Any]]:
+    """Partitions of a response."""
+    partition = {"topic": "t", "partition": 0, "error_code": 0, "high_watermark": high_watermark}
+    return [{**partition, **values}]
+
+
+def acked(partition: int, **values: Any) -> dict[str, Any]:
+    """A partition of a PRODUCE with an early ack."""
+    return row("produce_ack_outcomes", partition=partition, min_isr_acked_at=AT, min_isr_error=0,
+               isr=[1, 2], min_insync_replicas=2, replicas_at_min_isr_ack=1, **values)  # fmt: skip
+
+
+RAFT = {"client_id": "raft-client-2"}
+AT_9 = [{"fetch_offset": 9, "high_watermark": 10, "current_leader_epoch": 1}]
+AT_8 = [{"fetch_offset": 8, "high_watermark": 8, "current_leader_epoch": 1}]
+METADATA = {"is_cluster_metadata": True, "client_id": "raft-client-2"}
+SESSION = {"is_cluster_metadata": False, "session_id": 7, "response_session_id": 7}
+TIMES = ("request_queue_ms", "local_ms", "response_queue_ms", "send_ms")
+#: At least one wrong row for every expectation in SQL.
+WRONG: dict[str, list[dict[str, Any]]] = {
+    "ingested_files": [row("ingested_files", lines_read=9, requests=1, rejected=1, repeated=0)],
+    "requests": [
+        *sent("1", 1, 2, 4, client_id="broker-12-fetcher-0"),
+        *sent("2", 1, 3, client_id="java"),
+        *sent("3", 1, 3, **RAFT),
+        row("requests", request_id="body", api_name="FETCH"),
+        row("requests", total_ms=9.0, remote_ms=1.0, **dict.fromkeys(TIMES, 1.0)),
+        row("requests", total_ms=1.0, remote_ms=0.0, **dict.fromkeys(TIMES, 1.0)),
+    ],
+    "rejected_lines": [row("rejected_lines")],
+    "fetches": [
+        fetch("nowhere"),
+        fetch("3-1", response_partitions=response(5), **METADATA),
+        fetch("3-3", response_partitions=response(5), **METADATA),
+        fetch("1-1", session_epoch=1, **SESSION),
+        fetch("1-2", session_epoch=3, **SESSION),
+        fetch("a", correlation_id=1, request_partitions=AT_9, **METADATA),
+        fetch("b", correlation_id=2, request_partitions=AT_8, **METADATA),
+        fetch("c", correlation_id=1, response_partitions=response(5, log_start_offset=6)),
+        fetch("d", correlation_id=2, response_partitions=response(4)),
+    ],
+    "broker_heartbeats": [
+        row("broker_heartbeats", request_id="h1", received_at=AT, current_metadata_offset=5),
+        row("broker_heartbeats", request_id="h2", received_at=LATE, current_metadata_offset=4),
+    ],
+    "metadata_offsets": [
+        row("metadata_offsets", kind="high_watermark", metadata_offset=9),
+        row("metadata_offsets", kind="log_end_offset", metadata_offset=8),
+    ],
+    "isr_changes": [row("isr_changes", isr=[1, 9], replicas=[1, 2])],
+    "produces": [row("produces", partitions=[{"topic": "t", "partition": 0}])],
+    "fetch_parking_outcomes": [
+        row("fetch_parking_outcomes", recorded_request_id="nowhere", response_high_watermark=5),
+        row("fetch_parking_outcomes", sequence=2, response_high_watermark=4),
+    ],
+    "high_watermark_lag": [row("high_watermark_lag", phase="steady")],
+    "fetch_session_outcomes": [
+        row("fetch_session_outcomes", variant="incremental", attempt=0, equals_recorded=False),
+    ],
+    "produce_ack_outcomes": [
+        acked(2, parameter="min_insync_replicas", parameter_value="2", last_offset=5),
+        acked(3),
+    ],
+    "heartbeat_outcomes": [
+        row("heartbeat_outcomes", request_id="h1", built_at=AT, lowest_acknowledged_offset=5),
+        row("heartbeat_outcomes", request_id="h2", built_at=LATE, lowest_acknowledged_offset=4),
+    ],
+    "latency_summary": [
+        row("latency_summary", metric="high_watermark_lag", group_kind="all", count=7,
+            unknown_count=0, mean_ms=3.0, max_ms=2.0),
+        row("latency_summary", metric="high_watermark_lag", group_kind="node", count=8000,
+            unknown_count=0),
+        row("latency_summary", rule="lowest_acked_offset", variant="y", metric="stale_window",
+            count=9, unknown_count=0),
+    ],
+    "bandwidth_summary": [
+        row("bandwidth_summary", rule="incremental_fetch", direction="request", requests=9000,
+            bytes=9, record_bytes=1, overhead_bytes=1),
+    ],
+    "prediction_accuracy": [row("prediction_accuracy", error=5.0, predicted=1.0, recorded=1.0)],
+}  # fmt: skip
+
+
+def fails(expectation: Expectation) -> dict[str, Any]:
+    """A row that fails one of Great Expectations' types, but for uniqueness."""
+    arguments, table = expectation.arguments, expectation.table
+    values: dict[str, Any] = {}
+    if condition := arguments.get("row_condition"):
+        parameter, is_equal = condition["parameter"], condition["operator"] == "=="
+        values[condition["column"]["name"]] = parameter if is_equal else "unknown"
+    kinds = TABLES[table].arrow_schema
+    if "column_A" in arguments:
+        is_time = pa.types.is_timestamp(kinds.field(arguments["column_A"]).type)
+        low, high = (AT, LATE) if is_time else (1, 2)
+        return row(table, **values, **{arguments["column_A"]: low, arguments["column_B"]: high})
+    column = arguments.get("column")
+    if column is None or "not_be_null" in expectation.type:
+        return row(table, **values)
+    strange = {pa.string(): "perhaps", pa.bool_(): False}.get(kinds.field(column).type)
+    wrong = arguments.get("min_value", 0) - 1 if strange is None else strange
+    return row(table, **values, **{column: wrong})
+
+
+def of(results: Sequence[Result], name: str) -> Result:
+    """The one result of an expectation of this name."""
+    (found,) = (each for each in results if each.expectation.name == name)
+    return found
+
+
+def test_every_expectation_that_ships_can_fail(tmp_path: Path) -> None:
+    rows = {name: [*WRONG.get(name, [])] for name in TABLES}
+    for each in load_suites():
+        rows[each.table].append(fails(each))
+        if each.name == "parameter_has_its_value":
+            rows[each.table].append(row(each.table, parameter_value="7"))
+    rows = {name: [*wrong, wrong[-1]] for name, wrong in rows.items() if wrong}
+    warehouse = written(tmp_path, rows)
+    results = validated(warehouse, ["r"], load_suites(), kept_rows=2, has_page=False)
+    assert [each.place for each in results if each.success] == []
+    assert [each.place for each in results if not 1 <= len(each.kept) <= 2] == []
+    assert all(each.rows_checked == len(rows[each.expectation.table]) for each in results)
+    lost = json.loads(of(results, "no_line_is_lost_of_own_counters").kept[0])
+    assert (lost["correlation_id_before"], lost["lost_lines"]) == (2, 1)
+    epochs = json.loads(of(results, "session_epochs_have_no_holes").kept[0])
+    assert (epochs["epoch_before"], epochs["epoch"], epochs["lost_lines"]) == (1, 3, 1)
+    assert list(tmp_path.glob("gx*")) == []
+
+
+def test_what_is_not_there_is_not_wrong(tmp_path: Path) -> None:
+    results = validated(Warehouse(tmp_path), ["r"], load_suites(), kept_rows=2, has_page=False)
+    assert {(each.failing_rows, each.rows_checked, each.kept) for each in results} == {(0, 0, ())}
+
+
+def test_lines_with_one_correlation_id_are_no_hole(tmp_path: Path) -> None:
+    rows = {"requests": [*sent("1", 1, 2, 2, 3, client_id="broker-12-fetcher-0")]}
+    lost = [each for each in load_suites() if each.name == "no_line_is_lost_of_own_counters"]
+    assert validated(written(tmp_path, rows), ["r"], lost, 5, has_page=False)[0].success
+
+
+def mine(query: str, **more: Any) -> Expectation:
+    """An expectation of rejected_lines in SQL."""
+    arguments = {"unexpected_rows_query": query}
+    return Expectation(
+        "mine", "rejected_lines", "none", SQL, Severity.WARNING, arguments | more, "no such row"
+    )
+
+
+SHORT = Expectation(
+    "mine", "rejected_lines", "short", "expect_column_values_to_be_between", Severity.INFO,
+    {"column": "line_bytes", "max_value": 9},
+)  # fmt: skip
+
+
+def test_each_recording_has_its_own_failures(tmp_path: Path) -> None:
+    lines = [
+        row("rejected_lines", recording=name, line_id=f"{size}", line_bytes=size)
+        for name, sizes in (("r", (10, 12, 11)), ("s", (9,)), ("t é", (99,)))
+        for size in sizes
+    ]
+    warehouse = written(tmp_path, {"rejected_lines": lines})
+    results = validated(warehouse, ["r", "s", "t é"], [SHORT], kept_rows=2, has_page=False)
+    assert [each.failing_rows for each in results] == [3, 0, 1]
+    assert [each.rows_checked for each in results] == [3, 1, 1]
+    assert [len(each.kept) for each in results] == [2, 0, 1]
+    assert json.loads(results[2].kept[0]) == {"line_id": "99", "line_bytes": 99}
+
+
+def test_others_open_the_project_and_run_its_checkpoint(tmp_path: Path) -> None:
+    lines = [row("rejected_lines", reason=HOSTILE, recording=HOSTILE, line_bytes=10)]
+    warehouse = written(tmp_path, {"rejected_lines": lines})
+    wrong = mine("SELECT recording, reason FROM {batch} WHERE reason LIKE '<script>%'")
+    results = validated(warehouse, [HOSTILE], [wrong, SHORT], kept_rows=5, has_page=True)
+    assert json.loads(results[0].kept[0]) == {"reason": HOSTILE}
+    context = gx.get_context(mode="file", project_root_dir=tmp_path)
+    run = context.checkpoints.get("quality").run()
+    (again,) = run.run_results.values()
+    assert [each.success for each in again.results] == [False, False]
+    assert again.asset_name == "rejected_lines"
+    assert context.variables.analytics_enabled is False
+    pages = tmp_path / "gx" / "uncommitted" / "data_docs" / "local_site"
+    text = "".join(page.read_text() for page in pages.rglob("*.html"))
+    assert "rejected_lines" in text
+    assert "<script>alert" not in text
+    assert "<img src=x" not in text
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        mine("SELECT * FROM nowhere JOIN {batch} USING (recording)"),
+        mine("SELECT recording, CAST(reason AS INTEGER) FROM {batch}"),
+        mine("SELECT * FROM {batch", name="unpaired"),
+        mine("SELECT * FROM {batch}", colunm="reason"),
+    ],
+)
+def test_what_cannot_be_validated_is_one_sentence(tmp_path: Path, wrong: Expectation) -> None:
+    warehouse = written(tmp_path, {"rejected_lines": [row("rejected_lines", reason="x")]})
+    with pytest.raises(UserError, match="see docs/quality") as error:
+        validated(warehouse, ["r"], [SHORT, wrong], 5, has_page=False)
+    assert "\n" not in str(error.value)
