@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Positions = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 def struct_of(type_: pa.StructType, columns: Mapping[str, pa.Array]) -> pa.StructArray:
@@ -50,7 +51,7 @@ def list_rows(
     return list_of(lengths, struct_rows(type_, elements, repeated))
 
 
-def list_of(lengths: Positions, flat: pa.Array, absent: NDArray[np.bool_] | None = None) -> Any:
+def list_of(lengths: Positions, flat: pa.Array, absent: Bools | None = None) -> Any:
     """A list array of ``lengths`` over ``flat``; ``absent`` rows (of length 0) are null."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -91,11 +92,38 @@ def _scatter_struct(array: pa.StructArray, positions: Positions, n: int) -> pa.S
     return pa.StructArray.from_arrays(children, fields=list(array.type), mask=absent)
 
 
-def _occupied(positions: Positions, n: int, array: pa.Array) -> NDArray[np.bool_]:
+def _occupied(positions: Positions, n: int, array: pa.Array) -> Bools:
     occupied = np.zeros(n, np.bool_)
     occupied[positions] = array.is_valid().to_numpy(zero_copy_only=False)
     return occupied
 
 
+def any_in_row(lengths: Positions, of_elements: Bools) -> Bools:
+    """Rows, ``lengths`` of elements each, with an element for which it holds."""
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    found = np.zeros(len(lengths), np.bool_)
+    found[rows[of_elements]] = True
+    return found
+
+
+def nulls_of(array: pa.Array) -> Bools:
+    """Which elements are null."""
+    if array.null_count == 0:
+        return np.zeros(len(array), np.bool_)
+    nulls: Bools = array.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
 def _as(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    return array if array.type == type_ else array.cast(type_)
+    """The array with the type's fields, in their order, and no others."""
+    if array.type == type_:
+        return array
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_list(type_):
+        values = _as(array.values, type_.value_type)
+        return pa.ListArray.from_arrays(array.offsets, values, type=type_, mask=mask)
+    if pa.types.is_struct(type_):
+        fields = list(type_)
+        arrays = [_as(array.field(field.name), field.type) for field in fields]
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
+    return array.cast(type_)

@@ -22,14 +22,13 @@ class Fields(msgspec.Struct, rename="camel", frozen=True):
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a line says besides being a request.
+class TypedRows:
+    """Rows that follow from a line, by column of ``PARSED_LINE``.
 
-    Tuples follow the fields of the structs in ``parsed_line`` that are the body's own, less those
-    that every struct of the kind shares (times, sender, ``source``, ...): see ``parser``.
+    Each has the body's own fields in the order of its struct, less those that every struct of the
+    kind shares (times, sender, ``source``, ...): see ``parser``.
     """
 
-    broker_heartbeat: Row | None = None
     metadata_write: Row | None = None
     producer_id: Row | None = None
     isr_changes: list[Row] = field(default_factory=list)
@@ -46,9 +45,9 @@ def resource(
     partitions: int | None = None,
     configs: int | None = None,
     feature_level: int | None = None,
-) -> Row:
-    """A row of ``METADATA_WRITE_RESOURCE``: what a write is about, and its answer."""
-    return (resource_type, name, partitions, configs, feature_level, error_code)
+) -> dict[str, Any]:
+    """A ``METADATA_WRITE_RESOURCE``: what a write is about, and the error returned."""
+    return locals()
 
 
 def decode(raw: msgspec.Raw, decoder: msgspec.json.Decoder[_Body]) -> _Body | None:

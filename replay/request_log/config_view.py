@@ -7,7 +7,7 @@ log of the two writing APIs only; here they are null everywhere.
 
 import msgspec
 
-from .bodies import Fields, Row, Told, decode, resource
+from .bodies import Fields, Row, TypedRows, decode, resource
 from .envelope import Envelope, Int8, Int16
 
 DESCRIBE_CONFIGS = 32
@@ -62,14 +62,14 @@ class _AlterRequest(Fields, frozen=True):
     validate_only: bool = False
 
 
-class _AnsweredResource(Fields, frozen=True):
+class _ResourceError(Fields, frozen=True):
     error_code: Int16
     resource_type: Int8
     resource_name: str
 
 
 class _AlterResponse(Fields, frozen=True):
-    responses: list[_AnsweredResource]
+    responses: list[_ResourceError]
 
 
 _describe_response = msgspec.json.Decoder(_DescribeResponse)
@@ -87,8 +87,8 @@ def resource_type(code: int) -> str:
     return _RESOURCE_TYPES.get(code, f"type-{code}")
 
 
-def read_describe(envelope: Envelope) -> Told:
-    """Every config of the answer."""
+def read_describe(envelope: Envelope) -> TypedRows:
+    """Every config of the response."""
     response = decode(envelope.response, _describe_response)
     rows: dict[tuple[str, str, str], Row] = {}
     for described in response.results if response else ():
@@ -104,19 +104,19 @@ def read_describe(envelope: Envelope) -> Told:
                 config.config_source,
                 described.error_code,
             )
-    return Told(configs=list(rows.values()))
+    return TypedRows(configs=list(rows.values()))
 
 
-def read_alter(envelope: Envelope) -> Told:
-    """What was altered, each resource with its answer; no config with ``validateOnly``."""
+def read_alter(envelope: Envelope) -> TypedRows:
+    """What was altered, each resource with its error; no config with ``validateOnly``."""
     request = decode(envelope.request, _alter_request)
     response = decode(envelope.response, _alter_response)
     error = None if response is None else 0
     if request is None:
-        return Told(metadata_write=(None, error, None))
+        return TypedRows(metadata_write=(None, error, None))
     errors = {
-        (answer.resource_type, answer.resource_name): answer.error_code
-        for answer in (response.responses if response else ())
+        (result.resource_type, result.resource_name): result.error_code
+        for result in (response.responses if response else ())
     }
     resources = [
         resource(
@@ -129,8 +129,8 @@ def read_alter(envelope: Envelope) -> Told:
     ]
     write = (request.validate_only, error, resources)
     if request.validate_only:
-        return Told(metadata_write=write)
-    return Told(metadata_write=write, configs=_altered(request, errors))
+        return TypedRows(metadata_write=write)
+    return TypedRows(metadata_write=write, configs=_altered(request, errors))
 
 
 def _altered(request: _AlterRequest, errors: dict[tuple[int, str], int]) -> list[Row]:

@@ -1,14 +1,14 @@
-"""ALTER_PARTITION and METADATA: what they say of a partition's leader and ISR, and of topics.
+"""ALTER_PARTITION and METADATA: a partition's leader and ISR, and topics.
 
 Source: ``AlterPartition{Request,Response}.json``, ``MetadataResponse.json``. ALTER_PARTITION with
-a partition error answers ``isr: []``, which is no empty ISR: null here.
+a partition error returns ``isr: []``, which is no empty ISR: null here.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
-from .bodies import Fields, Row, Told, decode
+from .bodies import Fields, Row, TypedRows, decode
 from .envelope import Envelope, Int16, Int32
 
 ALTER_PARTITION = 56
@@ -19,7 +19,7 @@ class _BrokerState(Fields, frozen=True):
     broker_id: Int32
 
 
-class _AskedPartition(Fields, frozen=True):
+class _RequestPartition(Fields, frozen=True):
     partition_index: Int32
     leader_epoch: Int32
     partition_epoch: Int32
@@ -33,17 +33,7 @@ class _AskedPartition(Fields, frozen=True):
         return self.new_isr or ()
 
 
-class _AskedTopic(Fields, frozen=True):
-    partitions: list[_AskedPartition]
-    topic_name: str | None = None
-    topic_id: str | None = None
-
-
-class _AlterRequest(Fields, frozen=True):
-    topics: list[_AskedTopic]
-
-
-class _AnsweredPartition(Fields, frozen=True):
+class _ResponsePartition(Fields, frozen=True):
     partition_index: Int32
     error_code: Int16
     leader_id: Int32 = -1
@@ -52,15 +42,30 @@ class _AnsweredPartition(Fields, frozen=True):
     partition_epoch: Int32 = -1
 
 
-class _AnsweredTopic(Fields, frozen=True):
-    partitions: list[_AnsweredPartition]
+class _Topic(Fields, frozen=True):
     topic_name: str | None = None
     topic_id: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.topic_name or self.topic_id or ""
+
+
+class _RequestTopic(_Topic, frozen=True, kw_only=True):
+    partitions: list[_RequestPartition]
+
+
+class _ResponseTopic(_Topic, frozen=True, kw_only=True):
+    partitions: list[_ResponsePartition]
+
+
+class _AlterRequest(Fields, frozen=True):
+    topics: list[_RequestTopic]
 
 
 class _AlterResponse(Fields, frozen=True):
     error_code: Int16 = 0
-    topics: tuple[_AnsweredTopic, ...] = ()
+    topics: tuple[_ResponseTopic, ...] = ()
 
 
 class _MetadataPartition(Fields, frozen=True):
@@ -89,69 +94,62 @@ _alter_response = msgspec.json.Decoder(_AlterResponse)
 _metadata_response = msgspec.json.Decoder(_MetadataResponse)
 
 _Key = tuple[str, int]
-#: ``UUID.ZERO_UUID``: METADATA answers it where it knows no id.
+#: ``UUID.ZERO_UUID``: METADATA returns it where it knows no id.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
-def read_alter_partition(envelope: Envelope) -> Told:
-    """One row per partition asked for or answered; a top-level error is each partition's."""
+def read_alter_partition(envelope: Envelope) -> TypedRows:
+    """One row per partition requested, or returned where the log has no request.
+
+    A top-level error is each partition's.
+    """
     request = decode(envelope.request, _alter_request)
     response = decode(envelope.response, _alter_response)
-    rows: dict[_Key, Row] = {}
-    answers = _answers(response)
-    for topic in request.topics if request else ():
-        for asked in topic.partitions:
-            key = (topic.topic_name or topic.topic_id or "", asked.partition_index)
-            if response is not None and key not in answers:
-                error = response.error_code
-                row = _altered(topic, None, asked, error)
-            else:
-                row = _altered(topic, answers.get(key), asked, None)
-            rows.setdefault(key, row)
-    if request is None and response is not None:
-        for told in response.topics:
-            for answered in told.partitions:
-                key = (told.topic_name or told.topic_id or "", answered.partition_index)
-                rows.setdefault(key, _altered(told, answered, None, None))
-    return Told(isr_changes=list(rows.values()))
-
-
-def _answers(response: _AlterResponse | None) -> dict[_Key, _AnsweredPartition]:
-    return {
-        (topic.topic_name or topic.topic_id or "", partition.partition_index): partition
+    returned = {
+        (topic.name, partition.partition_index): (topic, partition)
         for topic in (response.topics if response else ())
         for partition in topic.partitions
     }
+    rows: dict[_Key, Row] = {}
+    if request is None:
+        rows = {
+            key: _altered(topic, None, result, None) for key, (topic, result) in returned.items()
+        }
+    for topic in request.topics if request else ():
+        for partition in topic.partitions:
+            key = (topic.name, partition.partition_index)
+            result = returned[key][1] if key in returned else None
+            error = response.error_code if response else None
+            rows.setdefault(key, _altered(topic, partition, result, error))
+    return TypedRows(isr_changes=list(rows.values()))
 
 
 def _altered(
-    topic: _AskedTopic | _AnsweredTopic,
-    answered: _AnsweredPartition | None,
-    asked: _AskedPartition | None,
+    topic: _Topic,
+    requested: _RequestPartition | None,
+    returned: _ResponsePartition | None,
     error: int | None,
 ) -> Row:
-    """The answer where there is a good one, else what was asked."""
-    partition = answered or asked
-    assert partition is not None
-    good = answered is not None and answered.error_code == 0
-    said = answered if answered is not None and good else asked or answered
-    assert said is not None
+    """The returned state where there was no error, else the requested one."""
+    good = returned if returned and returned.error_code == 0 else None
+    state = good or requested or returned
+    assert state is not None
     return (
-        topic.topic_name or topic.topic_id or "",
+        topic.name,
         topic.topic_id,
-        partition.partition_index,
-        answered.leader_id if answered is not None and good else None,
-        said.leader_epoch,
-        said.partition_epoch,
+        state.partition_index,
+        good.leader_id if good else None,
+        state.leader_epoch,
+        state.partition_epoch,
         None,
-        asked.isr if asked else None,
-        answered.isr if answered is not None and good else None,
-        answered.error_code if answered else error,
+        requested.isr if requested else None,
+        good.isr if good else None,
+        returned.error_code if returned else error,
     )
 
 
-def read_metadata(envelope: Envelope) -> Told:
-    """Every topic and partition of the answer; the request tells nothing."""
+def read_metadata(envelope: Envelope) -> TypedRows:
+    """Every topic and partition of the response."""
     response = decode(envelope.response, _metadata_response)
     topics: dict[str, Row] = {}
     partitions: dict[_Key, Row] = {}
@@ -162,7 +160,7 @@ def read_metadata(envelope: Envelope) -> Told:
         for partition in topic.partitions:
             key = (name, partition.partition_index)
             partitions.setdefault(key, _partition(partition, name, topic_id))
-    return Told(isr_changes=list(partitions.values()), topics=list(topics.values()))
+    return TypedRows(isr_changes=list(partitions.values()), topics=list(topics.values()))
 
 
 def _partition(partition: _MetadataPartition, name: str, topic_id: str | None) -> Row:

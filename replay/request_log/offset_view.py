@@ -1,11 +1,11 @@
-"""Where nodes stood in the metadata log, as three APIs say it by the way: ``metadata_offsets``.
+"""Where nodes stood in the metadata log, from three APIs: ``metadata_offsets``.
 
 Source: ``ApiVersionsResponse.json``, ``BrokerRegistration{Request,Response}.json``,
 ``DescribeQuorumResponse.json``.
 
 - API_VERSIONS, ``finalizedFeaturesEpoch``: on a broker the offset of its current metadata image
   (``KRaftMetadataCache.features``), on a controller only that of the last change of a feature. A
-  line does not tell which of the two its node is, so both get one kind. A broker takes up the new
+  line does not show which of the two its node is, so both get one kind. A broker takes up the new
   image before it has done what follows from it (making 192 partitions took one 4 s), so this runs
   ahead of ``currentMetadataOffset`` in its heartbeats, never behind.
 - BROKER_REGISTRATION, ``brokerEpoch``: the offset of the registration's own record
@@ -13,12 +13,12 @@ Source: ``ApiVersionsResponse.json``, ``BrokerRegistration{Request,Response}.jso
   the offset is then that of its first registration.
 - DESCRIBE_QUORUM: the leader's high watermark and every replica's log end offset, both exclusive.
 
--1 says "unknown" in all of them: no row.
+-1 is "unknown" in all of them: no row.
 """
 
 import msgspec
 
-from .bodies import Fields, Row, Told, decode
+from .bodies import Fields, Row, TypedRows, decode
 from .envelope import Envelope, Int16, Int32, Int64
 from .fetch_view import METADATA_TOPIC
 
@@ -69,33 +69,35 @@ _registered = msgspec.json.Decoder(_Registered)
 _describe_quorum = msgspec.json.Decoder(_DescribeQuorum)
 
 
-def read_api_versions(envelope: Envelope, node_id: int) -> Told:
+def read_api_versions(envelope: Envelope, node_id: int) -> TypedRows:
     """Where the node that logged stood."""
     response = decode(envelope.response, _api_versions)
     if response is None or response.finalized_features_epoch < 0:
-        return Told()
+        return TypedRows()
     row = (node_id, "finalized_features_epoch", response.finalized_features_epoch, None)
-    return Told(metadata_offsets=[row])
+    return TypedRows(metadata_offsets=[row])
 
 
-def read_broker_registration(envelope: Envelope) -> Told:
+def read_broker_registration(envelope: Envelope) -> TypedRows:
     """The offset of the registration, if it was one."""
     request = decode(envelope.request, _registration)
     response = decode(envelope.response, _registered)
     if request is None or response is None or response.error_code or response.broker_epoch < 0:
-        return Told()
-    return Told(metadata_offsets=[(request.broker_id, "broker_epoch", response.broker_epoch, None)])
+        return TypedRows()
+    return TypedRows(
+        metadata_offsets=[(request.broker_id, "broker_epoch", response.broker_epoch, None)]
+    )
 
 
-def read_describe_quorum(envelope: Envelope) -> Told:
-    """The high watermark and the log end offsets that the leader answered."""
+def read_describe_quorum(envelope: Envelope) -> TypedRows:
+    """The high watermark and the log end offsets that the leader returned."""
     response = decode(envelope.response, _describe_quorum)
     rows: list[Row] = []
     for topic in response.topics if response else ():
         for partition in topic.partitions:
             if topic.topic_name == METADATA_TOPIC and partition.error_code == 0:
                 rows += _quorum(partition)
-    return Told(metadata_offsets=rows)
+    return TypedRows(metadata_offsets=rows)
 
 
 def _quorum(partition: _QuorumPartition) -> list[Row]:

@@ -1,16 +1,15 @@
-"""Lines of a request log to Arrow: everything they say, parsed once.
+"""Lines of a request log to Arrow, each parsed once.
 
 Theory of operation
 -------------------
 1. Each line is split (``line``), its stamp converted (``local_time``), its envelope decoded
    (``envelope``). This is all that is done line by line for most of a log.
-2. Bodies of FETCH and PRODUCE are read for all lines of a batch at once (``json_bodies``), those of
-   rarer APIs one by one (``bodies``). A line whose body does not fit is rejected as a whole, so
-   that a request never silently lacks its row in a typed table.
+2. Bodies of FETCH, PRODUCE and BROKER_HEARTBEAT are read for all lines of a batch at once
+   (``typed_bodies``), those of rarer APIs one by one (``bodies``). A line whose body does not fit
+   is rejected as a whole, so that a request never silently lacks its row in a typed table.
 3. Sizes on the wire follow from the typed columns (``replay.wire_size``).
 4. Typed rows stand beside the request in one row per line: readers can count lines, and drop lines
    read twice, before anything is split into tables.
-
 5. To share a log, names are hidden in what comes out (``anonymous``), lines in their ids.
 
 Pure: no files, no clock. The same bytes give the same rows, however they are cut into batches.
@@ -18,18 +17,19 @@ Pure: no files, no clock. The same bytes give the same rows, however they are cu
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .. import wire_size
 from ..schema import INT, LONG, TEXT
+from ..wire_size import APIS, BROKER_HEARTBEAT, FETCH, PRODUCE, request_bytes, response_bytes
 from . import (
     config_view,
     fetch_view,
-    heartbeat_view,
     isr_view,
     offset_view,
     parsed_line,
@@ -46,23 +46,22 @@ from .parsed_line import PARSED_LINE
 from .reading import Reading, line_digest, line_ids, read_envelopes, reject_absurd_times
 from .reasons import Reason
 from .request_columns import durations_of, request_columns
+from .typed_bodies import Columns, read_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from .bodies import Row, Told
+    from .bodies import Row, TypedRows
     from .envelope import Envelope
     from .pseudonyms import Pseudonyms
-
-Columns = dict[str, pa.Array]
+    from .typed_bodies import Bodies
 
 #: How much of a rejected line is kept.
 _REJECTED_LINE_BYTES = 1000
 _MIB = 1 << 20
 
 #: APIs read one line at a time.
-_READERS: dict[int, Callable[[Envelope], Told]] = {
-    heartbeat_view.API_KEY: heartbeat_view.read,
+_READERS: dict[int, Callable[[Envelope], TypedRows]] = {
     isr_view.ALTER_PARTITION: isr_view.read_alter_partition,
     isr_view.METADATA: isr_view.read_metadata,
     topic_view.API_KEY: topic_view.read,
@@ -74,23 +73,33 @@ _READERS: dict[int, Callable[[Envelope], Told]] = {
     producer_id_view.API_KEY: producer_id_view.read,
     **dict.fromkeys(write_view.API_KEYS, write_view.read),
 }
-#: A heartbeat's own columns, in the order of ``heartbeat_view``.
-_HEARTBEAT_COLUMNS = (
-    "broker_id",
-    "broker_epoch",
-    "current_metadata_offset",
-    "want_fence",
-    "want_shut_down",
-    "error_code",
-    "is_caught_up",
-    "is_fenced",
-    "should_shut_down",
-    "offline_log_dirs",
-    "cordoned_log_dirs",
+
+
+@dataclass(frozen=True)
+class _View:
+    """A column of ``PARSED_LINE`` with a row of each line of an API, read many at once."""
+
+    name: str
+    api_key: int
+    columns: Callable[[Bodies], Columns]
+
+    @property
+    def type(self) -> pa.StructType:
+        return PARSED_LINE.field(self.name).type
+
+
+_VIEWS = (
+    _View("fetch", FETCH.key, fetch_view.columns),
+    _View("produce", PRODUCE.key, produce_view.columns),
+    _View("broker_heartbeat", BROKER_HEARTBEAT.key, lambda b: {**b.request, **b.response}),
 )
-_HEARTBEAT_BODY = pa.struct(
-    [parsed_line.BROKER_HEARTBEAT.field(name) for name in _HEARTBEAT_COLUMNS]
-)
+#: Lists of ``PARSED_LINE``, with the request's columns that their elements have too.
+_LISTS = {
+    "isr_changes": ("dequeued_at",),
+    "topics": (),
+    "configs": (),
+    "metadata_offsets": ("dequeued_at", "connection"),
+}
 
 
 class LineParser:
@@ -196,60 +205,60 @@ def _rejected(
 def _typed_columns(reading: Reading, node_id: int) -> Columns:
     """Request and typed views, each with a row per line."""
     reject_absurd_times(reading)
-    told = reading.told_by(_READERS | {offset_view.API_VERSIONS: _api_versions_of(node_id)})
-    fetches = _bodies(reading, fetch_view.API_KEY, fetch_view.fetch_columns)
-    produces = _bodies(reading, produce_view.API_KEY, produce_view.produce_columns)
+    api_versions = partial(offset_view.read_api_versions, node_id=node_id)
+    typed = reading.typed_rows(_READERS | {offset_view.API_VERSIONS: api_versions})
+    bodies = {view: _bodies(reading, view) for view in _VIEWS}
     n, readable = len(reading.reasons), reading.readable()
-    envelopes = reading.of(readable)
-    stamps_us = [reading.stamps_us[position] for position in readable.tolist()]
-    requests = request_columns(envelopes, stamps_us, durations_of(envelopes))
-    requests = {name: scatter(column, readable, n) for name, column in requests.items()}
-
-    fetch, fetch_sizes = _fetch(fetches, requests, n)
-    produce, produce_sizes = _produce(produces, requests, n)
-    heartbeat, heartbeat_sizes = _heartbeat(told, requests, n)
-    sizes = _coalesced([fetch_sizes, produce_sizes, heartbeat_sizes])
-    rows = scatter(pa.array(np.ones(len(readable), np.bool_)), readable, n).is_valid()
+    requests = {
+        name: scatter(column, readable, n) for name, column in _requests(reading, readable).items()
+    }
+    views = {view.name: _sized(view, *bodies[view], requests, n) for view in _VIEWS}
+    sizes = {
+        name: pc.coalesce(*(pc.struct_field(view, name) for view in views.values()))
+        for name in ("request_bytes", "response_bytes")
+    }
+    is_request = scatter(pa.array(np.ones(len(readable), np.bool_)), readable, n).is_valid()
+    requests["at"], requests["source"] = requests["built_at"], requests["api_name"]
     return {
-        "request": _where(rows, parsed_line.REQUEST, {**requests, **sizes}),
-        "fetch": fetch,
-        "produce": produce,
-        "broker_heartbeat": heartbeat,
-        "metadata_write": _metadata_write(told, requests, n),
-        "producer_id": _producer_id(told, requests, n),
-        "isr_changes": _lists(
-            told, lambda t: t.isr_changes, parsed_line.ISR_CHANGE, requests, ("dequeued_at",)
-        ),
-        "topics": _lists(told, lambda t: t.topics, parsed_line.TOPIC, requests, ()),
-        "configs": _lists(told, lambda t: t.configs, parsed_line.CONFIG, requests, ()),
-        "metadata_offsets": _lists(
-            told,
-            lambda t: t.metadata_offsets,
-            parsed_line.METADATA_OFFSET,
-            requests,
-            ("dequeued_at", "connection"),
-        ),
+        "request": _where(is_request, parsed_line.REQUEST, {**requests, **sizes}),
+        **views,
+        **{
+            name: _single(name, {row: getattr(t, name) for row, t in typed.items()}, requests, n)
+            for name in ("metadata_write", "producer_id")
+        },
+        **{name: _list(name, also, typed, requests, n) for name, also in _LISTS.items()},
     }
 
 
-def _api_versions_of(node_id: int) -> Callable[[Envelope], Told]:
-    """API_VERSIONS tells of the node that answered."""
-    return lambda envelope: offset_view.read_api_versions(envelope, node_id)
+def _requests(reading: Reading, readable: Positions) -> Columns:
+    envelopes = reading.of(readable)
+    stamps_us = [reading.stamps_us[position] for position in readable.tolist()]
+    return request_columns(envelopes, stamps_us, durations_of(envelopes))
 
 
-def _bodies(
-    reading: Reading,
-    api_key: int,
-    read: Callable[[Sequence[Envelope]], tuple[Positions, Columns]],
-) -> tuple[Positions, Columns]:
+def _bodies(reading: Reading, view: _View) -> tuple[Positions, Columns]:
     """Positions and body columns of an API's lines; those that do not fit are rejected."""
-    positions = reading.positions_of(api_key)
-    good, columns = read(reading.of(positions))
-    unfit = np.ones(len(positions), np.bool_)
-    unfit[good] = False
-    for position in positions[unfit].tolist():
+    positions = reading.positions_of(view.api_key)
+    bodies = read_bodies(reading.of(positions), APIS[view.api_key], view.type)
+    for position in np.delete(positions, bodies.positions).tolist():
         reading.reject(position, Reason.bad_body)
-    return positions[good], columns
+    return positions[bodies.positions], view.columns(bodies)
+
+
+def _sized(
+    view: _View, rows: Positions, body: Columns, requests: Columns, n: int
+) -> pa.StructArray:
+    """The view's struct with its sizes, over ``n`` rows.
+
+    What came inside an ENVELOPE has no size of its own.
+    """
+    columns = {**_taken(requests, view.type, rows), **body}
+    batch = pa.RecordBatch.from_pydict(columns)
+    forwarded = requests["is_forwarded"].take(pa.array(rows))
+    api, null = APIS[view.api_key], pa.scalar(None, LONG)
+    columns["request_bytes"] = pc.if_else(forwarded, null, request_bytes(api, batch))
+    columns["response_bytes"] = pc.if_else(forwarded, null, response_bytes(api, batch))
+    return scatter(struct_of(view.type, columns), rows, n)
 
 
 def _where(rows: pa.BooleanArray, type_: pa.StructType, columns: Columns) -> pa.StructArray:
@@ -266,115 +275,23 @@ def _taken(columns: Columns, type_: pa.StructType, rows: Positions) -> Columns:
     return {name: column.take(indices) for name, column in columns.items() if name in names}
 
 
-def _fetch(
-    bodies: tuple[Positions, Columns], requests: Columns, n: int
-) -> tuple[pa.StructArray, Columns]:
-    rows, body = bodies
-    columns = {**_taken(requests, parsed_line.FETCH, rows), **body}
-    batch = pa.RecordBatch.from_pydict(columns)
-    sizes = {
-        "request_bytes": wire_size.fetch_request_bytes(batch),
-        "response_bytes": wire_size.fetch_response_bytes(batch),
-    }
-    return _sized(parsed_line.FETCH, columns, sizes, rows, requests, n)
+def _single(name: str, of_lines: Mapping[int, Row | None], requests: Columns, n: int) -> pa.Array:
+    """A struct of the lines that have such a row."""
+    type_ = PARSED_LINE.field(name).type
+    values = {line: row for line, row in of_lines.items() if row is not None}
+    rows = np.array(list(values), np.int64)
+    shared = _taken(requests, type_, rows)
+    return scatter(struct_rows(type_, list(values.values()), shared), rows, n)
 
 
-def _produce(
-    bodies: tuple[Positions, Columns], requests: Columns, n: int
-) -> tuple[pa.StructArray, Columns]:
-    rows, body = bodies
-    columns = {**_taken(requests, parsed_line.PRODUCE, rows), **body}
-    batch = pa.RecordBatch.from_pydict(columns)
-    sizes = {
-        "request_bytes": wire_size.produce_request_bytes(batch),
-        "response_bytes": wire_size.produce_response_bytes(batch),
-    }
-    return _sized(parsed_line.PRODUCE, columns, sizes, rows, requests, n)
-
-
-def _heartbeat(
-    told: Mapping[int, Told], requests: Columns, n: int
-) -> tuple[pa.StructArray, Columns]:
-    bodies = {row: t.broker_heartbeat for row, t in told.items() if t.broker_heartbeat is not None}
-    rows = np.array(list(bodies), np.int64)
-    body = struct_rows(_HEARTBEAT_BODY, list(bodies.values()), {})
-    columns = {
-        **_taken(requests, parsed_line.BROKER_HEARTBEAT, rows),
-        **dict(zip(_HEARTBEAT_COLUMNS, body.flatten(), strict=True)),
-    }
-    batch = pa.RecordBatch.from_pydict(columns)
-    sizes = {
-        "request_bytes": wire_size.broker_heartbeat_request_bytes(batch),
-        "response_bytes": wire_size.broker_heartbeat_response_bytes(batch),
-    }
-    return _sized(parsed_line.BROKER_HEARTBEAT, columns, sizes, rows, requests, n)
-
-
-def _sized(
-    type_: pa.StructType,
-    columns: Columns,
-    sizes: Columns,
-    rows: Positions,
+def _list(
+    name: str,
+    also: tuple[str, ...],
+    typed: Mapping[int, TypedRows],
     requests: Columns,
     n: int,
-) -> tuple[pa.StructArray, Columns]:
-    """The typed struct and its sizes, over ``n`` rows.
-
-    What came inside an ENVELOPE has no size of its own.
-    """
-    forwarded = requests["is_forwarded"].take(pa.array(rows))
-    null = pa.scalar(None, LONG)
-    sizes = {name: pc.if_else(forwarded, null, size) for name, size in sizes.items()}
-    struct = scatter(struct_of(type_, {**columns, **sizes}), rows, n)
-    return struct, {name: scatter(size, rows, n) for name, size in sizes.items()}
-
-
-def _coalesced(sizes: Sequence[Columns]) -> Columns:
-    return {name: pc.coalesce(*(s[name] for s in sizes)) for name in sizes[0]}
-
-
-def _metadata_write(told: Mapping[int, Told], requests: Columns, n: int) -> pa.StructArray:
-    writes = {row: t.metadata_write for row, t in told.items() if t.metadata_write is not None}
-    rows = np.array(list(writes), np.int64)
-    shared = _taken(requests, parsed_line.METADATA_WRITE, rows)
-    struct = struct_rows(parsed_line.METADATA_WRITE, _with_names(writes), shared)
-    return scatter(struct, rows, n)
-
-
-def _with_names(writes: Mapping[int, Row]) -> list[Row]:
-    """Resources as dictionaries, as nested structs are given to Arrow."""
-    names = [field.name for field in parsed_line.METADATA_WRITE.field("resources").type.value_type]
-    return [
-        (
-            validate_only,
-            error_code,
-            None
-            if resources is None
-            else [dict(zip(names, resource, strict=True)) for resource in resources],
-        )
-        for validate_only, error_code, resources in writes.values()
-    ]
-
-
-def _producer_id(told: Mapping[int, Told], requests: Columns, n: int) -> pa.StructArray:
-    answers = {row: t.producer_id for row, t in told.items() if t.producer_id is not None}
-    rows = np.array(list(answers), np.int64)
-    shared = _taken({**requests, "at": requests["built_at"]}, parsed_line.PRODUCER_ID, rows)
-    return scatter(struct_rows(parsed_line.PRODUCER_ID, list(answers.values()), shared), rows, n)
-
-
-def _lists(
-    told: Mapping[int, Told],
-    rows_of: Callable[[Told], list[Row]],
-    type_: pa.StructType,
-    requests: Columns,
-    also: tuple[str, ...],
 ) -> pa.ListArray:
     """A list per line; ``at`` is when the response was built, ``source`` the API."""
-    shared = {
-        "at": requests["built_at"],
-        "source": requests["api_name"],
-        **{name: requests[name] for name in also},
-    }
-    rows = {row: rows_of(t) for row, t in told.items() if rows_of(t)}
-    return list_rows(type_, rows, shared, len(requests["api_name"]))
+    shared = {column: requests[column] for column in ("at", "source", *also)}
+    rows = {line: getattr(t, name) for line, t in typed.items() if getattr(t, name)}
+    return list_rows(PARSED_LINE.field(name).type.value_type, rows, shared, n)

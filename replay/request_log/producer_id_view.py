@@ -1,12 +1,12 @@
 """INIT_PRODUCER_ID: its bodies as a row of ``producer_ids``.
 
 Source: ``InitProducerIdRequest.json``, ``InitProducerIdResponse.json``. A PRODUCE line does not
-tell whether its producer is idempotent; this line, on the same connection or not, does.
+show whether its producer is idempotent; this line, on the same connection or not, does.
 """
 
 import msgspec
 
-from .bodies import Fields, Told, decode
+from .bodies import Fields, TypedRows, decode
 from .envelope import Envelope, Int16, Int64
 
 API_KEY = 22
@@ -26,12 +26,12 @@ _request = msgspec.json.Decoder(_Request)
 _response = msgspec.json.Decoder(_Response)
 
 
-def read(envelope: Envelope) -> Told:
-    """The row of one line; what a missing body would say is None."""
+def read(envelope: Envelope) -> TypedRows:
+    """The row of one line; columns of a missing body are None."""
     request = decode(envelope.request, _request)
     response = decode(envelope.response, _response)
     transactional_id = request.transactional_id if request else None
     if response is None:
-        return Told(producer_id=(transactional_id, None, None, None))
-    answered = (response.producer_id, response.producer_epoch, response.error_code)
-    return Told(producer_id=(transactional_id, *answered))
+        return TypedRows(producer_id=(transactional_id, None, None, None))
+    returned = (response.producer_id, response.producer_epoch, response.error_code)
+    return TypedRows(producer_id=(transactional_id, *returned))

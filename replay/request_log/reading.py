@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .arrow_rows import Positions
-    from .bodies import Told
+    from .bodies import TypedRows
     from .local_time import LocalTime
     from .pseudonyms import Pseudonyms
 
@@ -50,18 +50,20 @@ class Reading:
         chosen = [self.envelopes[position] for position in positions.tolist()]
         return [envelope for envelope in chosen if envelope is not None]
 
-    def told_by(self, readers: dict[int, Callable[[Envelope], Told]]) -> dict[int, Told]:
-        """What lines of the APIs in ``readers`` say; lines whose bodies do not fit are rejected."""
-        told: dict[int, Told] = {}
+    def typed_rows(
+        self, readers: dict[int, Callable[[Envelope], TypedRows]]
+    ) -> dict[int, TypedRows]:
+        """Of lines of the APIs in ``readers``; lines whose bodies do not fit are rejected."""
+        typed: dict[int, TypedRows] = {}
         keys = self._api_keys()
         for position in np.flatnonzero(np.isin(keys, list(readers))).tolist():
             envelope = self.envelopes[position]
             assert envelope is not None
             try:
-                told[position] = readers[int(keys[position])](envelope)
+                typed[position] = readers[int(keys[position])](envelope)
             except Unreadable as unreadable:
                 self.reject(position, unreadable.reason)
-        return told
+        return typed
 
     def positions_of(self, api_key: int) -> Positions:
         """Readable lines of one API."""

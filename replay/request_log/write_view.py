@@ -1,25 +1,40 @@
-"""Other requests that write to the metadata log: what they write and what was answered.
+"""Other requests that write to the metadata log: what they write, and the errors returned.
 
-Source: the message schemas of each API. Answers are matched by name, or by position where the API
-answers by position (ACLs). ``partitions`` is a count where the API speaks of partitions.
+Source: the message schemas of each API. Errors are matched by name, or by position where the API
+returns them by position (ACLs). ``partitions`` is a count where the API speaks of partitions.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
-from .bodies import Fields, Row, Told, decode, resource
+from .bodies import Fields, TypedRows, decode, resource
 from .envelope import Envelope, Int8, Int16, Int32
 
-DELETE_TOPICS = 20
-CREATE_ACLS = 30
-DELETE_ACLS = 31
-CREATE_PARTITIONS = 37
-ELECT_LEADERS = 43
-ALTER_PARTITION_REASSIGNMENTS = 45
-ALTER_CLIENT_QUOTAS = 49
-ALTER_USER_SCRAM_CREDENTIALS = 51
-UPDATE_FEATURES = 57
+_Resources = list[dict[str, Any]]
+
+
+class _Request(Fields, frozen=True):
+    validate_only: bool = False
+
+
+class _Response(Fields, frozen=True):
+    """``error_code`` is 0 where an API has none at the top."""
+
+    error_code: Int16 = 0
+
+
+class _Error(Fields, frozen=True):
+    error_code: Int16
+
+
+class _NamedError(_Error, frozen=True):
+    name: str
+
+
+# DELETE_TOPICS: names up to v5, then ids or names.
 
 
 class _DeletedTopic(Fields, frozen=True):
@@ -27,19 +42,29 @@ class _DeletedTopic(Fields, frozen=True):
     topic_id: str | None = None
 
 
-class _DeletedTopicAnswer(Fields, frozen=True):
-    error_code: Int16
+class _DeletedTopicError(_Error, frozen=True):
     name: str | None = None
     topic_id: str | None = None
 
 
-class _DeleteTopics(Fields, frozen=True):
+class _DeleteTopics(_Request, frozen=True):
     topic_names: tuple[str, ...] = ()
-    topics: tuple[_DeletedTopic, ...] = ()  # v6+
+    topics: tuple[_DeletedTopic, ...] = ()
 
 
-class _DeleteTopicsAnswer(Fields, frozen=True):
-    responses: list[_DeletedTopicAnswer]
+class _TopicsDeleted(_Response, frozen=True, kw_only=True):
+    responses: list[_DeletedTopicError]
+
+
+def _deleted_topics(request: _DeleteTopics, response: _TopicsDeleted | None) -> _Resources:
+    errors: dict[str | None, int] = {}
+    for result in response.responses if response else ():
+        errors[result.topic_id] = errors[result.name] = result.error_code
+    names = [*request.topic_names, *(t.name or t.topic_id or "" for t in request.topics)]
+    return [resource("topic", name, errors.get(name)) for name in names]
+
+
+# CREATE_PARTITIONS
 
 
 class _GrownTopic(Fields, frozen=True):
@@ -47,18 +72,23 @@ class _GrownTopic(Fields, frozen=True):
     count: Int32
 
 
-class _CreatePartitions(Fields, frozen=True):
+class _CreatePartitions(_Request, frozen=True, kw_only=True):
     topics: list[_GrownTopic]
-    validate_only: bool = False
 
 
-class _Named(Fields, frozen=True):
-    name: str
-    error_code: Int16
+class _PartitionsCreated(_Response, frozen=True, kw_only=True):
+    results: list[_NamedError]
 
 
-class _CreatePartitionsAnswer(Fields, frozen=True):
-    results: list[_Named]
+def _grown_topics(request: _CreatePartitions, response: _PartitionsCreated | None) -> _Resources:
+    errors = {result.name: result.error_code for result in (response.results if response else ())}
+    return [
+        resource("topic", topic.name, errors.get(topic.name), partitions=topic.count)
+        for topic in request.topics
+    ]
+
+
+# UPDATE_FEATURES: v2 returns one error for all.
 
 
 class _Feature(Fields, frozen=True):
@@ -66,19 +96,30 @@ class _Feature(Fields, frozen=True):
     max_version_level: Int16
 
 
-class _FeatureAnswer(Fields, frozen=True):
+class _FeatureError(_Error, frozen=True):
     feature: str
-    error_code: Int16
 
 
-class _UpdateFeatures(Fields, frozen=True):
+class _UpdateFeatures(_Request, frozen=True, kw_only=True):
     feature_updates: list[_Feature]
-    validate_only: bool = False
 
 
-class _UpdateFeaturesAnswer(Fields, frozen=True):
-    error_code: Int16
-    results: tuple[_FeatureAnswer, ...] = ()  # v0 and v1
+class _FeaturesUpdated(_Error, frozen=True):
+    results: tuple[_FeatureError, ...] = ()
+
+
+def _features(request: _UpdateFeatures, response: _FeaturesUpdated | None) -> _Resources:
+    errors = {r.feature: r.error_code for r in (response.results if response else ())}
+    of_all = response.error_code if response else None
+    return [
+        resource(
+            "feature", f.feature, errors.get(f.feature, of_all), feature_level=f.max_version_level
+        )
+        for f in request.feature_updates
+    ]
+
+
+# ALTER_CLIENT_QUOTAS
 
 
 class _Entity(Fields, frozen=True):
@@ -89,19 +130,34 @@ class _Entity(Fields, frozen=True):
 class _Quota(Fields, frozen=True):
     entity: list[_Entity]
 
+    @property
+    def name(self) -> str:
+        """``user=alice,client-id=<default>``, in a fixed order."""
+        parts = (f"{e.entity_type}={e.entity_name or '<default>'}" for e in self.entity)
+        return ",".join(sorted(parts))
 
-class _QuotaAnswer(Fields, frozen=True):
+
+class _QuotaError(_Quota, frozen=True):
     error_code: Int16
-    entity: list[_Entity]
 
 
-class _AlterClientQuotas(Fields, frozen=True):
+class _AlterClientQuotas(_Request, frozen=True, kw_only=True):
     entries: list[_Quota]
-    validate_only: bool = False
 
 
-class _AlterClientQuotasAnswer(Fields, frozen=True):
-    entries: list[_QuotaAnswer]
+class _ClientQuotasAltered(_Response, frozen=True, kw_only=True):
+    entries: list[_QuotaError]
+
+
+def _quotas(request: _AlterClientQuotas, response: _ClientQuotasAltered | None) -> _Resources:
+    errors = {entry.name: entry.error_code for entry in (response.entries if response else ())}
+    return [
+        resource("client_quota", name, errors.get(name))
+        for name in (entry.name for entry in request.entries)
+    ]
+
+
+# CREATE_ACLS, DELETE_ACLS
 
 
 class _Acl(Fields, frozen=True):
@@ -109,29 +165,44 @@ class _Acl(Fields, frozen=True):
     resource_name: str
 
 
+class _CreateAcls(_Request, frozen=True, kw_only=True):
+    creations: list[_Acl]
+
+
+class _AclsCreated(_Response, frozen=True, kw_only=True):
+    results: list[_Error]
+
+
 class _AclFilter(Fields, frozen=True):
     resource_type_filter: Int8
     resource_name_filter: str | None = None
 
 
-class _Answer(Fields, frozen=True):
-    error_code: Int16
-
-
-class _CreateAcls(Fields, frozen=True):
-    creations: list[_Acl]
-
-
-class _CreateAclsAnswer(Fields, frozen=True):
-    results: list[_Answer]
-
-
-class _DeleteAcls(Fields, frozen=True):
+class _DeleteAcls(_Request, frozen=True, kw_only=True):
     filters: list[_AclFilter]
 
 
-class _DeleteAclsAnswer(Fields, frozen=True):
-    filter_results: list[_Answer]
+class _AclsDeleted(_Response, frozen=True, kw_only=True):
+    filter_results: list[_Error]
+
+
+def _created_acls(request: _CreateAcls, response: _AclsCreated | None) -> _Resources:
+    names = [acl.resource_name for acl in request.creations]
+    return _acls(names, response.results if response else [])
+
+
+def _deleted_acls(request: _DeleteAcls, response: _AclsDeleted | None) -> _Resources:
+    names = [filter_.resource_name_filter for filter_ in request.filters]
+    return _acls(names, response.filter_results if response else [])
+
+
+def _acls(names: Iterable[str | None], results: list[_Error]) -> _Resources:
+    names = list(names)
+    errors = [r.error_code for r in results] if len(results) == len(names) else [None] * len(names)
+    return [resource("acl", name, error) for name, error in zip(names, errors, strict=True)]
+
+
+# ELECT_LEADERS: of all partitions where it names none.
 
 
 class _ElectedTopic(Fields, frozen=True):
@@ -141,230 +212,122 @@ class _ElectedTopic(Fields, frozen=True):
 
 class _ElectionResult(Fields, frozen=True):
     topic: str
-    partition_result: list[_Answer]
+    partition_result: list[_Error]
 
 
-class _ElectLeaders(Fields, frozen=True):
-    topic_partitions: list[_ElectedTopic] | None = None  # None: all
+class _ElectLeaders(_Request, frozen=True):
+    topic_partitions: list[_ElectedTopic] | None = None
 
 
-class _ElectLeadersAnswer(Fields, frozen=True):
+class _LeadersElected(_Response, frozen=True, kw_only=True):
     replica_election_results: list[_ElectionResult]
-    error_code: Int16 = 0
 
 
-class _ReassignedPartition(Fields, frozen=True):
+def _elections(request: _ElectLeaders, response: _LeadersElected | None) -> _Resources:
+    results = response.replica_election_results if response else []
+    errors = {result.topic: _first_error(result.partition_result) for result in results}
+    counts = {result.topic: len(result.partition_result) for result in results}
+    if request.topic_partitions is not None:
+        counts = {topic.topic: len(topic.partitions) for topic in request.topic_partitions}
+    return [resource("topic", t, errors.get(t), partitions=count) for t, count in counts.items()]
+
+
+# ALTER_PARTITION_REASSIGNMENTS
+
+
+class _Partition(Fields, frozen=True):
     partition_index: Int32
 
 
 class _ReassignedTopic(Fields, frozen=True):
     name: str
-    partitions: list[_ReassignedPartition]
+    partitions: list[_Partition]
 
 
-class _ReassignedTopicAnswer(Fields, frozen=True):
+class _ReassignedTopicErrors(Fields, frozen=True):
     name: str
-    partitions: list[_Answer]
+    partitions: list[_Error]
 
 
-class _Reassign(Fields, frozen=True):
+class _Reassign(_Request, frozen=True, kw_only=True):
     topics: list[_ReassignedTopic]
 
 
-class _ReassignAnswer(Fields, frozen=True):
-    responses: list[_ReassignedTopicAnswer]
-    error_code: Int16 = 0
+class _Reassigned(_Response, frozen=True, kw_only=True):
+    responses: list[_ReassignedTopicErrors]
+
+
+def _reassignments(request: _Reassign, response: _Reassigned | None) -> _Resources:
+    errors = {t.name: _first_error(t.partitions) for t in (response.responses if response else ())}
+    return [
+        resource("topic", t.name, errors.get(t.name), partitions=len(t.partitions))
+        for t in request.topics
+    ]
+
+
+# ALTER_USER_SCRAM_CREDENTIALS
 
 
 class _Credential(Fields, frozen=True):
     name: str
 
 
-class _AlterScram(Fields, frozen=True):
+class _UserError(_Error, frozen=True):
+    user: str
+
+
+class _AlterScram(_Request, frozen=True, kw_only=True):
     deletions: list[_Credential]
     upsertions: list[_Credential]
 
 
-class _User(Fields, frozen=True):
-    user: str
-    error_code: Int16
+class _ScramAltered(_Response, frozen=True, kw_only=True):
+    results: list[_UserError]
 
 
-class _AlterScramAnswer(Fields, frozen=True):
-    results: list[_User]
+def _users(request: _AlterScram, response: _ScramAltered | None) -> _Resources:
+    errors = {result.user: result.error_code for result in (response.results if response else ())}
+    names = dict.fromkeys(c.name for c in (*request.deletions, *request.upsertions))
+    return [resource("user", name, errors.get(name)) for name in names]
 
 
-_delete_topics = msgspec.json.Decoder(_DeleteTopics)
-_delete_topics_answer = msgspec.json.Decoder(_DeleteTopicsAnswer)
-_create_partitions = msgspec.json.Decoder(_CreatePartitions)
-_create_partitions_answer = msgspec.json.Decoder(_CreatePartitionsAnswer)
-_update_features = msgspec.json.Decoder(_UpdateFeatures)
-_update_features_answer = msgspec.json.Decoder(_UpdateFeaturesAnswer)
-_alter_quotas = msgspec.json.Decoder(_AlterClientQuotas)
-_alter_quotas_answer = msgspec.json.Decoder(_AlterClientQuotasAnswer)
-_create_acls = msgspec.json.Decoder(_CreateAcls)
-_create_acls_answer = msgspec.json.Decoder(_CreateAclsAnswer)
-_delete_acls = msgspec.json.Decoder(_DeleteAcls)
-_delete_acls_answer = msgspec.json.Decoder(_DeleteAclsAnswer)
-_elect_leaders = msgspec.json.Decoder(_ElectLeaders)
-_elect_leaders_answer = msgspec.json.Decoder(_ElectLeadersAnswer)
-_reassign = msgspec.json.Decoder(_Reassign)
-_reassign_answer = msgspec.json.Decoder(_ReassignAnswer)
-_alter_scram = msgspec.json.Decoder(_AlterScram)
-_alter_scram_answer = msgspec.json.Decoder(_AlterScramAnswer)
-
-
-def _no_top_level(answer: object | None) -> int | None:
-    """``error_code`` of an API that has none at the top: 0 once answered."""
-    return None if answer is None else 0
-
-
-def _worst(results: Iterable[_Answer]) -> int:
-    """The first error among partitions, else 0."""
+def _first_error(results: Iterable[_Error]) -> int:
+    """Of partitions; 0 if there is none."""
     return next((result.error_code for result in results if result.error_code), 0)
 
 
-def _delete_topics_row(envelope: Envelope) -> Row:
-    asked = decode(envelope.request, _delete_topics)
-    answer = decode(envelope.response, _delete_topics_answer)
-    if asked is None:
-        return (None, _no_top_level(answer), None)
-    errors: dict[str | None, int] = {}
-    for response in answer.responses if answer else ():
-        errors[response.topic_id] = errors[response.name] = response.error_code
-    names = [*asked.topic_names, *(t.name or t.topic_id or "" for t in asked.topics)]
-    rows = [resource("topic", name, errors.get(name)) for name in names]
-    return (False, _no_top_level(answer), rows)
+@dataclass(frozen=True)
+class _Write:
+    request: msgspec.json.Decoder[Any]
+    response: msgspec.json.Decoder[Any]
+    resources: Callable[[Any, Any], _Resources]
+
+    @staticmethod
+    def of(request: type, response: type, resources: Callable[[Any, Any], _Resources]) -> "_Write":
+        return _Write(msgspec.json.Decoder(request), msgspec.json.Decoder(response), resources)
 
 
-def _create_partitions_row(envelope: Envelope) -> Row:
-    asked = decode(envelope.request, _create_partitions)
-    answer = decode(envelope.response, _create_partitions_answer)
-    if asked is None:
-        return (None, _no_top_level(answer), None)
-    errors = {result.name: result.error_code for result in (answer.results if answer else ())}
-    rows = [resource("topic", t.name, errors.get(t.name), partitions=t.count) for t in asked.topics]
-    return (asked.validate_only, _no_top_level(answer), rows)
-
-
-def _update_features_row(envelope: Envelope) -> Row:
-    asked = decode(envelope.request, _update_features)
-    answer = decode(envelope.response, _update_features_answer)
-    error = answer.error_code if answer else None
-    if asked is None:
-        return (None, error, None)
-    errors = {result.feature: result.error_code for result in (answer.results if answer else ())}
-    # v2 answers one error for all
-    rows = [
-        resource(
-            "feature",
-            f.feature,
-            errors.get(f.feature, error),
-            feature_level=f.max_version_level,
-        )
-        for f in asked.feature_updates
-    ]
-    return (asked.validate_only, error, rows)
-
-
-def _entity_name(entity: list[_Entity]) -> str:
-    """``user=alice,client-id=<default>``, in a fixed order."""
-    parts = (f"{e.entity_type}={e.entity_name or '<default>'}" for e in entity)
-    return ",".join(sorted(parts))
-
-
-def _alter_quotas_row(envelope: Envelope) -> Row:
-    asked = decode(envelope.request, _alter_quotas)
-    answer = decode(envelope.response, _alter_quotas_answer)
-    if asked is None:
-        return (None, _no_top_level(answer), None)
-    errors = {_entity_name(e.entity): e.error_code for e in (answer.entries if answer else ())}
-    names = [_entity_name(entry.entity) for entry in asked.entries]
-    rows = [resource("client_quota", name, errors.get(name)) for name in names]
-    return (asked.validate_only, _no_top_level(answer), rows)
-
-
-def _by_position(names: list[str | None], results: list[_Answer] | None) -> Row:
-    answered = results is not None and len(results) == len(names)
-    errors = [r.error_code for r in results] if results and answered else [None] * len(names)
-    rows = [resource("acl", name, error) for name, error in zip(names, errors, strict=True)]
-    return (False, None if results is None else 0, rows)
-
-
-def _create_acls_row(envelope: Envelope) -> Row:
-    asked = decode(envelope.request, _create_acls)
-    answer = decode(envelope.response, _create_acls_answer)
-    if asked is None:
-        return (None, _no_top_level(answer), None)
-    names: list[str | None] = [creation.resource_name for creation in asked.creations]
-    return _by_position(names, answer.results if answer else None)
-
-
-def _delete_acls_row(envelope: Envelope) -> Row:
-    asked = decode(envelope.request, _delete_acls)
-    answer = decode(envelope.response, _delete_acls_answer)
-    if asked is None:
-        return (None, _no_top_level(answer), None)
-    names = [filter_.resource_name_filter for filter_ in asked.filters]
-    return _by_position(names, answer.filter_results if answer else None)
-
-
-def _elect_leaders_row(envelope: Envelope) -> Row:
-    asked = decode(envelope.request, _elect_leaders)
-    answer = decode(envelope.response, _elect_leaders_answer)
-    results = answer.replica_election_results if answer else []
-    error = answer.error_code if answer else None
-    if asked is None:
-        return (None, error, None)
-    errors = {result.topic: _worst(result.partition_result) for result in results}
-    if asked.topic_partitions is None:
-        counts = {result.topic: len(result.partition_result) for result in results}
-    else:
-        counts = {topic.topic: len(topic.partitions) for topic in asked.topic_partitions}
-    rows = [resource("topic", n, errors.get(n), partitions=count) for n, count in counts.items()]
-    return (False, error, rows)
-
-
-def _reassign_row(envelope: Envelope) -> Row:
-    asked = decode(envelope.request, _reassign)
-    answer = decode(envelope.response, _reassign_answer)
-    error = answer.error_code if answer else None
-    if asked is None:
-        return (None, error, None)
-    errors = {t.name: _worst(t.partitions) for t in (answer.responses if answer else ())}
-    rows = [
-        resource("topic", t.name, errors.get(t.name), partitions=len(t.partitions))
-        for t in asked.topics
-    ]
-    return (False, error, rows)
-
-
-def _alter_scram_row(envelope: Envelope) -> Row:
-    asked = decode(envelope.request, _alter_scram)
-    answer = decode(envelope.response, _alter_scram_answer)
-    if asked is None:
-        return (None, _no_top_level(answer), None)
-    errors = {result.user: result.error_code for result in (answer.results if answer else ())}
-    names = dict.fromkeys(c.name for c in (*asked.deletions, *asked.upsertions))
-    rows = [resource("user", name, errors.get(name)) for name in names]
-    return (False, _no_top_level(answer), rows)
-
-
-#: (validate_only, error_code, resources) of each API, resources None where the request is missing.
-_ROWS: dict[int, Callable[[Envelope], Row]] = {
-    DELETE_TOPICS: _delete_topics_row,
-    CREATE_ACLS: _create_acls_row,
-    DELETE_ACLS: _delete_acls_row,
-    CREATE_PARTITIONS: _create_partitions_row,
-    ELECT_LEADERS: _elect_leaders_row,
-    ALTER_PARTITION_REASSIGNMENTS: _reassign_row,
-    ALTER_CLIENT_QUOTAS: _alter_quotas_row,
-    ALTER_USER_SCRAM_CREDENTIALS: _alter_scram_row,
-    UPDATE_FEATURES: _update_features_row,
+_WRITES = {
+    20: _Write.of(_DeleteTopics, _TopicsDeleted, _deleted_topics),
+    30: _Write.of(_CreateAcls, _AclsCreated, _created_acls),
+    31: _Write.of(_DeleteAcls, _AclsDeleted, _deleted_acls),
+    37: _Write.of(_CreatePartitions, _PartitionsCreated, _grown_topics),
+    43: _Write.of(_ElectLeaders, _LeadersElected, _elections),
+    45: _Write.of(_Reassign, _Reassigned, _reassignments),
+    49: _Write.of(_AlterClientQuotas, _ClientQuotasAltered, _quotas),
+    51: _Write.of(_AlterScram, _ScramAltered, _users),
+    57: _Write.of(_UpdateFeatures, _FeaturesUpdated, _features),
 }
-API_KEYS = tuple(_ROWS)
+API_KEYS = tuple(_WRITES)
 
 
-def read(envelope: Envelope) -> Told:
-    """The write that one line of these APIs tells."""
-    return Told(metadata_write=_ROWS[envelope.request_header.request_api_key](envelope))
+def read(envelope: Envelope) -> TypedRows:
+    """The write of one line; its resources are None where the request is missing."""
+    write = _WRITES[envelope.request_header.request_api_key]
+    request = decode(envelope.request, write.request)
+    response = decode(envelope.response, write.response)
+    error = None if response is None else response.error_code
+    if request is None:
+        return TypedRows(metadata_write=(None, error, None))
+    resources = write.resources(request, response)
+    return TypedRows(metadata_write=(request.validate_only, error, resources))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .encoding import UUID_BYTES, Bools, Ints, array_prefix, string_sizes, tagged
+from .encoding import Bools, Ints
 
 _Values = TypeVar("_Values", Ints, Bools)
 
@@ -47,13 +47,27 @@ class Columns:
         values: Ints = filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         return values
 
-    def flags(self, name: str) -> Bools:
-        """A boolean column, null as false."""
+    def true_or_present(self, name: str) -> Bools:
+        """Where a boolean column is true, or another is not null."""
         array = self.array(name)
-        if pa.types.is_null(array.type):
+        if not pa.types.is_boolean(array.type):
+            return self.present(name)
+        true: Bools = array.fill_null(False).to_numpy(zero_copy_only=False)
+        return true
+
+    def differ(self, name: str, default: int | bool | str | None) -> Bools:
+        """Where the column is neither null nor the default."""
+        array = self.array(name)
+        if array.null_count == len(array):
             return np.zeros(len(self), np.bool_)
-        flags: Bools = array.fill_null(False).to_numpy(zero_copy_only=False)
-        return flags
+        if default is None:
+            return self.present(name)
+        differ: Bools = pc.not_equal(array, default).fill_null(False).to_numpy(zero_copy_only=False)
+        return differ
+
+    def is_count(self, name: str) -> bool:
+        """Whether the column has the lengths of arrays rather than the arrays."""
+        return bool(pa.types.is_integer(self.array(name).type))
 
     def utf8_lengths(self, name: str) -> Ints:
         """Bytes of each string in UTF-8, 0 for null."""
@@ -63,26 +77,29 @@ class Columns:
         lengths: Ints = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         return lengths.astype(np.int64)
 
-    def nested(self, name: str) -> Nested:
-        """A list column, null as empty."""
+    def lengths(self, name: str) -> Ints:
+        """Lengths of the arrays in a list column, or in a column of their lengths; 0 for null."""
         array = self.array(name)
-        if pa.types.is_null(array.type):
-            return Nested(np.zeros(len(self) + 1, np.int64), Columns(pa.array([], pa.struct([]))))
-        return nested(array)
+        if not pa.types.is_list(array.type):
+            return self.ints(name)
+        lengths: Ints = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+        return lengths.astype(np.int64)
+
+    def nested(self, name: str) -> Nested:
+        """A list column, null as empty; a column that is absent has empty ones."""
+        array, lengths = self.array(name), self.lengths(name)
+        offsets = np.append(0, np.cumsum(lengths))
+        elements = array.flatten() if pa.types.is_list(array.type) else pa.array([], pa.struct([]))
+        return Nested(lengths, offsets, Columns(elements))
 
 
 @dataclass(frozen=True)
 class Nested:
     """Elements of a list column one after the other; row i holds ``offsets[i]:offsets[i + 1]``."""
 
+    lengths: Ints
     offsets: Ints
     flat: Columns
-
-    @property
-    def lengths(self) -> Ints:
-        """Elements of each row."""
-        lengths: Ints = np.diff(self.offsets)
-        return lengths
 
     def sums(self, of_elements: Ints) -> Ints:
         """Sum over the elements of each row."""
@@ -91,36 +108,14 @@ class Nested:
         return sums
 
     def spread(self, of_rows: _Values) -> _Values:
-        """A value of each row, for each of its elements."""
+        """A value of each row, for each of its elements; length 1 is of all and stays."""
+        if len(of_rows) == 1:
+            return of_rows
         spread: _Values = np.repeat(of_rows, self.lengths)
         return spread
 
 
-def nested(array: pa.ListArray) -> Nested:
-    """Offsets and elements of a list array; null lists are empty."""
-    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-    offsets = np.zeros(len(array) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return Nested(offsets, Columns(array.flatten()))
-
-
-def topics_bytes(partitions: Nested, by_id: Bools, flexible: Bools) -> Ints:
-    """Bytes per row of its topics array, less what the partitions themselves take.
-
-    ``by_id`` and ``flexible`` are per row: topics go by id (16 bytes) or by name.
-    """
-    first = _first_of_topic(partitions)
-    starts = np.flatnonzero(first)
-    counts = np.diff(np.append(starts, len(first)))
-    by_id_each, flexible_each = partitions.spread(by_id), partitions.spread(flexible)
-    names = string_sizes(partitions.flat.utf8_lengths("topic"), flexible_each)
-    sizes = np.where(by_id_each, UUID_BYTES, names) + flexible_each
-    sizes *= first
-    sizes[starts] += array_prefix(counts, flexible_each[starts])
-    return partitions.sums(sizes) + array_prefix(partitions.sums(first.astype(np.int64)), flexible)
-
-
-def _first_of_topic(partitions: Nested) -> Bools:
+def first_of_topic(partitions: Nested) -> Bools:
     """Which elements begin a topic: the first of a row, or another topic than the one before."""
     first = np.zeros(len(partitions.flat), np.bool_)
     for name in ("topic_id", "topic"):
@@ -130,14 +125,3 @@ def _first_of_topic(partitions: Nested) -> Bools:
             first[1:] |= changes.to_numpy(zero_copy_only=False)
     first[partitions.offsets[:-1][partitions.lengths > 0]] = True
     return first
-
-
-def node_endpoints_bytes(columns: Columns) -> Ints:
-    """Bytes per row of the tagged field ``nodeEndpoints`` (KIP-951), 0 where it is empty."""
-    endpoints = columns.nested("node_endpoints")
-    flexible = np.ones(len(endpoints.flat), np.bool_)
-    sizes = string_sizes(endpoints.flat.utf8_lengths("host"), flexible)
-    sizes += string_sizes(endpoints.flat.utf8_lengths("rack"), flexible) + 4 + 4 + 1
-    lengths = endpoints.lengths
-    value = array_prefix(lengths, np.ones(len(lengths), np.bool_)) + endpoints.sums(sizes)
-    return np.where(lengths > 0, tagged(value), 0)

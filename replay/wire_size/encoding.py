@@ -1,6 +1,7 @@
 """Sizes of Kafka's primitive encodings, of one value and of many.
 
-Source: ``org.apache.kafka.common.utils.ByteUtils.sizeOfUnsignedVarint`` and KIP-482.
+Source: ``org.apache.kafka.common.utils.ByteUtils.sizeOfUnsignedVarint`` and KIP-482. Functions of
+many values take arrays of one length, ``flexible`` also of length 1 for all of them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 UUID_BYTES = 16
-#: KIP-1166's tagged field of a FETCH partition (v18): tag, size, int64.
-HIGH_WATERMARK_TAG_BYTES = 1 + 1 + 8
 #: First values that take one byte more.
 _VARINT_STEPS = tuple(1 << bits for bits in (7, 14, 21, 28))
 
@@ -41,14 +40,26 @@ def array_prefix(lengths: Ints, flexible: Bools) -> Ints:
 
     Null is written as varint 0 or int32 -1 and takes what an empty one takes.
     """
-    return np.where(flexible, varint_sizes(lengths + 1), 4)
+    return _prefix(lengths, flexible, 4)
 
 
 def string_sizes(lengths: Ints, flexible: Bools) -> Ints:
     """Bytes of strings whose UTF-8 has ``lengths`` bytes; null counts as empty."""
-    return np.where(flexible, varint_sizes(lengths + 1), 2) + lengths
+    return _prefix(lengths, flexible, 2) + lengths
 
 
 def tagged(sizes: Ints) -> Ints:
     """Bytes of a tagged field (tag below 128) whose value takes ``sizes``."""
     return 1 + varint_sizes(sizes) + sizes
+
+
+def among(values: Ints, versions: range) -> Bools:
+    """Which values are in a range of step 1."""
+    within: Bools = (values >= versions.start) & (values < versions.stop)
+    return within
+
+
+def _prefix(lengths: Ints, flexible: Bools, classic_bytes: int) -> Ints:
+    if not flexible.any():
+        return np.full(len(lengths), classic_bytes, np.int64)
+    return np.where(flexible, varint_sizes(lengths + 1), classic_bytes)

@@ -1,11 +1,10 @@
-"""FETCH v4-v18 in pieces, one number each: for whoever follows a session by its changes.
+"""FETCH in single numbers: for replays that follow a session by its changes.
 
 Theory
 ------
-The functions of ``fetch`` count whole messages. A replay that knows what changed between two of
-them need not list 100,000 partitions again: a message is the sum of its pieces, and only few of
-them depend on others (the prefix of an array on its length). For a version, with
-``pieces = fetch_pieces(version)``::
+``sizes`` counts whole messages. A replay that knows what changed between two of them need not list
+100,000 partitions again: a message is a sum, and few of its terms depend on others (the prefix of
+an array on its length). For a version, with ``pieces = fetch_pieces(version)``::
 
     request  = pieces.request_fixed_bytes(...)
              + pieces.topics_prefix_bytes(topics) + sum(pieces.topic_bytes(name, partitions))
@@ -17,45 +16,58 @@ them depend on others (the prefix of an array on its length). For a version, wit
 
 ``fixed`` is frame, header and what every message has. A topic is a run of adjacent partitions of
 one topic: the same topic twice, with another between, is two. Names are lengths of their UTF-8 in
-bytes and count up to v12; from v13 on topics go by id, whatever name is given.
-
-The proof is a test: sums of pieces are what ``fetch`` counts, which Kafka's and kio's serializers
-count too. Source: ``FetchRequest.json``, ``FetchResponse.json``.
+bytes and count up to v12; from v13 on topics go by id, whatever name is given. The tests hold the
+sums equal to ``sizes``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from .encoding import HIGH_WATERMARK_TAG_BYTES, UUID_BYTES, unsigned_varint_bytes
-from .fetch import (
-    CURRENT_LEADER_TAG_BYTES,
-    DIRECTORY_ID_TAG_BYTES,
-    EPOCH_END_OFFSET_TAG_BYTES,
-    FETCH_VERSIONS,
-    REPLICA_STATE_TAG_BYTES,
-)
-from .frame import CORRELATION_ID_BYTES, FRAME_BYTES, REQUEST_HEADER_BYTES
+from .encoding import unsigned_varint_bytes
+from .fetch import FETCH_VERSIONS
+from .layout import FETCH
+from .sizes import CORRELATION_ID_BYTES, FRAME_BYTES, REQUEST_HEADER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_PARTITION_INDEX_BYTES = 4
+    from .layout import Field
+
+_REQUEST, _RESPONSE = FETCH.request.body, FETCH.response.body
+
+_TOPIC = _REQUEST["Topics"]
+_REQUEST_PARTITION, _RESPONSE_PARTITION = (
+    _REQUEST["Topics.Partitions"],
+    _RESPONSE["Responses.Partitions"],
+)
+_DIRECTORY_ID, _HIGH_WATERMARK = (
+    _REQUEST[f"Topics.Partitions.{name}"] for name in ("ReplicaDirectoryId", "HighWatermark")
+)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FetchPieces:
     """Sizes in bytes of what a FETCH of one version is made of. Made by ``fetch_pieces``."""
 
     version: int
-    is_flexible: bool
-    topics_go_by_id: bool
-    #: Of a request's partition without tagged fields.
-    request_partition_plain_bytes: int
-    #: Of a response's partition without aborted transactions, records and tagged fields.
-    response_partition_plain_bytes: int
+
+    @cached_property
+    def is_flexible(self) -> bool:
+        """Whether lengths are varints and fields may be tagged (KIP-482)."""
+        return self.version in _REQUEST.flexible
+
+    @cached_property
+    def topics_go_by_id(self) -> bool:
+        """Whether a topic has its id instead of its name."""
+        return self.version in _REQUEST["Topics.TopicId"].versions
+
+    @cached_property
+    def request_partition_plain_bytes(self) -> int:
+        """A partition of a request without tagged fields."""
+        return _REQUEST_PARTITION.plain_bytes(self.version)
 
     # --- both ways
 
@@ -65,8 +77,8 @@ class FetchPieces:
 
     def topic_bytes(self, name_bytes: int, partitions: int) -> int:
         """A topic less its ``partitions``: name or id, their number, tags."""
-        name = UUID_BYTES if self.topics_go_by_id else self._string(name_bytes)
-        return name + self._array_prefix(partitions) + self.is_flexible
+        name = 0 if self.topics_go_by_id else self._string(name_bytes)
+        return _TOPIC.plain_bytes(self.version) + name + self._array_prefix(partitions)
 
     def topics_bytes(self, topics: Iterable[tuple[int, int]]) -> int:
         """All topics of a message less their partitions, from (name bytes, partitions) of each."""
@@ -90,42 +102,36 @@ class FetchPieces:
         request has the 4 bytes of a replica id.
         """
         size = FRAME_BYTES + REQUEST_HEADER_BYTES + client_id_bytes + self.is_flexible
-        size += 4 + 4 + 4 + 1  # maxWaitMs, minBytes, maxBytes, isolationLevel
-        size += 4 * (self.version <= 14)  # replicaId
-        size += 8 * (self.version >= 7)  # sessionId, sessionEpoch
-        size += self._string(rack_id_bytes) if self.version >= 11 else 0
-        if not self.is_flexible:
-            return size
-        cluster_id = 0 if cluster_id_bytes is None else _tagged(self._string(cluster_id_bytes))
-        replica_state = REPLICA_STATE_TAG_BYTES * (self.version >= 15 and has_replica_state)
-        return size + 1 + cluster_id + replica_state
+        size += _REQUEST.plain_bytes(self.version)
+        if self._has(_REQUEST["RackId"]):
+            size += self._string(rack_id_bytes)
+        if self._has(_REQUEST["ClusterId"]) and cluster_id_bytes is not None:
+            size += _tagged(self._string(cluster_id_bytes))
+        return size + has_replica_state * _REQUEST["ReplicaState"].tag_bytes(self.version)
 
     def request_partition_bytes(
         self, *, has_directory_id: bool = False, has_high_watermark: bool = False
     ) -> int:
-        """A partition asked for. Each tagged field counts where the version has it.
+        """A partition requested. Each tagged field counts where the version has it.
 
         ``has_directory_id``: the replica's directory id is not zero (v17+). ``has_high_watermark``:
-        the high watermark is not 2^63 - 1 (v18).
+        the high watermark is not 2^63 - 1 (v18+).
         """
         size = self.request_partition_plain_bytes
-        size += DIRECTORY_ID_TAG_BYTES * (self.version >= 17 and has_directory_id)
-        return size + HIGH_WATERMARK_TAG_BYTES * (self.version >= 18 and has_high_watermark)
+        size += has_directory_id * _DIRECTORY_ID.tag_bytes(self.version)
+        return size + has_high_watermark * _HIGH_WATERMARK.tag_bytes(self.version)
 
     def forgotten_prefix_bytes(self, topics: int) -> int:
         """What stands before the forgotten topics, also where there are none (v7+)."""
-        return self._array_prefix(topics) if self.version >= 7 else 0
-
-    def forgotten_topic_bytes(self, name_bytes: int, partitions: int) -> int:
-        """A topic of forgotten partitions, they included (v7+)."""
-        if self.version < 7:
-            return 0
-        return self.topic_bytes(name_bytes, partitions) + _PARTITION_INDEX_BYTES * partitions
+        return self._array_prefix(topics) if self._has(_REQUEST["ForgottenTopicsData"]) else 0
 
     def forgotten_bytes(self, topics: Iterable[tuple[int, int]]) -> int:
-        """All that is forgotten, from (name bytes, partitions) of each topic."""
-        sizes = [self.forgotten_topic_bytes(name, partitions) for name, partitions in topics]
-        return self.forgotten_prefix_bytes(len(sizes)) + sum(sizes)
+        """All that is forgotten (v7+), from (name bytes, partitions) of each topic."""
+        if not self._has(_REQUEST["ForgottenTopicsData"]):
+            return 0
+        partition = _REQUEST["ForgottenTopicsData.Partitions"].plain_bytes(self.version)
+        listed = list(topics)
+        return self.topics_bytes(listed) + sum(partition * n for _, n in listed)
 
     # --- response
 
@@ -135,8 +141,7 @@ class FetchPieces:
         ``node_endpoints_tag_bytes`` is the result of the method of that name.
         """
         size = FRAME_BYTES + CORRELATION_ID_BYTES + self.is_flexible
-        size += 4 + (2 + 4) * (self.version >= 7)  # throttleTimeMs; errorCode, sessionId
-        return size + self.is_flexible + node_endpoints_tag_bytes
+        return size + _RESPONSE.plain_bytes(self.version) + node_endpoints_tag_bytes
 
     def response_partition_bytes(
         self,
@@ -147,25 +152,31 @@ class FetchPieces:
         has_current_leader: bool = False,
         has_snapshot_id: bool = False,
     ) -> int:
-        """A partition answered. None is null: it takes what 0 takes."""
+        """A partition returned. None is null: it takes what 0 takes."""
+        partition = _RESPONSE_PARTITION.struct
+        assert partition is not None
         aborted, records = aborted_transactions or 0, record_bytes or 0
-        size = self.response_partition_plain_bytes
-        size += self._array_prefix(aborted) + (16 + self.is_flexible) * aborted
+        size = partition.plain_bytes(self.version)
+        size += self._array_prefix(aborted)
+        size += aborted * partition["AbortedTransactions"].plain_bytes(self.version)
         size += self._array_prefix(records) + records
-        if self.is_flexible:
-            size += EPOCH_END_OFFSET_TAG_BYTES * (has_diverging_epoch + has_snapshot_id)
-            size += CURRENT_LEADER_TAG_BYTES * has_current_leader
-        return size
+        size += has_diverging_epoch * partition["DivergingEpoch"].tag_bytes(self.version)
+        size += has_current_leader * partition["CurrentLeader"].tag_bytes(self.version)
+        return size + has_snapshot_id * partition["SnapshotId"].tag_bytes(self.version)
 
     def node_endpoints_tag_bytes(self, endpoints: Iterable[tuple[int, int]]) -> int:
         """KIP-951's tagged ``nodeEndpoints`` (v16+), from (host bytes, rack bytes) of each."""
-        if self.version < 16:
+        field = _RESPONSE["NodeEndpoints"]
+        plain = field.plain_bytes(self.version)
+        sizes = [plain + self._string(host) + self._string(rack) for host, rack in endpoints]
+        if not sizes or not self._has(field):
             return 0
-        # nodeId, host, port, rack, number of tags
-        sizes = [4 + self._string(host) + 4 + self._string(rack) + 1 for host, rack in endpoints]
-        return _tagged(self._array_prefix(len(sizes)) + sum(sizes)) if sizes else 0
+        return _tagged(self._array_prefix(len(sizes)) + sum(sizes))
 
     # --- encodings
+
+    def _has(self, field: Field) -> bool:
+        return self.version in field.versions
 
     def _array_prefix(self, n: int) -> int:
         return unsigned_varint_bytes(n + 1) if self.is_flexible else 4
@@ -185,19 +196,4 @@ def fetch_pieces(version: int) -> FetchPieces:
         raise ValueError(
             f"FETCH v{version} is none of v{FETCH_VERSIONS[0]} to v{FETCH_VERSIONS[-1]}"
         )
-    request_partition = _PARTITION_INDEX_BYTES + 8 + 4  # fetchOffset, partitionMaxBytes
-    request_partition += 8 * (version >= 5)  # logStartOffset
-    request_partition += 4 * (version >= 9)  # currentLeaderEpoch
-    request_partition += (4 + 1) * (version >= 12)  # lastFetchedEpoch, number of tags
-    # errorCode, highWatermark, lastStableOffset
-    response_partition = _PARTITION_INDEX_BYTES + 2 + 8 + 8
-    response_partition += 8 * (version >= 5)  # logStartOffset
-    response_partition += 4 * (version >= 11)  # preferredReadReplica
-    response_partition += version >= 12  # number of tags
-    return FetchPieces(
-        version=version,
-        is_flexible=version >= 12,
-        topics_go_by_id=version >= 13,
-        request_partition_plain_bytes=request_partition,
-        response_partition_plain_bytes=response_partition,
-    )
+    return FetchPieces(version)

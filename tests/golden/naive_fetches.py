@@ -23,7 +23,7 @@ from oracles.incremental_fetch.recorded import (
 )
 from recorded_logs import folder_of
 
-from kip_replay.replay.wire_size import fetch_request_bytes, fetch_response_bytes
+from kip_replay.replay import wire_size
 
 from .naive_log import FETCH, METADATA_TOPIC_ID, Line, lines_of
 
@@ -37,8 +37,8 @@ def fetches_of(name: str, node_id: int) -> pa.RecordBatch:
     rows = sorted(_fetches(folder / f"broker-{node_id}.log.gz", node_id), key=_place)
     batch = batch_of(rows).append_column("max_wait_ms", pa.array([0] * len(rows), pa.int64()))
     sizes = {
-        "request_bytes": fetch_request_bytes(batch),
-        "response_bytes": fetch_response_bytes(batch),
+        "request_bytes": wire_size.request_bytes(wire_size.FETCH, batch),
+        "response_bytes": wire_size.response_bytes(wire_size.FETCH, batch),
     }
     columns = [sizes.get(field.name, batch.column(field.name)) for field in INPUT_SCHEMA]
     return pa.RecordBatch.from_arrays(columns, schema=INPUT_SCHEMA)

@@ -18,9 +18,15 @@ from wire_messages import (
     topics,
 )
 
-from kip_replay.replay import wire_size
 from kip_replay.replay.schema import FETCHES
-from kip_replay.replay.wire_size import FETCH_VERSIONS, FetchPieces, fetch_pieces
+from kip_replay.replay.wire_size import (
+    FETCH,
+    FETCH_VERSIONS,
+    FetchPieces,
+    fetch_pieces,
+    request_bytes,
+    response_bytes,
+)
 
 client_ids = st.none() | names | st.just("")
 
@@ -76,7 +82,7 @@ def test_request(version: int, row: dict[str, Any], client_id: str | None, data:
     # a topic may come again after another
     asked = data.draw(st.permutations(row["request_partitions"]))
     row = {**row, "api_version": version, "client_id": client_id, "request_partitions": asked}
-    expected = wire_size.fetch_request_bytes(one_row(FETCHES.arrow_schema, row))
+    expected = request_bytes(FETCH, one_row(FETCHES.arrow_schema, row))
     assert [request_by_pieces(fetch_pieces(version), row)] == expected.to_pylist()
 
 
@@ -86,7 +92,7 @@ def test_request(version: int, row: dict[str, Any], client_id: str | None, data:
 def test_response(version: int, row: dict[str, Any], data: Any) -> None:
     told = data.draw(st.permutations(row["response_partitions"]))
     row = {**row, "api_version": version, "response_partitions": told}
-    expected = wire_size.fetch_response_bytes(one_row(FETCHES.arrow_schema, row))
+    expected = response_bytes(FETCH, one_row(FETCHES.arrow_schema, row))
     assert [response_by_pieces(fetch_pieces(version), row)] == expected.to_pylist()
 
 
@@ -127,12 +133,8 @@ def test_prefixes_of_long_arrays(version: int, n: int, kind: str) -> None:
     }
     batch = one_row(_THAT_COUNT, row)
     pieces = fetch_pieces(version)
-    requests, responses = (
-        wire_size.fetch_request_bytes(batch),
-        wire_size.fetch_response_bytes(batch),
-    )
-    assert requests.to_pylist() == [request_by_pieces(pieces, row)]
-    assert responses.to_pylist() == [response_by_pieces(pieces, row)]
+    assert request_bytes(FETCH, batch).to_pylist() == [request_by_pieces(pieces, row)]
+    assert response_bytes(FETCH, batch).to_pylist() == [response_by_pieces(pieces, row)]
 
 
 #: ``fetches`` without what no size depends on: building it is most of the time.
