@@ -150,9 +150,11 @@ def ingest(
     fresh = [s for s in surveys if not s.is_known or _is_noted_anew(s)]
     for recording in recordings:
         _announce(recording, surveys, unchanged, say)
-    counts = {}
+    counts: dict[FileKey, Counts] = {}
     if fresh:
-        counts = _ingest_files(fresh, files, books, done, warehouse, settings, pseudonyms)
+        counts, newer = _ingest_files(fresh, files, books, done, warehouse, settings, pseudonyms)
+        if newer:
+            say(f"warning: {newer_versions_warning(newer)}")
     _complete(warehouse, {n: epoch for n, epoch in done.items() if n not in _names(fresh)})
     read = [_lines_read(recording, surveys, unchanged, counts) for recording in recordings]
     for lines in read:
@@ -227,7 +229,8 @@ def _ingest_files(
     warehouse: Warehouse,
     settings: IngestSettings,
     pseudonyms: Pseudonyms | None,
-) -> dict[FileKey, Counts]:
+) -> tuple[dict[FileKey, Counts], Counter[tuple[int, int]]]:
+    """What became of the lines of each file, and ``Parsed.newer_versions`` of all."""
     done = {name: done[name] for name in _names(surveys)}
     writing = warehouse.writing(STEP, done, LOG_TABLES)
     anonymity.mark(warehouse, pseudonyms)
@@ -250,7 +253,7 @@ def _ingest_files(
         counts = balanced(surveys, [counts, *changed])
     ingested = _ingested_files(writing, surveys, files_on_disk, counts, _times(parsed))
     _commit(writing, files, ingested, done)
-    return counts
+    return counts, sum((of.newer_versions for of in parsed), Counter())
 
 
 def _complete(warehouse: Warehouse, done: Mapping[str, int]) -> None:
@@ -401,6 +404,18 @@ def _announce(
     say(f"ingest {recording.name}: {'; '.join(parts)}")
     for note in notes_of([s for s in surveys if s.file.recording == recording.name]):
         say(f"ingest {recording.name}: {note}")
+
+
+def newer_versions_warning(newer: Mapping[tuple[int, int], int]) -> str:
+    """The sentence about versions that the message schemas do not know, from their requests."""
+    versions = ", ".join(
+        f"API key {key} version {version} ({_number(count, 'request')})"
+        for (key, version), count in sorted(newer.items())
+    )
+    return (
+        f"newer than the message schemas, so fields they add are not read and bytes on the wire "
+        f"are null: {versions}"
+    )
 
 
 def _known(recording: Recording, surveys: Sequence[Survey], unchanged: Collection[LogFile]) -> int:

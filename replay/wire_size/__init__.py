@@ -25,7 +25,7 @@ from .fetch_pieces import FetchPieces, fetch_pieces
 from .incremental_fetch_draft import DRAFT_UUID_BYTES, IncrementalFetchPieces
 from .layout import APIS, BROKER_HEARTBEAT, FETCH, PRODUCE, Api, field_of
 from .schemas import LOWEST_ACKNOWLEDGED_OFFSET
-from .sizes import request_bytes, response_bytes
+from .sizes import newer_versions, request_bytes, response_bytes
 
 #: The draft KIP's ``LowestAcknowledgedOffset`` in a BrokerHeartbeatResponse.
 LOWEST_ACKNOWLEDGED_OFFSET_BYTES: Final = field_of(LOWEST_ACKNOWLEDGED_OFFSET).plain_bytes(1)
@@ -43,6 +43,7 @@ __all__ = [
     "FetchPieces",
     "IncrementalFetchPieces",
     "fetch_pieces",
+    "newer_versions",
     "records_field_bytes",
     "request_bytes",
     "response_bytes",

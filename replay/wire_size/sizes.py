@@ -6,13 +6,16 @@ any broker can read it), ``ResponseHeader.json``; bodies as ``MessageDataGenerat
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .columns import Columns, Nested, first_of_topic
 from .encoding import Bools, Ints, among, array_prefix, string_sizes, tagged
+from .layout import APIS
 
 if TYPE_CHECKING:
     from .layout import Api, Field, Message, Struct
@@ -36,6 +39,17 @@ def response_bytes(api: Api, rows: pa.RecordBatch) -> pa.Int64Array:
     columns = Columns(rows)
     header = np.full(len(columns), FRAME_BYTES + CORRELATION_ID_BYTES, np.int64)
     return _message_bytes(api.response, columns, header)
+
+
+def newer_versions(requests: pa.StructArray) -> Counter[tuple[int, int]]:
+    """How many requests are newer than the schemas, by API key and version."""
+    keys, versions = (pc.struct_field(requests, name) for name in ("api_key", "api_version"))
+    newer: Counter[tuple[int, int]] = Counter()
+    for key, api in APIS.items():
+        is_newer = pc.greater_equal(versions, api.request.versions.stop)
+        found = versions.filter(pc.and_(pc.equal(keys, key), is_newer))
+        newer.update((key, version) for version in found.to_pylist())
+    return newer
 
 
 def _message_bytes(message: Message, columns: Columns, header: Ints) -> pa.Int64Array:
