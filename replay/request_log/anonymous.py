@@ -1,8 +1,8 @@
-"""Parsed lines without a name that tells whose they are.
+"""Parsed lines without a name that gives away whose they are.
 
 Every text in ``PARSED_LINE`` becomes its pseudonym, unless it is stated here that it stays, and
 why: what is made by this program, what is Kafka's own word, or a number that the rules need. So a
-column added later is hidden until somebody says otherwise.
+column added later is hidden until it is listed here.
 
 The same name has the same pseudonym in every column, so whatever could be joined can be joined. A
 connection keeps its form and its ports, a principal its type, and sizes on the wire were counted
@@ -128,7 +128,7 @@ class Anonymous:
 
     def __init__(self, pseudonyms: Pseudonyms) -> None:
         self._pseudonyms = pseudonyms
-        self._told: dict[str, str] = {}
+        self._known: dict[str, str] = {}
         self._ways: dict[str, Callable[[str], str]] = {
             "client_id": self.client_id,
             "connection": self.connection,
@@ -159,12 +159,12 @@ class Anonymous:
 
     def name(self, name: str) -> str:
         """The pseudonym of whatever has no form that must stay."""
-        told = self._told.get(name)
-        if told is None:
-            if len(self._told) >= _REMEMBERED_MAX:
-                self._told.clear()
-            told = self._told[name] = self._pseudonyms.of(name)
-        return told
+        pseudonym = self._known.get(name)
+        if pseudonym is None:
+            if len(self._known) >= _REMEMBERED_MAX:
+                self._known.clear()
+            pseudonym = self._known[name] = self._pseudonyms.of(name)
+        return pseudonym
 
     def topic(self, topic: str) -> str:
         """A topic's name or id."""
@@ -211,19 +211,19 @@ class Anonymous:
         return self.texts(array, place.rpartition(".")[2])
 
     def _struct(self, array: pa.StructArray, place: str) -> pa.StructArray:
-        told = {field.name: array.field(i) for i, field in enumerate(array.type)}
-        hidden = {name: self._hidden(child, f"{place}.{name}") for name, child in told.items()}
+        plain = {field.name: array.field(i) for i, field in enumerate(array.type)}
+        hidden = {name: self._hidden(child, f"{place}.{name}") for name, child in plain.items()}
         if place == "metadata_write.resources":
-            hidden["name"] = self._resource_names(told["resource_type"], told["name"])
+            hidden["name"] = self._resource_names(plain["resource_type"], plain["name"])
         elif place == "configs":
-            names = told["name"]
+            names = plain["name"]
             is_known = pc.is_in(names, pa.array(KEPT_CONFIGS))
-            is_plain = pc.match_substring_regex(told["value"], _PLAIN_VALUE)
-            resources = self._resource_names(told["resource_type"], told["resource_name"])
+            is_plain = pc.match_substring_regex(plain["value"], _PLAIN_VALUE)
+            resources = self._resource_names(plain["resource_type"], plain["resource_name"])
             hidden["resource_name"] = resources
             hidden["name"] = _kept_where(is_known, names, hidden["name"])
             hidden["value"] = _kept_where(
-                pc.and_(is_known, is_plain), told["value"], hidden["value"]
+                pc.and_(is_known, is_plain), plain["value"], hidden["value"]
             )
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(list(hidden.values()), fields=list(array.type), mask=mask)
@@ -237,7 +237,7 @@ class Anonymous:
         return _kept_where(pc.or_(is_node, is_feature), names, hidden)
 
 
-#: Of pseudonyms so many are remembered, whatever a log has of names.
+#: A log may have any number of names.
 _REMEMBERED_MAX = 200_000
 
 
@@ -249,5 +249,5 @@ def _each(texts: pa.Array, way: Callable[[str], str]) -> pa.Array:
 
 
 def _kept_where(is_kept: pa.BooleanArray, texts: pa.Array, hidden: pa.Array) -> pa.Array:
-    """Null says nothing of being kept."""
+    """Null is not kept."""
     return pc.if_else(is_kept.fill_null(False), texts, hidden)

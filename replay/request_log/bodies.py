@@ -1,24 +1,37 @@
 """Bodies of the APIs that are rare: one line at a time, through typed structs.
 
-Structs name the fields that are used, with Kafka's defaults for those that some versions lack.
+A struct names the fields that are used, in Kafka's order and Python's spelling; one that some
+versions lack is a pair of its type and Kafka's default. ``decoder(topics=structs(name=str,
+count=Int32), validate_only=(bool, False))`` reads a CreatePartitionsRequest.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from types import GenericAlias
+from typing import Any
 
 import msgspec
 
 from .envelope import EMPTY_BODY
 from .reasons import Reason, Unreadable
 
-_Body = TypeVar("_Body")
 Row = tuple[Any, ...]
 
 
-class Fields(msgspec.Struct, rename="camel", frozen=True):
-    """Base of bodies: Kafka's camelCase outside, Python's names inside."""
+def structs(**fields: Any) -> Any:
+    """The type of a list of structs."""
+    return GenericAlias(list, (_struct(fields),))
+
+
+def decoder(**fields: Any) -> msgspec.json.Decoder[Any]:
+    """Decodes a body; raises ``msgspec.ValidationError`` where it does not fit."""
+    return msgspec.json.Decoder(_struct(fields))
+
+
+def _struct(fields: dict[str, Any]) -> type[msgspec.Struct]:
+    named = [(name, *(t if isinstance(t, tuple) else (t,))) for name, t in fields.items()]
+    return msgspec.defstruct("Body", named, rename="camel", frozen=True, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -50,7 +63,7 @@ def resource(
     return locals()
 
 
-def decode(raw: msgspec.Raw, decoder: msgspec.json.Decoder[_Body]) -> _Body | None:
+def decode(raw: msgspec.Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
     """None where the log has no body. Raises ``Unreadable`` (bad_body) where it does not fit."""
     if memoryview(raw) == EMPTY_BODY:
         return None

@@ -5,9 +5,9 @@ Source: ``DescribeConfigsResponse.json``, ``IncrementalAlterConfigs*.json``, ``A
 log of the two writing APIs only; here they are null everywhere.
 """
 
-import msgspec
+from typing import Any
 
-from .bodies import Fields, Row, TypedRows, decode, resource
+from .bodies import Row, TypedRows, decode, decoder, resource, structs
 from .envelope import Envelope, Int8, Int16
 
 DESCRIBE_CONFIGS = 32
@@ -27,54 +27,31 @@ _RESOURCE_TYPES = {
 _OPERATIONS = {0: "set", 1: "delete", 2: "append", 3: "subtract"}
 
 
-class _DescribedConfig(Fields, frozen=True):
-    name: str
-    value: str | None = None
-    config_source: Int8 | None = None
-    is_sensitive: bool = False
-
-
-class _DescribedResource(Fields, frozen=True):
-    error_code: Int16
-    resource_type: Int8
-    resource_name: str
-    configs: list[_DescribedConfig]
-
-
-class _DescribeResponse(Fields, frozen=True):
-    results: list[_DescribedResource]
-
-
-class _AlteredConfig(Fields, frozen=True):
-    name: str
-    value: str | None = None
-    config_operation: Int8 = 0  # ALTER_CONFIGS only sets
-
-
-class _AlteredResource(Fields, frozen=True):
-    resource_type: Int8
-    resource_name: str
-    configs: list[_AlteredConfig]
-
-
-class _AlterRequest(Fields, frozen=True):
-    resources: list[_AlteredResource]
-    validate_only: bool = False
-
-
-class _ResourceError(Fields, frozen=True):
-    error_code: Int16
-    resource_type: Int8
-    resource_name: str
-
-
-class _AlterResponse(Fields, frozen=True):
-    responses: list[_ResourceError]
-
-
-_describe_response = msgspec.json.Decoder(_DescribeResponse)
-_alter_request = msgspec.json.Decoder(_AlterRequest)
-_alter_response = msgspec.json.Decoder(_AlterResponse)
+_describe_response = decoder(
+    results=structs(
+        error_code=Int16,
+        resource_type=Int8,
+        resource_name=str,
+        configs=structs(
+            name=str,
+            value=(str | None, None),
+            config_source=(Int8 | None, None),
+            is_sensitive=(bool, False),
+        ),
+    )
+)
+_alter_request = decoder(
+    resources=structs(
+        resource_type=Int8,
+        resource_name=str,
+        # ALTER_CONFIGS only sets
+        configs=structs(name=str, config_operation=(Int8, 0), value=(str | None, None)),
+    ),
+    validate_only=(bool, False),
+)
+_alter_response = decoder(
+    responses=structs(error_code=Int16, resource_type=Int8, resource_name=str)
+)
 
 
 def shown(value: str | None, is_sensitive: bool = False) -> str | None:
@@ -133,7 +110,7 @@ def read_alter(envelope: Envelope) -> TypedRows:
     return TypedRows(metadata_write=write, configs=_altered(request, errors))
 
 
-def _altered(request: _AlterRequest, errors: dict[tuple[int, str], int]) -> list[Row]:
+def _altered(request: Any, errors: dict[tuple[int, str], int]) -> list[Row]:
     rows: dict[tuple[int, str, str, int], Row] = {}
     for altered in request.resources:
         of_resource = (altered.resource_type, altered.resource_name)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class FoldBoundary:
     """``changes_at_line``: first line of the second pass, None if all are the first.
 
-    ``decided`` is False where the file does not tell; ``changes_at_line`` is None then.
+    ``decided`` is False where the file does not show it; ``changes_at_line`` is None then.
     """
 
     changes_at_line: int | None

@@ -4,94 +4,60 @@ Source: ``AlterPartition{Request,Response}.json``, ``MetadataResponse.json``. AL
 a partition error returns ``isr: []``, which is no empty ISR: null here.
 """
 
-from collections.abc import Sequence
+from typing import Any
 
-import msgspec
-
-from .bodies import Fields, Row, TypedRows, decode
+from .bodies import Row, TypedRows, decode, decoder, structs
 from .envelope import Envelope, Int16, Int32
 
 ALTER_PARTITION = 56
 METADATA = 3
 
-
-class _BrokerState(Fields, frozen=True):
-    broker_id: Int32
-
-
-class _RequestPartition(Fields, frozen=True):
-    partition_index: Int32
-    leader_epoch: Int32
-    partition_epoch: Int32
-    new_isr: list[Int32] | None = None
-    new_isr_with_epochs: list[_BrokerState] | None = None
-
-    @property
-    def isr(self) -> Sequence[int]:
-        if self.new_isr_with_epochs is not None:
-            return [state.broker_id for state in self.new_isr_with_epochs]
-        return self.new_isr or ()
-
-
-class _ResponsePartition(Fields, frozen=True):
-    partition_index: Int32
-    error_code: Int16
-    leader_id: Int32 = -1
-    leader_epoch: Int32 = -1
-    isr: tuple[Int32, ...] = ()
-    partition_epoch: Int32 = -1
-
-
-class _Topic(Fields, frozen=True):
-    topic_name: str | None = None
-    topic_id: str | None = None
-
-    @property
-    def name(self) -> str:
-        return self.topic_name or self.topic_id or ""
-
-
-class _RequestTopic(_Topic, frozen=True, kw_only=True):
-    partitions: list[_RequestPartition]
-
-
-class _ResponseTopic(_Topic, frozen=True, kw_only=True):
-    partitions: list[_ResponsePartition]
-
-
-class _AlterRequest(Fields, frozen=True):
-    topics: list[_RequestTopic]
-
-
-class _AlterResponse(Fields, frozen=True):
-    error_code: Int16 = 0
-    topics: tuple[_ResponseTopic, ...] = ()
-
-
-class _MetadataPartition(Fields, frozen=True):
-    error_code: Int16
-    partition_index: Int32
-    leader_id: Int32
-    replica_nodes: list[Int32]
-    isr_nodes: list[Int32]
-    leader_epoch: Int32 = -1
-
-
-class _MetadataTopic(Fields, frozen=True):
-    error_code: Int16
-    partitions: list[_MetadataPartition]
-    name: str | None = None
-    topic_id: str | None = None
-    is_internal: bool = False
-
-
-class _MetadataResponse(Fields, frozen=True):
-    topics: list[_MetadataTopic]
-
-
-_alter_request = msgspec.json.Decoder(_AlterRequest)
-_alter_response = msgspec.json.Decoder(_AlterResponse)
-_metadata_response = msgspec.json.Decoder(_MetadataResponse)
+_topic_key = {"topic_name": (str | None, None), "topic_id": (str | None, None)}
+_alter_request = decoder(
+    topics=structs(
+        **_topic_key,
+        partitions=structs(
+            partition_index=Int32,
+            leader_epoch=Int32,
+            new_isr=(list[Int32] | None, None),
+            new_isr_with_epochs=(structs(broker_id=Int32) | None, None),
+            partition_epoch=Int32,
+        ),
+    )
+)
+_alter_response = decoder(
+    error_code=(Int16, 0),
+    topics=(
+        structs(
+            **_topic_key,
+            partitions=structs(
+                partition_index=Int32,
+                error_code=Int16,
+                leader_id=(Int32, -1),
+                leader_epoch=(Int32, -1),
+                isr=(list[Int32], []),
+                partition_epoch=(Int32, -1),
+            ),
+        ),
+        [],
+    ),
+)
+_metadata_response = decoder(
+    topics=structs(
+        error_code=Int16,
+        name=(str | None, None),
+        topic_id=(str | None, None),
+        is_internal=(bool, False),
+        partitions=structs(
+            error_code=Int16,
+            partition_index=Int32,
+            leader_id=Int32,
+            leader_epoch=(Int32, -1),
+            replica_nodes=list[Int32],
+            isr_nodes=list[Int32],
+        ),
+    )
+)
 
 _Key = tuple[str, int]
 #: ``UUID.ZERO_UUID``: METADATA returns it where it knows no id.
@@ -106,46 +72,48 @@ def read_alter_partition(envelope: Envelope) -> TypedRows:
     request = decode(envelope.request, _alter_request)
     response = decode(envelope.response, _alter_response)
     returned = {
-        (topic.name, partition.partition_index): (topic, partition)
+        (_name(topic), partition.partition_index): (topic, partition)
         for topic in (response.topics if response else ())
         for partition in topic.partitions
     }
     rows: dict[_Key, Row] = {}
     if request is None:
-        rows = {
-            key: _altered(topic, None, result, None) for key, (topic, result) in returned.items()
-        }
+        rows = {key: _altered(topic, None, of, None) for key, (topic, of) in returned.items()}
+    error = response.error_code if response else None
     for topic in request.topics if request else ():
         for partition in topic.partitions:
-            key = (topic.name, partition.partition_index)
-            result = returned[key][1] if key in returned else None
-            error = response.error_code if response else None
+            key = (_name(topic), partition.partition_index)
+            _, result = returned.get(key, (None, None))
             rows.setdefault(key, _altered(topic, partition, result, error))
     return TypedRows(isr_changes=list(rows.values()))
 
 
-def _altered(
-    topic: _Topic,
-    requested: _RequestPartition | None,
-    returned: _ResponsePartition | None,
-    error: int | None,
-) -> Row:
+def _name(topic: Any) -> str:
+    return topic.topic_name or topic.topic_id or ""
+
+
+def _altered(topic: Any, requested: Any, returned: Any, error: int | None) -> Row:
     """The returned state where there was no error, else the requested one."""
     good = returned if returned and returned.error_code == 0 else None
     state = good or requested or returned
-    assert state is not None
     return (
-        topic.name,
+        _name(topic),
         topic.topic_id,
         state.partition_index,
         good.leader_id if good else None,
         state.leader_epoch,
         state.partition_epoch,
         None,
-        requested.isr if requested else None,
+        _requested_isr(requested) if requested else None,
         good.isr if good else None,
         returned.error_code if returned else error,
     )
+
+
+def _requested_isr(partition: Any) -> list[int]:
+    if partition.new_isr_with_epochs is not None:
+        return [state.broker_id for state in partition.new_isr_with_epochs]
+    return partition.new_isr or []
 
 
 def read_metadata(envelope: Envelope) -> TypedRows:
@@ -163,7 +131,7 @@ def read_metadata(envelope: Envelope) -> TypedRows:
     return TypedRows(isr_changes=list(partitions.values()), topics=list(topics.values()))
 
 
-def _partition(partition: _MetadataPartition, name: str, topic_id: str | None) -> Row:
+def _partition(partition: Any, name: str, topic_id: str | None) -> Row:
     return (
         name,
         topic_id,
@@ -178,7 +146,7 @@ def _partition(partition: _MetadataPartition, name: str, topic_id: str | None) -
     )
 
 
-def _topic(topic: _MetadataTopic, name: str, topic_id: str | None) -> Row:
+def _topic(topic: Any, name: str, topic_id: str | None) -> Row:
     known = bool(topic.partitions)
     return (
         name,

@@ -4,9 +4,9 @@ Kafka's ``config/log4j2.yaml`` writes ``[%d] %p %m (%c)%n``. Other text is toler
 pattern would put it, between the stamp and the marker and between the JSON and the logger, and
 nowhere else. Bytes are searched, never matched with a regular expression: lines can be megabytes.
 
-A log that two processes write can mix two lines. Such a line is told by a second stamp or a second
-marker inside it. A line whose middle is *lost*, so that the head of one meets the tail of another
-at the same place of the JSON, cannot be told from a whole one by anyone.
+A log that two processes write can mix two lines. Such a line has a second stamp or a second marker
+inside it. A line whose middle is *lost*, so that the head of one meets the tail of another at the
+same place of the JSON, looks like a whole one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Stamps of a log, ``yyyy-MM-dd HH:mm:ss,SSS`` in local time, as UTC microseconds.
 
-The log carries no offset, so an hour in autumn occurs twice: whoever reads a file says from which
-line on ambiguous stamps are the second pass (``fold_boundary`` finds that line), and an hour in
-spring never occurs. Offsets are looked up once per second of log, not once per line.
+The log carries no offset, so an hour in autumn occurs twice: callers pass whether an ambiguous
+stamp is of the second pass (``fold_boundary`` finds the line where that begins). An hour in spring
+never occurs. Offsets are looked up once per second of log, not once per line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .reasons import Reason, Unreadable
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local times are naive until their zone is applied
 _MICROSECOND = timedelta(microseconds=1)
-#: ``,000`` to ``,999`` in microseconds; also says what is no millisecond.
+#: ``,000`` to ``,999`` in microseconds; what is not here is no millisecond.
 _MILLIS_US = {b",%03d" % millis: millis * 1000 for millis in range(1000)}
 #: Seconds remembered; a log is nearly sorted, so an old second is of no use.
 _CACHE_SIZE_MAX = 1 << 16

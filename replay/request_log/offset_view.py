@@ -16,9 +16,9 @@ Source: ``ApiVersionsResponse.json``, ``BrokerRegistration{Request,Response}.jso
 -1 is "unknown" in all of them: no row.
 """
 
-import msgspec
+from typing import Any
 
-from .bodies import Fields, Row, TypedRows, decode
+from .bodies import Row, TypedRows, decode, decoder, structs
 from .envelope import Envelope, Int16, Int32, Int64
 from .fetch_view import METADATA_TOPIC
 
@@ -26,47 +26,26 @@ API_VERSIONS = 18
 DESCRIBE_QUORUM = 55
 BROKER_REGISTRATION = 62
 
-
-class _ApiVersions(Fields, frozen=True):
-    finalized_features_epoch: Int64 = -1
-
-
-class _Registration(Fields, frozen=True):
-    broker_id: Int32
-
-
-class _Registered(Fields, frozen=True):
-    error_code: Int16
-    broker_epoch: Int64 = -1
-
-
-class _Replica(Fields, frozen=True):
-    replica_id: Int32
-    log_end_offset: Int64
-
-
-class _QuorumPartition(Fields, frozen=True):
-    error_code: Int16
-    leader_id: Int32
-    leader_epoch: Int32
-    high_watermark: Int64
-    current_voters: tuple[_Replica, ...] = ()
-    observers: tuple[_Replica, ...] = ()
-
-
-class _QuorumTopic(Fields, frozen=True):
-    topic_name: str
-    partitions: list[_QuorumPartition]
-
-
-class _DescribeQuorum(Fields, frozen=True):
-    topics: tuple[_QuorumTopic, ...] = ()
-
-
-_api_versions = msgspec.json.Decoder(_ApiVersions)
-_registration = msgspec.json.Decoder(_Registration)
-_registered = msgspec.json.Decoder(_Registered)
-_describe_quorum = msgspec.json.Decoder(_DescribeQuorum)
+_api_versions = decoder(finalized_features_epoch=(Int64, -1))
+_registration = decoder(broker_id=Int32)
+_registered = decoder(error_code=Int16, broker_epoch=(Int64, -1))
+_replicas: Any = (structs(replica_id=Int32, log_end_offset=Int64), [])
+_describe_quorum = decoder(
+    topics=(
+        structs(
+            topic_name=str,
+            partitions=structs(
+                error_code=Int16,
+                leader_id=Int32,
+                leader_epoch=Int32,
+                high_watermark=Int64,
+                current_voters=_replicas,
+                observers=_replicas,
+            ),
+        ),
+        [],
+    )
+)
 
 
 def read_api_versions(envelope: Envelope, node_id: int) -> TypedRows:
@@ -100,7 +79,7 @@ def read_describe_quorum(envelope: Envelope) -> TypedRows:
     return TypedRows(metadata_offsets=rows)
 
 
-def _quorum(partition: _QuorumPartition) -> list[Row]:
+def _quorum(partition: Any) -> list[Row]:
     epoch = partition.leader_epoch
     rows: list[Row] = []
     if partition.high_watermark >= 0:

@@ -1,4 +1,4 @@
-"""What the parser makes of a line: one row with everything that the line says."""
+"""What the parser makes of a line: one row, its typed rows nested."""
 
 from __future__ import annotations
 
@@ -32,18 +32,9 @@ def _struct(table: Table) -> pa.StructType:
 
 REQUEST = _struct(REQUESTS)
 REJECTED = _struct(REJECTED_LINES)
-FETCH = _struct(FETCHES)
-PRODUCE = _struct(PRODUCES)
-BROKER_HEARTBEAT = _struct(BROKER_HEARTBEATS)
-METADATA_WRITE = _struct(METADATA_WRITES)
-ISR_CHANGE = _struct(ISR_CHANGES)
-TOPIC = _struct(TOPICS)
-CONFIG = _struct(CONFIGS)
-METADATA_OFFSET = _struct(METADATA_OFFSETS)
-PRODUCER_ID = _struct(PRODUCER_IDS)
 
 #: One row per line. Exactly one of ``request`` and ``rejected`` is not null; the typed structs are
-#: null, the lists empty, where the line says nothing of the kind.
+#: null, the lists empty, where nothing of the kind follows from the line.
 PARSED_LINE = pa.schema(
     [
         pa.field("recording", TEXT, nullable=False),
@@ -53,14 +44,14 @@ PARSED_LINE = pa.schema(
         pa.field("line_number", LONG, nullable=False),
         pa.field("request", REQUEST),
         pa.field("rejected", REJECTED),
-        pa.field("fetch", FETCH),
-        pa.field("produce", PRODUCE),
-        pa.field("broker_heartbeat", BROKER_HEARTBEAT),
-        pa.field("metadata_write", METADATA_WRITE),
-        pa.field("producer_id", PRODUCER_ID),
-        pa.field("isr_changes", pa.list_(ISR_CHANGE), nullable=False),
-        pa.field("topics", pa.list_(TOPIC), nullable=False),
-        pa.field("configs", pa.list_(CONFIG), nullable=False),
-        pa.field("metadata_offsets", pa.list_(METADATA_OFFSET), nullable=False),
+        pa.field("fetch", _struct(FETCHES)),
+        pa.field("produce", _struct(PRODUCES)),
+        pa.field("broker_heartbeat", _struct(BROKER_HEARTBEATS)),
+        pa.field("metadata_write", _struct(METADATA_WRITES)),
+        pa.field("producer_id", _struct(PRODUCER_IDS)),
+        pa.field("isr_changes", pa.list_(_struct(ISR_CHANGES)), nullable=False),
+        pa.field("topics", pa.list_(_struct(TOPICS)), nullable=False),
+        pa.field("configs", pa.list_(_struct(CONFIGS)), nullable=False),
+        pa.field("metadata_offsets", pa.list_(_struct(METADATA_OFFSETS)), nullable=False),
     ]
 )

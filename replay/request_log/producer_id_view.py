@@ -4,26 +4,13 @@ Source: ``InitProducerIdRequest.json``, ``InitProducerIdResponse.json``. A PRODU
 show whether its producer is idempotent; this line, on the same connection or not, does.
 """
 
-import msgspec
-
-from .bodies import Fields, TypedRows, decode
+from .bodies import TypedRows, decode, decoder
 from .envelope import Envelope, Int16, Int64
 
 API_KEY = 22
 
-
-class _Request(Fields, frozen=True):
-    transactional_id: str | None = None
-
-
-class _Response(Fields, frozen=True):
-    error_code: Int16
-    producer_id: Int64 = -1
-    producer_epoch: Int16 = -1
-
-
-_request = msgspec.json.Decoder(_Request)
-_response = msgspec.json.Decoder(_Response)
+_request = decoder(transactional_id=(str | None, None))
+_response = decoder(error_code=Int16, producer_id=(Int64, -1), producer_epoch=(Int16, -1))
 
 
 def read(envelope: Envelope) -> TypedRows:

@@ -43,7 +43,7 @@ class Pseudonyms:
 
     @property
     def fingerprint(self) -> str:
-        """32 hex digits that tell this key from others, and not what it is."""
+        """32 hex digits that distinguish keys and do not reveal them."""
         return self._digest(b"fingerprint", 16).hexdigest()
 
     def of(self, name: str) -> str:

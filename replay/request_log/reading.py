@@ -29,7 +29,7 @@ _NO_API = -(2**15) - 1
 
 @dataclass
 class Reading:
-    """Envelope and stamp of each line, None and 0 where ``reasons`` says why it has none."""
+    """Envelope and stamp of each line, None and 0 where it has a reason why not."""
 
     reasons: list[Reason | None]
     envelopes: list[Envelope | None]

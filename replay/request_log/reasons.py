@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Reason(Enum):
-    """``name`` is what ``rejected_lines.reason`` holds, ``value`` says it in a sentence."""
+    """``name`` is what ``rejected_lines.reason`` holds, ``value`` its sentence."""
 
     blank = "The line is empty or only white space."
     not_a_request_line = "It is no 'Completed request:' line: another logger, or a stack trace."

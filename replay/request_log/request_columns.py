@@ -8,6 +8,7 @@ added, so that equal lines give equal times everywhere.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,32 +25,22 @@ if TYPE_CHECKING:
 #: A year: longer than any request, shorter than what overflows.
 _MS_MAX = 366 * 24 * 3600 * 1000.0
 
-_DURATIONS = (
-    "total_ms",
-    "request_queue_ms",
-    "local_ms",
-    "remote_ms",
-    "throttle_ms",
-    "response_queue_ms",
-    "send_ms",
-)
+#: Column of ``requests`` and attribute of ``Envelope``.
+_DURATIONS = {
+    "total_ms": attrgetter("total_time_ms"),
+    "request_queue_ms": attrgetter("request_queue_time_ms"),
+    "local_ms": attrgetter("local_time_ms"),
+    "remote_ms": attrgetter("remote_time_ms"),
+    "throttle_ms": attrgetter("throttle_time_ms"),
+    "response_queue_ms": attrgetter("response_queue_time_ms"),
+    "send_ms": attrgetter("send_time_ms"),
+}
 Durations = NDArray[np.float64]
 
 
 def durations_of(envelopes: Sequence[Envelope]) -> Durations:
     """Durations in milliseconds, one row per name in ``_DURATIONS``, one column per line."""
-    return np.array(
-        [
-            [e.total_time_ms for e in envelopes],
-            [e.request_queue_time_ms for e in envelopes],
-            [e.local_time_ms for e in envelopes],
-            [e.remote_time_ms for e in envelopes],
-            [e.throttle_time_ms for e in envelopes],
-            [e.response_queue_time_ms for e in envelopes],
-            [e.send_time_ms for e in envelopes],
-        ],
-        np.float64,
-    )
+    return np.array([[*map(duration, envelopes)] for duration in _DURATIONS.values()], np.float64)
 
 
 def absurd(durations: Durations) -> NDArray[np.bool_]:
@@ -62,7 +53,7 @@ def absurd(durations: Durations) -> NDArray[np.bool_]:
 def request_columns(
     envelopes: Sequence[Envelope], stamps_us: Sequence[int], durations: Durations
 ) -> dict[str, pa.Array]:
-    """All columns of ``requests`` that the envelope tells, sizes not among them."""
+    """All columns of ``requests`` but the sizes."""
     headers = [e.request_header for e in envelopes]
     clients = [e.client_information for e in envelopes]
     return {

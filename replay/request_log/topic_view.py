@@ -6,61 +6,41 @@ v7+ ids). With ``validateOnly`` nothing is created: a write without topics and c
 
 from typing import Any
 
-import msgspec
-
-from .bodies import Fields, Row, TypedRows, decode, resource
+from .bodies import Row, TypedRows, decode, decoder, resource, structs
 from .config_view import shown
 from .envelope import Envelope, Int8, Int16, Int32
 
 API_KEY = 19
 
-
-class _Assignment(Fields, frozen=True):
-    broker_ids: list[Int32]
-
-
-class _RequestConfig(Fields, frozen=True):
-    name: str
-    value: str | None = None
-
-
-class _RequestTopic(Fields, frozen=True):
-    name: str
-    num_partitions: Int32 = -1
-    replication_factor: Int16 = -1
-    assignments: tuple[_Assignment, ...] = ()
-    configs: tuple[_RequestConfig, ...] = ()
-
-
-class _Request(Fields, frozen=True):
-    topics: list[_RequestTopic]
-    validate_only: bool = False
-
-
-class _ResponseConfig(Fields, frozen=True):
-    name: str
-    value: str | None = None
-    config_source: Int8 = -1
-    is_sensitive: bool = False
-
-
-class _ResponseTopic(Fields, frozen=True):
-    name: str
-    error_code: Int16
-    topic_id: str | None = None
-    num_partitions: Int32 = -1
-    replication_factor: Int16 = -1
-    configs: list[_ResponseConfig] | None = None
-
-
-class _Response(Fields, frozen=True):
-    topics: list[_ResponseTopic]
-
-
-_request = msgspec.json.Decoder(_Request)
-_response = msgspec.json.Decoder(_Response)
-#: Stands for the other side where only one is logged.
-_NOT_REQUESTED = _RequestTopic(name="")
+_request = decoder(
+    topics=structs(
+        name=str,
+        num_partitions=(Int32, -1),
+        replication_factor=(Int16, -1),
+        assignments=(structs(broker_ids=list[Int32]), []),
+        configs=(structs(name=str, value=(str | None, None)), []),
+    ),
+    validate_only=(bool, False),
+)
+_response = decoder(
+    topics=structs(
+        name=str,
+        topic_id=(str | None, None),
+        error_code=Int16,
+        num_partitions=(Int32, -1),
+        replication_factor=(Int16, -1),
+        configs=(
+            structs(
+                name=str,
+                value=(str | None, None),
+                config_source=(Int8, -1),
+                is_sensitive=(bool, False),
+            )
+            | None,
+            None,
+        ),
+    )
+)
 
 
 def read(envelope: Envelope) -> TypedRows:
@@ -70,7 +50,7 @@ def read(envelope: Envelope) -> TypedRows:
     requested = {topic.name: topic for topic in (request.topics if request else ())}
     returned = {topic.name: topic for topic in (response.topics if response else ())}
     names = list(requested) if request else list(returned)
-    pairs = {name: (requested.get(name, _NOT_REQUESTED), returned.get(name)) for name in names}
+    pairs = {name: (requested.get(name), returned.get(name)) for name in names}
     validate_only = request.validate_only if request else None
     resources = [_resource(name, *pair) for name, pair in pairs.items()]
     write = (validate_only, None if response is None else 0, resources)
@@ -83,18 +63,14 @@ def read(envelope: Envelope) -> TypedRows:
     )
 
 
-def _resource(
-    name: str, requested: _RequestTopic, returned: _ResponseTopic | None
-) -> dict[str, Any]:
+def _resource(name: str, requested: Any, returned: Any) -> dict[str, Any]:
     error = returned.error_code if returned else None
-    configs = (
-        None if requested is _NOT_REQUESTED else len({config.name for config in requested.configs})
-    )
+    configs = len({config.name for config in requested.configs}) if requested else None
     partitions = _partitions(requested, returned)
     return resource("topic", name, error, partitions=partitions, configs=configs)
 
 
-def _topic(name: str, requested: _RequestTopic, returned: _ResponseTopic | None) -> Row:
+def _topic(name: str, requested: Any, returned: Any) -> Row:
     return (
         name,
         returned.topic_id if returned and returned.error_code == 0 else None,
@@ -105,29 +81,37 @@ def _topic(name: str, requested: _RequestTopic, returned: _ResponseTopic | None)
     )
 
 
-def _partitions(requested: _RequestTopic, returned: _ResponseTopic | None) -> int | None:
+def _partitions(requested: Any, returned: Any) -> int | None:
+    assignments = requested.assignments if requested else ()
+    return (
+        _known(returned, "num_partitions")
+        or len(assignments)
+        or _known(requested, "num_partitions")
+    )
+
+
+def _replication_factor(requested: Any, returned: Any) -> int | None:
+    assignments = requested.assignments if requested else ()
+    assigned = len(assignments[0].broker_ids) if assignments else None
+    return (
+        _known(returned, "replication_factor")
+        or assigned
+        or _known(requested, "replication_factor")
+    )
+
+
+def _known(topic: Any, name: str) -> int | None:
     """-1 is "unknown" in the response, and "the broker's default" in the request."""
-    if returned and returned.num_partitions > 0:
-        return returned.num_partitions
-    if requested.assignments:
-        return len(requested.assignments)
-    return requested.num_partitions if requested.num_partitions > 0 else None
+    count = getattr(topic, name, -1)
+    return count if count > 0 else None
 
 
-def _replication_factor(requested: _RequestTopic, returned: _ResponseTopic | None) -> int | None:
-    if returned and returned.replication_factor > 0:
-        return returned.replication_factor
-    if requested.assignments:
-        return len(requested.assignments[0].broker_ids)
-    return requested.replication_factor if requested.replication_factor > 0 else None
-
-
-def _configs(name: str, requested: _RequestTopic, returned: _ResponseTopic | None) -> list[Row]:
+def _configs(name: str, requested: Any, returned: Any) -> list[Row]:
     """Requested configs are set; others that the response lists are described. One row each."""
     error = returned.error_code if returned else None
     rows: dict[str, Row] = {
         config.name: ("topic", name, config.name, shown(config.value), "set", None, error)
-        for config in requested.configs
+        for config in (requested.configs if requested else ())
     }
     set_by_request = set(rows)
     for config in (returned.configs or ()) if returned else ():

@@ -5,58 +5,28 @@ returns them by position (ACLs). ``partitions`` is a count where the API speaks 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from .bodies import Fields, TypedRows, decode, resource
+from .bodies import TypedRows, decode, decoder, resource, structs
 from .envelope import Envelope, Int8, Int16, Int32
 
 _Resources = list[dict[str, Any]]
+_VALIDATE_ONLY = (bool, False)
+#: An API that has no error at the top returns 0 there.
+_TOP_LEVEL = (Int16, 0)
 
 
-class _Request(Fields, frozen=True):
-    validate_only: bool = False
+class _Write(NamedTuple):
+    """How an API's bodies are read, and the resources in them; ``response`` may be None there."""
+
+    request: msgspec.json.Decoder[Any]
+    response: msgspec.json.Decoder[Any]
+    resources: Callable[[Any, Any], _Resources]
 
 
-class _Response(Fields, frozen=True):
-    """``error_code`` is 0 where an API has none at the top."""
-
-    error_code: Int16 = 0
-
-
-class _Error(Fields, frozen=True):
-    error_code: Int16
-
-
-class _NamedError(_Error, frozen=True):
-    name: str
-
-
-# DELETE_TOPICS: names up to v5, then ids or names.
-
-
-class _DeletedTopic(Fields, frozen=True):
-    name: str | None = None
-    topic_id: str | None = None
-
-
-class _DeletedTopicError(_Error, frozen=True):
-    name: str | None = None
-    topic_id: str | None = None
-
-
-class _DeleteTopics(_Request, frozen=True):
-    topic_names: tuple[str, ...] = ()
-    topics: tuple[_DeletedTopic, ...] = ()
-
-
-class _TopicsDeleted(_Response, frozen=True, kw_only=True):
-    responses: list[_DeletedTopicError]
-
-
-def _deleted_topics(request: _DeleteTopics, response: _TopicsDeleted | None) -> _Resources:
+def _deleted_topics(request: Any, response: Any) -> _Resources:
     errors: dict[str | None, int] = {}
     for result in response.responses if response else ():
         errors[result.topic_id] = errors[result.name] = result.error_code
@@ -64,51 +34,15 @@ def _deleted_topics(request: _DeleteTopics, response: _TopicsDeleted | None) -> 
     return [resource("topic", name, errors.get(name)) for name in names]
 
 
-# CREATE_PARTITIONS
-
-
-class _GrownTopic(Fields, frozen=True):
-    name: str
-    count: Int32
-
-
-class _CreatePartitions(_Request, frozen=True, kw_only=True):
-    topics: list[_GrownTopic]
-
-
-class _PartitionsCreated(_Response, frozen=True, kw_only=True):
-    results: list[_NamedError]
-
-
-def _grown_topics(request: _CreatePartitions, response: _PartitionsCreated | None) -> _Resources:
+def _grown_topics(request: Any, response: Any) -> _Resources:
     errors = {result.name: result.error_code for result in (response.results if response else ())}
     return [
-        resource("topic", topic.name, errors.get(topic.name), partitions=topic.count)
-        for topic in request.topics
+        resource("topic", t.name, errors.get(t.name), partitions=t.count) for t in request.topics
     ]
 
 
-# UPDATE_FEATURES: v2 returns one error for all.
-
-
-class _Feature(Fields, frozen=True):
-    feature: str
-    max_version_level: Int16
-
-
-class _FeatureError(_Error, frozen=True):
-    feature: str
-
-
-class _UpdateFeatures(_Request, frozen=True, kw_only=True):
-    feature_updates: list[_Feature]
-
-
-class _FeaturesUpdated(_Error, frozen=True):
-    results: tuple[_FeatureError, ...] = ()
-
-
-def _features(request: _UpdateFeatures, response: _FeaturesUpdated | None) -> _Resources:
+def _features(request: Any, response: Any) -> _Resources:
+    """From v2 on, one error is that of all."""
     errors = {r.feature: r.error_code for r in (response.results if response else ())}
     of_all = response.error_code if response else None
     return [
@@ -119,111 +53,35 @@ def _features(request: _UpdateFeatures, response: _FeaturesUpdated | None) -> _R
     ]
 
 
-# ALTER_CLIENT_QUOTAS
+def _quotas(request: Any, response: Any) -> _Resources:
+    errors = {_entity(e): e.error_code for e in (response.entries if response else ())}
+    names = [_entity(entry) for entry in request.entries]
+    return [resource("client_quota", name, errors.get(name)) for name in names]
 
 
-class _Entity(Fields, frozen=True):
-    entity_type: str
-    entity_name: str | None = None
+def _entity(entry: Any) -> str:
+    """``user=alice,client-id=<default>``, in a fixed order."""
+    parts = (f"{e.entity_type}={e.entity_name or '<default>'}" for e in entry.entity)
+    return ",".join(sorted(parts))
 
 
-class _Quota(Fields, frozen=True):
-    entity: list[_Entity]
-
-    @property
-    def name(self) -> str:
-        """``user=alice,client-id=<default>``, in a fixed order."""
-        parts = (f"{e.entity_type}={e.entity_name or '<default>'}" for e in self.entity)
-        return ",".join(sorted(parts))
-
-
-class _QuotaError(_Quota, frozen=True):
-    error_code: Int16
-
-
-class _AlterClientQuotas(_Request, frozen=True, kw_only=True):
-    entries: list[_Quota]
-
-
-class _ClientQuotasAltered(_Response, frozen=True, kw_only=True):
-    entries: list[_QuotaError]
-
-
-def _quotas(request: _AlterClientQuotas, response: _ClientQuotasAltered | None) -> _Resources:
-    errors = {entry.name: entry.error_code for entry in (response.entries if response else ())}
-    return [
-        resource("client_quota", name, errors.get(name))
-        for name in (entry.name for entry in request.entries)
-    ]
-
-
-# CREATE_ACLS, DELETE_ACLS
-
-
-class _Acl(Fields, frozen=True):
-    resource_type: Int8
-    resource_name: str
-
-
-class _CreateAcls(_Request, frozen=True, kw_only=True):
-    creations: list[_Acl]
-
-
-class _AclsCreated(_Response, frozen=True, kw_only=True):
-    results: list[_Error]
-
-
-class _AclFilter(Fields, frozen=True):
-    resource_type_filter: Int8
-    resource_name_filter: str | None = None
-
-
-class _DeleteAcls(_Request, frozen=True, kw_only=True):
-    filters: list[_AclFilter]
-
-
-class _AclsDeleted(_Response, frozen=True, kw_only=True):
-    filter_results: list[_Error]
-
-
-def _created_acls(request: _CreateAcls, response: _AclsCreated | None) -> _Resources:
+def _created_acls(request: Any, response: Any) -> _Resources:
     names = [acl.resource_name for acl in request.creations]
     return _acls(names, response.results if response else [])
 
 
-def _deleted_acls(request: _DeleteAcls, response: _AclsDeleted | None) -> _Resources:
-    names = [filter_.resource_name_filter for filter_ in request.filters]
+def _deleted_acls(request: Any, response: Any) -> _Resources:
+    names = [acl.resource_name_filter for acl in request.filters]
     return _acls(names, response.filter_results if response else [])
 
 
-def _acls(names: Iterable[str | None], results: list[_Error]) -> _Resources:
-    names = list(names)
+def _acls(names: list[str | None], results: list[Any]) -> _Resources:
     errors = [r.error_code for r in results] if len(results) == len(names) else [None] * len(names)
     return [resource("acl", name, error) for name, error in zip(names, errors, strict=True)]
 
 
-# ELECT_LEADERS: of all partitions where it names none.
-
-
-class _ElectedTopic(Fields, frozen=True):
-    topic: str
-    partitions: list[Int32]
-
-
-class _ElectionResult(Fields, frozen=True):
-    topic: str
-    partition_result: list[_Error]
-
-
-class _ElectLeaders(_Request, frozen=True):
-    topic_partitions: list[_ElectedTopic] | None = None
-
-
-class _LeadersElected(_Response, frozen=True, kw_only=True):
-    replica_election_results: list[_ElectionResult]
-
-
-def _elections(request: _ElectLeaders, response: _LeadersElected | None) -> _Resources:
+def _elections(request: Any, response: Any) -> _Resources:
+    """Of all partitions where the request names none."""
     results = response.replica_election_results if response else []
     errors = {result.topic: _first_error(result.partition_result) for result in results}
     counts = {result.topic: len(result.partition_result) for result in results}
@@ -232,91 +90,91 @@ def _elections(request: _ElectLeaders, response: _LeadersElected | None) -> _Res
     return [resource("topic", t, errors.get(t), partitions=count) for t, count in counts.items()]
 
 
-# ALTER_PARTITION_REASSIGNMENTS
-
-
-class _Partition(Fields, frozen=True):
-    partition_index: Int32
-
-
-class _ReassignedTopic(Fields, frozen=True):
-    name: str
-    partitions: list[_Partition]
-
-
-class _ReassignedTopicErrors(Fields, frozen=True):
-    name: str
-    partitions: list[_Error]
-
-
-class _Reassign(_Request, frozen=True, kw_only=True):
-    topics: list[_ReassignedTopic]
-
-
-class _Reassigned(_Response, frozen=True, kw_only=True):
-    responses: list[_ReassignedTopicErrors]
-
-
-def _reassignments(request: _Reassign, response: _Reassigned | None) -> _Resources:
+def _reassignments(request: Any, response: Any) -> _Resources:
     errors = {t.name: _first_error(t.partitions) for t in (response.responses if response else ())}
-    return [
-        resource("topic", t.name, errors.get(t.name), partitions=len(t.partitions))
-        for t in request.topics
-    ]
+    counts = [(topic.name, len(topic.partitions)) for topic in request.topics]
+    return [resource("topic", t, errors.get(t), partitions=count) for t, count in counts]
 
 
-# ALTER_USER_SCRAM_CREDENTIALS
+def _first_error(results: Iterable[Any]) -> int:
+    """Of partitions; 0 if there is none."""
+    return next((result.error_code for result in results if result.error_code), 0)
 
 
-class _Credential(Fields, frozen=True):
-    name: str
-
-
-class _UserError(_Error, frozen=True):
-    user: str
-
-
-class _AlterScram(_Request, frozen=True, kw_only=True):
-    deletions: list[_Credential]
-    upsertions: list[_Credential]
-
-
-class _ScramAltered(_Response, frozen=True, kw_only=True):
-    results: list[_UserError]
-
-
-def _users(request: _AlterScram, response: _ScramAltered | None) -> _Resources:
+def _users(request: Any, response: Any) -> _Resources:
     errors = {result.user: result.error_code for result in (response.results if response else ())}
     names = dict.fromkeys(c.name for c in (*request.deletions, *request.upsertions))
     return [resource("user", name, errors.get(name)) for name in names]
 
 
-def _first_error(results: Iterable[_Error]) -> int:
-    """Of partitions; 0 if there is none."""
-    return next((result.error_code for result in results if result.error_code), 0)
+_NAME_OR_ID = {"name": (str | None, None), "topic_id": (str | None, None)}
+_ENTITY = structs(entity_type=str, entity_name=(str | None, None))
+_ERRORS = structs(error_code=Int16)
 
-
-@dataclass(frozen=True)
-class _Write:
-    request: msgspec.json.Decoder[Any]
-    response: msgspec.json.Decoder[Any]
-    resources: Callable[[Any, Any], _Resources]
-
-    @staticmethod
-    def of(request: type, response: type, resources: Callable[[Any, Any], _Resources]) -> "_Write":
-        return _Write(msgspec.json.Decoder(request), msgspec.json.Decoder(response), resources)
-
+_DELETE_TOPICS = _Write(
+    decoder(topics=(structs(**_NAME_OR_ID), []), topic_names=(list[str], [])),
+    decoder(responses=structs(**_NAME_OR_ID, error_code=Int16), error_code=_TOP_LEVEL),
+    _deleted_topics,
+)
+_CREATE_ACLS = _Write(
+    decoder(creations=structs(resource_type=Int8, resource_name=str)),
+    decoder(results=_ERRORS, error_code=_TOP_LEVEL),
+    _created_acls,
+)
+_DELETE_ACLS = _Write(
+    decoder(
+        filters=structs(resource_type_filter=Int8, resource_name_filter=(str | None, None)),
+    ),
+    decoder(filter_results=_ERRORS, error_code=_TOP_LEVEL),
+    _deleted_acls,
+)
+_CREATE_PARTITIONS = _Write(
+    decoder(topics=structs(name=str, count=Int32), validate_only=_VALIDATE_ONLY),
+    decoder(results=structs(name=str, error_code=Int16), error_code=_TOP_LEVEL),
+    _grown_topics,
+)
+_ELECT_LEADERS = _Write(
+    decoder(topic_partitions=(structs(topic=str, partitions=list[Int32]) | None, None)),
+    decoder(
+        error_code=_TOP_LEVEL,
+        replica_election_results=structs(topic=str, partition_result=_ERRORS),
+    ),
+    _elections,
+)
+_ALTER_PARTITION_REASSIGNMENTS = _Write(
+    decoder(topics=structs(name=str, partitions=structs(partition_index=Int32))),
+    decoder(error_code=_TOP_LEVEL, responses=structs(name=str, partitions=_ERRORS)),
+    _reassignments,
+)
+_ALTER_CLIENT_QUOTAS = _Write(
+    decoder(entries=structs(entity=_ENTITY), validate_only=_VALIDATE_ONLY),
+    decoder(entries=structs(error_code=Int16, entity=_ENTITY), error_code=_TOP_LEVEL),
+    _quotas,
+)
+_ALTER_USER_SCRAM_CREDENTIALS = _Write(
+    decoder(deletions=structs(name=str), upsertions=structs(name=str)),
+    decoder(results=structs(user=str, error_code=Int16), error_code=_TOP_LEVEL),
+    _users,
+)
+_UPDATE_FEATURES = _Write(
+    decoder(
+        feature_updates=structs(feature=str, max_version_level=Int16),
+        validate_only=_VALIDATE_ONLY,
+    ),
+    decoder(error_code=Int16, results=(structs(feature=str, error_code=Int16), [])),
+    _features,
+)
 
 _WRITES = {
-    20: _Write.of(_DeleteTopics, _TopicsDeleted, _deleted_topics),
-    30: _Write.of(_CreateAcls, _AclsCreated, _created_acls),
-    31: _Write.of(_DeleteAcls, _AclsDeleted, _deleted_acls),
-    37: _Write.of(_CreatePartitions, _PartitionsCreated, _grown_topics),
-    43: _Write.of(_ElectLeaders, _LeadersElected, _elections),
-    45: _Write.of(_Reassign, _Reassigned, _reassignments),
-    49: _Write.of(_AlterClientQuotas, _ClientQuotasAltered, _quotas),
-    51: _Write.of(_AlterScram, _ScramAltered, _users),
-    57: _Write.of(_UpdateFeatures, _FeaturesUpdated, _features),
+    20: _DELETE_TOPICS,
+    30: _CREATE_ACLS,
+    31: _DELETE_ACLS,
+    37: _CREATE_PARTITIONS,
+    43: _ELECT_LEADERS,
+    45: _ALTER_PARTITION_REASSIGNMENTS,
+    49: _ALTER_CLIENT_QUOTAS,
+    51: _ALTER_USER_SCRAM_CREDENTIALS,
+    57: _UPDATE_FEATURES,
 }
 API_KEYS = tuple(_WRITES)
 
@@ -329,5 +187,6 @@ def read(envelope: Envelope) -> TypedRows:
     error = None if response is None else response.error_code
     if request is None:
         return TypedRows(metadata_write=(None, error, None))
+    validate_only = getattr(request, "validate_only", False)
     resources = write.resources(request, response)
-    return TypedRows(metadata_write=(request.validate_only, error, resources))
+    return TypedRows(metadata_write=(validate_only, error, resources))

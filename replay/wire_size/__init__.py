@@ -2,10 +2,10 @@
 
 Theory
 ------
-A request log does not say how many bytes a request took, but it says everything that they follow
-from. On the wire stand 4 bytes of frame, a header and a body. Since KIP-482 ("flexible versions")
-lengths are unsigned varints and optional fields are tagged; before, lengths are int16 (strings) or
-int32 (arrays, records). Source: ``MessageDataGenerator``.
+A request log does not have the bytes that a request took, but everything that they follow from. On
+the wire stand 4 bytes of frame, a header and a body. Since KIP-482 ("flexible versions") lengths
+are unsigned varints and optional fields are tagged; before, lengths are int16 (strings) or int32
+(arrays, records). Source: ``MessageDataGenerator``.
 
 ``request_bytes`` and ``response_bytes`` take an API and a record batch whose columns are named as
 in the tables ``fetches``, ``produces`` or ``broker_heartbeats`` and return one INT64 per row: null

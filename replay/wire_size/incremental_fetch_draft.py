@@ -7,7 +7,7 @@ draft's request has no ``max_bytes`` of its own and forgets no partition; its re
 nothing else.
 
 ``partition_id`` is declared STRING in the request and INT32 in the response. That is likely a slip
-(a partition is an int32 everywhere else in Kafka), so whoever counts says which is meant.
+(a partition is an int32 everywhere else in Kafka), so both can be counted.
 
 Source: KIP-227, version 3, "Public Interfaces".
 """

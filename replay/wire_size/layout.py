@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import schemas
-from .encoding import UUID_BYTES, among, unsigned_varint_bytes
+from .encoding import UUID_BYTES, unsigned_varint_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -149,10 +149,6 @@ class Message:
             _struct(schema["fields"], flexible),
             tuple(schema.get("presentWith", ())),
         )
-
-    def is_flexible(self, versions: Ints) -> np.ndarray:
-        """Whether each version has tagged fields (KIP-482)."""
-        return among(versions, self.body.flexible)
 
 
 @dataclass(frozen=True)

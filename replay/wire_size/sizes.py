@@ -61,7 +61,8 @@ def _message_bytes(message: Message, columns: Columns, header: Ints) -> pa.Int64
     if len(version) and (version == version[0]).all():
         version = version[:1]
     # Headers are flexible where bodies are: a byte for their tagged fields.
-    size = header + message.is_flexible(version) + _struct(message.body, columns, version)
+    size = header + among(version, message.body.flexible)
+    size += _struct(message.body, columns, version)
     return pa.array(size, pa.int64(), mask=~known)
 
 
