@@ -16,13 +16,7 @@ INCREMENTAL_ALTER_CONFIGS = 44
 
 #: ``Password.HIDDEN``
 _MASK = "[hidden]"
-_RESOURCE_TYPES = {
-    2: "topic",
-    4: "broker",
-    8: "broker_logger",
-    16: "client_metrics",
-    32: "group",
-}
+_RESOURCE_TYPES = {2: "topic", 4: "broker", 8: "broker_logger", 16: "client_metrics", 32: "group"}
 #: ``AlterConfigOp.OpType``
 _OPERATIONS = {0: "set", 1: "delete", 2: "append", 3: "subtract"}
 

@@ -285,11 +285,7 @@ def _single(name: str, of_lines: Mapping[int, Row | None], requests: Columns, n:
 
 
 def _list(
-    name: str,
-    also: tuple[str, ...],
-    typed: Mapping[int, TypedRows],
-    requests: Columns,
-    n: int,
+    name: str, also: tuple[str, ...], typed: Mapping[int, TypedRows], requests: Columns, n: int
 ) -> pa.ListArray:
     """A list per line; ``at`` is when the response was built, ``source`` the API."""
     shared = {column: requests[column] for column in ("at", "source", *also)}

@@ -122,9 +122,7 @@ _CREATE_ACLS = _Write(
     _created_acls,
 )
 _DELETE_ACLS = _Write(
-    decoder(
-        filters=structs(resource_type_filter=Int8, resource_name_filter=(str | None, None)),
-    ),
+    decoder(filters=structs(resource_type_filter=Int8, resource_name_filter=(str | None, None))),
     decoder(filter_results=_ERRORS, error_code=_TOP_LEVEL),
     _deleted_acls,
 )
@@ -136,8 +134,7 @@ _CREATE_PARTITIONS = _Write(
 _ELECT_LEADERS = _Write(
     decoder(topic_partitions=(structs(topic=str, partitions=list[Int32]) | None, None)),
     decoder(
-        error_code=_TOP_LEVEL,
-        replica_election_results=structs(topic=str, partition_result=_ERRORS),
+        error_code=_TOP_LEVEL, replica_election_results=structs(topic=str, partition_result=_ERRORS)
     ),
     _elections,
 )
@@ -158,8 +155,7 @@ _ALTER_USER_SCRAM_CREDENTIALS = _Write(
 )
 _UPDATE_FEATURES = _Write(
     decoder(
-        feature_updates=structs(feature=str, max_version_level=Int16),
-        validate_only=_VALIDATE_ONLY,
+        feature_updates=structs(feature=str, max_version_level=Int16), validate_only=_VALIDATE_ONLY
     ),
     decoder(error_code=Int16, results=(structs(feature=str, error_code=Int16), [])),
     _features,

@@ -18,14 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
-from wire_messages import (
-    fetch_request,
-    fetch_response,
-    int64,
-    one_row,
-    produce,
-    topics,
-)
+from wire_messages import fetch_request, fetch_response, int64, one_row, produce, topics
 
 from kip_replay.replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES, Table
 from kip_replay.replay.wire_size import (
@@ -140,10 +133,7 @@ TAGS = {
         "EpochEndOffset",
         {"epoch": "diverging_epoch", "end_offset": "diverging_end_offset"},
     ),
-    "snapshot_id": (
-        "SnapshotId",
-        {"epoch": "snapshot_epoch", "end_offset": "snapshot_end_offset"},
-    ),
+    "snapshot_id": ("SnapshotId", {"epoch": "snapshot_epoch", "end_offset": "snapshot_end_offset"}),
 }
 
 
@@ -266,9 +256,7 @@ def test_produce_response(version: int, row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("version", range(3))
 @settings(max_examples=50, deadline=None)
 @given(
-    offline=st.none() | st.integers(1, 200),
-    cordoned=st.none() | st.integers(0, 200),
-    epoch=int64,
+    offline=st.none() | st.integers(1, 200), cordoned=st.none() | st.integers(0, 200), epoch=int64
 )
 def test_broker_heartbeat(
     version: int, offline: int | None, cordoned: int | None, epoch: int

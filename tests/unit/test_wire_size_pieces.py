@@ -9,14 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wire_messages import (
-    NO_HIGH_WATERMARK,
-    fetch_request,
-    fetch_response,
-    names,
-    one_row,
-    topics,
-)
+from wire_messages import NO_HIGH_WATERMARK, fetch_request, fetch_response, names, one_row, topics
 
 from kip_replay.replay.schema import FETCHES
 from kip_replay.replay.wire_size import (
