@@ -109,9 +109,7 @@ class Nested:
 
     def spread(self, of_rows: _Values) -> _Values:
         """A value of each row, for each of its elements; length 1 is of all and stays."""
-        if len(of_rows) == 1:
-            return of_rows
-        spread: _Values = np.repeat(of_rows, self.lengths)
+        spread: _Values = of_rows if len(of_rows) == 1 else np.repeat(of_rows, self.lengths)
         return spread
 
 

@@ -37,15 +37,9 @@ if TYPE_CHECKING:
     from .layout import Field
 
 _REQUEST, _RESPONSE = FETCH.request.body, FETCH.response.body
-
-_TOPIC = _REQUEST["Topics"]
-_REQUEST_PARTITION, _RESPONSE_PARTITION = (
-    _REQUEST["Topics.Partitions"],
-    _RESPONSE["Responses.Partitions"],
-)
-_DIRECTORY_ID, _HIGH_WATERMARK = (
-    _REQUEST[f"Topics.Partitions.{name}"] for name in ("ReplicaDirectoryId", "HighWatermark")
-)
+_REQUEST_PARTITION = _REQUEST["Topics.Partitions"]
+_RESPONSE_PARTITION = _RESPONSE["Responses.Partitions"]
+_FORGOTTEN = _REQUEST["ForgottenTopicsData"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,8 @@ class FetchPieces:
     def topic_bytes(self, name_bytes: int, partitions: int) -> int:
         """A topic less its ``partitions``: name or id, their number, tags."""
         name = 0 if self.topics_go_by_id else self._string(name_bytes)
-        return _TOPIC.plain_bytes(self.version) + name + self._array_prefix(partitions)
+        plain = _REQUEST["Topics"].plain_bytes(self.version)
+        return plain + name + self._array_prefix(partitions)
 
     def topics_bytes(self, topics: Iterable[tuple[int, int]]) -> int:
         """All topics of a message less their partitions, from (name bytes, partitions) of each."""
@@ -118,16 +113,18 @@ class FetchPieces:
         the high watermark is not 2^63 - 1 (v18+).
         """
         size = self.request_partition_plain_bytes
-        size += has_directory_id * _DIRECTORY_ID.tag_bytes(self.version)
-        return size + has_high_watermark * _HIGH_WATERMARK.tag_bytes(self.version)
+        partition = _REQUEST_PARTITION.struct
+        assert partition is not None
+        size += has_directory_id * partition["ReplicaDirectoryId"].tag_bytes(self.version)
+        return size + has_high_watermark * partition["HighWatermark"].tag_bytes(self.version)
 
     def forgotten_prefix_bytes(self, topics: int) -> int:
         """What stands before the forgotten topics, also where there are none (v7+)."""
-        return self._array_prefix(topics) if self._has(_REQUEST["ForgottenTopicsData"]) else 0
+        return self._array_prefix(topics) if self._has(_FORGOTTEN) else 0
 
     def forgotten_bytes(self, topics: Iterable[tuple[int, int]]) -> int:
         """All that is forgotten (v7+), from (name bytes, partitions) of each topic."""
-        if not self._has(_REQUEST["ForgottenTopicsData"]):
+        if not self._has(_FORGOTTEN):
             return 0
         partition = _REQUEST["ForgottenTopicsData.Partitions"].plain_bytes(self.version)
         listed = list(topics)

@@ -132,9 +132,7 @@ def _topics(topics: Field, partitions: Field, flat: Nested, version: Ints, flexi
     first = first_of_topic(flat)
     starts = np.flatnonzero(first)
     lengths = np.diff(np.append(starts, len(first)))
-    flexible_each = flat.spread(flexible)
+    flexible_each = np.broadcast_to(flat.spread(flexible), len(first))
     sizes = first * _elements(topics, flat.flat, each) + _elements(partitions, flat.flat, each)
-    sizes[starts] += array_prefix(
-        lengths, flexible_each if len(flexible_each) == 1 else flexible_each[starts]
-    )
+    sizes[starts] += array_prefix(lengths, flexible_each[starts])
     return array_prefix(flat.sums(first.astype(np.int64)), flexible) + flat.sums(sizes)

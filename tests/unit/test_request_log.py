@@ -51,7 +51,7 @@ def replaced(old: bytes, new: bytes) -> bytes:
     return LINE.replace(old, new)
 
 
-# What a line says
+# What follows from a line
 
 
 def test_request_columns() -> None:
@@ -167,16 +167,16 @@ def test_each_api_has_its_typed_row() -> None:
         "BROKER_HEARTBEAT": "broker_heartbeat",
         "INIT_PRODUCER_ID": "producer_id",
     }
-    tell_offsets = {"API_VERSIONS", "BROKER_REGISTRATION", "DESCRIBE_QUORUM"}
-    told_by = Counter[str]()
+    with_offsets = {"API_VERSIONS", "BROKER_REGISTRATION", "DESCRIBE_QUORUM"}
+    found = Counter[str]()
     writes = {"CREATE_TOPICS", "DELETE_TOPICS", "INCREMENTAL_ALTER_CONFIGS"}
     for row in parse(*LINES):
         name = row["request"]["api_name"]
         for api, view in views.items():
             assert (row[view] is not None) == (name == api)
         assert (row["metadata_write"] is not None) == (name in writes)
-        told_by.update({name: len(row["metadata_offsets"])})
-    assert {name for name, offsets in told_by.items() if offsets} == tell_offsets
+        found.update({name: len(row["metadata_offsets"])})
+    assert {name for name, offsets in found.items() if offsets} == with_offsets
 
 
 # What is tolerated
@@ -188,8 +188,16 @@ def test_other_levels(level: bytes) -> None:
 
 
 def test_more_pattern_text() -> None:
+    assert reason(replaced(b"] DEBUG", b"]DEBUG")) is None
     assert reason(replaced(b"} (kafka.request", b"} [handler-3] (kafka.request")) is None
     assert reason(replaced(b"DEBUG ", b"DEBUG [handler-3] ")) is None
+
+
+@pytest.mark.parametrize(
+    ("ms", "expected"), [(31_622_400_000, None), (31_622_400_001, "absurd_times")]
+)
+def test_a_request_takes_a_leap_year_at_most(ms: int, expected: str | None) -> None:
+    assert reason(replaced(b'"remoteTimeMs":10.0', b'"remoteTimeMs":%d' % ms)) == expected
 
 
 def test_fields_that_a_newer_kafka_adds() -> None:

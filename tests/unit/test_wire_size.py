@@ -129,8 +129,8 @@ def test_every_size_that_varies_has_its_column() -> None:
 def fetch_line(version: int, added: dict[str, object]) -> bytes:
     """A follower's FETCH of one partition, in which ``added`` stands."""
     topic = {"topicId": "AAAAAAAAAAAAAAAAAAAAAw"}
-    asked = {"partition": 0, "fetchOffset": 5, "partitionMaxBytes": 9, **added}
-    told = {"partitionIndex": 0, "errorCode": 0, "highWatermark": 5, "recordsSizeInBytes": 7}
+    sent = {"partition": 0, "fetchOffset": 5, "partitionMaxBytes": 9, **added}
+    got = {"partitionIndex": 0, "errorCode": 0, "highWatermark": 5, "recordsSizeInBytes": 7}
     envelope = {
         "requestHeader": {
             "requestApiKey": 1,
@@ -139,8 +139,12 @@ def fetch_line(version: int, added: dict[str, object]) -> bytes:
             "clientId": "c",
             "requestApiKeyName": "FETCH",
         },
-        "request": {"maxWaitMs": 1, "minBytes": 1, "topics": [{**topic, "partitions": [asked]}]},
-        "response": {"responses": [{**topic, "partitions": [told]}]},
+        "request": {
+            "maxWaitMs": 1,
+            "minBytes": 1,
+            "topics": [{**topic, "partitions": [sent]}],
+        },
+        "response": {"responses": [{**topic, "partitions": [got]}]},
         "connection": "a:1-b:2-0-0",
         **dict.fromkeys(("totalTimeMs", "requestQueueTimeMs", "localTimeMs", "sendTimeMs"), 1.0),
         **dict.fromkeys(("remoteTimeMs", "responseQueueTimeMs"), 0.0),
@@ -215,12 +219,12 @@ def fetch_rows(**columns: list[object]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=schema.names)
 
 
-def asked(**fields: object) -> dict[str, object]:
+def requested(**fields: object) -> dict[str, object]:
     return {"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partition": 0, "fetch_offset": 0, **fields}
 
 
 def test_high_watermark_tag_takes_ten_bytes_from_version_18_on() -> None:
-    partitions = [[asked(high_watermark=h)] for h in (2**63 - 1, -1, 5)]
+    partitions = [[requested(high_watermark=h)] for h in (2**63 - 1, -1, 5)]
     for version, more in ((17, 0), (18, HIGH_WATERMARK_TAG_BYTES)):
         batch = fetch_rows(
             api_version=[version] * 3, max_wait_ms=[500] * 3, request_partitions=partitions
@@ -254,7 +258,7 @@ def test_sizes_of_no_rows_are_no_sizes() -> None:
 
 
 def test_sizes_of_a_slice_are_the_slice_of_the_sizes() -> None:
-    partitions = [[asked()] * n for n in (1, 2, 3, 4)]
+    partitions = [[requested()] * n for n in (1, 2, 3, 4)]
     batch = fetch_rows(api_version=[17] * 4, max_wait_ms=[1] * 4, request_partitions=partitions)
     whole = request_bytes(FETCH, batch).to_pylist()
     assert request_bytes(FETCH, batch.slice(1, 2)).to_pylist() == whole[1:3]
