@@ -224,6 +224,11 @@ def test_text_that_is_not_ascii() -> None:
     assert parse(line)[0]["request"]["client_id"] == "größe 😀"
 
 
+def test_the_largest_version() -> None:
+    line = replaced(b'"requestApiVersion":4', b'"requestApiVersion":32767')
+    assert parse(line)[0]["request"]["api_version"] == 32767
+
+
 def test_missing_response() -> None:
     assert not parse(replaced(b'{"errorCode":0}', b'""'))[0]["request"]["has_response"]
 
@@ -259,12 +264,14 @@ def test_missing_response() -> None:
         (replaced(b'"connection":', b'"connexion":'), "missing_field"),
         (replaced(b'"correlationId":7', b'"correlationId":"7"'), "bad_envelope"),
         (replaced(b'"correlationId":7', b'"correlationId":2147483648'), "bad_envelope"),
+        (replaced(b'"requestApiVersion":4', b'"requestApiVersion":32768'), "bad_envelope"),
         (replaced(b'"sendTimeMs":0.5', b'"sendTimeMs":-0.5'), "absurd_times"),
         (replaced(b'"totalTimeMs":12.345', b'"totalTimeMs":1e15'), "absurd_times"),
         (replaced(b'"request":{}', b'"request":[]'), "bad_body"),
         (replaced(b'"request":{}', b'"request":null'), "bad_body"),
         (LINE + LINE, "interleaved"),
         (LINE[:400] + LINE[:60] + LINE[400:], "interleaved"),
+        (LINE[:400] + LINE[:30] + LINE[400:], "interleaved"),
     ],
 )
 def test_rejected(line: bytes, expected: str) -> None:

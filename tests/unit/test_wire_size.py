@@ -251,6 +251,13 @@ def test_unknown_versions_and_missing_bodies_have_no_size() -> None:
     assert pc.is_valid(responses).to_pylist() == [False, False, True, False, False]
 
 
+def test_an_unknown_version_has_no_size_where_the_first_is_0() -> None:
+    schema = pa.schema([("api_version", pa.int32()), ("broker_id", pa.int32())])
+    versions = [{"api_version": v, "broker_id": 1} for v in (0, 2, 3, None)]
+    sizes = request_bytes(BROKER_HEARTBEAT, pa.RecordBatch.from_pylist(versions, schema))
+    assert pc.is_valid(sizes).to_pylist() == [True, True, False, False]
+
+
 def test_sizes_of_no_rows_are_no_sizes() -> None:
     batch = fetch_rows(api_version=[])
     assert request_bytes(FETCH, batch).to_pylist() == []
