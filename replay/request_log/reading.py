@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +41,7 @@ class Reading:
         if self.reasons[position] is None:
             self.reasons[position] = reason
             self.envelopes[position] = None
+            self._api_keys[position] = _NO_API
 
     def readable(self) -> Positions:
         """Positions of the lines not rejected, ascending."""
@@ -55,7 +57,7 @@ class Reading:
     ) -> dict[int, TypedRows]:
         """Of lines of the APIs in ``readers``; lines whose bodies do not fit are rejected."""
         typed: dict[int, TypedRows] = {}
-        keys = self._api_keys()
+        keys = self._api_keys
         for position in np.flatnonzero(np.isin(keys, list(readers))).tolist():
             envelope = self.envelopes[position]
             assert envelope is not None
@@ -67,8 +69,9 @@ class Reading:
 
     def positions_of(self, api_key: int) -> Positions:
         """Readable lines of one API."""
-        return np.flatnonzero(self._api_keys() == api_key)
+        return np.flatnonzero(self._api_keys == api_key)
 
+    @cached_property
     def _api_keys(self) -> NDArray[np.int64]:
         """Of every line, and where there is none what no API has."""
         return np.array(
