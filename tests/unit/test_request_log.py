@@ -333,7 +333,19 @@ def test_body_that_lacks_a_field_rejects_its_line_alone(api: str, field: str) ->
     assert rows[index + 1 :] == whole[index + 1 :]
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 1.0])
+def test_values_of_another_type_reject_their_lines_alone(share: float) -> None:
+    fetches = [line for line in LINES if b'"maxWaitMs":' in line][:20]
+    index = round(share * (len(fetches) - 1))
+    lines = list(fetches)
+    lines[index] = lines[index].replace(b'"maxWaitMs":', b'"maxWaitMs":"x","other":')
+    rows, whole = parse(*lines), parse(*fetches)
+    assert rows[index]["rejected"]["reason"] == "bad_body"
+    assert rows[:index] + rows[index + 1 :] == whole[:index] + whole[index + 1 :]
+
+
 def test_stamp_of() -> None:
+    assert stamp_of(LINE.replace(b"]", b"}", 1)) is None
     assert stamp_of(LINE) == b"2026-11-20 20:30:34,831"
     assert stamp_of(b"\tat kafka") is None
     assert stamp_of(b"") is None
