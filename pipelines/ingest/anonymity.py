@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.request_log import Pseudonyms
+from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.schema import INGESTED_FILES
 
 #: The table's property that holds the fingerprint.

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.request_log import Anonymous, Pseudonyms
+from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
 from kip_replay.replay.schema import CLIENT_OBSERVATIONS
 
 CLIENT_OPS = "client_ops.jsonl"

@@ -32,8 +32,8 @@ from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Times
 from kip_replay.pipelines.ingest.log_tables import tables_of
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined, parse_range
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
-from kip_replay.replay.request_log import Pseudonyms
-from kip_replay.replay.wire_size import newer_versions
+from kip_replay.replay.kafka.messages import newer_versions
+from kip_replay.replay.kafka.request_log import Pseudonyms
 
 #: Columns of wide rows: the requests whose time decides what a replay by increments has seen.
 _EVENTS = ("fetch", "produce", "broker_heartbeat", "metadata_write", "producer_id")

@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 1. Files are found (``log_files``) and surveyed (``survey``): what is new in them, lines, byte
    ranges. What the warehouse has read of a node, under whatever name, is not read again.
-2. Tasks parse byte ranges in parallel, each line once (``replay.request_log``), and write the rows
+2. Tasks parse byte ranges in parallel, each line once (``kafka.request_log``), and write the rows
    of each table to Parquet files where they will stay (``parse_task``). No table knows of them yet.
 3. A line that was read before, in this run or an earlier one, is *repeated* and becomes no row.
    Where spans of time overlap, lines are compared, and files that have repeated ones written anew
@@ -56,7 +56,7 @@ from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of,
 from kip_replay.pipelines.warehouse.data_files import DataFile, microseconds
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
-from kip_replay.replay.request_log import Pseudonyms
+from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.schema import INGESTED_FILES, LOG_TABLES, REQUESTS
 
 #: The step of ``lineage``, and of the epochs of ``warehouse.commits``.

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kip_replay.replay.kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 from kip_replay.replay.lowest_acked_offset.events import NO_ANSWER
 from kip_replay.replay.lowest_acked_offset.lines import Lines
 from kip_replay.replay.lowest_acked_offset.reasons import (
@@ -25,7 +26,6 @@ from kip_replay.replay.schema import (
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
 )
-from kip_replay.replay.wire_size import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 
 RULE = "lowest_acked_offset"
 LOWEST_ACKED = "lowest_acked_offset"

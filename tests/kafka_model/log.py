@@ -14,7 +14,7 @@ from oracles.incremental_fetch.recorded import (
 )
 
 from kip_replay.replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch, replayed
-from kip_replay.replay.wire_size import FETCH, request_bytes, response_bytes
+from kip_replay.replay.kafka.messages import FETCH, request_bytes, response_bytes
 
 from .fetch_sessions import Request, Response
 

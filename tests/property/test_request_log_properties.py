@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kip_replay.replay.request_log import PARSED_LINE, LineParser, Reason
+from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser, Reason
 
 pytestmark = pytest.mark.property
 

@@ -22,8 +22,8 @@ from kip_replay.jobs import ingest, run
 from kip_replay.jobs._anonymize import KEY_VARIABLE
 from kip_replay.pipelines.replaying.replay import ReplaySettings, replay_what_is_new
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.request_log import Anonymous, Pseudonyms
-from kip_replay.replay.request_log.anonymous import INTERNAL_TOPICS, KAFKA_CLIENTS
+from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
+from kip_replay.replay.kafka.request_log.anonymous import INTERNAL_TOPICS, KAFKA_CLIENTS
 from kip_replay.replay.schema import (
     BANDWIDTH_SUMMARY,
     CLIENT_OBSERVATIONS,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from kip_replay.pipelines.ingest.log_tables import LISTS, STRUCTS
-from kip_replay.replay.request_log import PARSED_LINE, LineParser, Reason, stamp_of
+from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser, Reason, stamp_of
 
 LINES = gzip.decompress(
     (Path(__file__).parents[1] / "data" / "request_log" / "lines.log.gz").read_bytes()

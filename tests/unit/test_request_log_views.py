@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kip_replay.replay.request_log import LineParser
+from kip_replay.replay.kafka.request_log import LineParser
 
 API_KEYS = {
     "PRODUCE": 0,

@@ -16,9 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from kip_replay.replay.request_log import LineParser
-from kip_replay.replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES
-from kip_replay.replay.wire_size import (
+from kip_replay.replay.kafka.messages import (
     APIS,
     BROKER_HEARTBEAT,
     FETCH,
@@ -32,8 +30,10 @@ from kip_replay.replay.wire_size import (
     schemas,
     unsigned_varint_bytes,
 )
-from kip_replay.replay.wire_size.encoding import varint_sizes
-from kip_replay.replay.wire_size.layout import Struct, versions_of
+from kip_replay.replay.kafka.messages.encoding import varint_sizes
+from kip_replay.replay.kafka.messages.layout import Struct, versions_of
+from kip_replay.replay.kafka.request_log import LineParser
+from kip_replay.replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES
 
 #: Columns that typed rows have outside of the struct of their line.
 SHARED = ("recording", "request_id", "node_id")

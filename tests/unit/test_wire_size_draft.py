@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_messages import fetch_request, fetch_response, names
 
-from kip_replay.replay.wire_size import DRAFT_UUID_BYTES, IncrementalFetchPieces
+from kip_replay.replay.kafka.messages import DRAFT_UUID_BYTES, IncrementalFetchPieces
 
 # Integers of more than 8 bits are big-endian, as everywhere in Kafka.
 

@@ -20,8 +20,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 from wire_messages import fetch_request, fetch_response, int64, one_row, produce, topics
 
-from kip_replay.replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES, Table
-from kip_replay.replay.wire_size import (
+from kip_replay.replay.kafka.messages import (
     BROKER_HEARTBEAT,
     FETCH,
     PRODUCE,
@@ -29,6 +28,7 @@ from kip_replay.replay.wire_size import (
     request_bytes,
     response_bytes,
 )
+from kip_replay.replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES, Table
 
 
 def kio(api: str, version: int, side: str) -> Any:

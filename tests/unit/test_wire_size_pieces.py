@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_messages import NO_HIGH_WATERMARK, fetch_request, fetch_response, names, one_row, topics
 
-from kip_replay.replay.schema import FETCHES
-from kip_replay.replay.wire_size import (
+from kip_replay.replay.kafka.messages import (
     FETCH,
     FETCH_VERSIONS,
     FetchPieces,
@@ -20,6 +19,7 @@ from kip_replay.replay.wire_size import (
     request_bytes,
     response_bytes,
 )
+from kip_replay.replay.schema import FETCHES
 
 client_ids = st.none() | names | st.just("")
 

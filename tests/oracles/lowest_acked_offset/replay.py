@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
+from kip_replay.replay.kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 from kip_replay.replay.lowest_acked_offset.events import (
     API_VERSIONS,
     FETCH,
@@ -27,7 +28,6 @@ from kip_replay.replay.schema import (
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
 )
-from kip_replay.replay.wire_size import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 from oracles.lowest_acked_offset.controller import (
     SESSION_TIMEOUT_US,
     Carried,

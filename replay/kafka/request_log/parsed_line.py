@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ..schema import (
+from ...schema import (
     BROKER_HEARTBEATS,
     CONFIGS,
     FETCHES,

@@ -2,7 +2,7 @@
 
 These are nearly all of a busy log, and their partitions nearly all of a line: Arrow's JSON reader
 turns them into columns without a Python object for each. Which fields are read, under which names
-and with which defaults follows from the message schemas (``wire_size.schemas``): absent fields take
+and with which defaults follows from the message schemas (``messages.schemas``): absent fields take
 Kafka's defaults, as older versions lack them and tagged ones are written only where they differ.
 So an absent ``highWatermark`` is 2^63 - 1 (the sender knows nothing of KIP-1166); -1 (unknown) is
 written out.
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from ..schema import BOOL, INT, LONG, TEXT
+from ...schema import BOOL, INT, LONG, TEXT
 from .arrow_rows import Bools, Positions, any_in_row, list_of, lists_in, nulls_of
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from ..wire_size import Api
-    from ..wire_size.layout import Field, Message, Struct
+    from ..messages import Api
+    from ..messages.layout import Field, Message, Struct
     from .envelope import Envelope
 
 Columns = dict[str, pa.Array]

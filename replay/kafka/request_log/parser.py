@@ -7,7 +7,7 @@ Theory of operation
 2. Bodies of FETCH, PRODUCE and BROKER_HEARTBEAT are read for all lines of a batch at once
    (``typed_bodies``), those of rarer APIs one by one (``bodies``). A line whose body does not fit
    is rejected as a whole, so that a request never silently lacks its row in a typed table.
-3. Sizes on the wire follow from the typed columns (``replay.wire_size``).
+3. Sizes on the wire follow from the typed columns (``kafka.messages``).
 4. Typed rows stand beside the request in one row per line: readers can count lines, and drop lines
    read twice, before anything is split into tables.
 5. To share a log, names are hidden in what comes out (``anonymous``), lines in their ids.
@@ -25,8 +25,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..schema import INT, LONG, TEXT
-from ..wire_size import APIS, BROKER_HEARTBEAT, FETCH, PRODUCE, request_bytes, response_bytes
+from ...schema import INT, LONG, TEXT
+from ..messages import APIS, BROKER_HEARTBEAT, FETCH, PRODUCE, request_bytes, response_bytes
 from . import (
     config_view,
     fetch_view,
