@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kip_replay.jobs._cli import JobParser
 from kip_replay.pipelines.errors import UserError
-from kip_replay.replay.request_log import Pseudonyms
+from kip_replay.replay.kafka.request_log import Pseudonyms
 
 #: May hold the key where there is no file for it.
 KEY_VARIABLE = "REPLAY_ANONYMIZE_KEY"

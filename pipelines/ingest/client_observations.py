@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
 from kip_replay.replay.log_tables import CLIENT_OBSERVATIONS
-from kip_replay.replay.request_log import Anonymous, Pseudonyms
 
 CLIENT_OPS = "client_ops.jsonl"
 STEP = "client_observations"

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, LongLine, line_batches
 from kip_replay.pipelines.ingest.survey import ByteRange, Survey
-from kip_replay.replay.request_log import PARSED_LINE, LineParser, Pseudonyms, Reason
-from kip_replay.replay.request_log.reading import line_digest
+from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser, Pseudonyms, Reason
+from kip_replay.replay.kafka.request_log.reading import line_digest
 
 #: A longer line is rejected without ever being in memory as a whole.
 LINE_BYTES_MAX = 256 << 20

@@ -17,7 +17,7 @@ driver can see at once that neighbouring tasks share none. All other overlaps ar
 from __future__ import annotations
 
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -32,7 +32,8 @@ from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Times
 from kip_replay.pipelines.ingest.log_tables import tables_of
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined, parse_range
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
-from kip_replay.replay.request_log import Pseudonyms
+from kip_replay.replay.kafka.messages import newer_versions
+from kip_replay.replay.kafka.request_log import Pseudonyms
 
 #: Columns of wide rows: the requests whose time decides what a replay by increments has seen.
 _EVENTS = ("fetch", "produce", "broker_heartbeat", "metadata_write", "producer_id")
@@ -85,13 +86,17 @@ class Batch:
 
 @dataclass
 class Parsed:
-    """What a task has done. ``counts`` are of the lines it has read, by file."""
+    """What a task has done. ``counts`` are of the lines it has read, by file.
+
+    ``newer_versions`` counts requests that the message schemas do not know, by API key and version.
+    """
 
     task: int
     files: list[DataFile] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
     counts: dict[FileKey, Counts] = field(default_factory=dict)
     times: dict[FileKey, Times] = field(default_factory=dict)
+    newer_versions: Counter[tuple[int, int]] = field(default_factory=Counter)
 
 
 class ParseError(Exception):
@@ -213,6 +218,7 @@ def _count(parsed: Parsed, part: ParsedRange, lines: pa.RecordBatch, kept: pa.Re
         rejected=kept.num_rows - requests,
         repeated=lines.num_rows - kept.num_rows,
     )
+    parsed.newer_versions += newer_versions(kept.column("request"))
     # Of all lines, since it depends on the number of tasks which copies are dropped here.
     parsed.times[file] = parsed.times.get(file, Times()).with_other(_times(lines))
 

@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 1. Files are found (``log_files``) and surveyed (``survey``): what is new in them, lines, byte
    ranges. What the warehouse has read of a node, under whatever name, is not read again.
-2. Tasks parse byte ranges in parallel, each line once (``replay.request_log``), and write the rows
+2. Tasks parse byte ranges in parallel, each line once (``kafka.request_log``), and write the rows
    of each table to Parquet files where they will stay (``parse_task``). No table knows of them yet.
 3. A line that was read before, in this run or an earlier one, is *repeated* and becomes no row.
    Where spans of time overlap, lines are compared, and files that have repeated ones written anew
@@ -56,8 +56,8 @@ from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of,
 from kip_replay.pipelines.warehouse.data_files import DataFile, microseconds
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
+from kip_replay.replay.kafka.request_log import Pseudonyms
 from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES, REQUESTS
-from kip_replay.replay.request_log import Pseudonyms
 
 #: The step of ``lineage``, and of the epochs of ``warehouse.commits``.
 STEP = "ingest"
@@ -150,9 +150,13 @@ def ingest(
     fresh = [s for s in surveys if not s.is_known or _is_noted_anew(s)]
     for recording in recordings:
         _announce(recording, surveys, unchanged, say)
-    counts = {}
+    counts: dict[FileKey, Counts] = {}
     if fresh:
-        counts = _ingest_files(fresh, files, accounting, done, warehouse, settings, pseudonyms)
+        counts, newer = _ingest_files(
+            fresh, files, accounting, done, warehouse, settings, pseudonyms
+        )
+        if newer:
+            say(f"warning: {newer_versions_warning(newer)}")
     _complete(warehouse, {n: epoch for n, epoch in done.items() if n not in _names(fresh)})
     read = [_lines_read(recording, surveys, unchanged, counts) for recording in recordings]
     for lines in read:
@@ -227,7 +231,8 @@ def _ingest_files(
     warehouse: Warehouse,
     settings: IngestSettings,
     pseudonyms: Pseudonyms | None,
-) -> dict[FileKey, Counts]:
+) -> tuple[dict[FileKey, Counts], Counter[tuple[int, int]]]:
+    """What became of the lines of each file, and ``Parsed.newer_versions`` of all."""
     done = {name: done[name] for name in _names(surveys)}
     writing = warehouse.writing(STEP, done, LOG_TABLES)
     anonymity.mark(warehouse, pseudonyms)
@@ -250,7 +255,7 @@ def _ingest_files(
         counts = balanced(surveys, [counts, *changed])
     ingested = _ingested_files(writing, surveys, files_on_disk, counts, _times(parsed))
     _commit(writing, files, ingested, done)
-    return counts
+    return counts, sum((of.newer_versions for of in parsed), Counter())
 
 
 def _complete(warehouse: Warehouse, done: Mapping[str, int]) -> None:
@@ -401,6 +406,18 @@ def _announce(
     say(f"ingest {recording.name}: {'; '.join(parts)}")
     for note in notes_of([s for s in surveys if s.file.recording == recording.name]):
         say(f"ingest {recording.name}: {note}")
+
+
+def newer_versions_warning(newer: Mapping[tuple[int, int], int]) -> str:
+    """The sentence about versions that the message schemas do not know, from their requests."""
+    versions = ", ".join(
+        f"API key {key} version {version} ({_number(count, 'request')})"
+        for (key, version), count in sorted(newer.items())
+    )
+    return (
+        f"newer than the message schemas, so fields they add are not read and bytes on the wire "
+        f"are null: {versions}"
+    )
 
 
 def _known(recording: Recording, surveys: Sequence[Survey], unchanged: Collection[LogFile]) -> int:

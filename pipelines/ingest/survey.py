@@ -27,16 +27,16 @@ from dataclasses import dataclass
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, is_gzip, split_lines
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.replay.request_log import (
+from kip_replay.replay.kafka.request_log import (
     LocalTime,
     Pseudonyms,
     fold_boundary,
     has_ambiguous_hour,
     stamp_of,
 )
-from kip_replay.replay.request_log.line import LOGGER, MARKER
-from kip_replay.replay.request_log.local_time import parse_local
-from kip_replay.replay.request_log.reasons import Unreadable
+from kip_replay.replay.kafka.request_log.line import LOGGER, MARKER
+from kip_replay.replay.kafka.request_log.local_time import parse_local
+from kip_replay.replay.kafka.request_log.reasons import Unreadable
 
 #: Files can be parsed in ranges of about this size.
 RANGE_BYTES = 8 << 20

@@ -12,7 +12,7 @@ from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.values import Row, known
 from kip_replay.pipelines.report.view import Head, Table
 from kip_replay.pipelines.report.view import Row as TableRow
-from kip_replay.replay.request_log.reasons import Reason
+from kip_replay.replay.kafka.request_log.reasons import Reason
 
 #: Rejected lines shown for each reason, the characters of each, and reasons at most.
 EXAMPLES, EXAMPLE_CHARACTERS, MOST_REASONS = 3, 200, 20

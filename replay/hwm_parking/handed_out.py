@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES
 from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
-from kip_replay.replay.wire_size import HIGH_WATERMARK_TAG_BYTES
 
 from .completion import Completion
 from .metadata_log import NOT_SENT

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kip_replay.replay.wire_size import HIGH_WATERMARK_TAG_BYTES
-from kip_replay.replay.wire_size.encoding import varint_sizes
+from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES
+from kip_replay.replay.kafka.messages.encoding import varint_sizes
 
 from .metadata_log import HWM_AWARE_VERSION, NO_ANSWER, NOT_SENT
 from .state import NONE, Column, Record

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kip_replay.replay.wire_size.encoding import Bools, Ints
+from kip_replay.replay.kafka.messages.encoding import Bools, Ints
 
 from .lists import ABSENT, EPOCHS, ERROR, HIGH_WATERMARK, LOG_START_OFFSET, Asked, Told
 from .order import NO_SLOTS, FullOrder

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.wire_size.encoding import Bools, Ints, varint_sizes
-from kip_replay.replay.wire_size.fetch import (
+from kip_replay.replay.kafka.messages.encoding import Bools, Ints, varint_sizes
+from kip_replay.replay.kafka.messages.fetch import (
     CURRENT_LEADER_TAG_BYTES,
     EPOCH_END_OFFSET_TAG_BYTES,
 )

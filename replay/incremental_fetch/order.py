@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kip_replay.replay.wire_size.encoding import Bools, Ints
+from kip_replay.replay.kafka.messages.encoding import Bools, Ints
 
 from .partitions import Partitions
 from .runs import TopicRuns

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.wire_size.encoding import Ints, unsigned_varint_bytes, varint_sizes
+from kip_replay.replay.kafka.messages.encoding import Ints, unsigned_varint_bytes, varint_sizes
 
 from .topics import TopicTotals, length_varint_bytes
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kip_replay.replay.wire_size.encoding import Ints
+from kip_replay.replay.kafka.messages.encoding import Ints
 
 from .partitions import Partitions
 from .topics import TopicTotals, length_varint_bytes

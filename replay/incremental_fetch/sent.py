@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kip_replay.replay.wire_size.incremental_fetch_draft import DRAFT_UUID_BYTES
+from kip_replay.replay.kafka.messages.incremental_fetch_draft import DRAFT_UUID_BYTES
 
 from .lists import Lists
 from .recorded import FINAL_EPOCH, NO_SESSION, RecordedFetch

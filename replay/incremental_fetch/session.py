@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kip_replay.replay.wire_size.encoding import Bools, Ints
+from kip_replay.replay.kafka.messages.encoding import Bools, Ints
 
 from .followed import Changes, News
 from .lists import Told

@@ -10,10 +10,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from kip_replay.replay.wire_size.encoding import HIGH_WATERMARK_TAG_BYTES, Ints
-from kip_replay.replay.wire_size.fetch import DIRECTORY_ID_TAG_BYTES
-from kip_replay.replay.wire_size.fetch_pieces import fetch_pieces
-from kip_replay.replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces
+from kip_replay.replay.kafka.messages.encoding import Ints
+from kip_replay.replay.kafka.messages.fetch import DIRECTORY_ID_TAG_BYTES, HIGH_WATERMARK_TAG_BYTES
+from kip_replay.replay.kafka.messages.fetch_pieces import fetch_pieces
+from kip_replay.replay.kafka.messages.incremental_fetch_draft import IncrementalFetchPieces
 
 from .partitions import UNKNOWN, Partitions
 from .recorded import SESSION_VERSION, Endpoint, RecordedFetch

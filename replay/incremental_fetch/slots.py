@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kip_replay.replay.wire_size.encoding import Ints
+from kip_replay.replay.kafka.messages.encoding import Ints
 
 _PAGE_BITS = 6
 _PAGE = 1 << _PAGE_BITS

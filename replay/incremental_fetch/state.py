@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from kip_replay.replay.wire_size.encoding import Ints
+from kip_replay.replay.kafka.messages.encoding import Ints
 
 from .cache import CachedSession, FetchSessionCache
 from .followed import FollowedPartitions

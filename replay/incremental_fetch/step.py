@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kip_replay.replay.wire_size.encoding import Ints
+from kip_replay.replay.kafka.messages.encoding import Ints
 
 from .cache import FetchSessionCache, Occurrence, Reason
 from .followed import NO_NEWS, News

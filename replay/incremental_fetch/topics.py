@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kip_replay.replay.wire_size.encoding import UUID_BYTES, unsigned_varint_bytes
-from kip_replay.replay.wire_size.fetch_pieces import FetchPieces
+from kip_replay.replay.kafka.messages.encoding import UUID_BYTES, unsigned_varint_bytes
+from kip_replay.replay.kafka.messages.fetch_pieces import FetchPieces
 
 
 class TopicTotals(NamedTuple):

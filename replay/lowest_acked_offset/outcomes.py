@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from kip_replay.replay.kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 from kip_replay.replay.lowest_acked_offset.tables import (
     HEARTBEAT_OUTCOMES,
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
 )
 from kip_replay.replay.outcomes import Variant, Verdict
-from kip_replay.replay.wire_size import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 
 from .controller import Carried, HeartbeatManager
 from .events import NO_ANSWER, Event

@@ -126,7 +126,7 @@ def line_parser(log: Path, out: Path) -> Work:
     """Ours: every line to typed Arrow rows, partitions of FETCHes included; one core."""
     import numpy as np
 
-    from kip_replay.replay.request_log import LineParser
+    from kip_replay.replay.kafka.request_log import LineParser
 
     rows = total_us = 0
     begin = time.perf_counter()

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from notation import heartbeats, leader_log, recorded
 
 from kip_replay.replay.incremental_fetch import INPUT_SCHEMA as FETCH_INPUT
+from kip_replay.replay.kafka.request_log import LineParser
 from kip_replay.replay.lowest_acked_offset.events import Event
 from kip_replay.replay.min_isr_acks.events import Partition
 from kip_replay.replay.min_isr_acks.events import batch_of as leader_batch
-from kip_replay.replay.request_log import LineParser
 
 from . import kip_227
 

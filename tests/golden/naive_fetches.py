@@ -1,7 +1,7 @@
 """FETCHes of topic partitions from a request log by ``json.loads``, for the golden tests.
 
-Like ``naive_log``, it shares no code with ``replay.request_log``. Sizes are those of whole messages
-(``replay.wire_size``, which is proved against Kafka's serializers elsewhere).
+Like ``naive_log``, it shares no code with ``kafka.request_log``. Sizes are those of whole messages
+(``kafka.messages``, which is proved against Kafka's serializers elsewhere).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from oracles.incremental_fetch.recorded import (
 )
 from recorded_logs import folder_of
 
-from kip_replay.replay.wire_size import fetch_request_bytes, fetch_response_bytes
+from kip_replay.replay.kafka import messages
 
 from .naive_log import FETCH, METADATA_TOPIC_ID, Line, lines_of
 
@@ -37,8 +37,8 @@ def fetches_of(name: str, node_id: int) -> pa.RecordBatch:
     rows = sorted(_fetches(folder / f"broker-{node_id}.log.gz", node_id), key=_place)
     batch = batch_of(rows).append_column("max_wait_ms", pa.array([0] * len(rows), pa.int64()))
     sizes = {
-        "request_bytes": fetch_request_bytes(batch),
-        "response_bytes": fetch_response_bytes(batch),
+        "request_bytes": messages.request_bytes(messages.FETCH, batch),
+        "response_bytes": messages.response_bytes(messages.FETCH, batch),
     }
     columns = [sizes.get(field.name, batch.column(field.name)) for field in INPUT_SCHEMA]
     return pa.RecordBatch.from_arrays(columns, schema=INPUT_SCHEMA)

@@ -1,6 +1,6 @@
 """A naive reader for ``lowest_acked_offset``: json.loads a line, one line an ``Event``.
 
-It shares no code with ``replay.request_log``. Beside the rule's input it reads what the rule never
+It shares no code with ``kafka.request_log``. Beside the rule's input it reads what the rule never
 sees: brokers' METADATA responses, which show for each moment whether a topic was visible there, and
 those of DESCRIBE_QUORUM. What clients noted down is no truth about a broker: their library polls
 whichever broker it likes (of metadata-4.1's polls nearly all reached broker 12).

@@ -1,6 +1,6 @@
 """A naive reader of what min_isr_acks reads: json.loads a line, straight to the rule's events.
 
-Like ``naive_log``, it shares no code with ``replay.request_log`` nor with ``pipelines``, so that a
+Like ``naive_log``, it shares no code with ``kafka.request_log`` nor with ``pipelines``, so that a
 golden test which passes here and rows that equal Spark's are a differential test of both.
 """
 

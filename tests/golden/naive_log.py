@@ -1,6 +1,6 @@
 """A second, naive reader of request logs: json.loads a line, one FETCH a ``RecordedFetch``.
 
-It shares no code with ``replay.request_log``, so that a golden test which passes with both is also
+It shares no code with ``kafka.request_log``, so that a golden test which passes with both is also
 a differential test of the parser. It is slow, reads only what ``hwm_parking`` needs, and leaves
 sizes on the wire out (``tests/unit`` has those on constructed logs).
 """

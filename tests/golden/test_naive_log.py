@@ -30,10 +30,7 @@ def logged(asked: dict[str, Any], told: dict[str, Any], **header: Any) -> dict[s
             "replicaState": {"replicaId": 11},
             "maxWaitMs": 500,
             "topics": [
-                {
-                    "topicId": METADATA_TOPIC_ID,
-                    "partitions": [{"lastFetchedEpoch": 4, **asked}],
-                }
+                {"topicId": METADATA_TOPIC_ID, "partitions": [{"lastFetchedEpoch": 4, **asked}]}
             ],
         },
         "response": {"errorCode": 0, "responses": [{"partitions": [told]}]},

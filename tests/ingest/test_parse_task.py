@@ -1,4 +1,4 @@
-"""The longest line does not need a large machine."""
+"""What a task counts, and that the longest line does not need a large machine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 from benchmarks import kip_227
+
+from kip_replay.pipelines.ingest.log_files import LogFile
+from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange
+from kip_replay.pipelines.ingest.parse_task import parse_task, tasks_of
+from kip_replay.pipelines.ingest.step import newer_versions_warning
+from kip_replay.pipelines.ingest.survey import survey
+from kip_replay.pipelines.warehouse.data_files import TableFiles
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: A FETCH of all of them is a line of 40 MB.
@@ -42,3 +49,24 @@ def test_lines_of_40_mb_pass_one_after_the_other(tmp_path: Path) -> None:
     fetches = pq.read_table(file, columns=["request_partitions", "response_partitions"])
     for column in fetches.columns:
         assert [len(partitions) for partitions in column] == [PARTITIONS] * 3
+
+
+def test_versions_newer_than_the_schemas_are_read_and_counted(tmp_path: Path) -> None:
+    line = (REPOSITORY / "tests" / "data" / "ingest" / "broker-11.log").read_bytes().splitlines()
+    fetch = next(text for text in line if b'"requestApiKey":1,"requestApiVersion":17' in text)
+    newer = [fetch.replace(b'Version":17', b'Version":%d' % v) for v in (18, 19, 20, 19)]
+    stamps = [text.replace(b"[2026", b"[203%d" % i, 1) for i, text in enumerate(newer)]
+    log = tmp_path / "broker.log"
+    log.write_bytes(b"\n".join(stamps) + b"\n")
+    found = survey(LogFile("r", 11, "UTC", "broker.log", str(log)))
+    ranges = [ParsedRange.of(found, part) for part in found.ranges]
+    (task,) = tasks_of(ranges, 1, TableFiles(str(tmp_path / "w"), "part"), LINE_BYTES_MAX)
+    parsed = parse_task(task)
+    assert parsed.newer_versions == {(1, 19): 2, (1, 20): 1}
+    (file,) = (tmp_path / "w" / "fetches").rglob("*.parquet")
+    rows = pq.read_table(file, columns=["api_version", "max_wait_ms", "request_bytes"]).to_pylist()
+    sized = {row["api_version"]: row["request_bytes"] is not None for row in rows}
+    assert sized == {18: True, 19: False, 20: False}
+    assert all(row["max_wait_ms"] is not None for row in rows)
+    warning = newer_versions_warning(parsed.newer_versions)
+    assert warning.endswith("API key 1 version 19 (2 requests), API key 1 version 20 (1 request)")

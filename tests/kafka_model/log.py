@@ -14,7 +14,7 @@ from oracles.incremental_fetch.recorded import (
 )
 
 from kip_replay.replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch, replayed
-from kip_replay.replay.wire_size import fetch_request_bytes, fetch_response_bytes
+from kip_replay.replay.kafka.messages import FETCH, request_bytes, response_bytes
 
 from .fetch_sessions import Request, Response
 
@@ -123,8 +123,8 @@ def _weighed(row: RecordedFetch) -> RecordedFetch:
     has_request = pa.array([None if row.request_partitions is None else 0], pa.int64())
     batch = batch.append_column("max_wait_ms", has_request)
     return row._replace(
-        request_bytes=fetch_request_bytes(batch)[0].as_py(),
-        response_bytes=fetch_response_bytes(batch)[0].as_py(),
+        request_bytes=request_bytes(FETCH, batch)[0].as_py(),
+        response_bytes=response_bytes(FETCH, batch)[0].as_py(),
     )
 
 

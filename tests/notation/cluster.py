@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from oracles.hwm_parking import Answer, Completion, Fetch, Leader, Replica
 
 from kip_replay.replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
-from kip_replay.replay.wire_size import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
+from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 
 from .recorded import EPOCH, fetched, in_order, micros
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kip_replay.replay.request_log import PARSED_LINE, LineParser, Reason
+from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser, Reason
 
 pytestmark = pytest.mark.property
 
@@ -20,7 +20,7 @@ ALL_LINES = gzip.decompress(
 ).splitlines()
 LINES = sorted(ALL_LINES, key=len)[:200]
 lines = st.sampled_from(LINES)
-#: What a line may say besides being a request.
+#: Typed rows of a line.
 TYPED = [field for field in PARSED_LINE if field.name not in ("request", "rejected")]
 STRUCTS = [field.name for field in TYPED if pa.types.is_struct(field.type)]
 LISTS = [field.name for field in TYPED if pa.types.is_list(field.type)]
@@ -48,7 +48,7 @@ def is_one_or_the_other(row: dict[str, Any]) -> bool:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """A real line with a piece replaced."""
+    """A real line with a part of it replaced."""
     line = draw(lines)
     start = draw(st.integers(0, len(line)))
     end = draw(st.integers(start, min(len(line), start + 40)))

@@ -22,6 +22,8 @@ from kip_replay.jobs import ingest, run
 from kip_replay.jobs._anonymize import KEY_VARIABLE
 from kip_replay.pipelines.replaying.replay import replay_what_is_new
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
+from kip_replay.replay.kafka.request_log.anonymous import INTERNAL_TOPICS, KAFKA_CLIENTS
 from kip_replay.replay.log_tables import (
     CLIENT_OBSERVATIONS,
     INGESTED_FILES,
@@ -30,8 +32,6 @@ from kip_replay.replay.log_tables import (
     REQUESTS,
     TOPICS,
 )
-from kip_replay.replay.request_log import Anonymous, Pseudonyms
-from kip_replay.replay.request_log.anonymous import INTERNAL_TOPICS, KAFKA_CLIENTS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,

@@ -28,15 +28,15 @@ from kip_replay.pipelines.ingest.parse_task import ParseError, parse_or_error, t
 from kip_replay.pipelines.ingest.survey import Content, survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.replay.incremental_fetch import INCREMENTAL_DRAFT, INPUT_SCHEMA, IncrementalFetch
+from kip_replay.replay.kafka.request_log import PARSED_LINE, Anonymous, LineParser, Pseudonyms
+from kip_replay.replay.kafka.request_log.pseudonyms import LENGTH_MIN, SECRET_BYTES_MIN
 from kip_replay.replay.log_tables import FETCHES, TOPICS
-from kip_replay.replay.request_log import PARSED_LINE, Anonymous, LineParser, Pseudonyms
-from kip_replay.replay.request_log.pseudonyms import LENGTH_MIN, SECRET_BYTES_MIN
 
 SECRET = b"a secret of more than sixteen bytes"
 PSEUDONYMS = Pseudonyms.of_secret(SECRET)
 ANONYMOUS = Anonymous(PSEUDONYMS)
 LOG = Path(__file__).resolve().parent.parent / "data" / "ingest" / "broker-11.log"
-#: Texts of a line that stay whatever they are; everything else must be told why.
+#: Texts of a line that stay whatever they are; all others are hidden.
 KEPT = {
     "recording",
     "line_id",
@@ -70,7 +70,7 @@ def test_a_key_is_told_from_others_and_never_shown() -> None:
     assert PSEUDONYMS.fingerprint != other.fingerprint
     assert pickle.loads(pickle.dumps(PSEUDONYMS)).fingerprint == PSEUDONYMS.fingerprint
     assert repr(PSEUDONYMS) == "Pseudonyms()"
-    # One key, but what is hashed for one purpose says nothing of another.
+    # One key, but what is hashed for one purpose does not reveal another.
     digests = {
         PSEUDONYMS.fingerprint,
         PSEUDONYMS.line_digest().hexdigest(),
@@ -134,16 +134,16 @@ def test_no_text_of_a_line_stays_that_is_not_said_to() -> None:
     hidden = ANONYMOUS.lines(batch)
     hidden.validate(full=True)
     assert hidden.schema == batch.schema
-    told = dict(_texts(hidden.to_pylist()[1], ""))
-    assert {place for place, text in told.items() if "acme" in text} == KEPT
-    assert {place for place in told if place not in KEPT} >= {"fetch.node_endpoints.host"}
+    texts = dict(_texts(hidden.to_pylist()[1], ""))
+    assert {place for place, text in texts.items() if "acme" in text} == KEPT
+    assert {place for place in texts if place not in KEPT} >= {"fetch.node_endpoints.host"}
 
 
 def test_configs_that_rules_need_keep_their_numbers_and_only_these() -> None:
     def config(resource_type: str, resource_name: str, name: str, value: str | None) -> dict:
         row = {field.name: _acme(field.type, "configs") for field in CONFIG}
-        told = {"resource_type": resource_type, "resource_name": resource_name, "name": name}
-        return row | told | {"value": value}
+        named = {"resource_type": resource_type, "resource_name": resource_name, "name": name}
+        return row | named | {"value": value}
 
     configs = [
         config("topic", "acme", "min.insync.replicas", "2"),
@@ -303,13 +303,13 @@ def test_what_is_replayed_of_long_names_is_the_same_to_the_byte() -> None:
 def _replayed(batches: Iterator[pa.RecordBatch]) -> list[dict]:
     """Outcomes of incremental_fetch, of a broker's parsed lines."""
     lines = list(batches)
-    told = pa.Table.from_batches([rows_of(TOPICS, batch) for batch in lines]).to_pylist()
-    names = sorted({(row["topic_id"], row["topic"]) for row in told if row["topic_id"]})
+    topics = pa.Table.from_batches([rows_of(TOPICS, batch) for batch in lines]).to_pylist()
+    names = sorted({(row["topic_id"], row["topic"]) for row in topics if row["topic_id"]})
     fetches = pa.Table.from_batches([rows_of(FETCHES, batch) for batch in lines])
     fetches = fetches.filter(pc.invert(fetches.column("is_cluster_metadata"))).sort_by(
         [("dequeued_at", "ascending"), ("request_id", "ascending")]
     )
-    said = [{"request_id": "", "dequeued_us": 0, "topic_names": [_name(*name) for name in names]}]
+    named = [{"request_id": "", "dequeued_us": 0, "topic_names": [_name(*name) for name in names]}]
     columns = {
         field.name: fetches.column(field.name.removesuffix("_us") + "_at").cast(pa.int64())
         if field.name.endswith("_us")
@@ -318,7 +318,7 @@ def _replayed(batches: Iterator[pa.RecordBatch]) -> list[dict]:
         if field.name != "topic_names"
     }
     events = pa.concat_tables(
-        [pa.Table.from_pylist(said, INPUT_SCHEMA), pa.table(columns)], promote_options="permissive"
+        [pa.Table.from_pylist(named, INPUT_SCHEMA), pa.table(columns)], promote_options="permissive"
     ).cast(INPUT_SCHEMA)
     replay = IncrementalFetch(11)
     (batch,) = events.combine_chunks().to_batches()

@@ -14,8 +14,8 @@ from kip_replay.replay.incremental_fetch.partitions import Partitions
 from kip_replay.replay.incremental_fetch.runs import TopicRuns
 from kip_replay.replay.incremental_fetch.slots import Slots
 from kip_replay.replay.incremental_fetch.topics import TopicTotals
-from kip_replay.replay.wire_size.encoding import Ints
-from kip_replay.replay.wire_size.fetch_pieces import fetch_pieces
+from kip_replay.replay.kafka.messages.encoding import Ints
+from kip_replay.replay.kafka.messages.fetch_pieces import fetch_pieces
 
 #: The third is long enough for a varint of two bytes.
 TOPICS = ["a", "bb", "c" * 130]

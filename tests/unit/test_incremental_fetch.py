@@ -21,8 +21,8 @@ from kip_replay.replay.incremental_fetch import (
     IncrementalFetch,
 )
 from kip_replay.replay.incremental_fetch.streams import CONNECTION_IDLE_US
+from kip_replay.replay.kafka.messages.incremental_fetch_draft import IncrementalFetchPieces
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces
 
 FOO, BAR, NEW_FOO = ("foo".ljust(22, "_"), "bar".ljust(22, "_"), "new-foo".ljust(22, "_"))
 NAMES = {FOO: "foo", BAR: "bar", NEW_FOO: "foo"}

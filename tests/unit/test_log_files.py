@@ -23,7 +23,7 @@ from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_range
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.ingest.survey import ByteRange, Content, Survey, survey
 from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
-from kip_replay.replay.request_log import LineParser
+from kip_replay.replay.kafka.request_log import LineParser
 
 REST = b"] DEBUG Completed request:{} (kafka.request.logger)\n"
 

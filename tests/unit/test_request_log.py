@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from kip_replay.pipelines.ingest.log_tables import LISTS, STRUCTS
-from kip_replay.replay.request_log import PARSED_LINE, LineParser, Reason, stamp_of
+from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser, Reason, stamp_of
 
 LINES = gzip.decompress(
     (Path(__file__).parents[1] / "data" / "request_log" / "lines.log.gz").read_bytes()
@@ -51,7 +51,7 @@ def replaced(old: bytes, new: bytes) -> bytes:
     return LINE.replace(old, new)
 
 
-# What a line says
+# What follows from a line
 
 
 def test_request_columns() -> None:
@@ -167,16 +167,16 @@ def test_each_api_has_its_typed_row() -> None:
         "BROKER_HEARTBEAT": "broker_heartbeat",
         "INIT_PRODUCER_ID": "producer_id",
     }
-    tell_offsets = {"API_VERSIONS", "BROKER_REGISTRATION", "DESCRIBE_QUORUM"}
-    told_by = Counter[str]()
+    with_offsets = {"API_VERSIONS", "BROKER_REGISTRATION", "DESCRIBE_QUORUM"}
+    found = Counter[str]()
     writes = {"CREATE_TOPICS", "DELETE_TOPICS", "INCREMENTAL_ALTER_CONFIGS"}
     for row in parse(*LINES):
         name = row["request"]["api_name"]
         for api, view in views.items():
             assert (row[view] is not None) == (name == api)
         assert (row["metadata_write"] is not None) == (name in writes)
-        told_by.update({name: len(row["metadata_offsets"])})
-    assert {name for name, offsets in told_by.items() if offsets} == tell_offsets
+        found.update({name: len(row["metadata_offsets"])})
+    assert {name for name, offsets in found.items() if offsets} == with_offsets
 
 
 # What is tolerated
@@ -188,8 +188,16 @@ def test_other_levels(level: bytes) -> None:
 
 
 def test_more_pattern_text() -> None:
+    assert reason(replaced(b"] DEBUG", b"]DEBUG")) is None
     assert reason(replaced(b"} (kafka.request", b"} [handler-3] (kafka.request")) is None
     assert reason(replaced(b"DEBUG ", b"DEBUG [handler-3] ")) is None
+
+
+@pytest.mark.parametrize(
+    ("ms", "expected"), [(31_622_400_000, None), (31_622_400_001, "absurd_times")]
+)
+def test_a_request_takes_a_leap_year_at_most(ms: int, expected: str | None) -> None:
+    assert reason(replaced(b'"remoteTimeMs":10.0', b'"remoteTimeMs":%d' % ms)) == expected
 
 
 def test_fields_that_a_newer_kafka_adds() -> None:
@@ -214,6 +222,11 @@ def test_deprecated_version() -> None:
 def test_text_that_is_not_ascii() -> None:
     line = replaced(b'"clientId":"c"', '"clientId":"größe \\ud83d\\ude00"'.encode())
     assert parse(line)[0]["request"]["client_id"] == "größe 😀"
+
+
+def test_the_largest_version() -> None:
+    line = replaced(b'"requestApiVersion":4', b'"requestApiVersion":32767')
+    assert parse(line)[0]["request"]["api_version"] == 32767
 
 
 def test_missing_response() -> None:
@@ -251,12 +264,14 @@ def test_missing_response() -> None:
         (replaced(b'"connection":', b'"connexion":'), "missing_field"),
         (replaced(b'"correlationId":7', b'"correlationId":"7"'), "bad_envelope"),
         (replaced(b'"correlationId":7', b'"correlationId":2147483648'), "bad_envelope"),
+        (replaced(b'"requestApiVersion":4', b'"requestApiVersion":32768'), "bad_envelope"),
         (replaced(b'"sendTimeMs":0.5', b'"sendTimeMs":-0.5'), "absurd_times"),
         (replaced(b'"totalTimeMs":12.345', b'"totalTimeMs":1e15'), "absurd_times"),
         (replaced(b'"request":{}', b'"request":[]'), "bad_body"),
         (replaced(b'"request":{}', b'"request":null'), "bad_body"),
         (LINE + LINE, "interleaved"),
         (LINE[:400] + LINE[:60] + LINE[400:], "interleaved"),
+        (LINE[:400] + LINE[:30] + LINE[400:], "interleaved"),
     ],
 )
 def test_rejected(line: bytes, expected: str) -> None:
@@ -318,7 +333,19 @@ def test_body_that_lacks_a_field_rejects_its_line_alone(api: str, field: str) ->
     assert rows[index + 1 :] == whole[index + 1 :]
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 1.0])
+def test_values_of_another_type_reject_their_lines_alone(share: float) -> None:
+    fetches = [line for line in LINES if b'"maxWaitMs":' in line][:20]
+    index = round(share * (len(fetches) - 1))
+    lines = list(fetches)
+    lines[index] = lines[index].replace(b'"maxWaitMs":', b'"maxWaitMs":"x","other":')
+    rows, whole = parse(*lines), parse(*fetches)
+    assert rows[index]["rejected"]["reason"] == "bad_body"
+    assert rows[:index] + rows[index + 1 :] == whole[:index] + whole[index + 1 :]
+
+
 def test_stamp_of() -> None:
+    assert stamp_of(LINE.replace(b"]", b"}", 1)) is None
     assert stamp_of(LINE) == b"2026-11-20 20:30:34,831"
     assert stamp_of(b"\tat kafka") is None
     assert stamp_of(b"") is None

@@ -7,8 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kip_replay.replay.request_log import FoldBoundary, LocalTime, fold_boundary, has_ambiguous_hour
-from kip_replay.replay.request_log.reasons import Reason, Unreadable
+from kip_replay.replay.kafka.request_log import (
+    FoldBoundary,
+    LocalTime,
+    fold_boundary,
+    has_ambiguous_hour,
+)
+from kip_replay.replay.kafka.request_log.reasons import Reason, Unreadable
 
 ZONE = "Europe/Berlin"  # 2026: forward on 29 March at 02:00, back on 25 October at 03:00
 

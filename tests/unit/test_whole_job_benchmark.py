@@ -14,7 +14,7 @@ from benchmarks.memory import Watch
 from benchmarks.whole_job import phases_of, rules_of
 from recorded_logs import folder_of
 
-from kip_replay.replay.request_log import LineParser
+from kip_replay.replay.kafka.request_log import LineParser
 
 SAID = "seconds: start Spark 3.2, ingest 10.0, replay 8.5, report 0.3, in all 22.0"
 

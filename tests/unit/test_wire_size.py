@@ -1,25 +1,47 @@
-"""Sizes on the wire: Kafka's own counts, its constants, and what has no size."""
+"""Sizes on the wire: Kafka's own counts, a version of our own, and what has no size."""
 
 from __future__ import annotations
 
 import csv
 import gzip
+import json
 import struct
+from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from kip_replay.replay import wire_size
+from kip_replay.replay.kafka.messages import (
+    APIS,
+    BROKER_HEARTBEAT,
+    FETCH,
+    HIGH_WATERMARK_TAG_BYTES,
+    LOWEST_ACKNOWLEDGED_OFFSET_BYTES,
+    PRODUCE,
+    Api,
+    records_field_bytes,
+    request_bytes,
+    response_bytes,
+    schemas,
+    unsigned_varint_bytes,
+)
+from kip_replay.replay.kafka.messages.encoding import varint_sizes
+from kip_replay.replay.kafka.messages.layout import Struct, versions_of
+from kip_replay.replay.kafka.request_log import LineParser
 from kip_replay.replay.log_tables import BROKER_HEARTBEATS, FETCHES, PRODUCES
-from kip_replay.replay.request_log import LineParser
-from kip_replay.replay.table import Table
-from kip_replay.replay.wire_size.encoding import varint_sizes
 
 #: Columns that typed rows have outside of the struct of their line.
 SHARED = ("recording", "request_id", "node_id")
+VIEWS = (
+    ("fetch", FETCHES, FETCH),
+    ("produce", PRODUCES, PRODUCE),
+    ("broker_heartbeat", BROKER_HEARTBEATS, BROKER_HEARTBEAT),
+)
 DATA = Path(__file__).parents[1] / "data" / "request_log"
 
 
@@ -57,39 +79,124 @@ def test_recorded_sizes_are_kafkas_counts_and_frame_and_header(parsed: list[dict
         assert request["response_bytes"] == expected, number
 
 
-def test_typed_tables_tell_the_same_sizes(parsed: list[dict]) -> None:
-    typed = [(row["request"], row["fetch"] or row["produce"]) for row in parsed]
-    both = [(request, body) for request, body in typed if body]
-    assert len(both) > 100
-    for request, body in both:
-        assert body["request_bytes"] == request["request_bytes"]
-        assert body["response_bytes"] == request["response_bytes"]
-
-
-@pytest.mark.parametrize(
-    ("view", "table", "api"),
-    [
-        ("fetch", FETCHES, "fetch"),
-        ("produce", PRODUCES, "produce"),
-        ("broker_heartbeat", BROKER_HEARTBEATS, "broker_heartbeat"),
-    ],
-)
-def test_sizes_follow_from_the_typed_table_alone(
-    parsed: list[dict], view: str, table: Table, api: str
-) -> None:
-    rows = [row[view] for row in parsed if row[view]]
-    assert rows
-    batch = pa.RecordBatch.from_pylist(rows, pa.schema([*table.without(*SHARED)]))
-    for side in ("request", "response"):
-        sizes = getattr(wire_size, f"{api}_{side}_bytes")(batch.drop_columns([f"{side}_bytes"]))
-        assert sizes.to_pylist() == [row[f"{side}_bytes"] for row in rows]
+def test_sizes_follow_from_the_typed_table_alone(parsed: list[dict]) -> None:
+    for view, table, api in VIEWS:
+        rows = [row[view] for row in parsed if row[view]]
+        assert rows
+        batch = pa.RecordBatch.from_pylist(rows, pa.schema([*table.without(*SHARED)]))
+        for side, count in (("request", request_bytes), ("response", response_bytes)):
+            sizes = [row[f"{side}_bytes"] for row in rows]
+            assert count(api, batch.drop_columns([f"{side}_bytes"])).to_pylist() == sizes
+            assert sizes == [row["request"][f"{side}_bytes"] for row in parsed if row[view]]
 
 
 def test_other_apis_have_no_size(parsed: list[dict]) -> None:
-    for row in parsed:
-        if not (row["fetch"] or row["produce"] or row["broker_heartbeat"]):
-            assert row["request"]["request_bytes"] is None
-            assert row["request"]["response_bytes"] is None
+    others = [row["request"] for row in parsed if not any(row[view] for view, _, _ in VIEWS)]
+    assert {(row["request_bytes"], row["response_bytes"]) for row in others} == {(None, None)}
+
+
+# A schema
+
+
+def test_versions_as_kafka_writes_them() -> None:
+    texts = ("3+", "0-12", "7", "none")
+    assert [versions_of(text) for text in texts] == [
+        range(3, 2**15),
+        range(13),
+        range(7, 8),
+        range(0),
+    ]
+
+
+def varying_without_column(struct: Struct, row: pa.StructType) -> Iterator[str]:
+    for field in struct.varying:
+        index = row.get_field_index(field.column)
+        inner = (field.partitions or field).struct
+        if field.struct and not field.is_array:
+            yield from varying_without_column(field.struct, row)
+        elif index < 0:
+            yield field.name
+        elif inner and pa.types.is_list(row.field(index).type):
+            yield from varying_without_column(inner, row.field(index).type.value_type)
+
+
+def test_every_size_that_varies_has_its_column() -> None:
+    for _, table, api in VIEWS:
+        for message in (api.request, api.response):
+            assert not [*varying_without_column(message.body, pa.struct([*table.arrow_schema]))]
+
+
+def fetch_line(version: int, added: dict[str, object]) -> bytes:
+    """A follower's FETCH of one partition, in which ``added`` stands."""
+    topic = {"topicId": "AAAAAAAAAAAAAAAAAAAAAw"}
+    sent = {"partition": 0, "fetchOffset": 5, "partitionMaxBytes": 9, **added}
+    got = {"partitionIndex": 0, "errorCode": 0, "highWatermark": 5, "recordsSizeInBytes": 7}
+    envelope = {
+        "requestHeader": {
+            "requestApiKey": 1,
+            "requestApiVersion": version,
+            "correlationId": 7,
+            "clientId": "c",
+            "requestApiKeyName": "FETCH",
+        },
+        "request": {
+            "maxWaitMs": 1,
+            "minBytes": 1,
+            "topics": [{**topic, "partitions": [sent]}],
+        },
+        "response": {"responses": [{**topic, "partitions": [got]}]},
+        "connection": "a:1-b:2-0-0",
+        **dict.fromkeys(("totalTimeMs", "requestQueueTimeMs", "localTimeMs", "sendTimeMs"), 1.0),
+        **dict.fromkeys(("remoteTimeMs", "responseQueueTimeMs"), 0.0),
+    }
+    text = json.dumps(envelope)
+    stamp = "[2026-11-20 20:30:34,831] DEBUG"
+    return f"{stamp} Completed request:{text} (kafka.request.logger)".encode()
+
+
+def parsed_fetch(version: int, added: dict[str, object]) -> dict[str, Any]:
+    (batch,) = LineParser("r", 11, "UTC").parse([fetch_line(version, added)], "f.log")
+    (row,) = batch.to_pylist()
+    assert row["fetch"]["request_bytes"] == row["request"]["request_bytes"]
+    return dict(row["fetch"])
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "more_bytes"),
+    [
+        ({"type": "int64"}, 7, 8),
+        ({"type": "int32", "default": "-1", "taggedVersions": "19+", "tag": 2}, 7, 2 + 4),
+        ({"type": "int32", "default": "-1", "taggedVersions": "19+", "tag": 2}, -1, 0),
+        ({"type": "string"}, "größe", 1 + 7),
+        ({"type": "[]int32"}, [1, 2], 1 + 2 * 4),
+        (
+            {"type": "[]Copy", "fields": [{"name": "Id", "type": "uuid", "versions": "19+"}]},
+            [{}],
+            18,
+        ),
+    ],
+)
+def test_a_new_version_is_one_entry(
+    monkeypatch: pytest.MonkeyPatch, entry: dict[str, Any], value: object, more_bytes: int
+) -> None:
+    unknown = parsed_fetch(19, {"madeUp": value})
+    before = parsed_fetch(18, {})
+    assert (unknown["request_bytes"], unknown["response_bytes"]) == (None, None)
+
+    request, response = deepcopy((schemas.FETCH_REQUEST, schemas.FETCH_RESPONSE))
+    request["validVersions"] = response["validVersions"] = "4-19"
+    topics = next(field for field in request["fields"] if field["name"] == "Topics")
+    topics["fields"][-1]["fields"].append({"name": "MadeUp", "versions": "19+", **entry})
+    monkeypatch.setitem(cast(dict, APIS), FETCH.key, Api.of(request, response))
+
+    fetch = parsed_fetch(19, {"madeUp": value})
+    assert fetch["request_bytes"] == before["request_bytes"] + more_bytes
+    assert fetch["response_bytes"] == before["response_bytes"]
+    sizes = {"api_version": 19, "request_bytes": None, "response_bytes": None}
+    assert fetch | sizes == unknown == before | sizes
+
+
+# Encodings
 
 
 @pytest.mark.parametrize(
@@ -97,12 +204,12 @@ def test_other_apis_have_no_size(parsed: list[dict]) -> None:
     [(0, 1), (127, 1), (128, 2), (16383, 2), (16384, 3), (2**21, 4), (2**28, 5), (2**32 - 1, 5)],
 )
 def test_unsigned_varint(value: int, size: int) -> None:
-    assert wire_size.unsigned_varint_bytes(value) == size
+    assert unsigned_varint_bytes(value) == size
     assert varint_sizes(np.array([value]))[0] == size
 
 
 def test_records_field_counts_its_length_plus_one() -> None:
-    assert [wire_size.records_field_bytes(n) for n in (0, 126, 127, 16383)] == [1, 127, 129, 16386]
+    assert [records_field_bytes(n) for n in (0, 126, 127, 16383)] == [1, 127, 129, 16386]
 
 
 def fetch_rows(**columns: list[object]) -> pa.RecordBatch:
@@ -112,23 +219,23 @@ def fetch_rows(**columns: list[object]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=schema.names)
 
 
-def asked(**fields: object) -> dict[str, object]:
+def requested(**fields: object) -> dict[str, object]:
     return {"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partition": 0, "fetch_offset": 0, **fields}
 
 
 def test_high_watermark_tag_takes_ten_bytes_from_version_18_on() -> None:
-    partitions = [[asked(high_watermark=h)] for h in (2**63 - 1, -1, 5)]
-    for version, more in ((17, 0), (18, wire_size.HIGH_WATERMARK_TAG_BYTES)):
+    partitions = [[requested(high_watermark=h)] for h in (2**63 - 1, -1, 5)]
+    for version, more in ((17, 0), (18, HIGH_WATERMARK_TAG_BYTES)):
         batch = fetch_rows(
             api_version=[version] * 3, max_wait_ms=[500] * 3, request_partitions=partitions
         )
-        default, unknown, known = wire_size.fetch_request_bytes(batch).to_pylist()
+        default, unknown, known = request_bytes(FETCH, batch).to_pylist()
         assert unknown - default == known - default == more
 
 
 def test_client_id_counts_utf8_bytes_and_null_none() -> None:
     batch = fetch_rows(api_version=[17] * 3, max_wait_ms=[1] * 3, client_id=[None, "", "größe"])
-    sizes = wire_size.fetch_request_bytes(batch).to_pylist()
+    sizes = request_bytes(FETCH, batch).to_pylist()
     assert np.subtract(sizes, sizes[0]).tolist() == [0, 0, 7]
 
 
@@ -138,23 +245,30 @@ def test_unknown_versions_and_missing_bodies_have_no_size() -> None:
         max_wait_ms=[1, 1, None, 1, 1],
         error_code=[0, 0, 0, None, 0],
     )
-    requests = wire_size.fetch_request_bytes(batch)
-    responses = wire_size.fetch_response_bytes(batch)
+    requests = request_bytes(FETCH, batch)
+    responses = response_bytes(FETCH, batch)
     assert pc.is_valid(requests).to_pylist() == [False, False, False, True, False]
     assert pc.is_valid(responses).to_pylist() == [False, False, True, False, False]
 
 
+def test_an_unknown_version_has_no_size_where_the_first_is_0() -> None:
+    schema = pa.schema([("api_version", pa.int32()), ("broker_id", pa.int32())])
+    versions = [{"api_version": v, "broker_id": 1} for v in (0, 2, 3, None)]
+    sizes = request_bytes(BROKER_HEARTBEAT, pa.RecordBatch.from_pylist(versions, schema))
+    assert pc.is_valid(sizes).to_pylist() == [True, True, False, False]
+
+
 def test_sizes_of_no_rows_are_no_sizes() -> None:
     batch = fetch_rows(api_version=[])
-    assert wire_size.fetch_request_bytes(batch).to_pylist() == []
-    assert wire_size.fetch_response_bytes(batch).to_pylist() == []
+    assert request_bytes(FETCH, batch).to_pylist() == []
+    assert response_bytes(FETCH, batch).to_pylist() == []
 
 
 def test_sizes_of_a_slice_are_the_slice_of_the_sizes() -> None:
-    partitions = [[asked()] * n for n in (1, 2, 3, 4)]
+    partitions = [[requested()] * n for n in (1, 2, 3, 4)]
     batch = fetch_rows(api_version=[17] * 4, max_wait_ms=[1] * 4, request_partitions=partitions)
-    whole = wire_size.fetch_request_bytes(batch).to_pylist()
-    assert wire_size.fetch_request_bytes(batch.slice(1, 2)).to_pylist() == whole[1:3]
+    whole = request_bytes(FETCH, batch).to_pylist()
+    assert request_bytes(FETCH, batch.slice(1, 2)).to_pylist() == whole[1:3]
 
 
 def test_lowest_acknowledged_offset_is_a_plain_int64_after_the_other_fields() -> None:
@@ -168,7 +282,5 @@ def test_lowest_acknowledged_offset_is_a_plain_int64_after_the_other_fields() ->
         [{"api_version": 1, "error_code": 0}, {"api_version": 1, "error_code": None}],
         pa.schema([BROKER_HEARTBEATS.arrow_schema.field(n) for n in ("api_version", "error_code")]),
     )
-    assert wire_size.broker_heartbeat_response_bytes(heartbeats).to_pylist() == [len(today), None]
-    sizes = wire_size.broker_heartbeat_response_with_lowest_acknowledged_offset_bytes(heartbeats)
-    assert sizes.to_pylist() == [len(draft), None]
-    assert len(draft) - len(today) == wire_size.LOWEST_ACKNOWLEDGED_OFFSET_BYTES == 8
+    assert response_bytes(BROKER_HEARTBEAT, heartbeats).to_pylist() == [len(today), None]
+    assert len(draft) - len(today) == LOWEST_ACKNOWLEDGED_OFFSET_BYTES == 8

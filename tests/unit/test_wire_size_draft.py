@@ -6,15 +6,12 @@ import struct
 from itertools import groupby
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wire_messages import fetch_request, fetch_response, names, one_row
+from wire_messages import fetch_request, fetch_response, names
 
-from kip_replay.replay import wire_size
-from kip_replay.replay.log_tables import FETCHES
-from kip_replay.replay.wire_size import IncrementalFetchPieces
+from kip_replay.replay.kafka.messages import DRAFT_UUID_BYTES, IncrementalFetchPieces
 
 # Integers of more than 8 bits are big-endian, as everywhere in Kafka.
 
@@ -99,63 +96,21 @@ def response_by_pieces(pieces: IncrementalFetchPieces, row: dict[str, Any]) -> i
 @given(row=fetch_request, client_id=st.none() | names)
 def test_request(partition_id_is_string: bool, row: dict[str, Any], client_id: str | None) -> None:
     row = {**row, "client_id": client_id}
-    batch = one_row(FETCHES.arrow_schema, row)
-    option = {"partition_id_is_string": partition_id_is_string}
-    body = serialized_request(row, **option)
-    whole = framed(request_header(client_id), body)
-    sizes = wire_size.incremental_fetch_request_body_bytes(batch, **option)
-    assert sizes.to_pylist() == [len(body)]
-    assert wire_size.incremental_fetch_request_bytes(batch, **option).to_pylist() == [len(whole)]
-    assert request_by_pieces(IncrementalFetchPieces(**option), row) == len(whole)
+    whole = framed(request_header(client_id), serialized_request(row, partition_id_is_string))
+    assert request_by_pieces(IncrementalFetchPieces(partition_id_is_string), row) == len(whole)
 
 
 @settings(max_examples=60, deadline=None)
 @given(row=fetch_response)
 def test_response(row: dict[str, Any]) -> None:
-    batch = one_row(FETCHES.arrow_schema, row)
-    body = serialized_response(row)
-    whole = framed(struct.pack(">i", 7), body)
-    assert wire_size.incremental_fetch_response_body_bytes(batch).to_pylist() == [len(body)]
-    assert wire_size.incremental_fetch_response_bytes(batch).to_pylist() == [len(whole)]
+    whole = framed(struct.pack(">i", 7), serialized_response(row))
     assert response_by_pieces(IncrementalFetchPieces(False), row) == len(whole)
     assert response_by_pieces(IncrementalFetchPieces(True), row) == len(whole)
 
 
 def test_an_empty_incremental_fetch_is_its_fixed_part() -> None:
     """The draft's saving: 100,000 partitions that stand still cost nothing."""
-    row = {"max_wait_ms": 500, "error_code": 0, "request_partitions": [], "response_partitions": []}
-    batch = one_row(FETCHES.arrow_schema, row)
-    request = wire_size.incremental_fetch_request_body_bytes(batch, partition_id_is_string=False)
-    assert request.to_pylist() == [21 + 4]
-    assert wire_size.incremental_fetch_response_body_bytes(batch).to_pylist() == [14 + 4]
-
-
-def test_a_topic_without_a_name_cannot_be_counted() -> None:
-    """Since v13 logs give ids only."""
-    named, nameless = {"topic": "t", "partition": 0}, {"topic_id": "A" * 22, "partition": 0}
-    rows = [[named], [named, nameless], [], [nameless]]
-    sizes = {}
-    for side, body in (("request", "max_wait_ms"), ("response", "error_code")):
-        batch = pa.RecordBatch.from_pylist(
-            [{f"{side}_partitions": row, body: 0} for row in [*rows, []]],
-            pa.schema([FETCHES.arrow_schema.field(n) for n in (f"{side}_partitions", body)]),
-        )
-        batch = batch.set_column(1, body, pa.array([0, 0, 0, 0, None], pa.int32()))
-        option = {"partition_id_is_string": True} if side == "request" else {}
-        whole = getattr(wire_size, f"incremental_fetch_{side}_bytes")(batch, **option).to_pylist()
-        sizes[side] = [size is not None for size in whole]
-    # the last has no body
-    expected = [True, False, True, False, False]
-    assert sizes == {"request": expected, "response": expected}
-
-
-def test_the_ordinary_response_gets_a_uuid() -> None:
-    rows = [{"api_version": 17, "error_code": 0}, {"api_version": 17}, {"api_version": 3}]
-    batch = pa.RecordBatch.from_pylist(
-        rows, pa.schema([FETCHES.arrow_schema.field(n) for n in ("api_version", "error_code")])
-    )
-    (size, *others) = wire_size.fetch_response_with_draft_uuid_bytes(batch).to_pylist()
-    uuid = struct.pack(">q", 99)
-    assert size == wire_size.fetch_response_bytes(batch).to_pylist()[0] + len(uuid)
-    assert others == [None, None]
-    assert len(uuid) == wire_size.DRAFT_UUID_BYTES
+    pieces = IncrementalFetchPieces(False)
+    assert pieces.request_fixed_bytes(0) == 4 + 10 + 21 + 4
+    assert pieces.response_fixed_bytes() == 4 + 4 + 14 + 4
+    assert len(struct.pack(">q", 99)) == DRAFT_UUID_BYTES

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from kip_replay.replay.wire_size import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
+from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 
 #: HighWatermark of a replica or a leader that knows none (KIP-1166, "Fetch").
 UNKNOWN_OFFSET = -1

@@ -13,9 +13,9 @@ from kip_replay.replay.incremental_fetch.tables import (
     FETCH_SESSION_EVICTIONS,
     FETCH_SESSION_OUTCOMES,
 )
+from kip_replay.replay.kafka.messages.fetch import FETCH_VERSIONS
+from kip_replay.replay.kafka.messages.incremental_fetch_draft import IncrementalFetchPieces
 from kip_replay.replay.outcomes import Rows, Variant, Verdict
-from kip_replay.replay.wire_size.fetch import FETCH_VERSIONS
-from kip_replay.replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces
 
 from .recorded import (
     FINAL_EPOCH,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from kip_replay.replay.wire_size.fetch_pieces import fetch_pieces
+from kip_replay.replay.kafka.messages.fetch_pieces import fetch_pieces
 
 from .recorded import PartitionKey
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
-from kip_replay.replay.wire_size.fetch_pieces import FetchPieces, fetch_pieces
-from kip_replay.replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces
+from kip_replay.replay.kafka.messages.fetch_pieces import FetchPieces, fetch_pieces
+from kip_replay.replay.kafka.messages.incremental_fetch_draft import IncrementalFetchPieces
 
 from .recorded import (
     SESSION_VERSION,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from kip_replay.replay.incremental_fetch.cache import FetchSessionCache, Occurrence, Reason
-from kip_replay.replay.wire_size.incremental_fetch_draft import (
+from kip_replay.replay.kafka.messages.incremental_fetch_draft import (
     DRAFT_UUID_BYTES,
     IncrementalFetchPieces,
 )

@@ -1,0 +1,1 @@
+"""Kafka itself: its request log (``request_log``) and its messages (``messages``)."""

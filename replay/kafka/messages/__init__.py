@@ -1,0 +1,51 @@
+"""Kafka's messages as data (``schemas``), and their exact bytes on the wire.
+
+Theory
+------
+A request log does not have the bytes that a request took, but everything that they follow from. On
+the wire stand 4 bytes of frame, a header and a body. Since KIP-482 ("flexible versions") lengths
+are unsigned varints and optional fields are tagged; before, lengths are int16 (strings) or int32
+(arrays, records). Source: ``MessageDataGenerator``.
+
+``request_bytes`` and ``response_bytes`` take an API and a record batch whose columns are named as
+in the tables ``fetches``, ``produces`` or ``broker_heartbeats`` and return one INT64 per row: null
+where the row has no such body, or where the schema lacks the version. They assume what every client
+and broker does: adjacent partitions of one topic travel under one topic, and no topic travels
+without partitions. ``fetch_pieces`` and ``IncrementalFetchPieces`` are the same sizes in single
+numbers, for replays that follow a session by its changes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .encoding import records_field_bytes, unsigned_varint_bytes
+from .fetch import FETCH_VERSIONS, HIGH_WATERMARK_TAG_BYTES
+from .fetch_pieces import FetchPieces, fetch_pieces
+from .incremental_fetch_draft import DRAFT_UUID_BYTES, IncrementalFetchPieces
+from .layout import APIS, BROKER_HEARTBEAT, FETCH, PRODUCE, Api, field_of
+from .schemas import LOWEST_ACKNOWLEDGED_OFFSET
+from .sizes import newer_versions, request_bytes, response_bytes
+
+#: The draft KIP's ``LowestAcknowledgedOffset`` in a BrokerHeartbeatResponse.
+LOWEST_ACKNOWLEDGED_OFFSET_BYTES: Final = field_of(LOWEST_ACKNOWLEDGED_OFFSET).plain_bytes(1)
+
+__all__ = [
+    "APIS",
+    "BROKER_HEARTBEAT",
+    "DRAFT_UUID_BYTES",
+    "FETCH",
+    "FETCH_VERSIONS",
+    "HIGH_WATERMARK_TAG_BYTES",
+    "LOWEST_ACKNOWLEDGED_OFFSET_BYTES",
+    "PRODUCE",
+    "Api",
+    "FetchPieces",
+    "IncrementalFetchPieces",
+    "fetch_pieces",
+    "newer_versions",
+    "records_field_bytes",
+    "request_bytes",
+    "response_bytes",
+    "unsigned_varint_bytes",
+]

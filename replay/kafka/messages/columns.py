@@ -1,0 +1,125 @@
+"""Reads columns of a record batch as NumPy arrays, nested lists as offsets and flat elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .encoding import Bools, Ints
+
+_Values = TypeVar("_Values", Ints, Bools)
+
+
+class Columns:
+    """Columns by name of a record batch or of a struct; a column that is absent is all null."""
+
+    def __init__(self, source: pa.RecordBatch | pa.StructArray) -> None:
+        self._source = source
+        self._schema = source.schema if isinstance(source, pa.RecordBatch) else source.type
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def array(self, name: str) -> pa.Array:
+        """The column, nulls of its parent included."""
+        index = self._schema.get_field_index(name)
+        if index < 0:
+            return pa.nulls(len(self))
+        if isinstance(self._source, pa.RecordBatch):
+            return self._source.column(index)
+        return pc.struct_field(self._source, index)
+
+    def present(self, name: str) -> Bools:
+        """Where the column is not null."""
+        present: Bools = self.array(name).is_valid().to_numpy(zero_copy_only=False)
+        return present
+
+    def ints(self, name: str, default: int = 0) -> Ints:
+        """An integer column as int64."""
+        array = self.array(name)
+        if pa.types.is_null(array.type):
+            return np.full(len(self), default, np.int64)
+        filled = array.cast(pa.int64()).fill_null(default) if array.null_count else array
+        values: Ints = filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        return values
+
+    def true_or_present(self, name: str) -> Bools:
+        """Where a boolean column is true, or another is not null."""
+        array = self.array(name)
+        if not pa.types.is_boolean(array.type):
+            return self.present(name)
+        true: Bools = array.fill_null(False).to_numpy(zero_copy_only=False)
+        return true
+
+    def differ(self, name: str, default: int | bool | str | None) -> Bools:
+        """Where the column is neither null nor the default."""
+        array = self.array(name)
+        if array.null_count == len(array):
+            return np.zeros(len(self), np.bool_)
+        if default is None:
+            return self.present(name)
+        differ: Bools = pc.not_equal(array, default).fill_null(False).to_numpy(zero_copy_only=False)
+        return differ
+
+    def is_count(self, name: str) -> bool:
+        """Whether the column has the lengths of arrays rather than the arrays."""
+        return bool(pa.types.is_integer(self.array(name).type))
+
+    def utf8_lengths(self, name: str) -> Ints:
+        """Bytes of each string in UTF-8, 0 for null."""
+        array = self.array(name)
+        if array.null_count == len(array):
+            return np.zeros(len(self), np.int64)
+        lengths: Ints = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+        return lengths.astype(np.int64)
+
+    def lengths(self, name: str) -> Ints:
+        """Lengths of the arrays in a list column, or in a column of their lengths; 0 for null."""
+        array = self.array(name)
+        if not pa.types.is_list(array.type):
+            return self.ints(name)
+        lengths: Ints = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+        return lengths.astype(np.int64)
+
+    def nested(self, name: str) -> Nested:
+        """A list column, null as empty; a column that is absent has empty ones."""
+        array, lengths = self.array(name), self.lengths(name)
+        offsets = np.append(0, np.cumsum(lengths))
+        elements = array.flatten() if pa.types.is_list(array.type) else pa.array([], pa.struct([]))
+        return Nested(lengths, offsets, Columns(elements))
+
+
+@dataclass(frozen=True)
+class Nested:
+    """Elements of a list column one after the other; row i holds ``offsets[i]:offsets[i + 1]``."""
+
+    lengths: Ints
+    offsets: Ints
+    flat: Columns
+
+    def sums(self, of_elements: Ints) -> Ints:
+        """Sum over the elements of each row."""
+        running = np.concatenate(([0], np.cumsum(of_elements)))
+        sums: Ints = running[self.offsets[1:]] - running[self.offsets[:-1]]
+        return sums
+
+    def spread(self, of_rows: _Values) -> _Values:
+        """A value of each row, for each of its elements; length 1 is of all and stays."""
+        spread: _Values = of_rows if len(of_rows) == 1 else np.repeat(of_rows, self.lengths)
+        return spread
+
+
+def first_of_topic(partitions: Nested) -> Bools:
+    """Which elements begin a topic: the first of a row, or another topic than the one before."""
+    first = np.zeros(len(partitions.flat), np.bool_)
+    for name in ("topic_id", "topic"):
+        array = partitions.flat.array(name)
+        if len(array) > 1 and array.null_count < len(array):
+            changes = pc.not_equal(array[1:].fill_null(""), array[:-1].fill_null(""))
+            first[1:] |= changes.to_numpy(zero_copy_only=False)
+    first[partitions.offsets[:-1][partitions.lengths > 0]] = True
+    return first

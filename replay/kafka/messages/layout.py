@@ -1,0 +1,205 @@
+"""A message schema (``schemas``) as objects: what a version has, and what always takes the same.
+
+Source: ``org.apache.kafka.message`` (``MessageSpec``, ``FieldSpec``, ``Versions``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from . import schemas
+from .encoding import UUID_BYTES, unsigned_varint_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from .encoding import Ints
+
+#: Types of which every value takes as many bytes.
+_FIXED_BYTES = {"bool": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uuid": UUID_BYTES}
+_LATEST = 2**15
+
+
+def versions_of(text: str) -> range:
+    """``3+``, ``0-12``, ``7`` or ``none`` as a range."""
+    if text == "none":
+        return range(0)
+    first, dash, last = text.rstrip("+").partition("-")
+    return range(int(first), _LATEST if "+" in text else int(last if dash else first) + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """A field of a message. ``type`` is that of its elements where it ``is_array``."""
+
+    name: str
+    type: str
+    is_array: bool
+    versions: range
+    is_tagged: bool
+    is_nullable: bool
+    #: As Kafka writes it where the field is absent; None is null, or an array's emptiness.
+    default: int | bool | str | None
+    has_default: bool
+    column: str
+    struct: Struct | None
+
+    @cached_property
+    def json_name(self) -> str:
+        """The field's name in the request log, where of records only the size stands."""
+        name = self.name[0].lower() + self.name[1:]
+        return f"{name}SizeInBytes" if self.type == "records" else name
+
+    @property
+    def is_required(self) -> bool:
+        """Whether every version must write it."""
+        may_be_absent = self.has_default or self.is_tagged or self.is_nullable
+        return self.versions.start == 0 and not may_be_absent
+
+    @property
+    def has_fixed_size(self) -> bool:
+        """Whether every value takes as many bytes."""
+        return not self.is_array and self.type in _FIXED_BYTES
+
+    def plain_bytes(self, version: int) -> int:
+        """Bytes of a value (of an array, of an element) less what its contents add."""
+        return self.struct.plain_bytes(version) if self.struct else _FIXED_BYTES[self.type]
+
+    def plain_sizes(self, versions: Ints) -> Ints | int:
+        """``plain_bytes`` of each version."""
+        return self.struct.plain_sizes(versions) if self.struct else _FIXED_BYTES[self.type]
+
+    def tag_bytes(self, version: int) -> int:
+        """Bytes of a tagged field of fixed size: tag, size and value; 0 below its version."""
+        value = self.plain_bytes(version)
+        return 1 + unsigned_varint_bytes(value) + value if version in self.versions else 0
+
+    @cached_property
+    def partitions(self) -> Field | None:
+        """Of a list of topics, the list of partitions within it; None of all others."""
+        inner = self.struct.fields if self.struct else ()
+        is_topics = any(field.column == "topic" for field in inner)
+        return next((field for field in inner if field.is_array and is_topics), None)
+
+
+@dataclass(frozen=True, eq=False)
+class Struct:
+    """Fields that are written one after the other, then the tagged ones (KIP-482)."""
+
+    fields: tuple[Field, ...]
+    flexible: range
+
+    def __getitem__(self, path: str) -> Field:
+        """A field by its name, or by a path of names: ``Topics.Partitions.Records``."""
+        name, _, rest = path.partition(".")
+        field = next(field for field in self.fields if field.name == name)
+        if not rest:
+            return field
+        assert field.struct is not None
+        return field.struct[rest]
+
+    def plain_bytes(self, version: int) -> int:
+        """Bytes of the fields of fixed size and of the number of tagged fields."""
+        return self._plain_bytes_by_version[min(version, len(self._plain_bytes_by_version) - 1)]
+
+    def plain_sizes(self, versions: Ints) -> Ints:
+        """``plain_bytes`` of each version."""
+        of_version = np.array(self._plain_bytes_by_version, np.int64)
+        return of_version[np.clip(versions, 0, len(of_version) - 1)]
+
+    @cached_property
+    def _plain_bytes_by_version(self) -> list[int]:
+        """Up to the version that brings the last change."""
+        ranges = [self.flexible, *(field.versions for field in self.fields)]
+        ends = {end for versions in ranges for end in (versions.start, versions.stop)}
+        last = max(end for end in ends if end < _LATEST)
+        plain = [field for field in self.fields if field not in self.varying]
+        return [
+            sum(field.plain_bytes(version) for field in plain if version in field.versions)
+            + (version in self.flexible)
+            for version in range(last + 1)
+        ]
+
+    @cached_property
+    def varying(self) -> tuple[Field, ...]:
+        """Fields whose size follows from their values."""
+        return tuple(f for f in self.fields if f.is_tagged or not f.has_fixed_size)
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """A request or a response of an API."""
+
+    versions: range
+    body: Struct
+    #: Columns that are neither null nor false where the body is there.
+    present_with: tuple[str, ...]
+
+    @staticmethod
+    def of(schema: schemas.Schema) -> Message:
+        """The message of a schema."""
+        flexible = versions_of(schema["flexibleVersions"])
+        return Message(
+            versions_of(schema["validVersions"]),
+            _struct(schema["fields"], flexible),
+            tuple(schema.get("presentWith", ())),
+        )
+
+
+@dataclass(frozen=True)
+class Api:
+    """An API whose messages are known in all their versions."""
+
+    key: int
+    request: Message
+    response: Message
+
+    @staticmethod
+    def of(request: schemas.Schema, response: schemas.Schema) -> Api:
+        """The API of two schemas."""
+        return Api(request["apiKey"], Message.of(request), Message.of(response))
+
+
+def field_of(schema: schemas.Schema, flexible: range = range(0)) -> Field:
+    """The field of an entry. ``flexible``: versions of its message that have tagged fields."""
+    name, type_ = schema["name"], schema["type"]
+    default = schema.get("default")
+    return Field(
+        name=name,
+        type=type_.removeprefix("[]"),
+        is_array=type_.startswith("[]"),
+        versions=versions_of(schema["versions"]),
+        is_tagged="tag" in schema,
+        is_nullable="nullableVersions" in schema,
+        default=_default(type_, default),
+        has_default=default is not None,
+        column=schema.get("column", re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()),
+        struct=_struct(schema["fields"], flexible) if "fields" in schema else None,
+    )
+
+
+def _struct(entries: Iterable[schemas.Schema], flexible: range) -> Struct:
+    return Struct(tuple(field_of(entry, flexible) for entry in entries), flexible)
+
+
+def _default(type_: str, text: str | None) -> int | bool | str | None:
+    """Without a default of its own, a number is 0 and a boolean false."""
+    if text == "null":
+        return None
+    if type_ == "bool":
+        return text == "true"
+    if type_.startswith("int"):
+        return int(text or "0", 0)
+    return text
+
+
+PRODUCE = Api.of(schemas.PRODUCE_REQUEST, schemas.PRODUCE_RESPONSE)
+FETCH = Api.of(schemas.FETCH_REQUEST, schemas.FETCH_RESPONSE)
+BROKER_HEARTBEAT = Api.of(schemas.BROKER_HEARTBEAT_REQUEST, schemas.BROKER_HEARTBEAT_RESPONSE)
+#: By API key.
+APIS: Mapping[int, Api] = {api.key: api for api in (PRODUCE, FETCH, BROKER_HEARTBEAT)}

@@ -1,0 +1,138 @@
+"""Bytes of whole messages: 4 bytes of frame, a header and a body, for every row of a batch.
+
+Source: ``RequestHeader.json`` (the client id is an int16-length string in every version, so that
+any broker can read it), ``ResponseHeader.json``; bodies as ``MessageDataGenerator`` encodes them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .columns import Columns, Nested, first_of_topic
+from .encoding import Bools, Ints, among, array_prefix, string_sizes, tagged
+from .layout import APIS
+
+if TYPE_CHECKING:
+    from .layout import Api, Field, Message, Struct
+
+FRAME_BYTES = 4
+#: api key, api version, correlation id, length of the client id.
+REQUEST_HEADER_BYTES = 2 + 2 + 4 + 2
+CORRELATION_ID_BYTES = 4
+_FLEXIBLE = np.ones(1, np.bool_)
+
+
+def request_bytes(api: Api, rows: pa.RecordBatch) -> pa.Int64Array:
+    """Of each row's request; null without a body or in a version that the schema lacks."""
+    columns = Columns(rows)
+    header = FRAME_BYTES + REQUEST_HEADER_BYTES + columns.utf8_lengths("client_id")
+    return _message_bytes(api.request, columns, header)
+
+
+def response_bytes(api: Api, rows: pa.RecordBatch) -> pa.Int64Array:
+    """Of each row's response; null without a body or in a version that the schema lacks."""
+    columns = Columns(rows)
+    header = np.full(len(columns), FRAME_BYTES + CORRELATION_ID_BYTES, np.int64)
+    return _message_bytes(api.response, columns, header)
+
+
+def newer_versions(requests: pa.StructArray) -> Counter[tuple[int, int]]:
+    """How many requests are newer than the schemas, by API key and version."""
+    keys, versions = (pc.struct_field(requests, name) for name in ("api_key", "api_version"))
+    newer: Counter[tuple[int, int]] = Counter()
+    for key, api in APIS.items():
+        is_newer = pc.greater_equal(versions, api.request.versions.stop)
+        found = versions.filter(pc.and_(pc.equal(keys, key), is_newer))
+        newer.update((key, version) for version in found.to_pylist())
+    return newer
+
+
+def _message_bytes(message: Message, columns: Columns, header: Ints) -> pa.Int64Array:
+    version = columns.ints("api_version", -1)
+    known = among(version, message.versions)
+    for name in message.present_with:
+        known &= columns.true_or_present(name)
+    # Most batches have one version: its length-1 array stands for all rows.
+    if len(version) and (version == version[0]).all():
+        version = version[:1]
+    # Headers are flexible where bodies are: a byte for their tagged fields.
+    size = header + among(version, message.body.flexible)
+    size += _struct(message.body, columns, version)
+    return pa.array(size, pa.int64(), mask=~known)
+
+
+def _struct(struct: Struct, columns: Columns, version: Ints, without: Field | None = None) -> Ints:
+    """Bytes of each element; ``version`` is each one's or, of length 1, that of all."""
+    size = np.zeros(len(columns), np.int64)
+    size += struct.plain_sizes(version)
+    flexible = among(version, struct.flexible)
+    for field in struct.varying:
+        there = among(version, field.versions)
+        if field is not without and there.any():
+            value = _tagged if field.is_tagged else _value
+            size += there * value(field, columns, version, flexible)
+    return size
+
+
+def _tagged(field: Field, columns: Columns, version: Ints, _: Bools) -> Ints:
+    """Bytes of a tagged field, 0 where it has its default: then it is not written."""
+    written = _is_written(field, columns)
+    if not written.any():
+        return np.zeros(len(columns), np.int64)
+    return written * tagged(_value(field, columns, version, _FLEXIBLE))
+
+
+def _is_written(field: Field, columns: Columns) -> Bools:
+    if field.is_array and not field.is_nullable:
+        return columns.lengths(field.column) > 0
+    if field.struct is None or field.is_array:
+        return columns.differ(field.column, field.default)
+    differ = [columns.differ(inner.column, inner.default) for inner in field.struct.fields]
+    written: Bools = np.logical_or.reduce(differ)
+    return written
+
+
+def _value(field: Field, columns: Columns, version: Ints, flexible: Bools) -> Ints:
+    """Bytes of a field's value without its tag."""
+    if field.is_array:
+        return _array(field, columns, version, flexible)
+    if field.type == "string":
+        return string_sizes(columns.utf8_lengths(field.column), flexible)
+    if field.type == "records":
+        sizes = columns.ints(field.column)
+        return array_prefix(sizes, flexible) + sizes
+    return np.zeros(len(columns), np.int64) + field.plain_sizes(version)
+
+
+def _array(field: Field, columns: Columns, version: Ints, flexible: Bools) -> Ints:
+    if columns.is_count(field.column):
+        lengths = columns.ints(field.column)
+        return array_prefix(lengths, flexible) + lengths * field.plain_sizes(version)
+    elements = columns.nested(field.column)
+    if field.partitions is not None:
+        return _topics(field, field.partitions, elements, version, flexible)
+    sizes = _elements(field, elements.flat, elements.spread(version))
+    return array_prefix(elements.lengths, flexible) + elements.sums(sizes)
+
+
+def _elements(field: Field, flat: Columns, version: Ints) -> Ints:
+    if field.struct is not None:
+        return _struct(field.struct, flat, version, without=field.partitions)
+    return np.zeros(len(flat), np.int64) + field.plain_sizes(version)
+
+
+def _topics(topics: Field, partitions: Field, flat: Nested, version: Ints, flexible: Bools) -> Ints:
+    """Tables list partitions: adjacent ones of a topic travel under one topic."""
+    each = flat.spread(version)
+    first = first_of_topic(flat)
+    starts = np.flatnonzero(first)
+    lengths = np.diff(np.append(starts, len(first)))
+    flexible_each = np.broadcast_to(flat.spread(flexible), len(first))
+    sizes = first * _elements(topics, flat.flat, each) + _elements(partitions, flat.flat, each)
+    sizes[starts] += array_prefix(lengths, flexible_each[starts])
+    return array_prefix(flat.sums(first.astype(np.int64)), flexible) + flat.sums(sizes)

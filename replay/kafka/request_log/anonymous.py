@@ -1,0 +1,253 @@
+"""Parsed lines without a name that gives away whose they are.
+
+Every text in ``PARSED_LINE`` becomes its pseudonym, unless it is stated here that it stays, and
+why: what is made by this program, what is Kafka's own word, or a number that the rules need. So a
+column added later is hidden until it is listed here.
+
+The same name has the same pseudonym in every column, so whatever could be joined can be joined. A
+connection keeps its form and its ports, a principal its type, and sizes on the wire were counted
+before.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kip_replay.replay.table import TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .pseudonyms import Pseudonyms
+
+#: Made by this program, or given by its user: by their places in ``PARSED_LINE``.
+_KEPT = frozenset(
+    {
+        "recording",
+        "line_id",
+        "source_file",
+        "rejected.reason",
+        "metadata_write.resources.resource_type",
+        "configs.resource_type",
+        "configs.operation",
+        "metadata_offsets.kind",
+    }
+)
+#: Kafka's own topics, and ids that it has reserved (``Uuid``, ``DirectoryId``).
+INTERNAL_TOPICS = frozenset(
+    {
+        "__cluster_metadata",
+        "__consumer_offsets",
+        "__transaction_state",
+        "__share_group_state",
+        "__remote_log_metadata",
+    }
+)
+_RESERVED_IDS = frozenset("AAAAAAAAAAAAAAAAAAAAA" + last for last in "AQg")
+#: Clients within brokers and controllers, which are named after nodes: rules know them by these.
+KAFKA_CLIENTS = re.compile(
+    r"raft-client-\d{1,10}|broker-\d{1,10}-fetcher-\d{1,10}|broker-\d{1,10}-txn-marker-sender"
+    r"|AddPartitionsManager-client-\d{1,10}"
+)
+_SECURITY_PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+_API_NAME = re.compile(r"[A-Z][A-Z_]{0,49}")
+_SOFTWARE = frozenset(
+    {
+        "unknown",
+        "apache-kafka-java",
+        "librdkafka",
+        "rdkafka",
+        "node-rdkafka",
+        "confluent-kafka-dotnet",
+        "confluent-kafka-go",
+        "confluent-kafka-javascript",
+        "confluent-kafka-python",
+        "kafka-python",
+        "kgo",
+        "sarama",
+    }
+)
+_VERSION = re.compile(
+    r"unknown|v?\d{1,4}(\.\d{1,4}){0,3}(-(rdkafka-)?v?\d{1,4}(\.\d{1,4}){0,3})?"
+    r"(-(SNAPSHOT|ccs|ce|rc\d{1,2}))?"
+)
+#: Of ``client_observations``.
+_CLIENT_OPERATIONS = frozenset({"create", "delete", "alter"})
+#: ``KafkaPrincipal``: a type and a name.
+_USER = "User:"
+_ANONYMOUS = "User:ANONYMOUS"
+#: local host:port-remote host:port-processor-index, in newer versions with a second index.
+_CONNECTION = re.compile(r"(.*?):(\d{1,5})-(.*):(\d{1,5})((?:-\d{1,10}){1,2})", re.DOTALL)
+
+#: Resources whose names are node ids, and features that Kafka has.
+_NODES = pa.array(["broker", "broker_logger"])
+_NODE_ID = r"^[0-9]{1,10}$"
+_FEATURES = pa.array(
+    [
+        "metadata.version",
+        "kraft.version",
+        "transaction.version",
+        "group.version",
+        "share.version",
+        "streams.version",
+        "eligible.leader.replicas.version",
+    ]
+)
+#: Configs whose names stay, and their values where these are numbers or truth values.
+KEPT_CONFIGS = (
+    "min.insync.replicas",
+    "default.replication.factor",
+    "num.partitions",
+    "unclean.leader.election.enable",
+    "retention.ms",
+    "retention.bytes",
+    "segment.ms",
+    "segment.bytes",
+    "max.message.bytes",
+    "max.incremental.fetch.session.cache.slots",
+    "replica.lag.time.max.ms",
+    "replica.fetch.wait.max.ms",
+    "replica.fetch.min.bytes",
+    "replica.fetch.max.bytes",
+    "replica.fetch.response.max.bytes",
+    "num.replica.fetchers",
+    "broker.heartbeat.interval.ms",
+    "broker.session.timeout.ms",
+    "controller.quorum.fetch.timeout.ms",
+    "metadata.max.idle.interval.ms",
+)
+_PLAIN_VALUE = r"^(-?[0-9]{1,19}|true|false)$"
+
+
+class Anonymous:
+    """Hides names in batches of ``PARSED_LINE``. Remembers pseudonyms; one per task."""
+
+    def __init__(self, pseudonyms: Pseudonyms) -> None:
+        self._pseudonyms = pseudonyms
+        self._known: dict[str, str] = {}
+        self._ways: dict[str, Callable[[str], str]] = {
+            "client_id": self.client_id,
+            "connection": self.connection,
+            "principal": self.principal,
+            "listener": self.listener,
+            "security_protocol": self._unless(_SECURITY_PROTOCOLS.__contains__),
+            "software_name": self._unless(_SOFTWARE.__contains__),
+            "software_version": self._unless(_VERSION.fullmatch),
+            "api_name": self._unless(_API_NAME.fullmatch),
+            "source": self._unless(_API_NAME.fullmatch),
+            "operation": self._unless(_CLIENT_OPERATIONS.__contains__),
+            "topic": self.topic,
+            "topic_id": self.topic,
+            "replica_directory_id": self.topic,
+        }
+
+    def lines(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with every text that is not to be kept replaced."""
+        columns = [
+            self._hidden(column, name)
+            for column, name in zip(batch.columns, batch.schema.names, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+    def texts(self, texts: pa.Array, column: str) -> pa.Array:
+        """Texts of a column that is called like this in a table; null stays null."""
+        return _each(texts, self._ways.get(column, self.name))
+
+    def name(self, name: str) -> str:
+        """The pseudonym of whatever has no form that must stay."""
+        pseudonym = self._known.get(name)
+        if pseudonym is None:
+            if len(self._known) >= _REMEMBERED_MAX:
+                self._known.clear()
+            pseudonym = self._known[name] = self._pseudonyms.of(name)
+        return pseudonym
+
+    def topic(self, topic: str) -> str:
+        """A topic's name or id."""
+        return topic if topic in INTERNAL_TOPICS or topic in _RESERVED_IDS else self.name(topic)
+
+    def client_id(self, client_id: str) -> str:
+        """A client id; those of brokers and controllers say what they are."""
+        return client_id if KAFKA_CLIENTS.fullmatch(client_id) else self.name(client_id)
+
+    def connection(self, connection: str) -> str:
+        """The hosts replaced, each as it is elsewhere."""
+        match = _CONNECTION.fullmatch(connection)
+        if match is None:
+            return self.name(connection)
+        local, local_port, remote, remote_port, numbers = match.groups()
+        return f"{self.name(local)}:{local_port}-{self.name(remote)}:{remote_port}{numbers}"
+
+    def principal(self, principal: str) -> str:
+        """``User:`` and a pseudonym; who has not logged in is still ANONYMOUS."""
+        if principal == _ANONYMOUS:
+            return principal
+        if principal.startswith(_USER):
+            return _USER + self.name(principal.removeprefix(_USER))
+        return self.name(principal)
+
+    def listener(self, listener: str) -> str:
+        """A listener; Kafka's own words for them stay."""
+        is_kafkas = listener in _SECURITY_PROTOCOLS or listener == "CONTROLLER"
+        return listener if is_kafkas else self.name(listener)
+
+    def _unless(self, is_kept: Callable[[str], object]) -> Callable[[str], str]:
+        return lambda text: text if is_kept(text) else self.name(text)
+
+    def _hidden(self, array: pa.Array, place: str) -> pa.Array:
+        """All texts of a column, however deeply nested. ``place``: dotted, within the line."""
+        if pa.types.is_list(array.type):
+            values = self._hidden(array.values, place)
+            mask = array.is_null() if array.null_count else None
+            return pa.ListArray.from_arrays(array.offsets, values, type=array.type, mask=mask)
+        if pa.types.is_struct(array.type):
+            return self._struct(array, place)
+        if array.type != TEXT or place in _KEPT:
+            return array
+        return self.texts(array, place.rpartition(".")[2])
+
+    def _struct(self, array: pa.StructArray, place: str) -> pa.StructArray:
+        plain = {field.name: array.field(i) for i, field in enumerate(array.type)}
+        hidden = {name: self._hidden(child, f"{place}.{name}") for name, child in plain.items()}
+        if place == "metadata_write.resources":
+            hidden["name"] = self._resource_names(plain["resource_type"], plain["name"])
+        elif place == "configs":
+            names = plain["name"]
+            is_known = pc.is_in(names, pa.array(KEPT_CONFIGS))
+            is_plain = pc.match_substring_regex(plain["value"], _PLAIN_VALUE)
+            resources = self._resource_names(plain["resource_type"], plain["resource_name"])
+            hidden["resource_name"] = resources
+            hidden["name"] = _kept_where(is_known, names, hidden["name"])
+            hidden["value"] = _kept_where(
+                pc.and_(is_known, is_plain), plain["value"], hidden["value"]
+            )
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(list(hidden.values()), fields=list(array.type), mask=mask)
+
+    def _resource_names(self, types: pa.Array, names: pa.Array) -> pa.Array:
+        """Topics as topics are, nodes and features as they are, and whatever else hidden."""
+        is_node = pc.and_(pc.is_in(types, _NODES), pc.match_substring_regex(names, _NODE_ID))
+        is_feature = pc.and_(pc.equal(types, "feature"), pc.is_in(names, _FEATURES))
+        topics = _each(names, self.topic)
+        hidden = pc.if_else(pc.equal(types, "topic"), topics, _each(names, self.name))
+        return _kept_where(pc.or_(is_node, is_feature), names, hidden)
+
+
+#: A log may have any number of names.
+_REMEMBERED_MAX = 200_000
+
+
+def _each(texts: pa.Array, way: Callable[[str], str]) -> pa.Array:
+    """Each different text once; null stays null."""
+    encoded = texts.dictionary_encode()
+    different = pa.array([way(text) for text in encoded.dictionary.to_pylist()], TEXT)
+    return different.take(encoded.indices)
+
+
+def _kept_where(is_kept: pa.BooleanArray, texts: pa.Array, hidden: pa.Array) -> pa.Array:
+    """Null is not kept."""
+    return pc.if_else(is_kept.fill_null(False), texts, hidden)

@@ -1,0 +1,129 @@
+"""Arrow arrays of structs and lists, built from columns at once and spread over more rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Positions = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def struct_of(type_: pa.StructType, columns: Mapping[str, pa.Array]) -> pa.StructArray:
+    """A struct array, no row null. ``columns`` has every field of the type, cast if need be."""
+    fields = list(type_)
+    arrays = [_as(columns[field.name], field.type) for field in fields]
+    return pa.StructArray.from_arrays(arrays, fields=fields)
+
+
+def struct_rows(
+    type_: pa.StructType, rows: Sequence[tuple[Any, ...]], shared: Mapping[str, pa.Array]
+) -> pa.StructArray:
+    """A struct array from columns that are known and tuples of the other fields, in order."""
+    others = [field for field in type_ if field.name not in shared]
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(others)
+    columns = {f.name: pa.array(v, f.type) for f, v in zip(others, values, strict=True)}
+    return struct_of(type_, {**columns, **shared})
+
+
+def list_rows(
+    type_: pa.StructType,
+    rows: Mapping[int, Sequence[tuple[Any, ...]]],
+    shared: Mapping[str, pa.Array],
+    n: int,
+) -> pa.ListArray:
+    """``n`` lists of structs: ``rows[i]`` at row i (ascending), elsewhere empty.
+
+    ``shared`` are columns of the ``n`` rows that every element of a row repeats.
+    """
+    lengths = np.zeros(n, np.int64)
+    lengths[list(rows)] = [len(row) for row in rows.values()]
+    parent = pa.array(np.repeat(np.arange(n), lengths))
+    repeated = {name: column.take(parent) for name, column in shared.items()}
+    elements = [element for row in rows.values() for element in row]
+    return list_of(lengths, struct_rows(type_, elements, repeated))
+
+
+def list_of(lengths: Positions, flat: pa.Array, absent: Bools | None = None) -> Any:
+    """A list array of ``lengths`` over ``flat``; ``absent`` rows (of length 0) are null."""
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    mask = None if absent is None or not absent.any() else pa.array(absent)
+    return pa.ListArray.from_arrays(pa.array(offsets), flat, type=pa.list_(flat.type), mask=mask)
+
+
+def lists_in(array: pa.ListArray) -> tuple[Positions, pa.Array]:
+    """Lengths (null as 0) and elements one after the other."""
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+    return lengths.astype(np.int64), array.flatten()
+
+
+def scatter(array: pa.Array, positions: Positions, n: int) -> pa.Array:
+    """``n`` rows with ``array[i]`` at ``positions[i]`` (ascending), null elsewhere.
+
+    Elements of lists stay where they are: only offsets are new.
+    """
+    if len(positions) == n:
+        return array
+    if pa.types.is_struct(array.type):
+        return _scatter_struct(array, positions, n)
+    if pa.types.is_list(array.type):
+        lengths, flat = lists_in(array)
+        spread = np.zeros(n, np.int64)
+        spread[positions] = lengths
+        return list_of(spread, flat, ~_occupied(positions, n, array)).cast(array.type)
+    indices = np.zeros(n, np.int64)
+    indices[positions] = np.arange(len(positions))
+    absent = np.ones(n, np.bool_)
+    absent[positions] = False
+    return array.take(pa.array(indices, mask=absent))
+
+
+def _scatter_struct(array: pa.StructArray, positions: Positions, n: int) -> pa.StructArray:
+    children = [scatter(child, positions, n) for child in array.flatten()]
+    absent = pa.array(~_occupied(positions, n, array))
+    return pa.StructArray.from_arrays(children, fields=list(array.type), mask=absent)
+
+
+def _occupied(positions: Positions, n: int, array: pa.Array) -> Bools:
+    occupied = np.zeros(n, np.bool_)
+    occupied[positions] = array.is_valid().to_numpy(zero_copy_only=False)
+    return occupied
+
+
+def any_in_row(lengths: Positions, of_elements: Bools) -> Bools:
+    """Rows, ``lengths`` of elements each, with an element for which it holds."""
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    found = np.zeros(len(lengths), np.bool_)
+    found[rows[of_elements]] = True
+    return found
+
+
+def nulls_of(array: pa.Array) -> Bools:
+    """Which elements are null."""
+    if array.null_count == 0:
+        return np.zeros(len(array), np.bool_)
+    nulls: Bools = array.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def _as(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The array with the type's fields, in their order, and no others."""
+    if array.type == type_:
+        return array
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_list(type_):
+        values = _as(array.values, type_.value_type)
+        return pa.ListArray.from_arrays(array.offsets, values, type=type_, mask=mask)
+    if pa.types.is_struct(type_):
+        fields = list(type_)
+        arrays = [_as(array.field(field.name), field.type) for field in fields]
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
+    return array.cast(type_)

@@ -1,0 +1,109 @@
+"""Stamps of a log, ``yyyy-MM-dd HH:mm:ss,SSS`` in local time, as UTC microseconds.
+
+The log carries no offset, so an hour in autumn occurs twice: callers pass whether an ambiguous
+stamp is of the second pass (``fold_boundary`` finds the line where that begins). An hour in spring
+never occurs. Offsets are looked up once per second of log, not once per line.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from .reasons import Reason, Unreadable
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local times are naive until their zone is applied
+_MICROSECOND = timedelta(microseconds=1)
+#: ``,000`` to ``,999`` in microseconds; what is not here is no millisecond.
+_MILLIS_US = {b",%03d" % millis: millis * 1000 for millis in range(1000)}
+#: Seconds remembered; a log is nearly sorted, so an old second is of no use.
+_CACHE_SIZE_MAX = 1 << 16
+#: Zones change at quarters of an hour, and by no less than half an hour.
+_QUARTER = timedelta(minutes=15)
+
+
+def parse_local(stamp: bytes) -> datetime:
+    """A stamp as a naive local datetime. Raises ``Unreadable`` (bad_stamp)."""
+    millis_us = _MILLIS_US.get(stamp[19:])
+    if millis_us is None:
+        raise Unreadable(Reason.bad_stamp)
+    return _parse_second(stamp[:19]) + timedelta(microseconds=millis_us)
+
+
+def _parse_second(text: bytes) -> datetime:
+    """``yyyy-MM-dd HH:mm:ss`` and nothing that Python's int() would also forgive."""
+    parts = (text[:4], text[5:7], text[8:10], text[11:13], text[14:16], text[17:19])
+    separators = text[4:5] + text[7:8] + text[10:11] + text[13:14] + text[16:17]
+    if separators != b"-- ::" or not all(part.isdigit() for part in parts):
+        raise Unreadable(Reason.bad_stamp)
+    try:
+        return datetime(*(int(part) for part in parts))  # type: ignore[arg-type]  # noqa: DTZ001
+    except ValueError:
+        raise Unreadable(Reason.bad_stamp) from None
+
+
+class LocalTime:
+    """Converts stamps of one IANA zone. Raises ``ZoneInfoNotFoundError`` where it is unknown."""
+
+    def __init__(self, zone: str) -> None:
+        self.zone = ZoneInfo(zone)
+        self._seconds: dict[bytes, tuple[int, int]] = {}
+
+    def microseconds(self, stamp: bytes, second_pass: bool = False) -> int:
+        """UTC microseconds since 1970 of a stamp of 23 bytes.
+
+        Raises ``Unreadable``: bad_stamp, or stamp_not_in_time_zone in a gap of spring.
+        """
+        second = self._seconds.get(stamp[:19])
+        millis_us = _MILLIS_US.get(stamp[19:])
+        if millis_us is None:
+            raise Unreadable(Reason.bad_stamp)
+        if second is None:
+            second = self._remember(stamp[:19])
+        return second[second_pass] + millis_us
+
+    def is_ambiguous(self, local: datetime) -> bool:
+        """Whether a naive local time occurs twice."""
+        return self.window(local) > timedelta(0)
+
+    def window(self, local: datetime) -> timedelta:
+        """By how much the clock is set back where ``local`` is ambiguous, else zero."""
+        first = local.replace(tzinfo=self.zone, fold=0).utcoffset()
+        second = local.replace(tzinfo=self.zone, fold=1).utcoffset()
+        assert first is not None
+        assert second is not None
+        # In a gap of spring the offsets differ too, the other way round.
+        return max(first - second, timedelta(0))
+
+    def _remember(self, text: bytes) -> tuple[int, int]:
+        local = _parse_second(text)
+        if len(self._seconds) >= _CACHE_SIZE_MAX:
+            self._seconds.clear()
+        try:
+            both = (self._utc_us(local, 0), self._utc_us(local, 1))
+        except OverflowError:  # years 1 and 9999
+            raise Unreadable(Reason.bad_stamp) from None
+        self._seconds[text] = both
+        return both
+
+    def _utc_us(self, local: datetime, fold: int) -> int:
+        utc = local.replace(tzinfo=self.zone, fold=fold).astimezone(UTC)
+        if utc.astimezone(self.zone).replace(tzinfo=None, fold=0) != local:
+            raise Unreadable(Reason.stamp_not_in_time_zone)
+        return (utc.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+
+
+def has_ambiguous_hour(zone: str, first_local: bytes, last_local: bytes) -> bool:
+    """Whether local times between two stamps (both included) include some that occur twice.
+
+    About 400 look-ups a day of log. Raises ``Unreadable`` where a stamp is none.
+    """
+    time = LocalTime(zone)
+    at, last = parse_local(first_local), parse_local(last_local)
+    if last < at:  # the clock was set back in between
+        at, last = last, at
+    while at < last:
+        if time.is_ambiguous(at):
+            return True
+        at = at.replace(minute=at.minute // 15 * 15, second=0, microsecond=0) + _QUARTER
+    return time.is_ambiguous(last)

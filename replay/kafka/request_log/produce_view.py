@@ -1,0 +1,77 @@
+"""PRODUCE: request and response of a partition side by side, as the table ``produces`` has them.
+
+A response need not list partitions in the order of the request, so they are matched by topic and
+index.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .arrow_rows import Positions, list_of, lists_in, nulls_of
+
+if TYPE_CHECKING:
+    from .typed_bodies import Bodies, Columns
+
+_KEY = ("topic_id", "topic", "partition")
+
+
+def columns(bodies: Bodies) -> Columns:
+    """Columns of ``produces``."""
+    requested, returned = bodies.request["partitions"], bodies.response["partitions"]
+    return {
+        **bodies.request,
+        **bodies.response,
+        "has_response": bodies.has_response,
+        "partitions": _side_by_side(requested, returned),
+    }
+
+
+def _side_by_side(requested: pa.ListArray, returned: pa.ListArray) -> pa.ListArray:
+    lengths, request = lists_in(requested)
+    match = _matches(requested, returned)
+    response = lists_in(returned)[1]
+    if match is not None:
+        response = response.take(match)
+    both = {
+        field.name: array
+        for partitions in (response, request)
+        for field, array in zip(partitions.type, partitions.flatten(), strict=True)
+    }
+    partitions = pa.StructArray.from_arrays(list(both.values()), names=list(both))
+    return list_of(lengths, partitions, nulls_of(requested))
+
+
+def _matches(requested: pa.ListArray, returned: pa.ListArray) -> pa.Int64Array | None:
+    """Where the response of each requested partition is, null where there is none.
+
+    None if responses mirror their requests, as those of acks 1 and all do.
+    """
+    both = [lists_in(partitions) for partitions in (requested, returned)]
+    (lengths, request), (lengths_returned, response) = both
+    if np.array_equal(lengths, lengths_returned) and all(
+        pc.struct_field(request, name).equals(pc.struct_field(response, name)) for name in _KEY
+    ):
+        return None
+    keys = _keys(both)
+    wanted, found = keys[: len(request)], keys[len(request) :]
+    order = np.argsort(found, kind="stable")
+    if not len(order):
+        return pa.nulls(len(wanted), pa.int64())
+    place = np.minimum(np.searchsorted(found[order], wanted), len(order) - 1)
+    return pa.array(order[place], mask=found[order][place] != wanted)
+
+
+def _keys(both: list[tuple[Positions, pa.StructArray]]) -> Positions:
+    """A number for each (line, topic, index), of requests and then of responses."""
+    lines = np.concatenate([np.repeat(np.arange(len(lengths)), lengths) for lengths, _ in both])
+    columns = [pa.concat_arrays([pc.struct_field(flat, name) for _, flat in both]) for name in _KEY]
+    codes = [
+        column.dictionary_encode(null_encoding="encode").indices.to_numpy() for column in columns
+    ]
+    rows = np.column_stack([lines, *codes])
+    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)

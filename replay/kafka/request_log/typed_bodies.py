@@ -1,0 +1,281 @@
+"""Bodies of FETCH, PRODUCE and BROKER_HEARTBEAT as columns of their tables, many lines at once.
+
+These are nearly all of a busy log, and their partitions nearly all of a line: Arrow's JSON reader
+turns them into columns without a Python object for each. Which fields are read, under which names
+and with which defaults follows from the message schemas (``messages.schemas``): absent fields take
+Kafka's defaults, as older versions lack them and tagged ones are written only where they differ.
+So an absent ``highWatermark`` is 2^63 - 1 (the sender knows nothing of KIP-1166); -1 (unknown) is
+written out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from kip_replay.replay.table import BOOL, INT, LONG, TEXT
+
+from .arrow_rows import Bools, Positions, any_in_row, list_of, lists_in, nulls_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import msgspec
+
+    from ..messages import Api
+    from ..messages.layout import Field, Message, Struct
+    from .envelope import Envelope
+
+Columns = dict[str, pa.Array]
+
+_SCALARS = {
+    "bool": BOOL,
+    "int8": INT,
+    "int16": INT,
+    "int32": INT,
+    "int64": LONG,
+    "records": LONG,
+    "string": TEXT,
+    "uuid": TEXT,
+}
+_BEFORE_REQUEST = b'{"request":'
+_BEFORE_RESPONSE = b',"response":'
+_AFTER = b"}\n"
+_NULL = b"null"
+
+
+@dataclass(frozen=True)
+class Bodies:
+    """Bodies of one API: what the columns of a request and of a response hold of each line.
+
+    Null where there is no body. ``positions`` are those of the lines whose bodies fit.
+    """
+
+    positions: Positions
+    request: Columns
+    response: Columns
+    has_response: pa.BooleanArray
+
+
+def read_bodies(envelopes: Sequence[Envelope], api: Api, row: pa.StructType) -> Bodies:
+    """Bodies of lines of one API, whose table has the columns of ``row``.
+
+    A line does not fit if a value is not of its field's type, or if a field is missing that every
+    version must write.
+    """
+    types = [_json_type(message, row) for message in (api.request, api.response)]
+    schema = pa.schema(list(zip(("request", "response"), types, strict=True)))
+    positions, table = _read_fitting(envelopes, schema)
+    request, response = (_one_chunk(table.column(name)) for name in schema.names)
+    requested, no_request = _columns_of(api.request.body, request, row)
+    returned, no_response = _columns_of(api.response.body, response, row)
+    lacking = no_request | no_response
+    has_response = response.is_valid()
+    if lacking.any():
+        fits = pa.array(~lacking)
+        positions, has_response = positions[~lacking], has_response.filter(fits)
+        requested = {name: column.filter(fits) for name, column in requested.items()}
+        returned = {name: column.filter(fits) for name, column in returned.items()}
+    return Bodies(positions, requested, returned, has_response)
+
+
+# --- the types that a body is read with
+
+
+@lru_cache
+def _json_type(message: Message, row: pa.StructType) -> pa.StructType:
+    return _struct_type(message.body, row)
+
+
+def _struct_type(struct: Struct, row: pa.StructType) -> pa.StructType:
+    """Of a struct those fields that a column of ``row`` holds, or that a size follows from."""
+    return pa.struct(
+        [
+            (field.json_name, _type_of(field, _column_type(field, row), row))
+            for field in struct.fields
+            if row.get_field_index(field.column) >= 0 or field in struct.varying
+        ]
+    )
+
+
+def _column_type(field: Field, row: pa.StructType) -> pa.DataType:
+    index = row.get_field_index(field.column)
+    return row.field(index).type if index >= 0 else pa.null()
+
+
+def _type_of(field: Field, column: pa.DataType, row: pa.StructType) -> pa.DataType:
+    if field.struct is None:
+        scalar = _SCALARS[field.type]
+        return pa.list_(scalar) if field.is_array else scalar
+    if not field.is_array:
+        return _struct_type(field.struct, row)
+    if not pa.types.is_list(column):  # only its length is kept
+        first = field.struct.fields[0]
+        return pa.list_(pa.struct([(first.json_name, _type_of(first, pa.null(), row))]))
+    if field.partitions is None:
+        return pa.list_(_struct_type(field.struct, column.value_type))
+    topic = [
+        (inner.json_name, _type_of(inner, column, column.value_type))
+        for inner in field.struct.fields
+    ]
+    return pa.list_(pa.struct(topic))
+
+
+# --- lines to structs
+
+
+def _read_fitting(envelopes: Sequence[Envelope], schema: pa.Schema) -> tuple[Positions, pa.Table]:
+    """Arrow reads all lines or none: where it refuses, they are halved until one stands alone."""
+    good: list[int] = []
+    tables: list[pa.Table] = [schema.empty_table()]
+    pending = [(0, len(envelopes))]
+    while pending:
+        start, end = pending.pop()
+        table = _read(envelopes[start:end], schema)
+        if table is not None:
+            good.extend(range(start, end))
+            tables.append(table)
+        elif end - start > 1:
+            middle = (start + end) // 2
+            pending += [(middle, end), (start, middle)]
+    return np.array(good, np.int64), pa.concat_tables(tables)
+
+
+def _read(envelopes: Sequence[Envelope], schema: pa.Schema) -> pa.Table | None:
+    """None where some line does not fit, or is several objects."""
+    if not envelopes:
+        return schema.empty_table()
+    parts: list[msgspec.Raw | bytes] = []
+    for envelope in envelopes:
+        parts += (
+            _BEFORE_REQUEST,
+            envelope.request if envelope.has_request else _NULL,
+            _BEFORE_RESPONSE,
+            envelope.response if envelope.has_response else _NULL,
+            _AFTER,
+        )
+    text = b"".join(parts)
+    try:
+        table = pyarrow.json.read_json(
+            pa.BufferReader(text),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            parse_options=pyarrow.json.ParseOptions(
+                explicit_schema=schema, unexpected_field_behavior="ignore"
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    return table if table.num_rows == len(envelopes) else None
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.StructArray:
+    array = column.combine_chunks()
+    return array if isinstance(array, pa.Array) else pa.concat_arrays(column.chunks)
+
+
+# --- structs to columns
+
+
+def _columns_of(
+    struct: Struct, bodies: pa.StructArray, row: pa.StructType
+) -> tuple[Columns, Bools]:
+    """Columns of bodies, and which of these lack a required field."""
+    absent = nulls_of(bodies)
+    columns = _values(struct, bodies, row, absent)
+    lacking = _lack_required(struct, bodies) & ~absent
+    for field in _fields_read(struct, bodies):
+        if field.partitions is not None:
+            topics = pc.struct_field(bodies, field.json_name)
+            columns[field.column], bad = _listed(field, field.partitions, topics, row, absent)
+            lacking |= bad
+    return columns, lacking
+
+
+def _values(
+    struct: Struct, array: pa.StructArray, row: pa.StructType, absent: Bools | None = None
+) -> Columns:
+    """Columns of structs, but for lists of topics.
+
+    Lists are null where their field is missing or, given ``absent``, there.
+    """
+    columns: Columns = {}
+    for field in _fields_read(struct, array):
+        value, column = pc.struct_field(array, field.json_name), _column_type(field, row)
+        if field.is_array and not pa.types.is_list(column):
+            columns[field.column] = pc.list_value_length(value)
+        elif field.struct is None:
+            columns[field.column] = _with_default(field, value, array)
+        elif not field.is_array:
+            # What a tagged struct holds goes before what older versions wrote beside it.
+            for name, inner in _values(field.struct, value, row).items():
+                columns[name] = pc.coalesce(inner, columns[name]) if name in columns else inner
+        elif field.partitions is None:
+            lengths, flat = lists_in(value)
+            elements = _struct_of(_values(field.struct, flat, column.value_type))
+            missing = nulls_of(value) if absent is None else absent
+            columns[field.column] = list_of(lengths, elements, missing)
+    return columns
+
+
+def _listed(
+    field: Field, partitions: Field, topics: pa.ListArray, row: pa.StructType, absent: Bools
+) -> tuple[pa.ListArray, Bools]:
+    """Partitions under topics as partitions that carry their topic.
+
+    Also which rows have a topic that has neither id nor name or no list of partitions, or a
+    partition that lacks a required field.
+    """
+    assert field.struct is not None
+    topics_per_row, topic = lists_in(topics)
+    listed = pc.struct_field(topic, partitions.json_name)
+    per_topic, flat = lists_in(listed)
+    row_of_topic = np.repeat(np.arange(len(topics)), topics_per_row)
+    lengths = np.bincount(row_of_topic, weights=per_topic, minlength=len(topics)).astype(np.int64)
+    parent = pa.array(np.repeat(np.arange(len(topic)), per_topic))
+    names = {
+        name.column: pc.struct_field(topic, name.json_name)
+        for name in field.struct.fields
+        if name is not partitions
+    }
+    columns = {name: array.take(parent) for name, array in names.items()}
+    nameless = np.logical_and.reduce([nulls_of(array) for array in names.values()])
+    lacking = any_in_row(topics_per_row, nameless | nulls_of(listed))
+    if partitions.struct is None:
+        columns[partitions.column] = flat
+    else:
+        inner_row = row.field(field.column).type.value_type
+        columns |= _values(partitions.struct, flat, inner_row)
+        lacking |= any_in_row(lengths, _lack_required(partitions.struct, flat))
+    return list_of(lengths, _struct_of(columns), absent), lacking
+
+
+def _fields_read(struct: Struct, array: pa.StructArray) -> list[Field]:
+    return [f for f in struct.fields if array.type.get_field_index(f.json_name) >= 0]
+
+
+def _lack_required(struct: Struct, array: pa.StructArray) -> Bools:
+    lacking = np.zeros(len(array), np.bool_)
+    for field in _fields_read(struct, array):
+        if field.is_required:
+            lacking |= nulls_of(pc.struct_field(array, field.json_name))
+    return lacking
+
+
+def _with_default(field: Field, value: pa.Array, parent: pa.StructArray) -> pa.Array:
+    """Nulls replaced where there is a parent; without one nothing is known."""
+    if value.null_count == 0 or field.default is None or field.is_required:
+        return value
+    filled = value.fill_null(field.default)
+    if parent.null_count == 0:
+        return filled
+    return pc.if_else(parent.is_valid(), filled, pa.scalar(None, value.type))
+
+
+def _struct_of(columns: Columns) -> pa.StructArray:
+    return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))

@@ -1,0 +1,188 @@
+"""Other requests that write to the metadata log: what they write, and the errors returned.
+
+Source: the message schemas of each API. Errors are matched by name, or by position where the API
+returns them by position (ACLs). ``partitions`` is a count where the API speaks of partitions.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from .bodies import TypedRows, decode, decoder, resource, structs
+from .envelope import Envelope, Int8, Int16, Int32
+
+_Resources = list[dict[str, Any]]
+_VALIDATE_ONLY = (bool, False)
+#: An API that has no error at the top returns 0 there.
+_TOP_LEVEL = (Int16, 0)
+
+
+class _Write(NamedTuple):
+    """How an API's bodies are read, and the resources in them; ``response`` may be None there."""
+
+    request: msgspec.json.Decoder[Any]
+    response: msgspec.json.Decoder[Any]
+    resources: Callable[[Any, Any], _Resources]
+
+
+def _deleted_topics(request: Any, response: Any) -> _Resources:
+    errors: dict[str | None, int] = {}
+    for result in response.responses if response else ():
+        errors[result.topic_id] = errors[result.name] = result.error_code
+    names = [*request.topic_names, *(t.name or t.topic_id or "" for t in request.topics)]
+    return [resource("topic", name, errors.get(name)) for name in names]
+
+
+def _grown_topics(request: Any, response: Any) -> _Resources:
+    errors = {result.name: result.error_code for result in (response.results if response else ())}
+    return [
+        resource("topic", t.name, errors.get(t.name), partitions=t.count) for t in request.topics
+    ]
+
+
+def _features(request: Any, response: Any) -> _Resources:
+    """From v2 on, one error is that of all."""
+    errors = {r.feature: r.error_code for r in (response.results if response else ())}
+    of_all = response.error_code if response else None
+    return [
+        resource(
+            "feature", f.feature, errors.get(f.feature, of_all), feature_level=f.max_version_level
+        )
+        for f in request.feature_updates
+    ]
+
+
+def _quotas(request: Any, response: Any) -> _Resources:
+    errors = {_entity(e): e.error_code for e in (response.entries if response else ())}
+    names = [_entity(entry) for entry in request.entries]
+    return [resource("client_quota", name, errors.get(name)) for name in names]
+
+
+def _entity(entry: Any) -> str:
+    """``user=alice,client-id=<default>``, in a fixed order."""
+    parts = (f"{e.entity_type}={e.entity_name or '<default>'}" for e in entry.entity)
+    return ",".join(sorted(parts))
+
+
+def _created_acls(request: Any, response: Any) -> _Resources:
+    names = [acl.resource_name for acl in request.creations]
+    return _acls(names, response.results if response else [])
+
+
+def _deleted_acls(request: Any, response: Any) -> _Resources:
+    names = [acl.resource_name_filter for acl in request.filters]
+    return _acls(names, response.filter_results if response else [])
+
+
+def _acls(names: list[str | None], results: list[Any]) -> _Resources:
+    errors = [r.error_code for r in results] if len(results) == len(names) else [None] * len(names)
+    return [resource("acl", name, error) for name, error in zip(names, errors, strict=True)]
+
+
+def _elections(request: Any, response: Any) -> _Resources:
+    """Of all partitions where the request names none."""
+    results = response.replica_election_results if response else []
+    errors = {result.topic: _first_error(result.partition_result) for result in results}
+    counts = {result.topic: len(result.partition_result) for result in results}
+    if request.topic_partitions is not None:
+        counts = {topic.topic: len(topic.partitions) for topic in request.topic_partitions}
+    return [resource("topic", t, errors.get(t), partitions=count) for t, count in counts.items()]
+
+
+def _reassignments(request: Any, response: Any) -> _Resources:
+    errors = {t.name: _first_error(t.partitions) for t in (response.responses if response else ())}
+    counts = [(topic.name, len(topic.partitions)) for topic in request.topics]
+    return [resource("topic", t, errors.get(t), partitions=count) for t, count in counts]
+
+
+def _first_error(results: Iterable[Any]) -> int:
+    """Of partitions; 0 if there is none."""
+    return next((result.error_code for result in results if result.error_code), 0)
+
+
+def _users(request: Any, response: Any) -> _Resources:
+    errors = {result.user: result.error_code for result in (response.results if response else ())}
+    names = dict.fromkeys(c.name for c in (*request.deletions, *request.upsertions))
+    return [resource("user", name, errors.get(name)) for name in names]
+
+
+_NAME_OR_ID = {"name": (str | None, None), "topic_id": (str | None, None)}
+_ENTITY = structs(entity_type=str, entity_name=(str | None, None))
+_ERRORS = structs(error_code=Int16)
+
+_DELETE_TOPICS = _Write(
+    decoder(topics=(structs(**_NAME_OR_ID), []), topic_names=(list[str], [])),
+    decoder(responses=structs(**_NAME_OR_ID, error_code=Int16), error_code=_TOP_LEVEL),
+    _deleted_topics,
+)
+_CREATE_ACLS = _Write(
+    decoder(creations=structs(resource_type=Int8, resource_name=str)),
+    decoder(results=_ERRORS, error_code=_TOP_LEVEL),
+    _created_acls,
+)
+_DELETE_ACLS = _Write(
+    decoder(filters=structs(resource_type_filter=Int8, resource_name_filter=(str | None, None))),
+    decoder(filter_results=_ERRORS, error_code=_TOP_LEVEL),
+    _deleted_acls,
+)
+_CREATE_PARTITIONS = _Write(
+    decoder(topics=structs(name=str, count=Int32), validate_only=_VALIDATE_ONLY),
+    decoder(results=structs(name=str, error_code=Int16), error_code=_TOP_LEVEL),
+    _grown_topics,
+)
+_ELECT_LEADERS = _Write(
+    decoder(topic_partitions=(structs(topic=str, partitions=list[Int32]) | None, None)),
+    decoder(
+        error_code=_TOP_LEVEL, replica_election_results=structs(topic=str, partition_result=_ERRORS)
+    ),
+    _elections,
+)
+_ALTER_PARTITION_REASSIGNMENTS = _Write(
+    decoder(topics=structs(name=str, partitions=structs(partition_index=Int32))),
+    decoder(error_code=_TOP_LEVEL, responses=structs(name=str, partitions=_ERRORS)),
+    _reassignments,
+)
+_ALTER_CLIENT_QUOTAS = _Write(
+    decoder(entries=structs(entity=_ENTITY), validate_only=_VALIDATE_ONLY),
+    decoder(entries=structs(error_code=Int16, entity=_ENTITY), error_code=_TOP_LEVEL),
+    _quotas,
+)
+_ALTER_USER_SCRAM_CREDENTIALS = _Write(
+    decoder(deletions=structs(name=str), upsertions=structs(name=str)),
+    decoder(results=structs(user=str, error_code=Int16), error_code=_TOP_LEVEL),
+    _users,
+)
+_UPDATE_FEATURES = _Write(
+    decoder(
+        feature_updates=structs(feature=str, max_version_level=Int16), validate_only=_VALIDATE_ONLY
+    ),
+    decoder(error_code=Int16, results=(structs(feature=str, error_code=Int16), [])),
+    _features,
+)
+
+_WRITES = {
+    20: _DELETE_TOPICS,
+    30: _CREATE_ACLS,
+    31: _DELETE_ACLS,
+    37: _CREATE_PARTITIONS,
+    43: _ELECT_LEADERS,
+    45: _ALTER_PARTITION_REASSIGNMENTS,
+    49: _ALTER_CLIENT_QUOTAS,
+    51: _ALTER_USER_SCRAM_CREDENTIALS,
+    57: _UPDATE_FEATURES,
+}
+API_KEYS = tuple(_WRITES)
+
+
+def read(envelope: Envelope) -> TypedRows:
+    """The write of one line; its resources are None where the request is missing."""
+    write = _WRITES[envelope.request_header.request_api_key]
+    request = decode(envelope.request, write.request)
+    response = decode(envelope.response, write.response)
+    error = None if response is None else response.error_code
+    if request is None:
+        return TypedRows(metadata_write=(None, error, None))
+    validate_only = getattr(request, "validate_only", False)
+    resources = write.resources(request, response)
+    return TypedRows(metadata_write=(validate_only, error, resources))
