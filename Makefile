@@ -21,7 +21,7 @@ define step
 	else printf 'failed\n'; cat "$$log"; rm -f "$$log"; exit 1; fi
 endef
 
-.PHONY: help setup run test test-hard lint docs accuracy bench wheel try-wheel cluster cluster-run clean
+.PHONY: help setup run test test-hard lint docs bench wheel try-wheel cluster cluster-run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,12 +60,11 @@ lint: setup ## check format, types and the borders between the packages
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-docs: setup ## print docs/tables.md from the schema
-	@$(BIN)/python -m tools.docs > docs/tables.md
-
-accuracy: setup ## replay every recording in the repository and print docs/accuracy.md
+docs: run ## print the pages that code and recordings make: tables, accuracy, the answers of sql
 	@$(BIN)/kip-replay run $(SAMPLES) tests/recordings/* --warehouse $(WAREHOUSE)-accuracy
-	@$(BIN)/python -m tools.accuracy $(WAREHOUSE)-accuracy > docs/accuracy.md
+	@$(BIN)/python -m tools.docs > docs/tables.md
+	@$(BIN)/python -m tools.accuracy $(WAREHOUSE)-accuracy
+	@$(BIN)/kip-replay sql --warehouse $(WAREHOUSE) --answer docs/sql.md
 
 bench: setup ## measure speed beside DuckDB, Polars, Spark and orjson, and print docs/performance.md
 	@$(PIP) install --editable '.[test,bench]'

@@ -3,7 +3,8 @@
 A job is a parser and a function of ``Job`` that returns an ``Exit``. Whatever goes wrong is one
 sentence on stderr after ``error:``. What was not foreseen also leaves its traceback in a file.
 
-Configuration is TOML: conf/defaults.toml, over it the file of ``--conf``, over it each ``--set``.
+Configuration is TOML: conf/defaults.toml and each rule's, over them the file of ``--conf``, over it
+each ``--set``.
 Only keys that the defaults have are taken, so that a misspelt key is not silently nothing.
 """
 
@@ -31,7 +32,7 @@ from kip_replay.pipelines.ingest.recording import (
     load_recordings,
     voters_from_text,
 )
-from kip_replay.pipelines.session import SparkStartError, conf_dir, spark_session
+from kip_replay.pipelines.session import SparkStartError, conf_dir, of_rules, spark_session
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
 from kip_replay.pipelines.warehouse.disk_space import is_disk_full
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -150,10 +151,10 @@ class JobParser(argparse.ArgumentParser):
         one.add_argument("--voters", metavar="ID,ID,...", help="node ids of the quorum's voters")
         return self
 
-    def with_pieces(self, of_replay: bool = True) -> JobParser:
+    def with_increments(self, of_replay: bool = True) -> JobParser:
         """The same parser, for recordings that may go on growing."""
-        pieces = self.add_argument_group("recordings that grow")
-        either = pieces.add_mutually_exclusive_group()
+        growing = self.add_argument_group("recordings that grow")
+        either = growing.add_mutually_exclusive_group()
         either.add_argument(
             "--growing",
             action="store_true",
@@ -167,7 +168,7 @@ class JobParser(argparse.ArgumentParser):
             help="the logs are all there (the default): read and replay to their end",
         )
         if of_replay:
-            pieces.add_argument(
+            growing.add_argument(
                 "--rebuild",
                 action="store_true",
                 help="replay everything anew from the typed tables, whatever was replayed before",
@@ -223,6 +224,8 @@ def command(
 def read_config(file: str | None, settings: Sequence[str]) -> Config:
     """Defaults, then the file, then ``section.key=value`` each. Raises UserError."""
     config = _toml(conf_dir() / "defaults.toml")
+    for defaults in of_rules("defaults.toml"):
+        config |= _toml(defaults)
     if file is not None:
         for section, values in _toml(Path(file)).items():
             if not isinstance(values, Mapping):

@@ -12,20 +12,19 @@ from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.quality import QualitySettings
-from kip_replay.pipelines.replaying.replay import ReplaySettings, replay, replay_what_is_new
+from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import (
+from kip_replay.replay.log_tables import CLIENT_OBSERVATIONS, LOG_TABLES
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,
-    CLIENT_OBSERVATIONS,
     LATENCY_CURVES,
     LATENCY_SUMMARY,
-    LOG_TABLES,
     QUALITY_FAILURES,
     QUALITY_RESULTS,
     REPLAY_STATE,
-    Table,
 )
 
 #: The tables that each step writes; what is judged by other recordings stands in ``accuracy/...``.
@@ -38,18 +37,15 @@ TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
 }
 
 
-def replay_settings(config: Config) -> ReplaySettings:
-    """The rules' sections of the configuration. Raises UserError for a senseless value."""
-    return ReplaySettings(
-        max_wait_ms=_sweep(config, "hwm_parking", "max_wait_ms", 1),
-        session_slots=_sweep(config, "incremental_fetch", "session_slots", 0),
-        min_insync_replicas=_sweep(config, "min_isr_acks", "min_insync_replicas", 1),
-        broker_heartbeat_interval_ms=_sweep(
-            config, "lowest_acked_offset", "broker_heartbeat_interval_ms", 1
-        ),
-        lowest_acked_counts_stopping=config["lowest_acked_offset"]["counts_stopping_brokers"],
-        draft_partition_id_is_string=config["incremental_fetch"]["draft_partition_id_is_string"],
-    )
+def replay_options(config: Config) -> Options:
+    """Each rule's section of the configuration. Raises UserError for a senseless value."""
+    options = {}
+    for rule in (steps.rule for steps in RULES):
+        section = {name: config[rule.name][name] for name in rule.switches}
+        for name, least in rule.sweeps.items():
+            section[name] = _sweep(config, rule.name, name, least)
+        options[rule.name] = section
+    return options
 
 
 def quality_settings(config: Config) -> QualitySettings:
@@ -75,16 +71,16 @@ def _sweep(config: Config, section: str, key: str, least: int) -> tuple[int, ...
     return tuple(sorted(set(values)))
 
 
-def replay_as_asked(job: Job, recordings: Sequence[Recording], warehouse: Warehouse) -> None:
+def replay_as_configured(job: Job, recordings: Sequence[Recording], warehouse: Warehouse) -> None:
     """Replays to the end of the logs, or with ``--growing`` as far as they are complete."""
-    settings, rebuild = replay_settings(job.config), job.arguments.rebuild
+    options, rebuild = replay_options(job.config), job.arguments.rebuild
     if not job.arguments.growing:
-        replay(recordings, warehouse, settings, say, rebuild)
+        replay(recordings, warehouse, options, say, rebuild)
         return
     late_after_s = job.config["replay"]["late_after_s"]
     if late_after_s <= 0:
         raise UserError(f"replay.late_after_s is {late_after_s}: write a number above 0, say 60")
-    replay_what_is_new(recordings, warehouse, settings, late_after_s, say, rebuild)
+    replay_what_is_new(recordings, warehouse, options, late_after_s, say, rebuild)
 
 
 def names_of(recordings: Sequence[Recording]) -> list[str]:
@@ -97,12 +93,12 @@ def kafka_versions_of(recordings: Sequence[Recording]) -> dict[str, str]:
     return {r.name: r.kafka_version for r in recordings if r.kafka_version}
 
 
-def report_mark(
+def report_fingerprint(
     names: Sequence[str], warehouse: Warehouse, kafka_versions: Mapping[str, str]
 ) -> str | None:
     """Fingerprint of a report on recordings, None where one was not summed up.
 
-    A page with this mark would come out the same.
+    A page with this fingerprint would come out the same.
     """
     lineage = warehouse.lineage(names)
     summed = [lineage.get((name, SUMMARIES)) for name in names]
@@ -111,7 +107,7 @@ def report_mark(
         return None
     templates = files("kip_replay.pipelines.report")
     texts = tuple(str(each) for each in templates.iterdir() if each.name.endswith(".j2"))
-    sections = (f"{steps.package}.section" for steps in RULES)
+    sections = (steps.section.__module__ for steps in RULES)
     code = code_of(("kip_replay.pipelines.report.page", *sections), texts)
     return fingerprint(code, names, dict(kafka_versions), summed, judged)
 

@@ -42,7 +42,7 @@ def work(job: Job) -> Exit:
     say_all(side_by_side(rows))
     for rule in RULES:
         if rule.name not in {row["rule"] for row in rows}:
-            say(f"{rule.name}: {before} can't tell anything that {after} recorded")
+            say(f"{rule.name}: {before} shows nothing that {after} recorded")
     say(accuracy_line(rows))
     return Exit.DONE
 

@@ -22,7 +22,7 @@ PARSER = (
   kip-replay ingest my-recording --anonymize KEYFILE --warehouse to-be-shared""",
     )
     .with_recordings()
-    .with_pieces(of_replay=False)
+    .with_increments(of_replay=False)
 )
 with_anonymize(PARSER)
 
@@ -50,7 +50,7 @@ def work(job: Job) -> Exit:
     """Ingests the recordings named."""
     recordings, pseudonyms = job.recordings(), pseudonyms_of(job.arguments)
     for recording in recordings:
-        find_log_files(recording)  # what is missing is said before Spark starts
+        find_log_files(recording)  # reports what is missing before Spark starts
     warehouse = job.warehouse()
     read = ingest(recordings, warehouse, ingest_settings(job), say, pseudonyms)
     ingest_client_observations(recordings, warehouse, pseudonyms)

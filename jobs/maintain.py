@@ -13,7 +13,8 @@ from kip_replay.pipelines.warehouse import maintenance
 from kip_replay.pipelines.warehouse.maintenance import SAFE_RETENTION_HOURS, Size, sizes, vacuum
 from kip_replay.pipelines.warehouse.recordings import delete_recording, stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import TABLES, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
 
 PARSER = JobParser(
     "maintain",
@@ -81,7 +82,7 @@ def _optimize(warehouse: Warehouse) -> None:
 
 
 def _unfinished(warehouse: Warehouse, table: Table) -> set[str]:
-    """Recordings of which the step that writes the table is at work, or was killed."""
+    """Recordings whose step that writes the table is at work, or was killed."""
     step = next((step for step, tables in TABLES_OF_STEPS.items() if table in tables), None)
     names = sizes(warehouse.path, table)
     lineage = warehouse.lineage(names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command
-from kip_replay.jobs._steps import replay_as_asked, replay_settings
+from kip_replay.jobs._steps import replay_as_configured, replay_options
 from kip_replay.pipelines.replaying.replay import voters_of
 
 PARSER = (
@@ -15,17 +15,17 @@ PARSER = (
   kip-replay replay my-recording --set 'hwm_parking.max_wait_ms=[50, 100, 200]'""",
     )
     .with_recordings()
-    .with_pieces()
+    .with_increments()
 )
 
 
 def work(job: Job) -> Exit:
     """Replays the recordings named."""
     recordings = job.recordings()
-    replay_settings(job.config)  # what is wrong is said before Spark starts
+    replay_options(job.config)  # reports what is wrong before Spark starts
     for recording in recordings:
-        voters_of(recording)  # what is missing is said before Spark starts
-    replay_as_asked(job, recordings, job.warehouse())
+        voters_of(recording)  # reports what is missing before Spark starts
+    replay_as_configured(job, recordings, job.warehouse())
     return Exit.DONE
 
 

@@ -11,9 +11,9 @@ from kip_replay.jobs._steps import (
     kafka_versions_of,
     names_of,
     quality_settings,
-    replay_as_asked,
-    replay_settings,
-    report_mark,
+    replay_as_configured,
+    replay_options,
+    report_fingerprint,
     say_all,
 )
 from kip_replay.jobs.ingest import ingest_settings, too_many_rejected
@@ -45,7 +45,7 @@ PARSER = (
   kip-replay run my-recording --anonymize KEYFILE --warehouse to-be-shared""",
     )
     .with_recordings()
-    .with_pieces()
+    .with_increments()
 )
 with_anonymize(PARSER)
 
@@ -55,9 +55,9 @@ def work(job: Job) -> Exit:
     watch = Stopwatch()
     recordings, pseudonyms = job.recordings(), pseudonyms_of(job.arguments)
     names = names_of(recordings)
-    replay_settings(job.config)  # what is wrong is said before Spark starts
+    replay_options(job.config)  # reports what is wrong before Spark starts
     expected = quality_settings(job.config)
-    for recording in recordings:  # what is missing is said before Spark starts
+    for recording in recordings:  # reports what is missing before Spark starts
         find_log_files(recording)
         voters_of(recording)
     with watch.phase("start Spark"):
@@ -67,7 +67,7 @@ def work(job: Job) -> Exit:
         read = ingest(recordings, warehouse, settings, say, pseudonyms)
         ingest_client_observations(recordings, warehouse, pseudonyms)
     with watch.phase("replay"):
-        replay_as_asked(job, recordings, warehouse)
+        replay_as_configured(job, recordings, warehouse)
     with watch.phase("summarize"):
         summarize(names, warehouse, comparable_pairs(recordings), say)
     quality = None
@@ -77,8 +77,8 @@ def work(job: Job) -> Exit:
     with watch.phase("report"):
         versions = kafka_versions_of(recordings)
         page = Path(job.warehouse_path) / REPORT_NAME
-        mark = report_mark(names, warehouse, versions)
-        report = write_report(warehouse, names, page, versions, mark)
+        fingerprint = report_fingerprint(names, warehouse, versions)
+        report = write_report(warehouse, names, page, versions, fingerprint)
     with watch.phase("headlines"):
         figures = headline_figures(warehouse, names)
         held = accuracy_rows(warehouse, names)

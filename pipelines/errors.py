@@ -1,4 +1,4 @@
-"""What went wrong, said to the person who can put it right."""
+"""What went wrong, for the person who can put it right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class UserError(Exception):
 
 
 class IngestError(Exception):
-    """Ingest found that its own books do not balance; nothing was committed, jobs exit with 1."""
+    """Ingest's line accounting does not balance; nothing was committed, jobs exit with 1."""
 
 
 class WriteConflictError(Exception):

@@ -102,6 +102,11 @@ def conf_dir() -> Path:
     return _ROOT / "conf"
 
 
+def of_rules(pattern: str) -> list[Path]:
+    """Files that the rules keep in their folders of pipelines/rules, without importing a rule."""
+    return sorted((Path(__file__).parent / "rules").glob(f"*/{pattern}"))
+
+
 def read_settings(path: Path | None = None) -> dict[str, str]:
     """Settings of a file in the form of spark-defaults.conf: key, blanks, value; # comments."""
     path = path or conf_dir() / "spark-defaults.conf"
@@ -189,9 +194,9 @@ class _Relay:
 
 
 def _reason_of_failure(lines: list[str]) -> str:
-    """The line that tells why: an exception if there is one, else the first complaint."""
+    """The line with the cause: an exception if there is one, else the first complaint."""
     thrown = [line for line in lines if line.startswith("Exception in ")]
-    told = [line for line in lines if line and not line.startswith("WARNING")]
-    if thrown or not told:
-        told = [*thrown, "it gave no reason"]
-    return f"Spark did not start (it needs Java 17 or later, JAVA_HOME or on the PATH): {told[0]}"
+    found = [line for line in lines if line and not line.startswith("WARNING")]
+    if thrown or not found:
+        found = [*thrown, "it gave no reason"]
+    return f"Spark did not start (it needs Java 17 or later, JAVA_HOME or on the PATH): {found[0]}"

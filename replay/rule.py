@@ -4,73 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.table import Table
 
 
 class Replay(Protocol):
     """The replay of one key: at every call a batch for each of the rule's outcome tables."""
 
     def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        """Take the next piece of log, in the rule's order; raises ValueError if it is not."""
+        """Take the next rows of the log; raises ValueError if they are not in the rule's order."""
         ...
 
     def finish(self) -> Sequence[pa.RecordBatch]:
-        """The log is over: hand out what is left."""
+        """The log is over: emit what is left."""
         ...
 
     def saved(self) -> bytes:
-        """All that it carries after what it was fed, to go on from with the next piece of log."""
+        """All that it carries after what it was fed, to resume from with the next increment."""
         ...
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the replays are told besides the log.
+    """What the replays of all rules are given besides the log.
 
-    By recording: ``voters`` (ids), ``default_min_insync_replicas`` and
-    ``recorded_heartbeat_interval_ms`` (of the manifest, which only fills what logs leave open).
-    The others are the values that sweeps take. ``draft_partition_id_is_string``: whether KIP-227's
-    draft means it when it declares a request's partition_id a STRING.
-    ``lowest_acked_counts_stopping``: whether brokers in controlled shutdown hold back the lowest
-    acknowledged offset. ``steady_phases`` by recording: a log alone does not state its phases.
+    Facts by recording: ``voters`` (ids), ``default_min_insync_replicas`` and
+    ``recorded_heartbeat_interval_ms`` (of the manifest, which only fills what logs leave open), and
+    ``steady_phases`` (a log alone does not state its phases). ``options``: of each rule by name,
+    its section of the configuration.
     """
 
     voters: Mapping[str, Sequence[int]]
-    max_wait_ms: Sequence[int] = ()
-    session_slots: Sequence[int] = ()
-    draft_partition_id_is_string: bool = False
     default_min_insync_replicas: Mapping[str, int] = field(default_factory=dict)
-    min_insync_replicas: Sequence[int] = ()
     recorded_heartbeat_interval_ms: Mapping[str, int] = field(default_factory=dict)
-    broker_heartbeat_interval_ms: Sequence[int] = ()
-    lowest_acked_counts_stopping: bool = False
     steady_phases: Mapping[str, SteadyPhase] = field(default_factory=dict)
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def of(self, recording: str, names: Sequence[str]) -> dict[str, object]:
-        """Some settings, of those by recording the recording's."""
-        values = {name: getattr(self, name) for name in names}
-        return {
-            name: value.get(recording) if isinstance(value, Mapping) else value
-            for name, value in values.items()
-        }
+    def sweep(self, rule: str, parameter: str) -> Sequence[int]:
+        """The values that a rule's parameter takes; none where it is not configured."""
+        values: Sequence[int] = self.options.get(rule, {}).get(parameter, ())
+        return values
+
+    def switch(self, rule: str, name: str) -> bool:
+        """Whether an option of a rule is on; off where it is not configured."""
+        return bool(self.options.get(rule, {}).get(name, False))
+
+    def identity(self, rule: Rule, recording: str) -> list[object]:
+        """The options and facts that a rule's rows of a recording follow from."""
+        facts = {name: getattr(self, name).get(recording) for name in rule.facts}
+        return [facts, self.options.get(rule.name, {})]
 
 
 @dataclass(frozen=True)
 class Rule:
     """A rule as the seam runs it.
 
-    ``settings`` are the fields of ``Settings`` that its rows follow from. ``outputs`` are the
-    schemas of the batches emitted, by table name and in order, without the recording.
+    ``tables``: those that it fills; a batch of each is emitted at every call, without the
+    recording. ``facts``: fields of ``Settings`` by recording that its rows follow from. ``sweeps``:
+    options that are lists of whole numbers, each with the least that makes sense; ``switches``:
+    options that are true or false.
     """
 
     name: str
     key: tuple[str, ...]
     order: tuple[str, ...]
     input_schema: pa.Schema
-    outputs: Mapping[str, pa.Schema]
-    settings: tuple[str, ...]
+    tables: tuple[Table, ...]
     start: Callable[[Settings, Mapping[str, str | int], bytes | None], Replay]
+    facts: tuple[str, ...] = ()
+    sweeps: Mapping[str, int] = field(default_factory=dict)
+    switches: tuple[str, ...] = ()

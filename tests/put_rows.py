@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import Table
+from kip_replay.replay.table import Table
 
 Row = dict[str, Any]
 

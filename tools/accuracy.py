@@ -1,6 +1,7 @@
-"""Prints docs/accuracy.md: every judged prediction of a warehouse beside what brokers did.
+"""Prints docs/accuracy.md, every judged prediction of a warehouse beside what brokers did, and the
+table of predictions in README.md.
 
-python -m tools.accuracy WAREHOUSE > docs/accuracy.md
+python -m tools.accuracy WAREHOUSE
 """
 
 from __future__ import annotations
@@ -9,45 +10,36 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from kip_replay.pipelines.analysis import headlines
 from kip_replay.pipelines.analysis.headlines import accuracy_line
+from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.recordings import stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
+_ROOT = Path(__file__).resolve().parents[1]
+#: Around the table in README.md.
+_BEGIN, _END = "<!-- printed by make docs -->", "<!-- until here -->"
+#: Kinds of clients and replicas that stand in it.
+_KINDS = ("broker", "follower")
 _HEAD = """# How good the predictions are
 
-Printed by `make accuracy` from the table `prediction_accuracy`; do not edit. A prediction is made
+Printed by `make docs` from the table `prediction_accuracy`; do not edit. A prediction is made
 from one recording under the rule that another's brokers ran (or its own: a self-check), and held
 against what those brokers did. An outcome that is unknown counts as a miss.
 """
-
-#: What the figures of a rule mean, and what the baseline is.
-_ABOUT = {
-    "hwm_parking": "FETCHes of the metadata log and how late brokers learn of a high watermark, "
-    "in the steady phase. The baseline is a constant: one FETCH per append and replica (two "
-    "with KIP-1166), and a lag as of a wait of 0 to 500 ms (none with it).",
-    "incremental_fetch": "Partitions listed per FETCH and bytes, by kind of client, in the steady "
-    "phase; `fetches_as_recorded` is the share of recorded incremental FETCHes whose partition "
-    "lists, their order and the bytes come out the same, both ways. The baseline is that "
-    "nothing changes.",
-    "min_isr_acks": "How long PRODUCEs with acks=all waited; `answers_within_2_ms` is the share of "
-    "them, over the whole recording, whose answer is replayed within 2 ms. Across recordings: what "
-    "acks=min.insync.replicas would take, against a cluster whose ISR is no larger than that. The "
-    "baseline is that nothing changes.",
-    "lowest_acked_offset": "When metadata writes were applied, and who knew; held against what "
-    "clients saw where a recording has it, and simulated heartbeats against recorded ones.",
-}
 
 
 def page(rows: Sequence[Mapping[str, Any]]) -> str:
     """The page: a section for each rule, in it one for each pair of recordings."""
     judged = [row for row in rows if row["tolerance"] is not None]
+    about = {steps.name: steps.words.accuracy for steps in RULES}
     lines = [_HEAD, f"{accuracy_line(rows).capitalize()}.\n"]
     for rule, of_rule in groupby(judged, key=itemgetter("rule")):
         found = list(of_rule)
-        lines += [f"## {rule}\n", f"{_ABOUT[rule]}\n", f"{accuracy_line(found).capitalize()}.\n"]
+        lines += [f"## {rule}\n", f"{about[rule]}\n", f"{accuracy_line(found).capitalize()}.\n"]
         for pair, of_pair in groupby(found, itemgetter("predicted_from", "recorded_in", "variant")):
             lines += _section(pair, list(of_pair))
     return "\n".join(lines)
@@ -68,11 +60,31 @@ def _section(pair: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator
     yield ""
 
 
-def page_of(warehouse: Warehouse) -> str:
-    """The page of all recordings of a warehouse."""
+def predictions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The table in README.md: what one recording predicts of another, of all, by kind or node."""
+    yield "| from | of | figure | predicted | really | |"
+    yield "|---|---|---|--:|--:|---|"
+    for row in rows:
+        is_shown = row["group_kind"] in ("all", "node_id") or row["group_value"] in _KINDS
+        if row["predicted_from"] == row["recorded_in"] or row["tolerance"] is None or not is_shown:
+            continue
+        pair = f"{row['predicted_from']} | {row['recorded_in']}"
+        figures = " | ".join(headlines.figure(row[name]) for name in ("predicted", "recorded"))
+        passed = "" if row["passed"] else "**off**"
+        yield f"| {pair} | {headlines.measure_name(row)} | {figures} | {passed} |"
+
+
+def main(warehouse: Warehouse) -> None:
+    """Writes the page and the table."""
     names = [one.name for one in stored_recordings(warehouse)]
-    return page(headlines.accuracy_rows(warehouse, names))
+    rows = headlines.accuracy_rows(warehouse, names)
+    (_ROOT / "docs" / "accuracy.md").write_text(page(rows), encoding="utf-8")
+    readme = _ROOT / "README.md"
+    before, begin, rest = readme.read_text(encoding="utf-8").partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    table = "\n".join(predictions(rows))
+    readme.write_text(f"{before}{begin}\n{table}\n{end}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    print(page_of(Warehouse(sys.argv[1])))
+    main(Warehouse(sys.argv[1]))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kip_replay.replay.rules import RULES, Settings
+from kip_replay.replay.rule import Settings
+from kip_replay.replay.rules import RULES
 
 
 def compile_rules() -> None:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from kip_replay.replay.schema import TABLES, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
 
 _HEAD = """# Tables
 
-Printed from `replay/schema.py` by `make docs`; do not edit. Each table is a Delta table at
+Printed from the tables of `replay/` by `make docs`; do not edit. Each table is a Delta table at
 `<warehouse>/<table>`. Times are UTC with microseconds. A key is unique, and none of its columns
 is ever null.
 """

@@ -1,13 +1,13 @@
 -- Requests and bytes of every client, by API and node: who makes the traffic.
 -- recording: name of the recording
--- node_id: node that was asked
+-- node_id: node that got the request
 -- client_id: clientId, null if the client sent none
 -- software_name: what the client calls its library, null if it did not say
 -- api_name: API
 -- requests: requests
 -- request_bytes: on the wire; those of unknown size count nothing
 -- response_bytes: likewise
--- mean_total_ms: from arrival until the answer was sent, mean
+-- mean_total_ms: from arrival until the response was sent, mean
 -- max_total_ms: the slowest
 -- throttled: requests that were throttled
 SELECT

@@ -1,24 +1,24 @@
--- What FETCHes bring of each topic partition: answers that list it, and record bytes.
+-- What FETCHes bring of each topic partition: responses that list it, and record bytes.
 -- recording: name of the recording
--- node_id: broker that answered
+-- node_id: broker that responded
 -- client_kind: follower or consumer
 -- client_id: clientId, null if the client sent none
 -- topic: topic name, else topic id
 -- partition: partition index
--- answers: answers that list the partition
--- answers_with_records: of which with records
+-- responses: responses that list the partition
+-- responses_with_records: those with records
 -- record_bytes: bytes of records
--- errors: answers with an error of the partition
+-- errors: responses with an error of the partition
 WITH named AS (
   SELECT recording, topic_id, max(topic) AS name
   FROM topics
   WHERE topic_id IS NOT NULL AND topic <> topic_id
   GROUP BY recording, topic_id
 ),
-answers AS (
-  SELECT recording, node_id, replica_id, client_id, answered.*
+responses AS (
+  SELECT recording, node_id, replica_id, client_id, returned.*
   FROM (
-    SELECT recording, node_id, replica_id, client_id, explode(response_partitions) AS answered
+    SELECT recording, node_id, replica_id, client_id, explode(response_partitions) AS returned
     FROM fetches
     WHERE NOT is_cluster_metadata
   ) AS each
@@ -29,9 +29,9 @@ SELECT
   client_id,
   coalesce(topic, name, topic_id) AS topic,
   partition,
-  count(*) AS answers,
-  count(*) FILTER (WHERE record_bytes > 0) AS answers_with_records,
+  count(*) AS responses,
+  count(*) FILTER (WHERE record_bytes > 0) AS responses_with_records,
   sum(record_bytes) AS record_bytes,
   count(*) FILTER (WHERE error_code <> 0) AS errors
-FROM answers LEFT JOIN named USING (recording, topic_id)
+FROM responses LEFT JOIN named USING (recording, topic_id)
 GROUP BY 1, 2, 3, 4, 5, 6

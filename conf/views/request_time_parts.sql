@@ -1,9 +1,9 @@
 -- Where the time of requests goes, by node and API: in which queue, on disk, or waiting for others.
 -- recording: name of the recording
--- node_id: node that was asked
+-- node_id: node that got the request
 -- api_name: API
 -- requests: requests
--- total_ms: from arrival until the answer was sent, mean
+-- total_ms: from arrival until the response was sent, mean
 -- request_queue_ms: waiting for a request handler, mean
 -- local_ms: in the handler, mean
 -- remote_ms: waiting for other nodes, data or the Raft queue, mean

@@ -2,10 +2,10 @@
 -- recording: name of the recording
 -- api_name: API of the request
 -- rank: 1 is the slowest of its API
--- total_ms: from arrival until the answer was sent
+-- total_ms: from arrival until the response was sent
 -- longest_part: request_queue, local, remote, throttle, response_queue or send
 -- longest_part_ms: how long that took
--- node_id: node that was asked
+-- node_id: node that got the request
 -- client_id: clientId, null if the client sent none
 -- received_at: arrival
 -- connection: local host:port-remote host:port-processor-index

@@ -25,7 +25,8 @@ from duckdb import DuckDBPyConnection
 
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.schema import BOOL, LONG, MS, PREDICTION_ACCURACY, TEXT
+from kip_replay.replay.table import BOOL, LONG, MS, TEXT
+from kip_replay.replay.tables import PREDICTION_ACCURACY
 
 
 class Tolerance(NamedTuple):
@@ -56,7 +57,7 @@ class Judgement:
 
 # They have as many rows as there are figures, whatever a log's length.
 # wanted: own_variant is what to predict, the protocol that recorded_in's brokers ran. Pairs that
-# can tell nothing are left out.
+# show nothing are left out.
 # measures: no sweeps, which no recording shows; what brokers did is the variant "recorded".
 # shares: of what must be 1 in a self-check.
 _TABLES = """

@@ -31,7 +31,7 @@ from deltalake import DeltaTable
 from kip_replay.pipelines.analysis.views import View
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.replay.schema import TABLES
+from kip_replay.replay.tables import TABLES
 
 #: Functions besides DuckDB's own.
 MACROS = (

@@ -14,10 +14,10 @@ from kip_replay.replay.phases import SteadyPhase
 #: By recording; one without requests has none.
 Phases: TypeAlias = Mapping[str, SteadyPhase]
 
-# The nodes that answered heartbeats bound the log where there are any: logs of other nodes may
+# The nodes that responded to heartbeats bound the log where there are any: logs of other nodes may
 # reach further.
 _PHASES = """
-WITH answered AS (FROM broker_heartbeats WHERE error_code = 0),
+WITH responded AS (FROM broker_heartbeats WHERE error_code = 0),
 nodes AS (
     SELECT recording, node_id, min(epoch_us(first_received_at)) AS first_us,
            max(epoch_us(last_completed_at)) AS last_us
@@ -27,7 +27,8 @@ spans AS (
     SELECT recording,
            coalesce(min(first_us) FILTER (is_active), min(first_us)) AS first_us,
            coalesce(max(last_us) FILTER (is_active), max(last_us)) AS last_us
-    FROM (SELECT *, (recording, node_id) IN (SELECT (recording, node_id) FROM answered) AS is_active
+    FROM (SELECT *,
+                 (recording, node_id) IN (SELECT (recording, node_id) FROM responded) AS is_active
           FROM nodes)
     GROUP BY recording
 ),

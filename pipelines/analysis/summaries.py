@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from kip_replay.pipelines.analysis.phases import Phases, is_steady, with_phases
 from kip_replay.pipelines.warehouse.data_files import TableFiles, by_key
-from kip_replay.replay.schema import LATENCY_CURVES, LATENCY_SUMMARY
+from kip_replay.replay.tables import LATENCY_CURVES, LATENCY_SUMMARY
 
 WHAT_IF = ("recording", "rule", "variant", "parameter", "parameter_value")
 _GROUP = (*WHAT_IF, "metric", "group_kind", "group_value")
@@ -145,7 +145,7 @@ def bandwidth_summary(ways: DataFrame) -> DataFrame:
     Columns: WHAT_IF, api_name, node_id, client_kind, direction, partitions, bytes (null: size not
     known), record_bytes, span_s.
     """
-    # Overhead is only told of requests whose size is known.
+    # Overhead is only known of requests whose size is known.
     known = F.when(F.col("bytes").isNotNull(), F.coalesce("record_bytes", F.lit(0))).otherwise(0)
     summed = ways.groupBy(*WHAT_IF, "api_name", "node_id", "client_kind", "direction").agg(
         F.count("*").alias("requests"),

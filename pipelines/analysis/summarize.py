@@ -19,7 +19,7 @@ from kip_replay.pipelines.replaying.replay import require_replayed
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, written
-from kip_replay.replay.schema import (
+from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,
     LATENCY_CURVES,
     LATENCY_SUMMARY,
@@ -76,7 +76,7 @@ def _summarize(warehouse: Warehouse, wanted: dict[str, str], phases: Phases) -> 
     writing = warehouse.writing(SUMMARIES, wanted, _TABLES)
     values = _union(steps.latencies(read, phases) for steps in RULES if steps.latencies)
     ways = _union(steps.bandwidth(read, phases) for steps in RULES if steps.bandwidth)
-    drawn = frozenset(pair for steps in RULES for pair in steps.curves)
+    drawn = frozenset(pair for steps in RULES for pair in steps.figures.CURVES)
     files = [
         *written(latency_histogram(values), LatencySummaries(writing.files(), drawn)),
         *writing.write(BANDWIDTH_SUMMARY, ways),

@@ -1,4 +1,6 @@
-"""Views on the warehouse's tables: a file of SQL each, in conf/views, with a comment per column.
+"""Views on the warehouse's tables: a file of SQL each, with a comment per column.
+
+Those on the outcomes of a rule are in its folder of pipelines/rules, the others in conf/views.
 
 The name of a file is the name of its view. It begins with comment lines: what a row says, then each
 column in its order. DuckDB and Spark both run the query that follows::
@@ -16,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.session import conf_dir
-from kip_replay.replay.schema import TABLES
+from kip_replay.pipelines.session import conf_dir, of_rules
+from kip_replay.replay.tables import TABLES
 
 _SOURCE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 _FILE = re.compile(r"-- (.+)\n((?:-- [a-z]\w*: .+\n)+)([^-\s](?s:.+))")
@@ -51,6 +53,33 @@ def read_view(path: Path) -> View:
     return View(path.stem, match[1], columns, match[3].strip())
 
 
-def read_views(folder: Path | None = None) -> list[View]:
-    """The views of a folder (conf/views), by name."""
-    return [read_view(path) for path in sorted((folder or conf_dir() / "views").glob("*.sql"))]
+def read_views() -> list[View]:
+    """All views, by name."""
+    files = [*(conf_dir() / "views").glob("*.sql"), *of_rules("views/*.sql")]
+    return sorted([*map(read_view, files), _unknowns_by_reason()], key=lambda view: view.name)
+
+
+def _unknowns_by_reason() -> View:
+    """Every outcome table, whatever rules there are."""
+    columns = ("recording", "rule", "variant", "table_name", "reason")
+    outcomes = [t for t in TABLES.values() if {*columns, "verdict"} - t.names == {"table_name"}]
+    undecided = "\n  UNION ALL\n".join(
+        f"  SELECT recording, rule, variant, '{table.name}' AS table_name, reason\n"
+        f"  FROM {table.name} WHERE verdict = 'unknown'"
+        for table in outcomes
+    )
+    named = ", ".join(columns)
+    return View(
+        "unknowns_by_reason",
+        "What the logs could not decide, and why: every outcome that is unknown counts as a miss.",
+        (
+            ("recording", "name of the recording"),
+            ("rule", "rule that was replayed"),
+            ("variant", "recorded, or the protocol that was replayed"),
+            ("table_name", "outcome table that has the rows"),
+            ("reason", "why it is unknown"),
+            ("outcomes", "rows, sweeps included"),
+        ),
+        f"WITH undecided AS (\n{undecided}\n)\n"
+        f"SELECT {named}, count(*) AS outcomes\nFROM undecided\nGROUP BY {named}",
+    )

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import INGESTED_FILES
 from kip_replay.replay.request_log import Pseudonyms
-from kip_replay.replay.schema import INGESTED_FILES
 
 #: The table's property that holds the fingerprint.
 ANONYMIZED_WITH = "anonymizedWith"

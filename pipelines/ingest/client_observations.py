@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import CLIENT_OBSERVATIONS
 from kip_replay.replay.request_log import Anonymous, Pseudonyms
-from kip_replay.replay.schema import CLIENT_OBSERVATIONS
 
 CLIENT_OPS = "client_ops.jsonl"
 STEP = "client_observations"
@@ -74,15 +74,15 @@ def _rows(file: Path, recording: str) -> Iterator[dict[str, Any]]:
     with file.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             try:
-                said = json.loads(line)
+                observed = json.loads(line)
                 row = {
                     "recording": recording,
-                    "operation": str(said["op"]),
-                    "topic": str(said["topic"]),
-                    "requested_at": _at(said["requested_at"]),
-                    "responded_at": _at(said.get("responded_at")),
+                    "operation": str(observed["op"]),
+                    "topic": str(observed["topic"]),
+                    "requested_at": _at(observed["requested_at"]),
+                    "responded_at": _at(observed.get("responded_at")),
                 }
-                seen = {int(broker): _at(at) for broker, at in (said["visible"] or {}).items()}
+                seen = {int(broker): _at(at) for broker, at in (observed["visible"] or {}).items()}
             except (ValueError, TypeError, KeyError, AttributeError):
                 continue  # another kind of operation, or a line that was cut
             if row["requested_at"] is not None:

@@ -1,4 +1,4 @@
-"""The books of ingest: which files are in, and what became of each of their lines.
+"""Line accounting: which files are in, and what became of each of their lines.
 
 For each file, the lines that the survey counted = requests + rejected + repeated.
 """
@@ -71,14 +71,14 @@ def _known(choose: Callable[[list[int]], int], *times: int | None) -> int | None
 
 
 @dataclass(frozen=True)
-class Books:
+class LineAccounting:
     """What the warehouse has read: contents and time zones, by node."""
 
     contents: Mapping[Node, frozenset[Content]]
     timezones: Mapping[Node, frozenset[str | None]]
 
     @staticmethod
-    def of(rows: Iterable[Mapping[str, object]]) -> Books:
+    def of(rows: Iterable[Mapping[str, object]]) -> LineAccounting:
         """From rows of ``ingested_files``."""
         contents: dict[Node, set[Content]] = {}
         timezones: dict[Node, set[str | None]] = {}
@@ -91,7 +91,7 @@ class Books:
             contents.setdefault(node, set()).add(content)
             zone = row.get("timezone")
             timezones.setdefault(node, set()).add(None if zone is None else str(zone))
-        return Books(
+        return LineAccounting(
             {node: frozenset(read) for node, read in contents.items()},
             {node: frozenset(zones) for node, zones in timezones.items()},
         )
@@ -109,8 +109,8 @@ def balanced(
     Raises IngestError unless every line that the survey counted is there, once.
     """
     whole = {file_of(survey.file): Counts() for survey in surveys}
-    for told in counts:
-        for file, count in told.items():
+    for of_task in counts:
+        for file, count in of_task.items():
             whole[file] += count
     for survey in surveys:
         count = whole[file_of(survey.file)]

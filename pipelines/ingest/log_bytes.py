@@ -1,6 +1,6 @@
 """Bytes of a log file as chunks and as lines, in bounded memory, plain or gzip.
 
-Whether a file is gzip is told by its first two bytes and not by its name. A gzip stream that ends
+A file is gzip by its first two bytes and not by its name. A gzip stream that ends
 early or is damaged gives everything before the damage.
 """
 
@@ -103,10 +103,10 @@ def _between(chunks: Iterable[bytes], start: int, end: int | None) -> Iterator[b
     for chunk in chunks:
         if end is not None and at >= end:
             return
-        piece = chunk[max(0, start - at) : None if end is None else end - at]
+        part = chunk[max(0, start - at) : None if end is None else end - at]
         at += len(chunk)
-        if piece:
-            yield piece
+        if part:
+            yield part
 
 
 @dataclass(frozen=True)
@@ -127,15 +127,15 @@ def split_lines(
     """Lines without their LF; the last one also where it has none.
 
     A line above ``line_bytes_max`` comes as a ``LongLine``, for which copies of ``digest`` (a fresh
-    hash object that whoever asks has primed) take in the line piece by piece.
+    hash object that the caller has primed) take in the line chunk by chunk.
     """
     line = _LineUnderWay(line_bytes_max, digest)
     for chunk in chunks:
-        pieces = chunk.split(b"\n")
-        for piece in pieces[:-1]:
-            line.add(piece)
+        parts = chunk.split(b"\n")
+        for part in parts[:-1]:
+            line.add(part)
             yield line.ended()
-        line.add(pieces[-1])
+        line.add(parts[-1])
     if line.has_begun:
         yield line.ended()
 
@@ -199,12 +199,12 @@ def _alone(line: bytes | LongLine) -> list[bytes] | LongLine:
 
 
 class _LineUnderWay:
-    """Takes in a line piece by piece, and lets go of it when it gets too long."""
+    """Takes in a line chunk by chunk, and lets go of it when it gets too long."""
 
     def __init__(self, line_bytes_max: int, digest: hashlib.blake2b | None) -> None:
         self._line_bytes_max = line_bytes_max
         self._digest = digest
-        self._pieces: list[bytes] = []
+        self._parts: list[bytes] = []
         self._held_bytes = 0
         self._long: _LongLineUnderWay | None = None
 
@@ -212,23 +212,23 @@ class _LineUnderWay:
     def has_begun(self) -> bool:
         return self._held_bytes > 0 or self._long is not None
 
-    def add(self, piece: bytes) -> None:
-        if self._long is None and self._held_bytes + len(piece) > self._line_bytes_max:
+    def add(self, part: bytes) -> None:
+        if self._long is None and self._held_bytes + len(part) > self._line_bytes_max:
             self._long = _LongLineUnderWay(self._digest)
-            for held in self._pieces:
+            for held in self._parts:
                 self._long.add(held)
-            self._pieces.clear()
+            self._parts.clear()
             self._held_bytes = 0
         if self._long is not None:
-            self._long.add(piece)
+            self._long.add(part)
         else:
-            self._pieces.append(piece)
-            self._held_bytes += len(piece)
+            self._parts.append(part)
+            self._held_bytes += len(part)
 
     def ended(self) -> bytes | LongLine:
         """The line without its LF; the next one begins."""
-        line = b"".join(self._pieces) if self._long is None else self._long.ended()
-        self._pieces.clear()
+        line = b"".join(self._parts) if self._long is None else self._long.ended()
+        self._parts.clear()
         self._held_bytes = 0
         self._long = None
         return line
@@ -243,18 +243,18 @@ class _LongLineUnderWay:
         self._line_bytes = 0
         self._held_back = b""
 
-    def add(self, piece: bytes) -> None:
-        if not piece:
+    def add(self, part: bytes) -> None:
+        if not part:
             return
-        piece = self._held_back + piece
-        self._held_back = b"\r" if piece.endswith(b"\r") else b""
+        part = self._held_back + part
+        self._held_back = b"\r" if part.endswith(b"\r") else b""
         if self._held_back:
-            piece = piece[:-1]
-        self._digest.update(piece)
-        self._line_bytes += len(piece)
+            part = part[:-1]
+        self._digest.update(part)
+        self._line_bytes += len(part)
         missing = LONG_LINE_HEAD_BYTES - len(self._head)
         if missing > 0:
-            self._head += piece[:missing]
+            self._head += part[:missing]
 
     def ended(self) -> LongLine:
         return LongLine(self._head, self._line_bytes, self._digest)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.schema import (
+from kip_replay.replay.log_tables import (
     BROKER_HEARTBEATS,
     CONFIGS,
     FETCHES,
@@ -19,8 +19,8 @@ from kip_replay.replay.schema import (
     REJECTED_LINES,
     REQUESTS,
     TOPICS,
-    Table,
 )
+from kip_replay.replay.table import Table
 
 #: Tables with at most one row a line, by the struct of the wide row that holds their columns ...
 STRUCTS = {
@@ -53,11 +53,9 @@ def rows_of(table: Table, lines: pa.RecordBatch) -> pa.RecordBatch:
     else:
         parents = pc.indices_nonzero(values.is_valid())
         structs = values if len(parents) == len(values) else values.take(parents)
-    told = dict(zip(structs.type.names, structs.flatten(), strict=True))
+    own = dict(zip(structs.type.names, structs.flatten(), strict=True))
     schema = table.arrow_schema
-    columns = [
-        told[name] if name in told else _shared(lines, name, parents) for name in schema.names
-    ]
+    columns = [own[name] if name in own else _shared(lines, name, parents) for name in schema.names]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

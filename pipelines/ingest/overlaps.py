@@ -1,4 +1,4 @@
-"""Where in time lines can have been read twice: told from spans, without looking at a line.
+"""Where in time lines can have been read twice: from spans, without looking at a line.
 
 Copies of a line have one time. So two batches of a node can share lines only where their spans
 overlap, and mostly none do but at their ends.

@@ -14,14 +14,14 @@ from kip_replay.replay.request_log.reading import line_digest
 
 #: A longer line is rejected without ever being in memory as a whole.
 LINE_BYTES_MAX = 256 << 20
-#: Lines are parsed so many at once: what is read of them costs memory several times.
+#: Lines parsed at once: what is read of them costs memory several times.
 _BATCH_BYTES = 16 << 20
 _BATCH_LINES = 1 << 15
 
 
 @dataclass(frozen=True)
 class ParsedRange:
-    """All that a task must be told about a range: bytes [start, end) of a node's file."""
+    """What a task must know of a range: bytes [start, end) of a node's file."""
 
     recording: str
     node_id: int

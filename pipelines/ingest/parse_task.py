@@ -9,7 +9,7 @@ Lines read twice
 A line's content begins with its stamp, so copies of a line have one time, and batches can share
 lines only where their spans overlap. A log is nearly sorted: what overlaps are neighbours, a copied
 stretch, or a file given twice. A task compares the batches that follow one another itself and drops
-what is repeated. Of the lines at both ends of what it read it also tells the ids, so that the
+what is repeated. Of the lines at both ends of what it read it also returns the ids, so that the
 driver can see at once that neighbouring tasks share none. All other overlaps are looked into by
 ``repeated_lines``.
 """
@@ -39,7 +39,7 @@ _EVENTS = ("fetch", "produce", "broker_heartbeat", "metadata_write", "producer_i
 _LISTS_OF_EVENTS = ("isr_changes", "configs", "metadata_offsets")
 #: So many batches that follow one another are compared by the task that parses them.
 COMPARED_BATCHES = 8
-#: At either end of what a task reads of a node, about so many lines are told by their ids.
+#: At either end of what a task reads of a node, about this many lines are returned by their ids.
 _EDGE_LINES = 256
 
 
@@ -71,7 +71,7 @@ class Edge:
 class Batch:
     """The span of time of the requests that a task parsed at once, both ends included.
 
-    ``task`` and ``number`` tell which of them were compared already.
+    ``task`` and ``number`` say which of them were compared already.
     """
 
     recording: str
@@ -95,7 +95,7 @@ class Parsed:
 
 
 class ParseError(Exception):
-    """A mistake in this program that a line brought to light, told without the line."""
+    """A mistake in this program that a line brought to light, reported without the line."""
 
 
 def parse_task(task: ParseTask) -> Parsed:
@@ -128,7 +128,7 @@ def parse_or_error(task: ParseTask) -> Parsed | UserError:
     except Exception as error:
         if task.pseudonyms is None:
             raise
-        # Its message could tell a name, and tracebacks are kept in the warehouse.
+        # Its message could hold a name, and tracebacks are kept in the warehouse.
         raise ParseError(f"{type(error).__name__} {_where(error)}") from None
 
 

@@ -1,4 +1,4 @@
-"""A recording: the request logs of one cluster over one span of time, and what they cannot tell.
+"""A recording: the request logs of one cluster over one span of time, and what they do not hold.
 
 A recording is described by ``recording.json`` in its folder, by ``--node ID=PATH`` options, or by
 both; then the options win. The manifest::
@@ -61,13 +61,13 @@ class Node:
 
     @property
     def is_controller(self) -> bool:
-        """The manifest says so; a node whose role is not told counts as neither."""
+        """The manifest says so; a node without a role counts as neither."""
         return self.role is not None and "controller" in self.role
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What a recording is called, where its logs are and what the logs cannot tell."""
+    """What a recording is called, where its logs are and what the logs do not hold."""
 
     name: str
     timezone: str
@@ -131,7 +131,7 @@ def load_recordings(
         if count > 1:
             raise UserError(
                 f"{count} of the recordings are named {name!r}: give each its own name in "
-                "recording.json, since tables tell recordings apart by name"
+                "recording.json, since tables hold recordings apart by name"
             )
     return recordings
 
@@ -158,8 +158,8 @@ def load_recording(
     untimed = [node.node_id for node in nodes.values() if not node.timezone]
     if untimed:
         raise UserError(
-            f"the time zone of recording {name!r} is not known, and request logs do not tell: set "
-            f"'timezone' in {MANIFEST} or pass --timezone, for instance --timezone Europe/Berlin"
+            f"the time zone of recording {name!r} is not known, and request logs do not have it: "
+            f"set 'timezone' in {MANIFEST} or pass --timezone, such as --timezone Europe/Berlin"
         )
     for node in nodes.values():
         _check_zone(node, name)

@@ -28,7 +28,9 @@ from kip_replay.pipelines.ingest.parse_task import Parsed
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import INT, REJECTED_LINES, REQUESTS, TABLES, TEXT, Table
+from kip_replay.replay.log_tables import REJECTED_LINES, REQUESTS
+from kip_replay.replay.table import INT, TEXT, Table
+from kip_replay.replay.tables import TABLES
 
 #: A line: what it is, where it stands, and the file and task of this run that it is in.
 _PLACE = ("source_file", "line_number")
@@ -42,7 +44,7 @@ def without_repeated(
     file_name: str,
     done: Mapping[str, int],
 ) -> tuple[list[DataFile], list[dict[FileKey, Counts]]]:
-    """The files to commit, and what that changes in the books.
+    """The files to commit, and what that changes in line accounting.
 
     ``spans``: where requests of a node can be repeated; rejected lines, which have no time, can be
     anywhere. ``file_name`` begins the names of this run's files.
@@ -63,10 +65,11 @@ def without_repeated(
         recording, task = (value.as_py() for value in key)
         copies = pa.Table.from_batches(lines)
         written = _written_anew(root, files[recording, task], copies, f"{file_name}-{task:05d}")
-        said = json.dumps([asdict(file) for file in written])
-        told = json.dumps([[*file, *vars(c).values()] for file, c in _changed(copies).items()])
+        of_files = json.dumps([asdict(file) for file in written])
+        of_counts = json.dumps([[*file, *vars(c).values()] for file, c in _changed(copies).items()])
         yield pa.RecordBatch.from_pylist(
-            [{"recording": recording, "task": task, "files": said, "counts": told}], _DROPPED
+            [{"recording": recording, "task": task, "files": of_files, "counts": of_counts}],
+            _DROPPED,
         )
 
     schema = from_arrow_schema(_DROPPED)

@@ -1,4 +1,4 @@
-"""Request logs into the warehouse: every line once, and the books balanced.
+"""Request logs into the warehouse: every line once, and all accounted for.
 
 Theory of operation
 -------------------
@@ -16,7 +16,7 @@ Theory of operation
 Killed anywhere, the same run again gives the same tables: what a run has committed that
 ``ingested_files`` does not know of is taken out by the next one's commits.
 
-The books: for each file, lines counted by the survey = requests + rejected + repeated.
+Line accounting: for each file, lines counted by the survey = requests + rejected + repeated.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from pyspark.sql import SparkSession
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import anonymity
 from kip_replay.pipelines.ingest.line_accounting import (
-    Books,
     Counts,
     FileKey,
+    LineAccounting,
     Node,
     Times,
     balanced,
@@ -56,8 +56,8 @@ from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of,
 from kip_replay.pipelines.warehouse.data_files import DataFile, microseconds
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
+from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES, REQUESTS
 from kip_replay.replay.request_log import Pseudonyms
-from kip_replay.replay.schema import INGESTED_FILES, LOG_TABLES, REQUESTS
 
 #: The step of ``lineage``, and of the epochs of ``warehouse.commits``.
 STEP = "ingest"
@@ -80,7 +80,7 @@ class IngestSettings:
     ``final``: logs do not grow any more, so a last line without its end is read as it is.
     Logs of at most ``survey_on_driver_bytes_max`` (compressed) are surveyed without Spark.
     A task parses ``task_bytes_max`` (uncompressed) at most, and writes a file per table.
-    ``tasks``: parse in so many tasks.
+    ``tasks``: tasks that parse.
     """
 
     final: bool = True
@@ -126,7 +126,7 @@ def ingest(
 
     With ``pseudonyms``, names and lines are replaced before anything is written (``anonymity``).
     ``say`` takes progress, a line of text at a time. Raises UserError where a recording cannot be
-    read as one, IngestError where the books do not balance, WriteConflictError.
+    read as one, IngestError where line accounting does not balance, WriteConflictError.
     """
     anonymity.require_key(warehouse, pseudonyms)
     files = {file: on_disk(file) for r in recordings for file in find_log_files(r)}
@@ -134,12 +134,12 @@ def ingest(
     names = [recording.name for recording in recordings]
     rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP)
     ingested = rows.to_pylist()
-    books = Books.of(ingested)
+    accounting = LineAccounting.of(ingested)
     # A file that is as it was when it was read is not opened, whatever it is called by now.
     as_read = {(r["recording"], r["node_id"], r["disk_bytes"], r["modified_at"]) for r in ingested}
     unchanged = {f for f, found in files.items() if (f.recording, f.node_id, *found) in as_read}
     changed = {file: found for file, found in files.items() if file not in unchanged}
-    surveys = _surveyed(warehouse, changed, books, settings, pseudonyms)
+    surveys = _surveyed(warehouse, changed, accounting, settings, pseudonyms)
     for recording in recordings:
         of_recording = [s for s in surveys if s.file.recording == recording.name]
         known = read_spans([r for r in ingested if r["recording"] == recording.name])
@@ -152,7 +152,7 @@ def ingest(
         _announce(recording, surveys, unchanged, say)
     counts = {}
     if fresh:
-        counts = _ingest_files(fresh, files, books, done, warehouse, settings, pseudonyms)
+        counts = _ingest_files(fresh, files, accounting, done, warehouse, settings, pseudonyms)
     _complete(warehouse, {n: epoch for n, epoch in done.items() if n not in _names(fresh)})
     read = [_lines_read(recording, surveys, unchanged, counts) for recording in recordings]
     for lines in read:
@@ -172,7 +172,7 @@ def _is_noted_anew(survey: Survey) -> bool:
 
 
 def _is_read_whole(survey: Survey) -> bool:
-    """Whether nothing is left in a file to be read or said again."""
+    """Whether nothing is left in a file to be read or noted."""
     return not survey.left_bytes and survey.damage is None and survey.fold_is_known
 
 
@@ -182,12 +182,12 @@ def _is_read_whole(survey: Survey) -> bool:
 def _surveyed(
     warehouse: Warehouse,
     files: Mapping[LogFile, OnDisk],
-    books: Books,
+    accounting: LineAccounting,
     settings: IngestSettings,
     pseudonyms: Pseudonyms | None,
 ) -> list[Survey]:
     """A survey of each file, in the order given: on the driver's cores, or on all where large."""
-    known = {(file.recording, file.node_id): books.known(file) for file in files}
+    known = {(file.recording, file.node_id): accounting.known(file) for file in files}
     one = partial(
         survey_or_error,
         range_bytes=settings.range_bytes,
@@ -222,7 +222,7 @@ def _raised(result: _Out | UserError) -> _Out:
 def _ingest_files(
     surveys: Sequence[Survey],
     files_on_disk: Mapping[LogFile, OnDisk],
-    books: Books,
+    accounting: LineAccounting,
     done: Mapping[str, int],
     warehouse: Warehouse,
     settings: IngestSettings,
@@ -241,7 +241,7 @@ def _ingest_files(
     spans = overlaps(
         [batch for of in parsed for batch in of.batches],
         _earlier_spans(warehouse, surveys, done),
-        _slack_us(surveys, books),
+        _slack_us(surveys, accounting),
     )
     files = [file for of in parsed for file in of.files]
     rejected = any(count.rejected for count in counts.values())
@@ -272,7 +272,7 @@ def _tasks(
     pseudonyms: Pseudonyms | None,
 ) -> list[ParseTask]:
     total = sum(s.bytes_read for s in surveys)
-    # A cluster's cores are Spark's to tell, and Spark is not started for what one core can do.
+    # Only Spark knows how many cores a cluster has; it is not started for what one core can do.
     is_small = total <= _TASK_BYTES_MIN and settings.tasks is None
     cores = 1 if is_small else writing.warehouse.spark.sparkContext.defaultParallelism
     ranges = [part for s in surveys for part in _ranges(s, cores, settings.range_bytes)]
@@ -284,7 +284,7 @@ def _tasks(
 def _ranges(of_file: Survey, cores: int, range_bytes: int) -> list[ParsedRange]:
     """Where a file may be cut.
 
-    Whoever reads a piece of a gzip stream has to inflate all before it, which pays only as long as
+    To read a part of a gzip stream one has to inflate all before it, which pays only as long as
     cores are idle otherwise.
     """
     ranges = [ParsedRange.of(of_file, byte_range) for byte_range in of_file.ranges]
@@ -310,12 +310,12 @@ def _earlier_spans(
     return spans
 
 
-def _slack_us(surveys: Sequence[Survey], books: Books) -> dict[Node, int]:
+def _slack_us(surveys: Sequence[Survey], accounting: LineAccounting) -> dict[Node, int]:
     """By how much the time of a line can differ from that of its copy, by node."""
     slack: dict[Node, int] = {}
     for of_file in surveys:
         node = (of_file.file.recording, of_file.file.node_id)
-        zones = books.timezones.get(node, frozenset()) | {of_file.file.timezone}
+        zones = accounting.timezones.get(node, frozenset()) | {of_file.file.timezone}
         has_passes = of_file.second_pass_line is not None or not of_file.fold_is_known
         here = _ZONE_SLACK_US if len(zones) > 1 else _FOLD_SLACK_US if has_passes else 0
         slack[node] = max(here, slack.get(node, 0))
@@ -383,7 +383,7 @@ def _ingested_files(
     return files.closed()
 
 
-# --- what is said
+# --- messages
 
 
 def _announce(

@@ -1,18 +1,18 @@
 """What a log file is made of, before a line of it is parsed: what is new in it, and where to cut.
 
 A survey reads the file once, in chunks, and learns what parsing in parallel needs: its size, its
-content hash, its number of lines (so that the books can be checked against somebody else's count),
-its first and last stamp, the line at which an ambiguous hour of autumn begins again, and byte
-ranges of whole lines that can be parsed apart, each with the number of its first line.
+content hash, its number of lines (so that line accounting can be checked against an independent
+count), its first and last stamp, the line at which an ambiguous hour of autumn begins again, and
+byte ranges of whole lines that can be parsed apart, each with the number of its first line.
 
 Files grow, are renamed and compressed
 --------------------------------------
-What has been read of a node is known by its *content*: so many uncompressed bytes and their hash,
-whatever the file was called. Passing those places, the survey compares; the longest content that
-the file begins with is not parsed again. So a file that grew is read from where it ended, one that
+What has been read of a node is known by its *content*: uncompressed length and hash, whatever the
+file was called. Passing those places, the survey compares; the longest content that the file begins
+with is not parsed again. So a file that grew is read from where it ended, one that
 was rotated or compressed since not at all, and one that was cut or replaced anew.
 
-A last line without its line end may be half written. Unless the file is said to be ``final``, it is
+A last line without its line end may be half written. Unless the file is ``final``, it is
 left for a later run, but for a whole request line, which ends as such lines do.
 """
 
@@ -46,7 +46,7 @@ _STAMP = re.compile(rb"\n\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
 #: Of one chunk kept for the next, so that a stamp, a marker or the logger's name across the border
 #: is seen.
 _OVERLAP_BYTES = 32
-#: Above this span of days a file is read for its fold at once instead of asked the calendar.
+#: Above this span of days a file is read for its fold at once instead of searching the calendar.
 _CALENDAR_DAYS_MAX = 800
 
 
@@ -74,7 +74,7 @@ class Survey:
     To be read are the bytes [first_byte, end): ``lines`` lines, in ``ranges``; what is before is
     known, what comes after is half a line. ``content_hash`` is of the bytes [0, end).
     ``second_pass_line``: first line whose ambiguous stamps are the second pass, None if none are;
-    ``fold_is_known`` is False where the file holds ambiguous stamps and does not tell which pass.
+    ``fold_is_known`` is False where the file holds ambiguous stamps and does not show which pass.
     ``damage`` completes a sentence that begins with the file's name.
     """
 
@@ -328,7 +328,7 @@ class _Splits:
 
 
 def _fold(file: LogFile, stamps: _Stamps) -> tuple[int | None, bool]:
-    """First line of the second pass, and whether the file tells."""
+    """First line of the second pass, and whether the file shows it."""
     if stamps.first is None or stamps.last is None:
         return None, True
     if not _may_be_ambiguous(file.timezone, stamps.first, stamps.last):

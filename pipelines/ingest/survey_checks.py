@@ -53,7 +53,7 @@ def warnings_of(surveys: Sequence[Survey]) -> list[str]:
         if not survey.fold_is_known:
             warnings.append(
                 f"{name} holds stamps of an hour that occurs twice in {survey.file.timezone} and "
-                "does not tell which of the two it is: the first is assumed"
+                "does not show which of the two it is: the first is assumed"
             )
     return warnings
 

@@ -23,7 +23,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.quality.suites import Expectation
-from kip_replay.replay.schema import TABLES
+from kip_replay.replay.tables import TABLES
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # read when it is imported
 with warnings.catch_warnings():

@@ -25,7 +25,8 @@ from kip_replay.pipelines.quality.suites import Expectation, load_suites
 from kip_replay.pipelines.quality.words import Outcome, Result
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import QUALITY_FAILURES, QUALITY_RESULTS, TABLES, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS, TABLES
 
 #: The step of ``lineage``.
 STEP = "quality"
@@ -168,7 +169,7 @@ def _result_row(result: Result) -> dict[str, Any]:
     expectation = result.expectation
     return {
         **dict(zip(QUALITY_RESULTS.key, result.place, strict=True)),
-        "column": expectation.column,
+        "column_name": expectation.column,
         "severity": expectation.severity.value,
         "success": result.success,
         "observed": f"{result.failing_rows} failing, {result.rows_checked} in the table",

@@ -17,7 +17,8 @@ from typing import Any
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.session import conf_dir
-from kip_replay.replay.schema import TABLES, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
 
 _SQL = "unexpected_rows_expectation"
 _UNIQUE = "expect_compound_columns_to_be_unique"

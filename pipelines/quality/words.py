@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kip_replay.pipelines.quality.suites import Expectation, Severity
-from kip_replay.replay.schema import QUALITY_FAILURES
+from kip_replay.replay.tables import QUALITY_FAILURES
 
 #: The worst first.
 _ORDER = tuple(reversed(Severity))

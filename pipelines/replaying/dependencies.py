@@ -11,7 +11,8 @@ _USABLE_NAMES = """
 SELECT topic_id, min(topic) FROM topics
 WHERE topic_id IS NOT NULL AND topic <> topic_id AND error_code = 0
 GROUP BY topic_id
-HAVING coalesce(min(epoch_us("at")) FILTER (source = 'CREATE_TOPICS') - $created_us, 0) <= $until_us
+HAVING coalesce(min(epoch_us(built_at)) FILTER (source = 'CREATE_TOPICS') - $created_us, 0)
+    <= $until_us
 ORDER BY ALL
 """
 

@@ -13,7 +13,7 @@ the recording is closed, the rest of the log is replayed and the states are drop
 What makes it safe:
 
 * States stand beside what they follow from: the moment, the ingest that they have seen, the rule
-  with its settings, and a hash of its ``dependencies``. Whether a line came late is told by what
+  with its settings, and a hash of its ``dependencies``. Whether data came late shows in what
   later ingests state of themselves in ``ingested_files``; no line is read again for it. If
   anything but the moment is not as it was, everything is replayed from the typed tables, in the
   place of what was there: slower, never wrong.
@@ -29,11 +29,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kip_replay.pipelines.replaying.seam import Increment, replayed
-from kip_replay.pipelines.rules.registration import RuleSteps
+from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import LOG_TABLES, REPLAY_STATE
+from kip_replay.replay.log_tables import LOG_TABLES
+from kip_replay.replay.tables import REPLAY_STATE
 
 if TYPE_CHECKING:
     from kip_replay.pipelines.replaying.replay import Rules

@@ -1,6 +1,6 @@
 """Replays the rules on recordings: what is not of today's code, settings and logs, and only that.
 
-``lineage`` tells for each recording and rule what its outcomes follow from. A recording that is
+``lineage`` has for each recording and rule what its outcomes follow from. A recording that is
 complete is replayed from beginning to end, all such recordings in one Spark job a rule. One that
 grows is replayed by increments (``increments``).
 """
@@ -8,7 +8,6 @@ grows is replayed by increments (``increments``).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,26 +16,17 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.increments import GrowingReplay, settled
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, replayed
+from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES
 from kip_replay.replay.rule import Settings
-from kip_replay.replay.schema import INGESTED_FILES, LOG_TABLES, REPLAY_STATE
+from kip_replay.replay.tables import REPLAY_STATE
 
 Say = Callable[[str], object]
-
-
-@dataclass(frozen=True)
-class ReplaySettings:
-    """What the configuration sets for replays; tuples are the values of sweeps."""
-
-    max_wait_ms: tuple[int, ...] = ()
-    session_slots: tuple[int, ...] = ()
-    min_insync_replicas: tuple[int, ...] = ()
-    broker_heartbeat_interval_ms: tuple[int, ...] = ()
-    draft_partition_id_is_string: bool = False
-    lowest_acked_counts_stopping: bool = False
+#: The section of the configuration of each rule, by its name.
+Options = Mapping[str, Mapping[str, Any]]
 
 
 def voters_of(recording: Recording) -> tuple[int, ...]:
@@ -53,7 +43,7 @@ def voters_of(recording: Recording) -> tuple[int, ...]:
 def replay(
     recordings: Sequence[Recording],
     warehouse: Warehouse,
-    settings: ReplaySettings,
+    options: Options,
     say: Say = print,
     rebuild: bool = False,
 ) -> None:
@@ -63,7 +53,7 @@ def replay(
     anew from the typed tables.
     """
     names = [recording.name for recording in recordings]
-    rules = Rules(recordings, warehouse, settings)
+    rules = Rules(recordings, warehouse, options)
     lineage = warehouse.lineage(names)
     current = []
     for steps in RULES:
@@ -84,7 +74,7 @@ def replay(
 def _replay_whole(
     steps: RuleSteps, warehouse: Warehouse, wanted: Mapping[str, str], rules: Rules
 ) -> None:
-    """One Spark job; the outcomes in the place of all that were there, and no state."""
+    """One Spark job; its outcomes replace all that were there, and leave no state."""
     writing = warehouse.writing(steps.name, wanted, (*steps.outcomes, REPLAY_STATE))
     warehouse.prepare(LOG_TABLES, wanted)
     events = steps.events(warehouse.reader(wanted), WHOLE_LOG)
@@ -99,7 +89,7 @@ def _replay_whole(
 def replay_what_is_new(
     recordings: Sequence[Recording],
     warehouse: Warehouse,
-    settings: ReplaySettings,
+    options: Options,
     late_after_s: float,
     say: Say = print,
     rebuild: bool = False,
@@ -109,7 +99,7 @@ def replay_what_is_new(
     ``late_after_s``: how long after an event its line may still be written. ``rebuild``: saved
     states are not used.
     """
-    rules = Rules(recordings, warehouse, settings)
+    rules = Rules(recordings, warehouse, options)
     for recording in recordings:
         name = recording.name
         complete = settled(rules.files_of(name), late_after_s)
@@ -133,7 +123,7 @@ class Rules:
     """The rules' settings for some recordings, and what outcomes under them follow from."""
 
     def __init__(
-        self, recordings: Sequence[Recording], warehouse: Warehouse, settings: ReplaySettings
+        self, recordings: Sequence[Recording], warehouse: Warehouse, options: Options
     ) -> None:
         names = [r.name for r in recordings]
         self._ingested = warehouse.rows(INGESTED_FILES, names).to_pylist()
@@ -145,7 +135,7 @@ class Rules:
             default_min_insync_replicas={n: v for n, v in replicas.items() if v is not None},
             recorded_heartbeat_interval_ms={n: v for n, v in intervals.items() if v is not None},
             steady_phases=steady_phases(warehouse, names),
-            **vars(settings),
+            options=options,
         )
 
     def files_of(self, recording: str) -> list[dict[str, Any]]:
@@ -156,7 +146,7 @@ class Rules:
         """A fingerprint of the rule, its settings, and the rules that it follows."""
         followed = [rule for rule in RULES if rule.name in steps.follows]
         parts = [
-            (each.name, code_of(each.modules), self.settings.of(recording, each.rule.settings))
+            (each.name, code_of(each.modules), self.settings.identity(each.rule, recording))
             for each in (steps, *followed)
         ]
         return fingerprint(*parts)

@@ -25,7 +25,8 @@ from pyspark.sql import functions as F
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, by_key
 from kip_replay.pipelines.warehouse.tables import Read, written
 from kip_replay.replay.rule import Replay, Rule, Settings
-from kip_replay.replay.schema import REPLAY_STATE, TABLES, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import REPLAY_STATE
 
 #: The state of a key, among its rows.
 _STATE = "replay_state"
@@ -182,5 +183,5 @@ class _Task:
         self.files.write(REPLAY_STATE, pa.RecordBatch.from_pylist([row], schema), str(key[0]))
 
     def _write(self, key: Key, emitted: Sequence[pa.RecordBatch]) -> None:
-        for name, rows in zip(self.rule.outputs, emitted, strict=True):
-            self.files.write(TABLES[name], rows, str(key[0]))
+        for table, rows in zip(self.rule.tables, emitted, strict=True):
+            self.files.write(table, rows, str(key[0]))

@@ -1,49 +1,18 @@
-"""Predictions beside what brokers did: read from prediction_accuracy, told by rule and pair."""
+"""Predictions beside what brokers did: read from prediction_accuracy, by rule and pair."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from typing import Any
 
-from kip_replay.pipelines.report import pictures, words
+from kip_replay.pipelines.report import pictures, registered, words
 from kip_replay.pipelines.report.values import Row
 
-#: Shown without being judged: the rates of requests, since a producer that is answered sooner
-#: sends sooner; and what clients saw, since logs prove it only later.
-_STALE = ("create_topics_stale_window_p50", "create_topics_stale_window_p90")
-SHOWN_BESIDE = ("produces_per_second", *_STALE)
 #: Rows of one pair at most: what missed its tolerance first.
 MOST_ROWS = 20
-_METRICS = {
-    "high_watermark_lag_p50": "lag, median",
-    "high_watermark_lag_p90": "lag, 90th percentile",
-    "high_watermark_lag_p99": "lag, 99th percentile",
-    "fetches_per_second": "FETCHes a second",
-    "fetch_bytes_per_second": "bytes a second",
-    "fetches": "FETCHes",
-    "answers_explained": "answers that the rule explains",
-    "answers_explained_or_woken": "answers that it or a wake of all explains",
-    "request_partitions_mean": "partitions in a FETCH, mean",
-    "request_partitions_p50": "partitions in a FETCH, median",
-    "request_partitions_p90": "partitions in a FETCH, 90th percentile",
-    "response_partitions_mean": "partitions in an answer, mean",
-    "response_partitions_p50": "partitions in an answer, median",
-    "response_partitions_p90": "partitions in an answer, 90th percentile",
-    "fetch_bytes": "bytes of a FETCH and its answer, mean",
-    "fetches_as_recorded": "FETCHes that come out as recorded, to the byte",
-    "produce_latency_p50": "time to the answer, median",
-    "produce_latency_p90": "time to the answer, 90th percentile",
-    "answers_within_2_ms": "answers within 2 ms of the recorded time",
-    "answers_with_the_recorded_error": "answers with the recorded error code",
-    "produces_per_second": "PRODUCEs a second",
-    "claims_not_before_clients_saw_it": "claims no earlier than a client saw it",
-    "simulated_read_after_write_p50": "read-after-write, simulated heartbeats, median",
-    "simulated_read_after_write_p90": "read-after-write, simulated heartbeats, 90th percentile",
-    "create_topics_stale_window_p50": "stale window of new topics, as clients saw it, median",
-    "create_topics_stale_window_p90": "stale window of new topics, as clients saw it, 90 %",
-}
 
 
 @dataclass(frozen=True)
@@ -74,16 +43,26 @@ class Check:
 
     @property
     def baseline_passed(self) -> bool | None:
-        """Whether the naive guess is within the tolerance too; None where there is none."""
+        """Whether the baseline is within the tolerance too; None where there is none."""
         if self.baseline is None or self.recorded is None or self.tolerance is None:
             return None
         return abs(self.baseline - self.recorded) <= self.tolerance
 
 
-#: The rows that the report shows: the judged, and what is shown beside them.
-CHECKS = f"""
-    SELECT {", ".join(Check.__dataclass_fields__)} FROM prediction_accuracy
-    WHERE tolerance IS NOT NULL OR (metric IN {SHOWN_BESIDE} AND recorded IS NOT NULL)"""
+def query() -> str:
+    """SQL for the rows that the report shows: the judged, and what is shown beside them."""
+    beside = [f"'{metric}'" for steps in registered.rules() for metric in steps.words.beside]
+    return f"""
+        SELECT {", ".join(Check.__dataclass_fields__)} FROM prediction_accuracy
+        WHERE tolerance IS NOT NULL
+            OR (metric IN ({", ".join(beside)}) AND recorded IS NOT NULL)"""
+
+
+@cache
+def _metrics() -> dict[str, str]:
+    """Metrics in words, in the order of tables."""
+    every = (steps.words.metrics for steps in registered.rules())
+    return {metric: name for metrics in every for metric, name in metrics.items()}
 
 
 def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> list[Check]:
@@ -111,21 +90,21 @@ def sentence(found: Sequence[Check]) -> str:
 
 
 def baseline_sentence(found: Sequence[Check]) -> str | None:
-    """How often a naive guess would have been good enough."""
+    """How often the baseline would have been good enough."""
     guesses = [check for check in found if check.baseline_passed is not None]
     if not guesses:
         return None
     good = words.count(sum(bool(check.baseline_passed) for check in guesses), "time")
     replayed = words.count(sum(bool(check.passed) for check in guesses), "time")
     return (
-        f"Where there is a naive guess to compare with ({words.number(len(guesses))}), the guess "
+        f"Where there is a baseline to compare with ({words.number(len(guesses))}), the baseline "
         f"is within tolerance {good}, the replay {replayed}."
     )
 
 
 def metric_name(check: Check) -> str:
     """What a row measures, in words."""
-    name, value = _METRICS.get(check.metric, check.metric), check.group_value
+    name, value = _metrics().get(check.metric, check.metric), check.group_value
     how = " at the timeout" if value == "timeout" else f": {value.replace('_', ' ')}"
     of_kind = {
         "replica_id": f" of replica {value}",
@@ -172,7 +151,7 @@ def _pairs(found: Sequence[Check]) -> Iterator[dict[str, Any]]:
 
 def _most_telling(rows: Sequence[Check]) -> list[Check]:
     """At most MOST_ROWS, what missed among them first; in the order of metrics."""
-    places = {name: place for place, name in enumerate(_METRICS)}
+    places = {name: place for place, name in enumerate(_metrics())}
 
     def rank(check: Check) -> tuple[int, str]:
         return places.get(check.metric, len(places)), check.metric

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import duckdb
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.report import accuracy, logs, reading
+from kip_replay.pipelines.report import accuracy, logs, reading, registered
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.logs import Logs
 from kip_replay.pipelines.report.values import Curve, Percentiles, Row, RuleFigures, Traffic
@@ -30,18 +29,6 @@ class Report:
     checks: Sequence[Check] = ()
 
 
-def module_of(rule: str, name: str) -> Any:
-    """``figures`` (its class Figures) or ``section`` (its function section) of a rule."""
-    return import_module(f"kip_replay.pipelines.rules.{rule}.{name}")
-
-
-def figures_of_rules() -> dict[str, type[RuleFigures]]:
-    """The class of each rule's figures, in the order of the replays."""
-    # The rules import from this package.
-    rules = import_module("kip_replay.pipelines.rules").RULES
-    return {steps.name: module_of(steps.name, "figures").Figures for steps in rules}
-
-
 def read_report(
     warehouse: Warehouse, recordings: Sequence[str], kafka_versions: Mapping[str, str] | None = None
 ) -> Report:
@@ -51,7 +38,7 @@ def read_report(
     Raises UserError if a recording is not in the warehouse.
     """
     names = list(dict.fromkeys(recordings))
-    rules = figures_of_rules()
+    rules = {steps.name: steps.figures for steps in registered.rules()}
     with warehouse.database(names) as database:
         files = by_recording(database, logs.FILES)
         missing = [name for name in names if name not in files]
@@ -64,7 +51,7 @@ def read_report(
         stated = kafka_versions or {}
         read = [Logs(n, stated.get(n), files[n], rejected.get(n, [])) for n in names]
         figures = {r: rule_figures(database, k, read, k.QUERIES) for r, k in rules.items()}
-        rows = as_rows(database.execute(accuracy.CHECKS))
+        rows = as_rows(database.execute(accuracy.query()))
     return Report(read, figures, accuracy.checks(rows, [*rules], names))
 
 
@@ -72,13 +59,13 @@ def rule_figures(
     database: duckdb.DuckDBPyConnection,
     kind: type[RuleFigures],
     recordings: Iterable[Logs],
-    queries: Mapping[str, str],
+    queries: Iterable[str],
 ) -> list[RuleFigures]:
-    """The figures of a rule in each recording: the summaries, and what ``queries`` read."""
-    spreads = _tuples(database, reading.spreads(kind.RULE, kind.SWEEP))
-    curves = _tuples(database, reading.curves(kind.RULE))
-    traffic = _tuples(database, reading.traffic(kind.RULE, kind.SWEEP))
-    rows = {query: by_recording(database, sql) for query, sql in queries.items()}
+    """The figures of a rule in each recording: the summaries, and some of its QUERIES by name."""
+    spreads = _tuples(database, reading.spreads(kind.NAME, kind.SWEEP))
+    curves = _tuples(database, reading.curves(kind.NAME))
+    traffic = _tuples(database, reading.traffic(kind.NAME, kind.SWEEP))
+    rows = {query: by_recording(database, kind.QUERIES[query]) for query in queries}
     return [
         kind(
             one.recording,

@@ -10,8 +10,8 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from kip_replay.pipelines.report import accuracy, logs, words
-from kip_replay.pipelines.report.data import Report, module_of, read_report
+from kip_replay.pipelines.report import accuracy, logs, registered, words
+from kip_replay.pipelines.report.data import Report, read_report
 from kip_replay.pipelines.report.view import Section
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
@@ -24,16 +24,20 @@ def write_report(
     recordings: Sequence[str],
     path: Path,
     kafka_versions: Mapping[str, str] | None = None,
-    mark: str | None = None,
+    fingerprint: str | None = None,
 ) -> Path:
     """Writes the report on recordings of a warehouse to ``path`` and returns it.
 
     The file is there whole or not at all. ``kafka_versions``: what manifests say, by recording.
-    ``mark``: a fingerprint of all that the page follows from; a page that ends with it is left.
+    ``fingerprint``: of all that the page follows from; a page that ends with it is left as it is.
     Raises UserError if a recording or a table is not in the warehouse.
     """
-    end = "" if mark is None else f"<!-- {mark} -->\n"
-    if mark is not None and path.is_file() and path.read_text(encoding="utf-8").endswith(end):
+    end = "" if fingerprint is None else f"<!-- {fingerprint} -->\n"
+    if (
+        fingerprint is not None
+        and path.is_file()
+        and path.read_text(encoding="utf-8").endswith(end)
+    ):
         return path
     page = render(read_report(warehouse, recordings, kafka_versions)) + end
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,8 +63,11 @@ def render(report: Report) -> str:
     environment.filters |= {"with_code": _with_code, "amount": words.count}
     environment.filters |= {"number": words.number, "shortened": words.shortened}
     sections: list[Section] = [
-        module_of(rule, "section").section(figures, [c for c in report.checks if c.rule == rule])
-        for rule, figures in report.figures.items()
+        steps.section(
+            report.figures[steps.name], [c for c in report.checks if c.rule == steps.name]
+        )
+        for steps in registered.rules()
+        if steps.name in report.figures
     ]
     return environment.get_template("template.html.j2").render(
         title=_title(sections),

@@ -109,7 +109,8 @@ class RuleFigures:
     group; ``traffic`` by variant, kind of client and at; ``rows`` by query of QUERIES.
     """
 
-    RULE: ClassVar[str]
+    #: The rule's name.
+    NAME: ClassVar[str]
     #: The parameter that sweeps vary.
     SWEEP: ClassVar[str]
     #: Metrics that latency_curves has, each of one kind of group.

@@ -6,31 +6,18 @@ Text from logs (names, reasons, lines) is never put into a sentence here: the te
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from markupsafe import Markup
 
-from kip_replay.replay import rules
+from kip_replay.pipelines.report import registered
 from kip_replay.replay.outcomes import RECORDED
 
 NOT_KNOWN = "–"
 MINUS = "−"
 #: Between a figure and its unit, so that no line ends between them.
 SPACE = "\N{NO-BREAK SPACE}"
-#: Variants in words, in the order of tables, and their CSS classes: what was recorded, what is
-#: replaced, what is proposed, and what is beside both.
-VARIANTS = {
-    RECORDED: ("recorded", "recorded"),
-    rules.WITHOUT_KIP: ("without KIP-1166", "without"),
-    rules.WITH_KIP: ("with KIP-1166", "with"),
-    rules.FULL: ("full fetches", "without"),
-    rules.INCREMENTAL: ("fetch sessions", "with"),
-    rules.INCREMENTAL_DRAFT: ("KIP-227’s draft", "other"),
-    rules.ACKS_ALL: ("acks=all", "without"),
-    rules.ACKS_MIN_INSYNC_REPLICAS: ("acks=min.insync.replicas", "with"),
-    rules.LOWEST_ACKED: ("told in heartbeats", "with"),
-    rules.FINEST_EVIDENCE: ("finest evidence", "other"),
-}
 #: Decimals of a unit, so that the figures of a column line up.
 _DECIMALS = {"ms": 2, "1/s": 2, "count": 0, "bytes/s": 0, "bytes": 1, "partitions": 2}
 UNITS = {"ms": "ms", "1/s": "/s", "count": "", "share": "%", "bytes/s": "B/s", "bytes": "B"}
@@ -124,13 +111,21 @@ def shortened(text: str, characters: int) -> str:
     return text if len(text) <= characters else text[: characters - 1] + "…"
 
 
+@cache
+def _variants() -> Mapping[str, tuple[str, str]]:
+    """Names and CSS classes in the order of tables; what was recorded comes first."""
+    every = (steps.words.variants for steps in registered.rules())
+    named = {name: words for variants in every for name, words in variants.items()}
+    return {RECORDED: ("recorded", "recorded"), **named}
+
+
 def variant_name(variant: str) -> str:
-    return VARIANTS[variant][0] if variant in VARIANTS else variant
+    return _variants().get(variant, (variant, ""))[0]
 
 
 def variant_class(variant: str) -> str:
-    """The variant's CSS class; one that nobody knows has its own look."""
-    return VARIANTS[variant][1] if variant in VARIANTS else "other"
+    """The variant's CSS class; one that no rule names has its own look."""
+    return _variants().get(variant, ("", "other"))[1]
 
 
 def kind_name(kind: str) -> str:
@@ -141,7 +136,8 @@ def kind_name(kind: str) -> str:
 def in_order(variants: Iterable[str]) -> list[str]:
     """Variants in a fixed order: those that are known as named above, then the others."""
     found = {*variants}
-    return [name for name in VARIANTS if name in found] + sorted(found - {*VARIANTS})
+    named = [name for name in _variants() if name in found]
+    return named + sorted(found - {*named})
 
 
 def joined(names: Sequence[str]) -> str:

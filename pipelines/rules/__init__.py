@@ -1,19 +1,20 @@
-"""The rules over Spark, in the order in which they are replayed.
+"""The rules over Spark: a package each, whose ``STEPS`` register it.
 
-A rule may read the outcomes of one before it.
+They are replayed in the order of ``RULES``: a rule may read the outcomes of one before it.
 """
 
-from kip_replay.pipelines.rules import (
-    hwm_parking,
-    incremental_fetch,
-    lowest_acked_offset,
-    min_isr_acks,
-)
-from kip_replay.pipelines.rules.registration import RuleSteps
+from __future__ import annotations
 
-RULES: tuple[RuleSteps, ...] = (
-    hwm_parking.STEPS,
-    incremental_fetch.STEPS,
-    min_isr_acks.STEPS,
-    lowest_acked_offset.STEPS,  # reads high_watermark_lag, so after hwm_parking
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
+from kip_replay.pipelines.rule_steps import RuleSteps
+
+
+def _registered() -> tuple[RuleSteps, ...]:
+    packages = sorted(module.name for module in iter_modules(__path__) if module.ispkg)
+    found = [import_module(f"{__name__}.{package}").STEPS for package in packages]
+    return tuple(sorted(found, key=lambda steps: (len(steps.follows), steps.name)))
+
+
+RULES: tuple[RuleSteps, ...] = _registered()

@@ -41,7 +41,7 @@ from kip_replay.pipelines.warehouse.data_files import (
     filesystem_of,
     stats_columns,
 )
-from kip_replay.replay.schema import Table
+from kip_replay.replay.table import Table
 
 _PROPERTIES = {
     "delta.enableDeletionVectors": "false",

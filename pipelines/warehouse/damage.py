@@ -28,7 +28,9 @@ from deltalake.exceptions import DeltaError
 
 from kip_replay.pipelines.warehouse.commits import ACTIONS
 from kip_replay.pipelines.warehouse.tables import made_anew
-from kip_replay.replay.schema import CLIENT_OBSERVATIONS, LOG_TABLES, TABLES, Table
+from kip_replay.replay.log_tables import CLIENT_OBSERVATIONS, LOG_TABLES
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\b.*\.parquet")
 _COMMIT = re.compile(r"(\d{20})\.json")
@@ -81,7 +83,7 @@ def _checkpoint_damage(folder: Path, table: Table) -> str | None:
         try:
             pq.read_table(file, columns=["add.path", "protocol.minReaderVersion"])
         except (pa.ArrowException, OSError):
-            if (log / f"{0:020}.json").exists():  # none was cleaned up: they tell all it tells
+            if (log / f"{0:020}.json").exists():  # none was cleaned up: they hold all that it holds
                 return (
                     f"its checkpoint {file} cannot be read: remove this file and "
                     f"{log / '_last_checkpoint'}, and run again, which reads the commits instead"
@@ -117,11 +119,11 @@ def _is_complete(commit: Path) -> bool:
         actions = [dict(json.loads(line)) for line in commit.read_bytes().splitlines()]
     except (ValueError, TypeError):
         return False
-    said: dict[str, Any] = {}
+    info: dict[str, Any] = {}
     for action in actions:
-        said = action.get("commitInfo", said)
+        info = action.get("commitInfo", info)
     found = sum("add" in action or "remove" in action for action in actions)
-    return bool(actions) and int(said.get(ACTIONS, found)) == found
+    return bool(actions) and int(info.get(ACTIONS, found)) == found
 
 
 def _file_damage(folder: Path, table: Table, actions: pa.Table) -> str | None:

@@ -26,15 +26,15 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from kip_replay.replay.schema import Table
+from kip_replay.replay.table import Table
 
-#: Rows are held back until there are so many of them, which become a row group.
+#: Rows of a row group, held back until it is full.
 _ROW_GROUP_ROWS = 1 << 17
 _ROW_GROUP_BYTES = 64 << 20
 #: A file that has grown to this size is followed by another.
 FILE_BYTES_MAX = 256 << 20
 _COMPRESSION = "zstd"
-#: Of texts in statistics Delta keeps so many characters.
+#: Characters that Delta keeps of a text in statistics.
 _STATS_CHARACTERS = 32
 #: Nested and free text columns are never filtered by: their statistics only make commits long.
 _NAMES_WITHOUT_STATS = frozenset({"reason", "line", "value", "connection"})

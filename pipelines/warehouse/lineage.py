@@ -1,4 +1,4 @@
-"""What rows follow from, in a text that tells whether they would come out the same: lineage.
+"""Lineage: a fingerprint of what rows follow from.
 
 A step's *code* is what the modules of its own package import, computed here and not kept by hand:
 a change of the report replays nothing. Not followed are the registries, which reach every rule, and

@@ -2,8 +2,8 @@
 
 Every table is partitioned by recording. A recording that grows by the hour leaves files per table
 and hour. ``optimize`` puts them together, sorted by what filters use (``sort_columns``), so that
-the statistics of files and pages rule most of them out. It changes no row. A recording of which a
-step is being written, or was killed, is left as it is: names of files tell which epoch they are of
+the statistics of files and pages rule most of them out. It changes no row. A recording one of
+whose steps is being written, or was killed, is left as it is: names of files carry their epoch
 (``commits``), and merged files do not. So are ``lineage`` and ``replay_state``.
 
 ``vacuum`` deletes files that no version younger than the retention needs, and files of killed
@@ -23,7 +23,8 @@ from pyarrow.fs import FileType
 
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import filesystem_of
-from kip_replay.replay.schema import LINEAGE, REPLAY_STATE, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LINEAGE, REPLAY_STATE
 
 #: A table of a recording is put together if two files of it or more are smaller than this.
 SMALL_FILE_BYTES = 8 << 20
@@ -31,8 +32,16 @@ SMALL_FILE_BYTES = 8 << 20
 TARGET_FILE_BYTES = 32 << 20
 #: More than this is not sorted anew each time: then only its small files are put together.
 SORTED_BYTES_MAX = 1 << 30
-#: Time columns, the one that a table's rows are asked for by first.
-_TIMES = ("received_at", "leader_at", "appended_at", "at", "responded_at", "requested_at")
+#: Time columns, the one that queries select by first.
+_TIMES = (
+    "received_at",
+    "leader_at",
+    "appended_at",
+    "built_at",
+    "event_at",
+    "responded_at",
+    "requested_at",
+)
 #: Columns of outcomes that nearly every question fixes.
 _FIXED = ("variant", "parameter_value")
 #: Younger files may belong to a job that still runs.
@@ -110,7 +119,7 @@ def optimize(
 ) -> Optimized | None:
     """Puts a table's small files together; None if there was nothing to do.
 
-    ``left_alone``: recordings of which a step that writes the table has no lineage.
+    ``left_alone``: recordings whose step that writes the table has no lineage.
     """
     needed = needs_optimizing(warehouse_path, table, left_alone)
     if not needed:

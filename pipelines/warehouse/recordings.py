@@ -19,15 +19,9 @@ from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.commits import live_files
 from kip_replay.pipelines.warehouse.maintenance import Size, sizes, total
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import (
-    INGESTED_FILES,
-    LINEAGE,
-    PREDICTION_ACCURACY,
-    REPLAY_STATE,
-    REQUESTS,
-    TABLES,
-    Table,
-)
+from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LINEAGE, PREDICTION_ACCURACY, REPLAY_STATE, TABLES
 
 #: Requests that only brokers and controllers send: their client's version is Kafka's.
 _OF_BROKERS = ("BROKER_HEARTBEAT", "BROKER_REGISTRATION", "ALTER_PARTITION", "FETCH_SNAPSHOT")
@@ -120,7 +114,7 @@ def _ingested(warehouse_path: str) -> dict[str, Ingested]:
 
 
 def _spans(warehouse_path: str) -> dict[str, _Span]:
-    """First arrival and last answer of each recording, from statistics: to the millisecond."""
+    """First receipt and last response of each recording, from statistics: to the millisecond."""
     spans: dict[str, _Span] = {}
     for file in live_files(f"{warehouse_path}/{REQUESTS.name}"):
         first, last = file.get("min.received_at"), file.get("max.completed_at")
@@ -140,13 +134,13 @@ def _kafka_versions(
     if dataset is None:
         return {}
     of_brokers = ds.field("api_name").isin(_OF_BROKERS)
-    told = ds.field("software_version").is_valid()
+    is_named = ds.field("software_version").is_valid()
     found = {}
     for name, last in last_at.items():
         if last is None:
             continue
         recent = (ds.field("recording") == name) & (ds.field("completed_at") > last - _LOOKED_BACK)
-        rows = dataset.to_table(columns=["software_version"], filter=recent & of_brokers & told)
+        rows = dataset.to_table(columns=["software_version"], filter=recent & of_brokers & is_named)
         found[name] = tuple(sorted(rows["software_version"].unique().to_pylist()))
     return found
 

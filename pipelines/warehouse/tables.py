@@ -2,7 +2,7 @@
 
 Spark reads the Parquet files that a table's snapshot names (``read``): opening a Delta table in
 Spark takes three jobs, and listing its files by delta-rs none. What is small is read as Arrow
-(``rows``) or by DuckDB (``database``), and Spark is started by whoever first asks for it. All is
+(``rows``) or by DuckDB (``database``), and Spark is started at its first use. All is
 written through ``Writing``, which is what ``commits`` does to the tables of one step.
 """
 
@@ -29,20 +29,15 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.session import spark_session
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DATA_FILE, DataFile, TableFiles
-from kip_replay.replay.schema import (
-    CLIENT_OBSERVATIONS,
-    LINEAGE,
-    LOG_TABLES,
-    REPLAY_STATE,
-    TABLES,
-    Table,
-)
+from kip_replay.replay.log_tables import CLIENT_OBSERVATIONS, LOG_TABLES
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LINEAGE, REPLAY_STATE, TABLES
 
 #: What reads the rows of some recordings of a table in Spark.
 Read = Callable[[Table], DataFrame]
 
 
-#: A task sorts and holds about so many bytes of Parquet.
+#: Bytes of Parquet that a task sorts and holds, about.
 _TASK_BYTES = 32 << 20
 
 
@@ -56,7 +51,7 @@ class Warehouse:
 
     @cached_property
     def spark(self) -> SparkSession:
-        """The Spark session: seconds, so only asked for where there is work for it."""
+        """The Spark session: starts in seconds, so only used where there is work for it."""
         return spark_session("kafka protocol replay", warehouse=self.path)
 
     def uri_of(self, table: Table) -> str:
@@ -215,7 +210,7 @@ class Writing:
         self._state({}, again=False)
 
     def replace(self, table: Table, added: Sequence[DataFile]) -> None:
-        """Puts files in the place of all rows of the recordings."""
+        """Replaces all rows of the recordings by files."""
         delta = self.warehouse.open(table)
         removed = commits.files_of(delta, self.epochs)
         self._commit(table, delta, commits.Change(_of(table, added), removed))
@@ -239,7 +234,7 @@ class Writing:
             self._commit(table, delta, change)
 
     def replace_states(self, added: Sequence[DataFile] = (), again: bool = False) -> None:
-        """Puts a rule's states in the place of those before; without any, it has none."""
+        """Replaces a rule's states; without any, it has none."""
         delta = self.warehouse.open(REPLAY_STATE)
         removed = [
             file
@@ -255,7 +250,7 @@ class Writing:
         where: Mapping[str, Collection[str]],
         again: bool = False,
     ) -> None:
-        """Puts rows of a small table in the place of those that ``where`` names, by column.
+        """Replaces the rows of a small table that ``where`` names, by column.
 
         All of the recordings' other rows stay, in a file of their own for each recording.
         """

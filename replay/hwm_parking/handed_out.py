@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
-from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.wire_size import HIGH_WATERMARK_TAG_BYTES
 
 from .completion import Completion

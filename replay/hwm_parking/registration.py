@@ -8,17 +8,14 @@ import pyarrow as pa
 
 from kip_replay.replay import hwm_parking
 from kip_replay.replay.hwm_parking.replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD
+from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.phases import ALWAYS_STEADY, SteadyPhase
 from kip_replay.replay.rule import Replay, Rule, Settings
-from kip_replay.replay.schema import (
-    FETCH_PARKING_OUTCOMES,
-    HIGH_WATERMARK_LAG,
-)
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     voters: Iterable[int] = settings.voters[str(key["recording"])]
-    rules = hwm_parking.variants(settings.max_wait_ms)
+    rules = hwm_parking.variants(settings.sweep(hwm_parking.RULE, "max_wait_ms"))
     phase = settings.steady_phases.get(str(key["recording"]), ALWAYS_STEADY)
     return _WithPhase(hwm_parking.HwmParking(int(key["node_id"]), voters, rules, saved), phase)
 
@@ -55,10 +52,8 @@ RULE = Rule(
     key=("recording", "node_id"),
     order=("built_us", "request_id"),
     input_schema=hwm_parking.INPUT_SCHEMA,
-    outputs={
-        FETCH_PARKING_OUTCOMES.name: hwm_parking.PARKING_SCHEMA,
-        HIGH_WATERMARK_LAG.name: _LAG_SCHEMA,
-    },
-    settings=("voters", "max_wait_ms"),
+    tables=(FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG),
     start=_start,
+    facts=("voters",),
+    sweeps={"max_wait_ms": 1},
 )

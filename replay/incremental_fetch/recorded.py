@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.schema import (
+from kip_replay.replay.log_tables import (
     FETCH_REQUEST_PARTITION,
     FETCH_RESPONSE_PARTITION,
     FETCHES,

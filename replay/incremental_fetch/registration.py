@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kip_replay.replay import incremental_fetch
-from kip_replay.replay.rule import Replay, Rule, Settings
-from kip_replay.replay.schema import (
+from kip_replay.replay.incremental_fetch.tables import (
     FETCH_SESSION_EVICTIONS,
     FETCH_SESSION_OUTCOMES,
 )
+from kip_replay.replay.rule import Replay, Rule, Settings
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     return incremental_fetch.IncrementalFetch(
         int(key["node_id"]),
-        settings.session_slots,
-        draft_partition_id_is_string=settings.draft_partition_id_is_string,
+        settings.sweep(incremental_fetch.RULE, "session_slots"),
+        draft_partition_id_is_string=settings.switch(
+            incremental_fetch.RULE, "draft_partition_id_is_string"
+        ),
         saved=saved,
     )
 
@@ -26,10 +28,8 @@ RULE = Rule(
     key=("recording", "node_id"),
     order=("dequeued_us", "request_id"),
     input_schema=incremental_fetch.INPUT_SCHEMA,
-    outputs={
-        FETCH_SESSION_OUTCOMES.name: incremental_fetch.OUTCOME_SCHEMA,
-        FETCH_SESSION_EVICTIONS.name: incremental_fetch.EVICTION_SCHEMA,
-    },
-    settings=("session_slots", "draft_partition_id_is_string"),
+    tables=(FETCH_SESSION_OUTCOMES, FETCH_SESSION_EVICTIONS),
     start=_start,
+    sweeps={"session_slots": 0},
+    switches=("draft_partition_id_is_string",),
 )

@@ -36,8 +36,8 @@ from kip_replay.replay.incremental_fetch.step import (
 )
 from kip_replay.replay.incremental_fetch.stream import SessionWish, Stream, Unknown
 from kip_replay.replay.incremental_fetch.streams import SESSION_IDLE_US, Streams
+from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_EVICTIONS
 from kip_replay.replay.outcomes import Rows, Variant, Verdict
-from kip_replay.replay.schema import FETCH_SESSION_EVICTIONS
 from kip_replay.replay.wire_size.fetch import FETCH_VERSIONS
 
 __all__ = [

@@ -11,8 +11,8 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED, Rows, Variant, Verdict
-from kip_replay.replay.schema import FETCH_SESSION_OUTCOMES
 
 from .cache import Occurrence
 from .recorded import SESSION_ERRORS, WITHOUT_REQUEST, RecordedFetch
@@ -193,7 +193,7 @@ def write_event(
         session_key=occurrence.session_key,
         event=occurrence.event.value,
         request_id=request_id,
-        at=at,
+        event_at=at,
         shard=occurrence.shard,
         partitions=occurrence.partitions,
         privileged=occurrence.privileged,

@@ -1,258 +1,200 @@
-"""The active controller's view of its brokers, and the offset that its heartbeats would carry.
+"""The rule: the lowest metadata offset acknowledged by all unfenced brokers.
 
-``HeartbeatManager`` follows ``BrokerHeartbeatManager`` (``touch``, ``register``,
-``lowestActiveOffset``, ``fence``) as far as requests show what it does, and the draft KIP where
-Kafka has nothing: the value in each BrokerHeartbeatResponse.
-
-Three lowest values are kept over the brokers that count (unfenced, and unless asked otherwise not
-in controlled shutdown):
+``HeartbeatManager`` stands in the order of the draft KIP, each part under the section that it does.
+Behind them stands what the draft builds on, Kafka's ``BrokerHeartbeatManager``, as far as requests
+show what it does. Of each broker that counts it has three offsets, and their minima:
 
 ``raw``
-    as ``lowestActiveOffset()`` would compute it. A broker's offset falls to -1 where Kafka's does:
-    after a registration-change record (unfencing, controlled shutdown) until its next heartbeat,
-    and for all of them when another controller takes over. Records of other causes (a changed
-    feature, a directory failure) reset it too, but no request shows them.
+    as in ``BrokerHeartbeatManager.lowestActiveOffset``. It falls to -1 where Kafka's does: after a
+    broker's registration-change record (unfencing, controlled shutdown) until its next heartbeat,
+    and for all brokers when another controller takes over. Records of other causes (a changed
+    feature, a failed directory) reset it too, but no request shows them.
 ``applied``
-    what the brokers have really applied, without those resets.
-``told``
-    what each broker has been told: never falls, also across controllers, since each broker would
-    keep the highest value it has heard.
-
-When a silent broker is fenced is not in the log either. The controller does it when it has heard
-nothing for ``broker.session.timeout.ms`` (9 s) and looks every eighth of that, so at the latest
-after 10.125 s; here it is fenced at that latest moment, so that nothing is claimed too early, and
-only if the same controller is heard of again: another one starts to count when it takes over.
+    what the broker has surely applied, without those resets.
+``known``
+    the highest LowestAcknowledgedOffset that the broker has received.
 """
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import NamedTuple
 
-from kip_replay.replay.lowest_acked_offset.timelines import Lowest, Rising
-
-#: broker.session.timeout.ms, Kafka's default.
-SESSION_TIMEOUT_US = 9_000_000
-#: Looked for this often in a session timeout (``maybeFenceStaleBroker``).
-SCANS_PER_SESSION = 8
-#: The raw offset of a broker that has not been heard since it was reset.
-RESET_OFFSET = -1
-
-
-class Heartbeat(NamedTuple):
-    """A heartbeat that a controller answered without error. Times: microseconds.
-
-    ``handled_us`` orders them as the controller's queue does; ``built_us`` is when the broker can
-    know the answer. ``is_fenced`` is the answer: the broker's state after this heartbeat.
-    """
-
-    controller_id: int
-    broker_id: int
-    broker_epoch: int
-    handled_us: int
-    built_us: int
-    offset: int
-    is_fenced: bool
-    want_shut_down: bool
+from .brokers import NEVER, RESET_OFFSET, Broker, Heartbeat, Sessions
+from .timelines import Lowest, Rising
 
 
 class Carried(NamedTuple):
-    """What the response would carry: raw and never-falling, and how many brokers count."""
+    """What a response carries: raw and never falling (None if no broker counts), and over how many.
+
+    The draft does not say that the offset never falls, but what brokers rely on ("Synchrony": a
+    guarantee), so they keep the highest that they receive.
+    """
 
     raw: int | None
-    clamped: int | None
+    lowest: int | None
     unfenced_brokers: int
 
 
 @dataclass
-class Broker:
-    """A broker as the controller last left it; ``told`` in this life."""
-
-    epoch: int
-    fenced: bool = True
-    stopping: bool = False
-    told: int = RESET_OFFSET
-
-
-@dataclass
 class HeartbeatManager:
-    """Brokers as heartbeats make them known, over all controllers of a recording.
+    """The brokers as their heartbeats make them known, over all controllers of a recording.
 
-    ``applies_reports``: a reported offset is also what is taken for applied; otherwise only
-    ``apply`` says so. ``tells_applied``: the value is what the brokers have applied by all
-    evidence, not only by their heartbeats. ``counts_stopping``: brokers in controlled shutdown
-    hold the value back too.
-    ``certain_from_us``: before it a broker that has not been heard may exist, and nothing is told.
+    ``carries_applied``: responses carry ``applied``, whatever its evidence, instead of ``raw``.
+    ``counts_stopping``: brokers in controlled shutdown count, as in "all unfenced brokers";
+    ``lowestActiveOffset`` leaves them out. ``certain_from_us``: before it an unfenced broker may
+    have sent nothing yet, so no response carries an offset.
     """
 
-    applies_reports: bool = True
-    tells_applied: bool = False
+    carries_applied: bool = False
     counts_stopping: bool = False
-    session_timeout_us: int = SESSION_TIMEOUT_US
-    certain_from_us: int | None = None
+    certain_from_us: int = NEVER
+    sessions: Sessions = field(default_factory=Sessions)
     controller_id: int | None = None
     brokers: dict[int, Broker] = field(default_factory=dict)
     has_applied: dict[int, int] = field(default_factory=dict)
     raw: Lowest = field(default_factory=Lowest)
     applied: Lowest = field(default_factory=Lowest)
-    told: Lowest = field(default_factory=Lowest)
-    clamped: int | None = None
-    #: When every broker that counted had surely applied an offset, and who was the last.
+    known: Lowest = field(default_factory=Lowest)
+    lowest: int | None = None
+    #: When all brokers that counted had surely applied an offset, and the last of them.
     applied_everywhere: Rising = field(default_factory=Rising)
-    #: When every broker that counted had been told an offset.
-    told_everywhere: Rising = field(default_factory=Rising)
-    #: When each broker was told an offset.
-    told_by_broker: dict[int, Rising] = field(default_factory=dict)
-    #: When each broker that may be fenced for its silence was last heard.
-    contact_us: dict[int, int] = field(default_factory=dict)
-    #: A heap: when a broker is fenced, which, when it was last heard.
-    deadlines: list[tuple[int, int, int]] = field(default_factory=list)
-    #: A heap of answers on their way: built, to which broker, its epoch, value.
-    answers: list[tuple[int, int, int, int]] = field(default_factory=list)
+    #: When all brokers that counted knew that, and when each broker did.
+    known_everywhere: Rising = field(default_factory=Rising)
+    known_by_broker: dict[int, Rising] = field(default_factory=dict)
+    #: A heap of responses on their way: (built, broker, its epoch, offset).
+    responses: list[tuple[int, int, int, int]] = field(default_factory=list)
 
-    @property
-    def fenced_after_us(self) -> int:
-        """A silent broker is fenced at the latest after this."""
-        return self.session_timeout_us + self.session_timeout_us // SCANS_PER_SESSION
+    # --- Public Interfaces -----------------------------------------------------------------------
+
+    def _lowest_acknowledged_offset(self, at: int) -> Carried | None:
+        """ "The lowest metadata offset which has been acknowledged by all unfenced brokers"."""
+        if at < self.certain_from_us:
+            return None
+        raw = (self.applied if self.carries_applied else self.raw).lowest()
+        if raw is None:
+            return Carried(None, None, 0)
+        self.lowest = raw if self.lowest is None else max(self.lowest, raw)
+        return Carried(raw, self.lowest, len(self.raw.by_node))
+
+    # --- Proposed Changes ------------------------------------------------------------------------
 
     def heartbeat(self, beat: Heartbeat) -> Carried | None:
-        """Apply a heartbeat, its own update first; then the value. None while not certain."""
+        """Brokers receive it "as part of the heartbeat response"; None while it is not certain."""
         at, broker_id = beat.handled_us, beat.broker_id
         if beat.controller_id == self.controller_id:
-            self._pass(at, heard=True)
-        else:
-            self.advance(at)
+            self._pass(at, is_active=True)
+        else:  # "from the active controller": another one now
             self._activate(at, beat.controller_id)
-        broker = self.brokers.get(broker_id)
-        if broker is None or broker.epoch != beat.broker_epoch:
-            # A new life of the broker: registered, fenced, and told nothing yet.
-            broker = self.brokers[broker_id] = Broker(beat.broker_epoch)
-            self._count(at, broker_id, broker)
+        broker = self._register(at, broker_id, beat.broker_epoch)
         stopping = beat.want_shut_down and not beat.is_fenced
         changed = (broker.fenced, broker.stopping) != (beat.is_fenced, stopping)
         broker.fenced, broker.stopping = beat.is_fenced, stopping
-        self._touch(at, broker_id)
-        if self.applies_reports:
-            self.has_applied[broker_id] = max(
-                beat.offset, self.has_applied.get(broker_id, RESET_OFFSET)
-            )
-        self._count(at, broker_id, broker)
-        if broker_id in self.raw.by_node:
+        self.sessions.touch(at, broker_id)
+        applied = max(beat.offset, self.has_applied.get(broker_id, RESET_OFFSET))
+        self.has_applied[broker_id] = applied
+        counts = not broker.fenced and (self.counts_stopping or not stopping)
+        if counts:
             self.raw.set(broker_id, beat.offset)
-        carried = self._value(at)
-        if carried is not None and carried.clamped is not None:
-            answer = (beat.built_us, broker_id, beat.broker_epoch, carried.clamped)
-            heapq.heappush(self.answers, answer)
-        if changed and broker_id in self.raw.by_node:
-            # Its registration-change record is replayed after the answer was computed.
+            self.applied.set(broker_id, applied)
+            self.known.set(broker_id, broker.known)
+            self._note(at, broker_id, self.applied, self.applied_everywhere)
+        else:
+            self._leave(at, broker_id)
+        carried = self._lowest_acknowledged_offset(at)
+        if carried is not None and carried.lowest is not None:
+            heappush(self.responses, (beat.built_us, broker_id, broker.epoch, carried.lowest))
+        if changed and counts:
+            # Its registration-change record is replayed after the response was computed.
             self.raw.set(broker_id, RESET_OFFSET)
         return carried
 
-    def told_of(self, broker_id: int) -> Rising:
-        """When a broker was told an offset."""
-        return self.told_by_broker.setdefault(broker_id, Rising())
+    # --- Read-after-write visibility -------------------------------------------------------------
 
     def apply(self, at: int, broker_id: int, offset: int) -> None:
-        """A broker has surely applied an offset, whatever it has reported."""
+        """ "How caught up every other broker is": one has surely applied an offset."""
         self.advance(at)
         if offset > self.has_applied.get(broker_id, RESET_OFFSET):
             self.has_applied[broker_id] = offset
             if broker_id in self.applied.by_node:
                 self.applied.set(broker_id, offset)
-                self._note_applied(at, broker_id)
+                self._note(at, broker_id, self.applied, self.applied_everywhere)
+
+    # --- ApiVersions -----------------------------------------------------------------------------
+
+    def _receive(self, at: int, broker_id: int, epoch: int, offset: int) -> None:
+        """ "A broker can wait to see a particular lowest acknowledged offset": it sees this."""
+        self.known_by_broker[broker_id].add(at, offset)
+        broker = self.brokers[broker_id]
+        # A response to its former process is lost with that.
+        if broker.epoch == epoch and offset > broker.known:
+            broker.known = offset
+            if broker_id in self.known.by_node:
+                self.known.set(broker_id, offset)
+                self._note(at, broker_id, self.known, self.known_everywhere)
+
+    # --- Synchrony -------------------------------------------------------------------------------
 
     def advance(self, at: int) -> None:
-        """Time passes and answers arrive. Nobody is fenced: the controller may have lost office."""
-        self._pass(at, heard=False)
+        """ "There is some asynchrony": responses arrive. The controller may be active no more."""
+        self._pass(at, is_active=False)
 
-    def _pass(self, at: int, *, heard: bool) -> None:
-        """Answers arrive, and if the controller is still heard it has fenced who was silent."""
+    def _note(self, at: int, broker_id: int, offsets: Lowest, everywhere: Rising) -> None:
+        """The "guarantee that all other brokers are at least at a particular point"."""
+        lowest = offsets.lowest()
+        if lowest is not None and lowest > RESET_OFFSET and at >= self.certain_from_us:
+            everywhere.add(at, lowest, broker_id)
+
+    # --- BrokerHeartbeatManager ------------------------------------------------------------------
+
+    def _pass(self, at: int, *, is_active: bool) -> None:
+        """Responses arrive, and a controller that is still active has fenced silent brokers."""
         while True:
-            deadline = self.deadlines[0] if self.deadlines and heard else None
-            answer = self.answers[0] if self.answers else None
-            if deadline and deadline[0] <= at and (not answer or deadline[0] <= answer[0]):
-                heapq.heappop(self.deadlines)
-                self._fence(*deadline)
-            elif answer and answer[0] <= at:
-                heapq.heappop(self.answers)
-                self._tell(*answer)
-            else:
+            ends = self.sessions.first_end(at) if is_active else NEVER
+            arrives = self.responses[0][0] if self.responses else NEVER
+            if at < ends and at < arrives:
                 return
-
-    def forget(self, before: int) -> None:
-        """Drop what was over before a time."""
-        for timeline in (self.applied_everywhere, self.told_everywhere):
-            timeline.forget(before)
-        for timeline in self.told_by_broker.values():
-            timeline.forget(before)
-
-    def _value(self, at: int) -> Carried | None:
-        if self.certain_from_us is None or at < self.certain_from_us:
-            return None
-        raw = (self.applied if self.tells_applied else self.raw).lowest()
-        if raw is not None:
-            self.clamped = raw if self.clamped is None else max(self.clamped, raw)
-        return Carried(raw, None if raw is None else self.clamped, len(self.raw.by_node))
+            if ends <= arrives:
+                self._fence(ends, self.sessions.end_first())
+            else:
+                self._receive(*heappop(self.responses))
 
     def _activate(self, at: int, controller_id: int) -> None:
-        """``activate``: another controller knows who is unfenced, but has heard nobody yet."""
+        """``activate``: another controller knows who is unfenced; all sessions begin anew."""
+        self.advance(at)
         self.controller_id = controller_id
         for broker_id in list(self.raw.by_node):
             self.raw.set(broker_id, RESET_OFFSET)
         for broker_id, broker in self.brokers.items():
             if not broker.fenced:
-                self._touch(at, broker_id)
+                self.sessions.touch(at, broker_id)
 
-    def _touch(self, at: int, broker_id: int) -> None:
-        first = broker_id not in self.contact_us
-        self.contact_us[broker_id] = at
-        if first:
-            # One deadline a broker is enough: when it comes it looks at the last contact.
-            heapq.heappush(self.deadlines, (at + self.fenced_after_us, broker_id, at))
+    def _register(self, at: int, broker_id: int, epoch: int) -> Broker:
+        """``register``: under a new epoch a broker is fenced, and knows nothing yet."""
+        broker = self.brokers.get(broker_id)
+        if broker is None or broker.epoch != epoch:
+            broker = self.brokers[broker_id] = Broker(epoch)
+            self.known_by_broker.setdefault(broker_id, Rising())
+            self._leave(at, broker_id)
+        return broker
 
-    def _fence(self, at: int, broker_id: int, contact: int) -> None:
-        last = self.contact_us[broker_id]
-        if last > contact:
-            heapq.heappush(self.deadlines, (last + self.fenced_after_us, broker_id, last))
-            return
-        del self.contact_us[broker_id]
+    def _fence(self, at: int, broker_id: int) -> None:
+        """``fence``: its session is over."""
         broker = self.brokers[broker_id]
         if not broker.fenced:
             broker.fenced, broker.stopping = True, False
-            self._count(at, broker_id, broker)
+            self._leave(at, broker_id)
 
-    def _count(self, at: int, broker_id: int, broker: Broker) -> None:
-        """The broker counts or not, as it is now."""
-        counts = not broker.fenced and (self.counts_stopping or not broker.stopping)
-        if counts:
-            self.raw.set(broker_id, self.raw.by_node.get(broker_id, RESET_OFFSET))
-            self.applied.set(broker_id, self.has_applied.get(broker_id, RESET_OFFSET))
-            self.told.set(broker_id, broker.told)
-        else:
-            for lowest in (self.raw, self.applied, self.told):
-                lowest.drop(broker_id)
-            self._note_told(at, broker_id)
-        self._note_applied(at, broker_id)
-
-    def _tell(self, at: int, broker_id: int, epoch: int, value: int) -> None:
-        self.told_of(broker_id).add(at, value)
-        broker = self.brokers[broker_id]
-        if broker.epoch == epoch and value > broker.told:
-            broker.told = value
-            if broker_id in self.told.by_node:
-                self.told.set(broker_id, value)
-                self._note_told(at, broker_id)
-
-    def _note_applied(self, at: int, broker_id: int) -> None:
+    def _leave(self, at: int, broker_id: int) -> None:
+        """A broker counts no more: what it lacks holds nothing back."""
+        for offsets in (self.raw, self.applied, self.known):
+            offsets.drop(broker_id)
+        self._note(at, broker_id, self.known, self.known_everywhere)
         self._note(at, broker_id, self.applied, self.applied_everywhere)
 
-    def _note_told(self, at: int, broker_id: int) -> None:
-        self._note(at, broker_id, self.told, self.told_everywhere)
-
-    def _note(self, at: int, broker_id: int, lowest: Lowest, everywhere: Rising) -> None:
-        value = lowest.lowest()
-        if value is None or self.certain_from_us is None or at < self.certain_from_us:
-            return
-        if value > RESET_OFFSET:
-            everywhere.add(at, value, broker_id)
+    def forget(self, before: int) -> None:
+        """Drop what was over before a time."""
+        everywhere = (self.applied_everywhere, self.known_everywhere)
+        for timeline in (*everywhere, *self.known_by_broker.values()):
+            timeline.forget(before)

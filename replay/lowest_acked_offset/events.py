@@ -1,7 +1,7 @@
 """What ``lowest_acked_offset`` reads of a log: one row a line, of four kinds, and what was learned.
 
-Each row stands at the moment at which the log knows it (``at_us``: the response was built), and
-says in its other times when things happened before that. Times are microseconds since the epoch.
+Each row stands at the moment at which the log has it (``at_us``: the response was built); its other
+times are when things happened before that. Times are microseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -10,32 +10,30 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-#: BROKER_HEARTBEAT that a controller answered.
+#: BROKER_HEARTBEAT with a controller's response.
 HEARTBEAT = "heartbeat"
 #: Request that writes to the metadata log: on the controller, and the broker's own line of it.
 WRITE = "write"
 #: Raft FETCH of the metadata log.
 FETCH = "fetch"
-#: API_VERSIONS answered by a broker: ``offset`` is finalizedFeaturesEpoch.
+#: API_VERSIONS with a broker's response: ``offset`` is finalizedFeaturesEpoch.
 API_VERSIONS = "api_versions"
 #: A replica learned a high watermark (table high_watermark_lag), under ``variant``.
 LEARNED = "learned"
-
-KINDS = (API_VERSIONS, FETCH, HEARTBEAT, LEARNED, WRITE)
 
 #: Stamps are cut to milliseconds, so two derived times of one node differ by up to this.
 STAMP_SLACK_US = 2_000
 #: high_watermark of a FETCH without the field (below v18).
 NOT_SENT = 2**63 - 1
-#: error_code where the log has no answer.
+#: error_code where the log has no response.
 NO_ANSWER = -2
 
 
 class Event(NamedTuple):
     """A row of the input. What a kind does not have stands at its default; no other nulls.
 
-    ``broker_id`` is the node that the row is about: who sent the heartbeat or FETCH, who answered
-    API_VERSIONS, who learned. ``offset`` is inclusive for heartbeats and API_VERSIONS (the last
+    ``broker_id`` is the node that the row is about: the sender of a heartbeat or FETCH, the server
+    of API_VERSIONS, who learned. ``offset`` is inclusive for heartbeats and API_VERSIONS (the last
     offset applied), and the fetch offset (exclusive end of the log) for FETCHes.
     ``written``, ``partitions`` and ``configs`` count what a write names and was granted.
     """

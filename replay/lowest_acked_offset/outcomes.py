@@ -1,53 +1,55 @@
-"""What became of metadata writes: under each variant, and at each broker by each evidence."""
+"""Outcome rows: of heartbeats, of writes under each variant, and of writes at each broker."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
-
-from kip_replay.replay.lowest_acked_offset.controller import HeartbeatManager
-from kip_replay.replay.lowest_acked_offset.events import Event
-from kip_replay.replay.lowest_acked_offset.evidence import (
-    API_VERSIONS,
-    EVIDENCE,
-    FETCH_HIGH_WATERMARK,
-    BrokerEvidence,
-    Evidence,
+from kip_replay.replay.lowest_acked_offset.tables import (
+    HEARTBEAT_OUTCOMES,
+    METADATA_WRITE_OUTCOMES,
+    METADATA_WRITE_VISIBILITY,
 )
-from kip_replay.replay.lowest_acked_offset.reasons import (
+from kip_replay.replay.outcomes import Variant, Verdict
+from kip_replay.replay.wire_size import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
+
+from .controller import Carried, HeartbeatManager
+from .events import NO_ANSWER, Event
+from .evidence import API_VERSIONS, EVIDENCE, FETCH_HIGH_WATERMARK, BrokerEvidence, Evidence
+from .reasons import (
     DENIED,
     HORIZON,
     LEFT,
     LOG_ENDS,
+    NOBODY_COUNTS,
+    NOT_ACTIVE,
+    NOT_ANSWERED,
     NOT_HEARD_YET,
     NOT_LEARNED,
     NOTHING_WRITTEN,
 )
-from kip_replay.replay.lowest_acked_offset.rows import (
-    LOWEST_ACKED,
-    VISIBILITY_SCHEMA,
-    WRITE_SCHEMA,
-    Column,
-    Judgement,
-    judged,
-    rows,
-    where,
-)
-from kip_replay.replay.lowest_acked_offset.timelines import HIGHEST, Bools, Ints, Rising
-from kip_replay.replay.lowest_acked_offset.writes import Offsets
-from kip_replay.replay.outcomes import Variant, Verdict
+from .timelines import Rising
+from .writes import Offsets
 
-#: A write is followed for this long after its answer.
+RULE = "lowest_acked_offset"
+LOWEST_ACKED = "lowest_acked_offset"
+FINEST_EVIDENCE = "finest_evidence"
+HEARTBEAT_INTERVAL = "broker_heartbeat_interval_ms"
+
+#: Outputs of the replay: rows of these three tables, without what the caller knows.
+HEARTBEAT_SCHEMA = HEARTBEAT_OUTCOMES.without("recording")
+WRITE_SCHEMA = METADATA_WRITE_OUTCOMES.without("recording")
+VISIBILITY_SCHEMA = METADATA_WRITE_VISIBILITY.without("recording")
+
+#: A write is followed for this long after its response.
 HORIZON_US = 60_000_000
 
+Row = dict[str, Any]
+Judgement = tuple[Verdict, str | None]
 
-@dataclass
-class Write:
-    """A metadata write that waits for its horizon."""
+
+class Write(NamedTuple):
+    """A metadata write, and where its last record lies, or why the log leaves that open."""
 
     row: Event
     offsets: Offsets | str
@@ -57,188 +59,179 @@ class Write:
         """What happens later than this is not looked at."""
         return self.row.at_us + HORIZON_US
 
-
-class Writes:
-    """Some writes whose time has come, and who forwarded them; ``high`` etc. are arrays."""
-
-    def __init__(
-        self,
-        writes: Sequence[Write],
-        vias: Sequence[tuple[int | None, int]],
-        log_end_us: int | None,
-    ) -> None:
-        self.events = [write.row for write in writes]
-        self.size = len(writes)
-        found = [w.offsets if isinstance(w.offsets, Offsets) else _NOWHERE for w in writes]
-        self.low, self.high, self.committed = np.array(found, np.int64).reshape(-1, 3).T
-        self.has_offsets = self.high != _NOWHERE.high
-        self.reasons = [w.offsets if isinstance(w.offsets, str) else None for w in writes]
-        self.via = [via for via, _ in vias]
-        self.received = np.array([received for _, received in vias], np.int64)
-        self.responded = np.array([event.at_us for event in self.events], np.int64)
-        self.until = self.responded + HORIZON_US
-        self.log_ends_first = self.until > (HIGHEST if log_end_us is None else log_end_us)
-
-    def reached(self, timeline: Rising) -> tuple[Ints, Ints, Bools]:
-        """When a timeline reached each write, by whom, and whether it did within the horizon."""
-        at, node = timeline.all_reached(self.high)
-        return at, node, self.has_offsets & (at <= self.until)
+    def reached(self, timeline: Rising | None) -> tuple[int | None, int | None]:
+        """(when, by which node) a timeline reached the write; Nones if not by ``until_us``."""
+        if timeline is not None and isinstance(self.offsets, Offsets):
+            reached = timeline.reached(self.offsets.high)
+            if reached is not None and reached[0] <= self.until_us:
+                return reached
+        return None, None
 
 
-_NOWHERE = Offsets(-1, -1, -1)
+class Sender(NamedTuple):
+    """The broker that forwarded a write if any, and when it or else the controller received it."""
+
+    via: int | None
+    received_us: int
 
 
 class Fate(NamedTuple):
-    """What became of writes under one variant: times, and whether it happened."""
+    """What became of a write under one variant. Times are microseconds; None: not seen."""
 
-    applied: Ints
-    is_applied: Bools
-    known: Ints
-    is_known: Bools
-    everywhere: Ints
-    is_everywhere: Bools
-    last_broker: Ints
+    applied_us: int | None
+    last_broker: int | None
+    known_us: int | None
+    known_everywhere_us: int | None
 
 
-def write_rows(
-    writes: Writes, variant: Variant, manager: HeartbeatManager, *, is_learned: bool
-) -> pa.RecordBatch:
-    """Writes under one variant. ``is_learned``: the log tells when brokers learned in it."""
-    fate = _fate(writes, manager)
-    is_direct = np.array([via is None for via in writes.via], np.bool_)
-    at = np.where(is_direct, fate.everywhere, fate.known)
-    is_seen = np.where(is_direct, fate.is_everywhere, fate.is_known)
-    stale = np.maximum(0, fate.applied - writes.responded) / 1000
-    waits = np.maximum(0, at - writes.received) / 1000
-    columns: dict[str, Column] = {
-        "request_id": [event.request_id for event in writes.events],
-        "controller_id": [event.node_id for event in writes.events],
-        "api_name": [event.api_name for event in writes.events],
-        "client_id": pa.array([event.client_id for event in writes.events], pa.string()),
-        "via_broker": pa.array(writes.via, pa.int64()),
-        "received_at": writes.received,
-        "responded_at": writes.responded,
-        "offset_low": where(writes.has_offsets, writes.low),
-        "offset_high": where(writes.has_offsets, writes.high),
-        "applied_everywhere_at": where(fate.is_applied, fate.applied),
-        "last_broker_id": where(fate.is_applied, fate.last_broker),
-        "known_at": where(fate.is_known, fate.known),
-        "known_everywhere_at": where(fate.is_everywhere, fate.everywhere),
-        "stale_window_ms": where(fate.is_applied, stale),
-        "read_after_write_ms": where(is_seen, waits),
-        **_judged(writes, manager, fate, is_direct, is_seen, is_learned),
-    }
-    return rows(WRITE_SCHEMA, variant, writes.size, columns)
-
-
-def _fate(writes: Writes, manager: HeartbeatManager) -> Fate:
-    applied, last_broker, is_applied = writes.reached(manager.applied_everywhere)
-    everywhere, _, is_everywhere = writes.reached(manager.told_everywhere)
-    known, is_known = np.zeros(writes.size, np.int64), np.zeros(writes.size, np.bool_)
-    vias = np.array([-1 if via is None else via for via in writes.via], np.int64)
-    for via in sorted({via for via in writes.via if via is not None}):
-        mine = (vias == via) & (via in manager.told_by_broker)
-        if mine.any():
-            at, _, is_reached = writes.reached(manager.told_by_broker[via])
-            known, is_known = np.where(mine, at, known), np.where(mine, is_reached, is_known)
-    return Fate(applied, is_applied, known, is_known, everywhere, is_everywhere, last_broker)
-
-
-def _judged(
-    writes: Writes,
-    manager: HeartbeatManager,
-    fate: Fate,
-    is_direct: Bools,
-    is_seen: Bools,
-    is_learned: bool,
-) -> dict[str, Column]:
-    certain = HIGHEST if manager.certain_from_us is None else manager.certain_from_us
-    codes = np.select(
-        (
-            fate.is_applied & is_seen,
-            np.full(writes.size, not is_learned),
-            writes.until < certain,
-            fate.is_applied & ~is_direct & fate.is_everywhere,
-            writes.log_ends_first,
+def heartbeat_row(row: Event, carried: Carried | None) -> Row:
+    """A heartbeat, and what its response carries (None: it is an error, or nothing is certain)."""
+    judgement: Judgement = (Verdict.REPLAYED, None)
+    if row.error_code == NO_ANSWER:
+        judgement = (Verdict.UNKNOWN, NOT_ANSWERED)
+    elif row.error_code != 0:
+        judgement = (Verdict.NOT_APPLICABLE, NOT_ACTIVE)
+    elif carried is None:
+        judgement = (Verdict.UNKNOWN, NOT_HEARD_YET)
+    elif carried.raw is None:
+        judgement = (Verdict.NOT_APPLICABLE, NOBODY_COUNTS)
+    size = row.response_bytes
+    return {
+        **Variant(LOWEST_ACKED).what_if(RULE),
+        "request_id": row.request_id,
+        "controller_id": row.node_id,
+        "broker_id": row.broker_id,
+        "received_at": row.received_us,
+        "built_at": row.at_us,
+        "current_metadata_offset": row.offset,
+        "is_fenced": row.is_fenced if row.error_code == 0 else None,
+        "unfenced_brokers": None if carried is None else carried.unfenced_brokers,
+        "lowest_acknowledged_offset": None if carried is None else carried.lowest,
+        "lowest_acknowledged_offset_raw": None if carried is None else carried.raw,
+        "response_bytes": size,
+        "replayed_response_bytes": (
+            None if size is None else size + LOWEST_ACKNOWLEDGED_OFFSET_BYTES
         ),
-        range(5),
-        5,
+        "verdict": judgement[0],
+        "reason": judgement[1],
+    }
+
+
+def write_row(
+    write: Write,
+    sender: Sender,
+    variant: Variant,
+    manager: HeartbeatManager,
+    *,
+    is_learned: bool,
+    log_end_us: int | None,
+) -> Row:
+    """A write under one variant. ``is_learned``: the log has when brokers learned in it."""
+    fate = Fate(
+        *write.reached(manager.applied_everywhere),
+        write.reached(None if sender.via is None else manager.known_by_broker.get(sender.via))[0],
+        write.reached(manager.known_everywhere)[0],
     )
-    judgements: list[Judgement] = [
-        (Verdict.REPLAYED, None),
-        (Verdict.UNKNOWN, NOT_LEARNED),
-        (Verdict.UNKNOWN, NOT_HEARD_YET),
-        (Verdict.NOT_APPLICABLE, LEFT),
-        (Verdict.UNKNOWN, LOG_ENDS),
-        (Verdict.UNKNOWN, HORIZON),
-    ]
-    for reason in sorted({reason for reason in writes.reasons if reason is not None}):
-        nothing = reason == NOTHING_WRITTEN
-        codes[[said == reason for said in writes.reasons]] = len(judgements)
-        judgements.append((Verdict.NOT_APPLICABLE if nothing else Verdict.UNKNOWN, reason))
-    return judged(judgements, codes)
+    # Who forwarded it waits for its own knowledge, a client of the controller for everybody's.
+    known = fate.known_everywhere_us if sender.via is None else fate.known_us
+    row, offsets = write.row, write.offsets
+    verdict, reason = _judgement(write, sender, fate, manager, is_learned, log_end_us)
+    return {
+        **variant.what_if(RULE),
+        "request_id": row.request_id,
+        "controller_id": row.node_id,
+        "api_name": row.api_name,
+        "client_id": row.client_id,
+        "via_broker": sender.via,
+        "received_at": sender.received_us,
+        "responded_at": row.at_us,
+        "offset_low": offsets.low if isinstance(offsets, Offsets) else None,
+        "offset_high": offsets.high if isinstance(offsets, Offsets) else None,
+        "applied_everywhere_at": fate.applied_us,
+        "last_broker_id": fate.last_broker,
+        "known_at": fate.known_us,
+        "known_everywhere_at": fate.known_everywhere_us,
+        "stale_window_ms": _elapsed_ms(row.at_us, fate.applied_us),
+        "read_after_write_ms": _elapsed_ms(sender.received_us, known),
+        "verdict": verdict,
+        "reason": reason,
+    }
+
+
+def _judgement(
+    write: Write,
+    sender: Sender,
+    fate: Fate,
+    manager: HeartbeatManager,
+    is_learned: bool,
+    log_end_us: int | None,
+) -> Judgement:
+    known = fate.known_everywhere_us if sender.via is None else fate.known_us
+    if write.offsets == NOTHING_WRITTEN:
+        return Verdict.NOT_APPLICABLE, NOTHING_WRITTEN
+    if isinstance(write.offsets, str):
+        return Verdict.UNKNOWN, write.offsets
+    if fate.applied_us is not None and known is not None:
+        return Verdict.REPLAYED, None
+    if not is_learned:
+        return Verdict.UNKNOWN, NOT_LEARNED
+    if write.until_us < manager.certain_from_us:
+        return Verdict.UNKNOWN, NOT_HEARD_YET
+    if fate.applied_us is not None and fate.known_everywhere_us is not None:
+        return Verdict.NOT_APPLICABLE, LEFT
+    return Verdict.UNKNOWN, _too_late(write, log_end_us)
+
+
+def _too_late(write: Write, log_end_us: int | None) -> str:
+    return LOG_ENDS if log_end_us is not None and log_end_us < write.until_us else HORIZON
+
+
+def _elapsed_ms(since: int, until: int | None) -> float | None:
+    """Milliseconds; 0 for what had happened before."""
+    return None if until is None else max(0, until - since) / 1000
 
 
 # --- each broker ---------------------------------------------------------------------------------
 
 
 def visibility_rows(
-    writes: Writes, manager: HeartbeatManager, evidence: Evidence
-) -> list[pa.RecordBatch]:
-    """When each broker that was there had applied writes, by each kind of evidence."""
-    batches = []
-    alive_since = writes.responded - manager.fenced_after_us
+    write: Write, manager: HeartbeatManager, evidence: Evidence, log_end_us: int | None
+) -> Iterator[Row]:
+    """When each broker that was there had applied a write, by each kind of evidence."""
+    offsets = write.offsets
+    if not isinstance(offsets, Offsets):
+        return
+    alive_since = write.row.at_us - manager.sessions.fenced_after_us
     for broker_id in sorted(manager.brokers):
         signs = evidence.of(broker_id)
-        alive = writes.has_offsets & signs.heard_between(alive_since, writes.until)
-        if alive.any():
-            known = writes.reached(manager.told_of(broker_id))
-            batches += [
-                _signs(writes, broker_id, signs, kind, alive, where(known[2], known[0]))
-                for kind in EVIDENCE
-            ]
-    return batches
+        if signs.is_seen_between(alive_since, write.until_us):
+            known_us, _ = write.reached(manager.known_by_broker.get(broker_id))
+            for kind in EVIDENCE:
+                row = _sign(write, offsets, signs, kind, log_end_us)
+                if row is not None:
+                    yield row | {"broker_id": broker_id, "known_at": known_us}
 
 
-def _signs(
-    writes: Writes,
-    broker_id: int,
-    evidence: BrokerEvidence,
-    kind: str,
-    alive: Bools,
-    known_at: pa.Array,
-) -> pa.RecordBatch:
+def _sign(
+    write: Write, offsets: Offsets, evidence: BrokerEvidence, kind: str, log_end_us: int | None
+) -> Row | None:
     signs = evidence.signs[kind]
-    latest, _, has = writes.reached(signs.has)
-    denied = np.zeros(writes.size, np.bool_)
-    if kind == FETCH_HIGH_WATERMARK:
-        # A heartbeat that arrives later shows that the broker lacked it.
-        denied = has & (evidence.reports.lacked_until(writes.low) > latest)
-    if kind == API_VERSIONS:
-        # Clients connect when they like: that none did says nothing.
-        alive = alive & has
-    codes = np.select((has & ~denied, denied, writes.log_ends_first), (0, 1, 2), 3)
-    has = has & ~denied
-    earliest = np.maximum(writes.committed, signs.lacks.lacked_until(writes.low))
-    earliest = np.minimum(np.where(has, np.minimum(earliest, latest), earliest), writes.until)
-    mine = pa.array(np.flatnonzero(alive))
-    size = len(mine)
-    columns: dict[str, Column] = {
-        "request_id": pa.array([event.request_id for event in writes.events]),
-        "applied_at_earliest": pa.array(earliest),
-        "applied_at_latest": where(has, latest),
-        "known_at": known_at,
-        **judged(_SIGNS, codes),
+    latest, _ = write.reached(signs.has)
+    judgement: Judgement = (Verdict.REPLAYED, None)
+    if latest is None:
+        if kind == API_VERSIONS:
+            # Clients connect when they like: that none did shows nothing.
+            return None
+        judgement = (Verdict.UNKNOWN, _too_late(write, log_end_us))
+    elif kind == FETCH_HIGH_WATERMARK and evidence.reports.lacked_until(offsets.low) > latest:
+        judgement, latest = (Verdict.UNKNOWN, DENIED), None
+    earliest = max(offsets.committed_us, signs.lacks.lacked_until(offsets.low))
+    return {
+        **Variant(LOWEST_ACKED).what_if(RULE),
+        "request_id": write.row.request_id,
+        "evidence": kind,
+        "applied_at_earliest": min(earliest, write.until_us if latest is None else latest),
+        "applied_at_latest": latest,
+        "verdict": judgement[0],
+        "reason": judgement[1],
     }
-    columns = {name: column.take(mine) for name, column in columns.items()}
-    columns["broker_id"] = np.full(size, broker_id)
-    columns["evidence"] = pa.repeat(kind, size)
-    return rows(VISIBILITY_SCHEMA, Variant(LOWEST_ACKED), size, columns)
-
-
-_SIGNS: Sequence[Judgement] = (
-    (Verdict.REPLAYED, None),
-    (Verdict.UNKNOWN, DENIED),
-    (Verdict.UNKNOWN, LOG_ENDS),
-    (Verdict.UNKNOWN, HORIZON),
-)

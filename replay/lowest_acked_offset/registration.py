@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kip_replay.replay import lowest_acked_offset
-from kip_replay.replay.rule import Replay, Rule, Settings
-from kip_replay.replay.schema import (
+from kip_replay.replay.lowest_acked_offset.tables import (
     HEARTBEAT_OUTCOMES,
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
 )
+from kip_replay.replay.rule import Replay, Rule, Settings
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     recording = str(key["recording"])
     return lowest_acked_offset.LowestAckedOffset(
         settings.voters[recording],
-        settings.broker_heartbeat_interval_ms,
+        settings.sweep(lowest_acked_offset.RULE, "broker_heartbeat_interval_ms"),
         settings.recorded_heartbeat_interval_ms.get(recording),
-        settings.lowest_acked_counts_stopping,
+        settings.switch(lowest_acked_offset.RULE, "counts_stopping_brokers"),
         saved=saved,
     )
 
@@ -29,16 +29,9 @@ RULE = Rule(
     key=("recording",),
     order=lowest_acked_offset.ORDER,
     input_schema=lowest_acked_offset.INPUT_SCHEMA,
-    outputs={
-        HEARTBEAT_OUTCOMES.name: lowest_acked_offset.HEARTBEAT_SCHEMA,
-        METADATA_WRITE_OUTCOMES.name: lowest_acked_offset.WRITE_SCHEMA,
-        METADATA_WRITE_VISIBILITY.name: lowest_acked_offset.VISIBILITY_SCHEMA,
-    },
-    settings=(
-        "voters",
-        "recorded_heartbeat_interval_ms",
-        "broker_heartbeat_interval_ms",
-        "lowest_acked_counts_stopping",
-    ),
+    tables=(HEARTBEAT_OUTCOMES, METADATA_WRITE_OUTCOMES, METADATA_WRITE_VISIBILITY),
     start=_start,
+    facts=("voters", "recorded_heartbeat_interval_ms"),
+    sweeps={"broker_heartbeat_interval_ms": 1},
+    switches=("counts_stopping_brokers",),
 )

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kip_replay.replay import min_isr_acks
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
 from kip_replay.replay.rule import Replay, Rule, Settings
-from kip_replay.replay.schema import (
-    PRODUCE_ACK_OUTCOMES,
-)
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     default = settings.default_min_insync_replicas.get(str(key["recording"]))
-    rules = min_isr_acks.variants(settings.min_insync_replicas)
+    rules = min_isr_acks.variants(settings.sweep(min_isr_acks.RULE, "min_insync_replicas"))
     return min_isr_acks.MinIsrAcks(int(key["node_id"]), rules, default, saved)
 
 
@@ -22,7 +20,8 @@ RULE = Rule(
     key=("recording", "node_id"),
     order=("at_us", "kind_order", "request_id"),
     input_schema=min_isr_acks.INPUT_SCHEMA,
-    outputs={PRODUCE_ACK_OUTCOMES.name: min_isr_acks.ACKS_SCHEMA},
-    settings=("default_min_insync_replicas", "min_insync_replicas"),
+    tables=(PRODUCE_ACK_OUTCOMES,),
     start=_start,
+    facts=("default_min_insync_replicas",),
+    sweeps={"min_insync_replicas": 1},
 )

@@ -11,8 +11,8 @@ import pyarrow as pa
 from kip_replay.replay.min_isr_acks.answers import INVALID_REQUIRED_ACKS, NONE, REASONS
 from kip_replay.replay.min_isr_acks.settling import Written
 from kip_replay.replay.min_isr_acks.state import NULL, Array
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
 from kip_replay.replay.outcomes import Variant, Verdict
-from kip_replay.replay.schema import PRODUCE_ACK_OUTCOMES
 
 RULE = "min_isr_acks"
 ACKS_SCHEMA = PRODUCE_ACK_OUTCOMES.without("recording")

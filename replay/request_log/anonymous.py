@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..schema import TEXT
+from kip_replay.replay.table import TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

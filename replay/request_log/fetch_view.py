@@ -13,16 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..schema import (
-    BOOL,
+from kip_replay.replay.log_tables import (
     FETCH_REQUEST_PARTITION,
     FETCH_RESPONSE_PARTITION,
     FETCHES,
-    INT,
-    LONG,
     NODE_ENDPOINT,
-    TEXT,
 )
+from kip_replay.replay.table import BOOL, INT, LONG, TEXT
+
 from .arrow_rows import Positions, list_of, lists_in, struct_of
 from .json_bodies import read_bodies
 from .partitions import Bools, Partitions, lacks_fields, partitions_of

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ..schema import (
+from kip_replay.replay.log_tables import (
     BROKER_HEARTBEATS,
     CONFIGS,
     FETCHES,
-    INT,
     ISR_CHANGES,
-    LONG,
     METADATA_OFFSETS,
     METADATA_WRITES,
     PRODUCER_IDS,
     PRODUCES,
     REJECTED_LINES,
     REQUESTS,
-    TEXT,
     TOPICS,
-    Table,
 )
+from kip_replay.replay.table import INT, LONG, TEXT, Table
 
 #: Columns that every table of the log shares: once per line, not once per struct.
 _SHARED = ("recording", "request_id", "line_id", "node_id", "source_file", "line_number")

@@ -24,8 +24,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kip_replay.replay.table import INT, LONG, TEXT
+
 from .. import wire_size
-from ..schema import INT, LONG, TEXT
 from . import (
     config_view,
     fetch_view,
@@ -359,7 +360,7 @@ def _with_names(writes: Mapping[int, Row]) -> list[Row]:
 def _producer_id(told: Mapping[int, Told], requests: Columns, n: int) -> pa.StructArray:
     answers = {row: t.producer_id for row, t in told.items() if t.producer_id is not None}
     rows = np.array(list(answers), np.int64)
-    shared = _taken({**requests, "at": requests["built_at"]}, parsed_line.PRODUCER_ID, rows)
+    shared = _taken(requests, parsed_line.PRODUCER_ID, rows)
     return scatter(struct_rows(parsed_line.PRODUCER_ID, list(answers.values()), shared), rows, n)
 
 
@@ -370,9 +371,9 @@ def _lists(
     requests: Columns,
     also: tuple[str, ...],
 ) -> pa.ListArray:
-    """A list per line; ``at`` is when the response was built, ``source`` the API."""
+    """A list per line; ``source`` is the API."""
     shared = {
-        "at": requests["built_at"],
+        "built_at": requests["built_at"],
         "source": requests["api_name"],
         **{name: requests[name] for name in also},
     }

@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..schema import INT, LONG, PRODUCE_PARTITION, TEXT
+from kip_replay.replay.log_tables import PRODUCE_PARTITION
+from kip_replay.replay.table import INT, LONG, TEXT
+
 from .arrow_rows import Positions, list_of, lists_in, struct_of
 from .fetch_view import NODE_ENDPOINT_JSON, current_leader, node_endpoints
 from .json_bodies import read_bodies

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..schema import AT, BOOL, INT, TEXT
+from kip_replay.replay.table import AT, BOOL, INT, TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

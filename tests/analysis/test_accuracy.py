@@ -20,7 +20,7 @@ from kip_replay.pipelines.analysis.accuracy import (
 )
 from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.schema import PREDICTION_ACCURACY
+from kip_replay.replay.tables import PREDICTION_ACCURACY
 
 #: A query without rows.
 NOTHING = "SELECT NULL AS recording WHERE FALSE"

@@ -16,25 +16,14 @@ from kip_replay.pipelines.analysis.headlines import (
     side_by_side,
 )
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
+from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT
+from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
+from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, LOWEST_ACKED
+from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import (
-    ACKS_ALL,
-    ACKS_MIN_INSYNC_REPLICAS,
-    FINEST_EVIDENCE,
-    FULL,
-    INCREMENTAL,
-    INCREMENTAL_DRAFT,
-    LOWEST_ACKED,
-    WITH_KIP,
-    WITHOUT_KIP,
-)
-from kip_replay.replay.schema import (
-    BANDWIDTH_SUMMARY,
-    FETCH_SESSION_OUTCOMES,
-    LATENCY_SUMMARY,
-    PREDICTION_ACCURACY,
-    Table,
-)
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import BANDWIDTH_SUMMARY, LATENCY_SUMMARY, PREDICTION_ACCURACY
 
 
 def latency(
@@ -174,7 +163,7 @@ def test_each_rule_has_a_block() -> None:
         "  full 64.00, 400   incremental 3.00, 400   incremental_draft 4.00, 400   unknown: 1"
     )
     assert lines[8] == (
-        "  until the answer: recorded 241.0 / 482.0   acks_all 240.5 / 481.0   "
+        "  until the response: recorded 241.0 / 482.0   acks_all 240.5 / 481.0   "
         "acks_min_insync_replicas 13.5 / 27.0   unknown: 7"
     )
     assert lines[9] == "  exposure, p90: 227.2   unknown: 9"

@@ -16,9 +16,11 @@ from constructed import (
     rule_steps,
 )
 
+from kip_replay.replay.hwm_parking import EMPTY_WAKE, WITH_KIP, WITHOUT_KIP, Completion
+from kip_replay.replay.hwm_parking.registration import RULE as HWM_PARKING
+from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.rules import EMPTY_WAKE, HWM_PARKING, WITH_KIP, WITHOUT_KIP, Completion
-from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG, LATENCY_SUMMARY
+from kip_replay.replay.tables import LATENCY_SUMMARY
 
 #: What the brokers of each recording ran, and FETCHes by completion.
 RAN = {"old": WITHOUT_KIP, "new": WITH_KIP, "new again": WITH_KIP}

@@ -9,9 +9,9 @@ import pytest
 from constructed import Key, Row, accuracy, assert_same, at_rank, known_and_unknown, verdict
 from constructed.sessions import RAN, RECORDINGS, ROWS, STEPS, is_steady
 
+from kip_replay.replay.incremental_fetch import INCREMENTAL
+from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.rules import INCREMENTAL
-from kip_replay.replay.schema import FETCH_SESSION_OUTCOMES
 
 COUNTED = ("request_partitions", "response_partitions")
 

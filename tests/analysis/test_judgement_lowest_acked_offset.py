@@ -20,23 +20,19 @@ from constructed import (
 )
 from constructed.writes import RECORDINGS, STEPS, WRITES, values
 
-from kip_replay.replay.outcomes import Verdict
-from kip_replay.replay.rules import (
-    FINEST_EVIDENCE,
-    HEARTBEAT_INTERVAL,
-    LOWEST_ACKED,
-    LOWEST_ACKED_OFFSET,
-)
-from kip_replay.replay.schema import (
+from kip_replay.replay.log_tables import (
     BROKER_HEARTBEATS,
     CLIENT_OBSERVATIONS,
-    LATENCY_SUMMARY,
-    METADATA_WRITE_VISIBILITY,
     METADATA_WRITES,
     REQUESTS,
     TOPICS,
-    Table,
 )
+from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED
+from kip_replay.replay.lowest_acked_offset.registration import RULE as LOWEST_ACKED_OFFSET
+from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_VISIBILITY
+from kip_replay.replay.outcomes import Verdict
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LATENCY_SUMMARY
 
 #: Clients' poll and the answer to it, and what is added where a broker stood still.
 SLACK_S, FROZEN_S = 0.1, 2.0

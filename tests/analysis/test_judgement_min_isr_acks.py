@@ -18,9 +18,10 @@ from constructed import (
 )
 from constructed.produces import RECORDINGS, ROWS, STEPS, told, values
 
+from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
-from kip_replay.replay.schema import LATENCY_SUMMARY, PRODUCE_ACK_OUTCOMES
+from kip_replay.replay.tables import LATENCY_SUMMARY
 
 NEAR_MS = 2.0
 FEW = 30

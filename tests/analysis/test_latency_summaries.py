@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kip_replay.pipelines.analysis.summaries import CURVE_POINTS, LatencySummaries
 from kip_replay.pipelines.warehouse.data_files import TableFiles
-from kip_replay.replay.schema import LATENCY_CURVES, LATENCY_SUMMARY
+from kip_replay.replay.tables import LATENCY_CURVES, LATENCY_SUMMARY
 
 _NAMES = ("recording", "rule", "variant", "parameter", "parameter_value")
 GROUP = (*_NAMES, "metric", "group_kind", "group_value")

@@ -11,7 +11,7 @@ from duckdb import DuckDBPyConnection
 
 from kip_replay.pipelines.analysis.phases import steady_phases
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import BROKER_HEARTBEATS, INGESTED_FILES
+from kip_replay.replay.log_tables import BROKER_HEARTBEATS, INGESTED_FILES
 
 
 class Constructed:

@@ -12,7 +12,7 @@ from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step, su
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import PREDICTION_ACCURACY
+from kip_replay.replay.tables import PREDICTION_ACCURACY
 
 NAMES = ["r", "s"]
 

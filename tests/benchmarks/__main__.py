@@ -7,12 +7,11 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from recorded_logs import REPOSITORY
 
-from . import engines, kip_227, page, real_lines, skew, whole_job
+from . import engines, page, real_lines, whole_job
 from .contenders import CONTENDERS, use_cores
 from .processes import Run, run
 
@@ -40,18 +39,11 @@ def main() -> int:
     use_cores(1)  # rules are measured in this process
     rates = engines.rates(quick, 1.0 if quick else 5.0)
     _say("rules", "measured")
-    scales = engines.scales(quick)
-    _say("incremental_fetch", "scaled")
     os.sched_setaffinity(0, cores)
     with tempfile.TemporaryDirectory(prefix="kafka-bench-") as folder:
-        written = _written_mb_per_second(Path(folder))
         read = [_read(shape, Path(folder), size, runs) for shape in real_lines.SHAPES]
-        jobs = page.Jobs(
-            whole_job.growth(Path(folder), quick),
-            whole_job.starts(Path(folder)),
-            skew.skews(Path(folder), quick),
-        )
-    text = page.page(read, written, rates, scales, jobs, quick)
+        jobs = [*whole_job.starts(Path(folder)), *whole_job.growth(Path(folder), quick)]
+    text = page.page(read, rates, jobs, quick)
     out = arguments.out or (None if quick else PAGE)
     if out is not None:
         out.write_text(text, encoding="utf-8")
@@ -63,9 +55,7 @@ def _read(shape: str, folder: Path, size: int, runs: int) -> page.Input:
     """All contenders on one log, in turns, so that a slow minute hits all of them."""
     log = folder / f"{shape}.log"
     shapes = real_lines.templates(_recordings(), shape)
-    begin = time.perf_counter()
     lines = real_lines.write_log(log, shapes, size)
-    written_s = time.perf_counter() - begin
     found: dict[str, list[Run]] = {name: [] for name in CONTENDERS}
     for number in range(runs):
         for name in CONTENDERS:
@@ -77,24 +67,14 @@ def _read(shape: str, folder: Path, size: int, runs: int) -> page.Input:
     log_bytes = log.stat().st_size
     log.unlink()
     _check(lines, found)
-    return page.Input(shape, log_bytes, lines, log_bytes / MB / written_s, found)
+    return page.Input(shape, log_bytes, lines, found)
 
 
 def _check(lines: int, found: dict[str, list[Run]]) -> None:
     """Everybody read every line, and the same durations."""
-    told = {(one.work.rows, one.work.total_us) for runs in found.values() for one in runs}
-    if len(told) != 1 or {rows for rows, _ in told} != {lines}:
-        raise DisagreementError(f"of {lines} lines, contenders read (lines, total_us): {told}")
-
-
-def _written_mb_per_second(folder: Path) -> float:
-    """How fast KIP-227's example is written."""
-    log = folder / "example.log"
-    begin = time.perf_counter()
-    written = kip_227.write_log(log, kip_227.Example(10_000, 100, 10, sessions=False))
-    seconds = time.perf_counter() - begin
-    log.unlink()
-    return written / MB / seconds
+    read = {(one.work.rows, one.work.total_us) for runs in found.values() for one in runs}
+    if len(read) != 1 or {rows for rows, _ in read} != {lines}:
+        raise DisagreementError(f"of {lines} lines, contenders read (lines, total_us): {read}")
 
 
 def _recordings() -> list[Path]:
@@ -102,8 +82,8 @@ def _recordings() -> list[Path]:
     return sorted(folder for place in places for folder in place.iterdir() if folder.is_dir())
 
 
-def _say(what: str, told: str) -> None:
-    print(f"{what}: {told}", file=sys.stderr, flush=True)
+def _say(what: str, figure: str) -> None:
+    print(f"{what}: {figure}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

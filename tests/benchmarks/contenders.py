@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .real_lines import NODE_ID
 
 CORES = 2
 #: Contenders that get a single core.
-ON_ONE_CORE = {"orjson", "simdjson", "line_parser"}
+ON_ONE_CORE = {"orjson", "line_parser"}
 RECORDING = "bench"
 #: Text before and behind the JSON of the lines that ``real_lines`` writes.
 JSON_BEGIN = len("[2026-01-05 00:00:00,000] DEBUG Completed request:")
@@ -50,10 +50,6 @@ ENVELOPE = {
     "responseQueueTimeMs": "DOUBLE",
     "sendTimeMs": "DOUBLE",
 }
-_PATHS = {
-    **{f"$.requestHeader.{name}": type_ for name, type_ in HEADER.items()},
-    **{f"$.{name}": type_ for name, type_ in ENVELOPE.items()},
-}
 
 
 class Work(NamedTuple):
@@ -64,39 +60,17 @@ class Work(NamedTuple):
     total_us: int
 
 
-def duckdb_columns(log: Path, out: Path) -> Work:
-    """Lines, JSON, 17 columns, Parquet, as one writes it: ``json ->> path`` for each column."""
-    columns = [
-        f"(json ->> '{path}')::{type_} AS {path.rpartition('.')[2]}"
-        for path, type_ in _PATHS.items()
-    ]
-    return _duckdb(log, out, columns)
-
-
-def duckdb_paths(log: Path, out: Path) -> Work:
-    """The same with one ``json_extract_string`` for all paths: JSON is parsed once a line."""
-    columns = [
-        f"found[{number}]::{type_} AS {path.rpartition('.')[2]}"
-        for number, (path, type_) in enumerate(_PATHS.items(), 1)
-    ]
-    return _duckdb(log, out, columns, f"json_extract_string(json, {list(_PATHS)}) AS found")
-
-
 def duckdb_transform(log: Path, out: Path) -> Work:
-    """The same with one ``json_transform`` into a struct."""
+    """Lines, one ``json_transform`` into a struct, 17 columns, Parquet."""
+    import duckdb
+
     shape = json.dumps({"requestHeader": HEADER, **ENVELOPE})
     columns = [f"found.requestHeader.{name}" for name in HEADER]
     columns += [f"found.{name}" for name in ENVELOPE]
-    return _duckdb(log, out, columns, f"json_transform(json, '{shape}') AS found")
-
-
-def _duckdb(log: Path, out: Path, columns: list[str], found: str = "NULL AS found") -> Work:
-    import duckdb
-
     query = f"""
         COPY (
             SELECT completed_at, {", ".join(columns)} FROM (
-                SELECT completed_at, json, {found} FROM (
+                SELECT completed_at, json_transform(json, '{shape}') AS found FROM (
                     SELECT strptime(line[2:24], '%Y-%m-%d %H:%M:%S,%g') AS completed_at,
                         line[{JSON_BEGIN + 1}:-{JSON_TAIL + 1}]::JSON AS json
                     FROM read_csv('{log}', columns = {{'line': 'VARCHAR'}}, delim = '\\x01',
@@ -108,22 +82,6 @@ def _duckdb(log: Path, out: Path, columns: list[str], found: str = "NULL AS foun
     connection = duckdb.connect(config={"threads": CORES, "preserve_insertion_order": False})
     begin = time.perf_counter()
     connection.execute(query)
-    return _of_parquet(time.perf_counter() - begin, out, "totalTimeMs")
-
-
-def polars_two_paths(log: Path, out: Path) -> Work:
-    """Lines, two JSON paths, Parquet: less than the others do."""
-    import polars as pl
-
-    begin = time.perf_counter()
-    line = pl.col("line").str.slice(JSON_BEGIN)
-    paths = {"api": "$.requestHeader.requestApiKey", "totalTimeMs": "$.totalTimeMs"}
-    pl.scan_csv(
-        log, has_header=False, separator="\x01", quote_char=None, new_columns=["line"]
-    ).with_columns(line.str.head(line.str.len_chars() - JSON_TAIL).alias("json")).select(
-        pl.col("json").str.json_path_match(path).cast(pl.Float64).alias(name)
-        for name, path in paths.items()
-    ).sink_parquet(out)
     return _of_parquet(time.perf_counter() - begin, out, "totalTimeMs")
 
 
@@ -161,22 +119,6 @@ def orjson_loop(log: Path, out: Path) -> Work:
             parsed = orjson.loads(line[JSON_BEGIN : -JSON_TAIL - 1])
             rows += 1
             total_us += round(parsed["totalTimeMs"] * 1000)
-    return Work(time.perf_counter() - begin, rows, total_us)
-
-
-def simdjson_two_fields(log: Path, out: Path) -> Work:
-    """Parsing and two fields, one core: about the limit of Python."""
-    import simdjson
-
-    parser = simdjson.Parser()
-    rows = total_us = 0
-    begin = time.perf_counter()
-    with log.open("rb", buffering=1 << 20) as lines:
-        for line in lines:
-            parsed: Any = parser.parse(line[JSON_BEGIN : -JSON_TAIL - 1])
-            rows += parsed.at_pointer("/requestHeader/requestApiKey") >= 0
-            total_us += round(parsed.at_pointer("/totalTimeMs") * 1000)
-            del parsed  # the parser keeps one document at a time
     return Work(time.perf_counter() - begin, rows, total_us)
 
 
@@ -220,13 +162,9 @@ def ingest_job(log: Path, out: Path) -> Work:
 
 #: By name, in the order of the page.
 CONTENDERS: dict[str, Callable[[Path, Path], Work]] = {
-    "duckdb_columns": duckdb_columns,
-    "duckdb_paths": duckdb_paths,
     "duckdb_transform": duckdb_transform,
-    "polars": polars_two_paths,
     "spark": spark_from_json,
     "orjson": orjson_loop,
-    "simdjson": simdjson_two_fields,
     "line_parser": line_parser,
     "ingest": ingest_job,
 }

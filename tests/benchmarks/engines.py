@@ -25,7 +25,7 @@ from kip_replay.replay.min_isr_acks import MinIsrAcks
 from kip_replay.replay.min_isr_acks import variants as ack_variants
 from kip_replay.replay.min_isr_acks.events import batch_of as leader_batch
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import Replay
+from kip_replay.replay.rule import Replay
 
 from . import inputs
 from .kip_227 import NODE_ID, Example
@@ -61,18 +61,6 @@ class Rate(NamedTuple):
     per_second: float
     rows_per_second: float
     units: int
-
-
-class Scale(NamedTuple):
-    """A FETCH of so many partitions, from a client's third on; means over FETCHes."""
-
-    partitions: int
-    active: int
-    sessions: bool
-    line_bytes: float
-    wire_bytes: float
-    parse_ms: float
-    replay_ms: float
 
 
 def rates(quick: bool, seconds: float) -> list[Rate]:
@@ -284,44 +272,3 @@ def _learning(brokers: int, rounds: int) -> Batches:
 def _heartbeats(batches: Batches) -> int:
     kinds = pa.chunked_array([batch.column("kind") for batch in batches])
     return int(pc.sum(pc.equal(kinds, events.HEARTBEAT)).as_py())
-
-
-# --- incremental_fetch over the number of partitions ---------------------------------------------
-
-
-def scales(quick: bool) -> list[Scale]:
-    """1,000 to 100,000 partitions: 1 % active and always 10 active, incremental and full."""
-    sizes = (1_000, 10_000) if quick else (1_000, 10_000, 100_000)
-    examples = [
-        *(Example(partitions, partitions // 100, 4, False) for partitions in sizes),
-        *(Example(partitions, partitions // 100, 30, True) for partitions in sizes),
-        *(Example(partitions, 10, 300, True) for partitions in sizes),
-    ]
-    return [_scale(example) for example in examples]
-
-
-def _scale(example: Example) -> Scale:
-    fetches = inputs.fetches_of(example)
-    replay = IncrementalFetch(NODE_ID)
-    for batch in fetches.first:  # sessions begin: not counted
-        replay.feed(batch)
-    begin = time.perf_counter()
-    handed_out = [replay.feed(batch).outcomes for batch in fetches.then]
-    seconds = time.perf_counter() - begin
-    fed = pa.Table.from_batches(fetches.then)
-    rows = pa.Table.from_batches(handed_out)
-    full = rows.filter(pc.equal(rows.column("variant"), "full"))
-    listed = pc.sum(full.column("request_partitions")).as_py()
-    wire = pc.sum(pc.add(fed.column("request_bytes"), fed.column("response_bytes"))).as_py()
-    n = example.fetches - example.starting
-    if (fed.num_rows, full.num_rows, listed) != (n, n, n * example.partitions):
-        raise ValueError("not every FETCH of the example was replayed")
-    return Scale(
-        example.partitions,
-        example.active,
-        example.sessions,
-        fetches.log_bytes / n,
-        wire / n,
-        fetches.parse_s * 1000 / n,
-        seconds * 1000 / n,
-    )

@@ -1,9 +1,9 @@
 """``kip-replay run`` as a whole, from raw logs to the report: how it grows, and how it starts.
 
 The job runs in a process of its own on the two cores. Its stages are read off what it prints: the
-last line tells seconds by phase, and a line that begins with ``replay RULE:`` tells when a rule
-began. What comes before the first phase and after the last (the interpreter, imports, the end of
-the JVM) is the time of the process less the phases.
+last line has the seconds of each phase, and a line ``replay RULE:`` shows when a rule began. What
+comes before the first phase and after the last (the interpreter, imports, the end of the JVM) is
+the time of the process less the phases.
 """
 
 from __future__ import annotations
@@ -71,17 +71,12 @@ def growth(folder: Path, quick: bool) -> list[WholeJob]:
 
 
 def starts(folder: Path) -> list[WholeJob]:
-    """A log of 1 MB: nothing of the installation in memory, then all, then nothing left to do."""
+    """A log of 1 MB, and once more where nothing is left to do."""
     recording = folder / "small"
     size = write_recording(recording, folder_of(SOURCE), START_MB * MB)
-    first, second = folder / "first", folder / "second"
-    _drop_from_memory(_installation())
-    runs = [
-        run_job("cold", recording, first, size),
-        run_job("warm", recording, second, size),
-        run_job("again", recording, second, size),
-    ]
-    for made in (recording, first, second):
+    warehouse = folder / "warehouse"
+    runs = [run_job(name, recording, warehouse, size) for name in ("1 MB", "again")]
+    for made in (recording, warehouse):
         shutil.rmtree(made)
     return runs
 
@@ -139,21 +134,3 @@ def rules_of(said: Sequence[tuple[float, str]], phases: Mapping[str, float]) -> 
     end = began[0][1] + phases[_REPLAY]
     times = [at for _, at in began]
     return {rule: until - at for (rule, at), until in zip(began, [*times[1:], end], strict=True)}
-
-
-def _installation() -> list[Path]:
-    """What a first run reads: Java, Spark, Python's packages, and this project."""
-    java = Path(shutil.which("java") or "java").resolve().parent.parent
-    return [java, Path(sys.prefix), Path(sys.base_prefix)]
-
-
-def _drop_from_memory(folders: Sequence[Path]) -> None:
-    """Asks Linux to forget what it holds of these files; it may keep what others have mapped."""
-    for folder in folders:
-        for path in folder.rglob("*"):
-            if path.is_file() and not path.is_symlink():
-                handle = os.open(path, os.O_RDONLY)
-                try:
-                    os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-                finally:
-                    os.close(handle)

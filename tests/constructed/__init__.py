@@ -18,12 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kip_replay.pipelines.analysis.accuracy import Tolerance, prediction_accuracy
+from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import DataFile
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.schema import LATENCY_SUMMARY, PREDICTION_ACCURACY, TABLES, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LATENCY_SUMMARY, PREDICTION_ACCURACY, TABLES
 
 Row = dict[str, Any]
 Key = tuple[str, ...]

@@ -6,9 +6,10 @@ import random
 from collections import defaultdict
 
 from constructed import Key, Micros, Row, at, micros, row, rule_steps
+from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
+from kip_replay.replay.min_isr_acks.registration import RULE as MIN_ISR_ACKS
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, MIN_ISR_ACKS
-from kip_replay.replay.schema import PRODUCE_ACK_OUTCOMES
 
 STEPS = rule_steps(MIN_ISR_ACKS.name)
 VARIANTS = {

@@ -6,15 +6,10 @@ import random
 from collections.abc import Iterator
 
 from constructed import STEADY_S, Row, at, row, rule_steps
+from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT, SESSION_SLOTS
+from kip_replay.replay.incremental_fetch.registration import RULE as INCREMENTAL_FETCH
+from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.rules import (
-    FULL,
-    INCREMENTAL,
-    INCREMENTAL_DRAFT,
-    INCREMENTAL_FETCH,
-    SESSION_SLOTS,
-)
-from kip_replay.replay.schema import FETCH_SESSION_OUTCOMES
 
 STEPS = rule_steps(INCREMENTAL_FETCH.name)
 #: What the brokers of each recording ran.

@@ -6,14 +6,10 @@ import random
 from collections import defaultdict
 
 from constructed import STEADY_S, Key, Micros, Row, at, micros, row, rule_steps
+from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED
+from kip_replay.replay.lowest_acked_offset.registration import RULE as LOWEST_ACKED_OFFSET
+from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_OUTCOMES
 from kip_replay.replay.outcomes import Verdict
-from kip_replay.replay.rules import (
-    FINEST_EVIDENCE,
-    HEARTBEAT_INTERVAL,
-    LOWEST_ACKED,
-    LOWEST_ACKED_OFFSET,
-)
-from kip_replay.replay.schema import METADATA_WRITE_OUTCOMES
 
 STEPS = rule_steps(LOWEST_ACKED_OFFSET.name)
 RECORDINGS = ("r", "other", "dark")

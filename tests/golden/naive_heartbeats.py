@@ -1,8 +1,8 @@
 """A naive reader for ``lowest_acked_offset``: json.loads a line, one line an ``Event``.
 
 It shares no code with ``replay.request_log``. Beside the rule's input it reads what the rule never
-sees: brokers' METADATA answers, which say for each moment whether a topic was visible there, and
-what DESCRIBE_QUORUM told. What clients noted down is no truth about a broker: their library polls
+sees: brokers' METADATA responses, which show for each moment whether a topic was visible there, and
+those of DESCRIBE_QUORUM. What clients noted down is no truth about a broker: their library polls
 whichever broker it likes (of metadata-4.1's polls nearly all reached broker 12).
 """
 
@@ -29,11 +29,11 @@ UNKNOWN_TOPIC = 3
 
 
 class Poll(NamedTuple):
-    """A METADATA that a broker answered: which of the topics asked for it knew."""
+    """A METADATA to a broker: the topics requested (None: all), and those that it knew."""
 
     dequeued_us: int
     built_us: int
-    asked: frozenset[str] | None
+    requested: frozenset[str] | None
     shown: frozenset[str]
 
 
@@ -70,7 +70,7 @@ def observed(name: str) -> Observed:
             broker: sorted(found, key=lambda poll: poll.dequeued_us)
             for broker, found in polls.items()
         },
-        [told for line in lines if line.node_id not in brokers for told in _high_watermark(line)],
+        [found for line in lines if line.node_id not in brokers for found in _high_watermark(line)],
         {line.digest: _name(line) for line in lines if _api(line) == CREATE_TOPICS},
         {
             name: line.received_us
@@ -140,9 +140,9 @@ def _clocked(line: Line, kind: str, **fields: Any) -> Event:
 
 def _write(line: Line, api: int) -> Event:
     request, response, header = (line.what[k] for k in ("request", "response", "requestHeader"))
-    answers = response["topics" if api == CREATE_TOPICS else "responses"]
+    results = response["topics" if api == CREATE_TOPICS else "responses"]
     key = "resourceName" if api == ALTER_CONFIGS else "name"
-    granted = {answer[key] for answer in answers if answer["errorCode"] == 0}
+    granted = {result[key] for result in results if result["errorCode"] == 0}
     created = request["topics"] if api == CREATE_TOPICS else []
     return _clocked(
         line,
@@ -180,12 +180,12 @@ def _learned(name: str) -> Iterator[Event]:
 
 
 def _poll(line: Line) -> Poll:
-    asked, told = line.what["request"]["topics"], line.what["response"]["topics"]
+    requested, returned = line.what["request"]["topics"], line.what["response"]["topics"]
     return Poll(
         line.dequeued_us,
         line.built_us,
-        None if asked is None else frozenset(topic["name"] for topic in asked),
-        frozenset(topic["name"] for topic in told if topic["errorCode"] != UNKNOWN_TOPIC),
+        None if requested is None else frozenset(topic["name"] for topic in requested),
+        frozenset(topic["name"] for topic in returned if topic["errorCode"] != UNKNOWN_TOPIC),
     )
 
 

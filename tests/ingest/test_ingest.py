@@ -31,16 +31,16 @@ from kip_replay.pipelines.ingest.survey import Survey, survey
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import (
+from kip_replay.replay.log_tables import (
     INGESTED_FILES,
-    LINEAGE,
     LOG_TABLES,
     REJECTED_LINES,
     REQUESTS,
     TOPICS,
     TYPED_TABLES,
-    Table,
 )
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LINEAGE
 
 GROWING = IngestSettings(final=False)
 LINES = len(lines_of(CONTROLLER)) + len(lines_of(BROKER))

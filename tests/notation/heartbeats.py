@@ -10,8 +10,9 @@ counts stand beside each other, ``heartbeats only | FETCHes too``::
     controller 2 takes over
     A heartbeats 11       -> lowest 10, raw -1
 
-``raw`` is said where it differs from the value that never falls. ``nobody counts`` is an outcome
-too. Brokers are letters; a heartbeat comes 10 ms after the event before it.
+``raw`` stands where it differs from the offset that never falls. ``nobody counts`` is an outcome
+too. Brokers are letters; a heartbeat comes 10 ms after the event before it. ``A, B run with 7``:
+each unfences and sends one more heartbeat.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, events, replayed
-from kip_replay.replay.lowest_acked_offset.controller import Carried, Heartbeat, HeartbeatManager
+from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, events
+from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
+from kip_replay.replay.lowest_acked_offset.controller import Carried, HeartbeatManager
 from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, Event
 
 VOTERS = (1, 2, 3)
@@ -32,15 +34,15 @@ MS = 1000
 
 
 class NotationError(ValueError):
-    """A history that cannot be read; says the line."""
+    """A history that cannot be read; names the line."""
 
 
 _EVENT = re.compile(
     r"(?P<broker>[A-Z]) (?P<what>registers|unfences with|heartbeats|stops with|is gone with|"
-    r"fetches|restarts)(?: (?P<offset>\d+))?"
+    r"fetches|restarts)(?: (?P<offset>\d+))?|(?P<running>[A-Z](?:, [A-Z])*) run with (?P<at>\d+)"
     r"|(?P<seconds>[\d.]+) s pass|controller (?P<controller>\d+) takes over"
 )
-_OUTCOME = re.compile(r"lowest (?P<clamped>-?\d+)(?:, raw (?P<raw>-?\d+))?|nobody counts")
+_OUTCOME = re.compile(r"lowest (?P<lowest>-?\d+)(?:, raw (?P<raw>-?\d+))?|nobody counts")
 
 
 def check(history: str, *, counts_stopping: bool = False) -> None:
@@ -59,25 +61,23 @@ class _Player:
     def __init__(self, counts_fetches: bool, counts_stopping: bool) -> None:
         self._reading = "FETCHes too" if counts_fetches else "heartbeats only"
         self._counts_fetches = counts_fetches
-        self._manager = HeartbeatManager(
-            tells_applied=counts_fetches, counts_stopping=counts_stopping, certain_from_us=0
-        )
+        self._manager = HeartbeatManager(counts_fetches, counts_stopping, certain_from_us=0)
         self._at = 0
         self._controller = 1
         self._epochs: dict[int, int] = {}
 
     def play(self, number: int, text: str, position: int) -> None:
-        said, _, outcomes = (part.strip() for part in text.partition("->"))
-        event = _EVENT.fullmatch(said)
+        cause, _, outcomes = (part.strip() for part in text.partition("->"))
+        event = _EVENT.fullmatch(cause)
         if event is None:
-            raise NotationError(f"line {number}: {said!r} is no event")
+            raise NotationError(f"line {number}: {cause!r} is no event")
         carried = self._cause(event)
         expected = [part.strip() for part in outcomes.split("|")] if outcomes else []
         if expected:
             wanted = expected[min(position, len(expected) - 1)]
             if _OUTCOME.fullmatch(wanted) is None:
                 raise NotationError(f"line {number}: {wanted!r} is no outcome")
-            found = _said(carried)
+            found = _outcome(carried)
             assert found == wanted, f"line {number}, {self._reading}: {text}\n  found: {found}"
 
     def _cause(self, event: re.Match[str]) -> Carried | None:
@@ -87,6 +87,11 @@ class _Player:
             self._manager.advance(self._at)
         elif event["controller"]:
             self._controller = int(event["controller"])
+        elif event["running"]:
+            for what in ("unfences with", "heartbeats"):
+                for broker in event["running"].split(", "):
+                    self._at += 10 * MS
+                    self._heartbeat(ord(broker), what, int(event["at"]))
         elif event["what"] == "fetches":
             if self._counts_fetches:
                 self._manager.apply(self._at, ord(event["broker"]), int(event["offset"]))
@@ -111,12 +116,12 @@ class _Player:
         )
 
 
-def _said(carried: Carried | None) -> str:
+def _outcome(carried: Carried | None) -> str:
     assert carried is not None
     if carried.raw is None:
         return "nobody counts"
-    raw = "" if carried.raw == carried.clamped else f", raw {carried.raw}"
-    return f"lowest {carried.clamped}{raw}"
+    raw = "" if carried.raw == carried.lowest else f", raw {carried.raw}"
+    return f"lowest {carried.lowest}{raw}"
 
 
 # --- events --------------------------------------------------------------------------------------
@@ -127,59 +132,45 @@ def us(milliseconds: float) -> int:
     return round(milliseconds * MS)
 
 
+def _at_controller(
+    kind: str, name: str, times: tuple[float, float], defaults: dict[str, Any]
+) -> Event:
+    """What the controller took up and built at two times (milliseconds) without error."""
+    taken, built = map(us, times)
+    clock = {"node_id": CONTROLLER, "received_us": taken, "dequeued_us": taken}
+    request_id = f"{name} {times[0]:012.3f}"
+    return Event(built, kind, **({"request_id": request_id, **clock, "error_code": 0} | defaults))
+
+
 def beat(
     broker_id: int, received_ms: float, offset: int, built_ms: float | None = None, **others: Any
 ) -> Event:
-    """A heartbeat of an unfenced broker, answered 2 ms later unless said."""
-    built = received_ms + 2 if built_ms is None else built_ms
-    values: dict[str, Any] = {
-        "node_id": CONTROLLER,
-        "request_id": f"beat {broker_id} {received_ms:012.3f}",
+    """A heartbeat of an unfenced broker, its response built 2 ms later unless given."""
+    defaults = {
+        "broker_id": broker_id,
+        "offset": offset,
         "handled_us": us(received_ms + 1),
-        "error_code": 0,
-        "broker_epoch": 5,
+        "broker_epoch": 5_000,
         "response_bytes": 19,
         "connection": f"10.0.0.2:9093-10.0.1.{broker_id}:40000-1-2",
     }
-    return Event(
-        us(built),
-        events.HEARTBEAT,
-        received_us=us(received_ms),
-        dequeued_us=us(received_ms),
-        broker_id=broker_id,
-        offset=offset,
-        **(values | others),
-    )
+    times = (received_ms, received_ms + 2 if built_ms is None else built_ms)
+    return _at_controller(events.HEARTBEAT, f"beat {broker_id}", times, defaults | others)
 
 
 def raft_fetch(
     replica_id: int, dequeued_ms: float, built_ms: float, offset: int, **others: Any
 ) -> Event:
-    """A Raft FETCH that the leader of epoch 1 answered; its sender's last record is of it."""
-    values: dict[str, Any] = {
-        "node_id": CONTROLLER,
-        "request_id": f"fetch {replica_id} {dequeued_ms:012.3f}",
-        "error_code": 0,
-        "leader_epoch": 1,
-        "last_fetched_epoch": 1,
-    }
-    return Event(
-        us(built_ms),
-        events.FETCH,
-        received_us=us(dequeued_ms),
-        dequeued_us=us(dequeued_ms),
-        broker_id=replica_id,
-        offset=offset,
-        **(values | others),
-    )
+    """A Raft FETCH to the leader of epoch 1; its sender's last record is of it."""
+    defaults = {"broker_id": replica_id, "offset": offset}
+    defaults |= {"leader_epoch": 1, "last_fetched_epoch": 1}
+    times = (dequeued_ms, built_ms)
+    return _at_controller(events.FETCH, f"fetch {replica_id}", times, defaults | others)
 
 
 def create_topic(dequeued_ms: float, built_ms: float, **others: Any) -> Event:
     """CREATE_TOPICS of one topic with one partition, forwarded to the controller by broker 11."""
-    values: dict[str, Any] = {
-        "node_id": CONTROLLER,
-        "request_id": f"write {dequeued_ms:012.3f}",
-        "error_code": 0,
+    defaults = {
         "api_name": "CREATE_TOPICS",
         "client_id": "admin",
         "correlation_id": 7,
@@ -188,13 +179,14 @@ def create_topic(dequeued_ms: float, built_ms: float, **others: Any) -> Event:
         "written": 1,
         "partitions": 1,
     }
-    return Event(
-        us(built_ms),
-        events.WRITE,
-        received_us=us(dequeued_ms),
-        dequeued_us=us(dequeued_ms),
-        **(values | others),
-    )
+    return _at_controller(events.WRITE, "write", (dequeued_ms, built_ms), defaults | others)
+
+
+def api_versions(broker_id: int, dequeued_ms: float, built_ms: float, offset: int) -> Event:
+    """API_VERSIONS at a broker whose metadata image is at an offset."""
+    where = {"node_id": broker_id, "broker_id": broker_id, "offset": offset}
+    name = f"versions {broker_id}"
+    return _at_controller(events.API_VERSIONS, name, (dequeued_ms, built_ms), where)
 
 
 def learned(broker_id: int, at_ms: float, high_watermark: int, variant: str = "recorded") -> Event:
@@ -220,7 +212,7 @@ def born_empty(at_ms: float = 0) -> list[Event]:
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
-    """In the order in which the replay wants them."""
+    """In the order of the replay's input."""
     return sorted(events, key=lambda event: (event.at_us, event.kind, event.request_id))
 
 
@@ -244,7 +236,7 @@ class Replayed(NamedTuple):
     visibility: list[Row]
 
     def writes_of(self, variant: str, interval_ms: int | None = None) -> list[Row]:
-        """Writes under one variant, in the order in which they were answered."""
+        """Writes under one variant, in the order of their responses."""
         value = "none" if interval_ms is None else str(interval_ms)
         return [
             row
@@ -255,12 +247,22 @@ class Replayed(NamedTuple):
 
 def replay_of(
     pieces: Iterable[Sequence[Event]],
-    start: Callable[[], LowestAckedOffset] = lambda: LowestAckedOffset(VOTERS, (2000,), 2000),
+    start: Callable[..., LowestAckedOffset],
+    *,
+    resumed: bool = False,
 ) -> Replayed:
-    """Feed a log piece by piece and gather everything that comes out."""
-    rows: Replayed = Replayed([], [], [])
-    for outcomes in replayed(start(), map(batch_of, pieces)):
-        for gathered, batch in zip(rows, outcomes, strict=True):
+    """Feed a log piece by piece and gather all outcomes.
+
+    ``resumed``: after each piece the replay is saved, and another one resumes.
+    """
+    rows, replay = Replayed([], [], []), start()
+    outcomes = []
+    for piece in pieces:
+        outcomes.append(replay.feed(batch_of(piece)))
+        if resumed:
+            replay = start(saved=replay.saved())
+    for emitted in (*outcomes, replay.finish()):
+        for gathered, batch in zip(rows, emitted, strict=True):
             gathered += rows_of(batch)
     return rows
 

@@ -13,19 +13,20 @@ from recorded_logs import folder_of
 
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
 from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.replaying.replay import ReplaySettings, replay, replay_what_is_new
+from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import TABLES, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
 
 _STAMP_BYTES = len("[2026-11-20 20:40:39,900]")
 #: Longer than the longest request of the recordings (3.2 s).
 LATE_AFTER_S = 4.0
-SETTINGS = ReplaySettings(
-    max_wait_ms=(250,),
-    session_slots=(0, 8),
-    min_insync_replicas=(1, 2),
-    broker_heartbeat_interval_ms=(500,),
-)
+OPTIONS = {
+    "hwm_parking": {"max_wait_ms": (250,)},
+    "incremental_fetch": {"session_slots": (0, 8)},
+    "min_isr_acks": {"min_insync_replicas": (1, 2)},
+    "lowest_acked_offset": {"broker_heartbeat_interval_ms": (500,)},
+}
 
 
 class ArrivingLogs:
@@ -83,22 +84,20 @@ def read_in(warehouse: Warehouse, *recordings: Recording) -> None:
     ingest(recordings, warehouse, say=lambda line: None)
 
 
-def replay_new(
-    warehouse: Warehouse, recording: Recording, settings: ReplaySettings = SETTINGS
-) -> str:
+def replay_new(warehouse: Warehouse, recording: Recording, options: Options = OPTIONS) -> str:
     """Replays what is new; what was said."""
     said: list[str] = []
-    replay_what_is_new([recording], warehouse, settings, LATE_AFTER_S, said.append)
+    replay_what_is_new([recording], warehouse, options, LATE_AFTER_S, said.append)
     return "\n".join(said)
 
 
 def close(
     warehouse: Warehouse,
     recording: Recording,
-    settings: ReplaySettings = SETTINGS,
+    options: Options = OPTIONS,
     rebuild: bool = False,
 ) -> None:
-    replay([recording], warehouse, settings, say=lambda line: None, rebuild=rebuild)
+    replay([recording], warehouse, options, say=lambda line: None, rebuild=rebuild)
 
 
 def rows_of(

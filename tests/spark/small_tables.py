@@ -10,10 +10,11 @@ from constructed import Row, arrow_table, phases, written_rows
 from pyspark.sql import DataFrame, SparkSession
 
 from kip_replay.pipelines.analysis.summaries import LatencySummaries, latency_histogram
-from kip_replay.pipelines.rules.registration import RuleSteps
+from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import Read, written
-from kip_replay.replay.schema import LATENCY_CURVES, LATENCY_SUMMARY, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LATENCY_CURVES, LATENCY_SUMMARY
 
 
 def reader(spark: SparkSession, tables: Mapping[Table, Sequence[Row]]) -> Read:

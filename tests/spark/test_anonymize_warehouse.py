@@ -20,25 +20,27 @@ from small_logs import BROKER, CONTROLLER, write_recording
 
 from kip_replay.jobs import ingest, run
 from kip_replay.jobs._anonymize import KEY_VARIABLE
-from kip_replay.pipelines.replaying.replay import ReplaySettings, replay_what_is_new
+from kip_replay.pipelines.replaying.replay import replay_what_is_new
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.request_log import Anonymous, Pseudonyms
-from kip_replay.replay.request_log.anonymous import INTERNAL_TOPICS, KAFKA_CLIENTS
-from kip_replay.replay.schema import (
-    BANDWIDTH_SUMMARY,
+from kip_replay.replay.log_tables import (
     CLIENT_OBSERVATIONS,
     INGESTED_FILES,
+    PRODUCES,
+    REJECTED_LINES,
+    REQUESTS,
+    TOPICS,
+)
+from kip_replay.replay.request_log import Anonymous, Pseudonyms
+from kip_replay.replay.request_log.anonymous import INTERNAL_TOPICS, KAFKA_CLIENTS
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import (
+    BANDWIDTH_SUMMARY,
     LATENCY_SUMMARY,
     LINEAGE,
     PREDICTION_ACCURACY,
-    PRODUCES,
     QUALITY_RESULTS,
-    REJECTED_LINES,
     REPLAY_STATE,
-    REQUESTS,
     TABLES,
-    TOPICS,
-    Table,
 )
 
 SECRET = b"not to be guessed, ever"
@@ -209,9 +211,8 @@ def test_saved_state_tells_no_name(
     options = ["--warehouse", str(path), "--anonymize", str(key), "--growing"]
     assert ingest.main([str(hostile), *options]) in (0, 3)
     warehouse = Warehouse(path)
-    settings = ReplaySettings((), (), (), ())
     recording = write_recording(hostile, {}, {2: "controller-2.log", 11: "broker-11.log.gz"})
-    replay_what_is_new([recording], warehouse, settings, 1.0, lambda line: None)
+    replay_what_is_new([recording], warehouse, {}, 1.0, lambda line: None)
     assert warehouse.files(REPLAY_STATE)
     for name, content in _contents(path):
         assert not re.search(b"(?i)acme|alice", content), name

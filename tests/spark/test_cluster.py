@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from kip_replay.pipelines.session import conf_dir, read_settings
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import TABLES
+from kip_replay.replay.tables import TABLES
 from tools import cluster
 
 RECORDING = "failover-4.0"

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from kip_replay.pipelines.replaying.increments import settled
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import REPLAY_STATE
+from kip_replay.replay.tables import REPLAY_STATE
 
 #: Brokers that stop and come back; one of them logs nearly nothing.
 RECORDING = "acks-not-enough"

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from constructed import arrow_table, at, row
-from growing import SETTINGS, ArrivingLogs, close, read_in, replay_new, rows_of
+from growing import OPTIONS, ArrivingLogs, close, read_in, replay_new, rows_of
 from pyspark.sql import DataFrame, SparkSession
 from small_logs import write_recording
 
@@ -29,20 +29,19 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.rule import Rule, Settings
-from kip_replay.replay.schema import (
+from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG
+from kip_replay.replay.log_tables import (
     BROKER_HEARTBEATS,
     CONFIGS,
-    HIGH_WATERMARK_LAG,
     INGESTED_FILES,
     ISR_CHANGES,
     PRODUCES,
-    REPLAY_STATE,
-    TABLES,
     TOPICS,
-    Table,
 )
+from kip_replay.replay.phases import SteadyPhase
+from kip_replay.replay.rule import Rule, Settings
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import REPLAY_STATE, TABLES
 
 BY_NAME = {steps.name: steps for steps in RULES}
 #: A quick rule that has rows to emit in every increment.
@@ -265,7 +264,7 @@ def test_states_are_used_where_nothing_changed(
 
 def test_another_setting_and_back(grown: Grown, tmp_path: Path, watched: Watched) -> None:
     warehouse = grown.copied(tmp_path / "warehouse")
-    replay_new(warehouse, grown.recording, replace(SETTINGS, session_slots=(4,)))
+    replay_new(warehouse, grown.recording, OPTIONS | {"incremental_fetch": {"session_slots": (4,)}})
     replay_new(warehouse, grown.recording)
     assert watched.resumed == [False, False]
     close(warehouse, grown.recording)
@@ -343,7 +342,7 @@ def depends(rule: str, *tables: tuple[Table, list[dict[str, Any]]]) -> list[obje
 
 
 def topic(name: str, topic_id: str, second: float, source: str = "METADATA") -> dict[str, Any]:
-    values = {"topic": name, "topic_id": topic_id, "at": at(second), "source": source}
+    values = {"topic": name, "topic_id": topic_id, "built_at": at(second), "source": source}
     return row(TOPICS, **values, node_id=11, error_code=0)
 
 
@@ -363,12 +362,12 @@ def test_who_leads_is_depended_on() -> None:
         return row(PRODUCES, node_id=node, dequeued_at=at(second), partitions=partitions)
 
     def isr(partition: int, second: float) -> dict[str, Any]:
-        times = {"at": at(second + 1), "dequeued_at": at(second)}
+        times = {"built_at": at(second + 1), "dequeued_at": at(second)}
         return row(ISR_CHANGES, topic="orders", partition=partition, node_id=1, **times)
 
     def config(second: float, name: str = "min.insync.replicas") -> dict[str, Any]:
         resource = {"resource_type": "topic", "resource_name": "orders", "name": name}
-        return row(CONFIGS, **resource, operation="set", at=at(second), node_id=1)
+        return row(CONFIGS, **resource, operation="set", built_at=at(second), node_id=1)
 
     def depends_on(produces: list[Any], isrs: Any = (), configs: Any = ()) -> Any:
         named = (TOPICS, [topic("orders", "id", 5)])

@@ -12,12 +12,14 @@ from pyspark.sql import SparkSession
 
 from kip_replay.jobs import compare, replay, run, summarize
 from kip_replay.jobs._cli import read_config
-from kip_replay.jobs._steps import replay_settings
+from kip_replay.jobs._steps import replay_options
 from kip_replay.pipelines.ingest.recording import load_recordings
 from kip_replay.pipelines.replaying import replay as replaying
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
-from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG, TABLES, Table
+from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 FAILOVER, FREEZE = RECORDINGS / "failover-4.0", RECORDINGS / "freeze-4.1"
@@ -102,11 +104,11 @@ def test_a_changed_rule_is_never_taken_for_the_old_one(
     finished: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recordings = load_recordings([str(FAILOVER)])
-    settings = replay_settings(read_config(None, []))
+    options = replay_options(read_config(None, []))
     lineage = finished.lineage(["failover-4.0"])
     for steps in RULES:
         written = lineage["failover-4.0", steps.name]
-        rules = replaying.Rules(recordings, finished, settings)
+        rules = replaying.Rules(recordings, finished, options)
         assert rules.follows_from(steps, "failover-4.0") == written
         with monkeypatch.context() as changed:
             changed.setattr(replaying, "code_of", lambda modules: "another rule")

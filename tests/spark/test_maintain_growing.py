@@ -15,10 +15,10 @@ from kip_replay.jobs import maintain, run
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying import increments, replay
-from kip_replay.pipelines.replaying.replay import ReplaySettings, replay_what_is_new
+from kip_replay.pipelines.replaying.replay import replay_what_is_new
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import LINEAGE, REPLAY_STATE, TABLES
+from kip_replay.replay.tables import LINEAGE, REPLAY_STATE, TABLES
 
 RECORDING = "sessions-on"
 LATE_AFTER_S = 4.0
@@ -54,8 +54,7 @@ def test_a_recording_that_grows_is_resumed_after_maintenance(
 
     def replayed(recording: Recording) -> None:
         ingest([recording], warehouse, say=lambda _: None)
-        settings = ReplaySettings()
-        replay_what_is_new([recording], warehouse, settings, LATE_AFTER_S, lambda _: None)
+        replay_what_is_new([recording], warehouse, {}, LATE_AFTER_S, lambda _: None)
 
     for number in range(2):
         replayed(logs.arrive(number))

@@ -9,9 +9,10 @@ from constructed.sessions import RECORDINGS, ROWS, STEPS, is_steady
 from pyspark.sql import SparkSession
 from small_tables import reader, rows_of
 
+from kip_replay.replay.incremental_fetch import SESSION_SLOTS
+from kip_replay.replay.incremental_fetch.registration import RULE as INCREMENTAL_FETCH
+from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.outcomes import Verdict
-from kip_replay.replay.rules import INCREMENTAL_FETCH, SESSION_SLOTS
-from kip_replay.replay.schema import FETCH_SESSION_OUTCOMES
 
 
 def expected_bandwidth() -> dict[Key, Row]:

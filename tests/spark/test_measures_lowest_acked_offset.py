@@ -7,8 +7,8 @@ from constructed.writes import RECORDINGS, STEPS, WRITES, values
 from pyspark.sql import SparkSession
 from small_tables import latencies
 
-from kip_replay.replay.rules import FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED
-from kip_replay.replay.schema import METADATA_WRITE_OUTCOMES
+from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED
+from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_OUTCOMES
 
 
 def test_every_figure_of_latency_summary(spark: SparkSession) -> None:

@@ -8,9 +8,10 @@ from constructed.produces import RECORDINGS, ROWS, STEPS, history, values
 from pyspark.sql import SparkSession
 from small_tables import latencies
 
+from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
+from kip_replay.replay.min_isr_acks.registration import RULE as MIN_ISR_ACKS
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, MIN_ISR_ACKS
-from kip_replay.replay.schema import PRODUCE_ACK_OUTCOMES
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from kip_replay.pipelines.analysis.catalog import Catalog
 from kip_replay.pipelines.analysis.views import View, read_views
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import TABLES
+from kip_replay.replay.tables import TABLES
 
 VIEWS = read_views()
 

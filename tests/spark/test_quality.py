@@ -19,7 +19,9 @@ from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.quality.step import validated
 from kip_replay.pipelines.quality.suites import load_suites
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import QUALITY_FAILURES, QUALITY_RESULTS, REQUESTS, Table
+from kip_replay.replay.log_tables import REQUESTS
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
 
 FAILOVER = Path(__file__).resolve().parents[1] / "recordings" / "failover-4.0"
 FREEZE = FAILOVER.with_name("freeze-4.1")

@@ -18,29 +18,30 @@ from recorded_logs import folder_of
 
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.replaying.replay import ReplaySettings, Rules, replay
+from kip_replay.pipelines.replaying.replay import Rules, replay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
+from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.incremental_fetch.events import topic_names
 from kip_replay.pipelines.rules.min_isr_acks.events import consumer_fetch_events
-from kip_replay.pipelines.rules.registration import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import TableFiles, by_key
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import FETCHES, PRODUCES, TOPICS
 from kip_replay.replay.min_isr_acks.events import Kind
 from kip_replay.replay.rule import Settings
-from kip_replay.replay.schema import FETCHES, PRODUCES, TOPICS, Table
+from kip_replay.replay.table import Table
 
 #: Brokers that stop and come back, which every rule reads; a leader that changes.
 ACKS, FAILOVER = RECORDINGS = ("acks-not-enough", "failover-4.0")
 #: Consumers with fetch sessions.
 SESSIONS = "sessions-on"
 SWEEP = (1, 3)
-SETTINGS = ReplaySettings(
-    max_wait_ms=(100,),
-    session_slots=(0, 8),
-    min_insync_replicas=SWEEP,
-    broker_heartbeat_interval_ms=(500,),
-)
+OPTIONS = {
+    "hwm_parking": {"max_wait_ms": (100,)},
+    "incremental_fetch": {"session_slots": (0, 8)},
+    "min_isr_acks": {"min_insync_replicas": SWEEP},
+    "lowest_acked_offset": {"broker_heartbeat_interval_ms": (500,)},
+}
 EVERY_RULE = pytest.mark.parametrize("steps", RULES, ids=lambda steps: steps.name)
 BY_NAME = {steps.name: steps for steps in RULES}
 OUTCOMES = [table for steps in RULES for table in steps.outcomes]
@@ -53,8 +54,8 @@ class Replayed:
         self.warehouse = Warehouse(path)
         recordings = [load_recording(folder_of(name)) for name in (*RECORDINGS, SESSIONS)]
         ingest(recordings, self.warehouse, say=lambda line: None)
-        replay(recordings[:2], self.warehouse, SETTINGS, say=lambda line: None)
-        self.settings = Rules(recordings[:2], self.warehouse, SETTINGS).settings
+        replay(recordings[:2], self.warehouse, OPTIONS, say=lambda line: None)
+        self.settings = Rules(recordings[:2], self.warehouse, OPTIONS).settings
         self._events: dict[str, pa.Table] = {}
 
     def events(self, steps: RuleSteps) -> pa.Table:
@@ -135,7 +136,7 @@ def test_increments_share_out_the_events_of_a_log(log: Replayed, steps: RuleStep
     # Between an ALTER_PARTITION and its answer, and between two heartbeats.
     [(cut_us,)] = log.found(
         "SELECT epoch_us(dequeued_at) FROM isr_changes WHERE source = 'ALTER_PARTITION' "
-        f"AND recording = '{ACKS}' AND dequeued_at < \"at\" ORDER BY dequeued_at DESC LIMIT 1"
+        f"AND recording = '{ACKS}' AND dequeued_at < built_at ORDER BY dequeued_at DESC LIMIT 1"
     )
     parts = []
     for increment in (Increment(None, cut_us), Increment(cut_us, None)):

@@ -15,14 +15,9 @@ from recorded_logs import REPOSITORY, folder_of
 
 from kip_replay.jobs import run
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import (
-    INGESTED_FILES,
-    LINEAGE,
-    QUALITY_FAILURES,
-    QUALITY_RESULTS,
-    TABLES,
-    Table,
-)
+from kip_replay.replay.log_tables import INGESTED_FILES
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LINEAGE, QUALITY_FAILURES, QUALITY_RESULTS, TABLES
 
 NAME = "sessions-on"
 #: Bytes of a line's stamp in brackets.

@@ -20,14 +20,10 @@ from kip_replay.pipelines.analysis.headlines import (
 from kip_replay.pipelines.analysis.summaries import WHAT_IF
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import (
-    BANDWIDTH_SUMMARY,
-    FETCH_PARKING_OUTCOMES,
-    HIGH_WATERMARK_LAG,
-    LATENCY_SUMMARY,
-    Table,
-)
-from tools.accuracy import page_of
+from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import BANDWIDTH_SUMMARY, LATENCY_SUMMARY
+from tools.accuracy import page
 
 NAMES = ["failover-4.0", "freeze-4.1"]
 GROUP = (*WHAT_IF, "metric", "group_kind", "group_value")
@@ -114,10 +110,10 @@ def test_every_self_check_is_judged_and_holds(finished: Warehouse) -> None:
 
 
 def test_the_page_of_accuracy_has_every_recording(finished: Warehouse) -> None:
-    page = page_of(finished)
+    printed = page(accuracy_rows(finished, NAMES))
     for name in NAMES:
-        assert f"### {name}, replayed as it ran" in page
-    assert "| **no**" not in page
+        assert f"### {name}, replayed as it ran" in printed
+    assert "| **no**" not in printed
 
 
 def test_the_constant_guess_fails_where_a_replica_is_away(finished: Warehouse) -> None:

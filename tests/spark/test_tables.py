@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing, written
-from kip_replay.replay.schema import INGESTED_FILES
+from kip_replay.replay.log_tables import INGESTED_FILES
 
 register_pickle_by_value(sys.modules[__name__])  # workers do not find modules of tests
 

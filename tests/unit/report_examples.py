@@ -14,8 +14,8 @@ from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.rules.incremental_fetch import figures as incremental_fetch
 from kip_replay.pipelines.rules.lowest_acked_offset import figures as lowest_acked_offset
 from kip_replay.pipelines.rules.min_isr_acks import figures as min_isr_acks
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import WITH_KIP, WITHOUT_KIP
 
 ACKS, MIN_ISR = "acks_all", "acks_min_insync_replicas"
 LOWEST, FINEST = "lowest_acked_offset", "finest_evidence"
@@ -63,7 +63,7 @@ def hwm(name: str = "one", own: Protocol = Protocol.WITHOUT) -> hwm_parking.Figu
     slow, fast = (328.2, 450), (1.2, 920)
     recorded = fast if own is Protocol.WITH else slow
     share = {Protocol.WITH: 900, Protocol.MIXED: 450}.get(own, 0)
-    answers = {"what": "answers", "has_high_watermark": share, "unexplained": 4}
+    answers = {"what": "responses", "has_high_watermark": share, "unexplained": 4}
     lines = ((RECORDED, recorded), (WITHOUT_KIP, slow), (WITH_KIP, fast))
     verdicts = [verdict(RECORDED, 800, **answers), verdict(RECORDED, 3, "the log ended")]
     verdicts.append(
@@ -256,7 +256,7 @@ def acks_check(before: str = "one", after: str = "two", passed: bool = True) -> 
 
 
 def report_of(*recordings: tuple[RuleFigures, ...], checks: tuple[Check, ...] = ()) -> Report:
-    by_rule = dict(zip((kind.RULE for kind in CLASSES), zip(*recordings, strict=True), strict=True))
+    by_rule = dict(zip((kind.NAME for kind in CLASSES), zip(*recordings, strict=True), strict=True))
     return Report([logs(one[0].recording) for one in recordings], by_rule, checks)
 
 

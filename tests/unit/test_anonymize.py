@@ -28,9 +28,9 @@ from kip_replay.pipelines.ingest.parse_task import ParseError, parse_or_error, t
 from kip_replay.pipelines.ingest.survey import Content, survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.replay.incremental_fetch import INCREMENTAL_DRAFT, INPUT_SCHEMA, IncrementalFetch
+from kip_replay.replay.log_tables import FETCHES, TOPICS
 from kip_replay.replay.request_log import PARSED_LINE, Anonymous, LineParser, Pseudonyms
 from kip_replay.replay.request_log.pseudonyms import LENGTH_MIN, SECRET_BYTES_MIN
-from kip_replay.replay.schema import FETCHES, TOPICS
 
 SECRET = b"a secret of more than sixteen bytes"
 PSEUDONYMS = Pseudonyms.of_secret(SECRET)

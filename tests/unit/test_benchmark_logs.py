@@ -18,7 +18,7 @@ from kip_replay.replay.lowest_acked_offset import LowestAckedOffset
 from kip_replay.replay.min_isr_acks import MinIsrAcks
 from kip_replay.replay.min_isr_acks import variants as ack_variants
 from kip_replay.replay.request_log import LineParser
-from kip_replay.replay.rules import Replay
+from kip_replay.replay.rule import Replay
 
 Row = dict[str, Any]
 #: More than one topic, and the last is not full.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from notation.heartbeats import (
     VOTERS,
     Replayed,
     Row,
+    api_versions,
     batch_of,
     beat,
     born_empty,
@@ -22,32 +24,16 @@ from notation.heartbeats import (
     us,
 )
 
-from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, reasons
+from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, evidence, progress, reasons
+from kip_replay.replay.lowest_acked_offset import writes as written
+from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
 from kip_replay.replay.lowest_acked_offset.cadence import Recorded
-from kip_replay.replay.lowest_acked_offset.controller import Heartbeat, HeartbeatManager
-from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, WRITE, Event
-from kip_replay.replay.lowest_acked_offset.evidence import API_VERSIONS, APPLY_GRACE_US, Claims
-from kip_replay.replay.lowest_acked_offset.lines import Lines
-from kip_replay.replay.lowest_acked_offset.progress import ApplyDelay, Progress, apply_delays_us
-from kip_replay.replay.lowest_acked_offset.reasons import (
-    NO_HIGH_WATERMARK,
-    NOT_ANSWERED,
-    NOTHING_WRITTEN,
-    SINGLE_VOTER,
-)
-from kip_replay.replay.lowest_acked_offset.writes import (
-    CommittedOffsets,
-    Forwarding,
-    Offsets,
-    is_write,
-    least_records,
-    remote_host,
-)
+from kip_replay.replay.lowest_acked_offset.controller import HeartbeatManager
+from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
+from kip_replay.replay.lowest_acked_offset.timelines import Samples
+from kip_replay.replay.lowest_acked_offset.writes import Offsets
 
 # --- a small cluster -----------------------------------------------------------------------------
-
-#: The write takes offsets 20 and 21: the voters are at 20 before, and at 22 when it is answered.
-WRITE_OFFSET = 21
 
 
 def voters_fetch(ms: float, offset: int) -> list[Event]:
@@ -55,40 +41,27 @@ def voters_fetch(ms: float, offset: int) -> list[Event]:
     return [raft_fetch(voter, ms, ms + 1, offset) for voter in (1, 3)]
 
 
-def steady(offset: int, start_ms: float, brokers: Sequence[int] = (11, 12)) -> list[Event]:
-    """Brokers unfence and send a heartbeat 2 s later, 100 ms apart."""
-    return [
-        beat(broker, start_ms + 100 * place + round_ * 2002, offset)
-        for place, broker in enumerate(brokers)
-        for round_ in (0, 1)
-    ]
+BEFORE = [*born_empty(), *voters_fetch(10, 20)]
 
 
-def cluster(*more: Event) -> list[Event]:
-    """Two brokers, steady at 19 from 3 s on, and one write at 5.0 s that commits at 5.04 s."""
-    return in_order(
-        [
-            *born_empty(),
-            *voters_fetch(10, 20),
-            *steady(19, 1000),
-            create_topic(5000, 5050),
-            *voters_fetch(5040, 22),
-            *more,
-        ]
-    )
+def cluster(*more: Event, **write: Any) -> list[Event]:
+    """Brokers 11 and 12 at 19 from 1 s on, and a write at 5.0 s of offsets 20 and 21."""
+    steady = [beat(b, 1000 + 100 * (b - 11) + ms, 19) for b in (11, 12) for ms in (0, 2002)]
+    write_and_commit = [create_topic(5000, 5050, **write), *voters_fetch(5040, 22)]
+    return in_order([*BEFORE, *steady, *write_and_commit, *more])
+
+
+def beats(broker: int, first_ms: float, count: int, offset: int = 21, **others: Any) -> list[Event]:
+    """Heartbeats every 2.004 s."""
+    return [beat(broker, first_ms + 2004 * n, offset, **others) for n in range(count)]
 
 
 #: Both brokers report the write with their next two heartbeats.
-REPORTS = [
-    beat(11, 5006, 21),
-    beat(12, 5106, 21),
-    beat(11, 7010, 21),
-    beat(12, 7110, 21),
-]
+REPORTS = [*beats(11, 5006, 2), *beats(12, 5106, 2)]
 
 
-def replayed(events: Sequence[Event], **settings: object) -> Replayed:
-    return replay_of([events], lambda: LowestAckedOffset(VOTERS, **settings))  # type: ignore[arg-type]
+def replayed(events: Sequence[Event], **settings: Any) -> Replayed:
+    return replay_of([events], lambda: LowestAckedOffset(VOTERS, **settings))
 
 
 def only(rows: Sequence[Row]) -> Row:
@@ -96,201 +69,177 @@ def only(rows: Sequence[Row]) -> Row:
     return row
 
 
-def write_row(events: Sequence[Event], **settings: object) -> Row:
+def write_row(events: Sequence[Event], **settings: Any) -> Row:
     return only(replayed(events, **settings).writes_of("lowest_acked_offset"))
 
 
 # --- a write -------------------------------------------------------------------------------------
 
-
-def test_write_is_followed_from_request_to_known() -> None:
-    row = write_row(cluster(*REPORTS))
-
-    assert (row["offset_low"], row["offset_high"]) == (WRITE_OFFSET, WRITE_OFFSET)
-    # The last to report it is 12, 5.106 s, worked off a millisecond later.
-    assert row["applied_everywhere_at"] == us(5107)
-    assert row["last_broker_id"] == 12
-    # 12's own answer says so at once, 11 hears it with its next heartbeat.
-    assert row["known_at"] == us(7012)
-    assert row["known_everywhere_at"] == us(7012)
-    assert row["stale_window_ms"] == 57
-    assert row["read_after_write_ms"] == 2012
-    assert (row["via_broker"], row["verdict"], row["reason"]) == (11, "replayed", None)
-
-
-def test_broker_that_reports_last_knows_at_once() -> None:
-    forwarded_by_12 = create_topic(
-        5000, 5050, connection="10.0.0.2:9093-10.0.1.12:1-1", request_id="w"
-    )
-    events = [e for e in cluster(*REPORTS) if e.kind != WRITE]
-    row = write_row(in_order([*events, forwarded_by_12]))
-    assert (row["via_broker"], row["known_at"]) == (12, us(5108))
-
-
-def test_write_sent_to_the_controller_waits_for_every_broker() -> None:
-    events = [e._replace(is_forwarded=False) if e.kind == WRITE else e for e in cluster(*REPORTS)]
-    row = write_row(events)
-    assert row["via_broker"] is None
-    assert row["known_at"] is None
-    assert row["read_after_write_ms"] == 2012
-
-
-def test_broker_with_fewer_offsets_holds_the_write_back() -> None:
-    late = [beat(11, 5006, 21), beat(12, 5106, 20), beat(11, 7010, 21), beat(12, 7110, 21)]
-    row = write_row(cluster(*late, beat(11, 9014, 21)))
-    assert row["applied_everywhere_at"] == us(7111)
-    assert row["known_at"] == us(9016)
-
-
-def test_frozen_broker_holds_the_write_back_until_it_is_fenced() -> None:
-    """12 was last heard at 3.103 s (in hand): fenced at the latest 10.125 s later."""
-    alive = [beat(11, 5006 + 2004 * n, 21) for n in range(6)]
-    row = write_row(cluster(*alive))
-    assert row["applied_everywhere_at"] == us(3103) + 10_125_000
-    assert row["last_broker_id"] == 12
-    assert row["known_at"] == us(15028)
-
-
-def test_who_is_fenced_need_not_be_told() -> None:
-    """11 reports the write, then is silent: fenced at the latest at 5.007 + 10.125 s."""
-    alive = [beat(12, 5106 + 2004 * n, 21) for n in range(8)]
-    row = write_row(cluster(beat(11, 5006, 21), *alive))
-    assert row["applied_everywhere_at"] == us(5107)
-    assert row["known_everywhere_at"] == us(5007) + 10_125_000
-    assert (row["known_at"], row["reason"]) == (None, reasons.LEFT)
-
-
-def test_new_controller_begins_to_count_silence_when_it_takes_over() -> None:
-    """12 is frozen, and the next that is heard of any controller is another one, 11 s later."""
-    row = write_row(
+#: Of a log: when the write is applied everywhere, known to its broker and everywhere (ms), which
+#: broker is the last to apply it, and the reason.
+FATES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
+    # The last to report it is 12, at 5.106 s, worked off a millisecond later. 12's own response
+    # carries it at once, 11 receives it with its next heartbeat.
+    "from request to known": (cluster(*REPORTS), (5107, 7012, 7012, 12, None)),
+    "the broker that reports last knows at once": (
+        cluster(*REPORTS, connection="10.0.0.2:9093-10.0.1.12:1-1"),
+        (5107, 5108, 7012, 12, None),
+    ),
+    "a client of the controller waits for every broker": (
+        cluster(*REPORTS, is_forwarded=False),
+        (5107, None, 7012, 12, None),
+    ),
+    "a broker with fewer offsets holds the write back": (
+        cluster(*beats(11, 5006, 3), beat(12, 5106, 20), beat(12, 7110, 21)),
+        (7111, 9016, 9016, 12, None),
+    ),
+    # 12's last heartbeat was taken up at 3.103 s: fenced at the latest 10.125 s later.
+    "a frozen broker holds the write back until it is fenced": (
+        cluster(*beats(11, 5006, 6)),
+        (3103 + 10_125, 15_028, 15_028, 12, None),
+    ),
+    # 11 reports the write, then is silent.
+    "a fenced broker need not know": (
+        cluster(beat(11, 5006, 21), *beats(12, 5106, 8)),
+        (5107, None, 5007 + 10_125, 12, reasons.LEFT),
+    ),
+    # 12 is frozen, and 11 s later another controller appears, at 14.001 s.
+    "sessions begin anew when a controller takes over": (
+        cluster(*(beat(11, ms, 21, node_id=3_000) for ms in (14_000, 16_004, 24_100, 24_200))),
+        (14_001 + 10_125, 24_202, 24_202, 12, None),
+    ),
+    "a forwarding broker that left never knows": (
+        cluster(beat(11, 5006, 19, want_shut_down=True, is_fenced=True), *beats(12, 5106, 2)),
+        (5107, None, 5108, 12, reasons.LEFT),
+    ),
+    "no response": (
+        cluster(*REPORTS, error_code=-2),
+        (None, None, None, None, reasons.NOT_ANSWERED),
+    ),
+    # A config set to the value it has: no record, and the high watermark stays.
+    "a write that changed nothing": (
+        in_order([*BEFORE, create_topic(5000, 5002, api_name="ALTER_CONFIGS", partitions=0)]),
+        (None, None, None, None, reasons.NOTHING_WRITTEN),
+    ),
+    "the log ends first": (
+        cluster(beat(11, 5006, 21), beat(12, 5106, 21)),
+        (5107, None, None, 12, reasons.LOG_ENDS),
+    ),
+    # Whenever the rows are emitted: 65.1 s after the response is too late.
+    "what happens after the horizon is not looked at": (
         cluster(
-            *(beat(11, ms, 21, node_id=3) for ms in (14_000, 16_004, 24_100, 24_200)),
-        )
-    )
-    # First heard in office at 14.001 s.
-    assert row["applied_everywhere_at"] == us(14_001) + 10_125_000
+            *(e for b in (11, 12) for e in (*beats(b, 5006 + b, 32, 19), *beats(b, 69_150 + b, 8)))
+        ),
+        (None, None, None, None, reasons.HORIZON),
+    ),
+}
+
+
+@pytest.mark.parametrize(("events", "expected"), FATES.values(), ids=FATES)
+def test_fate_of_a_write(events: list[Event], expected: tuple[Any, ...]) -> None:
+    row = write_row(events)
+    at = [row[name] for name in ("applied_everywhere_at", "known_at", "known_everywhere_at")]
+    times = (None if time is None else time / 1000 for time in at)
+    assert (*times, row["last_broker_id"], row["reason"]) == expected
+    assert row["verdict"] == {
+        None: "replayed",
+        reasons.LEFT: "not_applicable",
+        reasons.NOTHING_WRITTEN: "not_applicable",
+    }.get(row["reason"], "unknown")
+
+
+@pytest.mark.parametrize(("is_forwarded", "via"), [(True, 11), (False, None)])
+def test_write_waits_for_the_broker_that_forwarded_it(is_forwarded: bool, via: int | None) -> None:
+    row = write_row(cluster(*REPORTS, is_forwarded=is_forwarded))
+    assert (row["offset_low"], row["offset_high"], row["via_broker"]) == (21, 21, via)
+    assert (row["stale_window_ms"], row["read_after_write_ms"]) == (57, 2012)
 
 
 @pytest.mark.parametrize("others", [{"error_code": 41}, {"validate_only": True}, {"written": 0}])
-def test_what_wrote_nothing_is_no_write(others: dict[str, object]) -> None:
-    row = create_topic(5000, 5050)._replace(**others)
-    assert not is_write(row)
+def test_what_wrote_nothing_is_no_write(others: dict[str, Any]) -> None:
+    row = create_topic(5000, 5050, **others)
+    assert not written.is_write(row)
     assert not replayed(in_order([*voters_fetch(10, 20), row])).writes
 
 
-def test_write_without_an_answer_is_unknown() -> None:
-    events = [e._replace(error_code=-2) if e.kind == WRITE else e for e in cluster(*REPORTS)]
-    row = write_row(events)
-    assert (row["verdict"], row["reason"]) == ("unknown", NOT_ANSWERED)
+class Controller(HeartbeatManager):
+    """A manager that takes heartbeats of offset 20, times in milliseconds."""
+
+    def takes(
+        self, broker: int, handled: float, built: float, epoch: int = 5, **state: bool
+    ) -> Any:
+        state = {"is_fenced": False, "want_shut_down": False} | state
+        return self.heartbeat(Heartbeat(2, broker, epoch, us(handled), us(built), 20, **state))
 
 
-def test_write_that_changed_nothing_is_not_applicable() -> None:
-    """A config set to the value it has: no record, and the high watermark stays."""
-    events = [
-        *born_empty(),
-        *voters_fetch(10, 20),
-        create_topic(5000, 5002, api_name="INCREMENTAL_ALTER_CONFIGS", partitions=0, configs=1),
-    ]
-    row = write_row(in_order(events))
-    assert (row["verdict"], row["reason"]) == ("not_applicable", NOTHING_WRITTEN)
-    assert row["offset_high"] is None
-
-
-def test_log_that_ends_first_leaves_the_write_unknown() -> None:
-    row = write_row(cluster(*REPORTS[:2]))
-    assert row["applied_everywhere_at"] == us(5107)
-    assert (row["known_at"], row["verdict"], row["reason"]) == (None, "unknown", reasons.LOG_ENDS)
-
-
-def test_write_is_given_up_after_its_horizon() -> None:
-    beats = [beat(b, 5006 + 2004 * n + b, 19) for n in range(40) for b in (11, 12)]
-    row = write_row(cluster(*beats))
-    assert (row["verdict"], row["reason"]) == ("unknown", reasons.HORIZON)
-
-
-def test_what_happens_after_the_horizon_is_not_looked_at() -> None:
-    """Whenever the rows are handed out: 65.1 s after the answer is too late."""
-    late = [beat(b, 5006 + 2004 * n + b, 19 if n < 32 else 21) for n in range(40) for b in (11, 12)]
-    row = write_row(cluster(*late))
-    assert (row["applied_everywhere_at"], row["known_at"]) == (None, None)
-    assert row["reason"] == reasons.HORIZON
-
-
-def test_answer_to_a_former_life_of_a_broker_tells_the_new_one_nothing() -> None:
-    manager = HeartbeatManager(certain_from_us=0)
-
-    def sends(epoch: int, handled: int, built: int, *, is_fenced: bool) -> None:
-        beat_ = Heartbeat(2, 11, epoch, us(handled), us(built), 20, is_fenced, False)
-        manager.heartbeat(beat_)
-
-    sends(5, 1000, 1500, is_fenced=False)
-    sends(6, 1100, 1101, is_fenced=True)
-    sends(6, 1600, 1700, is_fenced=False)
-    # What was built at 1.5 s went to the process that had stopped by then.
-    assert manager.told.by_node == {11: -1}
+def test_response_to_a_former_process_of_a_broker_is_lost() -> None:
+    manager = Controller(certain_from_us=0)
+    manager.takes(11, 1000, 1500, epoch=5)
+    manager.takes(11, 1100, 1101, epoch=6, is_fenced=True)
+    manager.takes(11, 1600, 1700, epoch=6)
+    # What was built at 1.5 s was for the process that had stopped by then.
+    assert manager.known.by_node == {11: -1}
     manager.advance(us(1700))
-    assert manager.told.by_node == {11: 20}
+    assert manager.known.by_node == {11: 20}
 
 
-def test_forwarding_broker_that_left_is_never_told() -> None:
-    events = cluster(
-        beat(11, 5006, 19, want_shut_down=True, is_fenced=True),
-        beat(12, 5106, 21),
-        beat(12, 7110, 21),
-    )
-    row = write_row(events)
-    assert row["applied_everywhere_at"] is not None
-    assert (row["verdict"], row["reason"]) == ("not_applicable", reasons.LEFT)
+def test_response_arrives_when_it_is_built() -> None:
+    manager = Controller(certain_from_us=0)
+    manager.takes(11, 1000, 9000)
+    manager.takes(12, 1001, 1100)
+    manager.advance(us(1100) - 1)
+    assert not manager.known_by_broker[12].at
+    manager.advance(us(1100))
+    assert {b: known.at for b, known in manager.known_by_broker.items()} == {11: [], 12: [us(1100)]}
 
 
-def test_update_features_says_when_each_broker_can_renegotiate() -> None:
+def test_session_ends_exactly_after_timeout_and_scan() -> None:
+    for late_us, unfenced in ((-1, 2), (0, 1)):
+        manager = Controller(certain_from_us=0)
+        manager.takes(11, 1000, 1001)
+        manager.takes(12, 1000, 1001)
+        carried = manager.takes(12, 11_125 + late_us / 1000, 12_000)
+        assert carried.unfenced_brokers == unfenced
+
+
+def test_offset_is_carried_from_when_it_is_certain() -> None:
+    manager = Controller(certain_from_us=us(1000))
+    assert manager.takes(11, 999, 999.5) is None
+    assert not manager.applied_everywhere.at
+    assert manager.takes(11, 1000, 1001) == (20, 20, 1)
+    assert manager.applied_everywhere.at == [us(1000)]
+
+
+def test_update_features_has_when_each_broker_can_renegotiate() -> None:
     """ "ApiVersions": a broker waits for the record's offset to be known everywhere."""
-    events = [
-        e._replace(api_name="UPDATE_FEATURES", partitions=0) if e.kind == WRITE else e
-        for e in cluster(*REPORTS)
-    ]
-    known = {
-        row["broker_id"]: row["known_at"]
-        for row in replayed(events).visibility
-        if row["evidence"] == "heartbeat"
-    }
+    rows = replayed(cluster(*REPORTS, api_name="UPDATE_FEATURES", partitions=0)).visibility
+    known = {row["broker_id"]: row["known_at"] for row in rows if row["evidence"] == "heartbeat"}
     assert known == {11: us(7012), 12: us(5108)}
 
 
 # --- kinds of evidence ---------------------------------------------------------------------------
 
 
-def sign(events: Sequence[Event], broker_id: int, evidence: str) -> Row:
+def sign(events: Sequence[Event], kind: str) -> tuple[int, int | None, str | None]:
+    """(earliest, latest, reason) of broker 12."""
     rows = replayed(events).visibility
-    return only([r for r in rows if (r["broker_id"], r["evidence"]) == (broker_id, evidence)])
+    row = only([r for r in rows if (r["broker_id"], r["evidence"]) == (12, kind)])
+    return row["applied_at_earliest"], row["applied_at_latest"], row["reason"]
 
 
-def test_heartbeat_bounds_from_the_answer_before_to_the_arrival() -> None:
+def test_heartbeat_bounds_from_the_response_before_to_the_arrival() -> None:
     late = [beat(11, 5006, 21), beat(12, 5106, 20), beat(12, 7110, 21)]
-    row = sign(cluster(*late), 12, "heartbeat")
-    # What the one at 5.106 s lacked was read after the answer to the one before: at 3.104 s. The
+    # What the one at 5.106 s lacked was read after the response to the one before: at 3.104 s. The
     # write was committed later.
-    assert row["applied_at_earliest"] == us(5040)
-    assert row["applied_at_latest"] == us(7110)
+    assert sign(cluster(*late), "heartbeat") == (us(5040), us(7110), None)
+    # What the one at 7.110 s lacked was read after the response at 5.108 s.
+    later = [*late[:2], beat(12, 7110, 20), beat(12, 9114, 21)]
+    assert sign(cluster(*later), "heartbeat") == (us(5108), us(9114), None)
 
 
-def api_versions(broker_id: int, dequeued_ms: float, built_ms: float, offset: int) -> Event:
-    return Event(
-        us(built_ms),
-        API_VERSIONS,
-        f"api {dequeued_ms}",
-        broker_id,
-        dequeued_us=us(dequeued_ms),
-        error_code=0,
-        broker_id=broker_id,
-        offset=offset,
-    )
-
-
-def test_api_versions_bounds_from_dequeue_to_answer() -> None:
+def test_api_versions_bounds_from_dequeue_to_response() -> None:
     seen = [api_versions(12, 5070, 5071, 20), api_versions(12, 5080, 5082, 21)]
-    row = sign(cluster(*REPORTS, *seen), 12, "api_versions")
-    assert (row["applied_at_earliest"], row["applied_at_latest"]) == (us(5070), us(5082))
+    assert sign(cluster(*REPORTS, *seen), "api_versions") == (us(5070), us(5082), None)
 
 
 def test_api_versions_of_a_controller_is_no_image_offset() -> None:
@@ -298,53 +247,39 @@ def test_api_versions_of_a_controller_is_no_image_offset() -> None:
     assert {row["evidence"] for row in rows} == {"heartbeat", "fetch_high_watermark"}
 
 
-def test_fetch_bounds_from_the_answer_that_could_tell_to_the_grace() -> None:
+@pytest.mark.parametrize(
+    ("carried", "earliest_ms"),
+    # v18 carries what it knows: it learned with the response at 5.060 s. An older one knew what the
+    # response to the one before carried; that may have been at 5.045 s, with the records.
+    [((20, 20, 22), 5060), ((NOT_SENT, NOT_SENT, NOT_SENT), 5045)],
+)
+def test_fetch_bounds_from_the_response_to_the_grace(
+    carried: tuple[int, ...], earliest_ms: float
+) -> None:
+    spans = ((4900, 5045, 20), (5046, 5060, 22), (5061, 5500, 22))
     fetches = [
-        raft_fetch(12, 4900, 5045, 20, high_watermark=20),
-        raft_fetch(12, 5046, 5060, 22, high_watermark=20),
-        raft_fetch(12, 5061, 5500, 22, high_watermark=22),
+        raft_fetch(12, *span, high_watermark=h) for span, h in zip(spans, carried, strict=True)
     ]
-    row = sign(cluster(*REPORTS, beat(12, 9200, 21), *fetches), 12, "fetch_high_watermark")
-    assert row["applied_at_earliest"] == us(5060)
-    assert row["applied_at_latest"] == us(5061) + APPLY_GRACE_US
-
-
-def test_fetch_without_the_field_says_what_the_one_before_was_told() -> None:
-    """Dequeued at 5.046 s, after the high watermark moved: its answer told 22 at least."""
-    fetches = [
-        raft_fetch(12, 4900, 5045, 20),
-        raft_fetch(12, 5046, 5060, 22),
-        raft_fetch(12, 5061, 5500, 22),
-    ]
-    assert {f.high_watermark for f in fetches} == {NOT_SENT}
-    row = sign(cluster(*REPORTS, beat(12, 9200, 21), *fetches), 12, "fetch_high_watermark")
-    # It may have known after the answer that brought it the records.
-    assert row["applied_at_earliest"] == us(5045)
-    assert row["applied_at_latest"] == us(5061) + APPLY_GRACE_US
+    bounds = sign(cluster(*REPORTS, beat(12, 9200, 21), *fetches), "fetch_high_watermark")
+    assert bounds == (us(earliest_ms), us(5061) + evidence.APPLY_GRACE_US, None)
 
 
 def test_fetch_is_not_believed_against_a_heartbeat() -> None:
     known = raft_fetch(12, 5061, 5500, 22, high_watermark=22)
     slow = [beat(11, 5006, 21), beat(12, 5106, 19), beat(12, 7110, 19), beat(12, 9114, 21)]
-    row = sign(cluster(*slow, known), 12, "fetch_high_watermark")
-    assert (row["verdict"], row["reason"]) == ("unknown", reasons.DENIED)
-    assert row["applied_at_latest"] is None
+    _, latest, reason = sign(cluster(*slow, known), "fetch_high_watermark")
+    assert (latest, reason) == (None, reasons.DENIED)
 
 
-def claims_of(claims: Claims, at_ms: float, offset: int) -> list[tuple[int, int]]:
+def claims_of(claims: evidence.Claims, at_ms: float, offset: int) -> list[tuple[int, int]]:
     return [(c.at_us, c.offset) for c in claims.heartbeat(us(at_ms), offset)]
 
 
 def test_claim_of_a_fetch_is_cut_to_what_the_next_heartbeat_has() -> None:
-    claims = Claims(12)
+    claims = evidence.Claims(12)
     claims.fetch(us(100), 30)
     assert claims_of(claims, 2000, 25) == [(us(600), 25), (us(2000), 25)]
-
-
-def test_slow_broker_is_not_believed_until_it_has_caught_up() -> None:
-    claims = Claims(12)
-    claims.fetch(us(100), 30)
-    claims_of(claims, 2000, 25)
+    # The broker is slow, and its FETCHes are not believed until it has caught up.
     claims.fetch(us(2100), 31)
     assert claims_of(claims, 4000, 31) == [(us(4000), 31)]
     claims.fetch(us(4100), 40)
@@ -352,10 +287,18 @@ def test_slow_broker_is_not_believed_until_it_has_caught_up() -> None:
 
 
 def test_claim_within_its_grace_waits_for_the_heartbeat_after() -> None:
-    claims = Claims(12)
+    claims = evidence.Claims(12)
     claims.fetch(us(1900), 30)
     assert claims_of(claims, 2000, 25) == [(us(2000), 25)]
     assert claims_of(claims, 4000, 30) == [(us(2400), 30), (us(4000), 30)]
+
+
+def test_claim_that_no_heartbeat_settles_stands() -> None:
+    claims = evidence.Claims(12)
+    claims.fetch(us(100), 30)
+    assert not list(claims.expire(us(599)))
+    assert list(claims.expire(us(600))) == [(us(600), 12, 30)]
+    assert claims_of(claims, 2000, 30) == [(us(2000), 30)]
 
 
 def test_finest_evidence_knows_sooner_than_heartbeats() -> None:
@@ -364,12 +307,12 @@ def test_finest_evidence_knows_sooner_than_heartbeats() -> None:
         for broker in (11, 12)
         for ms, high_watermark in ((5046, 20), (5061, 22))
     ]
-    late = [beat(11, 5030, 19), beat(12, 5035, 19), beat(11, 7034, 21), beat(12, 7139, 21)]
-    rows = replayed(cluster(*late, beat(11, 9040, 21), beat(12, 9140, 21), *fetches))
+    late = [beat(11, 5030, 19), beat(12, 5035, 19), *beats(11, 7034, 2), *beats(12, 7139, 2)]
+    rows = replayed(cluster(*late, *fetches))
     finest = only(rows.writes_of("finest_evidence"))
-    assert finest["applied_everywhere_at"] == us(5061) + APPLY_GRACE_US
+    assert finest["applied_everywhere_at"] == us(5061) + evidence.APPLY_GRACE_US
     assert finest["known_at"] == us(7036)
-    assert only(rows.writes_of("lowest_acked_offset"))["known_at"] == us(9042)
+    assert only(rows.writes_of("lowest_acked_offset"))["known_at"] == us(9040)
 
 
 # --- heartbeats ----------------------------------------------------------------------------------
@@ -383,40 +326,50 @@ def test_every_heartbeat_is_a_row_with_eight_bytes_more() -> None:
     assert (last["lowest_acknowledged_offset"], last["unfenced_brokers"]) == (21, 2)
 
 
-def test_heartbeat_to_an_inactive_controller_carries_nothing() -> None:
-    refused = beat(11, 6000, 30, error_code=41, node_id=3, is_fenced=True)
-    rows = replayed(cluster(*REPORTS, refused)).heartbeats
-    row = only([r for r in rows if r["controller_id"] == 3])
-    assert (row["verdict"], row["reason"]) == ("not_applicable", reasons.NOT_ACTIVE)
-    assert row["lowest_acknowledged_offset"] is None
-    # Its offset 30 changed nothing.
+@pytest.mark.parametrize(
+    ("others", "verdict", "reason", "size"),
+    [
+        ({"error_code": 41, "node_id": 3}, "not_applicable", reasons.NOT_ACTIVE, 27),
+        ({"error_code": -2, "response_bytes": None}, "unknown", reasons.NOT_ANSWERED, None),
+    ],
+)
+def test_heartbeat_with_an_error_carries_and_changes_nothing(
+    others: dict[str, Any], verdict: str, reason: str, size: int | None
+) -> None:
+    rows = replayed(cluster(*REPORTS, beat(11, 6000, 30, **others))).heartbeats
+    row = only([r for r in rows if r["current_metadata_offset"] == 30])
+    assert (row["verdict"], row["reason"]) == (verdict, reason)
+    assert (row["lowest_acknowledged_offset"], row["replayed_response_bytes"]) == (None, size)
+    assert (row["is_fenced"], row["unfenced_brokers"]) == (None, None)
     assert rows[-1]["lowest_acknowledged_offset"] == 21
 
 
-def test_heartbeat_without_an_answer_is_unknown() -> None:
-    rows = replayed(cluster(beat(11, 6000, 30, error_code=-2, response_bytes=None))).heartbeats
-    row = only([r for r in rows if r["verdict"] == "unknown"])
-    assert (row["reason"], row["replayed_response_bytes"]) == (NOT_ANSWERED, None)
+def test_heartbeat_when_no_broker_counts_carries_nothing() -> None:
+    row = replayed(in_order([*BEFORE, beat(11, 1000, 19, is_fenced=True)])).heartbeats[0]
+    assert (row["verdict"], row["reason"]) == ("not_applicable", reasons.NOBODY_COUNTS)
+    assert (row["is_fenced"], row["unfenced_brokers"]) == (True, 0)
 
 
-def test_nothing_is_told_while_a_broker_may_not_have_been_heard() -> None:
+def test_nothing_is_certain_while_a_broker_may_have_sent_nothing_yet() -> None:
     """A log from the middle: a silent broker may be unfenced until its session is over."""
-    events = in_order(
-        [*voters_fetch(10, 20), *(beat(11, 1000 + 2002 * n, 19 + n) for n in range(8))]
-    )
-    rows = replayed(events).heartbeats
-    # First heartbeat in hand at 1.001 s: certain from 11.126 s on.
-    assert [r["verdict"] for r in rows] == ["unknown"] * 6 + ["replayed"] * 2
-    assert {r["reason"] for r in rows[:6]} == {reasons.NOT_HEARD_YET}
+    late_write = create_topic(3000, 3050, is_forwarded=False)
+    events = [*voters_fetch(10, 20), late_write, *voters_fetch(3040, 22)]
+    events += [beat(11, 1000 + 2002 * n, 19 + n) for n in range(8)]
+    rows = replayed(in_order(events))
+    # First heartbeat taken up at 1.001 s: certain from 11.126 s on.
+    assert [r["verdict"] for r in rows.heartbeats] == ["unknown"] * 6 + ["replayed"] * 2
+    assert {r["reason"] for r in rows.heartbeats[:6]} == {reasons.NOT_HEARD_YET}
+    write = only(rows.writes_of("lowest_acked_offset"))
+    assert write["applied_everywhere_at"] == us(13_013)
 
 
 def test_log_that_begins_empty_is_certain_at_once() -> None:
-    events = in_order([*born_empty(), *voters_fetch(10, 20), beat(11, 1000, 19)])
+    events = in_order([*BEFORE, beat(11, 1000, 19)])
     assert only(replayed(events).heartbeats)["verdict"] == "replayed"
 
 
-def test_answers_are_worked_off_in_the_order_of_hand_off() -> None:
-    """12 is handed over first and answered last: 11's answer has 12's offset already."""
+def test_heartbeats_are_worked_off_in_the_order_of_the_controllers_queue() -> None:
+    """12 is queued first and its response built last: 11's response has 12's offset already."""
     events = cluster(
         beat(12, 5010, 21, built_ms=5300, handled_us=us(5011)),
         beat(11, 5100, 21, handled_us=us(5101)),
@@ -428,41 +381,53 @@ def test_answers_are_worked_off_in_the_order_of_hand_off() -> None:
 # --- which offsets a write has -------------------------------------------------------------------
 
 
-def committed(*events: Event, voters: Sequence[int] = VOTERS) -> CommittedOffsets:
-    log = CommittedOffsets(frozenset(voters))
-    log.take(Lines.of(sorted(events, key=lambda e: e.dequeued_us)))
+def committed(*events: Event, voters: Sequence[int] = VOTERS) -> written.CommittedOffsets:
+    log = written.CommittedOffsets(frozenset(voters))
+    for event in sorted(events, key=lambda e: e.dequeued_us):
+        log.fetch(event)
     return log
 
 
-BEFORE = [*born_empty(), *voters_fetch(10, 20)]
-
-
-def test_offsets_are_between_the_log_end_before_and_the_high_watermark_after() -> None:
-    log = committed(*BEFORE, raft_fetch(1, 5040, 5041, 24))
-    # At least two records at or behind 20; the high watermark is 24: 21, 22 or 23 is the last.
-    assert log.offsets(create_topic(5000, 5050)) == Offsets(21, 23, us(5040))
-
-
-def test_any_replica_s_fetch_offset_shows_how_long_the_log_was() -> None:
-    """11 has fetched up to 22 already, uncommitted: the write begins there at the soonest."""
-    log = committed(*BEFORE, raft_fetch(11, 4990, 4991, 22), raft_fetch(1, 5040, 5041, 24))
-    assert log.offsets(create_topic(5000, 5050)) == Offsets(23, 23, us(5040))
-
-
-def test_diverging_fetch_says_nothing_of_the_log() -> None:
-    log = committed(
-        *BEFORE,
-        raft_fetch(11, 4990, 4991, 90, is_diverging=True),
-        raft_fetch(1, 4991, 4992, 90, is_diverging=True),
-        raft_fetch(1, 5040, 5041, 22),
-    )
-    assert log.offsets(create_topic(5000, 5050)) == Offsets(21, 21, us(5040))
+@pytest.mark.parametrize(
+    ("fetches", "offsets"),
+    [
+        # At least two records at or behind 20, the high watermark is 24: 21, 22 or 23 is the last.
+        ([raft_fetch(1, 5040, 5041, 24)], Offsets(21, 23, us(5040))),
+        # 11 has fetched up to 22 already, uncommitted: the write begins there at the soonest.
+        (
+            [raft_fetch(11, 4990, 4991, 22), raft_fetch(1, 5040, 5041, 24)],
+            Offsets(23, 23, us(5040)),
+        ),
+        # A diverging FETCH shows nothing of the log.
+        (
+            [
+                raft_fetch(11, 4990, 4991, 90, is_diverging=True),
+                raft_fetch(1, 4991, 4992, 90, is_diverging=True),
+                raft_fetch(1, 5040, 5041, 22),
+            ],
+            Offsets(21, 21, us(5040)),
+        ),
+        # The leader itself leads a new epoch: what was fetched in the one before may be gone.
+        (
+            [
+                raft_fetch(11, 4800, 4801, 90),
+                raft_fetch(1, 4900, 4901, 20, leader_epoch=2, last_fetched_epoch=2),
+                raft_fetch(3, 5040, 5041, 24, leader_epoch=2, last_fetched_epoch=2),
+            ],
+            Offsets(21, 23, us(5040)),
+        ),
+    ],
+)
+def test_offsets_are_between_log_end_before_and_high_watermark_after(
+    fetches: list[Event], offsets: Offsets
+) -> None:
+    assert committed(*BEFORE, *fetches).offsets(create_topic(5000, 5050)) == offsets
 
 
 def test_record_of_an_earlier_epoch_does_not_commit() -> None:
     """LeaderState: the high watermark must pass the epoch's first record."""
     log = committed(*BEFORE, raft_fetch(1, 40, 41, 30, leader_epoch=2, last_fetched_epoch=1))
-    assert list(log.high_watermark.values) == [20]
+    assert log.high_watermark.values == [20]
 
 
 @pytest.mark.parametrize(
@@ -479,14 +444,13 @@ def test_update_high_watermark(
 
 def test_single_voter_shows_no_high_watermark() -> None:
     log = committed(raft_fetch(11, 10, 11, 20), voters=(2,))
-    assert log.offsets(create_topic(5000, 5050)) == SINGLE_VOTER
+    assert log.offsets(create_topic(5000, 5050)) == reasons.SINGLE_VOTER
 
 
 def test_high_watermark_is_not_known_until_every_voter_would_have_fetched() -> None:
     log = committed(*voters_fetch(4500, 20))
-    assert log.offsets(create_topic(5000, 5050)) == NO_HIGH_WATERMARK
-    assert isinstance(log.offsets(create_topic(5600, 5650, written=0)), Offsets | str)
-    log.take(Lines.of([raft_fetch(1, 5640, 5641, 22)]))
+    assert log.offsets(create_topic(5000, 5050)) == reasons.NO_HIGH_WATERMARK
+    log.fetch(raft_fetch(1, 5640, 5641, 22))
     assert log.offsets(create_topic(5600, 5650)) == Offsets(21, 21, us(5640))
 
 
@@ -502,59 +466,43 @@ def test_high_watermark_is_not_known_until_every_voter_would_have_fetched() -> N
 )
 def test_least_records(api_name: str, others: dict[str, int], least: int) -> None:
     row = create_topic(0, 1, api_name=api_name, **({"partitions": 0} | others))
-    assert least_records(row) == least
+    assert written.least_records(row) == least
 
 
 # --- who forwarded it ----------------------------------------------------------------------------
 
+JOINS: dict[str, tuple[list[tuple[int, int, int]], tuple[int | None, int]]] = {
+    # The same client and correlation id at two brokers, and at 11 twice.
+    "by host and time": ([(12, 4990, 5060), (11, 4000, 4100), (11, 4995, 5061)], (11, 4995)),
+    "of two around it the shorter": ([(11, 4000, 9000), (11, 4995, 5061)], (11, 4995)),
+    # The first attempt was refused (41) by another controller; it is no write.
+    "a retry is inside the same line": ([(11, 1000, 5061)], (11, 1000)),
+    "clocks differ by up to 100 ms": ([(11, 5100, 5200), (11, 4000, 4949)], (11, 5000)),
+    "a broker without a log is known by its host": ([], (11, 5000)),
+}
 
-def broker_line(broker_id: int, received_ms: float, built_ms: float) -> Event:
-    return create_topic(
-        received_ms,
-        built_ms,
-        node_id=broker_id,
-        is_forwarded=False,
-        request_id=f"line {broker_id} {received_ms}",
-        connection=f"10.0.9.9:9092-10.0.7.7:{broker_id}-1",
-    )
 
-
-def forwarding(*lines: Event) -> Forwarding:
-    known = Forwarding()
-    beats = [beat(broker, 0, 1) for broker in (11, 12)]
-    known.take(batch_of([*beats, *lines]), VOTERS)
+def forwarding(*lines: tuple[int, int, int], hosts: Sequence[Event] = ()) -> written.Forwarding:
+    """Lines are (broker, received, built)."""
+    known = written.Forwarding()
+    for event in (beat(11, 0, 1), beat(12, 0, 1), *hosts):
+        known.heartbeat(event)
+    for broker, received, built in lines:
+        known.line(create_topic(received, built, node_id=broker, is_forwarded=False))
     return known
 
 
-def test_forwarded_write_is_joined_by_host_and_time() -> None:
-    """The same client and correlation id at two brokers, and at 11 twice."""
-    known = forwarding(
-        broker_line(12, 4990, 5060), broker_line(11, 4000, 4100), broker_line(11, 4995, 5061)
-    )
-    assert known.via(create_topic(5000, 5050)) == (11, us(4995))
+@pytest.mark.parametrize(("lines", "via"), JOINS.values(), ids=JOINS)
+def test_forwarded_write_is_joined_with_its_brokers_line(
+    lines: list[tuple[int, int, int]], via: tuple[int | None, int]
+) -> None:
+    assert forwarding(*lines).via(create_topic(5000, 5050)) == (via[0], us(via[1]))
 
 
-def test_of_two_requests_around_the_shorter_is_taken() -> None:
-    known = forwarding(broker_line(11, 4000, 9000), broker_line(11, 4995, 5061))
-    assert known.via(create_topic(5000, 5050)) == (11, us(4995))
-
-
-def test_retry_after_a_refusal_is_inside_the_same_line() -> None:
-    """The first attempt was answered 41 by another controller; it is no write."""
-    known = forwarding(broker_line(11, 1000, 5061))
-    assert known.via(create_topic(5000, 5050)) == (11, us(1000))
-    assert not is_write(create_topic(1001, 1002, error_code=41))
-
-
-def test_broker_without_a_log_is_known_by_its_host() -> None:
-    assert forwarding().via(create_topic(5000, 5050)) == (11, us(5000))
-
-
-def test_host_of_nobody_and_of_two_tells_nothing() -> None:
+def test_host_of_no_broker_and_of_two_shows_nothing() -> None:
     unknown = create_topic(5000, 5050, connection="10.0.0.2:9093-10.0.5.5:1-1")
-    assert forwarding(broker_line(11, 4995, 5061)).via(unknown) == (None, us(5000))
-    shared = forwarding()
-    shared.take(batch_of([beat(12, 0, 1, connection="10.0.0.2:9093-10.0.1.11:2-1")]), VOTERS)
+    assert forwarding((11, 4995, 5061)).via(unknown) == (None, us(5000))
+    shared = forwarding(hosts=[beat(12, 0, 1, connection="10.0.0.2:9093-10.0.1.11:2-1")])
     assert shared.via(create_topic(5000, 5050)) == (None, us(5000))
 
 
@@ -569,76 +517,60 @@ def test_host_of_nobody_and_of_two_tells_nothing() -> None:
     ],
 )
 def test_remote_host(connection: str | None, host: str | None) -> None:
-    assert remote_host(connection) == host
+    assert written.remote_host(connection) == host
 
 
 # --- simulated heartbeats ------------------------------------------------------------------------
 
-LONG = [
-    *(beat(b, 5106 + 2004 * n + 100 * (b == 12), 21) for n in range(6) for b in (11, 12)),
-    *(learned(b, 5055 + b, 22) for b in (11, 12)),
-    *(learned(b, 20, 20) for b in (11, 12)),
-]
+SWEEP = {"intervals_ms": (100, 500, 1000, 2000), "recorded_interval_ms": 2000}
+LONG = [e for b in (11, 12) for e in beats(b, 5106 + 100 * (b - 11), 6)]
 
 
-def test_simulation_at_the_recorded_interval_is_what_was_recorded() -> None:
-    rows = replayed(cluster(*LONG), intervals_ms=(2000,), recorded_interval_ms=2000)
+def news(*more: tuple[int, int], variant: str = "recorded") -> list[Event]:
+    """Both brokers learn 20 at the beginning, and more at (ms, high watermark)."""
+    return [learned(b, ms, hw, variant) for b in (11, 12) for ms, hw in ((20, 20), *more)]
+
+
+def simulated(rows: Replayed, interval_ms: int, variant: str = "lowest_acked_offset") -> Row:
+    return only(rows.writes_of(variant, interval_ms))
+
+
+def test_simulation_at_shorter_intervals_and_with_later_learning() -> None:
+    later = news((5500, 22), variant="without_kip_1166")
+    rows = replayed(cluster(*LONG, *news((5067, 22)), *later), **SWEEP)
     recorded = only(rows.writes_of("lowest_acked_offset"))
-    simulated = only(rows.writes_of("lowest_acked_offset", 2000))
-    assert simulated["known_at"] == recorded["known_at"]
+    same = simulated(rows, 2000)
+    assert same["known_at"] == recorded["known_at"]
     # What brokers learned is there before they report it.
-    assert simulated["applied_everywhere_at"] == us(5067)
-    assert recorded["applied_everywhere_at"] == us(5207)
-
-
-def test_shorter_interval_is_known_sooner() -> None:
-    rows = replayed(cluster(*LONG), intervals_ms=(100, 500, 1000), recorded_interval_ms=2000)
-    waits = [
-        only(rows.writes_of("lowest_acked_offset", ms))["read_after_write_ms"]
-        for ms in (100, 500, 1000)
-    ]
+    assert (same["applied_everywhere_at"], recorded["applied_everywhere_at"]) == (
+        us(5067),
+        us(5207),
+    )
+    waits = [simulated(rows, ms)["read_after_write_ms"] for ms in (100, 500, 1000)]
     assert waits == sorted(waits)
-    # Reported, then heard of: within two intervals and what each is later than its interval.
+    # Reported, then received: within two intervals and what each is later than its interval.
     assert waits[0] < 67 + 2 * 104
     assert waits[-1] > 500
-
-
-def test_learning_later_is_known_later() -> None:
-    later = [
-        learned(b, at, hw, "without_kip_1166")
-        for b in (11, 12)
-        for at, hw in ((20, 20), (5500, 22))
-    ]
-    rows = replayed(cluster(*LONG, *later), intervals_ms=(100,), recorded_interval_ms=2000)
-    without = only(rows.writes_of("without_kip_1166", 100))
+    without = simulated(rows, 100, "without_kip_1166")
     assert without["applied_everywhere_at"] == us(5500)
-    assert without["known_at"] > only(rows.writes_of("lowest_acked_offset", 100))["known_at"]
-
-
-def test_simulation_without_learned_times_is_unknown() -> None:
-    row = only(replayed(cluster(*LONG), intervals_ms=(100,)).writes_of("with_kip_1166", 100))
-    assert (row["verdict"], row["reason"]) == ("unknown", reasons.NOT_LEARNED)
+    assert without["known_at"] > simulated(rows, 100)["known_at"]
+    never = simulated(rows, 100, "with_kip_1166")
+    assert (never["verdict"], never["reason"]) == ("unknown", reasons.NOT_LEARNED)
 
 
 def test_simulated_broker_sends_nothing_while_it_is_away() -> None:
     """12 is silent from 3.1 s on: at any interval it holds the write back until it is fenced."""
-    alive = [beat(11, 5006 + 2004 * n, 21) for n in range(10)]
-    known = [
-        learned(b, at, hw)
-        for b in (11, 12)
-        for at, hw in ((20, 20), (5055, 22))
-        if (b, hw) != (12, 22)
-    ]
-    rows = replayed(cluster(*alive, *known), intervals_ms=(100,), recorded_interval_ms=2000)
-    row = only(rows.writes_of("lowest_acked_offset", 100))
+    events = cluster(*beats(11, 5006, 10), *news(), learned(11, 5055, 22))
+    row = simulated(replayed(events, **SWEEP), 100)
     assert row["last_broker_id"] == 12
     assert us(3103) + 10_125_000 <= row["applied_everywhere_at"] <= us(3103) + 13_200_000
 
 
 def test_interval_is_measured_where_the_manifest_is_silent() -> None:
     recorded = Recorded()
-    beats = [beat(11, at, n) for n, at in enumerate((0, 2006, 4013, 6018))]
-    recorded.take(Lines.of(beats), Lines.of(()), frozenset(VOTERS))
+    for number, at in enumerate((0, 2006, 4013, 6018)):
+        handled = Heartbeat(2, 11, 5, us(at + 1), us(at + 2), number, False, False)
+        recorded.heartbeat(us(at), handled, want_fence=False)
     assert recorded.settle_interval() == 2_000_000
 
 
@@ -654,12 +586,11 @@ def test_interval_is_measured_where_the_manifest_is_silent() -> None:
 def test_apply_delay_parts_what_was_applied_from_what_was_not(
     seen: list[tuple[int, bool]], delay: int
 ) -> None:
-    ages, applied = [age for age, _ in seen], [applied for _, applied in seen]
-    assert apply_delays_us(np.array([ages]), np.array([applied])) == [delay]
+    assert progress.apply_delay_us(seen) == delay
 
 
 def test_one_late_heartbeat_is_no_measure_of_the_delay() -> None:
-    delay = ApplyDelay()
+    delay = progress.ApplyDelay()
     delay.add(us(69), applied=False)
     assert delay.us == 0
     for age in (12, 13, 14, 15, 16):
@@ -667,23 +598,25 @@ def test_one_late_heartbeat_is_no_measure_of_the_delay() -> None:
     assert delay.us == us(69)
 
 
-def applied(progress: Progress, at: int) -> int:
-    (offset,) = progress.applied("recorded", np.array([at]))
-    return int(offset)
-
-
 def test_slow_broker_catches_up_half_way_to_the_heartbeat_that_shows_it() -> None:
-    progress, delay = Progress(), ApplyDelay()
-    progress.learn("recorded", us(1000), us(1000), 31)
-    assert progress.heartbeat(us(3000), 20, delay) == []
-    assert applied(progress, us(4900)) == 20
-    assert progress.heartbeat(us(5000), 30, delay) == [us(4000)]
-    assert applied(progress, us(3999)) == 20
-    assert applied(progress, us(4000)) == 30
+    broker, delay = progress.Progress(), progress.ApplyDelay()
+    broker.learn("recorded", us(1000), us(1000), 31)
+    assert broker.heartbeat(us(3000), 20, delay) == []
+    assert broker.applied("recorded", us(4900)) == 20
+    assert broker.heartbeat(us(5000), 30, delay) == [us(4000)]
+    assert [broker.applied("recorded", us(ms)) for ms in (3999, 4000)] == [20, 30]
     assert delay.seen == []
 
 
-# --- pieces of log, order, and what is not read --------------------------------------------------
+def test_nearest_sample_of_two_as_near_is_the_earlier() -> None:
+    samples = Samples()
+    assert samples.nearest(3) is None
+    for at in (10, 20, 14):
+        samples.add(at, at)
+    assert [samples.nearest(at) for at in (0, 12, 13, 17, 18, 99)] == [10, 10, 14, 14, 20, 20]
+
+
+# --- order, increments, and what is not read -----------------------------------------------------
 
 
 def test_events_out_of_order_are_refused() -> None:
@@ -692,39 +625,30 @@ def test_events_out_of_order_are_refused() -> None:
         replay.feed(batch_of(list(reversed(cluster(*REPORTS)))))
 
 
-def test_rows_are_handed_out_once_nothing_can_change_them() -> None:
+def test_rows_are_emitted_once_nothing_can_change_them() -> None:
     replay = LowestAckedOffset(VOTERS, step_rows=20)
-    beats = [beat(b, 5006 + 2004 * n + b, 21) for n in range(70) for b in (11, 12)]
-    handed_out = replay.feed(batch_of(cluster(*beats)))
-    assert handed_out.writes.num_rows == 2
-    assert handed_out.heartbeats.num_rows > 50
+    outcomes = replay.feed(batch_of(cluster(*beats(11, 5006, 70), *beats(12, 5007, 70))))
+    assert outcomes.writes.num_rows == 2
+    assert outcomes.heartbeats.num_rows > 50
     assert replay.finish().writes.num_rows == 0
 
 
 def test_sizes_of_responses_change_no_offset_and_no_time() -> None:
-    """Nothing else that a response tells and the rule explains is in the input at all."""
-    events = cluster(*LONG)
-    blank = [e._replace(response_bytes=None) for e in events]
-    settings = {"intervals_ms": (500,), "recorded_interval_ms": 2000}
-    told, untold = replayed(events, **settings), replayed(blank, **settings)
-    assert told.writes == untold.writes
-    assert told.visibility == untold.visibility
+    """Nothing else of a response that the rule explains is in the input at all."""
+    events = cluster(*LONG, *news((5067, 22)))
+    with_sizes = replayed(events, **SWEEP)
+    without = replayed([e._replace(response_bytes=None) for e in events], **SWEEP)
+    assert with_sizes[1:] == without[1:]
     sizes = {"response_bytes": None, "replayed_response_bytes": None}
-    assert [row | sizes for row in told.heartbeats] == untold.heartbeats
-
-
-# --- saved ---------------------------------------------------------------------------------------
-
-
-def saved_version(version: int) -> bytes:
-    return msgspec.msgpack.encode([version, []])
+    assert [row | sizes for row in with_sizes.heartbeats] == without.heartbeats
 
 
 @pytest.mark.parametrize(
     ("saved", "what"),
     [
-        (saved_version(99), "has version 99, and this code reads version 1"),
+        (zlib.compress(msgspec.msgpack.encode([99, {}])), "has version 99, and this code reads"),
         (b"anything", "is no saved state"),
+        (zlib.compress(b"anything"), "is no saved state"),
         (LowestAckedOffset(VOTERS, (500,)).saved(), "was saved with"),
     ],
 )
@@ -736,8 +660,7 @@ def test_saved_state_of_another_kind_is_refused(saved: bytes, what: str) -> None
 def test_saved_state_does_not_grow_with_the_log() -> None:
     def size(rounds: int) -> int:
         replay = LowestAckedOffset(VOTERS, (500,), 2000, step_rows=100)
-        beats = [beat(b, 5006 + 2004 * n + b, 21) for n in range(rounds) for b in (11, 12)]
-        replay.feed(batch_of(cluster(*beats)))
+        replay.feed(batch_of(cluster(*beats(11, 5017, rounds), *beats(12, 5018, rounds))))
         return len(replay.saved())
 
     # Three minutes are looked at, 300 s fill that.

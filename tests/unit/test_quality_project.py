@@ -17,7 +17,7 @@ from kip_replay.pipelines.quality.step import validated
 from kip_replay.pipelines.quality.suites import Expectation, Severity, load_suites
 from kip_replay.pipelines.quality.words import Result
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import TABLES
+from kip_replay.replay.tables import TABLES
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 LATE = AT + timedelta(seconds=1)
@@ -116,8 +116,8 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         row("broker_heartbeats", request_id="h2", received_at=LATE, current_metadata_offset=4),
     ],
     "metadata_offsets": [
-        row("metadata_offsets", kind="high_watermark", offset=9),
-        row("metadata_offsets", kind="log_end_offset", offset=8),
+        row("metadata_offsets", kind="high_watermark", metadata_offset=9),
+        row("metadata_offsets", kind="log_end_offset", metadata_offset=8),
     ],
     "isr_changes": [row("isr_changes", isr=[1, 9], replicas=[1, 2])],
     "produces": [row("produces", partitions=[{"topic": "t", "partition": 0}])],

@@ -9,7 +9,8 @@ import pytest
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.quality.suites import Severity, load_suites
 from kip_replay.pipelines.rules import RULES
-from kip_replay.replay.schema import LOG_TABLES, TABLES
+from kip_replay.replay.log_tables import LOG_TABLES
+from kip_replay.replay.tables import TABLES
 
 GOOD = """
 [[expectation]]

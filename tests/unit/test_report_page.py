@@ -26,7 +26,7 @@ from report_examples import (
     verdict,
 )
 
-from kip_replay.pipelines.report.accuracy import MOST_ROWS, SHOWN_BESIDE
+from kip_replay.pipelines.report.accuracy import MOST_ROWS
 from kip_replay.pipelines.report.data import Report
 from kip_replay.pipelines.report.page import render
 from kip_replay.pipelines.report.sections import MOST_DETAILS, MOST_DOUBTS
@@ -84,12 +84,12 @@ def report_saying(text: str) -> Report:
     for one in recording(text):
         rows = {**one.rows, "verdicts": [*one.rows["verdicts"], *doubts]}
         spreads, few = {**one.spreads}, spread(229.0)
-        if one.RULE == "lowest_acked_offset":
+        if one.NAME == "lowest_acked_offset":
             spreads = {key: of for key, of in spreads.items() if key[3] != key[2].upper()}
             for metric in ("stale_window", "read_after_write"):
                 spreads[metric, text, "all", "all", None] = few
                 spreads[metric, LOWEST, "api_name", text, None] = few
-        if one.RULE == "incremental_fetch":
+        if one.NAME == "incremental_fetch":
             rows["events"] = [event(text, 1)]
         every.append(replace(one, version=f"Kafka {text}", spreads=spreads, rows=rows))
     bad = replace(
@@ -289,7 +289,9 @@ def test_of_many_rows_those_that_missed_are_kept() -> None:
 
 
 def test_what_is_not_judged_counts_neither_way() -> None:
-    rates = replace(acks_check("one", "one"), metric=SHOWN_BESIDE[0], tolerance=None, passed=None)
+    rates = replace(
+        acks_check("one", "one"), metric="produces_per_second", tolerance=None, passed=None
+    )
     text = text_of(render(report_of(recording(), checks=(acks_check("one", "one"), rates))))
 
     assert "1 of 1 prediction lies within tolerance." in text

@@ -12,22 +12,17 @@ import pyarrow as pa
 import pytest
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.report.accuracy import SHOWN_BESIDE
 from kip_replay.pipelines.report.data import read_report
 from kip_replay.pipelines.report.logs import EXAMPLE_CHARACTERS, EXAMPLES
 from kip_replay.pipelines.report.page import write_report
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
+from kip_replay.replay.incremental_fetch import INCREMENTAL
+from kip_replay.replay.lowest_acked_offset import LOWEST_ACKED
+from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import (
-    ACKS_ALL,
-    ACKS_MIN_INSYNC_REPLICAS,
-    INCREMENTAL,
-    LOWEST_ACKED,
-    WITH_KIP,
-    WITHOUT_KIP,
-)
-from kip_replay.replay.schema import Table
+from kip_replay.replay.table import Table
 
 #: Rows by name of their table; columns that are not named are null.
 Rows = Mapping[str, list[dict[str, Any]]]
@@ -133,7 +128,7 @@ def check_rows(recording: str) -> list[dict[str, Any]]:
     }
     acks = {
         **what_if(recording, "min_isr_acks", ACKS_ALL),
-        "metric": SHOWN_BESIDE[0],
+        "metric": "produces_per_second",
         "tolerance": None,
         "passed": None,
     }
@@ -287,7 +282,7 @@ def test_report_says_what_the_tables_say(warehouse: Warehouse) -> None:
     assert {len(line["line"]) for line in lines} == {EXAMPLE_CHARACTERS}
     # What is judged or goes with it, among what was asked for, replicas in order of their numbers.
     assert [check.group_value for check in report.checks] == ["9", "11", "11"]
-    assert report.checks[2].metric == SHOWN_BESIDE[0]
+    assert report.checks[2].metric == "produces_per_second"
 
 
 def test_metadata_fetches_say_what_the_tables_say(warehouse: Warehouse) -> None:
@@ -304,7 +299,7 @@ def test_metadata_fetches_say_what_the_tables_say(warehouse: Warehouse) -> None:
     assert one.lag(WITH_KIP, at=100).p50 == 1.5
 
     doubts = {(d.what, d.reason): d.counts for d in one.doubts}
-    assert doubts["answers", "elsewhere"] == {RECORDED: 1}
+    assert doubts["responses", "elsewhere"] == {RECORDED: 1}
     assert doubts["advances steady", "the log ended"][WITH_KIP] == 3
 
     for variant in (RECORDED, WITHOUT_KIP, WITH_KIP):

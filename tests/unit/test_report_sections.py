@@ -23,13 +23,13 @@ from report_examples import (
     spread,
 )
 
-from kip_replay.pipelines.report.data import module_of
 from kip_replay.pipelines.report.values import Percentiles, RuleFigures
 from kip_replay.pipelines.report.view import Section, Table
+from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.rules.lowest_acked_offset.words import SEEN
+from kip_replay.replay.hwm_parking import WITH_KIP
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import WITH_KIP
 
 UNKNOWN = Percentiles(10, 90, None, None, None, 400.0)
 
@@ -67,7 +67,7 @@ def block(section: Section, caption: str) -> Table:
 
 
 def section(*figures: RuleFigures, checks: tuple[Any, ...] = ()) -> Section:
-    made: Section = module_of(figures[0].RULE, "section").section(figures, checks)
+    made: Section = {s.name: s for s in RULES}[figures[0].NAME].section(figures, checks)
     return made
 
 

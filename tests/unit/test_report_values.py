@@ -9,8 +9,8 @@ from report_examples import CLASSES, acks, event, fetch, hwm, lowest, spread, ve
 from kip_replay.pipelines.report import accuracy
 from kip_replay.pipelines.report.values import Doubt, Traffic
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import WITH_KIP, WITHOUT_KIP
 
 
 def test_doubts_leave_out_what_was_replayed_and_add_up_variants() -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.rules.hwm_parking.figures import MIXED_FROM, Protocol, protocol_of
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
+from kip_replay.replay.incremental_fetch import FULL
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import FULL, WITH_KIP, WITHOUT_KIP
 
 
 def plain(text: str) -> str:

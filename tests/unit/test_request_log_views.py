@@ -368,7 +368,7 @@ def test_alter_partition_answered() -> None:
         0,
         None,
     )
-    assert some(change, "at", "source") == (BUILT_AT, "ALTER_PARTITION")
+    assert some(change, "built_at", "source") == (BUILT_AT, "ALTER_PARTITION")
     assert change["dequeued_at"] == row["request"]["dequeued_at"]
 
 
@@ -688,10 +688,11 @@ def offsets(*args: Any, **options: Any) -> list[tuple[Any, ...]]:
     """(kind, subject, offset, leader epoch) of each row; times and sender are the line's."""
     row = parse(*args, **options)
     for told in row["metadata_offsets"]:
-        assert some(told, "at", "source", "connection") == (BUILT_AT, args[0], "a:1-b:2-0-0")
+        assert some(told, "built_at", "source", "connection") == (BUILT_AT, args[0], "a:1-b:2-0-0")
         assert told["dequeued_at"] == row["request"]["dequeued_at"]
     return [
-        some(t, "kind", "subject_id", "offset", "leader_epoch") for t in row["metadata_offsets"]
+        some(t, "kind", "subject_id", "metadata_offset", "leader_epoch")
+        for t in row["metadata_offsets"]
     ]
 
 
@@ -778,7 +779,7 @@ def test_init_producer_id() -> None:
         (None, -1, -1, 14),
         ("tx", None, None, None),
     ]
-    assert some(rows[0]["producer_id"], "at", "client_id", "connection") == (
+    assert some(rows[0]["producer_id"], "built_at", "client_id", "connection") == (
         BUILT_AT,
         "c",
         "a:1-b:2-0-0",

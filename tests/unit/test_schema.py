@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kip_replay.replay.schema import TABLES, Table
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
 from tools.docs import table_page
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 import pytest
 
 from kip_replay.replay import wire_size
+from kip_replay.replay.log_tables import BROKER_HEARTBEATS, FETCHES, PRODUCES
 from kip_replay.replay.request_log import LineParser
-from kip_replay.replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES, Table
+from kip_replay.replay.table import Table
 from kip_replay.replay.wire_size.encoding import varint_sizes
 
 #: Columns that typed rows have outside of the struct of their line.

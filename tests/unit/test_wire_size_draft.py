@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from wire_messages import fetch_request, fetch_response, names, one_row
 
 from kip_replay.replay import wire_size
-from kip_replay.replay.schema import FETCHES
+from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.wire_size import IncrementalFetchPieces
 
 # Integers of more than 8 bits are big-endian, as everywhere in Kafka.

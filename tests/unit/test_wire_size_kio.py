@@ -30,7 +30,7 @@ from wire_messages import (
 )
 
 from kip_replay.replay import wire_size
-from kip_replay.replay.schema import BROKER_HEARTBEATS, FETCHES, PRODUCES
+from kip_replay.replay.log_tables import BROKER_HEARTBEATS, FETCHES, PRODUCES
 
 
 def kio(api: str, version: int, side: str) -> Any:

@@ -19,7 +19,7 @@ from wire_messages import (
 )
 
 from kip_replay.replay import wire_size
-from kip_replay.replay.schema import FETCHES
+from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.wire_size import FETCH_VERSIONS, FetchPieces, fetch_pieces
 
 client_ids = st.none() | names | st.just("")

@@ -15,7 +15,9 @@ from put_rows import contents, put, row, rows_of
 from kip_replay.jobs import recordings, run
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import HEARTBEAT_OUTCOMES, LATENCY_SUMMARY, REQUESTS
+from kip_replay.replay.log_tables import REQUESTS
+from kip_replay.replay.lowest_acked_offset.tables import HEARTBEAT_OUTCOMES
+from kip_replay.replay.tables import LATENCY_SUMMARY
 
 FAILOVER = Path(__file__).resolve().parents[1] / "recordings" / "failover-4.0"
 

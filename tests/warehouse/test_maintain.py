@@ -19,15 +19,9 @@ from put_rows import put, row, rows_of
 from kip_replay.jobs import maintain, recordings
 from kip_replay.pipelines.warehouse.maintenance import needs_optimizing, optimize, sort_columns
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import (
-    INGESTED_FILES,
-    LATENCY_SUMMARY,
-    LINEAGE,
-    REPLAY_STATE,
-    REQUESTS,
-    TABLES,
-    Table,
-)
+from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LATENCY_SUMMARY, LINEAGE, REPLAY_STATE, TABLES
 
 ODD_NAME = "it's 100% ü `odd`"
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -217,7 +211,7 @@ def test_rows_are_sorted_by_what_questions_fix_and_time() -> None:
     said = {name: sort_columns(table) for name, table in TABLES.items()}
     assert said["requests"] == ["received_at"]
     assert said["fetch_session_outcomes"] == ["variant", "parameter_value", "received_at"]
-    assert said["isr_changes"] == ["at"]
+    assert said["isr_changes"] == ["built_at"]
     assert said["ingested_files"] == []
     for name, columns in said.items():
         assert set(columns) <= {column.name for column in TABLES[name].columns} - {"recording"}

@@ -18,7 +18,7 @@ from small_logs import BROKER, CONTROLLER, lines_of, plain, write_recording
 from kip_replay.jobs import ingest
 from kip_replay.pipelines.warehouse.damage import require_whole
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.schema import CLIENT_OBSERVATIONS, LOG_TABLES
+from kip_replay.replay.log_tables import CLIENT_OBSERVATIONS, LOG_TABLES
 
 Ended: TypeAlias = subprocess.CompletedProcess[str]
 FAILOVER = folder_of("failover-4.0")

@@ -20,15 +20,9 @@ from kip_replay.pipelines.errors import UserError, WriteConflictError
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import SchemaError, TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
-from kip_replay.replay.schema import (
-    INGESTED_FILES,
-    LATENCY_SUMMARY,
-    LINEAGE,
-    REPLAY_STATE,
-    REQUESTS,
-    TABLES,
-    Table,
-)
+from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import LATENCY_SUMMARY, LINEAGE, REPLAY_STATE, TABLES
 
 AT = datetime(2026, 11, 20, 20, 0, 0, 1500, UTC)
 ODD_NAMES = ["it's 100% \\ `odd`", "a/b=c?", "ü 水", "007", "2024-01", "%41", "{x}[1]*"]

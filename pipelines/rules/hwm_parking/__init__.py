@@ -1,9 +1,12 @@
 """hwm_parking (KIP-1166) over Spark."""
 
+from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules.hwm_parking import events, measures
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures
+from kip_replay.pipelines.rules.hwm_parking.headline import headline
 from kip_replay.pipelines.rules.hwm_parking.judgement import JUDGEMENT
-from kip_replay.pipelines.rules.registration import RuleSteps
+from kip_replay.pipelines.rules.hwm_parking.section import section
+from kip_replay.pipelines.rules.hwm_parking.words import WORDS
 from kip_replay.replay.hwm_parking.registration import BEHIND_US, RULE
 
 STEPS = RuleSteps(
@@ -14,5 +17,8 @@ STEPS = RuleSteps(
     bandwidth=measures.bandwidth,
     judgement=JUDGEMENT,
     behind_us=BEHIND_US,
-    curves=Figures.CURVES,
+    figures=Figures,
+    section=section,
+    headline=headline,
+    words=WORDS,
 )

@@ -9,10 +9,8 @@ from pyspark.sql import functions as F
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.hwm_parking.metadata_log import INPUT_SCHEMA, NO_ANSWER, NOT_SENT
+from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.schema import (
-    FETCHES,
-)
 
 
 def metadata_fetches(fetches: DataFrame) -> DataFrame:
@@ -20,12 +18,12 @@ def metadata_fetches(fetches: DataFrame) -> DataFrame:
 
     What a version does not have is -1, as in Kafka's own defaults.
     """
-    asked = F.col("request_partitions")[0]
-    told = F.col("response_partitions")[0]
+    requested = F.col("request_partitions")[0]
+    returned = F.col("response_partitions")[0]
     columns: dict[str, Column] = {
         "request_id": F.col("request_id"),
         "replica_id": F.col("replica_id"),
-        "leader_epoch": asked["current_leader_epoch"],
+        "leader_epoch": requested["current_leader_epoch"],
         "correlation_id": F.col("correlation_id"),
         "api_version": F.col("api_version"),
         "received_us": F.unix_micros("received_at"),
@@ -33,16 +31,16 @@ def metadata_fetches(fetches: DataFrame) -> DataFrame:
         "built_us": F.unix_micros("built_at"),
         "completed_us": F.unix_micros("completed_at"),
         "max_wait_us": F.col("max_wait_ms") * F.lit(1000),
-        "fetch_offset": asked["fetch_offset"],
-        "last_fetched_epoch": asked["last_fetched_epoch"],
-        "high_watermark": F.coalesce(asked["high_watermark"], F.lit(NOT_SENT)),
+        "fetch_offset": requested["fetch_offset"],
+        "last_fetched_epoch": requested["last_fetched_epoch"],
+        "high_watermark": F.coalesce(requested["high_watermark"], F.lit(NOT_SENT)),
         "error_code": F.when(F.col("error_code").isNull(), F.lit(NO_ANSWER))
         .when(F.col("error_code") != 0, F.col("error_code"))
-        .otherwise(F.coalesce(told["error_code"], F.lit(0))),
-        "response_high_watermark": told["high_watermark"],
-        "record_bytes": F.coalesce(told["record_bytes"], F.lit(0)),
-        "is_diverging": F.coalesce(told["diverging_epoch"], F.lit(-1)) >= 0,
-        "is_snapshot": F.coalesce(told["snapshot_end_offset"], F.lit(-1)) >= 0,
+        .otherwise(F.coalesce(returned["error_code"], F.lit(0))),
+        "response_high_watermark": returned["high_watermark"],
+        "record_bytes": F.coalesce(returned["record_bytes"], F.lit(0)),
+        "is_diverging": F.coalesce(returned["diverging_epoch"], F.lit(-1)) >= 0,
+        "is_snapshot": F.coalesce(returned["snapshot_end_offset"], F.lit(-1)) >= 0,
         "request_bytes": F.col("request_bytes"),
         "response_bytes": F.col("response_bytes"),
     }

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from kip_replay.pipelines.report.reading import counted
 from kip_replay.pipelines.report.values import Percentiles, Row, RuleFigures, both, medians
+from kip_replay.replay.hwm_parking import RULE, WITH_KIP, WITHOUT_KIP, Completion
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.rules import HWM_PARKING, WITH_KIP, WITHOUT_KIP, Completion
 
 BROKERS, VOTERS = "broker", "voter"
 LAG = "high_watermark_lag"
@@ -18,7 +18,7 @@ LAG = "high_watermark_lag"
 MIXED_FROM = 0.01
 #: With at least this share of the lag left, a protocol makes no difference worth a headline.
 NO_DIFFERENCE = 0.9
-_RESPONSES = "answers"
+_RESPONSES = "responses"
 _EXPLAINED = {
     "has_high_watermark": "replica_high_watermark IS NOT NULL",
     "unexplained": f"completion = '{Completion.UNEXPLAINED.value}'",
@@ -48,7 +48,7 @@ def protocol_of(share: float) -> Protocol:
 class Figures(RuleFigures):
     """FETCHes of the metadata log; what the cluster ran is recorded, the other is replayed."""
 
-    RULE = HWM_PARKING.name
+    NAME = RULE
     SWEEP = "max_wait_ms"
     CURVES = ((LAG, "replica_kind"),)
     QUERIES: ClassVar[Mapping[str, str]] = {

@@ -1,11 +1,11 @@
-"""hwm_parking: how near lags, FETCHes a second and explained answers are to real brokers."""
+"""hwm_parking: how near lags, FETCHes a second and explained responses are to real brokers."""
 
 from __future__ import annotations
 
 from kip_replay.pipelines.analysis.accuracy import Judgement, Tolerance
+from kip_replay.replay.hwm_parking import EMPTY_WAKE, RULE, WITH_KIP, WITHOUT_KIP, Completion
 from kip_replay.replay.outcomes import RECORDED, Verdict
 from kip_replay.replay.phases import STEADY
-from kip_replay.replay.rules import EMPTY_WAKE, HWM_PARKING, WITH_KIP, WITHOUT_KIP, Completion
 
 # The brokers of a recording ran the KIP if their FETCHes carry a high watermark. Two recordings of
 # one protocol show how much two runs differ, and predict nothing: they are not judged.
@@ -59,7 +59,7 @@ SELECT recording, variant, metric, group_kind, group_value, unit, value,
            WHEN 'high_watermark_lag_p99' THEN 495 END END AS baseline,
        sample_count, unknown_count
 FROM percentiles
-WHERE rule = '{HWM_PARKING.name}' AND parameter = 'none'
+WHERE rule = '{RULE}' AND parameter = 'none'
     AND metric LIKE 'high_watermark_lag_p%' AND group_kind = 'replica_kind'
 UNION ALL BY NAME
 SELECT * EXCLUDE (span_s, per_second, bytes), 'fetches_per_second' AS metric, '1/s' AS unit,

@@ -14,9 +14,9 @@ from kip_replay.pipelines.analysis.summaries import (
     steady,
 )
 from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.phases import STEADY
-from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 
 
 def latencies(read: Read, phases: Phases) -> DataFrame:
@@ -60,7 +60,7 @@ def bandwidth(read: Read, phases: Phases) -> DataFrame:
             F.col("record_bytes").alias("record_bytes"),
         ),
     )
-    # A FETCH of the steady phase may be answered with the burst of records of a shutdown.
+    # A FETCH of the steady phase may return the burst of records of a shutdown.
     in_phase = (F.col("way.direction") == "request") | is_steady("built_at")
     both = (
         rows.withColumn("way", F.explode(directions))

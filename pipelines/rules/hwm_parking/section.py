@@ -10,8 +10,8 @@ from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Detail, Head, KeyFigure, Note, Row, Section, Table
 from kip_replay.pipelines.rules.hwm_parking import words as text
 from kip_replay.pipelines.rules.hwm_parking.figures import BROKERS, LAG, VOTERS, Figures
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import WITH_KIP, WITHOUT_KIP
 
 #: In tables: what is measured first, then both replays.
 _VARIANTS = (RECORDED, WITHOUT_KIP, WITH_KIP)

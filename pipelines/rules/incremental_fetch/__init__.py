@@ -1,9 +1,12 @@
 """incremental_fetch (KIP-227) over Spark."""
 
+from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules.incremental_fetch import events, measures
 from kip_replay.pipelines.rules.incremental_fetch.figures import Figures
+from kip_replay.pipelines.rules.incremental_fetch.headline import headline
 from kip_replay.pipelines.rules.incremental_fetch.judgement import JUDGEMENT
-from kip_replay.pipelines.rules.registration import RuleSteps
+from kip_replay.pipelines.rules.incremental_fetch.section import section
+from kip_replay.pipelines.rules.incremental_fetch.words import WORDS
 from kip_replay.replay.incremental_fetch.registration import RULE
 
 STEPS = RuleSteps(
@@ -13,5 +16,8 @@ STEPS = RuleSteps(
     latencies=None,
     bandwidth=measures.bandwidth,
     judgement=JUDGEMENT,
-    curves=Figures.CURVES,
+    figures=Figures,
+    section=section,
+    headline=headline,
+    words=WORDS,
 )

@@ -11,11 +11,8 @@ from kip_replay.pipelines.replaying.dependencies import usable_names
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.incremental_fetch.registration import RULE
+from kip_replay.replay.log_tables import FETCHES, TOPICS
 from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.schema import (
-    FETCHES,
-    TOPICS,
-)
 
 _SPARK = from_arrow_schema(RULE.input_schema)
 _KEY = RULE.key
@@ -34,7 +31,7 @@ def session_fetches(fetches: DataFrame, topics: DataFrame) -> DataFrame:
 
 
 def _is_of_topic_partitions() -> Column:
-    """Not of the metadata log, which has no sessions; without a request, the client id tells."""
+    """Not of the metadata log, which has no sessions; without a request, the client id shows it."""
     is_raft = F.coalesce(F.col("client_id").startswith("raft-client-"), F.lit(False))
     return ~F.coalesce(F.col("is_cluster_metadata"), is_raft)
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from kip_replay.pipelines.report.reading import AT, counted
 from kip_replay.pipelines.report.values import RuleFigures, Traffic, both
+from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, RULE, SESSION_SLOTS, ClientKind
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.rules import FULL, INCREMENTAL, INCREMENTAL_FETCH, SESSION_SLOTS, ClientKind
 
 FOLLOWER, CONSUMER = ClientKind.FOLLOWER.value, ClientKind.CONSUMER.value
 WITHOUT_SESSIONS = ClientKind.CONSUMER_WITHOUT_SESSIONS.value
@@ -27,7 +27,7 @@ _COMPARED = {
 class Figures(RuleFigures):
     """FETCHes of topic partitions by variant and kind of client."""
 
-    RULE = INCREMENTAL_FETCH.name
+    NAME = RULE
     SWEEP = SESSION_SLOTS
     QUERIES: ClassVar[Mapping[str, str]] = {
         "verdicts": counted("fetch_session_outcomes", "'fetches'", _COMPARED),

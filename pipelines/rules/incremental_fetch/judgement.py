@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kip_replay.pipelines.analysis.accuracy import Judgement, Tolerance, distribution
+from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.rules import FULL, INCREMENTAL
 
 #: FETCHes whose client requests the same partitions as before: bursts of new ones come when an
 #: application happens to begin, not when the protocol says so.

@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 from kip_replay.pipelines.analysis.phases import Phases, is_steady, steady_span_s
 from kip_replay.pipelines.analysis.summaries import WHAT_IF, bandwidth_summary, steady
 from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.outcomes import Verdict
-from kip_replay.replay.schema import FETCH_SESSION_OUTCOMES
 
 
 def bandwidth(read: Read, phases: Phases) -> DataFrame:

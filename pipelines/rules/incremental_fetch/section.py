@@ -10,8 +10,8 @@ from kip_replay.pipelines.report.values import Traffic, known
 from kip_replay.pipelines.report.view import Detail, Figure, Head, KeyFigure, Note, Section, Table
 from kip_replay.pipelines.rules.incremental_fetch import words as text
 from kip_replay.pipelines.rules.incremental_fetch.figures import EVENTS, WITHOUT_SESSIONS, Figures
+from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import FULL, INCREMENTAL, INCREMENTAL_DRAFT
 
 _REPLAYED = (FULL, INCREMENTAL, INCREMENTAL_DRAFT)
 _IN_FETCH, _IN_ANSWER = "partitions in a FETCH", "partitions in its answer"

@@ -10,13 +10,14 @@ from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.values import Traffic, known
 from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
+from kip_replay.pipelines.rule_steps import Words
 from kip_replay.pipelines.rules.incremental_fetch.figures import (
     CONSUMER,
     FOLLOWER,
     WITHOUT_SESSIONS,
     Figures,
 )
-from kip_replay.replay.rules import FULL
+from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT
 
 _ONE = {FOLLOWER: "a follower’s", CONSUMER: "a consumer’s", WITHOUT_SESSIONS: "a consumer’s"}
 
@@ -100,7 +101,7 @@ def as_recorded(one: Figures) -> str | None:
 
 
 PROSE = Prose(
-    rule=Figures.RULE,
+    rule=Figures.NAME,
     short="Fetch sessions",
     question="What do fetch sessions save?",
     proposal="KIP-227, in Kafka since 1.1, and its draft beside it",
@@ -140,4 +141,25 @@ other slots | the same | rows with `parameter` session_slots
 sessions refused, evicted | fetch_session_evictions | `event`, counted by `parameter_value`
 come out the same, not judged | fetch_session_outcomes | `equals_recorded, verdict, reason`
 """),
+)
+
+WORDS = Words(
+    variants={
+        FULL: ("full fetches", "without"),
+        INCREMENTAL: ("fetch sessions", "with"),
+        INCREMENTAL_DRAFT: ("KIP-227’s draft", "other"),
+    },
+    metrics={
+        "request_partitions_mean": "partitions in a FETCH, mean",
+        "request_partitions_p50": "partitions in a FETCH, median",
+        "request_partitions_p90": "partitions in a FETCH, 90th percentile",
+        "response_partitions_mean": "partitions in a response, mean",
+        "response_partitions_p50": "partitions in a response, median",
+        "response_partitions_p90": "partitions in a response, 90th percentile",
+        "fetch_bytes": "bytes of a FETCH and its response, mean",
+        "fetches_as_recorded": "FETCHes that come out as recorded, to the byte",
+    },
+    accuracy="Partitions listed per FETCH and bytes, by kind of client, in the steady phase; "
+    "`fetches_as_recorded` is the share of recorded incremental FETCHes whose partition lists, "
+    "their order and the bytes come out the same, both ways. The baseline is that nothing changes.",
 )

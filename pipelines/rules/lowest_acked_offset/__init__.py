@@ -1,9 +1,12 @@
 """lowest_acked_offset (draft KIP) over Spark."""
 
+from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules.lowest_acked_offset import events, measures
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import Figures
+from kip_replay.pipelines.rules.lowest_acked_offset.headline import headline
 from kip_replay.pipelines.rules.lowest_acked_offset.judgement import JUDGEMENT
-from kip_replay.pipelines.rules.registration import RuleSteps
+from kip_replay.pipelines.rules.lowest_acked_offset.section import section
+from kip_replay.pipelines.rules.lowest_acked_offset.words import WORDS
 from kip_replay.replay.lowest_acked_offset.registration import RULE
 
 STEPS = RuleSteps(
@@ -13,6 +16,9 @@ STEPS = RuleSteps(
     latencies=measures.latencies,
     bandwidth=None,
     judgement=JUDGEMENT,
-    curves=Figures.CURVES,
+    figures=Figures,
+    section=section,
+    headline=headline,
+    words=WORDS,
     follows=("hwm_parking",),
 )

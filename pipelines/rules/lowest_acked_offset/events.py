@@ -16,16 +16,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.rules.hwm_parking.events import metadata_fetches
 from kip_replay.pipelines.warehouse.tables import Read
-from kip_replay.replay.lowest_acked_offset import events as kinds_of
-from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, NO_ANSWER, Event
-from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.schema import (
+from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG
+from kip_replay.replay.log_tables import (
     BROKER_HEARTBEATS,
     FETCHES,
-    HIGH_WATERMARK_LAG,
     METADATA_OFFSETS,
     METADATA_WRITES,
 )
+from kip_replay.replay.lowest_acked_offset import events as kinds_of
+from kip_replay.replay.lowest_acked_offset.events import INPUT_SCHEMA, NO_ANSWER, Event
+from kip_replay.replay.phases import SteadyPhase
 
 _SPARK = from_arrow_schema(INPUT_SCHEMA)
 #: What a kind of event does not have.
@@ -39,7 +39,7 @@ def events(read: Read, increment: Increment) -> DataFrame:
         heartbeat_events(recent(BROKER_HEARTBEATS)),
         write_events(recent(METADATA_WRITES)),
         fetch_events(recent(FETCHES)),
-        api_versions_events(increment.of_time(read(METADATA_OFFSETS), "at")),
+        api_versions_events(increment.of_time(read(METADATA_OFFSETS), "built_at")),
         learned_events(increment.of_time(read(HIGH_WATERMARK_LAG), "learned_at")),
     ]
     return reduce(DataFrame.unionByName, kinds)
@@ -62,7 +62,7 @@ GROUP BY ALL ORDER BY ALL
 
 
 def heartbeat_events(broker_heartbeats: DataFrame) -> DataFrame:
-    """Heartbeats that a controller answered, also with an error."""
+    """Heartbeats that a controller responded to, also with an error."""
     return _events(
         broker_heartbeats,
         kinds_of.HEARTBEAT,
@@ -103,7 +103,7 @@ def write_events(metadata_writes: DataFrame) -> DataFrame:
 
 
 def _sum(resources: str, field: str) -> Column:
-    """What the resources count, together; what is not told counts nothing."""
+    """What the resources count, together; what is not logged counts nothing."""
     return F.aggregate(
         resources,
         F.lit(0).cast("bigint"),
@@ -128,15 +128,15 @@ def fetch_events(fetches: DataFrame) -> DataFrame:
 
 
 def api_versions_events(metadata_offsets: DataFrame) -> DataFrame:
-    """Offsets of metadata images, as API_VERSIONS tells them."""
+    """Offsets of metadata images, as API_VERSIONS returns them."""
     return _events(
         metadata_offsets.where("kind = 'finalized_features_epoch'"),
         kinds_of.API_VERSIONS,
-        F.unix_micros("at"),
+        F.unix_micros("built_at"),
         dequeued_us=F.unix_micros("dequeued_at"),
         error_code=F.lit(0),
         broker_id=F.col("subject_id"),
-        offset=F.col("offset"),
+        offset=F.col("metadata_offset"),
     )
 
 

@@ -8,8 +8,12 @@ from typing import ClassVar
 
 from kip_replay.pipelines.report.reading import PLAIN, counted
 from kip_replay.pipelines.report.values import Percentiles, RuleFigures, medians
-from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED
-from kip_replay.replay.rules import LOWEST_ACKED_OFFSET
+from kip_replay.replay.lowest_acked_offset import (
+    FINEST_EVIDENCE,
+    HEARTBEAT_INTERVAL,
+    LOWEST_ACKED,
+    RULE,
+)
 
 STALE, READ_AFTER_WRITE = "stale_window", "read_after_write"
 #: Rows for APIs at most, those with the most writes first.
@@ -20,7 +24,7 @@ MOST_APIS = 12
 class Figures(RuleFigures):
     """Metadata writes and heartbeats."""
 
-    RULE = LOWEST_ACKED_OFFSET.name
+    NAME = RULE
     SWEEP = HEARTBEAT_INTERVAL
     CURVES = ((STALE, "all"), (READ_AFTER_WRITE, "all"))
     QUERIES: ClassVar[Mapping[str, str]] = {

@@ -6,15 +6,15 @@ The draft is in no release, so nothing is predicted of another recording.
 from __future__ import annotations
 
 from kip_replay.pipelines.analysis.accuracy import Judgement, Tolerance, distribution
+from kip_replay.replay.lowest_acked_offset import HEARTBEAT_INTERVAL, LOWEST_ACKED, RULE
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.rules import HEARTBEAT_INTERVAL, LOWEST_ACKED, LOWEST_ACKED_OFFSET
 
 #: METADATA of a broker whose image has no such topic (Errors.UNKNOWN_TOPIC_OR_PARTITION).
 UNKNOWN_TOPIC = 3
 #: Clients poll each broker again this long after its response, so they may see a topic so late.
 POLL_MS = 30
 #: How long a response may have taken, but for a broker that stands still ...
-ANSWER_MS = 70
+RESPONSE_MS = 70
 #: ... whose clients give up after two seconds and poll again ...
 FROZEN_POLL_MS = 2_000
 #: ... until so long after it goes on.
@@ -43,7 +43,7 @@ WITH windows AS (
 histogram AS (SELECT recording, value, count(*) AS occurs FROM windows GROUP BY ALL)
 SELECT recording, variant, 'create_topics_' || metric AS metric, value, sample_count, unknown_count
 FROM percentiles
-WHERE rule = '{LOWEST_ACKED_OFFSET.name}' AND parameter = 'none' AND group_value = 'CREATE_TOPICS'
+WHERE rule = '{RULE}' AND parameter = 'none' AND group_value = 'CREATE_TOPICS'
     AND metric IN ('stale_window_p50', 'stale_window_p90')
 UNION ALL BY NAME
 SELECT recording, '{RECORDED}' AS variant, 'create_topics_stale_window_' || percentile AS metric,
@@ -70,7 +70,7 @@ candidates AS (
     SELECT *, TRY_CAST(parameter_value AS DOUBLE) AS interval_ms,
            abs(interval_ms / recorded_ms - 1) AS apart
     FROM percentiles LEFT JOIN recorded USING (recording)
-    WHERE rule = '{LOWEST_ACKED_OFFSET.name}' AND variant = '{LOWEST_ACKED}'
+    WHERE rule = '{RULE}' AND variant = '{LOWEST_ACKED}'
         AND metric IN ('read_after_write_p50', 'read_after_write_p90') AND group_kind = 'all'
 )
 SELECT recording, CASE parameter WHEN 'none' THEN '{RECORDED}' ELSE variant END AS variant,
@@ -150,7 +150,7 @@ seen AS (
 ),
 in_time AS (
     SELECT recording, 'claims_not_before_clients_saw_it' AS metric, evidence,
-           epoch_us(applied_at_latest) >= visible_us - 1000 * ({POLL_MS + ANSWER_MS}
+           epoch_us(applied_at_latest) >= visible_us - 1000 * ({POLL_MS + RESPONSE_MS}
                + CASE WHEN stood_still THEN {FROZEN_POLL_MS} ELSE 0 END) AS holds
     FROM (
         SELECT *, EXISTS (

@@ -8,14 +8,14 @@ from pyspark.sql import functions as F
 from kip_replay.pipelines.analysis.phases import Phases, is_steady, with_phases
 from kip_replay.pipelines.analysis.summaries import measured
 from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_OUTCOMES
 from kip_replay.replay.outcomes import Verdict
-from kip_replay.replay.schema import METADATA_WRITE_OUTCOMES
 
 
 def latencies(read: Read, phases: Phases) -> DataFrame:
     """Values for latency_summary: writes that arrived in the steady phase.
 
-    ``stale_window``: from the controller's answer until every broker had applied it (today).
+    ``stale_window``: from the controller's response until every broker had applied it (today).
     ``read_after_write``: from the request until the broker that forwarded it knows that.
     """
     writes = _steady_writes(read, phases)

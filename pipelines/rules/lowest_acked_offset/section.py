@@ -11,7 +11,7 @@ from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Detail, Head, KeyFigure, Note, Row, Section, Table
 from kip_replay.pipelines.rules.lowest_acked_offset import words as text
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import READ_AFTER_WRITE, STALE, Figures
-from kip_replay.replay.rules import FINEST_EVIDENCE, LOWEST_ACKED
+from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, LOWEST_ACKED
 
 _SPREAD, _COLUMNS = ("p50", "p90"), ("median|gap", "90 %")
 _OVERVIEW = (

@@ -12,7 +12,9 @@ from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
+from kip_replay.pipelines.rule_steps import Words
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import READ_AFTER_WRITE, Figures
+from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, LOWEST_ACKED
 
 #: What clients saw, beside what heartbeats show (metric of prediction_accuracy).
 SEEN = "create_topics_stale_window_p50"
@@ -96,7 +98,7 @@ def interval_sentence(one: Figures) -> str | None:
 
 
 PROSE = Prose(
-    rule=Figures.RULE,
+    rule=Figures.NAME,
     short="Changes everywhere",
     question="When does every broker show a metadata change?",
     proposal="The draft of LowestAcknowledgedOffset in heartbeats, in no Kafka release",
@@ -139,4 +141,22 @@ other intervals | the same | rows with `parameter` broker_heartbeat_interval_ms
 writes not judged | metadata_write_outcomes | `verdict, reason`
 bytes of heartbeats | heartbeat_outcomes | `response_bytes, replayed_response_bytes`
 """),
+)
+
+WORDS = Words(
+    variants={
+        LOWEST_ACKED: ("carried in heartbeats", "with"),
+        FINEST_EVIDENCE: ("finest evidence", "other"),
+    },
+    metrics={
+        "claims_not_before_clients_saw_it": "claims no earlier than a client saw it",
+        "simulated_read_after_write_p50": "read-after-write, simulated heartbeats, median",
+        "simulated_read_after_write_p90": "read-after-write, simulated heartbeats, 90th percentile",
+        "create_topics_stale_window_p50": "stale window of new topics, as clients saw it, median",
+        "create_topics_stale_window_p90": "stale window of new topics, as clients saw it, 90 %",
+    },
+    # what clients saw: logs prove it only later
+    beside=("create_topics_stale_window_p50", "create_topics_stale_window_p90"),
+    accuracy="When metadata writes were applied, and who knew; held against what clients saw where "
+    "a recording has it, and simulated heartbeats against recorded ones.",
 )

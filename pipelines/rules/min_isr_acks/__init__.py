@@ -1,9 +1,12 @@
 """min_isr_acks (KIP-926) over Spark."""
 
+from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules.min_isr_acks import events, measures
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
+from kip_replay.pipelines.rules.min_isr_acks.headline import headline
 from kip_replay.pipelines.rules.min_isr_acks.judgement import JUDGEMENT
-from kip_replay.pipelines.rules.registration import RuleSteps
+from kip_replay.pipelines.rules.min_isr_acks.section import section
+from kip_replay.pipelines.rules.min_isr_acks.words import WORDS
 from kip_replay.replay.min_isr_acks.registration import RULE
 
 STEPS = RuleSteps(
@@ -13,5 +16,8 @@ STEPS = RuleSteps(
     latencies=measures.latencies,
     bandwidth=None,
     judgement=JUDGEMENT,
-    curves=Figures.CURVES,
+    figures=Figures,
+    section=section,
+    headline=headline,
+    words=WORDS,
 )

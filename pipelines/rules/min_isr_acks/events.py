@@ -1,7 +1,7 @@
-"""min_isr_acks over Spark: each leader's PRODUCEs and FETCHes, and what other nodes' lines tell.
+"""min_isr_acks over Spark: each leader's PRODUCEs and FETCHes, and what other nodes' lines show.
 
-A leader's replay needs facts that stand in other nodes' logs. They are few (what changes, not what
-is said again), and each goes only to the leaders whose PRODUCEs touch what it is about.
+A leader's replay needs what other nodes logged. That is little (what changes, not what is
+repeated), and each goes only to the leaders whose PRODUCEs touch what it is about.
 """
 
 from __future__ import annotations
@@ -17,6 +17,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kip_replay.pipelines.replaying.dependencies import usable_names
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.replay.log_tables import (
+    BROKER_HEARTBEATS,
+    CONFIGS,
+    FETCHES,
+    ISR_CHANGES,
+    PRODUCER_IDS,
+    PRODUCES,
+    TOPICS,
+)
 from kip_replay.replay.min_isr_acks.events import (
     INPUT_SCHEMA,
     KIND_ORDER,
@@ -28,19 +37,10 @@ from kip_replay.replay.min_isr_acks.events import (
     Kind,
 )
 from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.schema import (
-    BROKER_HEARTBEATS,
-    CONFIGS,
-    FETCHES,
-    ISR_CHANGES,
-    PRODUCER_IDS,
-    PRODUCES,
-    TOPICS,
-)
 
 _SPARK = from_arrow_schema(INPUT_SCHEMA)
 _PARTITION = from_arrow_schema(pa.schema(list(PARTITION_TYPE)))
-#: METADATA that says the same again is left out if it comes sooner than this.
+#: METADATA that repeats the one before is left out if it comes sooner than this.
 _AGAIN_US = 2_000_000
 
 
@@ -55,17 +55,19 @@ def events(read: Read, increment: Increment) -> DataFrame:
     names = topic_names(read(TOPICS))
     touched = touched_partitions(produces, names)
     topics = touched.select("recording", "node_id", "topic").distinct()
-    # A heartbeat and a METADATA answer are compared with the one before, a heartbeat also with
+    # A heartbeat and a METADATA response are compared with the one before, a heartbeat also with
     # the next one.
     beats = increment.recent(read, 2 * SILENCE_US, 2 * SILENCE_US)(BROKER_HEARTBEATS)
-    changes = increment.of_time(read(ISR_CHANGES), "at", 2 * SILENCE_US, begins_at="dequeued_at")
+    changes = increment.of_time(
+        read(ISR_CHANGES), "built_at", 2 * SILENCE_US, begins_at="dequeued_at"
+    )
     kinds = [
         produce_events(recent(PRODUCES), read(PRODUCER_IDS)),
         fetch_events(fetches, leaders),
         consumer_fetch_events(fetches, leaders),
         metadata_fetch_events(fetches, leaders),
         heartbeat_events(beats, leaders),
-        config_events(increment.of_time(read(CONFIGS), "at"), leaders, topics),
+        config_events(increment.of_time(read(CONFIGS), "built_at"), leaders, topics),
         *isr_events(changes, names, touched),
         topic_events(names, topics),
     ]
@@ -96,9 +98,10 @@ led AS (
 ),
 stated AS (
     SELECT topic, partition FROM isr_changes
-    WHERE epoch_us(least("at", dequeued_at)) <= $until_us
+    WHERE epoch_us(least(built_at, dequeued_at)) <= $until_us
     UNION SELECT resource_name, NULL FROM configs
-    WHERE name = $min_insync_replicas AND resource_type = 'topic' AND epoch_us("at") <= $until_us
+    WHERE name = $min_insync_replicas AND resource_type = 'topic'
+        AND epoch_us(built_at) <= $until_us
 )
 SELECT node_id, NULL AS topic, NULL AS partition FROM produced
 UNION
@@ -118,13 +121,13 @@ GROUP BY broker_id HAVING min(epoch_us(dequeued_at)) <= $until_us ORDER BY ALL
 """
 
 
-# --- which topics and partitions a leader is asked about -----------------------------------------
+# --- which topics and partitions are a leader's -----------------------------------------
 
 
 def topic_names(topics: DataFrame) -> DataFrame:
-    """recording, topic_id, name: the one name of each id that some line tells."""
-    told = topics.where("topic_id IS NOT NULL AND topic != topic_id AND error_code = 0")
-    return told.groupBy("recording", "topic_id").agg(F.min("topic").alias("name"))
+    """recording, topic_id, name: the one name of each id that some line has."""
+    named = topics.where("topic_id IS NOT NULL AND topic != topic_id AND error_code = 0")
+    return named.groupBy("recording", "topic_id").agg(F.min("topic").alias("name"))
 
 
 def touched_partitions(produces: DataFrame, names: DataFrame) -> DataFrame:
@@ -137,7 +140,7 @@ def touched_partitions(produces: DataFrame, names: DataFrame) -> DataFrame:
 
 
 def _named(rows: DataFrame, names: DataFrame, topic: Column) -> DataFrame:
-    """Rows with the topic's name in the place of its id, where that is known."""
+    """Rows with the topic's name instead of its id, where that is known."""
     ids = F.broadcast(names.withColumnRenamed("topic_id", "_id"))
     joined = rows.withColumn("_topic", topic).join(
         ids, (rows["recording"] == ids["recording"]) & (F.col("_topic") == F.col("_id")), "left"
@@ -146,24 +149,24 @@ def _named(rows: DataFrame, names: DataFrame, topic: Column) -> DataFrame:
     return joined.select(*kept, F.coalesce("name", "_topic").alias("topic"))
 
 
-# --- what a leader's own log tells ---------------------------------------------------------------
+# --- what a leader's own log shows ---------------------------------------------------------------
 
 
 def produce_events(produces: DataFrame, producer_ids: DataFrame) -> DataFrame:
-    """PRODUCEs; idempotent where the producer is transactional or had asked for a producer id."""
+    """PRODUCEs; idempotent where the producer is transactional or had sent INIT_PRODUCER_ID."""
     keys = ["recording", "client_id", "_host"]
     idempotent = (
         producer_ids.where("error_code = 0")
         .withColumn("_host", _host("connection"))
         .groupBy(*keys)
-        .agg(F.min("at").alias("_idempotent_from"))
+        .agg(F.min("built_at").alias("_idempotent_from"))
     )
-    asked = produces.withColumn("_host", _host("connection")).join(
+    matched = produces.withColumn("_host", _host("connection")).join(
         F.broadcast(idempotent), keys, "left"
     )
     transactional = F.col("transactional_id").isNotNull()
     return _events(
-        asked,
+        matched,
         Kind.PRODUCE,
         F.unix_micros("dequeued_at"),
         received_us=F.unix_micros("received_at"),
@@ -210,30 +213,30 @@ def fetch_events(fetches: DataFrame, leaders: DataFrame) -> DataFrame:
         replica_id=F.col("replica_id"),
         replica_epoch=F.col("replica_epoch"),
         session_id=F.col("response_session_id"),
-        partitions=F.concat(F.transform("request_partitions", _asked), _answered_only()),
+        partitions=F.concat(F.transform("request_partitions", _requested), _only_returned()),
     )
 
 
-def _asked(p: Column) -> Column:
-    """A partition of a FETCH, with what the answer says of it."""
-    answers = F.filter("response_partitions", lambda r: _same_partition(p, r))
+def _requested(p: Column) -> Column:
+    """A partition of a FETCH, with what the response has of it."""
+    responses = F.filter("response_partitions", lambda r: _same_partition(p, r))
     refused = F.exists(
-        answers,
+        responses,
         lambda r: (r["error_code"] != 0) | (F.coalesce(r["diverging_epoch"], F.lit(-1)) >= 0),
     )
     return _partition(
         topic=p["topic"],
         topic_id=p["topic_id"],
         partition=p["partition"],
-        record_bytes=F.get(answers, F.lit(0))["record_bytes"],
+        record_bytes=F.get(responses, F.lit(0))["record_bytes"],
         fetch_offset=p["fetch_offset"],
         leader_epoch=p["current_leader_epoch"],
         is_refused=refused,
     )
 
 
-def _answered_only() -> Column:
-    """Partitions that an answer has records of, though the request did not list them again."""
+def _only_returned() -> Column:
+    """Partitions that a response has records of, though the request did not list them again."""
 
     def listed(r: Column) -> Column:
         return F.exists("request_partitions", lambda p: _same_partition(p, r))
@@ -288,16 +291,16 @@ def _same_partition(one: Column, other: Column) -> Column:
     )
 
 
-# --- what other nodes' logs tell -----------------------------------------------------------------
+# --- what other nodes' logs show -----------------------------------------------------------------
 
 
 def metadata_fetch_events(fetches: DataFrame, leaders: DataFrame) -> DataFrame:
-    """Leaders' own FETCHes of the metadata log, as the active controller answered them."""
-    told = F.col("response_partitions")[0]
-    answered = fetches.where("is_cluster_metadata AND error_code = 0").where(
-        (told["error_code"] == 0) & (F.size("request_partitions") > 0)
+    """Leaders' own FETCHes of the metadata log, as the active controller responded."""
+    returned = F.col("response_partitions")[0]
+    successful = fetches.where("is_cluster_metadata AND error_code = 0").where(
+        (returned["error_code"] == 0) & (F.size("request_partitions") > 0)
     )
-    own = answered.drop("node_id").withColumnRenamed("replica_id", "node_id")
+    own = successful.drop("node_id").withColumnRenamed("replica_id", "node_id")
     return _events(
         own.join(F.broadcast(leaders), ["recording", "node_id"], "left_semi"),
         Kind.METADATA_FETCH,
@@ -305,8 +308,8 @@ def metadata_fetch_events(fetches: DataFrame, leaders: DataFrame) -> DataFrame:
         received_us=F.unix_micros("received_at"),
         built_us=F.unix_micros("built_at"),
         fetch_offset=F.col("request_partitions")[0]["fetch_offset"],
-        record_bytes=told["record_bytes"],
-        high_watermark=told["high_watermark"],
+        record_bytes=returned["record_bytes"],
+        high_watermark=returned["high_watermark"],
     )
 
 
@@ -340,19 +343,19 @@ def heartbeat_events(broker_heartbeats: DataFrame, leaders: DataFrame) -> DataFr
 
 
 def config_events(configs: DataFrame, leaders: DataFrame, topics: DataFrame) -> DataFrame:
-    """min.insync.replicas of the topics that a leader is asked about, and of the cluster."""
-    told = configs.where(
+    """min.insync.replicas of the a leader's topics, and of the cluster."""
+    set_or_described = configs.where(
         (F.col("name") == MIN_INSYNC_REPLICAS) & (F.coalesce("error_code", F.lit(0)) == 0)
     ).drop("node_id")
-    of_topics = told.where("resource_type = 'topic'").join(
+    of_topics = set_or_described.where("resource_type = 'topic'").join(
         topics.withColumnRenamed("topic", "resource_name"), ["recording", "resource_name"]
     )
     of_cluster = (
-        told.where("resource_type = 'broker'")
+        set_or_described.where("resource_type = 'broker'")
         .withColumn("resource_name", F.lit(""))
         .join(F.broadcast(leaders), "recording")
     )
-    at = F.unix_micros("at")
+    at = F.unix_micros("built_at")
     return _events(
         of_topics.unionByName(of_cluster),
         Kind.CONFIG,
@@ -368,9 +371,9 @@ def config_events(configs: DataFrame, leaders: DataFrame, topics: DataFrame) -> 
 
 def topic_events(names: DataFrame, topics: DataFrame) -> DataFrame:
     """Names of topic ids, before everything else: they are true at all times."""
-    told = names.join(topics.withColumnRenamed("topic", "name"), ["recording", "name"])
+    named = names.join(topics.withColumnRenamed("topic", "name"), ["recording", "name"])
     return _events(
-        told,
+        named,
         Kind.TOPIC,
         F.lit(-1),
         request_id=F.col("topic_id"),
@@ -380,34 +383,34 @@ def topic_events(names: DataFrame, topics: DataFrame) -> DataFrame:
 
 
 def isr_events(isr_changes: DataFrame, names: DataFrame, touched: DataFrame) -> list[DataFrame]:
-    """What ALTER_PARTITION asked for and was answered, and METADATA where it says something new."""
-    told = _named(isr_changes, names, F.col("topic"))
-    altered = told.where("source = 'ALTER_PARTITION'").drop("node_id")
-    teller = Window.partitionBy("recording", "node_id", "topic", "partition").orderBy(
-        "at", "request_id"
+    """What ALTER_PARTITION requested and returned, and METADATA where it changed."""
+    changes = _named(isr_changes, names, F.col("topic"))
+    altered = changes.where("source = 'ALTER_PARTITION'").drop("node_id")
+    source = Window.partitionBy("recording", "node_id", "topic", "partition").orderBy(
+        "built_at", "request_id"
     )
     says = F.struct("leader_id", "leader_epoch", F.array_sort("isr"), "replicas")
-    again = F.unix_micros("at") - F.lag(F.unix_micros("at")).over(teller) < _AGAIN_US
-    same = F.coalesce(says.eqNullSafe(F.lag(says).over(teller)) & again, F.lit(False))
+    again = F.unix_micros("built_at") - F.lag(F.unix_micros("built_at")).over(source) < _AGAIN_US
+    same = F.coalesce(says.eqNullSafe(F.lag(says).over(source)) & again, F.lit(False))
     metadata = (
-        told.where("source = 'METADATA' AND error_code = 0")
+        changes.where("source = 'METADATA' AND error_code = 0")
         .withColumn("_same", same)
         .where("NOT _same")
-        .withColumnRenamed("node_id", "_teller")
+        .withColumnRenamed("node_id", "_source")
     )
-    answered = F.when(F.coalesce("error_code", F.lit(0)) == 0, F.col("isr"))
+    returned_isr = F.when(F.coalesce("error_code", F.lit(0)) == 0, F.col("isr"))
     nobody = F.lit(None).cast("int")
     return [
-        _facts(altered, touched, Kind.ISR_ASKED, "dequeued_at", F.col("requested_isr"), nobody),
-        _facts(altered, touched, Kind.ISR_ANSWERED, "at", answered, nobody),
-        _facts(metadata, touched, Kind.METADATA, "at", F.col("isr"), F.col("_teller")),
+        _isr(altered, touched, Kind.ISR_ASKED, "dequeued_at", F.col("requested_isr"), nobody),
+        _isr(altered, touched, Kind.ISR_ANSWERED, "built_at", returned_isr, nobody),
+        _isr(metadata, touched, Kind.METADATA, "built_at", F.col("isr"), F.col("_source")),
     ]
 
 
-def _facts(
-    told: DataFrame, touched: DataFrame, kind: Kind, at: str, isr: Column, teller: Column
+def _isr(
+    changes: DataFrame, touched: DataFrame, kind: Kind, at: str, isr: Column, source: Column
 ) -> DataFrame:
-    """One event per line and leader, with the partitions that this leader is asked about."""
+    """One event per line and leader, with the partitions of this leader."""
     partition = _partition(
         topic=F.col("topic"),
         topic_id=F.col("topic_id"),
@@ -418,16 +421,16 @@ def _facts(
         replicas=F.col("replicas"),
     )
     lines = (
-        told.join(touched, ["recording", "topic", "partition"])
-        .withColumn("_teller_id", teller)
-        .groupBy("recording", "node_id", "request_id", F.unix_micros(at).alias("_at"), "_teller_id")
+        changes.join(touched, ["recording", "topic", "partition"])
+        .withColumn("_source_id", source)
+        .groupBy("recording", "node_id", "request_id", F.unix_micros(at).alias("_at"), "_source_id")
         .agg(F.array_sort(F.collect_list(partition)).alias("_partitions"))
     )
     return _events(
         lines,
         kind,
         F.col("_at"),
-        replica_id=F.col("_teller_id"),
+        replica_id=F.col("_source_id"),
         partitions=F.col("_partitions"),
     )
 

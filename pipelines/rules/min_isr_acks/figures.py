@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from kip_replay.pipelines.report.reading import PLAIN, counted
 from kip_replay.pipelines.report.values import Percentiles, RuleFigures, both, medians
+from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, MIN_ISR_ACKS
 
 VARIANTS = (RECORDED, ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)
 LATENCY, REQUEST_LATENCY, EXPOSURE = "produce_latency", "produce_request_latency", "exposure"
@@ -23,7 +23,7 @@ MOST_LEADERS = 12
 class Figures(RuleFigures):
     """PRODUCEs; latencies are those with acks=all, per partition if not per request."""
 
-    RULE = MIN_ISR_ACKS.name
+    NAME = RULE
     SWEEP = "min_insync_replicas"
     CURVES = ((LATENCY, "all"), (EXPOSURE, "all"))
     QUERIES: ClassVar[Mapping[str, str]] = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kip_replay.pipelines.analysis.accuracy import Judgement, Tolerance
+from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, MIN_ISR_ACKS
 
 #: A replayed response this near the recorded one counts as right.
 NEAR_MS = 2
@@ -34,7 +34,7 @@ _MEASURES = f"""
 SELECT recording, variant, metric, group_kind, group_value, unit, value,
        sample_count, unknown_count
 FROM percentiles
-WHERE rule = '{MIN_ISR_ACKS.name}' AND parameter = 'none'
+WHERE rule = '{RULE}' AND parameter = 'none'
     AND metric IN ('produce_latency_p50', 'produce_latency_p90')
     AND group_kind IN ('all', 'node_id', 'topic_partition')
 UNION ALL BY NAME

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 from kip_replay.pipelines.analysis.phases import Phases
 from kip_replay.pipelines.analysis.summaries import WHAT_IF, grouped_by
 from kip_replay.pipelines.warehouse.tables import Read
+from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED, Verdict
-from kip_replay.replay.rules import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
-from kip_replay.replay.schema import PRODUCE_ACK_OUTCOMES
 
 #: Who waits how long: the variant, and the column of a partition's latency under it.
 _LATENCIES = {
@@ -32,7 +32,7 @@ def latencies(read: Read, _: Phases) -> DataFrame:
 
     ``produce_latency`` per partition and ``produce_request_latency`` per request of producers that
     waited for all replicas: recorded, with acks=all and with acks=min.insync.replicas; the sweep
-    has the last only. ``exposure``: from the early answer until the whole ISR had the batch; a
+    has the last only. ``exposure``: from the early response until the whole ISR had the batch; a
     PRODUCE that is refused exposes nothing.
     """
     produced = _applicable(read(PRODUCE_ACK_OUTCOMES))

@@ -11,8 +11,8 @@ from kip_replay.pipelines.report.view import Block, Detail, Head, KeyFigure, Row
 from kip_replay.pipelines.rules.min_isr_acks import figures
 from kip_replay.pipelines.rules.min_isr_acks import words as text
 from kip_replay.pipelines.rules.min_isr_acks.figures import EXPOSURE, LATENCY, VARIANTS, Figures
+from kip_replay.replay.min_isr_acks import ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.outcomes import RECORDED
-from kip_replay.replay.rules import ACKS_MIN_INSYNC_REPLICAS
 
 #: Kafka's error codes of PRODUCE responses.
 _ERROR_NAMES = {

@@ -10,7 +10,9 @@ from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
+from kip_replay.pipelines.rule_steps import Words
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
+from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 
 
 def answer(every: Sequence[Figures]) -> Markup:
@@ -84,7 +86,7 @@ def summary(one: Figures) -> Markup:
 
 
 PROSE = Prose(
-    rule=Figures.RULE,
+    rule=Figures.NAME,
     short="Producers’ waits",
     question="How much sooner could producers be answered?",
     proposal="KIP-926, a draft that is in no Kafka release",
@@ -126,4 +128,24 @@ another min.insync.replicas | the same | rows with `parameter` min_insync_replic
 errors, not judged | produce_ack_outcomes | `recorded_error, acks_all_error, min_isr_error, verdict,
   reason` where `acks` is −1
 """),
+)
+
+WORDS = Words(
+    variants={
+        ACKS_ALL: ("acks=all", "without"),
+        ACKS_MIN_INSYNC_REPLICAS: ("acks=min.insync.replicas", "with"),
+    },
+    metrics={
+        "produce_latency_p50": "time to the response, median",
+        "produce_latency_p90": "time to the response, 90th percentile",
+        "answers_within_2_ms": "responses within 2 ms of the recorded time",
+        "answers_with_the_recorded_error": "responses with the recorded error code",
+        "produces_per_second": "PRODUCEs a second",
+    },
+    # a producer that gets its response sooner sends sooner
+    beside=("produces_per_second",),
+    accuracy="How long PRODUCEs with acks=all waited; `answers_within_2_ms` is the share of them, "
+    "over the whole recording, whose response is replayed within 2 ms. Across recordings: what "
+    "acks=min.insync.replicas would take, against a cluster whose ISR is no larger than that. The "
+    "baseline is that nothing changes.",
 )

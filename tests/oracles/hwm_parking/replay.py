@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.outcomes import RECORDED, Rows, Variant, Verdict
-from kip_replay.replay.schema import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.wire_size import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 
 from .closed_loop import Advance, ClosedLoop, LagTracker, SimulatedFetch

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from kip_replay.replay.schema import (
+from kip_replay.replay.log_tables import (
     FETCH_REQUEST_PARTITION,
     FETCH_RESPONSE_PARTITION,
     FETCHES,

@@ -9,8 +9,11 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from kip_replay.replay.incremental_fetch.cache import FetchSessionCache, Occurrence
+from kip_replay.replay.incremental_fetch.tables import (
+    FETCH_SESSION_EVICTIONS,
+    FETCH_SESSION_OUTCOMES,
+)
 from kip_replay.replay.outcomes import Rows, Variant, Verdict
-from kip_replay.replay.schema import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
 from kip_replay.replay.wire_size.fetch import FETCH_VERSIONS
 from kip_replay.replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from kip_replay.replay.min_isr_acks.brokers import Applied, Brokers, Standing
 from kip_replay.replay.min_isr_acks.configs import MinIsrConfig
 from kip_replay.replay.min_isr_acks.events import Event, Kind, Partition, events_of
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
 from kip_replay.replay.outcomes import Rows, Variant, Verdict
-from kip_replay.replay.schema import PRODUCE_ACK_OUTCOMES
 from oracles.min_isr_acks.answers import (
     FENCED_WHEN,
     INVALID_REQUIRED_ACKS,

@@ -1,0 +1,20 @@
+-- Line accounting of every recording: lines read = requests + rejected + repeated, or lines were lost.
+-- recording: name of the recording
+-- nodes: nodes whose logs were read
+-- bytes_read: uncompressed bytes
+-- lines_read: lines
+-- requests: lines that became a request
+-- rejected: lines that could not be read
+-- repeated: lines read before
+-- balanced: the sum is right
+SELECT
+  recording,
+  count(DISTINCT node_id) AS nodes,
+  sum(bytes_read) AS bytes_read,
+  sum(lines_read) AS lines_read,
+  sum(requests) AS requests,
+  sum(rejected) AS rejected,
+  sum(repeated) AS repeated,
+  sum(lines_read) = sum(requests) + sum(rejected) + sum(repeated) AS balanced
+FROM ingested_files
+GROUP BY recording

@@ -1,0 +1,78 @@
+"""Outcomes of hwm_parking: FETCHes of the metadata log, and when replicas learned."""
+
+from __future__ import annotations
+
+from kip_replay.replay.table import (
+    AT,
+    BOOL,
+    INT,
+    LONG,
+    MS,
+    RECORDING,
+    TEXT,
+    VERDICT,
+    WHAT_IF,
+    WHAT_IF_KEY,
+    Column,
+    Table,
+    key_column,
+)
+
+FETCH_PARKING_OUTCOMES = Table(
+    "fetch_parking_outcomes",
+    "hwm_parking: every FETCH of the metadata log, recorded and as each variant would have it",
+    (
+        RECORDING,
+        *WHAT_IF,
+        key_column("leader_id", INT, "controller that was asked"),
+        key_column("leader_epoch", INT, "its leader epoch"),
+        key_column("replica_id", INT, "replica that asked"),
+        key_column("sequence", LONG, "from 0, of the replica's FETCHes in that epoch and variant"),
+        Column("recorded_request_id", TEXT, "request_id (variant recorded), else null"),
+        Column("is_voter", BOOL, "the replica is a voter"),
+        Column("received_at", AT, "arrival"),
+        Column("dequeued_at", AT, "the handler takes it"),
+        Column("built_at", AT, "the response was built"),
+        Column("completed_at", AT, "the response was sent"),
+        Column("fetch_offset", LONG, "the replica's log end offset"),
+        Column("replica_high_watermark", LONG, "high watermark the replica knew, -1 none"),
+        Column("response_high_watermark", LONG, "high watermark it was told, -1 none"),
+        Column("decision", TEXT, "immediate or parked"),
+        Column(
+            "completion",
+            TEXT,
+            "records, high_watermark, timeout, diverging, snapshot, error or unexplained",
+        ),
+        Column(
+            "parked_ms",
+            MS,
+            "from the handler taking it until the response was built; 0 if immediate",
+        ),
+        Column("record_bytes", LONG, "records in the response"),
+        Column("request_bytes", LONG, "on the wire: frame, header, body"),
+        Column("response_bytes", LONG, "on the wire: frame, header, body"),
+        *VERDICT,
+    ),
+    key=(*WHAT_IF_KEY, "leader_id", "leader_epoch", "replica_id", "sequence"),
+)
+
+HIGH_WATERMARK_LAG = Table(
+    "high_watermark_lag",
+    "hwm_parking: how long after an advance of the high watermark a replica knew of it",
+    (
+        RECORDING,
+        *WHAT_IF,
+        key_column("leader_id", INT, "the leader"),
+        key_column("leader_epoch", INT, "its leader epoch"),
+        key_column("replica_id", INT, "the replica that learns"),
+        key_column("high_watermark", LONG, "what it advanced to"),
+        Column("previous_high_watermark", LONG, "what it advanced from, -1 not known"),
+        Column("is_voter", BOOL, "the replica is a voter"),
+        Column("leader_at", AT, "dequeue time of the voter FETCH that moved it"),
+        Column("learned_at", AT, "the replica's first response built with a value >= it"),
+        Column("lag_ms", MS, "learned_at - leader_at; null where it never learned or was away"),
+        Column("phase", TEXT, "starting, steady or stopping"),
+        *VERDICT,
+    ),
+    key=(*WHAT_IF_KEY, "leader_id", "leader_epoch", "replica_id", "high_watermark"),
+)

@@ -1,0 +1,90 @@
+"""Outcomes of incremental_fetch: FETCHes of topic partitions, and what the session cache did."""
+
+from __future__ import annotations
+
+from kip_replay.replay.table import (
+    AT,
+    BOOL,
+    INT,
+    LONG,
+    NODE_ID,
+    RECORDING,
+    REQUEST_ID,
+    TEXT,
+    VERDICT,
+    WHAT_IF,
+    WHAT_IF_KEY,
+    Column,
+    Table,
+    key_column,
+)
+
+FETCH_SESSION_OUTCOMES = Table(
+    "fetch_session_outcomes",
+    "incremental_fetch: every FETCH of topic partitions, recorded and as each variant has it",
+    (
+        RECORDING,
+        *WHAT_IF,
+        REQUEST_ID,
+        key_column("attempt", INT, "0; a FETCH that a session error answers is 0 and its retry 1"),
+        NODE_ID,
+        Column(
+            "session_key",
+            TEXT,
+            "node, session id and the request that created it; without a"
+            " session: node, client and connection",
+        ),
+        Column("client_id", TEXT, "clientId, null if the client sent none"),
+        Column("client_kind", TEXT, "follower, consumer or consumer_without_sessions"),
+        Column("replica_id", INT, "fetching replica, -1 for consumers"),
+        Column("api_version", INT, "version that is counted"),
+        Column("received_at", AT, "arrival"),
+        Column("dequeued_at", AT, "the handler takes it"),
+        Column("built_at", AT, "the response was built"),
+        Column("session_id", INT, "sessionId asked with; null where it would be another one"),
+        Column("session_epoch", INT, "sessionEpoch asked with; the draft has none"),
+        Column("is_full", BOOL, "lists every partition of the session"),
+        Column("session_partitions", INT, "partitions of the session after this request"),
+        Column("request_partitions", INT, "partitions listed in the request"),
+        Column("response_partitions", INT, "partitions listed in the response"),
+        Column("forgotten_partitions", INT, "partitions taken out of the session"),
+        Column(
+            "added_partitions",
+            INT,
+            "partitions that the client's FETCH before did not ask for; null: not known",
+        ),
+        Column("record_bytes", LONG, "records in the response"),
+        Column("request_bytes", LONG, "on the wire: frame, header, body"),
+        Column("response_bytes", LONG, "on the wire: frame, header, body"),
+        Column("session_error", INT, "70, 71 or 106 where a session error is the answer, else 0"),
+        Column(
+            "equals_recorded",
+            BOOL,
+            "variant incremental: same partitions in the same order,"
+            " same bytes, both ways; null where the recorded FETCH is not comparable",
+        ),
+        *VERDICT,
+    ),
+    key=(*WHAT_IF_KEY, "request_id", "attempt"),
+)
+
+FETCH_SESSION_EVICTIONS = Table(
+    "fetch_session_evictions",
+    "incremental_fetch: what the session cache does with each session, per number of slots",
+    (
+        RECORDING,
+        *WHAT_IF,
+        NODE_ID,
+        key_column("session_key", TEXT, "session that it happens to, as in fetch_session_outcomes"),
+        key_column("event", TEXT, "created, refused, evicted or closed"),
+        key_column("request_id", TEXT, "FETCH that caused it"),
+        Column("event_at", AT, "when it happened"),
+        Column("shard", INT, "shard of the cache, from 0"),
+        Column("partitions", INT, "partitions of the session"),
+        Column("privileged", BOOL, "the session is a follower's"),
+        Column(
+            "reason", TEXT, "why: idle, smaller, not privileged, cache full, all forgotten, ..."
+        ),
+    ),
+    key=(*WHAT_IF_KEY, "node_id", "session_key", "event", "request_id"),
+)

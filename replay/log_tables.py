@@ -1,0 +1,412 @@
+"""The tables of the log: what ``ingest`` writes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from kip_replay.replay.table import (
+    AT,
+    BOOL,
+    CLOCK,
+    INT,
+    LONG,
+    MS,
+    NODE_ID,
+    RECORDING,
+    REQUEST_ID,
+    SENDER,
+    TEXT,
+    Column,
+    Table,
+    key_column,
+    struct,
+)
+
+INGESTED_FILES = Table(
+    "ingested_files",
+    "Log files read, a row for each time that they had grown, and what became of their lines:"
+    " lines_read = requests + rejected + repeated",
+    (
+        RECORDING,
+        NODE_ID,
+        key_column("source_file", TEXT, "the file's name within its recording"),
+        key_column(
+            "content_hash",
+            TEXT,
+            "32 hex digits of BLAKE2b (keyed under --anonymize) over the uncompressed bytes, from 0"
+            " up to where this reading ended",
+        ),
+        Column("bytes_read", LONG, "uncompressed bytes that this reading took"),
+        Column("lines_read", LONG, "lines, the last one also where it has no line end"),
+        Column("requests", LONG, "lines that became a row of requests"),
+        Column("rejected", LONG, "lines that became a row of rejected_lines"),
+        Column("repeated", LONG, "lines whose content had been read before, here or elsewhere"),
+        Column("first_byte", LONG, "uncompressed byte where this reading began"),
+        Column("timezone", TEXT, "zone that the stamps were read in"),
+        Column("ingest_epoch", LONG, "number of the ingest that read it, rising in a recording"),
+        Column(
+            "first_received_at",
+            AT,
+            "first arrival of its requests, repeated ones too; null without",
+        ),
+        Column("last_completed_at", AT, "last completion of those; null without"),
+        Column(
+            "first_event_at",
+            AT,
+            "first arrival of one that rules read as it comes; null without any",
+        ),
+        Column("disk_bytes", LONG, "the file's size then; null where something was left in it"),
+        Column("modified_at", AT, "its last modification then; null where something was left"),
+    ),
+    key=("recording", "node_id", "source_file", "content_hash"),
+)
+
+REQUESTS = Table(
+    "requests",
+    "One row per logged request, of every API",
+    (
+        RECORDING,
+        REQUEST_ID,
+        NODE_ID,
+        Column("source_file", TEXT, "file that held the copy read first"),
+        Column("line_number", LONG, "line in it, from 1, uncompressed"),
+        *CLOCK,
+        Column("api_key", INT, "requestApiKey"),
+        Column("api_name", TEXT, "requestApiKeyName"),
+        Column("api_version", INT, "requestApiVersion"),
+        Column("correlation_id", INT, "correlationId"),
+        Column("client_id", TEXT, "clientId, null if the client sent none"),
+        Column("connection", TEXT, "local host:port-remote host:port-processor-index"),
+        Column("listener", TEXT, "listener the request came in on"),
+        Column("security_protocol", TEXT, "securityProtocol"),
+        Column("principal", TEXT, "authenticated principal"),
+        Column("software_name", TEXT, "clientInformation.softwareName"),
+        Column("software_version", TEXT, "clientInformation.softwareVersion"),
+        Column("is_forwarded", BOOL, "came inside an ENVELOPE from a broker"),
+        Column("is_deprecated_version", BOOL, "requestApiVersionDeprecated"),
+        Column("total_ms", MS, "totalTimeMs"),
+        Column("request_queue_ms", MS, "requestQueueTimeMs"),
+        Column("local_ms", MS, "localTimeMs"),
+        Column("remote_ms", MS, "remoteTimeMs: waiting, on controllers also the Raft queue"),
+        Column("throttle_ms", MS, "throttleTimeMs"),
+        Column("response_queue_ms", MS, "responseQueueTimeMs"),
+        Column("send_ms", MS, "sendTimeMs"),
+        Column("has_response", BOOL, 'false where the log says "response":"" (acks=0)'),
+        Column("request_bytes", LONG, "on the wire: frame, header, body; null where not known"),
+        Column("response_bytes", LONG, "on the wire: frame, header, body; null where not known"),
+    ),
+    key=("recording", "request_id"),
+)
+
+REJECTED_LINES = Table(
+    "rejected_lines",
+    "Lines that could not be read as a request, each with its reason",
+    (
+        RECORDING,
+        key_column("line_id", TEXT, "32 hex digits of BLAKE2b (keyed under --anonymize)"),
+        NODE_ID,
+        Column("source_file", TEXT, "file that held the copy read first"),
+        Column("line_number", LONG, "line in it, from 1, uncompressed"),
+        Column("reason", TEXT, "why it could not be read"),
+        Column("line", TEXT, "its first 1,000 bytes, not UTF-8 as U+FFFD; null if anonymized"),
+        Column("line_bytes", LONG, "its whole length"),
+    ),
+    key=("recording", "line_id"),
+)
+
+_PARTITION = (("topic_id", TEXT), ("topic", TEXT), ("partition", INT))
+
+FETCH_REQUEST_PARTITION = struct(
+    *_PARTITION,
+    ("current_leader_epoch", INT),
+    ("fetch_offset", LONG),
+    ("last_fetched_epoch", INT),
+    ("log_start_offset", LONG),
+    ("partition_max_bytes", INT),
+    ("replica_directory_id", TEXT),
+    ("high_watermark", LONG),
+)
+
+FETCH_RESPONSE_PARTITION = struct(
+    *_PARTITION,
+    ("error_code", INT),
+    ("high_watermark", LONG),
+    ("last_stable_offset", LONG),
+    ("log_start_offset", LONG),
+    ("preferred_read_replica", INT),
+    ("record_bytes", LONG),
+    ("aborted_transactions", INT),
+    ("current_leader_id", INT),
+    ("current_leader_epoch", INT),
+    ("diverging_epoch", INT),
+    ("diverging_end_offset", LONG),
+    ("snapshot_end_offset", LONG),
+    ("snapshot_epoch", INT),
+)
+
+NODE_ENDPOINT = struct(("node_id", INT), ("host", TEXT), ("port", INT), ("rack", TEXT))
+
+FETCHES = Table(
+    "fetches",
+    "One row per FETCH, partitions nested (a row per partition would explode)",
+    (
+        RECORDING,
+        REQUEST_ID,
+        NODE_ID,
+        *CLOCK,
+        *SENDER,
+        Column("correlation_id", INT, "correlationId"),
+        Column("is_cluster_metadata", BOOL, "fetches the metadata log (__cluster_metadata)"),
+        Column("cluster_id", TEXT, "clusterId"),
+        Column("replica_id", INT, "fetching replica, -1 for consumers"),
+        Column("replica_epoch", LONG, "its broker epoch, -1 if not sent"),
+        Column("max_wait_ms", INT, "maxWaitMs"),
+        Column("min_bytes", INT, "minBytes"),
+        Column("max_bytes", INT, "maxBytes"),
+        Column("isolation_level", INT, "0 read_uncommitted, 1 read_committed"),
+        Column("session_id", INT, "sessionId asked with; 0 none"),
+        Column("session_epoch", INT, "sessionEpoch; 0 new session, -1 none"),
+        Column("rack_id", TEXT, "rackId"),
+        Column("request_partitions", pa.list_(FETCH_REQUEST_PARTITION), "in the order sent"),
+        Column("forgotten_partitions", pa.list_(struct(*_PARTITION)), "forgottenTopicsData"),
+        Column("throttle_ms", MS, "throttleTimeMs of the response"),
+        Column("error_code", INT, "top-level errorCode; null where there was no response"),
+        Column("response_session_id", INT, "sessionId answered with"),
+        Column("response_partitions", pa.list_(FETCH_RESPONSE_PARTITION), "in the order sent"),
+        Column("node_endpoints", pa.list_(NODE_ENDPOINT), "nodeEndpoints (v16+)"),
+        Column("request_bytes", LONG, "on the wire: frame, header, body"),
+        Column("response_bytes", LONG, "on the wire: frame, header, body"),
+    ),
+    key=("recording", "request_id"),
+)
+
+PRODUCE_PARTITION = struct(
+    *_PARTITION,
+    ("record_bytes", LONG),
+    ("error_code", INT),
+    ("base_offset", LONG),
+    ("log_append_time_ms", LONG),
+    ("log_start_offset", LONG),
+    ("current_leader_id", INT),
+    ("current_leader_epoch", INT),
+    ("error_message", TEXT),
+    ("record_errors", pa.list_(struct(("batch_index_error_message", TEXT)))),
+)
+
+PRODUCES = Table(
+    "produces",
+    "One row per PRODUCE, request and response of a partition side by side",
+    (
+        RECORDING,
+        REQUEST_ID,
+        NODE_ID,
+        *CLOCK,
+        *SENDER,
+        Column("correlation_id", INT, "correlationId"),
+        Column("transactional_id", TEXT, "transactionalId, null for others"),
+        Column("acks", INT, "-1 all, 0, 1"),
+        Column("timeout_ms", INT, "timeoutMs"),
+        Column("has_response", BOOL, "false with acks=0"),
+        Column("partitions", pa.list_(PRODUCE_PARTITION), "in the order of the request"),
+        Column("node_endpoints", pa.list_(NODE_ENDPOINT), "nodeEndpoints (v10+)"),
+        Column("request_bytes", LONG, "on the wire: frame, header, body"),
+        Column("response_bytes", LONG, "on the wire: frame, header, body"),
+    ),
+    key=("recording", "request_id"),
+)
+
+BROKER_HEARTBEATS = Table(
+    "broker_heartbeats",
+    "One row per BROKER_HEARTBEAT that a controller answered",
+    (
+        RECORDING,
+        REQUEST_ID,
+        NODE_ID,
+        *CLOCK,
+        *SENDER,
+        Column("broker_id", INT, "brokerId"),
+        Column("broker_epoch", LONG, "brokerEpoch"),
+        Column("current_metadata_offset", LONG, "last offset applied, inclusive"),
+        Column("want_fence", BOOL, "wantFence"),
+        Column("want_shut_down", BOOL, "wantShutDown"),
+        Column("error_code", INT, "errorCode; null where there was no response"),
+        Column("is_caught_up", BOOL, "isCaughtUp"),
+        Column("is_fenced", BOOL, "isFenced: the answer"),
+        Column("should_shut_down", BOOL, "shouldShutDown"),
+        Column("offline_log_dirs", INT, "offlineLogDirs (v1+): how many; null if not sent"),
+        Column("cordoned_log_dirs", INT, "cordonedLogDirs (v2+): how many; null if not sent"),
+        Column("request_bytes", LONG, "on the wire: frame, header, body"),
+        Column("response_bytes", LONG, "on the wire: frame, header, body"),
+    ),
+    key=("recording", "request_id"),
+)
+
+#: ``partitions``: how many the API speaks of. ``configs``: how many it names (CREATE_TOPICS,
+#: ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS). ``feature_level``: the new level (UPDATE_FEATURES).
+METADATA_WRITE_RESOURCE = struct(
+    ("resource_type", TEXT),
+    ("name", TEXT),
+    ("partitions", INT),
+    ("configs", INT),
+    ("feature_level", INT),
+    ("error_code", INT),
+)
+
+METADATA_WRITES = Table(
+    "metadata_writes",
+    "One row per request that writes to the metadata log (topics, configs, features, ...)",
+    (
+        RECORDING,
+        REQUEST_ID,
+        NODE_ID,
+        *CLOCK,
+        *SENDER,
+        Column("correlation_id", INT, "correlationId"),
+        Column("api_name", TEXT, "requestApiKeyName"),
+        Column("is_forwarded", BOOL, "came inside an ENVELOPE from a broker"),
+        Column("validate_only", BOOL, "validateOnly: nothing is written"),
+        Column("error_code", INT, "top-level errorCode, 0 where the API has none"),
+        Column("resources", pa.list_(METADATA_WRITE_RESOURCE), "what was written, each answer"),
+    ),
+    key=("recording", "request_id"),
+)
+
+ISR_CHANGES = Table(
+    "isr_changes",
+    "What ALTER_PARTITION and METADATA lines say of a partition's ISR and leader",
+    (
+        RECORDING,
+        REQUEST_ID,
+        NODE_ID,
+        Column("built_at", AT, "when the response was built: the node stood by it from then on"),
+        Column("dequeued_at", AT, "when the request was taken up"),
+        Column("source", TEXT, "API that said it: ALTER_PARTITION or METADATA"),
+        key_column("topic", TEXT, "topic name, else topic id"),
+        Column("topic_id", TEXT, "22 characters, null where the version has none"),
+        key_column("partition", INT, "partition index"),
+        Column("leader_id", INT, "leader, -1 none"),
+        Column("leader_epoch", INT, "leader epoch"),
+        Column("partition_epoch", INT, "partition epoch (ALTER_PARTITION)"),
+        Column("replicas", pa.list_(INT), "assigned replicas (METADATA)"),
+        Column("requested_isr", pa.list_(INT), "ISR asked for (ALTER_PARTITION)"),
+        Column("isr", pa.list_(INT), "ISR answered; null where error_code is not 0"),
+        Column("error_code", INT, "the partition's error"),
+    ),
+    key=("recording", "request_id", "topic", "partition"),
+)
+
+TOPICS = Table(
+    "topics",
+    "Topic names, ids and sizes as CREATE_TOPICS, METADATA and others told them",
+    (
+        RECORDING,
+        REQUEST_ID,
+        NODE_ID,
+        Column("built_at", AT, "when the response was built"),
+        Column("source", TEXT, "API that said it"),
+        key_column("topic", TEXT, "topic name, else topic id"),
+        Column("topic_id", TEXT, "22 characters, null where the version has none"),
+        Column("partitions", INT, "number of partitions, null where not told"),
+        Column("replication_factor", INT, "null where not told"),
+        Column("is_internal", BOOL, "isInternal (METADATA)"),
+        Column("error_code", INT, "the topic's error"),
+    ),
+    key=("recording", "request_id", "topic"),
+)
+
+CONFIGS = Table(
+    "configs",
+    "Configs as CREATE_TOPICS, DESCRIBE_CONFIGS and INCREMENTAL_ALTER_CONFIGS told them",
+    (
+        RECORDING,
+        REQUEST_ID,
+        NODE_ID,
+        Column("built_at", AT, "when the response was built"),
+        Column("source", TEXT, "API that said it"),
+        key_column("resource_type", TEXT, "topic, broker, ..."),
+        key_column("resource_name", TEXT, "topic name, broker id, empty for the cluster default"),
+        key_column("name", TEXT, "config name"),
+        Column("value", TEXT, "value; null where deleted, sensitive or masked"),
+        key_column("operation", TEXT, "set, delete, append, subtract or describe"),
+        Column("config_source", INT, "configSource (DESCRIBE_CONFIGS, CREATE_TOPICS v5+)"),
+        Column("error_code", INT, "the resource's error"),
+    ),
+    key=("recording", "request_id", "resource_type", "resource_name", "name", "operation"),
+)
+
+METADATA_OFFSETS = Table(
+    "metadata_offsets",
+    "Where nodes stood in the metadata log, as lines say it by the way",
+    (
+        RECORDING,
+        REQUEST_ID,
+        NODE_ID,
+        Column("built_at", AT, "when the response was built: the offset was reached by then"),
+        Column("dequeued_at", AT, "when the request was taken up: it was read after that"),
+        Column("source", TEXT, "API that said it"),
+        Column("connection", TEXT, "local host:port-remote host:port-processor-index"),
+        key_column("subject_id", INT, "node that the offset is of"),
+        key_column(
+            "kind",
+            TEXT,
+            "finalized_features_epoch (API_VERSIONS): on a broker the last offset of its metadata"
+            " image, inclusive, on a controller only that of the last feature change;"
+            " broker_epoch (BROKER_REGISTRATION): the registration's own offset, inclusive, of the"
+            " first one where the same process registers again;"
+            " high_watermark, log_end_offset (DESCRIBE_QUORUM): exclusive",
+        ),
+        Column("metadata_offset", LONG, "offset in the metadata log; what is not known has no row"),
+        Column("leader_epoch", INT, "leader epoch (DESCRIBE_QUORUM)"),
+    ),
+    key=("recording", "request_id", "subject_id", "kind"),
+)
+
+PRODUCER_IDS = Table(
+    "producer_ids",
+    "One row per INIT_PRODUCER_ID: who asked to be idempotent or transactional",
+    (
+        RECORDING,
+        REQUEST_ID,
+        NODE_ID,
+        Column("built_at", AT, "when the response was built: the producer has its id from then on"),
+        Column("dequeued_at", AT, "when the request was taken up"),
+        Column("client_id", TEXT, "clientId of the request header, null if the client sent none"),
+        Column("connection", TEXT, "local host:port-remote host:port-processor-index"),
+        Column("transactional_id", TEXT, "transactionalId, null for others"),
+        Column("producer_id", LONG, "producerId answered, -1 none; null without a response"),
+        Column("producer_epoch", INT, "producerEpoch answered, -1 none; null without a response"),
+        Column("error_code", INT, "errorCode; null without a response"),
+    ),
+    key=("recording", "request_id"),
+)
+
+CLIENT_OBSERVATIONS = Table(
+    "client_observations",
+    "What clients of the cluster saw, where a recording has it; no replay reads it",
+    (
+        RECORDING,
+        key_column("operation", TEXT, "what the client asked for: create, ..."),
+        key_column("topic", TEXT, "topic name"),
+        key_column("broker_id", INT, "broker that a client asked whether it can be seen"),
+        key_column("requested_at", AT, "the client asked for it"),
+        Column("responded_at", AT, "the client had the answer"),
+        Column("visible_at", AT, "the first answer of that broker that shows it"),
+    ),
+    key=("recording", "operation", "topic", "broker_id", "requested_at"),
+)
+
+#: What is typed of the lines, a table for each kind of body.
+TYPED_TABLES = (
+    FETCHES,
+    PRODUCES,
+    BROKER_HEARTBEATS,
+    METADATA_WRITES,
+    ISR_CHANGES,
+    TOPICS,
+    CONFIGS,
+    METADATA_OFFSETS,
+    PRODUCER_IDS,
+)
+
+#: All that ingest fills; ingested_files is written last and says that the files are in.
+LOG_TABLES = (INGESTED_FILES, REQUESTS, REJECTED_LINES, *TYPED_TABLES)

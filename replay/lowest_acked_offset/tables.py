@@ -1,0 +1,114 @@
+"""Outcomes of lowest_acked_offset: heartbeats, and when metadata writes were applied."""
+
+from __future__ import annotations
+
+from kip_replay.replay.table import (
+    AT,
+    BOOL,
+    INT,
+    LONG,
+    MS,
+    RECORDING,
+    REQUEST_ID,
+    TEXT,
+    VERDICT,
+    WHAT_IF,
+    WHAT_IF_KEY,
+    Column,
+    Table,
+    key_column,
+)
+
+HEARTBEAT_OUTCOMES = Table(
+    "heartbeat_outcomes",
+    "lowest_acked_offset: every recorded BROKER_HEARTBEAT and what its response would have carried",
+    (
+        RECORDING,
+        *WHAT_IF,
+        REQUEST_ID,
+        key_column("controller_id", INT, "controller that answered"),
+        Column("broker_id", INT, "broker that asked"),
+        Column("received_at", AT, "arrival"),
+        Column("built_at", AT, "the response was built"),
+        Column("current_metadata_offset", LONG, "last offset the broker has applied, inclusive"),
+        Column("is_fenced", BOOL, "the broker after this heartbeat"),
+        Column("unfenced_brokers", INT, "brokers that count, after this heartbeat"),
+        Column(
+            "lowest_acknowledged_offset", LONG, "what the response would carry; never goes back"
+        ),
+        Column("lowest_acknowledged_offset_raw", LONG, "as the controller would compute it"),
+        Column("response_bytes", LONG, "recorded, on the wire: frame, header, body"),
+        Column("replayed_response_bytes", LONG, "with the new field"),
+        *VERDICT,
+    ),
+    key=(*WHAT_IF_KEY, "request_id"),
+)
+
+METADATA_WRITE_OUTCOMES = Table(
+    "metadata_write_outcomes",
+    "lowest_acked_offset: every successful metadata write, when it was applied and who knew",
+    (
+        RECORDING,
+        *WHAT_IF,
+        REQUEST_ID,
+        Column("controller_id", INT, "controller that wrote it"),
+        Column("api_name", TEXT, "requestApiKeyName"),
+        Column("client_id", TEXT, "clientId of the request, also where a broker forwarded it"),
+        Column("via_broker", INT, "broker that forwarded it; null: sent to the controller"),
+        Column("received_at", AT, "arrival at the broker that forwarded it, else the controller"),
+        Column("responded_at", AT, "the controller had built the response"),
+        Column("offset_low", LONG, "its last record's offset is at least this"),
+        Column("offset_high", LONG, "and at most this"),
+        Column(
+            "applied_everywhere_at",
+            AT,
+            "every broker that counts had applied it: the latest that the evidence leaves;"
+            " with a heartbeat interval: as modelled from when brokers learned of commits",
+        ),
+        Column(
+            "last_broker_id", INT, "the broker that others waited for, maybe until it was fenced"
+        ),
+        Column("known_at", AT, "via_broker is told a lowest acknowledged offset >= the write's"),
+        Column("known_everywhere_at", AT, "every unfenced broker is told one"),
+        Column("stale_window_ms", MS, "today: from the response until applied everywhere"),
+        Column(
+            "read_after_write_ms",
+            MS,
+            "under the rule: from the request until via_broker"
+            " (else every broker) knows it applied everywhere",
+        ),
+        *VERDICT,
+    ),
+    key=(*WHAT_IF_KEY, "request_id"),
+)
+
+METADATA_WRITE_VISIBILITY = Table(
+    "metadata_write_visibility",
+    "lowest_acked_offset: when each broker had applied a metadata write, by kind of evidence",
+    (
+        RECORDING,
+        *WHAT_IF,
+        REQUEST_ID,
+        key_column("broker_id", INT, "broker that applies it"),
+        key_column("evidence", TEXT, "heartbeat, api_versions or fetch_high_watermark"),
+        Column(
+            "applied_at_earliest",
+            AT,
+            "last sign that it had not applied it, at the soonest the write's commit",
+        ),
+        Column(
+            "applied_at_latest",
+            AT,
+            "first sign that it had; fetch_high_watermark: 500 ms after the broker knew it to be"
+            " committed, null where a heartbeat denies it",
+        ),
+        Column(
+            "known_at",
+            AT,
+            "the broker is told a lowest acknowledged offset >= the write's: from then on it could"
+            " renegotiate ApiVersions after UPDATE_FEATURES",
+        ),
+        *VERDICT,
+    ),
+    key=(*WHAT_IF_KEY, "request_id", "broker_id", "evidence"),
+)

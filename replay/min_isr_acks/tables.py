@@ -1,0 +1,76 @@
+"""Outcomes of min_isr_acks: partitions of PRODUCEs."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from kip_replay.replay.table import (
+    AT,
+    BOOL,
+    INT,
+    LONG,
+    MS,
+    NODE_ID,
+    RECORDING,
+    REQUEST_ID,
+    TEXT,
+    VERDICT,
+    WHAT_IF,
+    WHAT_IF_KEY,
+    Column,
+    Table,
+    key_column,
+)
+
+PRODUCE_ACK_OUTCOMES = Table(
+    "produce_ack_outcomes",
+    "min_isr_acks: every partition of a PRODUCE, recorded, with acks=all and with"
+    " acks=min.insync.replicas",
+    (
+        RECORDING,
+        *WHAT_IF,
+        REQUEST_ID,
+        NODE_ID,
+        key_column("topic", TEXT, "topic name, else topic id"),
+        key_column("partition", INT, "partition index"),
+        Column("client_id", TEXT, "clientId, null if the client sent none"),
+        Column("acks", INT, "as recorded: -1 all, 0, 1"),
+        Column("is_transactional", BOOL, "has a transactionalId"),
+        Column(
+            "is_idempotent", BOOL, "null where neither transactionalId nor INIT_PRODUCER_ID tells"
+        ),
+        Column("record_bytes", LONG, "records of this partition"),
+        Column("received_at", AT, "arrival of the request"),
+        Column("appended_at", AT, "the leader's log has the batch"),
+        Column("built_at", AT, "the recorded response was built"),
+        Column("base_offset", LONG, "first offset of the batch; null where the log can't tell"),
+        Column("last_offset", LONG, "last offset of the batch; null where the log can't tell"),
+        Column("min_insync_replicas", INT, "in force at the append"),
+        Column("isr", pa.list_(INT), "committed ISR at the append, ascending; null: not known"),
+        Column("all_isr_acked_at", AT, "the high watermark passed it: acks=all is answered"),
+        Column("min_isr_acked_at", AT, "min.insync.replicas replicas had it"),
+        Column("visible_at", AT, "consumers can see it: the high watermark passed it"),
+        Column("recorded_error", INT, "Kafka's error code in the log; null without a response"),
+        Column("acks_all_error", INT, "error code with acks=all; null: not known"),
+        Column("min_isr_error", INT, "error code with acks=min.insync.replicas; null: not known"),
+        Column("todays_min_isr_error", INT, "what a broker without the KIP answers acks=-2: 21"),
+        Column(
+            "partition_recorded_latency_ms",
+            MS,
+            "arrival until the response was built, where the request has this partition only",
+        ),
+        Column("partition_acks_all_latency_ms", MS, "arrival until acks=all would be answered"),
+        Column("partition_min_isr_latency_ms", MS, "arrival until acks=-2 would be answered"),
+        Column("request_recorded_latency_ms", MS, "arrival until the response was built"),
+        Column("request_acks_all_latency_ms", MS, "the request's slowest partition"),
+        Column("request_acks_all_latency_earliest_ms", MS, "the least that the log allows"),
+        Column("request_acks_all_latency_latest_ms", MS, "the most that the log allows"),
+        Column("request_min_isr_latency_ms", MS, "the request's slowest partition"),
+        Column("request_min_isr_latency_earliest_ms", MS, "the least that the log allows"),
+        Column("request_min_isr_latency_latest_ms", MS, "the most that the log allows"),
+        Column("replicas_at_min_isr_ack", INT, "replicas, leader included, that had it then"),
+        Column("exposure_ms", MS, "from the early ack until the whole ISR had it"),
+        *VERDICT,
+    ),
+    key=(*WHAT_IF_KEY, "request_id", "topic", "partition"),
+)

@@ -1,0 +1,126 @@
+"""What a Delta table of the warehouse is: name, columns, types, comments, keys.
+
+Each table is said once: those of the log in ``replay.log_tables``, a rule's in its folder, those of
+summaries, checks and bookkeeping in ``replay.tables``, which also lists all of them. Readers and
+writers import these, ``docs/tables.md`` is printed from them and the tests compare what is on disk
+with them. Types are Arrow's, so that the rules need no Spark to name their output.
+
+Conventions
+-----------
+* times are UTC with microseconds (``AT``), durations ``*_ms`` are DOUBLE, sizes ``*_bytes`` BIGINT;
+* ``recording`` is the first column of every table and the first column of every key;
+* a key column is never null.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+AT = pa.timestamp("us", tz="UTC")
+TEXT = pa.string()
+INT = pa.int32()
+LONG = pa.int64()
+MS = pa.float64()
+BOOL = pa.bool_()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name, Arrow type, its Delta column comment, and whether null may be."""
+
+    name: str
+    type: pa.DataType
+    comment: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Delta table.
+
+    ``key`` columns together are unique and never null. ``partitioned_by`` is Delta's partitioning.
+    """
+
+    name: str
+    comment: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    partitioned_by: tuple[str, ...] = ("recording",)
+
+    @property
+    def names(self) -> set[str]:
+        """Names of the columns."""
+        return {column.name for column in self.columns}
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The table's schema with comments as field metadata, in the order of the columns."""
+        return pa.schema(
+            [
+                pa.field(c.name, c.type, nullable=c.nullable, metadata={"comment": c.comment})
+                for c in self.columns
+            ]
+        )
+
+    @property
+    def struct(self) -> pa.StructType:
+        """The same columns as a struct, for rows that travel nested in another row."""
+        return pa.struct(list(self.arrow_schema))
+
+    def without(self, *names: str) -> pa.Schema:
+        """The Arrow schema less some columns (those a later step adds)."""
+        return pa.schema([f for f in self.arrow_schema if f.name not in names])
+
+
+def key_column(name: str, type_: pa.DataType, comment: str) -> Column:
+    return Column(name, type_, comment, nullable=False)
+
+
+def struct(*fields: tuple[str, pa.DataType]) -> pa.StructType:
+    return pa.struct([pa.field(name, type_) for name, type_ in fields])
+
+
+RECORDING = key_column("recording", TEXT, "name of the recording (recording.json: name)")
+
+REQUEST_ID = key_column(
+    "request_id",
+    TEXT,
+    "32 hex digits of BLAKE2b (keyed under --anonymize) over node id and line: its content, once",
+)
+
+NODE_ID = key_column("node_id", INT, "node whose log holds the line")
+
+#: When things happened on the node that logged (kafka-request.log's clock model).
+CLOCK = (
+    Column("received_at", AT, "arrival: stamp - totalTimeMs"),
+    Column("dequeued_at", AT, "arrival + requestQueueTimeMs: the handler takes the request"),
+    Column("handled_at", AT, "dequeued_at + localTimeMs: the handler returned"),
+    Column("built_at", AT, "stamp - sendTimeMs - responseQueueTimeMs: the response was built"),
+    Column("completed_at", AT, "the line's stamp: just after the send completed"),
+)
+
+SENDER = (
+    Column("api_version", INT, "request version"),
+    Column("client_id", TEXT, "clientId of the request header, null if the client sent none"),
+    Column("connection", TEXT, "local host:port-remote host:port-processor-index"),
+)
+
+#: What outcome, eviction and summary tables share: which rule said it, under which what-if.
+WHAT_IF = (
+    key_column("rule", TEXT, "name of the rule"),
+    key_column("variant", TEXT, "recorded, or the protocol that was replayed"),
+    key_column("parameter", TEXT, "what a sweep varies, or none"),
+    key_column("parameter_value", TEXT, "the value it took, or none"),
+)
+
+#: What the keys of those tables begin with.
+WHAT_IF_KEY = ("recording", *(column.name for column in WHAT_IF))
+
+VERDICT = (
+    key_column("verdict", TEXT, "replayed, not_applicable or unknown"),
+    Column(
+        "reason", TEXT, "why not applicable or unknown, or what is known of an unexplained answer"
+    ),
+)

@@ -1,0 +1,188 @@
+"""Tables of summaries, checks and bookkeeping, and the list of all tables of the warehouse."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from kip_replay.replay.log_tables import CLIENT_OBSERVATIONS, LOG_TABLES
+from kip_replay.replay.rules import RULES
+from kip_replay.replay.table import (
+    AT,
+    BOOL,
+    INT,
+    LONG,
+    MS,
+    RECORDING,
+    TEXT,
+    WHAT_IF,
+    WHAT_IF_KEY,
+    Column,
+    Table,
+    key_column,
+)
+
+#: Of what a figure is.
+_GROUP = (
+    key_column("metric", TEXT, "what is measured"),
+    key_column("group_kind", TEXT, "what the group is: replica_kind, replica_id, ..."),
+    key_column("group_value", TEXT, "which one"),
+)
+
+LATENCY_SUMMARY = Table(
+    "latency_summary",
+    "Latencies per metric and group, exact percentiles of integer microseconds",
+    (
+        RECORDING,
+        *WHAT_IF,
+        *_GROUP,
+        Column("count", LONG, "values"),
+        Column("unknown_count", LONG, "rows without a value, never counted as small"),
+        Column("mean_ms", MS, "sum of integer microseconds / count"),
+        Column("p50_ms", MS, "at rank floor(0.5 * (n - 1)), the unknown ranked last"),
+        Column("p90_ms", MS, "likewise"),
+        Column("p95_ms", MS, "likewise"),
+        Column("p99_ms", MS, "likewise"),
+        Column("p999_ms", MS, "likewise"),
+        Column("max_ms", MS, "largest"),
+    ),
+    key=(*WHAT_IF_KEY, "metric", "group_kind", "group_value"),
+)
+
+LATENCY_CURVES = Table(
+    "latency_curves",
+    "Distributions of latencies: at most 200 points of each, as exact as latency_summary",
+    (
+        RECORDING,
+        *WHAT_IF,
+        *_GROUP,
+        key_column("value_us", LONG, "the largest value of a slice of the ranks"),
+        Column("from_us", LONG, "the least value of the slice"),
+        Column("up_to", LONG, "how many values are not above value_us"),
+        Column("total", LONG, "how many values there are, the unknown included"),
+    ),
+    key=(*WHAT_IF_KEY, "metric", "group_kind", "group_value", "value_us"),
+)
+
+BANDWIDTH_SUMMARY = Table(
+    "bandwidth_summary",
+    "Requests and bytes on the wire per API, node, kind of client and direction, steady phase",
+    (
+        RECORDING,
+        *WHAT_IF,
+        key_column("api_name", TEXT, "API"),
+        key_column("node_id", INT, "node that was asked"),
+        key_column("client_kind", TEXT, "voter, broker, follower, consumer, ..."),
+        key_column("direction", TEXT, "request or response"),
+        Column("requests", LONG, "requests"),
+        Column("partitions", LONG, "partitions in them"),
+        Column("bytes", LONG, "bytes on the wire; those of unknown size count nothing"),
+        Column("unknown_size_requests", LONG, "requests whose size is not known"),
+        Column("record_bytes", LONG, "of which records"),
+        Column("overhead_bytes", LONG, "bytes - record_bytes"),
+        Column("span_s", MS, "seconds of the steady phase"),
+        Column("requests_per_second", MS, "requests / span_s"),
+        Column("bytes_per_second", MS, "bytes / span_s"),
+    ),
+    key=(*WHAT_IF_KEY, "api_name", "node_id", "client_kind", "direction"),
+)
+
+PREDICTION_ACCURACY = Table(
+    "prediction_accuracy",
+    "Each prediction beside what real brokers did",
+    (
+        RECORDING,
+        *WHAT_IF,
+        key_column("predicted_from", TEXT, "recording the prediction was made from"),
+        key_column("recorded_in", TEXT, "recording it is held against; the same for a self-check"),
+        *_GROUP,
+        Column("unit", TEXT, "unit of predicted, recorded, error and tolerance"),
+        Column("baseline", MS, "what a constant or a naive guess gives"),
+        Column("predicted", MS, "the replay's figure"),
+        Column("recorded", MS, "what the brokers did"),
+        Column("error", MS, "predicted - recorded"),
+        Column("relative_error", MS, "error / recorded"),
+        Column("tolerance", MS, "largest |error| that passes, in the unit; null for none set"),
+        Column("passed", BOOL, "|error| <= tolerance"),
+        Column("sample_count", LONG, "values behind predicted"),
+        Column("unknown_count", LONG, "outcomes that were unknown: each counts as a miss"),
+    ),
+    key=(*WHAT_IF_KEY, "predicted_from", "recorded_in", "metric", "group_kind", "group_value"),
+)
+
+QUALITY_RESULTS = Table(
+    "quality_results",
+    "What is expected of the tables, and whether it is so",
+    (
+        RECORDING,
+        key_column("suite", TEXT, "suite of the expectation: bronze, outcomes, summaries, ..."),
+        key_column("table_name", TEXT, "table that it is of"),
+        key_column("expectation", TEXT, "its name in the suite"),
+        Column("column_name", TEXT, "column that it is of, if of one"),
+        Column("severity", TEXT, "info, warning or critical: what it means that rows fail"),
+        Column("success", BOOL, "no row failed"),
+        Column("observed", TEXT, "what was seen, in words"),
+        Column("failing_rows", LONG, "rows that failed; of a query, the rows that it gave"),
+        Column("rows_checked", LONG, "rows of the recording in the table"),
+        Column("says", TEXT, "what is expected, in words"),
+    ),
+    key=("recording", "suite", "table_name", "expectation"),
+)
+
+QUALITY_FAILURES = Table(
+    "quality_failures",
+    "The first rows that failed an expectation, to look at; quality_results says how many failed",
+    (
+        RECORDING,
+        key_column("suite", TEXT, "suite of the expectation"),
+        key_column("table_name", TEXT, "table that it is of"),
+        key_column("expectation", TEXT, "its name in the suite"),
+        key_column("number", INT, "from 1, in the order of failing_row"),
+        Column(
+            "failing_row", TEXT, "JSON: its key and what helps to see why, or what the query gave"
+        ),
+    ),
+    key=("recording", "suite", "table_name", "expectation", "number"),
+)
+
+REPLAY_STATE = Table(
+    "replay_state",
+    "What a rule carries from one increment of the log to the next",
+    (
+        RECORDING,
+        key_column("rule", TEXT, "rule"),
+        key_column("state_key", TEXT, "replay key, e.g. the leader's node id"),
+        key_column("as_of", AT, "built_at of the last request fed"),
+        Column("state", pa.binary(), "the state, MessagePack"),
+        Column("fingerprint", TEXT, "rule and configuration it belongs to"),
+    ),
+    key=("recording", "rule", "state_key", "as_of"),
+)
+
+LINEAGE = Table(
+    "lineage",
+    "What the rows of each step follow from; a step that is being written, or was killed, has none",
+    (
+        RECORDING,
+        key_column("step", TEXT, "a rule, summaries, accuracy/<recording>, quality, ..."),
+        Column("follows_from", TEXT, "fingerprint of its code, its settings and what it read"),
+        Column("committed_at", AT, "after the step's last write"),
+    ),
+    key=("recording", "step"),
+)
+
+TABLES = {
+    table.name: table
+    for table in (
+        *LOG_TABLES,
+        CLIENT_OBSERVATIONS,
+        *(table for rule in RULES.values() for table in rule.tables),
+        LATENCY_SUMMARY,
+        LATENCY_CURVES,
+        BANDWIDTH_SUMMARY,
+        PREDICTION_ACCURACY,
+        QUALITY_RESULTS,
+        QUALITY_FAILURES,
+        REPLAY_STATE,
+        LINEAGE,
+    )
+}

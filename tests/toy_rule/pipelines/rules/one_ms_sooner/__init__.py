@@ -1,0 +1,86 @@
+"""one_ms_sooner over Spark: all that a rule states, in as few words as it takes."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kip_replay.pipelines.analysis.accuracy import Judgement, Tolerance
+from kip_replay.pipelines.analysis.summaries import measured
+from kip_replay.pipelines.report import sections
+from kip_replay.pipelines.report.reading import counted
+from kip_replay.pipelines.report.values import RuleFigures
+from kip_replay.pipelines.report.view import Detail, Head, Prose, Section
+from kip_replay.pipelines.rule_steps import RuleSteps, Words
+from kip_replay.replay.log_tables import FETCHES
+from kip_replay.replay.one_ms_sooner import SOONER
+from kip_replay.replay.one_ms_sooner.registration import RULE
+from kip_replay.replay.one_ms_sooner.tables import SOONER_OUTCOMES
+
+METRIC = "fetch_wait"
+
+
+def events(read, increment) -> DataFrame:
+    times = [F.unix_micros(f"{name}_at").alias(f"{name}_us") for name in ("built", "dequeued")]
+    return increment.recent(read)(FETCHES).select("recording", "node_id", "request_id", *times)
+
+
+def latencies(read, phases) -> DataFrame:
+    return measured(read(SOONER_OUTCOMES), METRIC, "wait_ms", {})
+
+
+class Figures(RuleFigures):
+    NAME = RULE.name
+    SWEEP = "none"
+    CURVES = ((METRIC, "all"),)
+    QUERIES = {"verdicts": counted(SOONER_OUTCOMES.name, "'fetches'")}  # noqa: RUF012
+
+
+def section(every, checks) -> Section:
+    prose = Prose(
+        rule=RULE.name,
+        short="Sooner",
+        question="What if every response came a millisecond sooner?",
+        proposal="a toy",
+        about="It does.",
+        note="",
+        outcomes={"fetches": "FETCHes"},
+        outcomes_in=SOONER_OUTCOMES.name,
+        silent=["hold no FETCH.", "hold none of which it is known."],
+        method=[],
+        words=[],
+        sources=[],
+    )
+
+    def cells(one) -> list[str]:
+        return sections.ms_cells(one.spread(METRIC, SOONER), of=["p50"])
+
+    def detail(one, place) -> Detail:
+        return Detail(one.recording, [], Markup("Sooner."), [], "", [])
+
+    overview = "Waits", (Head(["recording", "median, ms"]),), cells
+    answers = Markup("Every response comes sooner."), None
+    return sections.section(
+        every, checks, prose, answers, overview, detail, lambda one: (1, 1), lambda one: 1.0
+    )
+
+
+STEPS = RuleSteps(
+    rule=RULE,
+    events=events,
+    dependencies=lambda database, until_us, phase: [],
+    latencies=latencies,
+    bandwidth=None,
+    judgement=Judgement(
+        wanted=f"SELECT *, '{SOONER}' AS own_variant FROM pairs",
+        measures="SELECT * EXCLUDE (rule, parameter, parameter_value) "
+        f"FROM percentiles WHERE rule = '{RULE.name}'",
+        shares="FROM shares",
+        tolerances=(Tolerance(f"{METRIC}_p50", SOONER, True, 1.0, None),),
+    ),
+    figures=Figures,
+    section=section,
+    headline=lambda one: [f"one_ms_sooner on {one.recording}: a millisecond sooner"],
+    words=Words({SOONER: ("sooner", "with")}, {f"{METRIC}_p50": "wait, median"}, "How long."),
+)
