@@ -17,7 +17,6 @@ import pyarrow as pa
 from sqlalchemy import URL, types
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.pool import StaticPool
-from sqlalchemy.sql.compiler import IdentifierPreparer
 
 from kip_replay.pipelines.warehouse.tables import Warehouse, sql_text
 from kip_replay.replay.tables import TABLES
@@ -68,18 +67,10 @@ class _Connection:
     rollback = close = commit
 
 
-class _Quoting(IdentifierPreparer):
-    """Quotes every name: ``at`` is a word of DuckDB's grammar."""
-
-    def _requires_quotes(self, value: str) -> bool:
-        return True
-
-
 class Dialect(DefaultDialect):
     """DuckDB over views of a warehouse's tables."""
 
     name, driver = "duckdb", "warehouse"
-    preparer = _Quoting
     supports_statement_cache = True
 
     @classmethod

@@ -70,7 +70,8 @@ def load_suites(more: Sequence[Path] = ()) -> list[Expectation]:
     One of a later file replaces one with the same suite, table and name. Raises UserError.
     """
     suites = {file.stem: file for file in sorted((conf_dir() / "quality").glob("*.toml"))}
-    suites |= {rule.name: Path(str(files(rule.package) / "quality.toml")) for rule in RULES}
+    of_rules = {rule.name: Path(str(files(rule.package) / "quality.toml")) for rule in RULES}
+    suites |= {name: file for name, file in of_rules.items() if file.exists()}
     found = {each.place: each for name, file in suites.items() for each in _suite(name, file)}
     for folder in more:
         theirs = sorted(folder.glob("*.toml"))
