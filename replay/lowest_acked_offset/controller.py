@@ -183,7 +183,7 @@ class HeartbeatManager:
         """``fence``: its session is over."""
         broker = self.brokers[broker_id]
         if not broker.fenced:
-            broker.fenced, broker.stopping = True, False
+            broker.fenced = True
             self._leave(at, broker_id)
 
     def _leave(self, at: int, broker_id: int) -> None:

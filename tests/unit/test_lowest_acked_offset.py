@@ -191,6 +191,11 @@ def test_response_arrives_when_it_is_built() -> None:
     assert not manager.known_by_broker[12].at
     manager.advance(us(1100))
     assert {b: known.at for b, known in manager.known_by_broker.items()} == {11: [], 12: [us(1100)]}
+    # An older response that arrives later takes nothing back.
+    manager.known.set(11, 30)
+    manager.brokers[11].known = 30
+    manager.advance(us(9000))
+    assert manager.known.by_node == {11: 30, 12: 20}
 
 
 def test_session_ends_exactly_after_timeout_and_scan() -> None:
@@ -208,6 +213,18 @@ def test_offset_is_carried_from_when_it_is_certain() -> None:
     assert not manager.applied_everywhere.at
     assert manager.takes(11, 1000, 1001) == (20, 20, 1)
     assert manager.applied_everywhere.at == [us(1000)]
+
+
+def test_what_was_over_is_forgotten() -> None:
+    manager = Controller(certain_from_us=0)
+    manager.takes(11, 1000, 1001)
+    everywhere = (manager.applied_everywhere, manager.known_everywhere)
+    timelines = (*everywhere, manager.known_by_broker[11])
+    for timeline in timelines:
+        timeline.add(us(2000), 20)
+        timeline.add(us(5000), 30)
+    manager.forget(us(6000))
+    assert [timeline.at for timeline in timelines] == [[us(5000)]] * 3
 
 
 def test_update_features_has_when_each_broker_can_renegotiate() -> None:

@@ -97,7 +97,8 @@ HISTORIES = {
         A heartbeats 21  -> lowest 7
         0.1 s pass
         A heartbeats 22  -> lowest 22
-        B heartbeats 22  -> lowest 22
+        B heartbeats 22  -> lowest 22  # it unfences, so its registration changes
+        A heartbeats 23  -> lowest 22, raw -1 | lowest 22
     """,
     "a broker in controlled shutdown does not count": """
         A, B run with 7
