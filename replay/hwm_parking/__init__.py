@@ -10,25 +10,20 @@ the next append, or after 500 ms. With KIP-1166 (FETCH v18, Kafka 4.1) a replica
 watermark it knows; a FETCH that knows less than the leader is answered at once, and a move of the
 high watermark answers everyone who is parked.
 
-There is the rule and two ways of holding it against a log. What the log says that no rule explains
-(when the leader appended, how long a replica takes from an answer to its next FETCH, how fast the
-leader's Raft thread answers) is gathered in ``evidence``.
+There is the rule and two ways of holding it against a log. What the log shows that no rule explains
+(when the leader appended, how long a replica takes from a response to its next FETCH, how fast the
+leader's Raft thread responds) is gathered in ``evidence``.
 
-``leader``
-    The rule: who is answered, who is parked, who is woken, why and with which high watermark.
-    It follows ``KafkaRaftClient.tryCompleteFetchRequest`` and ``LeaderState
-    .maybeUpdateHighWatermark`` and knows no clock.
+``kip_1166``
+    The rule: which FETCH completes, which is parked, why and with which high watermark.
 ``closed_loop``
-    Leader and replicas, started anew: which FETCHes would exist, when, and what they would learn.
+    Leader and replicas, started anew: which FETCHes would exist, when, and what they would carry.
 ``explain``
-    The open-loop check: could the rule have given the answer that was recorded?
+    The open-loop check: could the rule have given the response that was recorded?
 ``HwmParking`` (``replay``)
-    The whole replay of one leader's log: recorded FETCHes in, outcomes and lags out. It runs a
-    fixed span (``LOOKAHEAD_US``) behind the log, so its memory is that span and not the log.
-
-All but the last are kernels: functions over flat numbers (``state``), interpreted for short logs
-and compiled for long ones (``compiled``), in the pace that ``pace`` sets. ``tests/oracles`` has
-the same rule object by object; both give the same rows.
+    The whole replay of one controller's log, an ``epoch`` for each that it led: recorded FETCHes
+    in, outcomes and lags out. It runs a fixed span (``LOOKAHEAD_US``) behind the log, so its
+    memory is that span and not the log.
 
 What is read of a response
 --------------------------
@@ -55,18 +50,26 @@ Assumptions, and where they can fail
   the log shows that all who were parked woke together, as a drain without a batch does it.
 """
 
-from .completion import Completion
 from .explain import STAMP_SLACK_US
-from .handed_out import EMPTY_WAKE, LAG_SCHEMA, PARKING_SCHEMA, RULE, WITH_KIP, WITHOUT_KIP
-from .metadata_log import INPUT_SCHEMA, NO_ANSWER, NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
-from .replay import HwmParking, Outcomes, replayed, variants
+from .kip_1166 import NOT_SENT, UNKNOWN_OFFSET, Completion
+from .metadata_log import INPUT_SCHEMA, NO_RESPONSE, RecordedFetch
+from .outcomes import (
+    EMPTY_WAKE,
+    LAG_SCHEMA,
+    PARKING_SCHEMA,
+    RULE,
+    WITH_KIP,
+    WITHOUT_KIP,
+    variants,
+)
+from .replay import HwmParking, Outcomes, replayed
 
 __all__ = [
     "EMPTY_WAKE",
     "INPUT_SCHEMA",
     "LAG_SCHEMA",
     "NOT_SENT",
-    "NO_ANSWER",
+    "NO_RESPONSE",
     "PARKING_SCHEMA",
     "RULE",
     "STAMP_SLACK_US",

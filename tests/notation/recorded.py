@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kip_replay.replay.hwm_parking import HwmParking, replayed
-from kip_replay.replay.hwm_parking.metadata_log import (
+from kip_replay.replay.hwm_parking import (
     INPUT_SCHEMA,
     NOT_SENT,
     UNKNOWN_OFFSET,
+    HwmParking,
     RecordedFetch,
+    replayed,
 )
 from kip_replay.replay.outcomes import Variant
 
