@@ -112,8 +112,8 @@ def page(
             "",
             "## Replaying",
             "",
-            "Pure `replay/` on one core, Arrow batches in and out, the engines as jobs run them "
-            "(`hwm_parking` compiled). Partition-states: what full FETCHes would list. Simulated "
+            "Pure `replay/` on one core, Arrow batches in and out, the engines as jobs run them. "
+            "Partition-states: what full FETCHes would list. Simulated "
             "FETCHes: of both variants that are simulated. Heartbeats: a recording has few among "
             "many other events, so its rows are told too.",
             "",

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from golden.naive_log import recording
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from golden.naive_log import recording
 from notation.cluster import Cluster, Member, Silence, cut, every, repeating
 from notation.recorded import EPOCH, Replayed, added, batch_of, fetched, in_order, micros, replay_of
+
 from kip_replay.replay.hwm_parking import (
     NO_RESPONSE,
     WITH_KIP,
