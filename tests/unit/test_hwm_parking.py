@@ -136,8 +136,8 @@ def test_response_may_be_built_this_late_and_stamps_may_put_it_this_early(
     [
         (508, 1008, 16, True),
         (508, 1007.999, 16, False),
-        (1012, 1512, 15, True),
-        (1012.001, 1512, 15, False),
+        (1011.999, 1512, 15, True),
+        (1012, 1512, 15, False),
     ],
 )
 def test_stamps_may_put_a_high_watermark_this_early_or_late(
