@@ -5,10 +5,10 @@ Theory of operation
 Every controller and broker replicates ``__cluster_metadata`` by FETCHing from the active
 controller. A FETCH that finds no records is *parked* for up to ``maxWaitMs`` (500 ms). A voter's
 FETCH at offset X also says "I have everything below X", and that moves the high watermark. The
-other replicas are parked at X by then, so they learn of the move only with their next answer: at
+other replicas are parked at X by then, so they learn of the move only with their next response: at
 the next append, or after 500 ms. With KIP-1166 (FETCH v18, Kafka 4.1) a replica says which high
-watermark it knows; a FETCH that knows less than the leader is answered at once, and a move of the
-high watermark answers everyone who is parked.
+watermark it knows; a FETCH that knows less than the leader completes at once, and a move of the
+high watermark completes every parked FETCH.
 
 There is the rule and two ways of holding it against a log. What the log shows that no rule explains
 (when the leader appended, how long a replica takes from a response to its next FETCH, how fast the
@@ -30,23 +30,23 @@ What is read of a response
 *Inputs of the rule:* ``built_at`` (only through appends, gaps and service times),
 ``record_bytes`` (which appends it carried), ``response_bytes`` (the envelope around the records),
 and whether the error says "not the leader" (6, 74, 75 and others), which bounds a leader's epoch.
-*Never read by the closed loop:* the high watermark told, the completion, how long the answer took
+*Never read by the closed loop:* the high watermark carried, the completion, how long the response took
 because of the rule; ``tests/unit/test_hwm_parking.py`` blanks them and gets the same rows. The
 recorded variant and ``explain`` read them, since they are what is compared.
 
 Assumptions, and where they can fail
 ------------------------------------
-* A gap between an answer and the next FETCH is the replica's own: it does not depend on the rule.
+* A gap between a response and the next FETCH is the replica's own: it does not depend on the rule.
   The gap used is the replica's recorded one nearest in time; nothing is drawn, because the slow
   moments of a machine hit all its replicas together.
-* The Raft thread answers one FETCH at a time. The time for one answer is taken from the recorded
-  spread of the answers that one append wakes, nearest in time.
+* The Raft thread handles one FETCH at a time. The time for one response is taken from the recorded
+  spread of the responses that one append causes, nearest in time.
 * A replica that sends nothing for more than ``ABSENCE_US`` is away (frozen, restarting, cut off):
   no variant lets it FETCH in that span.
-* An append is known from the first answer that carries it; if no FETCH was parked at the time, it
+* An append is known from the first response that carries it; if no FETCH was parked at the time, it
   was a little earlier.
-* The leader's own empty wake-ups (answers that are early, empty and tell nothing new) are in no
-  KIP: they are ``unexplained`` and no variant has them. ``explain`` tells those of which
+* The leader's own empty wake-ups (responses that are early, empty and carry nothing new) are in no
+  KIP: they are ``unexplained`` and no variant has them. ``explain`` marks those of which
   the log shows that all who were parked woke together, as a drain without a batch does it.
 """
 
