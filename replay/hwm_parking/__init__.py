@@ -30,7 +30,7 @@ What is read of a response
 *Inputs of the rule:* ``built_at`` (only through appends, gaps and service times),
 ``record_bytes`` (which appends it carried), ``response_bytes`` (the envelope around the records),
 and whether the error says "not the leader" (6, 74, 75 and others), which bounds a leader's epoch.
-*Never read by the closed loop:* the high watermark carried, the completion, how long the response took
+*Never read by the closed loop:* the high watermark carried, the completion, how long it took
 because of the rule; ``tests/unit/test_hwm_parking.py`` blanks them and gets the same rows. The
 recorded variant and ``explain`` read them, since they are what is compared.
 
