@@ -43,6 +43,11 @@ class Samples(msgspec.Struct, Generic[T], array_like=True):
 class Timeline(Samples[int], array_like=True):
     """Offsets of the leader, e.g. its log end offset: each holds from its time on, none falls."""
 
+    def add(self, at: int, value: int) -> None:
+        """Add the next value; the log may show it late, so not in the order of time."""
+        self.at.append(at)
+        self.values.append(value)
+
     def value(self, at: int) -> int:
         """The value at a time."""
         index = bisect_right(self.at, at)
