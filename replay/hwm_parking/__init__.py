@@ -5,68 +5,71 @@ Theory of operation
 Every controller and broker replicates ``__cluster_metadata`` by FETCHing from the active
 controller. A FETCH that finds no records is *parked* for up to ``maxWaitMs`` (500 ms). A voter's
 FETCH at offset X also says "I have everything below X", and that moves the high watermark. The
-other replicas are parked at X by then, so they learn of the move only with their next answer: at
+other replicas are parked at X by then, so they learn of the move only with their next response: at
 the next append, or after 500 ms. With KIP-1166 (FETCH v18, Kafka 4.1) a replica says which high
-watermark it knows; a FETCH that knows less than the leader is answered at once, and a move of the
-high watermark answers everyone who is parked.
+watermark it knows; a FETCH that knows less than the leader completes at once, and a move of the
+high watermark completes every parked FETCH.
 
-There is the rule and two ways of holding it against a log. What the log says that no rule explains
-(when the leader appended, how long a replica takes from an answer to its next FETCH, how fast the
-leader's Raft thread answers) is gathered in ``evidence``.
+There is the rule and two ways of holding it against a log. What the log shows that no rule explains
+(when the leader appended, how long a replica takes from a response to its next FETCH, how fast the
+leader's Raft thread responds) is gathered in ``evidence``.
 
-``leader``
-    The rule: who is answered, who is parked, who is woken, why and with which high watermark.
-    It follows ``KafkaRaftClient.tryCompleteFetchRequest`` and ``LeaderState
-    .maybeUpdateHighWatermark`` and knows no clock.
+``kip_1166``
+    The rule: which FETCH completes, which is parked, why and with which high watermark.
 ``closed_loop``
-    Leader and replicas, started anew: which FETCHes would exist, when, and what they would learn.
+    Leader and replicas, started anew: which FETCHes would exist, when, and what they would carry.
 ``explain``
-    The open-loop check: could the rule have given the answer that was recorded?
+    The open-loop check: could the rule have given the response that was recorded?
 ``HwmParking`` (``replay``)
-    The whole replay of one leader's log: recorded FETCHes in, outcomes and lags out. It runs a
-    fixed span (``LOOKAHEAD_US``) behind the log, so its memory is that span and not the log.
-
-All but the last are kernels: functions over flat numbers (``state``), interpreted for short logs
-and compiled for long ones (``compiled``), in the pace that ``pace`` sets. ``tests/oracles`` has
-the same rule object by object; both give the same rows.
+    The whole replay of one controller's log, an ``epoch`` for each that it led: recorded FETCHes
+    in, outcomes and lags out. It runs a fixed span (``LOOKAHEAD_US``) behind the log, so its
+    memory is that span and not the log.
 
 What is read of a response
 --------------------------
 *Inputs of the rule:* ``built_at`` (only through appends, gaps and service times),
 ``record_bytes`` (which appends it carried), ``response_bytes`` (the envelope around the records),
 and whether the error says "not the leader" (6, 74, 75 and others), which bounds a leader's epoch.
-*Never read by the closed loop:* the high watermark told, the completion, how long the answer took
+*Never read by the closed loop:* the high watermark carried, the completion, how long it took
 because of the rule; ``tests/unit/test_hwm_parking.py`` blanks them and gets the same rows. The
 recorded variant and ``explain`` read them, since they are what is compared.
 
 Assumptions, and where they can fail
 ------------------------------------
-* A gap between an answer and the next FETCH is the replica's own: it does not depend on the rule.
+* A gap between a response and the next FETCH is the replica's own: it does not depend on the rule.
   The gap used is the replica's recorded one nearest in time; nothing is drawn, because the slow
   moments of a machine hit all its replicas together.
-* The Raft thread answers one FETCH at a time. The time for one answer is taken from the recorded
-  spread of the answers that one append wakes, nearest in time.
+* The Raft thread handles one FETCH at a time. The time for one response is taken from the recorded
+  spread of the responses that one append causes, nearest in time.
 * A replica that sends nothing for more than ``ABSENCE_US`` is away (frozen, restarting, cut off):
   no variant lets it FETCH in that span.
-* An append is known from the first answer that carries it; if no FETCH was parked at the time, it
+* An append is known from the first response that carries it; if no FETCH was parked at the time, it
   was a little earlier.
-* The leader's own empty wake-ups (answers that are early, empty and tell nothing new) are in no
-  KIP: they are ``unexplained`` and no variant has them. ``explain`` tells those of which
+* The leader's own empty wake-ups (responses that are early, empty and carry nothing new) are in no
+  KIP: they are ``unexplained`` and no variant has them. ``explain`` marks those of which
   the log shows that all who were parked woke together, as a drain without a batch does it.
 """
 
-from .completion import Completion
 from .explain import STAMP_SLACK_US
-from .handed_out import EMPTY_WAKE, LAG_SCHEMA, PARKING_SCHEMA, RULE, WITH_KIP, WITHOUT_KIP
-from .metadata_log import INPUT_SCHEMA, NO_ANSWER, NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
-from .replay import HwmParking, Outcomes, replayed, variants
+from .kip_1166 import NOT_SENT, UNKNOWN_OFFSET, Completion
+from .metadata_log import INPUT_SCHEMA, NO_RESPONSE, RecordedFetch
+from .outcomes import (
+    EMPTY_WAKE,
+    LAG_SCHEMA,
+    PARKING_SCHEMA,
+    RULE,
+    WITH_KIP,
+    WITHOUT_KIP,
+    variants,
+)
+from .replay import HwmParking, Outcomes, replayed
 
 __all__ = [
     "EMPTY_WAKE",
     "INPUT_SCHEMA",
     "LAG_SCHEMA",
     "NOT_SENT",
-    "NO_ANSWER",
+    "NO_RESPONSE",
     "PARKING_SCHEMA",
     "RULE",
     "STAMP_SLACK_US",

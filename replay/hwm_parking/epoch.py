@@ -1,215 +1,228 @@
-"""One epoch of one leader: the recorded answers explained, and every variant replayed.
-
-Around the kernels: rows that are not handed out yet, the state in the form that the kernels run on
-(lists or arrays), and room for it.
-"""
+"""One epoch of one leader: the recorded responses explained, and every variant replayed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import heapq
+from typing import NamedTuple
 
-import numpy as np
+import msgspec
 import pyarrow as pa
 
-from kip_replay.replay.outcomes import Variant
+from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
 
-from .compiled import compiled
-from .handed_out import HWM_AWARE, Told, lag_rows, recorded_rows, simulated_rows
-from .metadata_log import INPUT_SCHEMA
-from .pace import IS_OVER, LACKS_ROOM, Steps, replay
-from .records import DECIDED, Ints, Rows, rows_of
-from .state import NONE, State, arrayed, blank, grown, listed, packed, unpacked
+from .closed_loop import ClosedLoop, SimulatedFetch
+from .evidence import Evidence
+from .explain import Parked, explain
+from .kip_1166 import UNKNOWN_OFFSET, Completion, Leader
+from .lag import Advance, LagTracker
+from .metadata_log import NO_RESPONSE, NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
+from .outcomes import (
+    EMPTY_WAKE,
+    HWM_AWARE,
+    MIDDLE_OF_EPOCH,
+    NOT_IN_LOG,
+    NOT_LEADER,
+    Controller,
+    EpochRows,
+    Outcome,
+    Taken,
+)
+from .timelines import Timeline
 
-Handed = tuple[list[pa.RecordBatch], list[pa.RecordBatch]]
-_DECISION = np.dtype([(name, np.int64) for name in DECIDED])
+
+class Emitted(NamedTuple):
+    """Batches of ``PARKING_SCHEMA`` and of ``LAG_SCHEMA``, in order."""
+
+    parking: list[pa.RecordBatch]
+    lag: list[pa.RecordBatch]
 
 
-def _max_wait_us(variant: Variant) -> int:
-    swept = variant.parameter == "max_wait_ms"
-    return int(variant.parameter_value) * 1000 if swept else NONE
+class LeaderEpoch(msgspec.Struct, array_like=True):
+    """The replay of one epoch: ``take`` recorded FETCHes, ``advance``, and ``close`` it.
 
+    ``recorded`` is the leader as the log shows it, None until its first FETCH is followed;
+    ``voter_fetches`` are those that it is yet to follow, a heap of (dequeued_us, request id,
+    replica, fetch offset). ``taken`` are FETCHes yet to be explained; ``sequences`` count each
+    replica's.
+    """
 
-class LeaderEpoch:
-    """The replay of one epoch: ``feed`` it recorded FETCHes and ``close`` it."""
+    controller: Controller
+    leader_epoch: int
+    sequences: dict[int, int]
+    evidence: Evidence
+    log_end_offset: Timeline = msgspec.field(default_factory=Timeline)
+    high_watermark: Timeline = msgspec.field(default_factory=Timeline)
+    recorded: Leader | None = None
+    recorded_lag: LagTracker = msgspec.field(default_factory=LagTracker)
+    loops: list[ClosedLoop] = []
+    voter_fetches: list[tuple[int, str, int, int]] = []
+    taken: list[Taken] = []
+    first_dequeued_us: int | None = None
+    resigned_us: int | None = None
+    last_us: int = 0
 
-    def __init__(
-        self, leader_id: int, leader_epoch: int, voters: frozenset[int], rules: Sequence[Variant]
-    ) -> None:
-        self.leader_epoch = leader_epoch
-        self._leader_id = leader_id
-        self._voters = voters
-        self._variants = rules
-        self._numbers: dict[int, int] = {}
-        self._known = 0
-        self._waiting = pa.RecordBatch.from_pylist([], schema=INPUT_SCHEMA)
-        self._sequence: Ints = np.zeros(0, np.int64)
-        self._decided = np.zeros(0, _DECISION)
-        self._is_compiled = True
-        self._state = self._blank(0)
+    @classmethod
+    def begin(
+        cls, controller: Controller, leader_epoch: int, sequences: dict[int, int]
+    ) -> LeaderEpoch:
+        """An epoch of which nothing is known."""
+        return cls(controller, leader_epoch, sequences, Evidence(leader_epoch))
 
-    def feed(
-        self,
-        batch: pa.RecordBatch,
-        sequence: Ints,
-        steps: Steps,
-        lookahead_us: int,
-        is_compiled: bool,
-    ) -> Handed:
-        """Take rows in order of built_us, and step on between them.
+    def take(self, row: RecordedFetch) -> None:
+        """Take a recorded FETCH, in order of built_us."""
+        sequence = self.sequences.get(row.replica_id, 0)
+        self.sequences[row.replica_id] = sequence + 1
+        outcome: Outcome | None = None
+        if row.error_code == NO_RESPONSE:
+            outcome = Outcome(Completion.UNEXPLAINED, False, Verdict.UNKNOWN, NOT_IN_LOG)
+        elif row.error_code in NOT_LEADING and not self._take_rejected(row):
+            outcome = Outcome(Completion.ERROR, False, Verdict.NOT_APPLICABLE, NOT_LEADER)
+        else:
+            self.last_us = max(self.last_us, row.built_us)
+        self.taken.append(Taken(row, sequence, outcome))
+        if row.error_code == 0:
+            self._take_completed(row)
 
-        ``sequence`` numbers each replica's FETCHes; ``steps.row`` counts within ``batch``.
-        """
-        before = self._waiting.num_rows
-        self._waiting = pa.concat_batches([self._waiting, batch])
-        self._sequence = np.concatenate([self._sequence, sequence])
-        self._decided = np.concatenate([self._decided, np.zeros(batch.num_rows, _DECISION)])
-        self._know(batch)
-        self._use(is_compiled)
-        self._state.epoch[0].lookahead_us = lookahead_us
-        rows = self._rows()
-        moments = self._form(Steps(steps.row + before, steps.front_us))
-        handed: Handed = ([], [])
-        while self._run(rows, moments) == IS_OVER:
-            self._state.epoch[0].is_closing = 1
-            self._run(rows, moments)
-            self._hand_out_simulated(handed)
-            self._start_anew(rows, lookahead_us)
-        self._hand_out(rows, handed)
-        return handed
+    def _take_completed(self, row: RecordedFetch) -> None:
+        self.evidence.add(row)
+        first = self.first_dequeued_us
+        self.first_dequeued_us = row.dequeued_us if first is None else min(first, row.dequeued_us)
+        if row.replica_id in self.controller.voters and not (row.is_diverging or row.is_snapshot):
+            fetch = (row.dequeued_us, row.request_id, row.replica_id, row.fetch_offset)
+            heapq.heappush(self.voter_fetches, fetch)
 
-    def close(self) -> Handed:
+    def _take_rejected(self, row: RecordedFetch) -> bool:
+        """Take a FETCH whose response is "not the leader"; was it parked until then?"""
+        if not self.evidence.replicas:
+            return False
+        was_parked = row.built_us - row.dequeued_us > WAKE_SPREAD_US
+        if self.resigned_us is None:
+            self.resigned_us = row.built_us if was_parked else row.dequeued_us
+        self.evidence.add_rejected(row)
+        return was_parked and row.dequeued_us < self.resigned_us
+
+    def advance(self, front: int, lookahead_us: int, emitted: Emitted) -> None:
+        """The log is known up to ``front``: replay what nothing still to come can change."""
+        self._follow_leader(front - lookahead_us // 2)
+        until = front - lookahead_us
+        self._explain(until, emitted)
+        self._emit_lags(Variant(RECORDED), self.recorded_lag, emitted)
+        for position, loop in enumerate(self.loops):
+            fetches = loop.advance(self.evidence, until)
+            self._emit(self.controller.variants[position], loop, fetches, emitted)
+        self._forget(until - lookahead_us)
+
+    def close(self, emitted: Emitted) -> None:
         """The epoch is over, or the log is: replay to the end."""
-        handed: Handed = ([], [])
-        rows = self._rows()
-        self._state.epoch[0].is_closing = 1
-        self._run(rows, self._form(Steps(np.zeros(0, np.int64), np.zeros(0, np.int64))))
-        self._hand_out(rows, handed)
-        return handed
-
-    def saved(self) -> list[Any]:
-        """Plain values that ``restored`` goes on from."""
-        with pa.BufferOutputStream() as waiting:
-            with pa.ipc.new_stream(waiting, INPUT_SCHEMA) as stream:
-                stream.write_batch(self._waiting)
-            rows = waiting.getvalue().to_pybytes()
-        ids = list(self._numbers)
-        sequence, decided = self._sequence.tobytes(), self._decided.tobytes()
-        state = self._state if self._is_compiled else arrayed(self._state)
-        return [self.leader_epoch, ids, rows, sequence, decided, packed(state)]
-
-    def restore(self, saved: list[Any]) -> None:
-        """Go on from what was ``saved``."""
-        _, ids, rows, sequence, decided, state = saved
-        self._numbers = {replica_id: number for number, replica_id in enumerate(ids)}
-        self._known = len(ids)
-        with pa.ipc.open_stream(rows) as stream:
-            self._waiting = pa.concat_batches(list(stream))
-        self._sequence = np.frombuffer(sequence, np.int64)
-        self._decided = np.frombuffer(decided, _DECISION)
-        self._state, self._is_compiled = unpacked(state), True
-
-    def _know(self, batch: pa.RecordBatch) -> None:
-        """Number the replicas that the leader answered, in the order in which it did."""
-        answered = batch.filter(pa.compute.equal(batch.column("error_code"), 0))
-        for replica_id in answered.column("replica_id").unique().to_pylist():
-            self._numbers.setdefault(replica_id, len(self._numbers))
-
-    def _blank(self, replicas: int) -> State:
-        # One at least, so that every line has a length.
-        state = blank(1 + len(self._variants), max(1, replicas))
-        leaders = state.leaders
-        state.epoch["leader_epoch"] = self.leader_epoch
-        leaders["voter_count"] = len(self._voters)
-        leaders["own_vote"] = int(self._leader_id in self._voters)
-        leaders["hwm_aware"] = [0, *(HWM_AWARE[variant.name] for variant in self._variants)]
-        leaders["max_wait_us"] = [NONE, *map(_max_wait_us, self._variants)]
-        state.seen["replica_id"][:replicas] = list(self._numbers)[:replicas]
-        return state
-
-    def _start_anew(self, rows: Rows, lookahead_us: int) -> None:
-        """A later line of the epoch can only say "not the leader"; those before are followed."""
-        over = self._state.epoch[0]
-        state = self._blank(len(self._numbers))
-        self._state = state if self._is_compiled else listed(state)
-        epoch = self._state.epoch[0]
-        epoch.lookahead_us = lookahead_us
-        epoch.taken = epoch.explained = over.taken
-        epoch.steps = over.steps + 1
-        for row in range(over.taken):
-            rows.of[row].is_followed = 1
-
-    # --- kernels ---------------------------------------------------------------------------------
-
-    def _use(self, is_compiled: bool) -> None:
-        """Bring the state into the form that kernels are to run on, with room for all replicas."""
-        is_new = len(self._numbers) > self._known
-        if is_new or is_compiled != self._is_compiled:
-            state = self._state if self._is_compiled else arrayed(self._state)
-            if len(self._numbers) > len(state.seen):
-                state = grown(state, len(self._numbers), 0)
-            self._known = len(self._numbers)
-            state.seen["replica_id"][: self._known] = list(self._numbers)
-            self._state = state if is_compiled else listed(state)
-            self._is_compiled = is_compiled
-
-    def _form(self, part: Any) -> Any:
-        return part if self._is_compiled else listed(part)
-
-    def _rows(self) -> Rows:
-        followers = self._voters - {self._leader_id}
-        rows = rows_of(self._waiting, self._numbers, followers, self._decided)
-        return self._form(rows)  # type: ignore[no-any-return]
-
-    def _run(self, rows: Rows, steps: Steps) -> int:
-        """Replay until there is no lack of room any more."""
-        called = compiled(replay) if self._is_compiled else replay
-        while (outcome := called(self._state, rows, steps)) == LACKS_ROOM:
-            need = int(self._state.epoch[0].need)
-            if self._is_compiled:
-                self._state = grown(self._state, len(self._numbers), need)
+        self.evidence.close()
+        self._follow_leader(self.last_us)
+        self._explain(None, emitted)
+        self.recorded_lag.close()
+        self._emit_lags(Variant(RECORDED), self.recorded_lag, emitted)
+        for position, loop in enumerate(self.loops):
+            if self.resigned_us is None:
+                fetches = loop.advance(self.evidence, self.last_us)
             else:
-                state = arrayed(self._state)
-                self._state = listed(grown(state, len(self._numbers), need))
-        return outcome
+                fetches = loop.resign(self.evidence, self.resigned_us)
+            loop.lag.close()
+            self._emit(self.controller.variants[position], loop, fetches, emitted)
 
-    # --- rows ------------------------------------------------------------------------------------
+    # --- the recorded leader ---------------------------------------------------------------------
+
+    def _leader(self, hwm_aware: bool) -> Leader:
+        start = self.evidence.epoch_start_offset
+        first = min(r.first.fetch_offset for r in self.evidence.replicas.values())
+        return Leader(
+            hwm_aware=hwm_aware,
+            leader_epoch=self.leader_epoch,
+            voters=self.controller.voters - {self.controller.node_id},
+            voter_count=len(self.controller.voters),
+            epoch_start_offset=start,
+            log_end_offset=max(start, first),
+        )
+
+    def _begin_following(self, until: int) -> Leader | None:
+        if self.first_dequeued_us is None or self.first_dequeued_us > until:
+            return None
+        for variant in self.controller.variants:
+            swept = variant.parameter == "max_wait_ms"
+            max_wait_us = int(variant.parameter_value) * 1000 if swept else None
+            self.loops.append(ClosedLoop(self._leader(HWM_AWARE[variant.name]), max_wait_us))
+        return self._leader(hwm_aware=False)
+
+    def _follow_leader(self, until: int) -> None:
+        """Bring the leader's log end offset and high watermark up to a time."""
+        if self.recorded is None:
+            self.recorded = self._begin_following(until)
+        leader = self.recorded
+        if leader is None:
+            return
+        for at, end in self.evidence.take_appends(until):
+            self.log_end_offset.add(at, end)
+            previous = leader.high_watermark
+            leader.append(end)
+            self._advanced(at, previous)
+            for loop in self.loops:
+                loop.append(at, end)
+        while self.voter_fetches and self.voter_fetches[0][0] <= until:
+            at, _, replica_id, fetch_offset = heapq.heappop(self.voter_fetches)
+            previous = leader.high_watermark
+            leader.update_voter(replica_id, fetch_offset)
+            self._advanced(at, previous)
+
+    def _advanced(self, at: int, previous: int) -> None:
+        """Note whether a step of the recorded leader moved its high watermark."""
+        assert self.recorded is not None
+        advance = Advance(at, previous, self.recorded.high_watermark)
+        if advance.high_watermark != previous:
+            self.high_watermark.add(at, advance.high_watermark)
+            self.recorded_lag.advanced(advance, self.evidence.replicas)
+
+    # --- what is emitted -------------------------------------------------------------------------
 
     @property
-    def _told(self) -> Told:
-        ids = np.array(list(self._numbers), np.int64)
-        return Told(self._leader_id, self.leader_epoch, self._voters, self._variants, ids)
+    def _rows(self) -> EpochRows:
+        return EpochRows(self.controller, self.leader_epoch)
 
-    def _hand_out(self, rows: Rows, handed: Handed) -> None:
-        """Hand out what was explained and simulated, and keep the rows that wait."""
-        self._hand_out_simulated(handed)
-        epoch = self._state.epoch[0]
-        done = int(epoch.explained)
-        decided = self._decided_in(rows)
-        if done:
-            ready, sequence = self._waiting.slice(0, done), self._sequence[:done]
-            handed[0].append(recorded_rows(self._told, ready, sequence, decided[:done]))
-        # Copied: what is kept must not hold on to the memory of what is gone.
-        left = np.arange(done, self._waiting.num_rows)
-        self._waiting = self._waiting.take(pa.array(left))
-        self._sequence = self._sequence[done:].copy()
-        self._decided = decided[done:].copy()
-        epoch.taken -= done
-        epoch.explained = epoch.steps = epoch.followed = 0
+    def _explain(self, until: int | None, emitted: Emitted) -> None:
+        """Explain FETCHes completed up to a time, or all of them."""
+        parked = Parked([each.row for each in self.taken if each.outcome is None])
+        explained: list[tuple[Taken, Outcome]] = []
+        for each in self.taken:
+            if until is not None and each.row.built_us > until:
+                break
+            explained.append((each, each.outcome or self._outcome(each.row, parked)))
+        del self.taken[: len(explained)]
+        if explained:
+            emitted.parking.append(self._rows.recorded(explained))
 
-    def _decided_in(self, rows: Rows) -> Any:
-        decided = np.zeros(len(rows.of), _DECISION)
-        for name in DECIDED:
-            is_array = self._is_compiled
-            decided[name] = rows.of[name] if is_array else [getattr(r, name) for r in rows.of]
-        return decided
+    def _outcome(self, row: RecordedFetch, parked: Parked) -> Outcome:
+        if row.error_code != 0:
+            return Outcome(Completion.ERROR, row.error_code in NOT_LEADING)
+        self.recorded_lag.learned(row.replica_id, row.built_us, row.response_high_watermark)
+        completion, was_parked = explain(row, self.log_end_offset, self.high_watermark)
+        if completion is Completion.UNEXPLAINED:
+            known = self.high_watermark.value(row.built_us) != UNKNOWN_OFFSET
+            if not known and self.evidence.epoch_start_offset < 0:
+                return Outcome(completion, was_parked, Verdict.UNKNOWN, MIDDLE_OF_EPOCH)
+            if parked.all_woken(row):
+                return Outcome(completion, was_parked, reason=EMPTY_WAKE)
+        return Outcome(completion, was_parked)
 
-    def _hand_out_simulated(self, handed: Handed) -> None:
-        epoch = self._state.epoch[0]
-        if epoch.fetches:
-            fetches = np.array([line[: epoch.fetches] for line in self._state.fetches])
-            handed[0].append(simulated_rows(self._told, fetches))
-        if epoch.lags:
-            lags = np.array([line[: epoch.lags] for line in self._state.lags])
-            handed[1].append(lag_rows(self._told, lags))
-        epoch.fetches = epoch.lags = 0
+    def _emit(
+        self, variant: Variant, loop: ClosedLoop, fetches: list[SimulatedFetch], emitted: Emitted
+    ) -> None:
+        if fetches:
+            emitted.parking.append(self._rows.simulated(variant, fetches, self.evidence))
+        self._emit_lags(variant, loop.lag, emitted)
+
+    def _emit_lags(self, variant: Variant, tracker: LagTracker, emitted: Emitted) -> None:
+        lags = tracker.take()
+        if lags:
+            emitted.lag.append(self._rows.lags(variant, lags))
+
+    def _forget(self, before: int) -> None:
+        offsets = {r.fetch_offset for loop in self.loops for r in loop.replicas.values()}
+        self.evidence.forget(before, offsets)
+        self.log_end_offset.forget(before)
+        self.high_watermark.forget(before)

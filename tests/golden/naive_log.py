@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from notation.recorded import in_order
 from recorded_logs import folder_of
 
-from kip_replay.replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
+from kip_replay.replay.hwm_parking import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
 
 RECORDINGS = {
     name: folder_of(name) for name in ("metadata-4.0", "metadata-4.1", "freeze-4.1", "failover-4.0")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kip_replay.replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET
+from kip_replay.replay.hwm_parking import NOT_SENT, UNKNOWN_OFFSET
 
 from .naive_log import METADATA_TOPIC_ID, Line, SteadyPhase, lines_of, metadata_fetch, percentile
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, NamedTuple
 
-from oracles.hwm_parking import Answer, Completion, Fetch, Leader, Replica
-
-from kip_replay.replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET, RecordedFetch
+from kip_replay.replay.hwm_parking import UNKNOWN_OFFSET, RecordedFetch
+from kip_replay.replay.hwm_parking.kip_1166 import Completion, Fetch, Leader, Replica, Response
 from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 
 from .recorded import EPOCH, fetched, in_order, micros
@@ -103,6 +102,7 @@ class _Run:
         self._cluster = cluster
         self._leader = Leader(
             hwm_aware=cluster.hwm_aware,
+            leader_epoch=EPOCH,
             voters=frozenset(cluster.voters) - {1},
             voter_count=len(cluster.voters),
             epoch_start_offset=EPOCH_START,
@@ -142,20 +142,19 @@ class _Run:
         replica = self._replicas[replica_id]
         self._tokens += 1
         self._correlation[replica_id] += 1
-        known = replica.high_watermark if self._cluster.hwm_aware else NOT_SENT
-        place = (replica.fetch_offset, replica.last_fetched_epoch)
-        fetch = Fetch(replica_id, *place, known, _MAX_WAIT_US, self._tokens)
+        aware = self._cluster.hwm_aware
+        fetch = replica.fetch(replica_id, _MAX_WAIT_US, self._tokens, hwm_aware=aware)
         self._in_flight[fetch.token] = (at, fetch)
         self._send(at, self._leader.fetch(fetch))
         if fetch.token in self._in_flight:
             heapq.heappush(self._events, (at + _MAX_WAIT_US, "expire", fetch.token))
 
-    def _send(self, at: int, answers: list[Answer]) -> None:
+    def _send(self, at: int, answers: list[Response]) -> None:
         for answer in answers:
             self._free_us = max(at, self._free_us) + self._cluster.service_us
             self._answer(self._free_us, answer)
 
-    def _answer(self, built: int, answer: Answer) -> None:
+    def _answer(self, built: int, answer: Response) -> None:
         dequeued, fetch = self._in_flight.pop(answer.fetch.token)
         replica_id = fetch.replica_id
         has_records = answer.completion is Completion.RECORDS
@@ -180,7 +179,7 @@ class _Run:
             )
         )
         replica = self._replicas[replica_id]
-        replica.take(answer, EPOCH, self._leader)
+        replica.receive(answer, self._leader)
         gap = micros(next(self._gaps[replica_id]))
         following, restarted = self._members[replica_id].next_at(built, gap)
         if restarted:

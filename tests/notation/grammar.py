@@ -34,7 +34,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kip_replay.replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET
+from kip_replay.replay.hwm_parking import NOT_SENT, UNKNOWN_OFFSET
 
 
 class NotationError(ValueError):

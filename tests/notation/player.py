@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from oracles.hwm_parking import Answer, Completion, Fetch, Leader, Replica
-
-from kip_replay.replay.hwm_parking.metadata_log import NOT_SENT
+from kip_replay.replay.hwm_parking import NOT_SENT
+from kip_replay.replay.hwm_parking.kip_1166 import Completion, Fetch, Leader, Replica, Response
 
 from .grammar import (
     Appends,
@@ -34,6 +33,7 @@ def leader_of(scene: Scene, hwm_aware: bool) -> Leader:
     """The leader that a scene describes."""
     return Leader(
         hwm_aware=hwm_aware,
+        leader_epoch=scene.epoch,
         voters=frozenset(scene.voters) - {scene.leader},
         voter_count=len(scene.voters),
         epoch_start_offset=scene.epoch_start_offset,
@@ -56,15 +56,19 @@ class _Player:
         self._wait_ms: dict[int, int] = {}
         self._tokens = 0
 
+    @property
+    def _parked(self) -> list[Fetch]:
+        return [response.fetch for response in self._leader.parked.values()]
+
     def play(self, position: int) -> None:
         for step in self._history.steps:
             answers = self._cause(step, step.event)
             for answer in answers:
                 replica = self._replicas[answer.fetch.replica_id]
-                replica.take(answer, self._history.scene.epoch, self._leader)
+                replica.receive(answer, self._leader)
             self._compare(step, step.outcomes[position], answers)
 
-    def _cause(self, step: Step, event: Event) -> list[Answer]:
+    def _cause(self, step: Step, event: Event) -> list[Response]:
         match event:
             case Fetches():
                 return self._fetch(step, event)
@@ -73,13 +77,13 @@ class _Player:
             case Resigns():
                 return self._leader.resign()
             case RollsSegment():
-                self._leader.roll_segment()
+                self._leader.segment += 1
                 return []
             case Passes(milliseconds):
                 return self._pass(milliseconds)
 
-    def _fetch(self, step: Step, event: Fetches) -> list[Answer]:
-        if any(fetch.replica_id == event.replica_id for fetch in self._leader.parked):
+    def _fetch(self, step: Step, event: Fetches) -> list[Response]:
+        if any(f.replica_id == event.replica_id for f in self._parked):
             raise NotationError(f"line {step.number}: {event.replica_id} is parked already")
         epoch = event.last_fetched_epoch
         said = Replica(
@@ -103,9 +107,9 @@ class _Player:
             )
         )
 
-    def _pass(self, milliseconds: int) -> list[Answer]:
-        answers: list[Answer] = []
-        for fetch in self._leader.parked:
+    def _pass(self, milliseconds: int) -> list[Response]:
+        answers: list[Response] = []
+        for fetch in self._parked:
             self._wait_ms[fetch.token] -= milliseconds
             if self._wait_ms[fetch.token] <= 0:
                 answers += self._leader.expire(fetch.token)
@@ -120,7 +124,7 @@ class _Player:
             step, _fetch_text(said), f"it fetches {_fetch_text(built)}"
         )
 
-    def _compare(self, step: Step, outcome: Outcome, answers: list[Answer]) -> None:
+    def _compare(self, step: Step, outcome: Outcome, answers: list[Response]) -> None:
         told = tuple(_told(answer) for answer in answers)
         assert told == outcome.answers, self._disagree(
             step, _listed(outcome.answers), _listed(told)
@@ -139,7 +143,7 @@ class _Player:
         )
 
 
-def _told(answer: Answer) -> Told:
+def _told(answer: Response) -> Told:
     completion = answer.completion
     has_records = completion is Completion.RECORDS
     tells = has_records or completion in (Completion.TIMEOUT, Completion.HIGH_WATERMARK)

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kip_replay.replay.hwm_parking import HwmParking, replayed
-from kip_replay.replay.hwm_parking.metadata_log import (
+from kip_replay.replay.hwm_parking import (
     INPUT_SCHEMA,
     NOT_SENT,
     UNKNOWN_OFFSET,
+    HwmParking,
+    Outcomes,
     RecordedFetch,
+    replayed,
 )
 from kip_replay.replay.outcomes import Variant
 
@@ -90,12 +92,15 @@ def replay_of(
     pieces: Iterable[Sequence[RecordedFetch]],
 ) -> Replayed:
     """Feed a log piece by piece and gather everything that comes out."""
-    parking: list[dict[str, Any]] = []
-    lag: list[dict[str, Any]] = []
+    rows = Replayed([], [])
     for outcomes in replayed(HwmParking(node_id, voters, rules), map(batch_of, pieces)):
-        parking += _rows(outcomes.parking)
-        lag += _rows(outcomes.lag)
-    return Replayed(parking, lag)
+        rows = added(rows, outcomes)
+    return rows
+
+
+def added(rows: Replayed, outcomes: Outcomes) -> Replayed:
+    """Rows and what else a replay emitted."""
+    return Replayed(rows.parking + _rows(outcomes.parking), rows.lag + _rows(outcomes.lag))
 
 
 def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:

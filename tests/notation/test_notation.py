@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kip_replay.replay.hwm_parking.metadata_log import NOT_SENT, UNKNOWN_OFFSET
+from kip_replay.replay.hwm_parking import NOT_SENT, UNKNOWN_OFFSET
 
 from . import NotationError, check
 from .grammar import Appends, Fetches, Passes, Resigns, RollsSegment, Told, parse

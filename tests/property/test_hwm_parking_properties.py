@@ -10,18 +10,25 @@ from typing import Any
 
 import msgspec
 import pytest
+from golden.naive_log import recording
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from notation.cluster import Cluster, Member, Silence, cut, every, repeating
-from notation.recorded import EPOCH, Replayed, batch_of, fetched, in_order, micros, replay_of
-from oracles.hwm_parking import Answer, Completion, Fetch, Leader, Replica
+from notation.recorded import EPOCH, Replayed, added, batch_of, fetched, in_order, micros, replay_of
 
-from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP, HwmParking, variants
+from kip_replay.replay.hwm_parking import (
+    NO_RESPONSE,
+    WITH_KIP,
+    WITHOUT_KIP,
+    HwmParking,
+    RecordedFetch,
+    variants,
+)
 from kip_replay.replay.hwm_parking import replay as hwm_parking
 from kip_replay.replay.hwm_parking.epoch import LeaderEpoch
-from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US, NOT_SENT, RecordedFetch
-from kip_replay.replay.hwm_parking.state import arrayed
+from kip_replay.replay.hwm_parking.kip_1166 import Completion, Fetch, Leader, Replica, Response
+from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US
 from kip_replay.replay.outcomes import RECORDED, Variant
 
 pytestmark = pytest.mark.property
@@ -42,6 +49,7 @@ class LeaderMachine(RuleBasedStateMachine):
         self.leader_votes, self.voter_count = leader_votes, voters
         self.leader = Leader(
             hwm_aware=hwm_aware,
+            leader_epoch=EPOCH,
             voters=frozenset(others),
             voter_count=voters,
             epoch_start_offset=START,
@@ -64,9 +72,8 @@ class LeaderMachine(RuleBasedStateMachine):
         replica_id = data.draw(st.sampled_from(free))
         replica = self.replicas[replica_id]
         self.tokens += 1
-        known = NOT_SENT if replica_id in self.is_old else replica.high_watermark
-        place = (replica.fetch_offset, replica.last_fetched_epoch)
-        fetch = Fetch(replica_id, *place, known, max_wait_us, self.tokens)
+        aware = replica_id not in self.is_old
+        fetch = replica.fetch(replica_id, max_wait_us, self.tokens, hwm_aware=aware)
         self.waiting[fetch.token] = fetch
         if replica_id in self.leader.voters:
             self.offsets[replica_id] = fetch.fetch_offset
@@ -87,11 +94,11 @@ class LeaderMachine(RuleBasedStateMachine):
 
     @rule()
     def segment_rolls(self) -> None:
-        self.leader.roll_segment()
+        self.leader.segment += 1
 
     @rule()
     def resigns(self) -> None:
-        """Everyone is turned away; the leader may go on, as if it had been elected again."""
+        """Everyone is rejected; the leader may go on, as if it had been elected again."""
         answers = self.leader.resign()
         assert {a.completion for a in answers} <= {Completion.ERROR}
         for answer in answers:
@@ -102,7 +109,7 @@ class LeaderMachine(RuleBasedStateMachine):
         """A replica forgets the high watermark; its FETCH, if one is parked, stays parked."""
         self.replicas[data.draw(st.sampled_from(sorted(self.replicas)))].high_watermark = -1
 
-    def take(self, answers: list[Answer]) -> None:
+    def take(self, answers: list[Response]) -> None:
         for answer in answers:
             fetch = self.waiting.pop(answer.fetch.token)
             assert fetch == answer.fetch
@@ -112,12 +119,13 @@ class LeaderMachine(RuleBasedStateMachine):
             assert has_records == (answer.completion is Completion.RECORDS)
             assert answer.high_watermark >= self.told[fetch.replica_id]
             self.told[fetch.replica_id] = answer.high_watermark
-            self.replicas[fetch.replica_id].take(answer, EPOCH, self.leader)
+            self.replicas[fetch.replica_id].receive(answer, self.leader)
 
     @invariant()
     def each_fetch_waits_or_was_answered(self) -> None:
         if hasattr(self, "leader"):
-            assert self.leader.parked == [self.waiting[token] for token in sorted(self.waiting)]
+            parked = [response.fetch for response in self.leader.parked.values()]
+            assert parked == [self.waiting[token] for token in sorted(self.waiting)]
 
     @invariant()
     def high_watermark_is_what_a_majority_has(self) -> None:
@@ -293,19 +301,52 @@ def check_nobody_who_knows_less_waits(parking: list[dict[str, Any]]) -> None:
             assert row["replica_high_watermark"] >= told
 
 
-@given(cluster=clusters(), sizes=st.lists(st.integers(1, 60), min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
-def test_log_cut_anywhere_gives_the_same_rows(cluster: Cluster, sizes: list[int]) -> None:
+@st.composite
+def troubled_logs(draw: st.DrawFn) -> tuple[Cluster, list[RecordedFetch]]:
+    """A cluster's log in which some responses are missing or errors, and the leader may resign."""
+    cluster = draw(clusters())
     log = cluster.log()
-    pieces, start = [], 0
-    while start < len(log):
-        size = sizes[len(pieces) % len(sizes)]
-        pieces.append(log[start : start + size])
-        start += size
+    places = st.integers(0, max(0, len(log) - 1))
+    for place in draw(st.lists(places, max_size=4)) if log else []:
+        log[place] = refused(log[place], draw(st.sampled_from([NO_RESPONSE, 3, 6])))
+    if log and draw(st.booleans()):
+        since = draw(places)
+        log[since:] = [refused(row, 6) for row in log[since:]]
+    return cluster, log
+
+
+def refused(row: RecordedFetch, error_code: int) -> RecordedFetch:
+    return row._replace(error_code=error_code, record_bytes=0, response_high_watermark=-1)
+
+
+@given(troubled=troubled_logs(), size=st.integers(1, 90))
+@settings(max_examples=40, deadline=None)
+def test_log_cut_anywhere_saved_and_resumed_gives_the_same_rows(
+    troubled: tuple[Cluster, list[RecordedFetch]], size: int
+) -> None:
+    """In the same order, too."""
+    cluster, log = troubled
     with short_lookahead():
-        whole, in_pieces = replayed(cluster, [log]), replayed(cluster, pieces)
-    assert ordered(in_pieces.parking, "sequence") == ordered(whole.parking, "sequence")
-    assert ordered(in_pieces.lag, "high_watermark") == ordered(whole.lag, "high_watermark")
+        assert resumed(cluster, list(cut(log, size))) == replayed(cluster, [log])
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(("name", "node"), [("failover-4.0", 1), ("failover-4.0", 2)])
+def test_recording_saved_and_resumed_gives_the_same_rows(name: str, node: int) -> None:
+    log = recording(name).fetches[node]
+    voters = recording(name).voters
+    cluster = Cluster((), voters)
+    whole = replay_of(node, voters, variants(), [log])
+    assert resumed(cluster, list(cut(log, 211)), node) == whole
+
+
+def resumed(cluster: Cluster, pieces: Sequence[Sequence[RecordedFetch]], node: int = 1) -> Replayed:
+    """Each increment by a replay of its own that resumes what the last one saved."""
+    replay, rows = HwmParking(node, cluster.voters, variants()), Replayed([], [])
+    for piece in pieces:
+        replay = HwmParking(node, cluster.voters, variants(), replay.saved())
+        rows = added(rows, replay.feed(batch_of(piece)))
+    return added(rows, replay.finish())
 
 
 def ordered(rows: list[dict[str, Any]], last: str) -> list[dict[str, Any]]:
@@ -373,19 +414,22 @@ HOUR_MS = 3_600_000
 
 
 def sizes_of(epoch: LeaderEpoch) -> dict[str, int]:
-    """How much is held of each thing, by name; private, since nobody else can see it."""
-    state = epoch._state if epoch._is_compiled else arrayed(epoch._state)
-    counts = state.epoch[0]
-    names = ("absences", "reached", "marks", "pieces", "wakes", "log_end_offsets")
+    """How much is held of each thing, by name."""
+    evidence, trackers = epoch.evidence, [epoch.recorded_lag, *(loop.lag for loop in epoch.loops)]
     return {
-        "rows to explain": epoch._waiting.num_rows,
-        **{name: int(counts[name]) for name in (*names, "high_watermarks", "fetches", "lags")},
-        "service times": int(state.service.end[0]),
-        "gaps": int(state.gaps.end.sum()),
-        "envelopes": int(state.envelopes.end.sum()),
-        "events": int(state.leaders.events.sum()),
-        "not learned": int(state.leaders.waiting.sum()),
-        "bytes saved": len(msgspec.msgpack.encode(epoch.saved())),
+        "rows to explain": len(epoch.taken),
+        "voters' FETCHes": len(epoch.voter_fetches),
+        "absences": sum(len(replica.absences) for replica in evidence.replicas.values()),
+        "appends": len(evidence.reached_us),
+        "bytes of the log": len(evidence.log_bytes.bytes_below) + len(evidence.log_bytes.seen_us),
+        "wakes": len(evidence.wakes),
+        "timelines": len(epoch.log_end_offset.at) + len(epoch.high_watermark.at),
+        "service times": len(evidence.service.at),
+        "gaps": sum(len(replica.gaps.at) for replica in evidence.replicas.values()),
+        "envelopes": sum(len(replica.envelopes.at) for replica in evidence.replicas.values()),
+        "events": sum(len(loop.events) for loop in epoch.loops),
+        "not learned": sum(len(each) for tracker in trackers for each in tracker.waiting.values()),
+        "bytes saved": len(msgspec.msgpack.encode(epoch)),
     }
 
 
@@ -397,7 +441,7 @@ def grown(cluster: Cluster, warm_ms: int) -> dict[str, tuple[int, int]]:
     for piece in cut(cluster.log(), 400):
         replay.feed(batch_of(piece))
         is_warm = piece[-1].built_us - cluster.epoch_us > micros(warm_ms)
-        for name, size in sizes_of(replay._epochs[EPOCH]).items():
+        for name, size in sizes_of(replay._state.epochs[EPOCH]).items():
             largest = after if is_warm else within
             largest[name] = max(largest[name], size)
     # Pieces are of one length, what lies in them is not: a little more is no growth.

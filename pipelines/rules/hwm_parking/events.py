@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.warehouse.tables import Read
-from kip_replay.replay.hwm_parking.metadata_log import INPUT_SCHEMA, NO_ANSWER, NOT_SENT
+from kip_replay.replay.hwm_parking import INPUT_SCHEMA, NO_RESPONSE, NOT_SENT
 from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.phases import SteadyPhase
 
@@ -34,7 +34,7 @@ def metadata_fetches(fetches: DataFrame) -> DataFrame:
         "fetch_offset": requested["fetch_offset"],
         "last_fetched_epoch": requested["last_fetched_epoch"],
         "high_watermark": F.coalesce(requested["high_watermark"], F.lit(NOT_SENT)),
-        "error_code": F.when(F.col("error_code").isNull(), F.lit(NO_ANSWER))
+        "error_code": F.when(F.col("error_code").isNull(), F.lit(NO_RESPONSE))
         .when(F.col("error_code") != 0, F.col("error_code"))
         .otherwise(F.coalesce(returned["error_code"], F.lit(0))),
         "response_high_watermark": returned["high_watermark"],

@@ -1,0 +1,200 @@
+"""KIP-1166: when the leader completes a FETCH of the metadata log, and with which high watermark.
+
+In the KIP's order, with its sentences in quotes. Around what it changes this is Kafka's
+``KafkaRaftClient`` and ``LeaderState``, without a clock: the caller says when a FETCH expires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+#: "Set to -1 if the HWM is not known" (Public Interfaces, "Request").
+UNKNOWN_OFFSET = -1
+#: "The default value for the HWM is the largest int64" ("Request"): what versions below 18 send.
+NOT_SENT = 2**63 - 1
+
+
+class Fetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A FETCH of the metadata log (``buildFetchRequest``); ``token`` numbers a leader's FETCHes."""
+
+    replica_id: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    high_watermark: int
+    max_wait_us: int = 500_000
+    token: int = 0
+
+
+class Completion(StrEnum):
+    """Why a FETCH was completed."""
+
+    RECORDS = "records"
+    HIGH_WATERMARK = "high_watermark"
+    TIMEOUT = "timeout"
+    DIVERGING = "diverging"
+    SNAPSHOT = "snapshot"
+    ERROR = "error"
+    UNEXPLAINED = "unexplained"
+
+
+class Response(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The response to a FETCH; ``log_end_offset`` ends the records that it carries.
+
+    KRaft "always includes the HWM in the FETCH response" (Handling, "KRaft").
+    """
+
+    fetch: Fetch
+    completion: Completion
+    parked: bool
+    high_watermark: int
+    log_end_offset: int
+
+
+class Leader(msgspec.Struct, array_like=True):
+    """The leader of one epoch (Handling, "KRaft"): offsets, voters' progress, parked FETCHes.
+
+    ``voters`` are the other voters; ``voter_count`` counts the leader too if it votes. Of earlier
+    epochs and of the latest snapshot it has the end offsets. ``parked`` has, by token, what expiry
+    sends. Methods return the responses that they cause, as the Raft thread builds them.
+    """
+
+    hwm_aware: bool
+    leader_epoch: int
+    voters: frozenset[int]
+    voter_count: int
+    epoch_start_offset: int = -1
+    log_end_offset: int = 0
+    log_start_offset: int = 0
+    epoch_ends: dict[int, int] = {}
+    snapshot: int | None = None
+    high_watermark: int = UNKNOWN_OFFSET
+    segment: int = 0
+    high_watermark_segment: int = 0
+    voter_offsets: dict[int, int] = {}
+    parked: dict[int, Response] = {}
+
+    def fetch(self, fetch: Fetch) -> list[Response]:
+        """Complete a FETCH or park it (``tryCompleteFetchRequest``)."""
+        if (invalid := self._validate(fetch)) is not None:
+            return [self._respond(fetch, invalid)]
+        # The high watermark moves before the response is built, so the response shows the move.
+        responses = self.update_voter(fetch.replica_id, fetch.fetch_offset)
+        if (due := self._due(fetch)) is not None:
+            return [*responses, self._respond(fetch, due)]
+        # Expiry sends this response as it is, with the high watermark of now.
+        self.parked[fetch.token] = self._respond(fetch, Completion.TIMEOUT, parked=True)
+        return responses
+
+    def _due(self, fetch: Fetch) -> Completion | None:
+        """Why a FETCH completes at once; None parks it.
+
+        "If the response is empty and the remote replica's HWM is greater than or equal to the
+        leader's HWM, the FETCH request is parked" ("KRaft").
+        """
+        if fetch.fetch_offset < self.log_end_offset:
+            return Completion.RECORDS
+        # NOT_SENT is never below, and a leader without version 18 ignores the field
+        # ("Compatibility"): both as before the KIP.
+        if self.hwm_aware and fetch.high_watermark < self.high_watermark:
+            return Completion.HIGH_WATERMARK
+        return Completion.TIMEOUT if fetch.max_wait_us == 0 else None
+
+    def update_voter(self, replica_id: int, fetch_offset: int) -> list[Response]:
+        """A voter has all records below its fetch offset (``LeaderState.updateReplicaState``)."""
+        if replica_id not in self.voters:
+            return []
+        self.voter_offsets[replica_id] = fetch_offset
+        return self._update_high_watermark()
+
+    def _update_high_watermark(self) -> list[Response]:
+        """``maybeUpdateHighWatermark``: the floor(N/2)-th of the voters' end offsets, descending.
+
+        The leader's own is the first of them. Equal within a new segment is a change too. "When
+        the leader's HWM changes, the leader may complete all parked FETCH requests" ("KRaft").
+        """
+        own = [self.log_end_offset] if self.voter_count > len(self.voters) else []
+        offsets = own + sorted(self.voter_offsets.values(), reverse=True)
+        majority = self.voter_count // 2
+        if majority >= len(offsets) or offsets[majority] <= self.epoch_start_offset:
+            return []
+        change = offsets[majority], self.segment
+        if change <= (self.high_watermark, self.high_watermark_segment):
+            return []
+        self.high_watermark, self.high_watermark_segment = change
+        return self._complete(Completion.HIGH_WATERMARK) if self.hwm_aware else []
+
+    def append(self, log_end_offset: int) -> list[Response]:
+        """Append: complete who is parked at or below the log end offset (``flushLeaderLog``).
+
+        "KRaft completes all of the parked requests with the new appended records" (Motivation).
+        """
+        self.log_end_offset = max(self.log_end_offset, log_end_offset)
+        # A single voter commits what it appends, before it responds.
+        responses = self._update_high_watermark()
+        return responses + self._complete(Completion.RECORDS, self.log_end_offset)
+
+    def expire(self, token: int) -> list[Response]:
+        """A wait is over: "500ms is the maximum amount of time" (Motivation)."""
+        response = self.parked.pop(token, None)
+        return [] if response is None else [response]
+
+    def resign(self, waiting: Iterable[Fetch] = ()) -> list[Response]:
+        """Stop leading: NOT_LEADER_OR_FOLLOWER, empty, to the parked, then to those ``waiting``."""
+        rejected = [(response.fetch, True) for response in self.parked.values()]
+        rejected += [(fetch, False) for fetch in waiting]
+        self.parked.clear()
+        error, unknown = Completion.ERROR, UNKNOWN_OFFSET
+        return [Response(f, error, parked, unknown, f.fetch_offset) for f, parked in rejected]
+
+    def _complete(self, completion: Completion, offset: int | None = None) -> list[Response]:
+        """Complete FETCHes parked at or below an offset, or all, whatever ``_due`` is by now."""
+        parked = [response.fetch for response in self.parked.values()]
+        fetches = [f for f in parked if offset is None or f.fetch_offset <= offset]
+        for fetch in fetches:
+            del self.parked[fetch.token]
+        end, records = self.log_end_offset, Completion.RECORDS
+        why = (records if fetch.fetch_offset < end else completion for fetch in fetches)
+        return [self._respond(*each, parked=True) for each in zip(fetches, why, strict=True)]
+
+    def _validate(self, fetch: Fetch) -> Completion | None:
+        """``validateOffsetAndEpoch``: a replica whose log can't be continued."""
+        offset = fetch.fetch_offset
+        if self.snapshot is not None and (offset == 0 or offset < self.log_start_offset):
+            return Completion.SNAPSHOT
+        epoch_end = self.epoch_ends.get(fetch.last_fetched_epoch, offset)
+        return Completion.DIVERGING if offset > epoch_end else None
+
+    def _respond(self, fetch: Fetch, completion: Completion, parked: bool = False) -> Response:
+        invalid = completion in (Completion.DIVERGING, Completion.SNAPSHOT)
+        end = fetch.fetch_offset if invalid else self.log_end_offset
+        return Response(fetch, completion, parked, self.high_watermark, end)
+
+
+class Replica(msgspec.Struct, array_like=True):
+    """A voter or an observer (Handling, "Sending"): its log end offset and high watermark."""
+
+    fetch_offset: int
+    last_fetched_epoch: int
+    high_watermark: int = UNKNOWN_OFFSET
+
+    def fetch(self, replica_id: int, max_wait_us: int, token: int, *, hwm_aware: bool) -> Fetch:
+        """A FETCH: "the replica will include its HWM", in a version that can ("Sending")."""
+        sent = self.high_watermark if hwm_aware else NOT_SENT
+        offset, epoch = self.fetch_offset, self.last_fetched_epoch
+        return Fetch(replica_id, offset, epoch, sent, max_wait_us, token)
+
+    def receive(self, response: Response, leader: Leader) -> None:
+        """Append the records and learn the high watermark (``handleFetchResponse``)."""
+        if response.completion is Completion.DIVERGING:
+            # What stays is of that epoch, as far as the leader has it too.
+            self.fetch_offset = leader.epoch_ends[self.last_fetched_epoch]
+        elif response.completion is Completion.SNAPSHOT:
+            self.fetch_offset, self.last_fetched_epoch = leader.snapshot or 0, leader.leader_epoch
+        elif response.log_end_offset > self.fetch_offset:
+            self.fetch_offset = response.log_end_offset
+            self.last_fetched_epoch = leader.leader_epoch
+        known = min(self.fetch_offset, response.high_watermark)
+        self.high_watermark = max(self.high_watermark, known)

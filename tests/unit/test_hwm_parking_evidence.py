@@ -1,0 +1,480 @@
+"""Evidence by hand: what a log of metadata FETCHes shows that no rule explains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from notation.recorded import EPOCH, fetched, in_order, micros
+
+from kip_replay.replay.hwm_parking import NOT_SENT, RecordedFetch
+from kip_replay.replay.hwm_parking.evidence import WAKE_RESPONSES_MIN, Absence, Envelope, Evidence
+from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US, WAKE_SPREAD_US
+from kip_replay.replay.hwm_parking.timelines import Samples, Timeline
+
+FOREVER = micros(10**9)
+
+
+def evidence_of(*rows: RecordedFetch) -> Evidence:
+    evidence = Evidence(EPOCH)
+    for row in in_order(rows):
+        evidence.add(row)
+    return evidence
+
+
+def records(replica: int, dequeued: float, built: float, offset: int, **rest: Any) -> RecordedFetch:
+    """A response with records."""
+    return fetched(replica, dequeued, built, offset, **({"record_bytes": 90} | rest))
+
+
+# --- samples and timelines -----------------------------------------------------------------------
+
+
+def samples(*measured: tuple[int, int]) -> Samples[int]:
+    gathered: Samples[int] = Samples()
+    for at, value in measured:
+        gathered.add(at, value)
+    return gathered
+
+
+@pytest.mark.parametrize(
+    ("measured", "at", "value"),
+    [
+        *(([(10, 7), (20, 8)], at, 7) for at in (0, 10, 14, 15)),
+        *(([(10, 7), (20, 8)], at, 8) for at in (16, 20, 99)),
+        ([(20, 8), (10, 7)], 11, 7),
+        ([(10, 7), (10, 8)], 10, 7),
+        ([(10, 7), (10, 8)], 9, 7),
+        ([], 10, None),
+    ],
+)
+def test_nearest_sample_counts_and_of_two_as_near_the_earlier(
+    measured: list[tuple[int, int]], at: int, value: int | None
+) -> None:
+    assert samples(*measured).nearest(at) == value
+
+
+@pytest.mark.parametrize(
+    ("before", "kept"), [(10, [10, 20, 30]), (20, [10, 20, 30]), (25, [20, 30]), (10**9, [30])]
+)
+def test_all_but_the_last_before_are_forgotten(before: int, kept: list[int]) -> None:
+    gathered = samples((10, 7), (20, 8), (30, 9))
+    gathered.forget(before)
+    assert (gathered.at, len(gathered.values)) == (kept, len(kept))
+
+
+TIMELINE = Timeline([10, 20, 30], [5, 7, 9])
+
+
+@pytest.mark.parametrize(("at", "value"), [(9, -1), (10, 5), (19, 5), (20, 7), (99, 9)])
+def test_value_holds_from_its_time_on(at: int, value: int) -> None:
+    assert TIMELINE.value(at) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "since", "at"),
+    [(4, 0, 10), (5, 0, 20), (6, 0, 20), (5, 25, 25), (8, 25, 30), (9, 0, None)],
+)
+def test_first_above_is_when_it_rises_or_at_once(value: int, since: int, at: int | None) -> None:
+    assert TIMELINE.first_above(value, since) == at
+
+
+@pytest.mark.parametrize(("since", "at"), [(0, 10), (10, 20), (29, 30), (30, None)])
+def test_next_change_is_strictly_later(since: int, at: int | None) -> None:
+    assert TIMELINE.next_change(since) == at
+
+
+@pytest.mark.parametrize(
+    ("version", "high_watermark", "is_aware"),
+    [(17, NOT_SENT, False), (17, 15, False), (18, NOT_SENT, False), (18, -1, True), (18, 15, True)],
+)
+def test_fetch_is_aware_if_it_carries_a_high_watermark(
+    version: int, high_watermark: int, is_aware: bool
+) -> None:
+    row = fetched(9, 0, 1, 15, api_version=version, high_watermark=high_watermark)
+    assert row.hwm_aware == is_aware
+
+
+# --- appends -------------------------------------------------------------------------------------
+
+UNTIL_16 = [records(9, 0, 100, 15), fetched(9, 103, 600, 16)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "appends"),
+    [
+        (
+            [
+                records(9, 0, 100, 15),
+                fetched(9, 103, 600, 17),
+                records(8, 0, 99, 15),
+                fetched(8, 103, 600, 17),
+            ],
+            [(99, 17)],
+        ),
+        ([records(9, 0, 100, 15)], []),
+        (
+            [
+                records(8, 0, 100, 15),
+                fetched(8, 103, 600, 17),
+                records(9, 0, 300, 15),
+                fetched(9, 303, 800, 16),
+            ],
+            [(100, 17)],
+        ),
+        (
+            [
+                records(8, 0, 100, 15),
+                fetched(8, 103, 600, 17),
+                records(9, 0, 100, 15),
+                fetched(9, 303, 800, 16),
+            ],
+            [(100, 17)],
+        ),
+        ([fetched(9, 0, 500, 15), fetched(9, 501, 900, 15)], []),
+        (
+            [
+                records(9, 0, 500, 15, correlation_id=80),
+                fetched(9, 900, 1200, 30, correlation_id=1),
+            ],
+            [],
+        ),
+    ],
+    ids=[
+        "at the first response that carried it",
+        "not known before the next FETCH shows how far",
+        "who has the end has all before it",
+        "two ends at one time are one append",
+        "empty responses append nothing",
+        "a restarted replica may have lost or gained log",
+    ],
+)
+def test_appends(rows: list[RecordedFetch], appends: list[tuple[int, int]]) -> None:
+    evidence = evidence_of(*rows)
+    assert evidence.take_appends(FOREVER) == [(micros(at), end) for at, end in appends]
+    assert evidence.take_appends(FOREVER) == []
+
+
+def test_appends_are_taken_up_to_a_time() -> None:
+    evidence = evidence_of(
+        records(9, 0, 100, 15), records(9, 103, 200, 16), fetched(9, 203, 700, 17)
+    )
+    assert evidence.take_appends(micros(99)) == []
+    assert evidence.take_appends(micros(100)) == [(micros(100), 16)]
+    assert evidence.take_appends(FOREVER) == [(micros(200), 17)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "rejected", "append"),
+    [
+        ([], [], 16),
+        ([], [fetched(9, 103, 200, 18, error_code=6)], 18),
+        ([], [fetched(9, 103, 200, 18, error_code=6), fetched(9, 203, 300, 30, error_code=6)], 18),
+        ([fetched(8, 0, 90, 15)], [fetched(7, 103, 200, 18, error_code=6)], 16),
+        ([records(8, 0, 101, 15), fetched(8, 103, 600, 18)], [], 18),
+    ],
+    ids=[
+        "after one record for all the log shows",
+        "where a rejected FETCH shows it",
+        "where the first rejected FETCH shows it",
+        "a rejected stranger shows nothing",
+        "where another replica shows it",
+    ],
+)
+def test_last_records_end_somewhere_behind_their_offset(
+    rows: Sequence[RecordedFetch], rejected: Sequence[RecordedFetch], append: int
+) -> None:
+    evidence = evidence_of(records(9, 0, 100, 15), *rows)
+    for row in rejected:
+        evidence.add_rejected(row)
+    evidence.close()
+    assert evidence.take_appends(FOREVER) == [(micros(100), append)]
+    assert 7 not in evidence.replicas
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [fetched(8, 60_000, 60_500, 16)],
+        [records(7, 40_000, 40_001, 0), fetched(7, 40_005, 40_006, 8)],
+        [],
+    ],
+    ids=["after a freeze", "catching up in several FETCHes", "at the end of the log"],
+)
+def test_append_is_taken_once_however_late_a_replica_shows_it(later: list[RecordedFetch]) -> None:
+    evidence = evidence_of(*UNTIL_16, records(8, 0, 101, 15))
+    assert evidence.take_appends(micros(1_000)) == [(micros(100), 16)]
+    for row in later:
+        evidence.add(row)
+    evidence.close()
+    assert evidence.take_appends(FOREVER) == []
+
+
+# --- gaps and absences ---------------------------------------------------------------------------
+
+
+def test_gap_nearest_in_time_is_the_replicas_own_up_to_what_the_log_shows() -> None:
+    rows = [fetched(9, *time, 15) for time in [(0, 500), (507, 1_000), (1_003, 1_500)]]
+    evidence = evidence_of(*rows, fetched(8, 0, 500, 15), fetched(8, 502, 1_000, 15))
+    replica = evidence.replicas[9]
+    assert replica.next_fetch(micros(700)) == (micros(707), None)
+    assert replica.next_fetch(micros(800)) == (micros(803), None)
+    assert replica.next_fetch(micros(1_497)) == (micros(1_500), None)
+    assert replica.next_fetch(micros(1_497.001)) is None
+    assert evidence.replicas[8].next_fetch(micros(500)) == (micros(502), None)
+
+
+@pytest.mark.parametrize(("dequeued_ms", "gap_us"), [(500, 0), (499.5, None)])
+def test_fetch_that_seems_to_come_before_the_response_shows_no_gap(
+    dequeued_ms: float, gap_us: int | None
+) -> None:
+    """Stamps are cut to milliseconds."""
+    rows = (fetched(9, 0, 500, 15), fetched(9, dequeued_ms, 1_000, 15))
+    assert evidence_of(*rows).replicas[9].gaps.nearest(micros(500)) == gap_us
+
+
+@pytest.mark.parametrize(("over_us", "is_away"), [(0, False), (1, True)])
+def test_silence_of_over_a_second_is_an_absence(over_us: int, is_away: bool) -> None:
+    returns_ms = 500 + (ABSENCE_US + over_us) / 1000
+    replica = evidence_of(fetched(9, 0, 500, 15), fetched(9, returns_ms, 2_000, 15)).replicas[9]
+    assert bool(replica.absences) == is_away
+
+
+def away() -> Evidence:
+    """Silent from 500 ms to 4,000 ms; otherwise 5 ms between a response and the next FETCH."""
+    return evidence_of(
+        fetched(9, 0, 200, 15),
+        fetched(9, 205, 500, 15),
+        fetched(9, 4_000, 4_300, 15),
+        fetched(9, 4_305, 4_600, 15),
+    )
+
+
+ABSENCE = Absence(micros(500), micros(4_000), 15, False, EPOCH)
+
+
+@pytest.mark.parametrize(
+    ("built_ms", "at_ms", "absence"),
+    [
+        (494, 499, None),
+        (495, 500, None),
+        (496, 4_000, ABSENCE),
+        (600, 4_000, ABSENCE),
+        (3_999, 4_004, ABSENCE),
+        (4_000, 4_005, None),
+    ],
+)
+def test_fetch_that_would_fall_into_an_absence_waits_for_its_end(
+    built_ms: float, at_ms: float, absence: Absence | None
+) -> None:
+    """An absence is no gap: else every FETCH near it would come seconds later."""
+    assert away().replicas[9].next_fetch(micros(built_ms)) == (micros(at_ms), absence)
+
+
+@pytest.mark.parametrize(
+    ("at", "is_away"),
+    [(500, False), (501, True), (3_999, True), (4_000, False), (5_600, False), (5_601, True)],
+)
+def test_replica_is_away_within_an_absence_or_a_second_after_its_last_fetch(
+    at: float, is_away: bool
+) -> None:
+    assert away().replicas[9].is_away(micros(at)) == is_away
+
+
+@pytest.mark.parametrize(("correlation_id", "restarts"), [(1, True), (80, False), (81, False)])
+def test_falling_correlation_id_is_a_restart_even_if_quick(
+    correlation_id: int, restarts: bool
+) -> None:
+    """Which is not being away."""
+    after = {"correlation_id": correlation_id, "last_fetched_epoch": 4}
+    replica = evidence_of(
+        fetched(9, 0, 500, 15, correlation_id=80), fetched(9, 900, 1_200, 12, **after)
+    ).replicas[9]
+    restart = Absence(micros(500), micros(900), 12, True, 4)
+    assert replica.absences == ([restart] if restarts else [])
+    assert replica.gaps.nearest(micros(500)) == (None if restarts else micros(400))
+    assert not replica.is_away(micros(700))
+
+
+# --- where the epoch starts, truncation, snapshots -----------------------------------------------
+
+
+def test_epoch_starts_where_replicas_that_continue_the_last_one_fetch() -> None:
+    """Which only responses with records show."""
+    before = {"last_fetched_epoch": EPOCH - 1}
+    evidence = evidence_of(
+        records(9, 0, 100, 15, **before),
+        records(8, 0, 101, 12, **before),
+        records(7, 0, 102, 18),
+        fetched(6, 0, 103, 17, **before),
+    )
+    assert evidence.epoch_start_offset == 15
+    assert evidence_of(fetched(6, 0, 103, 17, **before)).epoch_start_offset == -1
+
+
+@pytest.mark.parametrize(("restarts", "epoch_ends"), [(False, {3: 12}), (True, {})])
+def test_replica_that_goes_back_was_truncated_unless_it_restarted(
+    restarts: bool, epoch_ends: dict[int, int]
+) -> None:
+    """Synthetic: in no recording."""
+    evidence = evidence_of(
+        fetched(9, 0, 1, 20, correlation_id=80, last_fetched_epoch=3),
+        fetched(9, 5, 6, 12, correlation_id=1 if restarts else 81, last_fetched_epoch=2),
+    )
+    assert evidence.epoch_ends == epoch_ends
+
+
+@pytest.mark.parametrize(("record_bytes", "found"), [(0, (12, 4)), (90, (None, 0))])
+def test_replica_that_advances_without_records_got_a_snapshot(
+    record_bytes: int, found: tuple[int | None, int]
+) -> None:
+    """Synthetic: in no recording."""
+    evidence = evidence_of(fetched(9, 0, 1, 3, record_bytes=record_bytes), fetched(9, 50, 51, 12))
+    assert (evidence.snapshot, evidence.log_start_offset) == found
+
+
+# --- how long a response takes -------------------------------------------------------------------
+
+
+def woken(*built: float, dequeued: float = 0) -> list[RecordedFetch]:
+    """Replicas 7, 8, ... parked at 15 and woken by one append; and a FETCH much later."""
+    rows = [records(7 + i, dequeued, at, 15) for i, at in enumerate(built)]
+    return [*rows, fetched(7, 400, 900, 16)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "service_us"),
+    [
+        (woken(100, 101, 104), 2_000),
+        (woken(100), 0),
+        (woken(100, 100 + WAKE_SPREAD_US / 1000), WAKE_SPREAD_US),
+        (woken(100, 100.001 + WAKE_SPREAD_US / 1000), 0),
+        ([records(7, 0, 100, 15), records(8, 102, 104, 15), fetched(7, 400, 900, 16)], 0),
+        ([records(7, 0, 100, 15), records(8, 100, 104, 15), fetched(7, 400, 900, 16)], 4_000),
+        ([fetched(7, 0, 100, 15), fetched(8, 0, 104, 15), fetched(7, 400, 900, 15)], 0),
+    ],
+    ids=[
+        "the mean step between responses of one append",
+        "one response shows none",
+        "far apart",
+        "too far apart for one append",
+        "a FETCH that came after the append was not woken",
+        "a FETCH that came with the append was",
+        "empty responses are of no append",
+    ],
+)
+def test_service_time(rows: list[RecordedFetch], service_us: int) -> None:
+    assert evidence_of(*rows).service_us(micros(100)) == service_us
+
+
+@pytest.mark.parametrize(("together", "service_us"), [(3, 0), (WAKE_RESPONSES_MIN, 2_000)])
+def test_few_of_many_replicas_show_no_service_time(together: int, service_us: int) -> None:
+    """Six replicas; one stall among few responses would look like a slow thread."""
+    rows = woken(*(100 + 2 * i for i in range(together)))
+    others = [fetched(r, 0, 99, 15) for r in range(20, 26 - together)]
+    assert evidence_of(*rows, *others).service_us(micros(100)) == service_us
+
+
+def test_service_time_is_known_after_all_responses_may_have_come() -> None:
+    evidence = evidence_of(*woken(100, 104)[:-1])
+    after_ms = 2 * WAKE_SPREAD_US / 1000
+    for replica, built_ms, service_us in [(7, 100, 0), (8, 100.001, micros(4))]:
+        evidence.add(fetched(replica, 110, built_ms + after_ms, 16))
+        assert evidence.service_us(micros(100)) == service_us
+    assert evidence.wakes == {}
+
+
+# --- bytes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "size"),
+    [
+        (15, 16, 90),
+        (16, 18, 150),
+        (15, 18, 240),
+        (16, 16, 0),
+        (17, 16, 0),
+        (15, 17, None),
+        (17, 18, None),
+        (14, 18, None),
+    ],
+)
+def test_bytes_between_offsets_add_up_where_responses_show_them(
+    start: int, end: int, size: int | None
+) -> None:
+    evidence = evidence_of(
+        records(9, 0, 100, 15, record_bytes=90),
+        records(9, 103, 200, 16, record_bytes=150),
+        fetched(9, 203, 700, 18),
+    )
+    assert evidence.log_bytes.between(start, end) == size
+
+
+def test_range_without_a_neighbour_waits_for_one() -> None:
+    """18..20 comes first; 16..18, shown by a slower replica, links it when more comes in."""
+    evidence = evidence_of(
+        *(records(9, 0, 100, 15, record_bytes=90), fetched(9, 103, 104, 16)),
+        *(records(8, 150, 200, 18, record_bytes=60), records(8, 203, 204, 20)),
+    )
+    assert evidence.log_bytes.between(15, 20) is None
+    assert evidence.log_bytes.unplaced == [(18, 20, 60)]
+    for row in (records(9, 250, 300, 16, record_bytes=150), fetched(9, 303, 304, 18)):
+        evidence.add(row)
+    assert evidence.log_bytes.between(15, 20) == 300
+    assert evidence.log_bytes.unplaced == []
+
+
+def test_bytes_are_linked_backwards_as_well() -> None:
+    evidence = evidence_of(
+        *(records(9, 0, 100, 15, record_bytes=90), fetched(9, 103, 104, 16)),
+        *(records(8, 150, 200, 12, record_bytes=200), fetched(8, 203, 204, 15)),
+    )
+    assert evidence.log_bytes.between(12, 16) == 290
+
+
+def test_ranges_without_a_neighbour_are_given_up_the_oldest_first() -> None:
+    log_bytes = evidence_of(*UNTIL_16).log_bytes
+    for start in range(100, 170):
+        log_bytes.carried(2 * start, 2 * start + 1, 90, start)
+    assert [start for start, *_ in log_bytes.unplaced] == [2 * s for s in range(106, 170)]
+
+
+@pytest.mark.parametrize(
+    ("high_watermark", "envelope"), [(15, Envelope(120, 80)), (NOT_SENT, Envelope(130, 80))]
+)
+def test_envelope_is_what_stands_around_the_records(
+    high_watermark: int, envelope: Envelope
+) -> None:
+    """A records field of 90 bytes takes 91, an empty one 1; the high watermark takes 10."""
+    row = records(9, 0, 1, 15, request_bytes=130, response_bytes=171, high_watermark=high_watermark)
+    assert evidence_of(row).replicas[9].envelopes.nearest(0) == envelope
+
+
+@pytest.mark.parametrize("size", ["request_bytes", "response_bytes"])
+def test_forwarded_fetch_has_no_envelope(size: str) -> None:
+    row = fetched(9, 0, 1, 15, **({"request_bytes": 130, "response_bytes": 90} | {size: None}))
+    assert evidence_of(row).replicas[9].envelopes.nearest(0) is None
+
+
+# --- forgetting ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("later_us", "absences"), [(0, [ABSENCE]), (1, [])])
+def test_absences_are_forgotten_when_they_are_over(later_us: int, absences: list[Absence]) -> None:
+    evidence = away()
+    evidence.forget(micros(4_000) + later_us, ())
+    assert evidence.replicas[9].absences == absences
+
+
+def test_bytes_are_kept_where_replicas_stand_and_where_loops_have_yet_to_come() -> None:
+    """One replica gets a record every 10 ms; another left at 7, a simulated one stands at 20."""
+    steps = [records(9, 10 * i, 10 * i + 9, i) for i in range(500)]
+    evidence = evidence_of(fetched(8, 0, 1, 7), *steps, fetched(9, 5_000, 5_009, 500))
+    evidence.forget(before=micros(4_000), offsets=[20])
+    assert sorted(evidence.log_bytes.bytes_below) == [7, 20, *range(399, 501)]
+    assert evidence.log_bytes.between(450, 451) == 90
+    assert evidence.log_bytes.between(7, 500) == 90 * 493
+    assert set(evidence.log_bytes.seen_us) == set(evidence.log_bytes.bytes_below)
+    assert len(evidence.replicas[9].gaps.at) < 110

@@ -1,0 +1,315 @@
+"""KIP-1166's rule by hand: histories in the notation of ``tests/notation``, and what a replica keeps.
+
+Histories named ``kafka ...`` reproduce the test of Kafka 4.3.0 whose name stands above; those that
+are synthetic are in no recording.
+"""
+# ruff: noqa: E501 (a line of a history is an event)
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from notation import check
+from notation.recorded import EPOCH
+
+from kip_replay.replay.hwm_parking import UNKNOWN_OFFSET
+from kip_replay.replay.hwm_parking.kip_1166 import Completion, Fetch, Leader, Replica, Response
+
+HISTORIES = {
+    # testHighWatermarkSentInFetchRequest: first -1, after the answer what it carried.
+    "kafka high watermark sent in fetch request": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, with KIP-1166
+    9 fetches 10 knowing -1       -> records 10..15, high watermark 15
+    9 then fetches 15 knowing 15  -> parked
+    """,
+    # testDefaultHwmDeferred: a FETCH without the field never completes by the high watermark.
+    "kafka default hwm deferred": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, with KIP-1166
+    9 fetches 15  -> parked
+    """,
+    # testUnknownHwmDeferredWhenLeaderDoesNotKnowHwm: neither has anything new for the other.
+    "kafka unknown hwm deferred when leader does not know hwm": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166
+    9 fetches 15 knowing -1  -> parked; leader has high watermark -1
+    """,
+    # testOutdatedHwmCompletedWhenLeaderKnowsHwm: unknown, then one less. 4.0 waits both times.
+    "kafka outdated hwm completed when leader knows hwm": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, without | with KIP-1166
+    9 fetches 15 knowing -1  -> parked | high watermark 15
+    8 fetches 15 knowing 14  -> parked | high watermark 15
+    """,
+    # testUnchangedHighWatermarkDeferred: who knows as much as the leader waits.
+    "kafka unchanged high watermark deferred": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, with KIP-1166
+    9 fetches 15 knowing 15  -> parked
+    """,
+    # testUpdatedHighWatermarkCompleted: a move completes also the FETCH that claims to know it.
+    "kafka updated high watermark completed": """
+    voters 1 2, leader 1, epoch 5 starts at 2, log ends at 7, high watermark 3, without | with KIP-1166
+    9 fetches 7 knowing 7     -> parked
+    2 fetches 7 waiting 0 ms  -> timeout, high watermark 7 | 9: high watermark 7; timeout, high watermark 7
+    """,
+    # testPurgatoryFetchTimeout: after 500 ms an empty response.
+    "kafka purgatory fetch timeout": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
+    2 fetches 15 knowing 15  -> parked
+    499 ms pass              -> nobody
+    1 ms pass                -> 2: timeout, high watermark 15
+    """,
+    # testPurgatoryFetchSatisfiedByWrite: an append completes who waits, with the records.
+    "kafka purgatory fetch satisfied by write": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
+    9 fetches 15 knowing -1  -> parked
+    leader appends to 16     -> 9: records 15..16, high watermark -1
+    """,
+    # testPurgatoryFetchCompletedByFollowerTransition: all who wait are rejected.
+    "kafka purgatory fetch completed by follower transition": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
+    9 fetches 15 knowing -1  -> parked
+    8 fetches 15 knowing -1  -> parked
+    leader resigns           -> 9: error; 8: error
+    500 ms pass              -> nobody
+    """,
+    # testLeaderImmediatelySendsDivergingEpoch. Synthetic: in no recording.
+    # The replica's progress does not count.
+    "kafka leader immediately sends diverging epoch": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, epoch 3 ends at 8, log ends at 15, without | with KIP-1166
+    2 fetches 12 of epoch 3  -> diverging; leader has high watermark -1
+    3 fetches 8 of epoch 3   -> records 8..15, high watermark -1   # nothing beyond the epoch's end
+    """,
+    # Synthetic: in no recording.
+    "truncated replica goes on in the epoch of its last record": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, epoch 3 ends at 8, epoch 2 ends at 6, log ends at 15, without | with KIP-1166
+    2 fetches 12 of epoch 3      -> diverging
+    2 then fetches 8 of epoch 3  -> records 8..15, high watermark -1
+    """,
+    # testFetchRequestOffsetAtZero. Synthetic: in no recording.
+    # With a snapshot, offset 0 and offsets before the log's start are sent to it.
+    "kafka fetch request offset at zero": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log starts at 4, snapshot ends at 4, log ends at 15, without | with KIP-1166
+    9 fetches 0       -> snapshot
+    9 then fetches 4  -> records 4..15, high watermark -1
+    8 fetches 3       -> snapshot
+    2 fetches 0       -> snapshot; leader has high watermark -1
+    """,
+    # The case of testFetchRequestOffsetAtZero itself. Synthetic: in no recording.
+    "kafka fetch at zero is sent to a snapshot though the log is whole": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log starts at 0, snapshot ends at 4, log ends at 15, without | with KIP-1166
+    9 fetches 0  -> snapshot
+    8 fetches 1  -> records 1..15, high watermark -1
+    """,
+    # The other side of testFetchRequestOffsetAtZero.
+    "kafka fetch at zero without a snapshot gets records": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
+    9 fetches 0  -> records 0..15, high watermark -1
+    """,
+    # testUpdateHighWatermarkQuorumSizeThree: one follower and the leader are a majority.
+    "kafka update high watermark quorum size three": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
+    2 fetches 10          -> records 10..15, high watermark -1; leader has high watermark -1
+    3 fetches 10          -> records 10..15, high watermark -1; leader has high watermark -1
+    3 fetches 15          -> parked; leader has high watermark 15
+    leader appends to 20  -> 3: records 15..20, high watermark 15
+    2 fetches 20          -> parked; leader has high watermark 20
+    3 fetches 20          -> parked; leader has high watermark 20
+    """,
+    # testUpdateHighWatermarkMetadata: the same offset in a new segment counts as a move.
+    "kafka update high watermark metadata": """
+    voters 1 2, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166
+    2 fetches 15 knowing 15     -> parked; leader has high watermark 15
+    9 fetches 15 knowing 15     -> parked
+    500 ms pass                 -> 2: timeout, high watermark 15; 9: timeout, high watermark 15
+    9 fetches 15 knowing 15     -> parked
+    2 fetches 15 knowing 15     -> parked
+    500 ms pass                 -> 9: timeout, high watermark 15; 2: timeout, high watermark 15
+    9 fetches 15 knowing 15     -> parked
+    leader rolls its segment    -> nobody
+    2 fetches 15 knowing 15     -> 9: high watermark 15; parked; leader has high watermark 15
+    500 ms pass                 -> 2: timeout, high watermark 15
+    9 fetches 15 knowing 15     -> parked
+    2 fetches 15 knowing 15     -> parked   # news once a segment
+    """,
+    # testNonMonotonicHighWatermarkUpdate: a follower that lost its log takes nothing back.
+    "kafka non monotonic high watermark update": """
+    voters 1 2, leader 1, epoch 5 starts at 0, log ends at 10, without | with KIP-1166
+    2 fetches 10 knowing 10  -> parked; leader has high watermark 10
+    500 ms pass              -> 2: timeout, high watermark 10
+    2 fetches 5 knowing 10   -> records 5..10, high watermark 10; leader has high watermark 10
+    """,
+    # The KIP's motivation: the second voter's FETCH moves the high watermark that 3 waits for.
+    "example of the kip": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
+    3 fetches 15 knowing -1   -> parked                               | high watermark 15
+    2 fetches 15 knowing -1   -> parked                               | high watermark 15
+    500 ms pass               -> 3: timeout, high watermark 15; 2: timeout, high watermark 15 | nobody
+    """,
+    # Seen in 4.0: FETCH at 41, response with 40 after 511 ms (kafka-semantics.md, section 2).
+    "expired fetch carries what was known when it was parked": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 41, high watermark 40, without KIP-1166
+    9 fetches 41  -> parked
+    2 fetches 41  -> parked; leader has high watermark 41
+    500 ms pass   -> 9: timeout, high watermark 40; 2: timeout, high watermark 41
+    """,
+    "woken fetch carries what is known when it is woken": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 41, high watermark 40, without KIP-1166
+    9 fetches 41          -> parked
+    2 fetches 41          -> parked
+    leader appends to 42  -> 9: records 41..42, high watermark 41; 2: records 41..42, high watermark 41
+    """,
+    "response shows the move that its own fetch caused": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 20, high watermark 12, without | with KIP-1166
+    2 fetches 15 knowing 12  -> records 15..20, high watermark 15
+    """,
+    "those who wait complete before the voter that moved it": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 20, high watermark 12, with KIP-1166
+    8 fetches 20 knowing 12  -> parked
+    9 fetches 20 knowing 12  -> parked
+    2 fetches 20 knowing 12  -> 8: high watermark 20; 9: high watermark 20; high watermark 20
+    """,
+    # The largest int64 keeps it from completing at once; ``completeAll`` completes all.
+    "old replica is woken by a move like all who are parked": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 12, with KIP-1166
+    9 fetches 15             -> parked
+    2 fetches 15 knowing 15  -> 9: high watermark 15; parked
+    9 then fetches 15        -> parked
+    """,
+    "replica ahead of a new leaders high watermark waits": """
+    voters 1 2 3, leader 1, epoch 5 starts at 15, log ends at 16, with KIP-1166
+    9 fetches 16 knowing 15  -> parked
+    """,
+    "high watermark of earlier epochs is not sent before a record of this one commits": """
+    voters 1 2 3, leader 1, epoch 5 starts at 15, log ends at 16, with KIP-1166
+    2 fetches 15 of epoch 4 knowing 12  -> records 15..16, high watermark -1
+    2 then fetches 16 knowing 12        -> high watermark 16
+    """,
+    # Synthetic: ``maybeComplete(LEO)`` wakes whoever waits at or below the log end offset.
+    "replica ahead of the leader waits until the leader has reached it": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
+    9 fetches 17          -> parked
+    leader appends to 16  -> nobody
+    leader appends to 17  -> 9: records 17..17, high watermark -1
+    """,
+    "appends that change nothing take nothing back": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
+    leader appends to 12  -> nobody
+    9 fetches 10          -> records 10..15, high watermark -1
+    """,
+    "max wait zero is never parked": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
+    9 fetches 15 knowing -1 waiting 0 ms  -> timeout, high watermark -1
+    """,
+    "max wait is each fetchs own": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
+    8 fetches 15 waiting 1000 ms  -> parked
+    9 fetches 15 waiting 300 ms   -> parked
+    300 ms pass                   -> 9: timeout, high watermark -1
+    700 ms pass                   -> 8: timeout, high watermark -1
+    """,
+    "parked are woken in the order in which they came": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
+    9 fetches 15          -> parked
+    8 fetches 15          -> parked
+    leader appends to 16  -> 9: records 15..16, high watermark -1; 8: records 15..16, high watermark -1
+    """,
+    "observers never move the high watermark": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166
+    11 fetches 15 knowing -1  -> parked; leader has high watermark -1
+    12 fetches 15 knowing -1  -> parked; leader has high watermark -1
+    13 fetches 14 knowing -1  -> records 14..15, high watermark -1; leader has high watermark -1
+    """,
+    "two voters need the other one": """
+    voters 1 2, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
+    2 fetches 12  -> records 12..15, high watermark 12
+    2 fetches 15  -> parked; leader has high watermark 15
+    """,
+    # N=4: the 2nd largest follower, so that three of four have it.
+    "four voters need two others": """
+    voters 1 2 3 4, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
+    2 fetches 15  -> parked; leader has high watermark -1
+    3 fetches 12  -> records 12..15, high watermark 12
+    4 fetches 14  -> records 14..15, high watermark 14
+    """,
+    "five voters need two others": """
+    voters 1 2 3 4 5, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
+    2 fetches 15  -> parked; leader has high watermark -1
+    3 fetches 12  -> records 12..15, high watermark 12
+    4 fetches 11  -> records 11..15, high watermark 12
+    5 fetches 14  -> records 14..15, high watermark 14
+    """,
+    "leader that does not vote needs a majority of the others": """
+    voters 2 3 4, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
+    2 fetches 15  -> parked; leader has high watermark -1
+    3 fetches 12  -> records 12..15, high watermark 12
+    4 fetches 13  -> records 13..15, high watermark 13
+    """,
+    "leader that does not vote with two voters needs both": """
+    voters 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
+    2 fetches 15  -> parked; leader has high watermark -1
+    3 fetches 12  -> records 12..15, high watermark 12
+    """,
+    "single voter commits what it appends": """
+    voters 1, leader 1, epoch 5 starts at 10, log ends at 10, without | with KIP-1166
+    leader appends to 15     -> nobody; leader has high watermark 15
+    9 fetches 15 knowing 15  -> parked
+    """,
+    "single voter sends the high watermark with the records": """
+    voters 1, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, without KIP-1166
+    9 fetches 15          -> parked
+    leader appends to 16  -> 9: records 15..16, high watermark 16
+    """,
+    "append of a leader that does not vote commits nothing": """
+    voters 2, leader 1, epoch 5 starts at 10, log ends at 10, without KIP-1166
+    leader appends to 15  -> nobody; leader has high watermark -1
+    2 fetches 12          -> records 12..15, high watermark 12
+    """,
+}
+
+
+@pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
+def test_history(history: str) -> None:
+    check(history)
+
+
+def a_leader(**others: Any) -> Leader:
+    values: dict[str, Any] = {"voters": frozenset({2, 3}), "voter_count": 3, "log_end_offset": 15}
+    return Leader(hwm_aware=True, leader_epoch=EPOCH, **(values | others))
+
+
+def test_resigned_leader_sends_no_high_watermark() -> None:
+    """To who is parked, then to who waits for the Raft thread."""
+    leader = a_leader(high_watermark=15)
+    parked, waiting = Fetch(9, 15, EPOCH, 15, token=1), Fetch(8, 12, EPOCH, 12, token=2)
+    leader.fetch(parked)
+    assert leader.resign([waiting]) == [
+        Response(parked, Completion.ERROR, True, UNKNOWN_OFFSET, 15),
+        Response(waiting, Completion.ERROR, False, UNKNOWN_OFFSET, 12),
+    ]
+    assert leader.expire(token=1) == []
+
+
+@pytest.mark.parametrize(
+    ("completion", "high_watermark", "log_end_offset", "replica"),
+    [
+        (Completion.TIMEOUT, 15, 10, Replica(10, 3, 10)),
+        (Completion.RECORDS, 12, 15, Replica(15, EPOCH, 12)),
+        (Completion.TIMEOUT, UNKNOWN_OFFSET, 10, Replica(10, 3, 9)),
+        (Completion.SNAPSHOT, 15, 0, Replica(12, EPOCH, 12)),
+        (Completion.DIVERGING, UNKNOWN_OFFSET, 10, Replica(8, 3, 9)),
+    ],
+    ids=[
+        "no high watermark beyond its log",
+        "records bring the leader's epoch",
+        "no high watermark takes none away",
+        "a snapshot brings its end and the leader's epoch (synthetic)",
+        "a truncated log ends where its epoch did (synthetic)",
+    ],
+)
+def test_replica_receives(
+    completion: Completion, high_watermark: int, log_end_offset: int, replica: Replica
+) -> None:
+    receives = Replica(10, 3, 9)
+    fetch = Fetch(9, 10, 3, 9)
+    response = Response(fetch, completion, False, high_watermark, log_end_offset)
+    receives.receive(response, a_leader(snapshot=12, epoch_ends={3: 8}))
+    assert receives == replica
