@@ -65,19 +65,18 @@ Assumptions, and where they can fail
 """
 
 from .recorded import INPUT_SCHEMA
-from .replay import (
+from .replay import IncrementalFetch, Outcomes, replayed
+from .rows import (
     EVICTION_SCHEMA,
     FULL,
     INCREMENTAL,
     INCREMENTAL_DRAFT,
     OUTCOME_SCHEMA,
+    RULE,
     SESSION_SLOTS,
-    IncrementalFetch,
-    Outcomes,
-    replayed,
+    ClientKind,
     variants,
 )
-from .rows import RULE, ClientKind
 
 __all__ = [
     "EVICTION_SCHEMA",

@@ -1,18 +1,17 @@
-"""A FETCH as some variant sends it, and its answer: counts and bytes."""
+"""A FETCH as some variant sends it, and its response: counts and bytes."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from kip_replay.replay.wire_size.incremental_fetch_draft import DRAFT_UUID_BYTES
-
 from .lists import Lists
-from .recorded import FINAL_EPOCH, NO_SESSION, RecordedFetch
+from .recorded import RecordedFetch
+from .session import FINAL_EPOCH, NO_SESSION
 from .sizes import sizes_of
 
 
 class Sent(NamedTuple):
-    """A FETCH as a variant sends it, and its answer. Bytes are None where they can't be counted."""
+    """A FETCH and its response. Bytes are None where they can't be counted."""
 
     session_id: int | None
     session_epoch: int | None
@@ -28,27 +27,25 @@ class Sent(NamedTuple):
 
 def sent_as_listed(row: RecordedFetch, lists: Lists) -> Sent:
     """A FETCH without a session: every protocol sends what is recorded."""
-    sizes, number = sizes_of(row), row.number
-    asked, told = row.request_partitions or 0, row.response_partitions or 0
-    tagged = lists.asked.tagged
+    sizes, requested, returned = sizes_of(row), lists.requested, lists.returned
+    request_partitions, response_partitions = (
+        row.request_partitions or 0,
+        row.response_partitions or 0,
+    )
     return Sent(
         session_id=NO_SESSION,
         session_epoch=FINAL_EPOCH,
         is_full=True,
-        request_partitions=asked,
+        request_partitions=request_partitions,
         forgotten_partitions=0,
-        response_partitions=told,
+        response_partitions=response_partitions,
         record_bytes=row.record_bytes,
         request_bytes=sizes.request(
-            lists.asked.totals(number), asked, (0, 0) if tagged is None else tagged[number]
+            requested.totals[row.number],
+            request_partitions,
+            requested.tagged(requested.rows[row.number]),
         ),
         response_bytes=sizes.response(
-            lists.told.totals(number), told, lists.told.more_bytes_sum[number]
+            returned.totals[row.number], response_partitions, returned.more_bytes_sum[row.number]
         ),
     )
-
-
-def with_draft_uuid(full: Sent) -> Sent:
-    """A full FETCH under the draft: its response has a uuid, if only to start a session with."""
-    size = None if full.response_bytes is None else full.response_bytes + DRAFT_UUID_BYTES
-    return full._replace(session_id=None, session_epoch=None, response_bytes=size)

@@ -1,10 +1,10 @@
 """Where a client's partitions stand in its arrays: slots, in the order in which partitions came.
 
-A slot is found by the partition's number (``Partitions``) in two steps, a page and a place on it.
+A slot is found by the partition's number (``partitions``) in two steps, a page and a place on it.
 Only pages that have a partition of the client take memory, so a client of ten partitions on a
 broker of a million is small, and one of a million is found as fast.
 
-Slots of partitions that have gone are not used again until all are numbered anew (``renumber``).
+Slots of partitions that have gone are not used again until all are numbered anew.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ _PAGE_BITS = 6
 _PAGE = 1 << _PAGE_BITS
 #: No slot.
 NONE = -1
+NO_SLOTS: Ints = np.zeros(0, np.int64)
 
 
 class Slots:
@@ -27,29 +28,27 @@ class Slots:
         #: One page after the other; the first is nobody's.
         self._pages: Ints = np.full(_PAGE, NONE, np.int32)
         self._partition: Ints = np.zeros(8, np.int64)
-        #: Slots that were given, and partitions that there are.
-        self.given = 0
+        #: Slots in use and gone ones together, and partitions that there are.
+        self.end = 0
         self.here = 0
 
     @property
     def partitions(self) -> Ints:
-        """The partition of each slot that was given, gone ones included."""
-        return self._partition[: self.given]
+        """The partition of each slot, gone ones included."""
+        return self._partition[: self.end]
 
     @property
     def is_sparse(self) -> bool:
         """Most slots are of partitions that have gone."""
-        return self.given > 2 * self.here + 64
+        return self.end > 2 * self.here + 64
 
     def of(self, partitions: Ints) -> Ints:
         """The slot of each partition, ``NONE`` where it has none."""
-        at = self._at(partitions)
-        return self._pages.take(at)
+        return self._pages.take(self._at(partitions))
 
     def all(self) -> Ints:
         """All slots of partitions that there are, in the order in which they came."""
-        mine = self.partitions
-        return np.flatnonzero(self.of(mine) == np.arange(len(mine)))
+        return np.flatnonzero(self.of(self.partitions) == np.arange(self.end))
 
     def add(self, partitions: Ints) -> Ints:
         """New slots for partitions that have none."""
@@ -58,11 +57,11 @@ class Slots:
         for page in np.unique(pages[self._page_of[pages] == 0]).tolist():
             self._page_of[page] = len(self._pages) >> _PAGE_BITS
             self._pages = np.concatenate([self._pages, np.full(_PAGE, NONE, np.int32)])
-        first, self.given = self.given, self.given + len(partitions)
-        if self.given > len(self._partition):
-            self._partition = np.resize(self._partition, max(self.given, 2 * len(self._partition)))
-        slots = np.arange(first, self.given)
-        self._partition[first : self.given] = partitions
+        first, self.end = self.end, self.end + len(partitions)
+        if self.end > len(self._partition):
+            self._partition = np.resize(self._partition, max(self.end, 2 * len(self._partition)))
+        slots = np.arange(first, self.end)
+        self._partition[first : self.end] = partitions
         self._pages[self._at(partitions)] = slots
         self.here += len(partitions)
         return slots

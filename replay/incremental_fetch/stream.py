@@ -1,4 +1,4 @@
-"""A stream: what one client does at one broker, whatever sessions it does it in.
+"""A stream: the FETCHes of one client at one broker, whatever sessions they are in.
 
 On a client's side one ``FetchSessionHandler`` stands for one broker. A log shows its FETCHes under
 a session's id, or, without, on a connection. A handler that is refused a session, or whose session
@@ -7,20 +7,19 @@ the broker has dropped, goes on with full FETCHes on the same connection: it is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from .followed import FollowedPartitions
-from .partitions import Partitions
-from .recorded import NO_SESSION, RecordedFetch
-from .session import FetchSession
+from .recorded import RecordedFetch
+from .session import NO_SESSION, FetchSession
 
 
 class Unknown(StrEnum):
-    """Why a log does not tell what a client fetches."""
+    """Why it is not known what a client fetches."""
 
     BEGAN_BEFORE_LOG = "the session began before the log"
     NOT_IN_LOG = "a body of this FETCH is not in the log"
@@ -28,9 +27,8 @@ class Unknown(StrEnum):
     VERSION = "the sizes of this FETCH version are not known"
 
 
-@dataclass
-class Held:
-    """What one cache gives a stream: the session that its client believes to have, if any."""
+class Held(msgspec.Struct, array_like=True):
+    """The session of one cache that a client believes to have: its number here, and the cache's."""
 
     session: int | None = None
     cache_id: int | None = None
@@ -40,11 +38,11 @@ class Held:
         self.session = self.cache_id = None
 
 
-class SessionWish(NamedTuple):
-    """A full FETCH asks a cache for a session: to be decided when its answer is built.
+class PendingSession(NamedTuple):
+    """A full FETCH requests a session of a cache, which decides when it builds the response.
 
-    In the order of answers. ``not_read`` are the partitions, by number, that the full response
-    lists at its end; ``recorded_id`` is the session that the recorded broker gave, if any.
+    In the order of responses. ``not_read``: the partitions, by number, that the full response lists
+    at its end; ``recorded_id``: the session that the recorded broker created, if any.
     """
 
     built_us: int
@@ -59,9 +57,13 @@ class SessionWish(NamedTuple):
     not_read: tuple[int, ...]
 
 
-@dataclass
-class Stream:
-    """One client's FETCHes at one broker. ``held`` is in the order of the rule's caches."""
+class Stream(msgspec.Struct, array_like=True):
+    """One client's FETCHes at one broker. ``held`` is in the order of the rule's caches.
+
+    ``unknown``: why its partitions are not known; None: they are. ``is_broken``: the next full
+    FETCH starts a session whatever the protocol, since this one broke down. ``sessions`` by number:
+    caches that create one for the same FETCH, ``opened_by``, share its orders.
+    """
 
     number: int
     client_id: str | None
@@ -72,43 +74,20 @@ class Stream:
     held: list[Held]
     followed: FollowedPartitions
     recorded_session_id: int = NO_SESSION
-    #: Why its partitions are not known; None: they are.
     unknown: Unknown | None = Unknown.BEGAN_BEFORE_LOG
-    #: The next full FETCH starts a session whatever the protocol: this one broke down.
     is_broken: bool = False
     draft_has_uuid: bool = False
-    sessions: dict[int, FetchSession] = field(default_factory=dict)
+    sessions: dict[int, FetchSession] = {}
     last_seen_us: int = 0
     last_session: int = 0
     opened_by: str | None = None
 
-    @classmethod
-    def of(
-        cls,
-        number: int,
-        row: RecordedFetch,
-        session_key: str,
-        caches: int,
-        numbering: Partitions,
-    ) -> Stream:
-        """A stream that begins with a FETCH."""
-        return cls(
-            number,
-            row.client_id,
-            row.connection,
-            row.replica_id,
-            row.replica_epoch,
-            session_key,
-            [Held() for _ in range(caches)],
-            FollowedPartitions(numbering),
-        )
-
     def starts_anew(self, row: RecordedFetch) -> bool:
         """A full FETCH starts a session even where none was refused or dropped.
 
-        After "no such session" and after a response without a session, a client asks with (0, 0)
-        for what a roomier cache would have left it. With (id, 0) it says that a FETCH was lost or
-        refused; with (0, 0) in the middle of a session it has forgotten it (restarted).
+        After "no such session" and after a response without a session, a client sends (0, 0) for
+        what is incremental with a roomier cache. (id, 0): a FETCH was lost or refused; (0, 0) in
+        the middle of a session: the client has forgotten it (restarted).
         """
         return (
             self.unknown is not None
@@ -117,7 +96,7 @@ class Stream:
             or self.recorded_session_id != NO_SESSION
         )
 
-    def would_have_gone_on(self, row: RecordedFetch) -> bool:
+    def is_incremental_but_for_a_lost_body(self, row: RecordedFetch) -> bool:
         """A full FETCH that only a missing body keeps from being replayed as an incremental one.
 
         Where sessions are recorded, a full FETCH starts one anyway.
@@ -125,38 +104,30 @@ class Stream:
         has_session = self.recorded_session_id != NO_SESSION or row.response_session_id
         return self.unknown is Unknown.LOST and row.session_id == NO_SESSION and not has_session
 
-    def lose(self, reason: Unknown) -> None:
+    def lose(self) -> None:
         """What it fetches is not known until its next full FETCH."""
-        self.unknown = reason
+        self.unknown = Unknown.LOST
         self.draft_has_uuid = False
 
-    def give_session(self, cache: int, cache_id: int, wish: SessionWish) -> None:
-        """A cache gives the session that a full FETCH asked for.
-
-        Caches that give one for the same FETCH share its orders: they stay the same.
-        """
-        if self.opened_by != wish.request_id:
-            self.opened_by = wish.request_id
+    def create_session(self, cache_id: int, pending: PendingSession) -> None:
+        """A cache has created the session that a full FETCH requested."""
+        if self.opened_by != pending.request_id:
+            self.opened_by = pending.request_id
             self.last_session += 1
-            asked = told = self.followed.order.keys()
-            if wish.not_read:
-                last = np.isin(self.followed.partitions_of(asked), wish.not_read)
-                told = np.concatenate([asked[~last], asked[last]])
+            requested = returned = self.followed.order.keys()
+            if pending.not_read:
+                last = np.isin(self.followed.partitions_of(requested), pending.not_read)
+                returned = np.concatenate([requested[~last], requested[last]])
             self.sessions[self.last_session] = FetchSession.of(
-                wish.uses_topic_ids, wish.recorded_id, asked, told
+                pending.uses_topic_ids, pending.recorded_id, requested, returned
             )
-        self.held[cache] = Held(self.last_session, cache_id)
+        self.held[pending.cache] = Held(self.last_session, cache_id)
 
     def drop_unheld_sessions(self) -> None:
-        """Orders of sessions that no cache gives any more are not needed."""
+        """Orders of sessions that no cache has any more are not needed."""
         held = {held.session for held in self.held}
-        for number in [number for number in self.sessions if number not in held]:
+        for number in self.sessions.keys() - held:
             del self.sessions[number]
-
-    def make_room(self) -> None:
-        """Give up the slots of partitions that have gone, once they are most."""
-        if self.followed.slots.is_sparse:
-            self.renumber()
 
     def renumber(self) -> None:
         """Give up the slots of partitions that have gone."""

@@ -1,0 +1,232 @@
+"""The order in which a client lists its partitions in a full FETCH, and what their topics take.
+
+A full FETCH shows its order. Between two, with incremental ones, it has to be followed. A replica
+fetcher puts a partition at the end when it has taken records of it, and with the first response
+after it was added (``AbstractFetcherThread.processFetchRequest``,
+``PartitionStates.updateAndMoveToEnd``). A consumer since Kafka 4.0 lists the elements of a hash set
+(``AbstractFetch.prepareFetchRequests``): they stay where they are; here those that are added come
+to the end. On the wire of an incremental FETCH none of this shows, and only the grouping of
+adjacent partitions of a topic follows from it.
+
+The order is a list as long as full FETCHes follow one another (each is read whole anyway). The
+first change that comes alone turns it into ranks and runs, and from then on a change costs the same
+however many partitions there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kip_replay.replay.wire_size.encoding import Bools, Ints, unsigned_varint_bytes
+
+from .partitions import Partitions, TopicTotals, run_starts
+from .slots import NO_SLOTS
+
+_NONE = -1
+
+
+class FullOrder:
+    """The partitions of a full FETCH in order, by slot. ``topics_of`` returns the topics of slots.
+
+    ``moves``: partitions to be put at the end once the client has the response, that is before its
+    next FETCH. ``is_fresh``, by slot: no response has had the partition yet.
+    """
+
+    def __init__(self, numbering: Partitions, topics_of: Callable[[Ints], Ints]) -> None:
+        self._numbering = numbering
+        self._topics_of = topics_of
+        self._listed: Ints = NO_SLOTS
+        self._totals = TopicTotals()
+        #: None: the order is ``_listed``. Else ranks by slot, -1 for who is not there.
+        self._runs: TopicRuns | None = None
+        self._rank: Ints = NO_SLOTS
+        self._last = 0
+        self.moves: Ints = NO_SLOTS
+        self.is_fresh: Bools = np.zeros(0, np.bool_)
+
+    @property
+    def totals(self) -> TopicTotals:
+        """What the topics of a full FETCH take."""
+        return self._totals if self._runs is None else self._runs.totals
+
+    def keys(self) -> Ints:
+        """All partitions in order."""
+        if self._runs is None:
+            return self._listed
+        slots = np.flatnonzero(self._rank >= 0)
+        return slots[np.argsort(self._rank[slots])]
+
+    def list_anew(self, slots: Ints, totals: TopicTotals) -> None:
+        """A full FETCH lists them."""
+        self._listed, self._totals = slots, totals
+        self._runs, self.moves = None, NO_SLOTS
+        self.is_fresh = np.ones(int(slots.max(initial=-1)) + 1, np.bool_)
+
+    def change(self, removed: Ints, added: Ints) -> None:
+        """Partitions go, and others come to the end."""
+        self._make_room(int(added.max(initial=-1)) + 1)
+        self.is_fresh[added] = True
+        self._move(removed, added)
+        self._rank[removed] = _NONE
+
+    def respond(self, slots: Ints, has_records: Bools, is_follower: bool) -> None:
+        """A response has these partitions: a follower puts some at the end before it goes on."""
+        if is_follower:
+            self.moves = slots[has_records | self.is_fresh[slots]]
+        self.is_fresh[slots] = False
+
+    def settle(self) -> None:
+        """The client has the response."""
+        moves, self.moves = self.moves, NO_SLOTS
+        if not len(moves):
+            return
+        if self._runs is None and 4 * len(moves) >= len(self._listed):
+            stays = np.ones(int(self._listed.max()) + 1, np.bool_)
+            stays[moves] = False
+            self.relist(np.concatenate([self._listed[stays[self._listed]], moves]))
+        elif self._move(moves, moves).is_worn:
+            self.relist(self.keys())
+
+    def renumber(self, slot_of: Ints) -> None:
+        """Slots are numbered anew: ``slot_of`` has the new ones by the old."""
+        fresh = slot_of[np.flatnonzero(self.is_fresh)]
+        self.is_fresh = np.zeros(int(slot_of.max(initial=-1)) + 1, np.bool_)
+        self.is_fresh[fresh[fresh >= 0]] = True
+        self.moves = slot_of[self.moves]
+        self._listed, self._totals, self._runs = slot_of[self.keys()], self.totals, None
+
+    def relist(self, slots: Ints) -> None:
+        """The order is this one; nothing else has happened."""
+        self._runs, self._listed = None, slots
+        self._totals = self._numbering.totals(self._topics_of(slots))
+
+    def _move(self, removed: Ints, added: Ints) -> TopicRuns:
+        if self._runs is None:
+            listed, self._listed = self._listed, NO_SLOTS
+            self._rank = np.full(len(self.is_fresh), _NONE, np.int64)
+            self._rank[listed] = np.arange(len(listed))
+            self._last = len(listed)
+            self._runs = TopicRuns(self._numbering, listed, self._topics_of(listed))
+        self._runs.remove(removed)
+        self._runs.append(added, self._topics_of(added))
+        self._rank[added] = np.arange(self._last, self._last + len(added))
+        self._last += len(added)
+        return self._runs
+
+    def _make_room(self, slots: int) -> None:
+        if slots > len(self.is_fresh):
+            more = slots + 16 + slots // 2 - len(self.is_fresh)
+            self.is_fresh = np.concatenate([self.is_fresh, np.zeros(more, np.bool_)])
+            if self._runs is not None:
+                self._rank = np.concatenate([self._rank, np.full(more, _NONE, np.int64)])
+
+
+class TopicRuns:
+    """Runs of adjacent partitions of one topic, kept up while partitions come, go and move.
+
+    A partition leaves where it stands or comes to the end, nothing else happens, so a run need not
+    know in which order its partitions are, nor which they are: each partition knows its run. Runs
+    that meet when the one between them ends become one; the smaller then points at the larger, and
+    whoever looks for its run follows the pointers and shortens them (union-find).
+    """
+
+    def __init__(self, numbering: Partitions, slots: Ints, topics: Ints) -> None:
+        starts = run_starts(topics)
+        lengths, n = np.diff(starts, append=len(topics)), len(starts)
+        self._bytes_of = numbering.topic_bytes
+        self._topic: list[int] = topics[starts].tolist()
+        self._length: list[int] = lengths.tolist()
+        self._before = list(range(_NONE, n - 1))
+        self._after = [*range(1, n), _NONE][:n]
+        self._joined = list(range(n))
+        self._tail = n - 1
+        run_of = np.repeat(np.arange(n), lengths)
+        self._run_of: dict[int, int] = dict(zip(slots.tolist(), run_of.tolist(), strict=True))
+        self._runs, self._utf8, self._varints, self._lengths = numbering.totals(topics)
+
+    def __len__(self) -> int:
+        """Partitions."""
+        return len(self._run_of)
+
+    @property
+    def totals(self) -> TopicTotals:
+        """What the topics take."""
+        return TopicTotals(self._runs, self._utf8, self._varints, self._lengths)
+
+    @property
+    def is_worn(self) -> bool:
+        """So many runs have come and gone that it is time to begin anew."""
+        return len(self._topic) > 4 * len(self._run_of) + 1000
+
+    def append(self, slots: Ints, topics: Ints) -> None:
+        """Partitions that are not there come to the end, in this order."""
+        for slot, topic in zip(slots.tolist(), topics.tolist(), strict=True):
+            if self._tail == _NONE or self._topic[self._tail] != topic:
+                self._open(topic)
+            self._resize(self._tail, 1)
+            self._run_of[slot] = self._tail
+
+    def remove(self, slots: Ints) -> None:
+        """Partitions go."""
+        for slot in slots.tolist():
+            run = self._run_of.pop(slot)
+            while self._joined[run] != run:
+                self._joined[run] = run = self._joined[self._joined[run]]
+            self._resize(run, -1)
+            if not self._length[run]:
+                self._close(run)
+
+    def _open(self, topic: int) -> None:
+        tail, run = self._tail, len(self._topic)
+        self._topic.append(topic)
+        self._length.append(0)
+        self._joined.append(run)
+        self._before.append(tail)
+        self._after.append(_NONE)
+        if tail != _NONE:
+            self._after[tail] = run
+        self._tail = run
+        self._count(topic, 1)
+
+    def _resize(self, run: int, by: int) -> None:
+        before = self._length[run]
+        self._length[run] = after = before + by
+        if before > 125 or after > 125:
+            self._lengths += _length_varint_bytes(after) - _length_varint_bytes(before)
+
+    def _close(self, run: int) -> None:
+        """Take out a run that is empty; its neighbours may be of one topic."""
+        before, after = self._take_out(run)
+        if before == _NONE or after == _NONE or self._topic[before] != self._topic[after]:
+            return
+        small, large = sorted((before, after), key=self._length.__getitem__)
+        length = self._length[small]
+        self._resize(small, -length)
+        self._take_out(small)
+        self._joined[small] = large
+        self._resize(large, length)
+
+    def _take_out(self, run: int) -> tuple[int, int]:
+        before, after = self._before[run], self._after[run]
+        if before != _NONE:
+            self._after[before] = after
+        if after != _NONE:
+            self._before[after] = before
+        else:
+            self._tail = before
+        self._count(self._topic[run], -1)
+        return before, after
+
+    def _count(self, topic: int, runs: int) -> None:
+        utf8_bytes, varint_bytes = self._bytes_of[topic]
+        self._runs += runs
+        self._utf8 += runs * utf8_bytes
+        self._varints += runs * varint_bytes
+        self._lengths += runs
+
+
+def _length_varint_bytes(partitions: int) -> int:
+    """The varint before a topic's partitions; one of none is counted with its run."""
+    return unsigned_varint_bytes(partitions + 1)
