@@ -146,7 +146,7 @@ class FetchSessionCache(msgspec.Struct, array_like=True):
 def _evictable(
     sessions: Mapping[int, CachedSession], new: CachedSession
 ) -> tuple[CachedSession | None, Reason]:
-    """Who leaves its slot to a new session, and why; None: the new one is refused (``tryEvict``)."""
+    """Who leaves its slot to a new session, and why; None: nobody (``tryEvict``)."""
     if not sessions:
         return None, Reason.NO_SLOTS
     idlest = min(sessions.values(), key=lambda s: (s.last_used_ms, s.id))

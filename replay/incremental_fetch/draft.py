@@ -1,4 +1,4 @@
-"""KIP-227's draft (version 3 of the page): followers' sessions by uuid, in two messages of their own.
+"""KIP-227's draft (version 3 of the page): followers' sessions, by uuid, in messages of their own.
 
 "The follower registers the set of partitions which it is interested in by sending an ordinary
 FetchRequest"; the response has a uuid, and the IncrementalFetchRequests that follow carry it
@@ -20,9 +20,8 @@ from .fetch import Fetch
 from .lists import EPOCHS
 from .partitions import Partitions, runs_of
 from .released import Incremental
-from .sent import Sent
 from .session import FetchSession
-from .sizes import utf8
+from .sizes import Sent, utf8
 
 
 def with_draft_uuid(full: Sent) -> Sent:
@@ -99,7 +98,8 @@ class Draft:
 
     def _topics(self, topics: Ints, by_id: bool) -> int | None:
         """Topics less their partitions; None: the name of one is not known."""
-        names = [self._numbering.name_of(topic, by_id) for topic in runs_of(topics)[0]]
+        keys = [self._numbering.topics[topic] for topic in runs_of(topics)[0]]
+        names = [self._numbering.names.get(key) for key in keys] if by_id else keys
         if None in names:
             return None
-        return sum(self._pieces.topic_bytes(utf8(name)) for name in names)
+        return len(names) * self._pieces.topic_bytes(0) + utf8("".join(names))

@@ -6,12 +6,16 @@ import numpy as np
 
 from kip_replay.replay.wire_size.encoding import Ints
 
+from .cache import Occurrence
 from .lists import Listed, Lists
 from .partitions import TopicTotals
 from .recorded import RecordedFetch
 from .session import change
 from .sizes import sizes_of
-from .stream import Stream
+from .streams import PendingSession, Stream
+
+#: Events with the number of the cache that each is in.
+Events = list[tuple[int, Occurrence]]
 
 
 class Fetch:
@@ -19,10 +23,13 @@ class Fetch:
 
     ``changes`` and ``response`` (``session``, ``followed``) are already part of what the stream
     follows, and it does not matter any more whether it was recorded as a full FETCH or not.
+    ``pending`` and ``events``: sessions that it requests, and what caches do at once.
     """
 
     def __init__(self, stream: Stream, row: RecordedFetch, lists: Lists) -> None:
         self.stream, self.row, self.followed = stream, row, stream.followed
+        self.pending: list[PendingSession] = []
+        self.events: Events = []
         self.requested, self.returned = lists.requested, lists.returned
         self.listed = lists.requested.rows[row.number]
         self.forgotten: Ints = lists.forgotten.partitions[lists.forgotten.rows[row.number]]
@@ -30,7 +37,9 @@ class Fetch:
         followed, order = self.followed, self.followed.order
         if row.is_full:
             self.changes = change(followed, self.requested, self.listed, None, row.uses_topic_ids)
-            slots = followed.slots_as_listed(self.requested.partitions[self.listed])
+            slots = self.changes.listed_slots
+            if not self.changes.keeps_the_set:
+                slots = followed.slots_as_listed(self.requested.partitions[self.listed])
             order.list_anew(slots, self.requested.totals[row.number])
         else:
             order.settle()

@@ -16,7 +16,17 @@ import numpy as np
 from kip_replay.replay.wire_size.encoding import Bools, Ints
 
 from .full_order import FullOrder
-from .lists import ABSENT, CACHED_HIGH_WATERMARK, ERROR, NOT_CACHED, Requested, Returned, columns
+from .lists import (
+    ABSENT,
+    CACHED_HIGH_WATERMARK,
+    ERROR,
+    NOT_CACHED,
+    TAGS,
+    Requested,
+    Returned,
+    columns,
+    tagged,
+)
 from .partitions import Partitions
 from .slots import NO_SLOTS, NONE, Slots
 
@@ -51,18 +61,17 @@ NO_RESPONSE = Response(NO_SLOTS, NO_SLOTS, _NO_VALUES, _NO_VALUES, np.zeros(0, n
 class FollowedPartitions:
     """All partitions of one client. ``order`` is that of its full FETCH.
 
-    ``requested`` and ``returned``: last values by slot (``lists``). ``tags``: ``Requested.tags`` of
-    partitions that have any (none, with the clients that there are).
+    ``requested`` and ``returned``: last values by slot (``lists``).
     """
 
     def __init__(self, numbering: Partitions) -> None:
         self.numbering = numbering
         self.slots = Slots()
         self.order = FullOrder(numbering, self.topics_of)
-        self.requested: Ints = np.zeros((4, 8), np.int64)
+        self.requested: Ints = np.zeros((5, 8), np.int64)
         self.returned: Ints = np.zeros((5, 8), np.int64)
-        self.tags: dict[int, int] = {}
-        #: The partitions that the last full FETCH listed, and their slots.
+        self.has_tags = False
+        #: The partitions of a full FETCH that were looked up last, and their slots.
         self._listed = NO_SLOTS, NO_SLOTS
 
     def __len__(self) -> int:
@@ -76,8 +85,23 @@ class FollowedPartitions:
         """The number of each slot's partition."""
         return self.slots.partitions.take(slots)
 
-    def slots_as_listed(self, partitions: Ints) -> Ints:
-        """The slots of a full FETCH's partitions, which are often those of the one before."""
+    def names_of(self, partitions: Ints, by_id: bool) -> list[tuple[str | None, int]]:
+        """Topic name and index of some partitions; None: not known."""
+        topics, indexes = self.numbering.topic_of[partitions], self.numbering.index_of[partitions]
+        names = [self.numbering.name_of(topic, by_id) for topic in topics.tolist()]
+        return list(zip(names, indexes.tolist(), strict=True))
+
+    def by_topic(self, slots: Ints) -> Ints:
+        """The partitions of some slots, topic by topic (``addToForgottenTopicMap``)."""
+        topics = self.topics_of(slots).tolist()
+        place = {topic: number for number, topic in enumerate(dict.fromkeys(topics))}
+        order = np.array([place[topic] for topic in topics], np.int64).argsort(kind="stable")
+        return self.partitions_of(slots)[order]
+
+    def slots_as_listed(self, partitions: Ints, is_full: bool = True) -> Ints:
+        """The slots of a FETCH's partitions; of a full one, often those of the one before."""
+        if not is_full:
+            return self.slots.of(partitions)
         if not np.array_equal(partitions, self._listed[0]):
             slots = self.slots.of(partitions)
             if not all_of(slots != NONE):
@@ -93,18 +117,13 @@ class FollowedPartitions:
     def update(self, slots: Ints, requested: Requested, at: Ints) -> None:
         """A request lists partitions with these values."""
         self.requested[:, slots] = requested.values[:, at]
-        if requested.tags is None and not self.tags:
-            return
-        tags = np.zeros(len(at), np.int64) if requested.tags is None else requested.tags[at]
-        self.tags |= zip(slots.tolist(), tags.tolist(), strict=True)
-        self.tags = {slot: tag for slot, tag in self.tags.items() if tag}
+        self.has_tags |= requested.has_tags
 
     def add(self, requested: Requested, at: Ints) -> Ints:
         """Partitions come, as listed; their slots."""
-        slots = self.slots.add(requested.partitions[at])
-        room = self.requested.shape[1]
+        slots, room = self.slots.add(requested.partitions[at]), self.requested.shape[1]
         if self.slots.end > room:
-            grown = ((0, 0), (0, max(self.slots.end, 2 * room) - room))
+            grown = (0, 0), (0, max(self.slots.end, 2 * room) - room)
             self.requested, self.returned = (
                 np.pad(self.requested, grown),
                 np.pad(self.returned, grown),
@@ -117,13 +136,10 @@ class FollowedPartitions:
         """Partitions go."""
         self._listed = NO_SLOTS, NO_SLOTS
         self.slots.remove(slots)
-        for slot in slots.tolist():
-            self.tags.pop(slot, None)
 
     def tagged(self) -> tuple[int, int]:
         """How many partitions are requested with a directory id, and with a high watermark."""
-        tags = self.tags.values()
-        return sum(tag & 1 for tag in tags), sum(tag >> 1 for tag in tags)
+        return tagged(self.requested[TAGS, self.slots.all()]) if self.has_tags else (0, 0)
 
     def respond(self, returned: Returned, row: int, is_full: bool) -> Response:
         """Compare a row's response with the ones before, and remember it.
@@ -134,7 +150,7 @@ class FollowedPartitions:
         if listed.start == listed.stop:
             return NO_RESPONSE
         partitions = returned.partitions[listed]
-        slots = self.slots_as_listed(partitions) if is_full else self.slots.of(partitions)
+        slots = self.slots_as_listed(partitions, is_full)
         at = np.arange(listed.start, listed.stop)
         known = slots != NONE
         if not all_of(known):
@@ -158,7 +174,6 @@ class FollowedPartitions:
         self.slots = Slots()
         self.slots.add(partitions)
         self.requested, self.returned = self.requested[:, kept], self.returned[:, kept]
-        self.tags = {int(slot_of[slot]): tag for slot, tag in self.tags.items()}
         return kept
 
 

@@ -21,10 +21,12 @@ import numpy as np
 
 from kip_replay.replay.wire_size.encoding import Bools, Ints, unsigned_varint_bytes
 
-from .partitions import Partitions, TopicTotals, run_starts
+from .partitions import UNKNOWN, Partitions, TopicTotals, runs_of
 from .slots import NO_SLOTS
 
 _NONE = -1
+#: Lengths of runs from which on the varint before their partitions has another byte.
+_LONGER = frozenset((1 << bits) - 1 for bits in (7, 14, 21, 28))
 
 
 class FullOrder:
@@ -75,7 +77,7 @@ class FullOrder:
         """A response has these partitions: a follower puts some at the end before it goes on."""
         if is_follower:
             self.moves = slots[has_records | self.is_fresh[slots]]
-        self.is_fresh[slots] = False
+            self.is_fresh[slots] = False
 
     def settle(self) -> None:
         """The client has the response."""
@@ -133,22 +135,16 @@ class TopicRuns:
     """
 
     def __init__(self, numbering: Partitions, slots: Ints, topics: Ints) -> None:
-        starts = run_starts(topics)
-        lengths, n = np.diff(starts, append=len(topics)), len(starts)
+        of_runs, lengths = runs_of(topics)
+        n = len(of_runs)
         self._bytes_of = numbering.topic_bytes
-        self._topic: list[int] = topics[starts].tolist()
-        self._length: list[int] = lengths.tolist()
-        self._before = list(range(_NONE, n - 1))
-        self._after = [*range(1, n), _NONE][:n]
-        self._joined = list(range(n))
-        self._tail = n - 1
-        run_of = np.repeat(np.arange(n), lengths)
+        # Run 0, of no topic, stands before the first and after the last.
+        self._topic, self._length = [UNKNOWN, *of_runs], [0, *lengths]
+        self._before, self._after = [n, *range(n)], [*range(1, n + 1), 0]
+        self._joined = list(range(n + 1))
+        run_of = np.repeat(np.arange(1, n + 1), lengths)
         self._run_of: dict[int, int] = dict(zip(slots.tolist(), run_of.tolist(), strict=True))
         self._runs, self._utf8, self._varints, self._lengths = numbering.totals(topics)
-
-    def __len__(self) -> int:
-        """Partitions."""
-        return len(self._run_of)
 
     @property
     def totals(self) -> TopicTotals:
@@ -162,60 +158,56 @@ class TopicRuns:
 
     def append(self, slots: Ints, topics: Ints) -> None:
         """Partitions that are not there come to the end, in this order."""
+        run = self._before[0]
         for slot, topic in zip(slots.tolist(), topics.tolist(), strict=True):
-            if self._tail == _NONE or self._topic[self._tail] != topic:
-                self._open(topic)
-            self._resize(self._tail, 1)
-            self._run_of[slot] = self._tail
+            if self._topic[run] != topic:
+                run = self._open(topic)
+            length = self._length[run] = self._length[run] + 1
+            if length in _LONGER:
+                self._lengths += 1
+            self._run_of[slot] = run
 
     def remove(self, slots: Ints) -> None:
         """Partitions go."""
+        joined = self._joined
         for slot in slots.tolist():
             run = self._run_of.pop(slot)
-            while self._joined[run] != run:
-                self._joined[run] = run = self._joined[self._joined[run]]
-            self._resize(run, -1)
-            if not self._length[run]:
+            while joined[run] != run:
+                joined[run] = run = joined[joined[run]]
+            length = self._length[run]
+            self._length[run] = length - 1
+            if length in _LONGER:
+                self._lengths -= 1
+            if length == 1:
                 self._close(run)
 
-    def _open(self, topic: int) -> None:
-        tail, run = self._tail, len(self._topic)
+    def _open(self, topic: int) -> int:
+        run, last = len(self._topic), self._before[0]
         self._topic.append(topic)
         self._length.append(0)
         self._joined.append(run)
-        self._before.append(tail)
-        self._after.append(_NONE)
-        if tail != _NONE:
-            self._after[tail] = run
-        self._tail = run
+        self._before.append(last)
+        self._after.append(0)
+        self._before[0] = self._after[last] = run
         self._count(topic, 1)
-
-    def _resize(self, run: int, by: int) -> None:
-        before = self._length[run]
-        self._length[run] = after = before + by
-        if before > 125 or after > 125:
-            self._lengths += _length_varint_bytes(after) - _length_varint_bytes(before)
+        return run
 
     def _close(self, run: int) -> None:
         """Take out a run that is empty; its neighbours may be of one topic."""
         before, after = self._take_out(run)
-        if before == _NONE or after == _NONE or self._topic[before] != self._topic[after]:
+        if before == after or self._topic[before] != self._topic[after]:
             return
         small, large = sorted((before, after), key=self._length.__getitem__)
-        length = self._length[small]
-        self._resize(small, -length)
         self._take_out(small)
         self._joined[small] = large
-        self._resize(large, length)
+        lengths = self._length[small], self._length[large]
+        self._length[large] = sum(lengths)
+        separate = sum(unsigned_varint_bytes(n + 1) for n in lengths)
+        self._lengths += 1 + unsigned_varint_bytes(sum(lengths) + 1) - separate
 
     def _take_out(self, run: int) -> tuple[int, int]:
         before, after = self._before[run], self._after[run]
-        if before != _NONE:
-            self._after[before] = after
-        if after != _NONE:
-            self._before[after] = before
-        else:
-            self._tail = before
+        self._after[before], self._before[after] = after, before
         self._count(self._topic[run], -1)
         return before, after
 
@@ -224,9 +216,5 @@ class TopicRuns:
         self._runs += runs
         self._utf8 += runs * utf8_bytes
         self._varints += runs * varint_bytes
+        # Of the varint before its partitions the first byte; the others are counted by length.
         self._lengths += runs
-
-
-def _length_varint_bytes(partitions: int) -> int:
-    """The varint before a topic's partitions; one of none is counted with its run."""
-    return unsigned_varint_bytes(partitions + 1)

@@ -29,9 +29,9 @@ NOT_CACHED = -1
 _NO_HIGH_WATERMARK = 2**63 - 1
 _NO_EPOCH = -(2**31)
 
-#: Rows of ``Requested.values``: fetch offset, log start offset, maximum bytes, and both epochs in
-#: one. The draft's request has all but the epochs.
-EPOCHS = 3
+#: Rows of ``Requested.values``: fetch offset, log start offset, maximum bytes, both epochs in one,
+#: and tagged fields: 1 for a directory id, 2 for a high watermark. The draft has the first three.
+EPOCHS, TAGS = 3, 4
 #: Rows of ``Returned.values``. The last is what a session remembers of the high watermark.
 ERROR, HIGH_WATERMARK, LAST_STABLE_OFFSET, LOG_START_OFFSET, CACHED_HIGH_WATERMARK = range(5)
 #: Rows of ``Returned.brings``: what a partition may have whatever it had before.
@@ -110,10 +110,7 @@ class Listed:
 
 
 class Requested(Listed):
-    """Partitions of requests. ``tags``: 1 for a directory id, 2 for a high watermark; None: none.
-
-    ``values`` have the rows named above; a partition is updated where one of them differs.
-    """
+    """Partitions of requests. ``values`` have the rows named above."""
 
     def __init__(self, array: pa.ListArray, numbering: Partitions) -> None:
         super().__init__(array, numbering)
@@ -124,32 +121,29 @@ class Requested(Listed):
             self._ints("log_start_offset"),
             self._ints("partition_max_bytes"),
             epochs,
+            2 * (self._ints("high_watermark") != _NO_HIGH_WATERMARK),
         )
-        self.tags = self._tags()
+        directories = self._present("replica_directory_id")
+        if directories is not None:
+            self.values[TAGS] += directories
+        #: No partition has any, with the clients that there are.
+        self.has_tags = bool(self.values[TAGS].any())
 
     def tagged(self, at: Ints | slice) -> tuple[int, int]:
         """How many of some partitions have a directory id, and a high watermark."""
-        if self.tags is None:
-            return 0, 0
-        tags = self.tags[at]
-        return int((tags & 1).sum()), int((tags >> 1).sum())
+        return tagged(self.values[TAGS, at]) if self.has_tags else (0, 0)
 
-    def _tags(self) -> Ints | None:
-        directories = self._present("replica_directory_id")
-        high_watermarks = self._ints("high_watermark") != _NO_HIGH_WATERMARK
-        if directories is None and not high_watermarks.any():
-            return None
-        tags: Ints = 2 * high_watermarks.astype(np.int64)
-        if directories is not None:
-            tags += directories
-        return tags
+
+def tagged(tags: Ints) -> tuple[int, int]:
+    """How many partitions have a directory id, and a high watermark."""
+    return int((tags & 1).sum()), int((tags >> 1).sum())
 
 
 class Returned(Listed):
     """Partitions of responses. ``values`` and ``brings`` have the rows named above.
 
-    ``more_bytes``: what a partition takes beyond an empty one, at versions that are ``flexible`` (by
-    row) or not; ``record_bytes``, ``errors`` and ``more_bytes_sum`` are by row.
+    ``more_bytes``: what a partition takes beyond an empty one, at versions that are ``flexible``
+    (by row) or not; ``record_bytes``, ``errors`` and ``more_bytes_sum`` are by row.
     """
 
     def __init__(self, array: pa.ListArray, numbering: Partitions, flexible: Bools) -> None:

@@ -11,6 +11,7 @@ has, goes through a dict, so that one odd line costs no memory.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import sub
 from typing import NamedTuple
 
 import numpy as np
@@ -172,17 +173,11 @@ class Partitions:
         return numbers
 
 
-def run_starts(topics: Ints) -> Ints:
-    """Where in a list of partitions, given by topic, another topic begins."""
-    begins = np.ones(len(topics), np.bool_)
-    np.not_equal(topics[1:], topics[:-1], out=begins[1:])
-    return begins.nonzero()[0]
-
-
 def runs_of(topics: Ints) -> tuple[list[int], list[int]]:
-    """Topic and length of each run of a list of partitions."""
+    """Topic and length of each run of a list of partitions, from each partition's topic."""
     n = len(topics)
     if n < 2:
         return topics.tolist(), [1] * n
-    starts = run_starts(topics)
-    return topics[starts].tolist(), np.diff(starts, append=n).tolist()
+    ends = (topics[1:] != topics[:-1]).nonzero()[0]
+    lasts = [*ends.tolist(), n - 1]
+    return [*topics.take(ends).tolist(), int(topics[-1])], list(map(sub, lasts, [-1, *lasts]))

@@ -1,22 +1,22 @@
-"""The protocol as released (KIP-227): full FETCHes, and incremental ones in a session of a cache."""
+"""The protocol as released (KIP-227): full FETCHes, and incremental ones in sessions of a cache."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from kip_replay.replay.wire_size.encoding import Ints
 
-from .cache import FetchSessionCache, Occurrence, Reason
-from .fetch import Fetch
+from .cache import FetchSessionCache, Reason
+from .fetch import Events, Fetch
 from .partitions import TopicTotals
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR
-from .sent import Sent
 from .session import INITIAL_EPOCH, NO_SESSION, FetchSession, is_returned
+from .sizes import Sent
 from .slots import NO_SLOTS
-from .stream import Held, PendingSession
+from .streams import Held, PendingSession
 
 
 class Incremental(NamedTuple):
@@ -30,6 +30,10 @@ class Incremental(NamedTuple):
     forgotten: Ints
     returned: Ints
     returned_slots: Ints
+
+
+#: By number of the session.
+Incrementals = Mapping[int, Incremental]
 
 
 def full_fetch(fetch: Fetch) -> Sent | None:
@@ -114,52 +118,43 @@ def equals_recorded(
     )
 
 
-class InCache:
-    """A FETCH of a client that believes to have a session of one cache, or none.
+def attempts(
+    fetch: Fetch, number: int, cache: FetchSessionCache, full: Sent | None, in_session: Incrementals
+) -> list[Sent]:
+    """What a client of a cache sends: nothing, a FETCH, or one that is refused and a full one."""
+    held, row, stream = fetch.stream.held[number], fetch.row, fetch.stream
+    if held.session is None:
+        return _request_session(fetch, number, full)
+    session, sent = stream.sessions[held.session], in_session[held.session].sent
+    cached = cache.find(held.cache_id)
+    # "New Error Codes": the client goes on with a full FETCH.
+    if cached is None:
+        held.drop()
+        refused = _refused(fetch, sent, FETCH_SESSION_ID_NOT_FOUND)
+        return [refused, *_request_session(fetch, number, full)]
+    if session.uses_topic_ids != row.uses_topic_ids:
+        fetch.events += close(number, cache, held, Reason.VERSION)
+        refused = _refused(fetch, sent, FETCH_SESSION_TOPIC_ID_ERROR)
+        again = _request_session(fetch, number, full)
+        return [refused, *(retry._replace(session_id=sent.session_id) for retry in again)]
+    if len(stream.followed):
+        cached.touch(len(stream.followed), row.dequeued_us // 1000)
+    else:
+        fetch.events += close(number, cache, held, Reason.FORGOTTEN)
+    return [sent]
 
-    ``number``: the cache's. ``pending``: the session that it requests; ``events`` of the cache.
-    """
 
-    def __init__(self, fetch: Fetch, number: int, cache: FetchSessionCache) -> None:
-        self._fetch = fetch
-        self._number = number
-        self._cache = cache
-        self._held = fetch.stream.held[number]
-        self.pending: PendingSession | None = None
-        self.events: Sequence[Occurrence] = ()
-
-    def attempts(self, full: Sent | None, incremental: Mapping[int, Incremental]) -> Sequence[Sent]:
-        """What the client sends: nothing, a FETCH, or one that is refused and the full one."""
-        held, row, stream = self._held, self._fetch.row, self._fetch.stream
-        if held.session is None:
-            return self._request_session(full)
-        session, sent = stream.sessions[held.session], incremental[held.session].sent
-        cached = self._cache.find(held.cache_id)
-        # "New Error Codes": the client goes on with a full FETCH.
-        if cached is None:
-            held.drop()
-            return [self._refused(sent, FETCH_SESSION_ID_NOT_FOUND), *self._request_session(full)]
-        if session.uses_topic_ids != row.uses_topic_ids:
-            self.events = close(self._cache, held, Reason.VERSION)
-            again = [s._replace(session_id=sent.session_id) for s in self._request_session(full)]
-            return [self._refused(sent, FETCH_SESSION_TOPIC_ID_ERROR), *again]
-        if len(stream.followed):
-            cached.touch(len(stream.followed), row.dequeued_us // 1000)
-        else:
-            self.events = close(self._cache, held, Reason.FORGOTTEN)
-        return [sent]
-
-    def _request_session(self, full: Sent | None) -> list[Sent]:
-        if full is None:
-            return []
-        fetch, stream, row = self._fetch, self._fetch.stream, self._fetch.row
-        if not row.is_throttled:
-            response = fetch.response
-            not_read = NO_SLOTS if response.not_read is None else response.at[response.not_read]
-            self.pending = PendingSession(
+def _request_session(fetch: Fetch, number: int, full: Sent | None) -> list[Sent]:
+    if full is None:
+        return []
+    response, row, stream = fetch.response, fetch.row, fetch.stream
+    if not row.is_throttled:
+        not_read = NO_SLOTS if response.not_read is None else response.at[response.not_read]
+        fetch.pending.append(
+            PendingSession(
                 built_us=row.built_us,
                 request_id=row.request_id,
-                cache=self._number,
+                cache=number,
                 stream=stream.number,
                 session_key=stream.session_key,
                 partitions=len(stream.followed),
@@ -168,19 +163,21 @@ class InCache:
                 recorded_id=(row.response_session_id or None) if row.is_full else None,
                 not_read=tuple(fetch.returned.partitions[not_read].tolist()),
             )
-        return [full._replace(session_id=row.session_id if row.is_full else NO_SESSION)]
-
-    def _refused(self, sent: Sent, session_error: int) -> Sent:
-        return sent._replace(
-            response_partitions=0,
-            record_bytes=0,
-            response_bytes=self._fetch.sizes.error_response,
-            session_error=session_error,
         )
+    return [full._replace(session_id=row.session_id if row.is_full else NO_SESSION)]
 
 
-def close(cache: FetchSessionCache, held: Held, reason: Reason) -> Sequence[Occurrence]:
-    """A client gives its session up, or has emptied it."""
-    events = cache.close(held.cache_id, reason)
+def _refused(fetch: Fetch, sent: Sent, session_error: int) -> Sent:
+    return sent._replace(
+        response_partitions=0,
+        record_bytes=0,
+        response_bytes=fetch.sizes.error_response,
+        session_error=session_error,
+    )
+
+
+def close(number: int, cache: FetchSessionCache, held: Held, reason: Reason) -> Events:
+    """A client gives its session of a cache up, or has emptied it."""
+    happened = cache.close(held.cache_id, reason)
     held.drop()
-    return events
+    return [(number, occurrence) for occurrence in happened]

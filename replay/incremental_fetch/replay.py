@@ -8,26 +8,25 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from kip_replay.replay.incremental_fetch.cache import FetchSessionCache
-from kip_replay.replay.incremental_fetch.draft import Draft, with_draft_uuid
-from kip_replay.replay.incremental_fetch.lists import Lists
-from kip_replay.replay.incremental_fetch.partitions import Partitions
-from kip_replay.replay.incremental_fetch.recorded import INPUT_SCHEMA, Batch, RecordedFetch
-from kip_replay.replay.incremental_fetch.rows import (
+from kip_replay.replay.outcomes import Verdict
+from kip_replay.replay.wire_size.fetch import FETCH_VERSIONS
+
+from .cache import FetchSessionCache
+from .draft import Draft, with_draft_uuid
+from .lists import Lists
+from .partitions import Partitions
+from .recorded import INPUT_SCHEMA, Batch, RecordedFetch
+from .rows import (
     ClientKind,
     EventRows,
     FetchRows,
     OutcomeRows,
     variants,
 )
-from kip_replay.replay.incremental_fetch.sent import sent_as_listed
-from kip_replay.replay.incremental_fetch.sizes import counted_version
-from kip_replay.replay.incremental_fetch.state import Carried, decoded, encoded
-from kip_replay.replay.incremental_fetch.step import Replayed, close_session, replay_fetch
-from kip_replay.replay.incremental_fetch.stream import PendingSession, Stream, Unknown
-from kip_replay.replay.incremental_fetch.streams import SESSION_IDLE_US, Streams
-from kip_replay.replay.outcomes import Verdict
-from kip_replay.replay.wire_size.fetch import FETCH_VERSIONS
+from .sizes import counted_version, sent_as_listed
+from .state import Carried, decoded, encoded
+from .step import Replayed, close_session, replay_fetch
+from .streams import SESSION_IDLE_US, PendingSession, Stream, Streams, Unknown
 
 #: How often streams that have just stopped are looked for, in log time.
 IDLE_STEP_US = 60_000_000

@@ -16,10 +16,9 @@ from kip_replay.replay.schema import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTC
 
 from .cache import Occurrence
 from .recorded import SESSION_ERRORS, WITHOUT_REQUEST, RecordedFetch
-from .sent import Sent
-from .sizes import counted_version
+from .sizes import Sent, counted_version
 from .step import Replayed
-from .stream import Unknown
+from .streams import Unknown
 
 RULE = "incremental_fetch"
 FULL = "full"

@@ -22,6 +22,7 @@ from .lists import (
     CACHED_HIGH_WATERMARK,
     HIGH_WATERMARK,
     LOG_START_OFFSET,
+    TAGS,
     Requested,
     Returned,
     columns,
@@ -41,9 +42,11 @@ class RequestChanges(NamedTuple):
     ``updated``, ``added`` and ``replacing`` are positions, each with its slots; ``removed`` and
     ``replaced`` are slots that were given up. ``differs``: which rows of ``Requested.values`` of the
     updated ones. A partition replaces another of the same name and index if its topic id is new;
-    it is in none of the others. Added ones are in the order of the request.
+    it is in none of the others. Added ones are in the order of the request. ``listed_slots``: those
+    that the request lists of what was followed before.
     """
 
+    listed_slots: Ints
     updated: Ints
     updated_slots: Ints
     differs: Bools
@@ -60,7 +63,7 @@ class RequestChanges(NamedTuple):
         return not (len(self.added) or len(self.removed) or len(self.replaced))
 
 
-_NO_CHANGES = RequestChanges(NO_SLOTS, NO_SLOTS, np.zeros((4, 0), np.bool_))
+_NO_CHANGES = RequestChanges(NO_SLOTS, NO_SLOTS, NO_SLOTS, np.zeros((4, 0), np.bool_))
 
 
 def change(
@@ -77,27 +80,25 @@ def change(
     if forgotten is not None and listed.start == listed.stop and not len(forgotten):
         return _NO_CHANGES
     partitions, at = requested.partitions[listed], np.arange(listed.start, listed.stop)
-    gone = NO_SLOTS
-    if forgotten is None:
-        slots = followed.slots_as_listed(partitions)
-        if np.count_nonzero(slots != NONE) < len(followed):
-            gone = followed.all_but(slots)
-    else:
-        slots = followed.slots.of(partitions)
-        if len(forgotten):
-            gone = followed.slots.of(np.array(list(dict.fromkeys(forgotten.tolist()))))
-            gone = gone[gone != NONE]
-            # FetchSession.update: first what is listed, then what is forgotten.
-            stays = ~np.isin(slots, gone)
-            slots, at = slots[stays], at[stays]
-    new, known = NO_SLOTS, slots != NONE
+    slots, new, gone = followed.slots_as_listed(partitions, forgotten is None), NO_SLOTS, NO_SLOTS
+    if forgotten is not None and len(forgotten):
+        gone = followed.slots.of(np.array(list(dict.fromkeys(forgotten.tolist()))))
+        gone = gone[gone != NONE]
+        # FetchSession.update: first what is listed, then what is forgotten.
+        stays = ~np.isin(slots, gone)
+        slots, at = slots[stays], at[stays]
+    known = slots != NONE
     if not all_of(known):
         slots, at, new = slots[known], at[known], at[~known]
+    if forgotten is None and len(slots) < len(followed):
+        gone = followed.all_but(slots)
     # "Incremental Fetch Requests": a partition is listed if its maxBytes, fetchOffset or
     # logStartOffset changes. So do the epochs of KIP-320 and KIP-595.
-    differs = followed.requested.take(slots, axis=1) != columns(requested.values, at)
+    differs = followed.requested[:TAGS].take(slots, axis=1) != columns(requested.values[:TAGS], at)
     updated = np.logical_or.reduce(differs).nonzero()[0]
-    changes = RequestChanges(at[updated], slots[updated], differs[:, updated], new, removed=gone)
+    changes = RequestChanges(
+        slots, at[updated], slots[updated], differs[:, updated], new, removed=gone
+    )
     followed.update(changes.updated_slots, requested, changes.updated)
     return changes if changes.keeps_the_set else _take_set(followed, requested, changes, by_id)
 
@@ -109,9 +110,11 @@ def _take_set(
     added, removed = changes.added, changes.removed
     pairs: list[tuple[int, int]] = []
     if len(added) and len(removed):
-        gone = _names(followed, followed.partitions_of(removed), by_id)
+        gone = followed.names_of(followed.partitions_of(removed), by_id)
         slot_of = dict(zip(gone, removed.tolist(), strict=True))
-        new = zip(added.tolist(), _names(followed, requested.partitions[added], by_id), strict=True)
+        new = zip(
+            added.tolist(), followed.names_of(requested.partitions[added], by_id), strict=True
+        )
         pairs = [(at, slot_of.pop(name)) for at, name in new if name[0] and name in slot_of]
     replacing, replaced = np.array(pairs, np.int64).reshape(-1, 2).T
     followed.remove(removed)
@@ -124,15 +127,6 @@ def _take_set(
         replacing_slots=followed.add(requested, replacing),
         replaced=replaced,
     )
-
-
-def _names(
-    followed: FollowedPartitions, partitions: Ints, by_id: bool
-) -> list[tuple[str | None, int]]:
-    numbering = followed.numbering
-    topics, indexes = numbering.topic_of[partitions], numbering.index_of[partitions]
-    names = (numbering.name_of(topic, by_id) for topic in topics.tolist())
-    return list(zip(names, indexes.tolist(), strict=True))
 
 
 def is_returned(returned: Returned, response: Response) -> Bools:
@@ -187,10 +181,10 @@ class FetchSession(msgspec.Struct, array_like=True):
         # "If the client wants to remove a partition, [it] will add the partition to the
         # removed_partitions list": also one whose topic id was replaced, which is listed anew.
         removed, replaced = changes.removed, changes.replaced
-        gone = (self.in_client_order(slots, slots) for slots in (removed, replaced))
+        gone = [self.in_client_order(slots, slots) for slots in (removed, replaced)]
         self.client[changes.replacing_slots] = self.client[replaced]
         replacing = self.in_client_order(changes.replacing_slots, changes.replacing_slots)
-        forgotten = _by_topic(followed, np.concatenate([*gone]))
+        forgotten = followed.by_topic(np.concatenate(gone))
         self.client[changes.added_slots] = self._last_ranks(len(changes.added))
         # FetchSession.update: what is new to the broker comes to its end, as listed.
         for slots in (changes.added_slots, replacing):
@@ -243,13 +237,3 @@ class FetchSession(msgspec.Struct, array_like=True):
                 np.pad(self.client, (0, more)),
                 np.pad(self.broker, (0, more)),
             )
-
-
-def _by_topic(followed: FollowedPartitions, slots: Ints) -> Ints:
-    """Forgotten partitions by number, topic by topic (``addToForgottenTopicMap``)."""
-    topics, partitions = followed.topics_of(slots), followed.partitions_of(slots)
-    first: dict[int, int] = {}
-    for at, topic in enumerate(topics.tolist()):
-        first.setdefault(topic, at)
-    places = np.array([first[topic] for topic in topics.tolist()], np.int64)
-    return partitions[places.argsort(kind="stable")]

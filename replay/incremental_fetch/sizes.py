@@ -1,4 +1,4 @@
-"""Bytes of a FETCH on the wire for whatever lists: frame, header and body.
+"""A FETCH as a variant sends it, and its bytes on the wire: frame, header and body.
 
 Only the lists differ between variants; the rest of a message (client id, rack, node endpoints) is
 the recorded one's. FETCHes below v7 know no sessions and are counted at v7, as if upgraded.
@@ -7,13 +7,16 @@ the recorded one's. FETCHes below v7 know no sessions and are counted at v7, as 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 from kip_replay.replay.wire_size.encoding import HIGH_WATERMARK_TAG_BYTES, Ints
 from kip_replay.replay.wire_size.fetch import DIRECTORY_ID_TAG_BYTES
 from kip_replay.replay.wire_size.fetch_pieces import fetch_pieces
 
+from .lists import Lists
 from .partitions import Partitions, TopicTotals, runs_of
 from .recorded import SESSION_VERSION, Endpoint, RecordedFetch
+from .session import FINAL_EPOCH, NO_SESSION
 
 
 def counted_version(api_version: int) -> int:
@@ -98,3 +101,44 @@ def sizes_of(row: RecordedFetch) -> FetchSizes:
 def utf8(text: str | None) -> int:
     """Bytes of a string; null takes none."""
     return len((text or "").encode())
+
+
+class Sent(NamedTuple):
+    """A FETCH and its response. Bytes are None where they can't be counted."""
+
+    session_id: int | None
+    session_epoch: int | None
+    is_full: bool
+    request_partitions: int
+    forgotten_partitions: int
+    response_partitions: int
+    record_bytes: int
+    request_bytes: int | None
+    response_bytes: int | None
+    session_error: int = 0
+
+
+def sent_as_listed(row: RecordedFetch, lists: Lists) -> Sent:
+    """A FETCH without a session: every protocol sends what is recorded."""
+    sizes, requested, returned = sizes_of(row), lists.requested, lists.returned
+    request_partitions, response_partitions = (
+        row.request_partitions or 0,
+        row.response_partitions or 0,
+    )
+    return Sent(
+        session_id=NO_SESSION,
+        session_epoch=FINAL_EPOCH,
+        is_full=True,
+        request_partitions=request_partitions,
+        forgotten_partitions=0,
+        response_partitions=response_partitions,
+        record_bytes=row.record_bytes,
+        request_bytes=sizes.request(
+            requested.totals[row.number],
+            request_partitions,
+            requested.tagged(requested.rows[row.number]),
+        ),
+        response_bytes=sizes.response(
+            returned.totals[row.number], response_partitions, returned.more_bytes_sum[row.number]
+        ),
+    )

@@ -54,9 +54,9 @@ class Slots:
         """New slots for partitions that have none."""
         pages = partitions >> _PAGE_BITS
         self._make_room(int(pages.max(initial=0)) + 1)
-        for page in np.unique(pages[self._page_of[pages] == 0]).tolist():
-            self._page_of[page] = len(self._pages) >> _PAGE_BITS
-            self._pages = np.concatenate([self._pages, np.full(_PAGE, NONE, np.int32)])
+        new = np.unique(pages[self._page_of[pages] == 0])
+        self._page_of[new] = (len(self._pages) >> _PAGE_BITS) + np.arange(len(new))
+        self._pages = np.concatenate([self._pages, np.full(len(new) * _PAGE, NONE, np.int32)])
         first, self.end = self.end, self.end + len(partitions)
         if self.end > len(self._partition):
             self._partition = np.resize(self._partition, max(self.end, 2 * len(self._partition)))

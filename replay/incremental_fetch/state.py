@@ -18,8 +18,7 @@ from kip_replay.replay.wire_size.encoding import Bools, Ints
 from .cache import FetchSessionCache
 from .followed import FollowedPartitions
 from .partitions import Partitions
-from .stream import PendingSession
-from .streams import Streams
+from .streams import PendingSession, Streams
 
 VERSION = 2
 _RULE = "incremental_fetch"
@@ -54,7 +53,7 @@ class _Followed(NamedTuple):
     partitions: Ints
     requested: list[Ints]
     returned: list[Ints]
-    tags: dict[int, int]
+    has_tags: bool
     order: Ints
     moves: Ints
     is_fresh: Bools
@@ -87,7 +86,7 @@ def encoded(carried: Carried) -> bytes:
                 np.searchsorted(numbers, value.slots.partitions),
                 list(value.requested),
                 list(value.returned),
-                value.tags,
+                value.has_tags,
                 order.keys(),
                 order.moves,
                 order.is_fresh,
@@ -150,7 +149,7 @@ def _followed(saved: _Followed, numbering: Partitions) -> FollowedPartitions:
     followed = FollowedPartitions(numbering)
     followed.slots.add(saved.partitions)
     followed.requested, followed.returned = np.stack(saved.requested), np.stack(saved.returned)
-    followed.tags = saved.tags
+    followed.has_tags = saved.has_tags
     order = followed.order
     order.relist(saved.order)
     order.moves, order.is_fresh = saved.moves, saved.is_fresh.astype(np.bool_)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .cache import FetchSessionCache, Occurrence, Reason
+from .cache import FetchSessionCache, Reason
 from .draft import Draft, with_draft_uuid
-from .fetch import Fetch
+from .fetch import Events, Fetch
 from .lists import Lists
 from .recorded import RecordedFetch
-from .released import InCache, close, equals_recorded, full_fetch, incremental_fetch
-from .sent import Sent, sent_as_listed
+from .released import attempts, close, equals_recorded, full_fetch, incremental_fetch
 from .session import NO_SESSION
-from .stream import PendingSession, Stream, Unknown
-
-#: Events with the cache that each is in.
-Events = list[tuple[int, Occurrence]]
+from .sizes import Sent, sent_as_listed
+from .streams import PendingSession, Stream, Unknown
 
 
 class Replayed(NamedTuple):
@@ -34,7 +31,7 @@ class Replayed(NamedTuple):
     added_partitions: int = 0
     equals_recorded: bool | None = None
     pending: Sequence[PendingSession] = ()
-    events: Sequence[tuple[int, Occurrence]] = ()
+    events: Events | tuple[()] = ()
     unknown: Unknown | None = None
 
 
@@ -47,9 +44,9 @@ def close_session(
         NO_SESSION if held.session is None else stream.sessions[held.session].recorded_id
         for held in stream.held
     ]
-    attempts = [[sent._replace(session_id=session_id)] for session_id in ids]
+    of_caches = [[sent._replace(session_id=session_id)] for session_id in ids]
     events = _close_all(stream, caches, Reason.CLIENT)
-    return Replayed(sent, with_draft_uuid(sent), attempts, sent.request_partitions, events=events)
+    return Replayed(sent, with_draft_uuid(sent), of_caches, sent.request_partitions, events=events)
 
 
 def replay_fetch(
@@ -86,22 +83,22 @@ def replay_fetch(
     returned, slots = fetch.response.at, fetch.response.slots
     if current is not None:
         returned, slots = current.returned, current.returned_slots
-    in_caches = [InCache(fetch, index, cache) for index, cache in enumerate(caches)]
-    attempts = [in_cache.attempts(full, incremental) for in_cache in in_caches]
-    for index, in_cache in enumerate(in_caches):
-        events += [(index, event) for event in in_cache.events]
+    fetch.events += events
+    of_caches = [
+        attempts(fetch, number, cache, full, incremental) for number, cache in enumerate(caches)
+    ]
     stream.followed.order.respond(slots, has_records[returned], row.is_follower)
     stream.unknown, stream.is_broken = None, False
     stream.drop_unheld_sessions()
     return Replayed(
         full,
         of_draft,
-        attempts,
+        of_caches,
         len(stream.followed),
         len(fetch.changes.added) + len(fetch.changes.replaced),
         equals,
-        [in_cache.pending for in_cache in in_caches if in_cache.pending is not None],
-        events,
+        fetch.pending,
+        fetch.events,
         unknown,
     )
 
@@ -120,7 +117,7 @@ def _start_anew(stream: Stream, row: RecordedFetch, caches: Sequence[FetchSessio
 
 def _close_all(stream: Stream, caches: Sequence[FetchSessionCache], reason: Reason) -> Events:
     return [
-        (index, event)
-        for index, (cache, held) in enumerate(zip(caches, stream.held, strict=True))
-        for event in close(cache, held, reason)
+        event
+        for number, (cache, held) in enumerate(zip(caches, stream.held, strict=True))
+        for event in close(number, cache, held, reason)
     ]
