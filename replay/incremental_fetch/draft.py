@@ -61,7 +61,7 @@ class Draft:
         is_updated = np.logical_or.reduce(changes.differs[:EPOCHS])
         if np.count_nonzero(is_updated) < len(listed):
             updated = changes.updated[is_updated]
-            listed = session.in_client_order(updated, changes.updated_slots[is_updated])
+            listed = session.client.sort(updated, changes.updated_slots[is_updated])
         # "Omits repeating metadata about partitions that haven't changed": so neither an error that
         # stays nor a preferred read replica, which the draft's response does not have.
         has_records = fetch.returned.has_records[fetch.response.at]

@@ -27,7 +27,7 @@ from .lists import (
     Returned,
     columns,
 )
-from .slots import NO_SLOTS, NONE
+from .slots import NO_SLOTS, NONE, Ranks
 
 # "FetchRequest Metadata meaning": (0, 0) and (id, 0) are full and ask for a session, (0, -1) and
 # (id, -1) are full and ask for none; an id closes its session. (id, n) is incremental.
@@ -40,10 +40,9 @@ class RequestChanges(NamedTuple):
     """What a FETCH changes in the set of partitions that its sender fetches.
 
     ``updated``, ``added`` and ``replacing`` are positions, each with its slots; ``removed`` and
-    ``replaced`` are slots that were given up. ``differs``: which rows of ``Requested.values`` of the
-    updated ones. A partition replaces another of the same name and index if its topic id is new;
-    it is in none of the others. Added ones are in the order of the request. ``listed_slots``: those
-    that the request lists of what was followed before.
+    ``replaced`` are slots that were given up. A partition replaces another of the same name and
+    index whose topic id is new, and is in none of the others. ``differs``: which values of updated
+    ones (``Requested``). ``listed_slots``: what the request lists of what was followed before.
     """
 
     listed_slots: Ints
@@ -112,10 +111,12 @@ def _take_set(
     if len(added) and len(removed):
         gone = followed.names_of(followed.partitions_of(removed), by_id)
         slot_of = dict(zip(gone, removed.tolist(), strict=True))
-        new = zip(
-            added.tolist(), followed.names_of(requested.partitions[added], by_id), strict=True
-        )
-        pairs = [(at, slot_of.pop(name)) for at, name in new if name[0] and name in slot_of]
+        new = followed.names_of(requested.partitions[added], by_id)
+        pairs = [
+            (at, slot_of.pop(name))
+            for at, name in zip(added.tolist(), new, strict=True)
+            if name in slot_of and name[0] is not None
+        ]
     replacing, replaced = np.array(pairs, np.int64).reshape(-1, 2).T
     followed.remove(removed)
     added = added[~np.isin(added, replacing)]
@@ -146,26 +147,14 @@ def is_returned(returned: Returned, response: Response) -> Bools:
 class FetchSession(msgspec.Struct, array_like=True):
     """A session ("Fetch Session"): its epoch, and the orders of its partitions at both ends.
 
-    ``recorded_id``: its id, if the log has it. ``client`` and ``broker`` are ranks by slot; those
-    of partitions that have gone mean nothing.
+    ``recorded_id``: its id, if the log has it.
     """
 
     uses_topic_ids: bool
     recorded_id: int | None
-    client: Ints
-    broker: Ints
-    last_rank: int
+    client: Ranks
+    broker: Ranks
     next_epoch: int = 1
-
-    @classmethod
-    def of(
-        cls, uses_topic_ids: bool, recorded_id: int | None, requested: Ints, returned: Ints
-    ) -> FetchSession:
-        """The session that a full FETCH creates, from the slots of its request and response."""
-        n, room = len(requested), int(requested.max(initial=-1)) + 1
-        client, broker = np.zeros(room, np.int64), np.zeros(room, np.int64)
-        client[requested] = broker[returned] = np.arange(n)
-        return cls(uses_topic_ids, recorded_id, client, broker, n)
 
     def request(self, changes: RequestChanges, followed: FollowedPartitions) -> tuple[Ints, Ints]:
         """Positions of the partitions that the client lists, in order, and those it forgets.
@@ -176,22 +165,20 @@ class FetchSession(msgspec.Struct, array_like=True):
         # "Fetch Epoch": it counts requests, and goes on at 1.
         self.next_epoch = 1 if self.next_epoch == _MAX_EPOCH else self.next_epoch + 1
         if changes.keeps_the_set:
-            return self.in_client_order(changes.updated, changes.updated_slots), NO_SLOTS
-        self._make_room(followed.slots.end)
+            return self.client.sort(changes.updated, changes.updated_slots), NO_SLOTS
         # "If the client wants to remove a partition, [it] will add the partition to the
         # removed_partitions list": also one whose topic id was replaced, which is listed anew.
         removed, replaced = changes.removed, changes.replaced
-        gone = [self.in_client_order(slots, slots) for slots in (removed, replaced)]
-        self.client[changes.replacing_slots] = self.client[replaced]
-        replacing = self.in_client_order(changes.replacing_slots, changes.replacing_slots)
-        forgotten = followed.by_topic(np.concatenate(gone))
-        self.client[changes.added_slots] = self._last_ranks(len(changes.added))
+        gone = [self.client.sort(slots, slots) for slots in (removed, replaced)]
+        self.client.replace(replaced, changes.replacing_slots)
+        self.client.put_last(changes.added_slots)
         # FetchSession.update: what is new to the broker comes to its end, as listed.
-        for slots in (changes.added_slots, replacing):
-            self.broker[slots] = self._last_ranks(len(slots))
+        self.broker.put_last(changes.added_slots)
+        self.broker.put_last(self.client.sort(changes.replacing_slots, changes.replacing_slots))
         altered = np.concatenate([changes.updated, changes.replacing])
         slots = np.concatenate([changes.updated_slots, changes.replacing_slots])
-        return np.concatenate([changes.added, self.in_client_order(altered, slots)]), forgotten
+        listed = np.concatenate([changes.added, self.client.sort(altered, slots)])
+        return listed, followed.by_topic(np.concatenate(gone))
 
     def response(self, response: Response, which: Bools) -> tuple[Ints, Ints]:
         """Positions and slots of the partitions that the broker lists, in order.
@@ -199,15 +186,11 @@ class FetchSession(msgspec.Struct, array_like=True):
         What it did not read stands at the end (KafkaApis.handleFetchRequest).
         """
         listed = which.nonzero()[0]
-        at, slots = response.at[listed], response.slots[listed]
-        if len(listed) < 2:
-            return at, slots
-        rank = self.broker[slots]
-        if response.not_read is not None:
-            order = np.lexsort((rank, response.not_read[listed]))
-        else:
-            order = rank.argsort()
-        return at[order], slots[order]
+        if len(listed) > 1:
+            listed = self.broker.sort(listed, response.slots[listed])
+            if response.not_read is not None:
+                listed = listed[response.not_read[listed].argsort(kind="stable")]
+        return response.at[listed], response.slots[listed]
 
     def rotate(self, slots: Ints) -> None:
         """A response had records of these partitions, in this order.
@@ -215,25 +198,4 @@ class FetchSession(msgspec.Struct, array_like=True):
         "Handling Partition Size Limits in Incremental Fetch Requests": when data is returned for a
         partition, it is moved to the end of the list.
         """
-        self.broker[slots] = self._last_ranks(len(slots))
-
-    def in_client_order(self, values: Ints, slots: Ints) -> Ints:
-        """Values of some slots, as their partitions came into the session."""
-        return values if len(slots) < 2 else values[self.client[slots].argsort()]
-
-    def renumber(self, kept: Ints) -> None:
-        """The slots that there are now are these old ones."""
-        self._make_room(int(kept.max(initial=-1)) + 1)
-        self.client, self.broker = self.client[kept], self.broker[kept]
-
-    def _last_ranks(self, n: int) -> Ints:
-        first, self.last_rank = self.last_rank, self.last_rank + n
-        return np.arange(first, first + n)
-
-    def _make_room(self, slots: int) -> None:
-        if slots > len(self.client):
-            more = max(slots, 2 * len(self.client)) - len(self.client)
-            self.client, self.broker = (
-                np.pad(self.client, (0, more)),
-                np.pad(self.broker, (0, more)),
-            )
+        self.broker.put_last(slots)

@@ -9,6 +9,7 @@ Slots of partitions that have gone are not used again until all are numbered ane
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from kip_replay.replay.wire_size.encoding import Ints
@@ -84,3 +85,41 @@ class Slots:
         if pages > len(self._page_of):
             more = np.zeros(pages + pages // 2 - len(self._page_of), np.int32)
             self._page_of = np.concatenate([self._page_of, more])
+
+
+class Ranks(msgspec.Struct, array_like=True):
+    """An order of slots: their ranks; those of slots that are not in it mean nothing."""
+
+    by_slot: Ints
+    last: int
+
+    @classmethod
+    def of(cls, slots: Ints) -> Ranks:
+        """Slots in order."""
+        ranks = cls(np.zeros(int(slots.max(initial=-1)) + 1, np.int64), 0)
+        ranks.put_last(slots)
+        return ranks
+
+    def sort(self, values: Ints, slots: Ints) -> Ints:
+        """Values of some slots, in order."""
+        return values if len(slots) < 2 else values[self.by_slot[slots].argsort()]
+
+    def put_last(self, slots: Ints) -> None:
+        """Slots come to the end, in this order."""
+        if len(slots):
+            first, self.last = self.last, self.last + len(slots)
+            self._set(slots, np.arange(first, self.last))
+
+    def replace(self, slots: Ints, by: Ints) -> None:
+        """Slots take the places of others."""
+        self._set(by, self.by_slot[slots])
+
+    def renumber(self, kept: Ints) -> None:
+        """The slots that there are now are these old ones."""
+        self.by_slot = self.by_slot[kept]
+
+    def _set(self, slots: Ints, ranks: Ints) -> None:
+        end, room = int(slots.max(initial=-1)) + 1, len(self.by_slot)
+        if end > room:
+            self.by_slot = np.pad(self.by_slot, (0, max(end, 2 * room) - room))
+        self.by_slot[slots] = ranks

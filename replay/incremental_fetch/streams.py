@@ -18,6 +18,7 @@ from .followed import FollowedPartitions
 from .partitions import Partitions
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, RecordedFetch
 from .session import NO_SESSION, FetchSession
+from .slots import Ranks
 
 #: ``connections.max.idle.ms``: a broker closes a connection that is silent for longer.
 CONNECTION_IDLE_US = 600_000_000
@@ -125,8 +126,11 @@ class Stream(msgspec.Struct, array_like=True):
             if pending.not_read:
                 last = np.isin(self.followed.partitions_of(requested), pending.not_read)
                 returned = np.concatenate([requested[~last], requested[last]])
-            self.sessions[self.last_session] = FetchSession.of(
-                pending.uses_topic_ids, pending.recorded_id, requested, returned
+            self.sessions[self.last_session] = FetchSession(
+                pending.uses_topic_ids,
+                pending.recorded_id,
+                Ranks.of(requested),
+                Ranks.of(returned),
             )
         self.held[pending.cache] = Held(self.last_session, cache_id)
 
@@ -140,7 +144,8 @@ class Stream(msgspec.Struct, array_like=True):
         """Give up the slots of partitions that have gone."""
         kept = self.followed.renumber()
         for session in self.sessions.values():
-            session.renumber(kept)
+            session.client.renumber(kept)
+            session.broker.renumber(kept)
 
 
 class Streams(msgspec.Struct, array_like=True):
