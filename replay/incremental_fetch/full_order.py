@@ -71,7 +71,6 @@ class FullOrder:
         self._make_room(int(added.max(initial=-1)) + 1)
         self.is_fresh[added] = True
         self._move(removed, added)
-        self._rank[removed] = _NONE
 
     def respond(self, slots: Ints, has_records: Bools, is_follower: bool) -> None:
         """A response has these partitions: a follower puts some at the end before it goes on."""
@@ -112,6 +111,7 @@ class FullOrder:
             self._last = len(listed)
             self._runs = TopicRuns(self._numbering, listed, self._topics_of(listed))
         self._runs.remove(removed)
+        self._rank[removed] = _NONE
         self._runs.append(added, self._topics_of(added))
         self._rank[added] = np.arange(self._last, self._last + len(added))
         self._last += len(added)

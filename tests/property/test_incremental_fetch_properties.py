@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka_model.log import Replayed, replay_of
+from kafka_model.recorded import RecordedFetch
 from kafka_model.world import World, log_of
-from oracles.incremental_fetch.recorded import RecordedFetch
 
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT
 from kip_replay.replay.outcomes import RECORDED
