@@ -65,7 +65,7 @@ Assumptions, and where they can fail
 """
 
 from .recorded import INPUT_SCHEMA
-from .replay import IncrementalFetch, Outcomes, replayed
+from .replay import IncrementalFetch, Outcomes
 from .rows import (
     EVICTION_SCHEMA,
     FULL,
@@ -90,6 +90,5 @@ __all__ = [
     "ClientKind",
     "IncrementalFetch",
     "Outcomes",
-    "replayed",
     "variants",
 ]

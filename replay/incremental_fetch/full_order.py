@@ -22,9 +22,8 @@ import numpy as np
 from kip_replay.replay.wire_size.encoding import Bools, Ints, unsigned_varint_bytes
 
 from .partitions import UNKNOWN, Partitions, TopicTotals, runs_of
-from .slots import NO_SLOTS
+from .slots import NO_SLOTS, Ranks
 
-_NONE = -1
 #: Lengths of runs from which on the varint before their partitions has another byte.
 _LONGER = frozenset((1 << bits) - 1 for bits in (7, 14, 21, 28))
 
@@ -41,10 +40,9 @@ class FullOrder:
         self._topics_of = topics_of
         self._listed: Ints = NO_SLOTS
         self._totals = TopicTotals()
-        #: None: the order is ``_listed``. Else ranks by slot, -1 for who is not there.
+        #: None: the order is ``_listed``; else it is that of ``_ranks``.
         self._runs: TopicRuns | None = None
-        self._rank: Ints = NO_SLOTS
-        self._last = 0
+        self._ranks = Ranks.of(NO_SLOTS)
         self.moves: Ints = NO_SLOTS
         self.is_fresh: Bools = np.zeros(0, np.bool_)
 
@@ -57,8 +55,7 @@ class FullOrder:
         """All partitions in order."""
         if self._runs is None:
             return self._listed
-        slots = np.flatnonzero(self._rank >= 0)
-        return slots[np.argsort(self._rank[slots])]
+        return self._ranks.sort(self._runs.slots, self._runs.slots)
 
     def list_anew(self, slots: Ints, totals: TopicTotals) -> None:
         """A full FETCH lists them."""
@@ -68,7 +65,9 @@ class FullOrder:
 
     def change(self, removed: Ints, added: Ints) -> None:
         """Partitions go, and others come to the end."""
-        self._make_room(int(added.max(initial=-1)) + 1)
+        more = int(added.max(initial=-1)) + 1 - len(self.is_fresh)
+        if more > 0:
+            self.is_fresh = np.pad(self.is_fresh, (0, more + len(self.is_fresh) // 2))
         self.is_fresh[added] = True
         self._move(removed, added)
 
@@ -105,24 +104,12 @@ class FullOrder:
 
     def _move(self, removed: Ints, added: Ints) -> TopicRuns:
         if self._runs is None:
-            listed, self._listed = self._listed, NO_SLOTS
-            self._rank = np.full(len(self.is_fresh), _NONE, np.int64)
-            self._rank[listed] = np.arange(len(listed))
-            self._last = len(listed)
-            self._runs = TopicRuns(self._numbering, listed, self._topics_of(listed))
+            self._ranks = Ranks.of(self._listed)
+            self._runs = TopicRuns(self._numbering, self._listed, self._topics_of(self._listed))
         self._runs.remove(removed)
-        self._rank[removed] = _NONE
         self._runs.append(added, self._topics_of(added))
-        self._rank[added] = np.arange(self._last, self._last + len(added))
-        self._last += len(added)
+        self._ranks.put_last(added)
         return self._runs
-
-    def _make_room(self, slots: int) -> None:
-        if slots > len(self.is_fresh):
-            more = slots + 16 + slots // 2 - len(self.is_fresh)
-            self.is_fresh = np.concatenate([self.is_fresh, np.zeros(more, np.bool_)])
-            if self._runs is not None:
-                self._rank = np.concatenate([self._rank, np.full(more, _NONE, np.int64)])
 
 
 class TopicRuns:
@@ -150,6 +137,11 @@ class TopicRuns:
     def totals(self) -> TopicTotals:
         """What the topics take."""
         return TopicTotals(self._runs, self._utf8, self._varints, self._lengths)
+
+    @property
+    def slots(self) -> Ints:
+        """All partitions, in no order."""
+        return np.fromiter(self._run_of, np.int64, len(self._run_of))
 
     @property
     def is_worn(self) -> bool:

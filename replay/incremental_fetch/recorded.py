@@ -33,12 +33,8 @@ SESSION_ERRORS = frozenset(
     {FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR}
 )
 
-
-class Endpoint(NamedTuple):
-    """The strings of an element of nodeEndpoints (v16+)."""
-
-    host: str | None
-    rack: str | None
+#: Host and rack of an element of nodeEndpoints (v16+).
+Endpoint = tuple[str | None, str | None]
 
 
 class RecordedFetch(NamedTuple):
@@ -171,7 +167,7 @@ class Batch:
         of_lists = [listed.lengths for listed in self.lists]
         endpoints: list[tuple[Endpoint, ...]] = [()] * batch.num_rows
         for number, elements in _rows_with_elements(batch.column("node_endpoints")).items():
-            endpoints[number] = tuple(Endpoint(e["host"], e["rack"]) for e in elements)
+            endpoints[number] = tuple((e["host"], e["rack"]) for e in elements)
         columns = (*scalars, *of_lists, self.lists.returned.record_bytes, endpoints, is_full)
         rows = range(batch.num_rows)
         return list(map(RecordedFetch._make, zip(*columns, rows, strict=True)))

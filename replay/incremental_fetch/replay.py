@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -19,7 +19,6 @@ from .recorded import INPUT_SCHEMA, Batch, RecordedFetch
 from .rows import (
     ClientKind,
     EventRows,
-    FetchRows,
     OutcomeRows,
     variants,
 )
@@ -141,7 +140,10 @@ class IncrementalFetch:
             self._streams.respond(stream, row)
         for pending in replayed.pending:
             heapq.heappush(self._pending, pending)
-        self._write(rows, row, replayed)
+        rows.recorded(replayed.session_partitions, replayed.added_partitions)
+        rows.replayed(replayed)
+        for cache, event in replayed.events:
+            self._evictions.add(cache, row.dequeued_us, row.request_id, event)
 
     def _take_without_sessions(self, row: RecordedFetch, lists: Lists) -> None:
         """A client that never requests a session: every protocol leaves it as it is."""
@@ -157,12 +159,6 @@ class IncrementalFetch:
         rows.recorded(listed)
         attempts = [[sent]] * len(self._caches)
         rows.replayed(Replayed(sent, with_draft_uuid(sent), attempts, listed, None))
-
-    def _write(self, rows: FetchRows, row: RecordedFetch, replayed: Replayed) -> None:
-        rows.recorded(replayed.session_partitions, replayed.added_partitions)
-        rows.replayed(replayed)
-        for cache, event in replayed.events:
-            self._evictions.add(cache, row.dequeued_us, row.request_id, event)
 
     # --- caches
 
@@ -212,10 +208,3 @@ def _why_not_known(row: RecordedFetch, stream: Stream) -> tuple[Verdict, str] | 
     if stream.unknown is None or row.is_full:
         return None
     return Verdict.UNKNOWN, stream.unknown
-
-
-def replayed(replay: IncrementalFetch, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcomes]:
-    """Feed all batches, then finish: the outcomes as they come."""
-    for batch in batches:
-        yield replay.feed(batch)
-    yield replay.finish()

@@ -50,7 +50,7 @@ class FetchSizes:
         self._requested = pieces.request_partition_plain_bytes
         self._directory_id = DIRECTORY_ID_TAG_BYTES * (version >= 17)
         self._high_watermark = HIGH_WATERMARK_TAG_BYTES * (version >= 18)
-        endpoints = [(utf8(e.host), utf8(e.rack)) for e in node_endpoints]
+        endpoints = [(utf8(host), utf8(rack)) for host, rack in node_endpoints]
         self._response = pieces.response_fixed_bytes(pieces.node_endpoints_tag_bytes(endpoints))
         self._returned = pieces.response_partition_bytes(0)
         self._nothing_forgotten = pieces.forgotten_prefix_bytes(0)

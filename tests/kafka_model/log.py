@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kip_replay.replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch, replayed
+from kip_replay.replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch
 from kip_replay.replay.wire_size import fetch_request_bytes, fetch_response_bytes
 
 from .fetch_sessions import Request, Response
@@ -186,7 +186,7 @@ def replay_of(
     replay = IncrementalFetch(NODE, slots, **settings)
     batches = map(batch_of, ([names_row(names)] if names else [], *pieces))
     result = Replayed([], [])
-    for out in replayed(replay, batches):
+    for out in (*map(replay.feed, batches), replay.finish()):
         result.outcomes.extend(_rows(out.outcomes))
         result.evictions.extend(_rows(out.evictions))
     return result
