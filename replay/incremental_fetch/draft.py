@@ -98,8 +98,10 @@ class Draft:
 
     def _topics(self, topics: Ints, by_id: bool) -> int | None:
         """Topics less their partitions; None: the name of one is not known."""
-        keys = [self._numbering.topics[topic] for topic in runs_of(topics)[0]]
-        names = [self._numbering.names.get(key) for key in keys] if by_id else keys
-        if None in names:
-            return None
+        names = []
+        for topic in runs_of(topics)[0]:
+            name = self._numbering.name_of(topic, by_id)
+            if name is None:
+                return None
+            names.append(name)
         return len(names) * self._pieces.topic_bytes(0) + utf8("".join(names))

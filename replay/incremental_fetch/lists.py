@@ -168,7 +168,7 @@ class Returned(Listed):
         self.has_records: Bools = self.brings[RECORDS]
         self.record_bytes = self._sums(record_bytes)
         self.errors = self._sums(failed)
-        self.classic_bytes = record_bytes + 16 * aborted
+        self.classic_bytes: Ints = record_bytes + 16 * aborted
         self.more_bytes = self._more_bytes(record_bytes, aborted, diverging, flexible)
         self.more_bytes_sum = self._sums(self.more_bytes)
 

@@ -134,7 +134,7 @@ def is_returned(returned: Returned, response: Response) -> Bools:
     """Which partitions an incremental response lists, of all that the broker looked at."""
     # "Incremental Fetch Responses": there is new data, or, since then, an error, a preferred read
     # replica (KIP-392) or a diverging epoch (KIP-595).
-    listed = np.logical_or.reduce(columns(returned.brings, response.at))
+    listed: Bools = np.logical_or.reduce(columns(returned.brings, response.at))
     # "The broker wants to notify the client about a change in the partition's highWatermark or
     # broker logStartOffset"; after an error, any high watermark is a change
     # (FetchSession.CachedPartition.maybeUpdateResponseData). The last stable offset is none.

@@ -28,7 +28,7 @@ class Replayed(NamedTuple):
     draft: Sent | None
     incremental: Sequence[Sequence[Sent]]
     session_partitions: int
-    added_partitions: int = 0
+    added_partitions: int | None = 0
     equals_recorded: bool | None = None
     pending: Sequence[PendingSession] = ()
     events: Events | tuple[()] = ()
