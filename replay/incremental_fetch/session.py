@@ -72,10 +72,7 @@ def change(
     forgotten: Ints | None,
     by_id: bool,
 ) -> RequestChanges:
-    """Take what a request lists and forgets; ``forgotten`` None: it is full and lists everything.
-
-    ``by_id``: its topics go by id.
-    """
+    """Take what a request lists and forgets (None: it is full); ``by_id``: topics go by id."""
     if forgotten is not None and listed.start == listed.stop and not len(forgotten):
         return _NO_CHANGES
     partitions, at = requested.partitions[listed], np.arange(listed.start, listed.stop)

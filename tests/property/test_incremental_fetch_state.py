@@ -55,7 +55,7 @@ def test_rows_do_not_depend_on_increments(
     places = [round(cut * batch.num_rows) for cut in cuts]
     whole = in_increments(NODE, batch, [], names)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("replay.incremental_fetch.replay.NUMBERS_MIN", numbers_min)
+        patch.setattr("kip_replay.replay.incremental_fetch.replay.NUMBERS_MIN", numbers_min)
         assert in_increments(NODE, batch, places, names) == whole
 
 

@@ -565,6 +565,26 @@ def test_versions(version: int) -> None:
             assert column(rows.variant(FULL), name) == column(rows.variant(RECORDED), name)
 
 
+def test_lists_of_many_versions_stand_in_one_batch() -> None:
+    """Names below v13, classic encodings below v12: full FETCHes take what is recorded."""
+    rows = []
+    for at, version in enumerate((7, 11, 12, 13, 17, 18) * 2):
+        topic = FOO if version >= 13 else "name of a topic"
+        pairs = [
+            (requested(topic, p, at, high_watermark=at), returned(topic, p, at, record_bytes=p))
+            for p in range(130)
+        ]
+        pairs = [
+            (r, answer._replace(aborted_transactions=p)) for p, (r, answer) in enumerate(pairs)
+        ]
+        log = Log(version, session=0, connection=f"one of v{version}")
+        log.at_ms = at * SECOND
+        rows += log.full(*pairs).rows
+    replayed = replay_of([rows])
+    for name in ("request_bytes", "response_bytes", "request_partitions", "record_bytes"):
+        assert column(replayed.variant(FULL), name) == column(replayed.variant(RECORDED), name)
+
+
 # --- the draft -----------------------------------------------------------------------------------
 
 
