@@ -13,6 +13,10 @@ from kip_replay.replay.incremental_fetch.cache import (
 )
 
 
+#: When a shard is made; its own times count from here.
+START_MS = 1_700_000_000_000
+
+
 class Shard:
     """One shard of a cache: newcomers go to it in turn with seven others, which stay unseen."""
 
@@ -21,15 +25,16 @@ class Shard:
         self.now_ms = 0
 
     def create(self, key: str, size: int, privileged: bool = False) -> int | None:
-        session, self.happened = self.cache.maybe_create(key, privileged, size, self.now_ms)
+        now_ms = START_MS + self.now_ms
+        session, self.happened = self.cache.maybe_create(key, privileged, size, now_ms)
         for _ in range(SHARDS - 1):
-            self.cache.maybe_create("elsewhere", True, 1, self.now_ms)
+            self.cache.maybe_create("elsewhere", True, 1, now_ms)
         return session
 
     def touch(self, session: int, size: int, now_ms: int) -> None:
         cached = self.cache.find(session)
         assert cached is not None
-        cached.touch(size, now_ms)
+        cached.touch(size, START_MS + now_ms)
 
     @property
     def events(self) -> list[tuple[str, str, str]]:
@@ -151,7 +156,13 @@ def test_closed_session_leaves_its_slot() -> None:
 
 def test_unlimited_cache_forgets_what_nobody_uses() -> None:
     cache = FetchSessionCache(None)
-    old, new = cache.maybe_create("old", True, 1, 0)[0], cache.maybe_create("new", True, 1, 50)[0]
+    sessions = [cache.maybe_create(str(at), True, 1, at)[0] for at in (0, 50, 60)]
     cache.forget_unused(before_ms=50)
-    assert cache.find(old) is None
-    assert cache.find(new)
+    assert [cache.find(session) is None for session in sessions] == [True, False, False]
+
+
+def test_limited_cache_keeps_what_nobody_uses() -> None:
+    cache = FetchSessionCache(8)
+    session, _ = cache.maybe_create("old", True, 1, 0)
+    cache.forget_unused(before_ms=50)
+    assert cache.find(session)
