@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 from kafka_model.fetch_sessions import Request, Response
 from kafka_model.log import Replayed, batch_of, failed, fetched, replay_of, requested, returned
@@ -20,6 +21,10 @@ from kip_replay.replay.incremental_fetch import (
     INCREMENTAL_DRAFT,
     IncrementalFetch,
 )
+from kip_replay.replay.incremental_fetch.followed import FollowedPartitions
+from kip_replay.replay.incremental_fetch.partitions import Partitions
+from kip_replay.replay.incremental_fetch.session import FetchSession, RequestChanges
+from kip_replay.replay.incremental_fetch.slots import NO_SLOTS, Ranks
 from kip_replay.replay.incremental_fetch.streams import CONNECTION_IDLE_US
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.wire_size.incremental_fetch_draft import IncrementalFetchPieces
@@ -664,3 +669,20 @@ def test_stream_that_is_silent_for_long_is_over() -> None:
         at = n * CONNECTION_IDLE_US // 2
         replay.feed(batch_of([row._replace(dequeued_us=at, built_us=at)]))
     assert len(replay._streams.by_number) <= 4
+
+
+# --- epochs
+
+
+def test_epochs_count_requests_and_go_on_at_1() -> None:
+    log = Log(session=0)
+    for _ in range(5):
+        log.full(both(FOO_0))
+    assert column(log.replay().variant(INCREMENTAL), "session_epoch") == [0, 1, 2, 3, 4]
+    session = FetchSession(True, None, Ranks.of(NO_SLOTS), Ranks.of(NO_SLOTS), 2**31 - 2)
+    nothing = RequestChanges(NO_SLOTS, NO_SLOTS, NO_SLOTS, np.zeros((4, 0), np.bool_))
+    epochs = []
+    for _ in range(4):
+        epochs.append(session.next_epoch)
+        session.request(nothing, FollowedPartitions(Partitions()))
+    assert epochs == [2**31 - 2, 2**31 - 1, 1, 2]
