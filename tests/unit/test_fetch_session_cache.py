@@ -119,12 +119,15 @@ def test_session_that_is_old_goes_for_a_larger_one() -> None:
     assert shard.events[0] == ("evicted", "old", "smaller")
 
 
-def test_session_becomes_old_only_when_it_is_used() -> None:
+@pytest.mark.parametrize("used_ms", [1, 120_000])
+def test_session_becomes_old_only_when_it_is_used(used_ms: int) -> None:
+    """After 120 s, and then only with its next FETCH."""
     shard = Shard(1)
     young = shard.create("young", 1)
     assert young is not None
-    shard.touch(young, 1, EVICTION_MS)
-    shard.now_ms = EVICTION_MS + 60_000
+    shard.touch(young, 1, used_ms)
+    shard.now_ms = used_ms + EVICTION_MS
+    assert EVICTION_MS == 120_000
     assert shard.create("larger", 11) is None
 
 
