@@ -7,7 +7,7 @@ added up here, for all rows at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,18 +19,26 @@ from kip_replay.replay.kafka.messages.fetch import (
     EPOCH_END_OFFSET_TAG_BYTES,
 )
 
-from .partitions import Partitions
-from .topics import TopicTotals
+from .partitions import Partitions, TopicTotals
 
-#: Stands for null, and for "was never told": no value that Kafka writes.
+#: Stands for null, and for "never returned": no value that Kafka writes.
 ABSENT = -(2**63)
+#: What a partition's cached high watermark and log start offset are before its first response, and
+#: its high watermark after an error (``FetchSession.CachedPartition``).
+NOT_CACHED = -1
 _NO_HIGH_WATERMARK = 2**63 - 1
 _NO_EPOCH = -(2**31)
 
-#: Rows of ``Asked.values``. The draft's requests know all but the epochs.
-EPOCHS = 3
-#: Rows of ``Told.values``.
-ERROR, HIGH_WATERMARK, LAST_STABLE_OFFSET, LOG_START_OFFSET = range(4)
+#: Rows of ``Requested.values``: fetch offset, log start offset, maximum bytes, both epochs in one,
+#: and tagged fields: 1 for a directory id, 2 for a high watermark. The draft has the first three.
+EPOCHS, TAGS = 3, 4
+#: Rows of ``Returned.values``. The last is what a session remembers of the high watermark.
+ERROR, HIGH_WATERMARK, LAST_STABLE_OFFSET, LOG_START_OFFSET, CACHED_HIGH_WATERMARK = range(5)
+#: Rows of ``Returned.brings``: what a partition may have whatever it had before.
+RECORDS, FAILURE, PREFERRED_READ_REPLICA, DIVERGING_EPOCH = range(4)
+
+
+_Values = TypeVar("_Values", Ints, Bools)
 
 
 class Listed:
@@ -40,57 +48,37 @@ class Listed:
         lengths = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
         self._starts = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=self._starts[1:])
-        self.starts: list[int] = self._starts.tolist()
-        self.is_there: list[bool] = array.is_valid().to_pylist()
+        starts = self._starts.tolist()
+        #: Where the elements of each row stand.
+        self.rows = list(map(slice, starts[:-1], starts[1:]))
+        #: How many partitions each row lists; None: it has no list.
+        self.lengths: list[int | None] = array.value_lengths().to_pylist()
         flat = array.flatten()
         self._flat = dict(zip([f.name for f in flat.type], flat.flatten(), strict=True))
         self._number(numbering)
 
-    def row(self, number: int) -> slice:
-        """Where the elements of a row stand."""
-        return slice(self.starts[number], self.starts[number + 1])
-
-    def length(self, number: int) -> int | None:
-        """How many partitions a row lists; None: it has no list."""
-        if not self.is_there[number]:
-            return None
-        return self.starts[number + 1] - self.starts[number]
-
-    def totals(self, number: int) -> TopicTotals:
-        """What the topics of a row take, as listed."""
-        return TopicTotals(*self._totals[number])
-
     def _number(self, numbering: Partitions) -> None:
-        indexes, keys = self.ints("partition"), _keys(self._flat["topic_id"], self._flat["topic"])
+        indexes, keys = self._ints("partition"), _keys(self._flat["topic_id"], self._flat["topic"])
         n = len(indexes)
         begins = np.zeros(n + 1, np.bool_)
         begins[self._starts] = True
         if n > 1:
-            begins[1:n] |= pc.not_equal(keys.slice(1), keys.slice(0, n - 1)).to_numpy(
-                zero_copy_only=False
-            )
+            differ = pc.not_equal(keys.slice(1), keys.slice(0, n - 1))
+            begins[1:n] |= differ.to_numpy(zero_copy_only=False)
         runs = np.flatnonzero(begins[:n])
         lengths = np.diff(runs, append=n)
         of_runs = numbering.topic_numbers(keys.take(pa.array(runs)))
         self.topics: Ints = np.repeat(of_runs, lengths)
         self.partitions = numbering.numbers(self.topics, indexes)
+        topic_bytes = np.array(numbering.topic_bytes, np.int64).reshape(-1, 2)[of_runs]
+        ones, varints = np.ones(len(runs), np.int64), varint_sizes(lengths + 1)
         summed = np.zeros((len(runs) + 1, 4), np.int64)
-        np.cumsum(
-            np.stack(
-                [
-                    np.ones(len(runs), np.int64),
-                    numbering.topic_utf8_bytes.take(of_runs),
-                    numbering.topic_varint_bytes.take(of_runs),
-                    varint_sizes(lengths + 1),
-                ],
-                axis=1,
-            ),
-            axis=0,
-            out=summed[1:],
-        )
-        self._totals = np.diff(summed[np.searchsorted(runs, self._starts)], axis=0).tolist()
+        np.cumsum(np.column_stack([ones, topic_bytes, varints]), axis=0, out=summed[1:])
+        totals = np.diff(summed[np.searchsorted(runs, self._starts)], axis=0).tolist()
+        #: What the topics of each row take, as listed.
+        self.totals = list(map(TopicTotals._make, totals))
 
-    def ints(self, name: str, absent: int = ABSENT) -> Ints:
+    def _ints(self, name: str, absent: int = ABSENT) -> Ints:
         """A column of integers, null as ``absent``."""
         column = self._flat[name]
         if column.null_count:
@@ -98,7 +86,7 @@ class Listed:
         values: Ints = column.to_numpy(zero_copy_only=False)
         return values
 
-    def present(self, name: str) -> Bools | None:
+    def _present(self, name: str) -> Bools | None:
         """Where a column has a value; None: nowhere."""
         column = self._flat[name]
         if column.null_count == len(column):
@@ -106,14 +94,14 @@ class Listed:
         present: Bools = column.is_valid().to_numpy(zero_copy_only=False)
         return present
 
-    def stacked(self, *rows: Ints) -> Ints:
+    def _stacked(self, *rows: Ints) -> Ints:
         """Columns one below the other."""
         values = np.empty((len(rows), len(self.partitions)), np.int64)
         for row, column in zip(values, rows, strict=True):
             row[:] = column
         return values
 
-    def sums(self, values: Ints | Bools) -> list[int]:
+    def _sums(self, values: Ints | Bools) -> list[int]:
         """Sums of an element's value over each row."""
         summed = np.zeros(len(values) + 1, np.int64)
         np.cumsum(values, out=summed[1:])
@@ -121,104 +109,103 @@ class Listed:
         return sums
 
 
-class Asked(Listed):
-    """Partitions of requests.
-
-    ``values``: fetch offset, log start offset, maximum bytes, and both epochs in one. ``tags``: 1
-    for a directory id, 2 for a high watermark that is sent; ``tagged`` counts them by row.
-    """
+class Requested(Listed):
+    """Partitions of requests. ``values`` have the rows named above."""
 
     def __init__(self, array: pa.ListArray, numbering: Partitions) -> None:
         super().__init__(array, numbering)
-        epochs = self.ints("current_leader_epoch", _NO_EPOCH).astype(np.int64) << 32
-        epochs |= self.ints("last_fetched_epoch", _NO_EPOCH).astype(np.int64) & 0xFFFFFFFF
-        self.values = self.stacked(
-            self.ints("fetch_offset"),
-            self.ints("log_start_offset"),
-            self.ints("partition_max_bytes"),
+        epochs = self._ints("current_leader_epoch", _NO_EPOCH).astype(np.int64) << 32
+        epochs |= self._ints("last_fetched_epoch", _NO_EPOCH).astype(np.int64) & 0xFFFFFFFF
+        self.values = self._stacked(
+            self._ints("fetch_offset"),
+            self._ints("log_start_offset"),
+            self._ints("partition_max_bytes"),
             epochs,
+            2 * (self._ints("high_watermark") != _NO_HIGH_WATERMARK),
         )
-        self.tags = self._tags()
-        self.tagged = None if self.tags is None else self._tagged(self.tags)
-
-    def tagged_of(self, at: Ints) -> tuple[int, int]:
-        """How many of some partitions have a directory id, and a high watermark."""
-        if self.tags is None:
-            return 0, 0
-        tags = self.tags[at]
-        return int((tags & 1).sum()), int((tags >> 1).sum())
-
-    def _tags(self) -> Ints | None:
-        directories = self.present("replica_directory_id")
-        high_watermarks = self.ints("high_watermark") != _NO_HIGH_WATERMARK
-        if directories is None and not high_watermarks.any():
-            return None
-        tags: Ints = 2 * high_watermarks.astype(np.int64)
+        directories = self._present("replica_directory_id")
         if directories is not None:
-            tags += directories
-        return tags
+            self.values[TAGS] += directories
+        #: No partition has any, with the clients that there are.
+        self.has_tags = bool(self.values[TAGS].any())
 
-    def _tagged(self, tags: Ints) -> list[tuple[int, int]]:
-        return list(zip(self.sums(tags & 1), self.sums(tags >> 1), strict=True))
+    def tagged(self, at: Ints | slice) -> tuple[int, int]:
+        """How many of some partitions have a directory id, and a high watermark."""
+        return tagged(self.values[TAGS, at]) if self.has_tags else (0, 0)
 
 
-class Told(Listed):
-    """Partitions of responses.
+def tagged(tags: Ints) -> tuple[int, int]:
+    """How many partitions have a directory id, and a high watermark."""
+    return int((tags & 1).sum()), int((tags >> 1).sum())
 
-    ``values``: error code, high watermark, last stable offset, log start offset. ``speaks``: a
-    session answers the partition whatever it was told before. ``more_bytes``: what it takes beyond
-    one that brings nothing, at versions that are ``flexible`` (by row) or not.
+
+class Returned(Listed):
+    """Partitions of responses. ``values`` and ``brings`` have the rows named above.
+
+    ``more_bytes``: what a partition takes beyond an empty one, at versions that are ``flexible``
+    (by row) or not; ``record_bytes``, ``errors`` and ``more_bytes_sum`` are by row.
     """
 
     def __init__(self, array: pa.ListArray, numbering: Partitions, flexible: Bools) -> None:
         super().__init__(array, numbering)
-        errors = self.ints("error_code")
-        self.values = self.stacked(
+        errors, high_watermark = self._ints("error_code"), self._ints("high_watermark")
+        failed = errors != 0
+        self.values = self._stacked(
             errors,
-            self.ints("high_watermark"),
-            self.ints("last_stable_offset"),
-            self.ints("log_start_offset"),
+            high_watermark,
+            self._ints("last_stable_offset"),
+            self._ints("log_start_offset"),
+            np.where(failed, NOT_CACHED, high_watermark),
         )
-        record_bytes = np.maximum(self.ints("record_bytes"), 0)
-        self.has_records: Bools = record_bytes > 0
-        self.speaks = self.has_records | (errors != 0) | (self.ints("preferred_read_replica") >= 0)
-        diverging = self.present("diverging_epoch")
+        record_bytes = np.maximum(self._ints("record_bytes"), 0)
+        aborted = np.maximum(self._ints("aborted_transactions"), 0)
+        diverging = self._present("diverging_epoch")
+        self.brings: Bools = np.zeros((4, len(errors)), np.bool_)
+        self.brings[RECORDS], self.brings[FAILURE] = record_bytes > 0, failed
+        self.brings[PREFERRED_READ_REPLICA] = self._ints("preferred_read_replica") >= 0
         if diverging is not None:
-            self.speaks |= diverging
-        self.record_bytes = self.sums(record_bytes)
-        self.errors = self.sums(errors != 0)
-        self.more_bytes = self._more_bytes(record_bytes, diverging, flexible)
-        self.more_bytes_sum = self.sums(self.more_bytes)
-        self.more_bytes_of_draft = record_bytes + 16 * self._aborted
+            self.brings[DIVERGING_EPOCH] = diverging
+        self.has_records: Bools = self.brings[RECORDS]
+        self.record_bytes = self._sums(record_bytes)
+        self.errors = self._sums(failed)
+        self.classic_bytes: Ints = record_bytes + 16 * aborted
+        self.more_bytes = self._more_bytes(record_bytes, aborted, diverging, flexible)
+        self.more_bytes_sum = self._sums(self.more_bytes)
 
-    def _more_bytes(self, record_bytes: Ints, diverging: Bools | None, flexible: Bools) -> Ints:
-        aborted = self._aborted = np.maximum(self.ints("aborted_transactions"), 0)
-        classic: Ints = record_bytes + 16 * aborted
+    def _more_bytes(
+        self, record_bytes: Ints, aborted: Ints, diverging: Bools | None, flexible: Bools
+    ) -> Ints:
         if not flexible.any():
-            return classic
-        more: Ints = classic + aborted
+            return self.classic_bytes
+        more: Ints = self.classic_bytes + aborted
         brings = np.flatnonzero(more)
         for lengths in (record_bytes, aborted):
             more[brings] += varint_sizes(lengths[brings] + 1) - 1
         for tag, size in (
             (diverging, EPOCH_END_OFFSET_TAG_BYTES),
-            (self.present("current_leader_id"), CURRENT_LEADER_TAG_BYTES),
-            (self.present("snapshot_epoch"), EPOCH_END_OFFSET_TAG_BYTES),
+            (self._present("current_leader_id"), CURRENT_LEADER_TAG_BYTES),
+            (self._present("snapshot_epoch"), EPOCH_END_OFFSET_TAG_BYTES),
         ):
             if tag is not None:
                 more += size * tag
         if flexible.all():
             return more
-        return np.where(np.repeat(flexible, np.diff(self._starts)), more, classic)
+        return np.where(np.repeat(flexible, np.diff(self._starts)), more, self.classic_bytes)
 
 
-@dataclass(frozen=True)
-class Lists:
+class Lists(NamedTuple):
     """All lists of a batch of FETCHes."""
 
-    asked: Asked
+    requested: Requested
     forgotten: Listed
-    told: Told
+    returned: Returned
+
+
+def columns(values: _Values, at: Ints) -> _Values:
+    """Some columns, of ascending positions; not copied where they stand together."""
+    if len(at) and at[-1] - at[0] == len(at) - 1:
+        return values[:, at[0] : at[-1] + 1]
+    return values.take(at, axis=1)
 
 
 def _keys(topic_ids: pa.Array, topics: pa.Array) -> pa.Array:

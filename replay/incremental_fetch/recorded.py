@@ -1,7 +1,7 @@
 """FETCHes of topic partitions as logged: what the replay of sessions reads.
 
-A row is a FETCH, or it has ``topic_names`` and nothing else: then it tells which topic an id is of
-(from FETCH v13 on, logs give only ids), and comes before the FETCHes that it is for.
+A row is a FETCH, or it has ``topic_names`` and nothing else: names of topic ids (from FETCH v13 on,
+logs have only ids), for the FETCHes that come after it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,10 @@ from kip_replay.replay.log_tables import (
     NODE_ENDPOINT,
 )
 
-from .lists import Asked, Listed, Lists, Told
+from .lists import Listed, Lists, Requested, Returned
 from .partitions import Partitions
+from .session import FINAL_EPOCH, INITIAL_EPOCH
 
-#: Epochs of full FETCHes (``FetchMetadata``): one asks for a session, the other for none.
-INITIAL_EPOCH, FINAL_EPOCH = 0, -1
-#: "No session" (``FetchMetadata.INVALID_SESSION_ID``).
-NO_SESSION = 0
 #: FETCH versions: sessions came with 7 (KIP-227), flexible encodings with 12, topic ids with 13.
 SESSION_VERSION, FLEXIBLE_VERSION, TOPIC_ID_VERSION = 7, 12, 13
 
@@ -36,12 +33,8 @@ SESSION_ERRORS = frozenset(
     {FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR}
 )
 
-
-class Endpoint(NamedTuple):
-    """What counts of an element of nodeEndpoints (v16+)."""
-
-    host: str | None
-    rack: str | None
+#: Host and rack of an element of nodeEndpoints (v16+).
+Endpoint = tuple[str | None, str | None]
 
 
 class RecordedFetch(NamedTuple):
@@ -50,7 +43,7 @@ class RecordedFetch(NamedTuple):
     ``number`` is its row in the batch, ``request_partitions`` and ``response_partitions`` how many
     it lists, ``is_full`` whether it lists all (``FetchMetadata.isFull``). Without a request body,
     ``request_partitions`` is None, and sender and session are not known; without a response,
-    ``error_code`` is None. Of the sizes only variant ``recorded`` and ``equals_recorded`` know.
+    ``error_code`` is None. Only variant ``recorded`` and ``equals_recorded`` read the sizes.
     """
 
     request_id: str
@@ -94,13 +87,18 @@ class RecordedFetch(NamedTuple):
         return self.api_version >= TOPIC_ID_VERSION
 
     @property
+    def closes_session(self) -> bool:
+        """It requests no session, and closes the one that it names."""
+        return self.has_sessions and self.session_epoch == FINAL_EPOCH
+
+    @property
     def is_logged_whole(self) -> bool:
         """Neither of its bodies is logged as ``""``."""
         return self.request_partitions is not None and self.error_code is not None
 
     @property
     def is_throttled(self) -> bool:
-        """Its sender is over its quota: the answer is empty, and tells nothing (KIP-219)."""
+        """Its sender is over its quota: the response is empty and changes nothing (KIP-219)."""
         return not self.response_partitions and (self.throttle_ms or 0) > 0
 
 
@@ -119,7 +117,7 @@ _COLUMNS = (
     *("response_session_id", "response_partitions", "node_endpoints"),
     *("request_bytes", "response_bytes", "topic_names"),
 )
-#: Of a request that is not in the log: nobody's, and of no session.
+#: In place of a request that is not in the log: no replica's, and of no session.
 WITHOUT_REQUEST = {"replica_id": -1, "replica_epoch": -1, "session_id": 0, "session_epoch": -1}
 
 
@@ -138,21 +136,21 @@ _SCALARS = RecordedFetch._fields[: RecordedFetch._fields.index("request_partitio
 
 
 class Batch:
-    """A batch of ``INPUT_SCHEMA``, taken apart by columns."""
+    """A batch of ``INPUT_SCHEMA``, by columns."""
 
     def __init__(self, batch: pa.RecordBatch, numbering: Partitions) -> None:
         flexible = pc.greater_equal(batch.column("api_version"), FLEXIBLE_VERSION)
         self.lists = Lists(
-            Asked(batch.column("request_partitions"), numbering),
+            Requested(batch.column("request_partitions"), numbering),
             Listed(batch.column("forgotten_partitions"), numbering),
-            Told(
+            Returned(
                 batch.column("response_partitions"),
                 numbering,
                 flexible.fill_null(False).to_numpy(zero_copy_only=False),
             ),
         )
         self.fetches = self._fetches(batch)
-        self.topic_names = _rows_that_are_there(batch.column("topic_names"))
+        self.topic_names = _rows_with_elements(batch.column("topic_names"))
 
     def _fetches(self, batch: pa.RecordBatch) -> list[RecordedFetch]:
         scalars = [
@@ -166,19 +164,16 @@ class Batch:
             epoch in (INITIAL_EPOCH, FINAL_EPOCH) or (version or 0) < SESSION_VERSION
             for version, epoch in zip(scalar["api_version"], scalar["session_epoch"], strict=True)
         ]
-        rows = range(batch.num_rows)
-        of_lists = [
-            list(map(listed.length, rows))
-            for listed in (self.lists.asked, self.lists.forgotten, self.lists.told)
-        ]
+        of_lists = [listed.lengths for listed in self.lists]
         endpoints: list[tuple[Endpoint, ...]] = [()] * batch.num_rows
-        for number, elements in _rows_that_are_there(batch.column("node_endpoints")).items():
-            endpoints[number] = tuple(Endpoint(e["host"], e["rack"]) for e in elements)
-        columns = (*scalars, *of_lists, self.lists.told.record_bytes, endpoints, is_full, rows)
-        return list(map(RecordedFetch._make, zip(*columns, strict=True)))
+        for number, elements in _rows_with_elements(batch.column("node_endpoints")).items():
+            endpoints[number] = tuple((e["host"], e["rack"]) for e in elements)
+        columns = (*scalars, *of_lists, self.lists.returned.record_bytes, endpoints, is_full)
+        rows = range(batch.num_rows)
+        return list(map(RecordedFetch._make, zip(*columns, rows, strict=True)))
 
 
-def _rows_that_are_there(array: pa.ListArray) -> dict[int, list[dict[str, str]]]:
+def _rows_with_elements(array: pa.ListArray) -> dict[int, list[dict[str, str]]]:
     """Elements of the rows whose list is neither null nor empty; they are rare."""
     rows = pc.indices_nonzero(array.value_lengths().fill_null(0))
     return dict(zip(rows.to_pylist(), array.take(rows).to_pylist(), strict=True))

@@ -1,30 +1,39 @@
 """Rows of fetch_session_outcomes and fetch_session_evictions.
 
-Of each row only what the replay adds is written down; what it says of the FETCH itself is taken
-from the input's columns when the rows are handed out.
+Of each row only what the replay adds is kept; what it has of the FETCH itself is taken from the
+input's columns when the rows are emitted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 import pyarrow as pa
 
-from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
+from kip_replay.replay.incremental_fetch.tables import (
+    FETCH_SESSION_EVICTIONS,
+    FETCH_SESSION_OUTCOMES,
+)
 from kip_replay.replay.outcomes import RECORDED, Rows, Variant, Verdict
 
 from .cache import Occurrence
 from .recorded import SESSION_ERRORS, WITHOUT_REQUEST, RecordedFetch
-from .sent import Sent
-from .sizes import counted_version
-from .stream import Unknown
+from .sizes import Sent, counted_version
+from .step import Replayed
+from .streams import Unknown
 
 RULE = "incremental_fetch"
-#: Why the draft's bytes can't be counted.
+FULL = "full"
+INCREMENTAL = "incremental"
+INCREMENTAL_DRAFT = "incremental_draft"
+SESSION_SLOTS = "session_slots"
+#: Why nothing is sent, and why the draft's bytes can't be counted.
+NOTHING_TO_FETCH = "without a session, who fetches nothing sends nothing"
 NAME_NOT_KNOWN = "the name of a topic is not in the log"
 
 OUTCOME_SCHEMA = FETCH_SESSION_OUTCOMES.without("recording")
+EVICTION_SCHEMA = FETCH_SESSION_EVICTIONS.without("recording")
 
 _OF_VARIANT = ("rule", "variant", "parameter", "parameter_value")
 #: Columns taken from the input, by its names.
@@ -37,15 +46,15 @@ _OF_INPUT = {
     "built_at": "built_us",
 }
 _OF_STREAM = ("session_key", "client_kind")
-#: What a row itself says, in this order.
+#: Columns that a row itself has, in this order.
 _OF_ROW = (
     *("attempt", "api_version", "session_partitions", "added_partitions", "equals_recorded"),
     *("verdict", "reason"),
     *Sent._fields,
 )
 _NOTHING_SENT = (None,) * len(Sent._fields)
-
-RECORDED_VARIANT = Variant(RECORDED)
+#: Places of variants; those of ``variants`` follow.
+_RECORDED, _FULL, _DRAFT, _FIRST_INCREMENTAL = range(4)
 
 
 class ClientKind(StrEnum):
@@ -56,48 +65,49 @@ class ClientKind(StrEnum):
     CONSUMER_WITHOUT_SESSIONS = "consumer_without_sessions"
 
 
+def variants(session_slots: Iterable[int] = ()) -> list[Variant]:
+    """Variant ``incremental``: with enough slots, then with each number of slots of a sweep."""
+    sweep = [Variant(INCREMENTAL, SESSION_SLOTS, str(slots)) for slots in session_slots]
+    return [Variant(INCREMENTAL), *sweep]
+
+
 class OutcomeRows:
     """Rows of fetch_session_outcomes, of one batch of FETCHes at a time."""
 
-    def __init__(self, node_id: int, variants: Sequence[Variant]) -> None:
+    def __init__(self, node_id: int, incremental: Sequence[Variant]) -> None:
+        fixed = map(Variant, (RECORDED, FULL, INCREMENTAL_DRAFT))
         self._node_id = node_id
-        self._variants = variants
-        self._number_of = {variant: number for number, variant in enumerate(variants)}
+        self._variants = [v.what_if(RULE) for v in (*fixed, *incremental)]
         self._fetches: list[int] = []
         self._streams: list[tuple[str, str]] = []
-        self._of: list[tuple[int, int]] = []
+        #: Of each row its FETCH, as a place in the lists above, its variant, and ``_OF_ROW``.
         self._rows: list[tuple[object, ...]] = []
 
-    def of(self, row: RecordedFetch, session_key: str, kind: ClientKind) -> OutcomeWriter:
-        """Who writes the rows of a FETCH."""
+    def of(self, row: RecordedFetch, session_key: str, kind: ClientKind) -> FetchRows:
+        """The rows of a FETCH of this batch."""
         self._fetches.append(row.number)
         self._streams.append((session_key, kind))
-        return OutcomeWriter(self, row)
-
-    def add(self, variant: Variant, *values: object) -> None:
-        """A row of the FETCH that ``of`` was asked for last: ``_OF_ROW`` in order."""
-        self._of.append((len(self._fetches) - 1, self._number_of[variant]))
-        self._rows.append(values)
+        return FetchRows(self._rows, len(self._fetches) - 1, row, len(self._variants))
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows since the last call; their FETCHes are in ``batch``."""
-        fetch, variant = _transposed(self._of, 2)
-        of_batch = pa.array(self._fetches, pa.int64()).take(pa.array(fetch, pa.int64()))
-        columns: dict[str, pa.Array] = {
-            "node_id": pa.repeat(self._node_id, len(self._rows)),
-        }
+        fetch, variant, *of_row = _transposed(self._rows, 2 + len(_OF_ROW))
+        at = pa.array(fetch, pa.int64())
+        of_batch = pa.array(self._fetches, pa.int64()).take(at)
+        columns = {"node_id": pa.repeat(self._node_id, len(self._rows))}
         for name, of_input in _OF_INPUT.items():
             column = batch.column(of_input)
             if of_input in WITHOUT_REQUEST:
                 column = column.fill_null(WITHOUT_REQUEST[of_input])
             columns[name] = column.take(of_batch)
-        columns |= _taken(_OF_STREAM, self._streams, fetch)
-        what_if = [tuple(v.what_if(RULE)[name] for name in _OF_VARIANT) for v in self._variants]
-        columns |= _taken(_OF_VARIANT, what_if, variant)
-        columns |= dict(zip(_OF_ROW, _transposed(self._rows, len(_OF_ROW)), strict=True))
-        self._fetches, self._streams, self._of, self._rows = [], [], [], []
+        columns |= _taken(_OF_STREAM, self._streams, at)
+        what_if = [tuple(v[name] for name in _OF_VARIANT) for v in self._variants]
+        columns |= _taken(_OF_VARIANT, what_if, pa.array(variant, pa.int64()))
+        for name, values in zip(_OF_ROW, of_row, strict=True):
+            columns[name] = pa.array(values, OUTCOME_SCHEMA.field(name).type)
+        self._fetches, self._streams, self._rows = [], [], []
         return pa.RecordBatch.from_arrays(
-            [_typed(columns[field.name], field.type) for field in OUTCOME_SCHEMA],
+            [columns[field.name].cast(field.type) for field in OUTCOME_SCHEMA],
             schema=OUTCOME_SCHEMA,
         )
 
@@ -107,39 +117,31 @@ def _transposed(rows: Sequence[tuple[object, ...]], width: int) -> Sequence[Sequ
 
 
 def _taken(
-    names: Sequence[str], rows: Sequence[tuple[str, ...]], of: Sequence[object]
+    names: Sequence[str], rows: Sequence[tuple[str, ...]], at: pa.Array
 ) -> dict[str, pa.Array]:
-    """Columns of texts, of the row that each element of ``of`` says."""
-    at = pa.array(of, pa.int64())
-    columns = _transposed(rows, len(names))
-    return {
-        name: pa.array(column, pa.string()).take(at)
-        for name, column in zip(names, columns, strict=True)
-    }
+    """Columns of texts, each of the row that ``at`` has."""
+    columns = zip(names, _transposed(rows, len(names)), strict=True)
+    return {name: pa.array(column, pa.string()).take(at) for name, column in columns}
 
 
-def _typed(column: pa.Array | Sequence[object], of_type: pa.DataType) -> pa.Array:
-    return column.cast(of_type) if isinstance(column, pa.Array) else pa.array(column, of_type)
+class FetchRows:
+    """The rows of one recorded FETCH."""
 
-
-class OutcomeWriter:
-    """Writes the rows of one recorded FETCH."""
-
-    def __init__(self, rows: OutcomeRows, row: RecordedFetch) -> None:
-        self._add = rows.add
+    def __init__(
+        self, rows: list[tuple[object, ...]], fetch: int, row: RecordedFetch, variants: int
+    ) -> None:
+        self._rows = rows
+        self._fetch = fetch
         self._row = row
+        self._variants = variants
         self._version = counted_version(row.api_version)
 
     def recorded(self, session_partitions: int | None, added_partitions: int | None = None) -> None:
         """The FETCH as logged."""
         row = self._row
         whole, has_request = row.is_logged_whole, row.request_partitions is not None
-        self._add(
-            RECORDED_VARIANT,
-            0,
-            row.api_version,
-            session_partitions,
-            added_partitions,
+        self._rows.append((
+            *(self._fetch, _RECORDED, 0, row.api_version, session_partitions, added_partitions),
             None,
             Verdict.REPLAYED if whole else Verdict.UNKNOWN,
             None if whole else Unknown.NOT_IN_LOG,
@@ -153,49 +155,60 @@ class OutcomeWriter:
             row.request_bytes,
             row.response_bytes,
             row.error_code if row.error_code in SESSION_ERRORS else 0,
+        ))  # fmt: skip
+
+    def replayed(self, replayed: Replayed) -> None:
+        """The FETCH as each variant sends it."""
+        full, draft = ([] if sent is None else [sent] for sent in (replayed.full, replayed.draft))
+        for variant, attempts in enumerate((full, draft, *replayed.incremental), _FULL):
+            if replayed.unknown is not None and variant != _FULL:
+                self._not_replayed(variant, Verdict.UNKNOWN, replayed.unknown)
+                continue
+            for attempt, sent in enumerate(attempts):
+                self._sent(variant, attempt, sent, replayed)
+            if not attempts:
+                self._not_replayed(variant, Verdict.NOT_APPLICABLE, NOTHING_TO_FETCH)
+
+    def not_replayed(self, verdict: Verdict, reason: str) -> None:
+        """It is not known what any variant would send, or it is nothing."""
+        for variant in range(_FULL, self._variants):
+            self._not_replayed(variant, verdict, reason)
+
+    def _sent(self, variant: int, attempt: int, sent: Sent, replayed: Replayed) -> None:
+        counted = sent.request_bytes is not None and sent.response_bytes is not None
+        self._rows.append((
+            *(self._fetch, variant, attempt, self._version),
+            replayed.session_partitions,
+            replayed.added_partitions,
+            replayed.equals_recorded if variant == _FIRST_INCREMENTAL else None,
+            Verdict.REPLAYED if counted else Verdict.UNKNOWN,
+            None if counted else NAME_NOT_KNOWN,
+            *sent,
+        ))  # fmt: skip
+
+    def _not_replayed(self, variant: int, verdict: Verdict, reason: str) -> None:
+        what = (None, None, None, verdict, reason, *_NOTHING_SENT)
+        self._rows.append((self._fetch, variant, 0, self._version, *what))
+
+
+class EventRows:
+    """Rows of fetch_session_evictions. ``incremental``: the variants, in the order of caches."""
+
+    def __init__(self, node_id: int, incremental: Sequence[Variant]) -> None:
+        self._node_id = node_id
+        self._variants = [variant.what_if(RULE) for variant in incremental]
+        self._rows = Rows(EVICTION_SCHEMA)
+
+    def add(self, cache: int, at_us: int, request_id: str, occurrence: Occurrence) -> None:
+        """An event of a session in a cache, because of a FETCH."""
+        self._rows.add(
+            **self._variants[cache],
+            node_id=self._node_id,
+            event_at=at_us,
+            request_id=request_id,
+            **occurrence._asdict(),
         )
 
-    def derived(
-        self,
-        variant: Variant,
-        attempts: Sequence[Sent],
-        session_partitions: int,
-        added_partitions: int | None,
-        equals_recorded: bool | None = None,
-    ) -> None:
-        """The FETCH as a variant sends it."""
-        for attempt, sent in enumerate(attempts):
-            counted = sent.request_bytes is not None and sent.response_bytes is not None
-            self._add(
-                variant,
-                attempt,
-                self._version,
-                session_partitions,
-                added_partitions,
-                equals_recorded,
-                Verdict.REPLAYED if counted else Verdict.UNKNOWN,
-                None if counted else NAME_NOT_KNOWN,
-                *sent,
-            )
-
-    def untold(self, variant: Variant, verdict: Verdict, reason: str) -> None:
-        """What a variant would send is not known, or nothing."""
-        self._add(variant, 0, self._version, None, None, None, verdict, reason, *_NOTHING_SENT)
-
-
-def write_event(
-    rows: Rows, node_id: int, variant: Variant, at: int, request_id: str, occurrence: Occurrence
-) -> None:
-    """Write what happened to a session: ``at`` microseconds, because of a FETCH."""
-    rows.add(
-        **variant.what_if(RULE),
-        node_id=node_id,
-        session_key=occurrence.session_key,
-        event=occurrence.event.value,
-        request_id=request_id,
-        event_at=at,
-        shard=occurrence.shard,
-        partitions=occurrence.partitions,
-        privileged=occurrence.privileged,
-        reason=occurrence.reason.value,
-    )
+    def take(self) -> pa.RecordBatch:
+        """The rows since the last call."""
+        return self._rows.take()

@@ -1,154 +1,198 @@
-"""One fetch session, seen from both ends: which partitions go over the wire, and in which order.
+"""KIP-227's rule: the partitions that an incremental FETCH lists, and those of its response.
 
-The client (``FetchSessionHandler``) lists what is new, in the order in which its builder has it,
-then what is altered, in the order in which partitions came into the session. The broker
-(``FetchSession``) has its own order: that of the full response, new ones at the end, and whoever is
-answered with records goes to the end (``IncrementalFetchContext``), so that the next ones get their
-share of ``maxBytes``. Both are kept as ranks by slot (``followed``): a FETCH costs what it changes.
+In the order of the KIP as released, whose sections are cited at the lines that follow them.
+Partitions go by their slots (``followed``), places in a FETCH's lists are positions (``lists``).
+
+What client and broker remember of a partition ("Fetch Session") is the same in all sessions of a
+client, whichever cache they are in: what the last FETCH and response had (``followed``). Only the
+orders and the epoch are a session's own. Orders are ranks by slot: a FETCH costs what it changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from kip_replay.replay.kafka.messages.encoding import Bools, Ints
 
-from .followed import Changes, News
-from .lists import Told
-from .partitions import Partitions
+from .followed import FollowedPartitions, Response, all_of
+from .lists import (
+    CACHED_HIGH_WATERMARK,
+    HIGH_WATERMARK,
+    LOG_START_OFFSET,
+    TAGS,
+    Requested,
+    Returned,
+    columns,
+)
+from .slots import NO_SLOTS, NONE, Ranks
 
+# "FetchRequest Metadata meaning": (0, 0) and (id, 0) are full and ask for a session, (0, -1) and
+# (id, -1) are full and ask for none; an id closes its session. (id, n) is incremental.
+NO_SESSION = 0
+INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 _MAX_EPOCH = 2**31 - 1
 
 
-class RequestLists(NamedTuple):
-    """What an incremental request lists, in order: positions, and numbers of partitions.
+class RequestChanges(NamedTuple):
+    """What a FETCH changes in the set of partitions that its sender fetches.
 
-    ``for_draft``: which of ``partitions`` are updates that the draft's request lists too.
+    ``updated``, ``added`` and ``replacing`` are positions, each with its slots; ``removed`` and
+    ``replaced`` are slots that were given up. A partition replaces another of the same name and
+    index whose topic id is new, and is in none of the others. ``differs``: which values of updated
+    ones (``Requested``). ``listed_slots``: what the request lists of what was followed before.
     """
 
-    partitions: Ints
-    forgotten: list[int]
-    for_draft: Bools
+    listed_slots: Ints
+    updated: Ints
+    updated_slots: Ints
+    differs: Bools
+    added: Ints = NO_SLOTS
+    added_slots: Ints = NO_SLOTS
+    removed: Ints = NO_SLOTS
+    replacing: Ints = NO_SLOTS
+    replacing_slots: Ints = NO_SLOTS
+    replaced: Ints = NO_SLOTS
+
+    @property
+    def keeps_the_set(self) -> bool:
+        """No partition comes or goes."""
+        return not (len(self.added) or len(self.removed) or len(self.replaced))
 
 
-class Asking(NamedTuple):
-    """A FETCH's changes with the slots that they got (``FollowedPartitions.ask``)."""
-
-    changes: Changes
-    added_slots: Ints
-    replaced_slots: Ints
+_NO_CHANGES = RequestChanges(NO_SLOTS, NO_SLOTS, NO_SLOTS, np.zeros((4, 0), np.bool_))
 
 
-@dataclass
-class FetchSession:
-    """Orders, epoch and identity of a session. ``recorded_id``: its id, if the log has it.
+def change(
+    followed: FollowedPartitions,
+    requested: Requested,
+    listed: slice,
+    forgotten: Ints | None,
+    by_id: bool,
+) -> RequestChanges:
+    """Take what a request lists and forgets (None: it is full); ``by_id``: topics go by id."""
+    if forgotten is not None and listed.start == listed.stop and not len(forgotten):
+        return _NO_CHANGES
+    partitions, at = requested.partitions[listed], np.arange(listed.start, listed.stop)
+    slots, new, gone = followed.slots_as_listed(partitions, forgotten is None), NO_SLOTS, NO_SLOTS
+    if forgotten is not None and len(forgotten):
+        gone = followed.slots.of(np.array(list(dict.fromkeys(forgotten.tolist()))))
+        gone = gone[gone != NONE]
+        # FetchSession.update: first what is listed, then what is forgotten.
+        stays = ~np.isin(slots, gone)
+        slots, at = slots[stays], at[stays]
+    known = slots != NONE
+    if not all_of(known):
+        slots, at, new = slots[known], at[known], at[~known]
+    if forgotten is None and len(slots) < len(followed):
+        gone = followed.all_but(slots)
+    # "Incremental Fetch Requests": a partition is listed if its maxBytes, fetchOffset or
+    # logStartOffset changes. So do the epochs of KIP-320 and KIP-595.
+    differs = followed.requested[:TAGS].take(slots, axis=1) != columns(requested.values[:TAGS], at)
+    updated = np.logical_or.reduce(differs).nonzero()[0]
+    changes = RequestChanges(
+        slots, at[updated], slots[updated], differs[:, updated], new, removed=gone
+    )
+    followed.update(changes.updated_slots, requested, changes.updated)
+    return changes if changes.keeps_the_set else _take_set(followed, requested, changes, by_id)
 
-    ``client`` and ``broker`` are ranks by slot; what they say of slots of partitions that have gone
-    means nothing.
+
+def _take_set(
+    followed: FollowedPartitions, requested: Requested, changes: RequestChanges, by_id: bool
+) -> RequestChanges:
+    """Partitions come and go, and those of one name and index replace one another (KIP-516)."""
+    added, removed = changes.added, changes.removed
+    pairs: list[tuple[int, int]] = []
+    if len(added) and len(removed):
+        gone = followed.names_of(followed.partitions_of(removed), by_id)
+        slot_of = dict(zip(gone, removed.tolist(), strict=True))
+        new = followed.names_of(requested.partitions[added], by_id)
+        pairs = [
+            (at, slot_of.pop(name))
+            for at, name in zip(added.tolist(), new, strict=True)
+            if name in slot_of and name[0] is not None
+        ]
+    replacing, replaced = np.array(pairs, np.int64).reshape(-1, 2).T
+    followed.remove(removed)
+    added = added[~np.isin(added, replacing)]
+    return changes._replace(
+        added=added,
+        added_slots=followed.add(requested, added),
+        removed=removed[~np.isin(removed, replaced)],
+        replacing=replacing,
+        replacing_slots=followed.add(requested, replacing),
+        replaced=replaced,
+    )
+
+
+def is_returned(returned: Returned, response: Response) -> Bools:
+    """Which partitions an incremental response lists, of all that the broker looked at."""
+    # "Incremental Fetch Responses": there is new data, or, since then, an error, a preferred read
+    # replica (KIP-392) or a diverging epoch (KIP-595).
+    listed: Bools = np.logical_or.reduce(columns(returned.brings, response.at))
+    # "The broker wants to notify the client about a change in the partition's highWatermark or
+    # broker logStartOffset"; after an error, any high watermark is a change
+    # (FetchSession.CachedPartition.maybeUpdateResponseData). The last stable offset is none.
+    before, now = response.before, response.now
+    listed |= before[CACHED_HIGH_WATERMARK] != now[HIGH_WATERMARK]
+    listed |= before[LOG_START_OFFSET] != now[LOG_START_OFFSET]
+    return listed
+
+
+class FetchSession(msgspec.Struct, array_like=True):
+    """A session ("Fetch Session"): its epoch, and the orders of its partitions at both ends.
+
+    ``recorded_id``: its id, if the log has it.
     """
 
     uses_topic_ids: bool
     recorded_id: int | None
-    client: Ints
-    broker: Ints
-    last: int
+    client: Ranks
+    broker: Ranks
     next_epoch: int = 1
 
-    @classmethod
-    def of(
-        cls, uses_topic_ids: bool, recorded_id: int | None, asked: Ints, told: Ints
-    ) -> FetchSession:
-        """The session that a full FETCH creates, from the orders of its request and response."""
-        n, room = len(asked), int(asked.max(initial=-1)) + 1
-        client, broker = np.zeros(room, np.int64), np.zeros(room, np.int64)
-        client[asked] = broker[told] = np.arange(n)
-        return cls(uses_topic_ids, recorded_id, client, broker, n)
+    def request(self, changes: RequestChanges, followed: FollowedPartitions) -> tuple[Ints, Ints]:
+        """Positions of the partitions that the client lists, in order, and those it forgets.
 
-    def request(
-        self, asking: Asking, numbering: Partitions, partition_of_slot: Ints
-    ) -> RequestLists:
-        """Take a FETCH's changes; return what the client lists (``Builder.build``)."""
-        self.next_epoch = 1 if self.next_epoch == _MAX_EPOCH else self.next_epoch + 1
-        changes = asking.changes
-        if changes.keeps_the_set:
-            if len(changes.updated) < 2:
-                return RequestLists(changes.updated, [], changes.updated_for_draft)
-            order = self.client[changes.updated_slots].argsort()
-            return RequestLists(changes.updated[order], [], changes.updated_for_draft[order])
-        self._make_room(len(partition_of_slot))
-        old = np.array([old for _, old in changes.replaced], np.int64)
-        forgotten = [*self._in_client_order(changes.removed), *self._in_client_order(old)]
-        self.client[asking.replaced_slots] = self.client[old]
-        took = np.array([at for at, _ in changes.replaced], np.int64)
-        updated = np.concatenate([changes.updated, took])
-        slots = np.concatenate([changes.updated_slots, asking.replaced_slots])
-        for_draft = np.append(changes.updated_for_draft, np.zeros(len(took), np.bool_))
-        order = self.client[slots].argsort()
-        self.client[asking.added_slots] = self._ranks(len(asking.added_slots))
-        self._update(asking, slots[order])
-        not_for_draft = np.zeros(len(changes.added), np.bool_)
-        return RequestLists(
-            np.concatenate([changes.added, updated[order]]),
-            by_topic(partition_of_slot[forgotten].tolist(), numbering),
-            np.concatenate([not_for_draft, for_draft[order]]),
-        )
-
-    def in_order(self, news: News, which: Bools) -> tuple[Ints, Ints]:
-        """What is answered, in the broker's order: what it did not read stands at the end.
-
-        Positions and slots.
+        FetchSessionHandler.Builder.build: new ones come first, then the others as they came into
+        the session. What is forgotten goes by number, topic by topic.
         """
-        chosen = which.nonzero()[0]
-        at, slots = news.at[chosen], news.slots[chosen]
-        if len(chosen) < 2:
-            return at, slots
-        rank = self.broker[slots]
-        if news.not_read is not None:
-            order = np.lexsort((rank, news.not_read[chosen]))
-        elif not np.count_nonzero(rank[1:] < rank[:-1]):
-            return at, slots
-        else:
-            order = rank.argsort()
-        return at[order], slots[order]
+        # "Fetch Epoch": it counts requests, and goes on at 1.
+        self.next_epoch = 1 if self.next_epoch == _MAX_EPOCH else self.next_epoch + 1
+        if changes.keeps_the_set:
+            return self.client.sort(changes.updated, changes.updated_slots), NO_SLOTS
+        # "If the client wants to remove a partition, [it] will add the partition to the
+        # removed_partitions list": also one whose topic id was replaced, which is listed anew.
+        removed, replaced = changes.removed, changes.replaced
+        gone = [self.client.sort(slots, slots) for slots in (removed, replaced)]
+        self.client.replace(replaced, changes.replacing_slots)
+        self.client.put_last(changes.added_slots)
+        # FetchSession.update: what is new to the broker comes to its end, as listed.
+        self.broker.put_last(changes.added_slots)
+        self.broker.put_last(self.client.sort(changes.replacing_slots, changes.replacing_slots))
+        altered = np.concatenate([changes.updated, changes.replacing])
+        slots = np.concatenate([changes.updated_slots, changes.replacing_slots])
+        listed = np.concatenate([changes.added, self.client.sort(altered, slots)])
+        return listed, followed.by_topic(np.concatenate(gone))
 
-    def rotate(self, told: Told, at: Ints, slots: Ints) -> None:
-        """The broker has answered, in this order: whoever brings records goes to the end."""
-        slots = slots[told.has_records[at]]
-        self.broker[slots] = self._ranks(len(slots))
+    def response(self, response: Response, which: Bools) -> tuple[Ints, Ints]:
+        """Positions and slots of the partitions that the broker lists, in order.
 
-    def renumber(self, kept: Ints) -> None:
-        """The slots that there are now are these old ones."""
-        self._make_room(int(kept.max(initial=-1)) + 1)
-        self.client, self.broker = self.client[kept], self.broker[kept]
+        What it did not read stands at the end (KafkaApis.handleFetchRequest).
+        """
+        listed = which.nonzero()[0]
+        if len(listed) > 1:
+            listed = self.broker.sort(listed, response.slots[listed])
+            if response.not_read is not None:
+                listed = listed[response.not_read[listed].argsort(kind="stable")]
+        return response.at[listed], response.slots[listed]
 
-    def _in_client_order(self, slots: Ints) -> list[int]:
-        in_order: list[int] = slots[self.client[slots].argsort()].tolist()
-        return in_order
+    def rotate(self, slots: Ints) -> None:
+        """A response had records of these partitions, in this order.
 
-    def _update(self, asking: Asking, updated_slots: Ints) -> None:
-        """``FetchSession.update``: what is new to the broker comes to the end, as listed."""
-        new = updated_slots[np.isin(updated_slots, asking.replaced_slots)]
-        for slots in (asking.added_slots, new):
-            self.broker[slots] = self._ranks(len(slots))
-
-    def _ranks(self, n: int) -> Ints:
-        first, self.last = self.last, self.last + n
-        return np.arange(first, first + n)
-
-    def _make_room(self, slots: int) -> None:
-        if slots > len(self.client):
-            more = np.zeros(max(slots, 2 * len(self.client)) - len(self.client), np.int64)
-            self.client = np.concatenate([self.client, more])
-            self.broker = np.concatenate([self.broker, more])
-
-
-def by_topic(partitions: Iterable[int], numbering: Partitions) -> list[int]:
-    """Forgotten partitions travel topic by topic (``addToForgottenTopicMap``)."""
-    topics: dict[int, list[int]] = {}
-    for partition in partitions:
-        topics.setdefault(int(numbering.topic_of[partition]), []).append(partition)
-    return [partition for listed in topics.values() for partition in listed]
+        "Handling Partition Size Limits in Incremental Fetch Requests": when data is returned for a
+        partition, it is moved to the end of the list.
+        """
+        self.broker.put_last(slots)

@@ -1,14 +1,15 @@
 """Where a client's partitions stand in its arrays: slots, in the order in which partitions came.
 
-A slot is found by the partition's number (``Partitions``) in two steps, a page and a place on it.
+A slot is found by the partition's number (``partitions``) in two steps, a page and a place on it.
 Only pages that have a partition of the client take memory, so a client of ten partitions on a
 broker of a million is small, and one of a million is found as fast.
 
-Slots of partitions that have gone are not used again until all are numbered anew (``renumber``).
+Slots of partitions that have gone are not used again until all are numbered anew.
 """
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from kip_replay.replay.kafka.messages.encoding import Ints
@@ -17,6 +18,7 @@ _PAGE_BITS = 6
 _PAGE = 1 << _PAGE_BITS
 #: No slot.
 NONE = -1
+NO_SLOTS: Ints = np.zeros(0, np.int64)
 
 
 class Slots:
@@ -27,42 +29,40 @@ class Slots:
         #: One page after the other; the first is nobody's.
         self._pages: Ints = np.full(_PAGE, NONE, np.int32)
         self._partition: Ints = np.zeros(8, np.int64)
-        #: Slots that were given, and partitions that there are.
-        self.given = 0
+        #: Slots in use and gone ones together, and partitions that there are.
+        self.end = 0
         self.here = 0
 
     @property
     def partitions(self) -> Ints:
-        """The partition of each slot that was given, gone ones included."""
-        return self._partition[: self.given]
+        """The partition of each slot, gone ones included."""
+        return self._partition[: self.end]
 
     @property
     def is_sparse(self) -> bool:
         """Most slots are of partitions that have gone."""
-        return self.given > 2 * self.here + 64
+        return self.end > 2 * self.here + 64
 
     def of(self, partitions: Ints) -> Ints:
         """The slot of each partition, ``NONE`` where it has none."""
-        at = self._at(partitions)
-        return self._pages.take(at)
+        return self._pages.take(self._at(partitions))
 
     def all(self) -> Ints:
         """All slots of partitions that there are, in the order in which they came."""
-        mine = self.partitions
-        return np.flatnonzero(self.of(mine) == np.arange(len(mine)))
+        return np.flatnonzero(self.of(self.partitions) == np.arange(self.end))
 
     def add(self, partitions: Ints) -> Ints:
         """New slots for partitions that have none."""
         pages = partitions >> _PAGE_BITS
         self._make_room(int(pages.max(initial=0)) + 1)
-        for page in np.unique(pages[self._page_of[pages] == 0]).tolist():
-            self._page_of[page] = len(self._pages) >> _PAGE_BITS
-            self._pages = np.concatenate([self._pages, np.full(_PAGE, NONE, np.int32)])
-        first, self.given = self.given, self.given + len(partitions)
-        if self.given > len(self._partition):
-            self._partition = np.resize(self._partition, max(self.given, 2 * len(self._partition)))
-        slots = np.arange(first, self.given)
-        self._partition[first : self.given] = partitions
+        new = np.unique(pages[self._page_of[pages] == 0])
+        self._page_of[new] = (len(self._pages) >> _PAGE_BITS) + np.arange(len(new))
+        self._pages = np.concatenate([self._pages, np.full(len(new) * _PAGE, NONE, np.int32)])
+        first, self.end = self.end, self.end + len(partitions)
+        if self.end > len(self._partition):
+            self._partition = np.resize(self._partition, max(self.end, 2 * len(self._partition)))
+        slots = np.arange(first, self.end)
+        self._partition[first : self.end] = partitions
         self._pages[self._at(partitions)] = slots
         self.here += len(partitions)
         return slots
@@ -85,3 +85,41 @@ class Slots:
         if pages > len(self._page_of):
             more = np.zeros(pages + pages // 2 - len(self._page_of), np.int32)
             self._page_of = np.concatenate([self._page_of, more])
+
+
+class Ranks(msgspec.Struct, array_like=True):
+    """An order of slots: their ranks; those of slots that are not in it mean nothing."""
+
+    by_slot: Ints
+    last: int
+
+    @classmethod
+    def of(cls, slots: Ints) -> Ranks:
+        """Slots in order."""
+        ranks = cls(np.zeros(int(slots.max(initial=-1)) + 1, np.int64), 0)
+        ranks.put_last(slots)
+        return ranks
+
+    def sort(self, values: Ints, slots: Ints) -> Ints:
+        """Values of some slots, in order."""
+        return values if len(slots) < 2 else values[self.by_slot[slots].argsort()]
+
+    def put_last(self, slots: Ints) -> None:
+        """Slots come to the end, in this order."""
+        if len(slots):
+            first, self.last = self.last, self.last + len(slots)
+            self._set(slots, np.arange(first, self.last))
+
+    def replace(self, slots: Ints, by: Ints) -> None:
+        """Slots take the places of others."""
+        self._set(by, self.by_slot[slots])
+
+    def renumber(self, kept: Ints) -> None:
+        """The slots that there are now are these old ones."""
+        self.by_slot = self.by_slot[kept]
+
+    def _set(self, slots: Ints, ranks: Ints) -> None:
+        end, room = int(slots.max(initial=-1)) + 1, len(self.by_slot)
+        if end > room:
+            self.by_slot = np.pad(self.by_slot, (0, max(end, 2 * room) - room))
+        self.by_slot[slots] = ranks

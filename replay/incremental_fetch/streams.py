@@ -1,129 +1,226 @@
-"""Which stream a FETCH belongs to: by its session's id, else by its connection."""
+"""Streams: the FETCHes of each client at one broker, whatever sessions they are in.
+
+On a client's side one ``FetchSessionHandler`` stands for one broker. A log shows its FETCHes under
+a session's id, or, without, on a connection. A handler that is refused a session, or whose session
+the broker has dropped, goes on with full FETCHes on the same connection: it is the same stream.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, NamedTuple
 
+import msgspec
+import numpy as np
+
+from .followed import FollowedPartitions
 from .partitions import Partitions
-from .recorded import FETCH_SESSION_ID_NOT_FOUND, FINAL_EPOCH, NO_SESSION, RecordedFetch
-from .stream import Stream
+from .recorded import FETCH_SESSION_ID_NOT_FOUND, RecordedFetch
+from .session import NO_SESSION, FetchSession
+from .slots import Ranks
 
 #: ``connections.max.idle.ms``: a broker closes a connection that is silent for longer.
 CONNECTION_IDLE_US = 600_000_000
 #: A client that has a session and is silent for a day is gone.
 SESSION_IDLE_US = 86_400_000_000
 
-_Connection = tuple[str | None, str | None]
-_Fetcher = tuple[str | None, int]
+
+class Unknown(StrEnum):
+    """Why it is not known what a client fetches."""
+
+    BEGAN_BEFORE_LOG = "the session began before the log"
+    NOT_IN_LOG = "a body of this FETCH is not in the log"
+    LOST = "a body of an earlier FETCH is not in the log"
+    VERSION = "the sizes of this FETCH version are not known"
 
 
-@dataclass
-class Streams:
-    """The streams of one broker, ``caches`` sessions each."""
+class Held(msgspec.Struct, array_like=True):
+    """The session of one cache that a client believes to have: its number here, and the cache's."""
+
+    session: int | None = None
+    cache_id: int | None = None
+
+    def drop(self) -> None:
+        """The client has no session."""
+        self.session = self.cache_id = None
+
+
+class PendingSession(NamedTuple):
+    """A full FETCH requests a session of a cache, which decides when it builds the response.
+
+    In the order of responses. ``not_read``: the partitions, by number, that the full response lists
+    at its end; ``recorded_id``: the session that the recorded broker created, if any.
+    """
+
+    built_us: int
+    request_id: str
+    cache: int
+    stream: int
+    session_key: str
+    partitions: int
+    privileged: bool
+    uses_topic_ids: bool
+    recorded_id: int | None
+    not_read: tuple[int, ...]
+
+
+class Stream(msgspec.Struct, array_like=True):
+    """One client's FETCHes at one broker. ``held`` is in the order of the rule's caches.
+
+    ``unknown``: why its partitions are not known; None: they are. ``is_broken``: the next full
+    FETCH starts a session whatever the protocol, since this one broke down. ``sessions`` by number:
+    caches that create one for the same FETCH, ``opened_by``, share its orders.
+    """
+
+    number: int
+    client_id: str | None
+    connection: str | None
+    replica_id: int
+    replica_epoch: int
+    session_key: str
+    held: list[Held]
+    followed: FollowedPartitions
+    recorded_session_id: int = NO_SESSION
+    unknown: Unknown | None = Unknown.BEGAN_BEFORE_LOG
+    is_broken: bool = False
+    draft_has_uuid: bool = False
+    sessions: dict[int, FetchSession] = {}
+    last_seen_us: int = 0
+    last_session: int = 0
+    opened_by: str | None = None
+
+    def starts_anew(self, row: RecordedFetch) -> bool:
+        """A full FETCH starts a session even where none was refused or dropped.
+
+        After "no such session" and after a response without a session, a client sends (0, 0) for
+        what is incremental with a roomier cache. (id, 0): a FETCH was lost or refused; (0, 0) in
+        the middle of a session: the client has forgotten it (restarted).
+        """
+        return (
+            self.unknown is not None
+            or self.is_broken
+            or row.session_id != NO_SESSION
+            or self.recorded_session_id != NO_SESSION
+        )
+
+    def is_incremental_but_for_a_lost_body(self, row: RecordedFetch) -> bool:
+        """A full FETCH that only a missing body keeps from being replayed as an incremental one.
+
+        Where sessions are recorded, a full FETCH starts one anyway.
+        """
+        has_session = self.recorded_session_id != NO_SESSION or row.response_session_id
+        return self.unknown is Unknown.LOST and row.session_id == NO_SESSION and not has_session
+
+    def lose(self) -> None:
+        """What it fetches is not known until its next full FETCH."""
+        self.unknown = Unknown.LOST
+        self.draft_has_uuid = False
+
+    def create_session(self, cache_id: int, pending: PendingSession) -> None:
+        """A cache has created the session that a full FETCH requested."""
+        if self.opened_by != pending.request_id:
+            self.opened_by = pending.request_id
+            self.last_session += 1
+            requested = returned = self.followed.order.keys()
+            if pending.not_read:
+                last = np.isin(self.followed.partitions_of(requested), pending.not_read)
+                returned = np.concatenate([requested[~last], requested[last]])
+            self.sessions[self.last_session] = FetchSession(
+                pending.uses_topic_ids,
+                pending.recorded_id,
+                Ranks.of(requested),
+                Ranks.of(returned),
+            )
+        self.held[pending.cache] = Held(self.last_session, cache_id)
+
+    def drop_unheld_sessions(self) -> None:
+        """Orders of sessions that no cache has any more are not needed."""
+        held = {held.session for held in self.held}
+        for number in self.sessions.keys() - held:
+            del self.sessions[number]
+
+    def renumber(self) -> None:
+        """Give up the slots of partitions that have gone."""
+        kept = self.followed.renumber()
+        for session in self.sessions.values():
+            session.client.renumber(kept)
+            session.broker.renumber(kept)
+
+
+class Streams(msgspec.Struct, array_like=True):
+    """The streams of one broker by number, with a session of each of ``caches`` at most."""
 
     node_id: int
     caches: int
-    numbering: Partitions
-    _streams: dict[int, Stream] = field(default_factory=dict)
+    by_number: dict[int, Stream] = {}
     last: int = 0
-    _by_session: dict[int, int] = field(default_factory=dict)
-    _by_connection: dict[_Connection, int] = field(default_factory=dict)
-    _by_fetcher: dict[_Fetcher, int] = field(default_factory=dict)
-
-    def __getitem__(self, number: int) -> Stream:
-        return self._streams[number]
-
-    def __len__(self) -> int:
-        return len(self._streams)
-
-    def __iter__(self) -> Iterator[Stream]:
-        return iter(self._streams.values())
-
-    def places_of(self, stream: Stream) -> list[bool]:
-        """Whether it is the one found by its session, its connection and its fetcher."""
-        found = (
-            self._by_session.get(stream.recorded_session_id),
-            self._by_connection.get((stream.client_id, stream.connection)),
-            self._by_fetcher.get((stream.client_id, stream.replica_id)),
-        )
-        return [number == stream.number for number in found]
-
-    def add(self, stream: Stream, places: Sequence[bool]) -> None:
-        """A stream of a piece of log before this one, to be found as ``places_of`` said."""
-        self._streams[stream.number] = stream
-        by_session, by_connection, by_fetcher = places
-        if by_session:
-            self._by_session[stream.recorded_session_id] = stream.number
-        if by_connection:
-            self._by_connection[stream.client_id, stream.connection] = stream.number
-        if by_fetcher:
-            self._by_fetcher[stream.client_id, stream.replica_id] = stream.number
+    by_session: dict[int, int] = {}
+    by_connection: dict[tuple[str | None, str | None], int] = {}
+    by_fetcher: dict[tuple[str | None, int], int] = {}
 
     def key_without_session(self, row: RecordedFetch) -> str:
         """``session_key`` of a FETCH without a session."""
         return f"{self.node_id}/{row.client_id or ''}/{row.connection or ''}"
 
-    def of(self, row: RecordedFetch) -> Stream | None:
-        """The stream of a FETCH, which is where it is from now on.
+    def of(self, row: RecordedFetch, numbering: Partitions) -> Stream | None:
+        """The stream of a FETCH, which is found where this one was from now on.
 
-        None for a client that has never asked for a session and does not now.
+        None for a client that has never requested a session and does not now.
         """
         stream = self._find(row)
-        asks_for_none = row.has_sessions and row.session_epoch == FINAL_EPOCH
         if stream is None:
-            if asks_for_none and row.session_id == NO_SESSION:
+            if row.closes_session and row.session_id == NO_SESSION:
                 return None
-            stream = self._new(row)
+            stream = self._new(row, numbering)
         self._place(stream, row)
-        if row.is_full and not asks_for_none:
-            # Until its answer tells of a session.
+        if row.is_full and not row.closes_session:
+            # Until its response has a session.
             stream.session_key = self.key_without_session(row)
             if row.error_code == 0 and row.response_session_id:
                 stream.session_key = f"{self.node_id}/{row.response_session_id}/{row.request_id}"
         return stream
 
-    def answered(self, stream: Stream, row: RecordedFetch) -> None:
-        """The client has the answer (``FetchSessionHandler.handleResponse``)."""
+    def respond(self, stream: Stream, row: RecordedFetch) -> None:
+        """The client has the recorded response (``FetchSessionHandler.handleResponse``)."""
         if row.error_code is None:
             return
-        if row.error_code != 0:
-            if row.error_code == FETCH_SESSION_ID_NOT_FOUND:
-                self._set_session(stream, NO_SESSION)
-            else:
-                stream.is_broken = True
+        if row.error_code == FETCH_SESSION_ID_NOT_FOUND:
+            self._set_session(stream, NO_SESSION)
+        elif row.error_code:
+            stream.is_broken = True
         elif row.is_full or not row.response_session_id:
             self._set_session(stream, row.response_session_id or NO_SESSION)
 
     def forget(self, stream: Stream) -> None:
-        """The client has said goodbye, or is gone."""
+        """The client has closed its session, or is gone."""
         self._set_session(stream, NO_SESSION)
         self._leave(stream)
-        del self._streams[stream.number]
+        del self.by_number[stream.number]
 
     def idle(self, now_us: int) -> Iterator[Stream]:
         """Streams that have been silent for too long to come back."""
-        for stream in list(self._streams.values()):
+        for stream in list(self.by_number.values()):
             has_session = stream.recorded_session_id != NO_SESSION
             span = SESSION_IDLE_US if has_session else CONNECTION_IDLE_US
             if now_us - stream.last_seen_us > span:
                 yield stream
 
     def _find(self, row: RecordedFetch) -> Stream | None:
-        number = self._by_connection.get((row.client_id, row.connection))
+        number = self.by_connection.get((row.client_id, row.connection))
         if row.session_id != NO_SESSION:
-            number = self._by_session.get(row.session_id, number)
+            number = self.by_session.get(row.session_id, number)
         elif number is None and row.is_follower:
             number = self._reconnected(row)
-        return None if number is None else self._streams[number]
+        return None if number is None else self.by_number[number]
 
     def _reconnected(self, row: RecordedFetch) -> int | None:
         """The same fetcher thread of the same run of a broker, on a new connection.
 
         Where sessions are recorded, (id, 0) says that a connection was lost; else only this does.
         """
-        number = self._by_fetcher.get((row.client_id, row.replica_id))
-        stream = None if number is None else self._streams[number]
+        number = self.by_fetcher.get((row.client_id, row.replica_id))
+        stream = None if number is None else self.by_number[number]
         if stream is None or row.replica_epoch < 0 or stream.replica_epoch != row.replica_epoch:
             return None
         if stream.recorded_session_id != NO_SESSION:
@@ -131,11 +228,19 @@ class Streams:
         stream.is_broken = True
         return number
 
-    def _new(self, row: RecordedFetch) -> Stream:
+    def _new(self, row: RecordedFetch, numbering: Partitions) -> Stream:
         self.last += 1
-        key = self.key_without_session(row)
-        stream = Stream.of(self.last, row, key, self.caches, self.numbering)
-        self._streams[stream.number] = stream
+        stream = Stream(
+            self.last,
+            row.client_id,
+            row.connection,
+            row.replica_id,
+            row.replica_epoch,
+            self.key_without_session(row),
+            [Held() for _ in range(self.caches)],
+            FollowedPartitions(numbering),
+        )
+        self.by_number[stream.number] = stream
         if row.session_id != NO_SESSION:
             stream.session_key = f"{self.node_id}/{row.session_id}/before the log"
             self._set_session(stream, row.session_id)
@@ -147,21 +252,22 @@ class Streams:
         if row.request_partitions is not None:
             stream.replica_id, stream.replica_epoch = row.replica_id, row.replica_epoch
         stream.last_seen_us = row.dequeued_us
-        self._by_connection[row.client_id, row.connection] = stream.number
+        self.by_connection[row.client_id, row.connection] = stream.number
         if stream.replica_id >= 0:
-            self._by_fetcher[row.client_id, stream.replica_id] = stream.number
+            self.by_fetcher[row.client_id, stream.replica_id] = stream.number
 
     def _leave(self, stream: Stream) -> None:
-        connection = (stream.client_id, stream.connection)
-        if self._by_connection.get(connection) == stream.number:
-            del self._by_connection[connection]
-        fetcher = (stream.client_id, stream.replica_id)
-        if self._by_fetcher.get(fetcher) == stream.number:
-            del self._by_fetcher[fetcher]
+        _remove(self.by_connection, (stream.client_id, stream.connection), stream)
+        _remove(self.by_fetcher, (stream.client_id, stream.replica_id), stream)
 
     def _set_session(self, stream: Stream, session_id: int) -> None:
-        if self._by_session.get(stream.recorded_session_id) == stream.number:
-            del self._by_session[stream.recorded_session_id]
+        _remove(self.by_session, stream.recorded_session_id, stream)
         stream.recorded_session_id = session_id
         if session_id != NO_SESSION:
-            self._by_session[session_id] = stream.number
+            self.by_session[session_id] = stream.number
+
+
+def _remove(numbers: dict[Any, int], key: object, stream: Stream) -> None:
+    """A stream is not found there any more, unless another one is by now."""
+    if numbers.get(key) == stream.number:
+        del numbers[key]

@@ -13,13 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 from kafka_model.log import NO_HIGH_WATERMARK, batch_of
-from oracles.incremental_fetch.recorded import (
+from kafka_model.recorded import (
     INPUT_SCHEMA,
-    AskedPartition,
     ForgottenPartition,
     NodeEndpoint,
     RecordedFetch,
-    ToldPartition,
+    RequestedPartition,
+    ReturnedPartition,
 )
 from recorded_logs import folder_of
 
@@ -74,7 +74,7 @@ def _fetch(line: Line) -> RecordedFetch:
         session_epoch=request["sessionEpoch"],
         rack_id=request["rackId"],
         cluster_id=request.get("clusterId"),
-        request_partitions=[_asked(t, p) for t in request["topics"] for p in t["partitions"]],
+        request_partitions=[_requested(t, p) for t in request["topics"] for p in t["partitions"]],
         forgotten_partitions=[
             ForgottenPartition(t["topicId"], None, p)
             for t in request["forgottenTopicsData"]
@@ -83,7 +83,9 @@ def _fetch(line: Line) -> RecordedFetch:
         throttle_ms=float(response["throttleTimeMs"]),
         error_code=response["errorCode"],
         response_session_id=response["sessionId"],
-        response_partitions=[_told(t, p) for t in response["responses"] for p in t["partitions"]],
+        response_partitions=[
+            _returned(t, p) for t in response["responses"] for p in t["partitions"]
+        ],
         node_endpoints=[
             NodeEndpoint(e["nodeId"], e["host"], e["port"], e["rack"])
             for e in response.get("nodeEndpoints", ())
@@ -94,8 +96,8 @@ def _fetch(line: Line) -> RecordedFetch:
     )
 
 
-def _asked(topic: dict[str, Any], partition: dict[str, Any]) -> AskedPartition:
-    return AskedPartition(
+def _requested(topic: dict[str, Any], partition: dict[str, Any]) -> RequestedPartition:
+    return RequestedPartition(
         topic_id=topic["topicId"],
         topic=None,
         partition=partition["partition"],
@@ -109,10 +111,10 @@ def _asked(topic: dict[str, Any], partition: dict[str, Any]) -> AskedPartition:
     )
 
 
-def _told(topic: dict[str, Any], partition: dict[str, Any]) -> ToldPartition:
+def _returned(topic: dict[str, Any], partition: dict[str, Any]) -> ReturnedPartition:
     leader, diverging = partition.get("currentLeader", {}), partition.get("divergingEpoch", {})
     aborted = partition.get("abortedTransactions")
-    return ToldPartition(
+    return ReturnedPartition(
         topic_id=topic["topicId"],
         topic=None,
         partition=partition["partitionIndex"],

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from kafka_model.fetch_sessions import FetchManager, FetchSessionHandler
 from kafka_model.log import batch_of
-from oracles.incremental_fetch.recorded import ForgottenPartition, RecordedFetch, recorded_fetches
+from kafka_model.recorded import ForgottenPartition, RecordedFetch, recorded_fetches
 
 from kip_replay.replay.incremental_fetch import (
     FULL,
@@ -178,11 +178,13 @@ def with_sessions(rows: list[RecordedFetch]) -> list[RecordedFetch]:
     written = []
     for row in rows:
         handler = handlers.setdefault(row.connection, FetchSessionHandler({}))
-        told = {partition.key: partition for partition in row.response_partitions or ()}
+        returned = {partition.key: partition for partition in row.response_partitions or ()}
         request = handler.build(row.request_partitions or ())
         context = broker.new_context(request, row.dequeued_us // 1000)
         built_ms = row.built_us // 1000
-        response = broker.respond(context, told.__getitem__, (), row.is_follower, built_ms)
+        response = broker.respond(
+            context, returned.__getitem__, (), (row.replica_id >= 0), built_ms
+        )
         handler.handle(response)
         written.append(
             row._replace(
@@ -210,8 +212,8 @@ def test_full_fetches_come_back_from_incremental_ones(node: int) -> None:
     for column in ("request_bytes", "response_bytes"):
         recorded = {row.request_id: getattr(row, column) for row in rows}
         wrong = [row for row in rows if full[row.request_id][column] != recorded[row.request_id]]
-        assert all(row.is_follower for row in wrong)
-        assert len(wrong) < 0.15 * sum(row.is_follower for row in rows)
+        assert all((row.replica_id >= 0) for row in wrong)
+        assert len(wrong) < 0.15 * sum((row.replica_id >= 0) for row in rows)
         total = sum(row[column] for row in full.values())
         assert total == pytest.approx(sum(recorded.values()), rel=0.001)
 

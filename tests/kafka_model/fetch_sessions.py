@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from oracles.incremental_fetch.recorded import AskedPartition, ToldPartition
+from .recorded import RequestedPartition, ReturnedPartition
 
 Key = tuple[str, int]
 NOT_FOUND, INVALID_EPOCH, TOPIC_ID_ERROR = 70, 71, 106
@@ -23,7 +23,7 @@ class Request(NamedTuple):
 
     session_id: int
     epoch: int
-    partitions: list[AskedPartition]
+    partitions: list[RequestedPartition]
     forgotten: list[Key]
     version: int = 17
 
@@ -35,7 +35,7 @@ class Request(NamedTuple):
 class Response(NamedTuple):
     error: int
     session_id: int
-    partitions: list[ToldPartition]
+    partitions: list[ReturnedPartition]
 
 
 def next_epoch(epoch: int) -> int:
@@ -52,10 +52,10 @@ class FetchSessionHandler:
     names: dict[str, str]
     session_id: int = 0
     epoch: int = 0
-    session: dict[Key, AskedPartition] = field(default_factory=dict)
+    session: dict[Key, RequestedPartition] = field(default_factory=dict)
 
-    def build(self, wanted: Iterable[AskedPartition], version: int = 17) -> Request:
-        following = {self._name(asked): asked for asked in wanted}
+    def build(self, wanted: Iterable[RequestedPartition], version: int = 17) -> Request:
+        following = {self._name(requested): requested for requested in wanted}
         if self.epoch in (0, -1):
             self.session = dict(following)
             return Request(self.session_id, self.epoch, list(following.values()), [], version)
@@ -71,12 +71,12 @@ class FetchSessionHandler:
                 replaced.append(before)
             elif _data(before) != _data(after):
                 following[name] = self.session[name] = after
-        for name, asked in following.items():
-            self.session.setdefault(name, asked)
+        for name, requested in following.items():
+            self.session.setdefault(name, requested)
         gone = [*removed, *replaced] if version >= 13 else removed
         by_topic: dict[str, list[Key]] = {}
-        for asked in gone:
-            by_topic.setdefault(self._name(asked)[0], []).append(asked.key)
+        for requested in gone:
+            by_topic.setdefault(self._name(requested)[0], []).append(requested.key)
         forgotten = [key for keys in by_topic.values() for key in keys]
         return Request(self.session_id, self.epoch, list(following.values()), forgotten, version)
 
@@ -99,19 +99,19 @@ class FetchSessionHandler:
     def close(self) -> None:
         self.epoch = -1
 
-    def _name(self, asked: AskedPartition) -> Key:
-        topic = asked.topic_id or asked.topic or ""
-        return self.names.get(topic, topic), asked.partition
+    def _name(self, requested: RequestedPartition) -> Key:
+        topic = requested.topic_id or requested.topic or ""
+        return self.names.get(topic, topic), requested.partition
 
 
-def _data(asked: AskedPartition) -> tuple[object, ...]:
+def _data(requested: RequestedPartition) -> tuple[object, ...]:
     return (
-        asked.topic_id,
-        asked.fetch_offset,
-        asked.log_start_offset,
-        asked.partition_max_bytes,
-        asked.current_leader_epoch,
-        asked.last_fetched_epoch,
+        requested.topic_id,
+        requested.fetch_offset,
+        requested.log_start_offset,
+        requested.partition_max_bytes,
+        requested.current_leader_epoch,
+        requested.last_fetched_epoch,
     )
 
 
@@ -123,20 +123,20 @@ class CachedPartition:
     high_watermark: int = -1
     log_start_offset: int = -1
 
-    def maybe_update(self, told: ToldPartition) -> bool:
-        must_respond = (told.record_bytes or 0) > 0
-        if self.high_watermark != told.high_watermark:
+    def maybe_update(self, returned: ReturnedPartition) -> bool:
+        must_respond = (returned.record_bytes or 0) > 0
+        if self.high_watermark != returned.high_watermark:
             must_respond = True
-            self.high_watermark = told.high_watermark
-        if self.log_start_offset != told.log_start_offset:
+            self.high_watermark = returned.high_watermark
+        if self.log_start_offset != returned.log_start_offset:
             must_respond = True
-            self.log_start_offset = told.log_start_offset
-        if told.preferred_read_replica >= 0:
+            self.log_start_offset = returned.log_start_offset
+        if returned.preferred_read_replica >= 0:
             must_respond = True
-        if told.error_code:
+        if returned.error_code:
             self.high_watermark = -1
             must_respond = True
-        return must_respond or told.diverging_epoch is not None
+        return must_respond or returned.diverging_epoch is not None
 
 
 @dataclass
@@ -253,8 +253,8 @@ class FetchManager:
             return Context(request, "error", error=INVALID_EPOCH)
         if session.uses_topic_ids != (request.version >= 13):
             return Context(request, "error", error=TOPIC_ID_ERROR)
-        for asked in request.partitions:
-            session.partitions.setdefault(asked.key, CachedPartition())
+        for requested in request.partitions:
+            session.partitions.setdefault(requested.key, CachedPartition())
         for key in request.forgotten:
             session.partitions.pop(key, None)
         if not session.partitions:
@@ -267,7 +267,7 @@ class FetchManager:
     def respond(
         self,
         context: Context,
-        read: Callable[[Key], ToldPartition],
+        read: Callable[[Key], ReturnedPartition],
         not_read: Iterable[Key],
         privileged: bool,
         now: int,
@@ -284,13 +284,13 @@ class FetchManager:
         keys = [a.key for a in request.partitions] if session is None else list(session.partitions)
         last = set(not_read)
         keys = [key for key in keys if key not in last] + [key for key in keys if key in last]
-        told = [read(key) for key in keys]
+        returned = [read(key) for key in keys]
         if context.kind == "sessionless":
-            return Response(0, 0, told)
+            return Response(0, 0, returned)
         if session is None:
-            return Response(0, self._create(request, told, privileged, now), told)
+            return Response(0, self._create(request, returned, privileged, now), returned)
         answer = []
-        for partition in told:
+        for partition in returned:
             cached = session.partitions[partition.key]
             if cached.maybe_update(partition):
                 answer.append(partition)
@@ -300,14 +300,14 @@ class FetchManager:
         return Response(0, session.id, answer)
 
     def _create(
-        self, request: Request, told: list[ToldPartition], privileged: bool, now: int
+        self, request: Request, returned: list[ReturnedPartition], privileged: bool, now: int
     ) -> int:
         shard = self.shards[self._counter % SHARDS]
         self._counter += 1
-        cached = {t.key: CachedPartition(t.high_watermark, t.log_start_offset) for t in told}
+        cached = {t.key: CachedPartition(t.high_watermark, t.log_start_offset) for t in returned}
         uses_topic_ids = request.version >= 13
         session = Session(self._last_id + 1, privileged, cached, uses_topic_ids, now, now)
-        if not shard.maybe_create(session, len(told), now):
+        if not shard.maybe_create(session, len(returned), now):
             return 0
         self._last_id += 1
         return session.id

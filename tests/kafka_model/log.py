@@ -6,25 +6,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from oracles.incremental_fetch.recorded import (
-    AskedPartition,
-    ForgottenPartition,
-    RecordedFetch,
-    ToldPartition,
-)
 
-from kip_replay.replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch, replayed
+from kip_replay.replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch
 from kip_replay.replay.kafka.messages import FETCH, request_bytes, response_bytes
 
 from .fetch_sessions import Request, Response
+from .recorded import (
+    ForgottenPartition,
+    RecordedFetch,
+    RequestedPartition,
+    ReturnedPartition,
+)
 
 NODE = 11
 NO_HIGH_WATERMARK = 2**63 - 1
 Row = dict[str, Any]
 
 
-def asked(topic: str, partition: int, fetch_offset: int = 0, **others: Any) -> AskedPartition:
-    """A partition asked for; a topic of 22 characters is an id, any other a name."""
+def requested(
+    topic: str, partition: int, fetch_offset: int = 0, **others: Any
+) -> RequestedPartition:
+    """A partition requested; a topic of 22 characters is an id, any other a name."""
     values = {
         "current_leader_epoch": 0,
         "last_fetched_epoch": -1,
@@ -33,14 +35,16 @@ def asked(topic: str, partition: int, fetch_offset: int = 0, **others: Any) -> A
         "replica_directory_id": None,
         "high_watermark": NO_HIGH_WATERMARK,
     }
-    return AskedPartition(
+    return RequestedPartition(
         **_topic(topic), partition=partition, fetch_offset=fetch_offset, **(values | others)
     )
 
 
-def told(topic: str, partition: int, high_watermark: int = 0, **others: Any) -> ToldPartition:
+def returned(
+    topic: str, partition: int, high_watermark: int = 0, **others: Any
+) -> ReturnedPartition:
     """A partition answered: without records and without an error unless said."""
-    values: dict[str, Any] = dict.fromkeys(ToldPartition._fields)
+    values: dict[str, Any] = dict.fromkeys(ReturnedPartition._fields)
     values |= {
         "error_code": 0,
         "last_stable_offset": high_watermark,
@@ -50,12 +54,12 @@ def told(topic: str, partition: int, high_watermark: int = 0, **others: Any) -> 
         "aborted_transactions": 0,
     }
     values |= _topic(topic) | {"partition": partition, "high_watermark": high_watermark} | others
-    return ToldPartition(**values)
+    return ReturnedPartition(**values)
 
 
-def failed(topic: str, partition: int, error_code: int) -> ToldPartition:
+def failed(topic: str, partition: int, error_code: int) -> ReturnedPartition:
     """A partition answered with an error."""
-    return told(topic, partition, -1, error_code=error_code, log_start_offset=-1)
+    return returned(topic, partition, -1, error_code=error_code, log_start_offset=-1)
 
 
 def is_id(topic: str) -> bool:
@@ -182,7 +186,7 @@ def replay_of(
     replay = IncrementalFetch(NODE, slots, **settings)
     batches = map(batch_of, ([names_row(names)] if names else [], *pieces))
     result = Replayed([], [])
-    for out in replayed(replay, batches):
+    for out in (*map(replay.feed, batches), replay.finish()):
         result.outcomes.extend(_rows(out.outcomes))
         result.evictions.extend(_rows(out.evictions))
     return result

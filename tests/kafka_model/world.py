@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from oracles.incremental_fetch.recorded import AskedPartition, RecordedFetch, ToldPartition
-
 from .fetch_sessions import Context, FetchManager, FetchSessionHandler, Key, Request, Response
-from .log import asked, failed, fetched, told
+from .log import failed, fetched, requested, returned
+from .recorded import RecordedFetch, RequestedPartition, ReturnedPartition
 
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER, UNKNOWN_TOPIC_ID = 3, 6, 100
 
@@ -27,8 +26,8 @@ class Moment(NamedTuple):
     lasts_ms: float
     client: int
     replica_id: int
-    wanted: list[AskedPartition]
-    state: dict[Key, ToldPartition]
+    wanted: list[RequestedPartition]
+    state: dict[Key, ReturnedPartition]
     not_read: frozenset[Key]
     throttled: bool
     is_goodbye: bool = False
@@ -44,8 +43,8 @@ class _Client:
 
     number: int
     replica_id: int
-    wanted: dict[Key, AskedPartition] = field(default_factory=dict)
-    state: dict[Key, ToldPartition] = field(default_factory=dict)
+    wanted: dict[Key, RequestedPartition] = field(default_factory=dict)
+    state: dict[Key, ReturnedPartition] = field(default_factory=dict)
     free_ms: float = 0.0
 
 
@@ -113,7 +112,7 @@ class World:
         topic = generation or topic_id(name, 0)
         self.names[topic] = name
         if (name, partition) not in here:
-            client.wanted[topic, partition] = asked(topic, partition, self._random.randrange(3))
+            client.wanted[topic, partition] = requested(topic, partition, self._random.randrange(3))
 
     def _drop(self, client: _Client, key: Key) -> None:
         del client.wanted[key]
@@ -134,7 +133,7 @@ class World:
                 renewed[old] = before
         client.wanted = renewed
 
-    def _tell(self, key: Key, before: ToldPartition | None) -> ToldPartition:
+    def _tell(self, key: Key, before: ReturnedPartition | None) -> ReturnedPartition:
         random = self._random
         if before is not None and before.error_code and random.random() < 0.5:
             return before
@@ -145,7 +144,7 @@ class World:
         high_watermark = known + random.choice([0, 0, 0, 1])
         records = random.choice([0, 0, 0, 100, 70_000])
         start = 0 if before is None else max(before.log_start_offset, 0)
-        return told(
+        return returned(
             *key,
             high_watermark,
             record_bytes=records,
@@ -168,10 +167,10 @@ class World:
             client.wanted[moved] = client.wanted.pop(moved)
 
 
-def _is_not_read(told: ToldPartition, before: ToldPartition | None) -> bool:
-    if told.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+def _is_not_read(returned: ReturnedPartition, before: ReturnedPartition | None) -> bool:
+    if returned.error_code == UNKNOWN_TOPIC_OR_PARTITION:
         return before is None or before.error_code == UNKNOWN_TOPIC_OR_PARTITION
-    return told.error_code == UNKNOWN_TOPIC_ID
+    return returned.error_code == UNKNOWN_TOPIC_ID
 
 
 # --- logs ----------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ session handling write the logs. A seed is drawn by hypothesis and stands in the
 
 from __future__ import annotations
 
-from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -14,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka_model.log import Replayed, replay_of
+from kafka_model.recorded import RecordedFetch
 from kafka_model.world import World, log_of
-from oracles.incremental_fetch.recorded import RecordedFetch
 
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT
 from kip_replay.replay.outcomes import RECORDED
@@ -100,16 +99,6 @@ def test_full_fetches_do_not_depend_on_how_the_log_was_recorded(seed: int, slots
         assert (
             abs(row["request_bytes"] - of_full["request_bytes"]) <= 20 * row["request_partitions"]
         )
-
-
-@settings(max_examples=20, deadline=None)
-@given(seeds, st.lists(st.integers(0, 60), max_size=5), st.sampled_from([0, 8]))
-def test_rows_do_not_depend_on_how_the_log_is_cut(seed: int, cuts: list[int], slots: int) -> None:
-    world = world_of(seed)
-    log = log_of(world.moments, world.names, slots)
-    bounds = [0, *sorted(cuts), len(log)]
-    pieces = [log[a:b] for a, b in pairwise(bounds)]
-    assert replay_of(pieces, (8,), world.names) == replay_of([log], (8,), world.names)
 
 
 @settings(max_examples=20, deadline=None)

@@ -12,6 +12,9 @@ from kip_replay.replay.incremental_fetch.cache import (
     Reason,
 )
 
+#: When a shard is made; its own times count from here.
+START_MS = 1_700_000_000_000
+
 
 class Shard:
     """One shard of a cache: newcomers go to it in turn with seven others, which stay unseen."""
@@ -21,10 +24,16 @@ class Shard:
         self.now_ms = 0
 
     def create(self, key: str, size: int, privileged: bool = False) -> int | None:
-        session, self.happened = self.cache.maybe_create(key, privileged, size, self.now_ms)
+        now_ms = START_MS + self.now_ms
+        session, self.happened = self.cache.maybe_create(key, privileged, size, now_ms)
         for _ in range(SHARDS - 1):
-            self.cache.maybe_create("elsewhere", True, 1, self.now_ms)
+            self.cache.maybe_create("elsewhere", True, 1, now_ms)
         return session
+
+    def touch(self, session: int, size: int, now_ms: int) -> None:
+        cached = self.cache.find(session)
+        assert cached is not None
+        cached.touch(size, START_MS + now_ms)
 
     @property
     def events(self) -> list[tuple[str, str, str]]:
@@ -43,7 +52,7 @@ def test_new_sessions_go_to_the_shards_in_turn() -> None:
     cache = FetchSessionCache(8)
     shards = [cache.maybe_create(str(n), False, 1, 0)[1][0].shard for n in range(10)]
     assert shards == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1]
-    assert len(cache) == 8
+    assert [len(sessions) for sessions in cache.shards] == [1] * 8
 
 
 def test_refused_session_takes_its_turn_too() -> None:
@@ -65,7 +74,7 @@ def test_fetch_session_cache_evicts_what_is_not_used() -> None:
     assert first is not None
     assert second is not None
     shard.now_ms = EVICTION_MS
-    shard.cache.touch(second, 20, shard.now_ms)
+    shard.touch(second, 20, shard.now_ms)
     assert shard.create("at the limit", 99) is None
     shard.now_ms += 1
     assert shard.create("after it", 1) is not None
@@ -73,8 +82,8 @@ def test_fetch_session_cache_evicts_what_is_not_used() -> None:
         ("evicted", "first", "idle"),
         ("created", "after it", "a slot was made free"),
     ]
-    assert first not in shard.cache
-    assert second in shard.cache
+    assert shard.cache.find(first) is None
+    assert shard.cache.find(second)
 
 
 def test_privileged_session_handling() -> None:
@@ -102,19 +111,22 @@ def test_session_that_is_old_goes_for_a_larger_one() -> None:
     old = shard.create("old", 10)
     assert old is not None
     shard.now_ms = EVICTION_MS + 1
-    shard.cache.touch(old, 10, shard.now_ms)
+    shard.touch(old, 10, shard.now_ms)
     assert shard.create("smaller", 9) is None
     assert shard.create("as large", 10) is None
     assert shard.create("larger", 11) is not None
     assert shard.events[0] == ("evicted", "old", "smaller")
 
 
-def test_session_becomes_old_only_when_it_is_used() -> None:
+@pytest.mark.parametrize("used_ms", [1, 120_000])
+def test_session_becomes_old_only_when_it_is_used(used_ms: int) -> None:
+    """After 120 s, and then only with its next FETCH."""
     shard = Shard(1)
     young = shard.create("young", 1)
     assert young is not None
-    shard.cache.touch(young, 1, EVICTION_MS)
-    shard.now_ms = EVICTION_MS + 60_000
+    shard.touch(young, 1, used_ms)
+    shard.now_ms = used_ms + EVICTION_MS
+    assert EVICTION_MS == 120_000
     assert shard.create("larger", 11) is None
 
 
@@ -130,7 +142,7 @@ def test_size_is_that_of_the_last_use() -> None:
     shard = Shard(2)
     grown, _ = shard.create("grown", 1), shard.create("small", 2)
     assert grown is not None
-    shard.cache.touch(grown, 50, 1)
+    shard.touch(grown, 50, 1)
     shard.create("follower", 1, True)
     assert shard.events[0] == ("evicted", "small", "not privileged")
 
@@ -146,7 +158,13 @@ def test_closed_session_leaves_its_slot() -> None:
 
 def test_unlimited_cache_forgets_what_nobody_uses() -> None:
     cache = FetchSessionCache(None)
-    old, new = cache.maybe_create("old", True, 1, 0)[0], cache.maybe_create("new", True, 1, 50)[0]
+    sessions = [cache.maybe_create(str(at), True, 1, at)[0] for at in (0, 50, 60)]
     cache.forget_unused(before_ms=50)
-    assert old not in cache
-    assert new in cache
+    assert [cache.find(session) is None for session in sessions] == [True, False, False]
+
+
+def test_limited_cache_keeps_what_nobody_uses() -> None:
+    cache = FetchSessionCache(8)
+    session, _ = cache.maybe_create("old", True, 1, 0)
+    cache.forget_unused(before_ms=50)
+    assert cache.find(session)

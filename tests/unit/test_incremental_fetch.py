@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 from kafka_model.fetch_sessions import Request, Response
-from kafka_model.log import Replayed, asked, batch_of, failed, fetched, replay_of, told
-from oracles.incremental_fetch.recorded import AskedPartition, RecordedFetch, ToldPartition
+from kafka_model.log import Replayed, batch_of, failed, fetched, replay_of, requested, returned
+from kafka_model.recorded import RecordedFetch, RequestedPartition, ReturnedPartition
 
 from kip_replay.replay.incremental_fetch import (
     FULL,
@@ -20,6 +21,10 @@ from kip_replay.replay.incremental_fetch import (
     INCREMENTAL_DRAFT,
     IncrementalFetch,
 )
+from kip_replay.replay.incremental_fetch.followed import FollowedPartitions
+from kip_replay.replay.incremental_fetch.partitions import Partitions
+from kip_replay.replay.incremental_fetch.session import FetchSession, RequestChanges
+from kip_replay.replay.incremental_fetch.slots import NO_SLOTS, Ranks
 from kip_replay.replay.incremental_fetch.streams import CONNECTION_IDLE_US
 from kip_replay.replay.kafka.messages.incremental_fetch_draft import IncrementalFetchPieces
 from kip_replay.replay.outcomes import RECORDED
@@ -42,7 +47,7 @@ class Log:
         self.at_ms = 0.0
 
     def full(
-        self, *pairs: tuple[AskedPartition, ToldPartition], session_id: int = 0, **more: Any
+        self, *pairs: tuple[RequestedPartition, ReturnedPartition], session_id: int = 0, **more: Any
     ) -> Log:
         """A full FETCH; it brings ``session``, if that is not 0."""
         response = Response(0, self.session, [t for _, t in pairs])
@@ -50,8 +55,8 @@ class Log:
 
     def incremental(
         self,
-        partitions: Iterable[AskedPartition] = (),
-        answer: Iterable[ToldPartition] = (),
+        partitions: Iterable[RequestedPartition] = (),
+        answer: Iterable[ReturnedPartition] = (),
         forgotten: Iterable[Key] = (),
         error: int = 0,
         answered_in: int | None = None,
@@ -74,8 +79,8 @@ class Log:
 
 
 def both(key: Key, offset: int = 0, high_watermark: int = 0, **of_answer: Any) -> Any:
-    """A partition asked for and answered."""
-    return asked(*key, offset), told(*key, high_watermark, **of_answer)
+    """A partition requested and answered."""
+    return requested(*key, offset), returned(*key, high_watermark, **of_answer)
 
 
 def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
@@ -83,7 +88,7 @@ def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
 
 
 def shapes(rows: list[dict[str, Any]]) -> list[tuple[int, int, int, int]]:
-    """Partitions of the session, asked for, forgotten, answered."""
+    """Partitions of the session, requested, forgotten, answered."""
     names = ("session_partitions", "request_partitions", "forgotten_partitions")
     return [(*(row[n] for n in names), row["response_partitions"]) for row in rows]
 
@@ -94,7 +99,7 @@ def shapes(rows: list[dict[str, Any]]) -> list[tuple[int, int, int, int]]:
 def test_incremental_fetch_session() -> None:
     """testIncrementalFetchSession: forget foo-0, add bar-0: one partition is answered."""
     log = Log().full(both(FOO_0, 0, 100), both(FOO_1, 10, 10))
-    log.incremental([asked(*BAR_0, 15)], [told(*BAR_0, 10)], [FOO_0])
+    log.incremental([requested(*BAR_0, 15)], [returned(*BAR_0, 10)], [FOO_0])
     rows = log.replay()
     assert shapes(rows.variant(INCREMENTAL)) == [(2, 2, 0, 2), (2, 1, 1, 1)]
     assert shapes(rows.variant(FULL)) == [(2, 2, 0, 2), (2, 2, 0, 2)]
@@ -111,9 +116,9 @@ def test_deprioritizes_partitions_with_records_only() -> None:
     log.full(*(both(tp, 0, 12) for tp in tps))
     sessions = Log()
     sessions.full(*(both(tp, 0, 10) for tp in tps))
-    sessions.incremental([], [told(*tps[0], 11), told(*tps[1], 10, record_bytes=9)])
+    sessions.incremental([], [returned(*tps[0], 11), returned(*tps[1], 10, record_bytes=9)])
     # Order tp1, tp3, tp2: foo stands together, so the topics are two.
-    sessions.incremental([], [told(*tps[0], 12), told(*tps[2], 12), told(*tps[1], 12)])
+    sessions.incremental([], [returned(*tps[0], 12), returned(*tps[2], 12), returned(*tps[1], 12)])
     assert column(sessions.replay().variant(INCREMENTAL), "equals_recorded")[1:] == [True, True]
     derived, recorded = log.replay().variant(INCREMENTAL), sessions.replay().variant(RECORDED)
     for name in ("response_partitions", "response_bytes", "request_bytes"):
@@ -121,12 +126,12 @@ def test_deprioritizes_partitions_with_records_only() -> None:
 
 
 def test_update_and_generate_response_data() -> None:
-    """testUpdateAndGenerateResponseData: what fails is told each time, and once when it is over."""
-    answers = [told(*FOO_0, 10), failed(*FOO_0, 6), failed(*FOO_0, 6), told(*FOO_0, 10)]
-    answers.append(told(*FOO_0, 10))
+    """testUpdateAndGenerateResponseData: an error is returned each time, and its end once."""
+    answers = [returned(*FOO_0, 10), failed(*FOO_0, 6), failed(*FOO_0, 6), returned(*FOO_0, 10)]
+    answers.append(returned(*FOO_0, 10))
     log = Log(session=0)
     for answer in answers:
-        log.full((asked(*FOO_0), answer), both(BAR_0, 0, 3))
+        log.full((requested(*FOO_0), answer), both(BAR_0, 0, 3))
     rows = log.replay()
     assert column(rows.variant(INCREMENTAL), "response_partitions") == [2, 1, 1, 1, 0]
     # The draft repeats nothing that stays as it is.
@@ -144,7 +149,7 @@ def test_partition_is_told_again_when_its_error_is_over() -> None:
 def test_reused_epoch() -> None:
     """testUpdateAndGenerateResponseData: a FETCH of an epoch that was used is answered 71."""
     log = Log().full(both(FOO_0))
-    log.incremental([asked(*FOO_0, 1)], [], error=71, answered_in=0)
+    log.incremental([requested(*FOO_0, 1)], [], error=71, answered_in=0)
     log.full(both(FOO_0, 1), session_id=SESSION)
     rows = log.replay().variant(INCREMENTAL)
     assert column(rows, "verdict") == ["replayed", "not_applicable", "replayed"]
@@ -179,8 +184,8 @@ def test_incrementals() -> None:
     rows = log.replay().variant(INCREMENTAL)
     assert column(rows, "request_partitions") == [2, 2, 1]
     sessions = Log().full(both(FOO_0, 0), both(FOO_1, 10))
-    sessions.incremental([asked(*BAR_0, 20), asked(*FOO_1, 20)], [told(*BAR_0)])
-    sessions.incremental([asked(*FOO_0, 5)])
+    sessions.incremental([requested(*BAR_0, 20), requested(*FOO_1, 20)], [returned(*BAR_0)])
+    sessions.incremental([requested(*FOO_0, 5)])
     expected = sessions.replay()
     assert column(expected.variant(INCREMENTAL), "equals_recorded")[1:] == [True, True]
     assert column(rows, "request_bytes") == column(expected.variant(RECORDED), "request_bytes")
@@ -190,7 +195,7 @@ def test_topic_id_replaced() -> None:
     """testTopicIdReplaced: v13+ forgets the old id and lists the new one in its place."""
     new = (NEW_FOO, 0)
     log = Log().full(both(FOO_0, 3), both(BAR_0, 4))
-    log.incremental([asked(*new), asked(*BAR_0, 9)], [told(*new)], [FOO_0])
+    log.incremental([requested(*new), requested(*BAR_0, 9)], [returned(*new)], [FOO_0])
     rows = log.replay().variant(INCREMENTAL)
     assert rows[1]["equals_recorded"]
     assert shapes(rows)[1] == (2, 2, 1, 1)
@@ -214,9 +219,9 @@ def test_topic_id_replaced() -> None:
     ids=lambda change: next(iter(change)),
 )
 def test_request_lists_what_changed(change: dict[str, int]) -> None:
-    before = asked(*FOO_0)
-    log = Log(session=0).full((before, told(*FOO_0)), both(BAR_0))
-    log.full((before._replace(**change), told(*FOO_0)), both(BAR_0))
+    before = requested(*FOO_0)
+    log = Log(session=0).full((before, returned(*FOO_0)), both(BAR_0))
+    log.full((before._replace(**change), returned(*FOO_0)), both(BAR_0))
     rows = log.replay()
     assert column(rows.variant(INCREMENTAL), "request_partitions") == [2, 1]
     has_epochs = "epoch" in next(iter(change))
@@ -240,9 +245,9 @@ def test_request_lists_what_changed(change: dict[str, int]) -> None:
 def test_response_lists_what_is_new(
     change: dict[str, int], listed: int, listed_by_draft: int
 ) -> None:
-    before = told(*FOO_0, 5)
-    log = Log(session=0).full((asked(*FOO_0), before), both(BAR_0))
-    log.full((asked(*FOO_0), before._replace(**change)), both(BAR_0))
+    before = returned(*FOO_0, 5)
+    log = Log(session=0).full((requested(*FOO_0), before), both(BAR_0))
+    log.full((requested(*FOO_0), before._replace(**change)), both(BAR_0))
     rows = log.replay()
     assert column(rows.variant(INCREMENTAL), "response_partitions") == [2, listed]
     assert column(rows.variant(INCREMENTAL_DRAFT), "response_partitions") == [2, listed_by_draft]
@@ -251,24 +256,24 @@ def test_response_lists_what_is_new(
 @pytest.mark.parametrize(
     ("answers", "equal"),
     [
-        ([told(*FOO_0, 9), told(*BAR_0, 9)], True),
-        ([told(*BAR_0, 9), told(*FOO_0, 9)], False),
-        ([told(*FOO_0, 9), told(*BAR_0, 0)], False),
+        ([returned(*FOO_0, 9), returned(*BAR_0, 9)], True),
+        ([returned(*BAR_0, 9), returned(*FOO_0, 9)], False),
+        ([returned(*FOO_0, 9), returned(*BAR_0, 0)], False),
     ],
     ids=["as a session does it", "another order", "one that has nothing new"],
 )
-def test_equals_recorded_is_no_formality(answers: list[ToldPartition], equal: bool) -> None:
+def test_equals_recorded_is_no_formality(answers: list[ReturnedPartition], equal: bool) -> None:
     log = Log().full(both(FOO_0), both(BAR_0)).incremental([], answers)
     assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, equal]
 
 
 def test_equals_recorded_sees_a_partition_that_had_not_to_be_asked_for() -> None:
-    log = Log().full(both(FOO_0), both(BAR_0)).incremental([asked(*FOO_0)])
+    log = Log().full(both(FOO_0), both(BAR_0)).incremental([requested(*FOO_0)])
     assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, False]
 
 
 def test_equals_recorded_sees_sizes() -> None:
-    log = Log().full(both(FOO_0)).incremental([asked(*FOO_0, 1)])
+    log = Log().full(both(FOO_0)).incremental([requested(*FOO_0, 1)])
     log.rows[1] = log.rows[1]._replace(response_bytes=1)
     assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, False]
 
@@ -276,14 +281,14 @@ def test_equals_recorded_sees_sizes() -> None:
 @pytest.mark.parametrize(
     ("answers", "why"),
     [
-        ([failed(*FOO_0, 3), told(*BAR_0, 9)], "gone while the FETCH waited"),
-        ([told(*BAR_0, 9), failed(*FOO_0, 100)], "its id is not known"),
-        ([told(*BAR_0, 9), failed(*FOO_0, 29)], "not allowed"),
+        ([failed(*FOO_0, 3), returned(*BAR_0, 9)], "gone while the FETCH waited"),
+        ([returned(*BAR_0, 9), failed(*FOO_0, 100)], "its id is not known"),
+        ([returned(*BAR_0, 9), failed(*FOO_0, 29)], "not allowed"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_partitions_that_are_not_read_stand_at_the_end(
-    answers: list[ToldPartition], why: str
+    answers: list[ReturnedPartition], why: str
 ) -> None:
     log = Log().full(both(FOO_0), both(BAR_0)).incremental([], answers)
     assert log.replay().variant(INCREMENTAL)[1]["equals_recorded"], why
@@ -291,7 +296,7 @@ def test_partitions_that_are_not_read_stand_at_the_end(
 
 def test_partition_known_to_be_gone_is_not_read_again() -> None:
     log = Log().full(both(FOO_0), both(BAR_0)).incremental([], [failed(*FOO_0, 3)])
-    log.incremental([], [told(*BAR_0, 9), failed(*FOO_0, 3)])
+    log.incremental([], [returned(*BAR_0, 9), failed(*FOO_0, 3)])
     assert column(log.replay().variant(INCREMENTAL), "equals_recorded")[1:] == [True, True]
 
 
@@ -301,7 +306,7 @@ def test_partition_known_to_be_gone_is_not_read_again() -> None:
 def test_evicted_session() -> None:
     """70: the client asks again in full; with enough slots that FETCH is incremental."""
     log = Log().full(both(FOO_0), both(BAR_0))
-    log.incremental([asked(*FOO_0, 1)], [], error=70, answered_in=0)
+    log.incremental([requested(*FOO_0, 1)], [], error=70, answered_in=0)
     log.full(both(FOO_0, 1, 1), both(BAR_0))
     rows = log.replay()
     assert column(rows.variant(INCREMENTAL), "verdict") == [
@@ -332,7 +337,7 @@ def test_topic_id_error() -> None:
     ]
     on = Log(version=12).full(both(("foo", 0)))
     on.version = 13
-    on.incremental([asked(*FOO_0)], [], error=106, answered_in=0)
+    on.incremental([requested(*FOO_0)], [], error=106, answered_in=0)
     on.full(both(FOO_0), session_id=SESSION)
     recorded = on.replay()
     assert column(recorded.variant(INCREMENTAL), "verdict")[1] == "not_applicable"
@@ -380,18 +385,18 @@ def test_consumer_says_goodbye() -> None:
 
 
 def test_consumer_says_goodbye_without_a_session() -> None:
-    """(0, -1) of a client that asked for sessions is its goodbye: the replayed one is closed."""
+    """(0, -1) of a client that requested sessions is its goodbye: the replayed one is closed."""
     log = Log(replica_id=-1, session=0).full(both(FOO_0))
     log.add(Request(0, -1, [], []), Response(0, 0, []))
     assert [e["event"] for e in log.replay().events()] == ["created", "closed"]
 
 
-def test_throttled_consumer_is_told_nothing() -> None:
-    """KIP-219: full: no session; incremental: the session stays, and what is new is told later."""
+def test_throttled_consumer_gets_nothing() -> None:
+    """KIP-219: full: no session; incremental: the session stays, what is new comes later."""
     log = Log(replica_id=-1, session=0)
-    log.add(Request(0, 0, [asked(*FOO_0)], []), Response(0, 0, []), throttle_ms=9.0)
+    log.add(Request(0, 0, [requested(*FOO_0)], []), Response(0, 0, []), throttle_ms=9.0)
     log.full(both(FOO_0, 0, 5))
-    log.add(Request(0, 0, [asked(*FOO_0, 1)], []), Response(0, 0, []), throttle_ms=9.0)
+    log.add(Request(0, 0, [requested(*FOO_0, 1)], []), Response(0, 0, []), throttle_ms=9.0)
     log.full(both(FOO_0, 1, 6))
     rows = log.replay().variant(INCREMENTAL)
     assert column(rows, "is_full") == [True, True, False, False]
@@ -404,7 +409,10 @@ def test_throttled_consumer_is_told_nothing() -> None:
 def test_client_that_asks_for_no_session() -> None:
     """librdkafka sends (0, -1): every protocol leaves it as it is."""
     row = fetched(
-        1, Request(0, -1, [asked(*FOO_0)], []), Response(0, 0, [told(*FOO_0)]), replica_id=-1
+        1,
+        Request(0, -1, [requested(*FOO_0)], []),
+        Response(0, 0, [returned(*FOO_0)]),
+        replica_id=-1,
     )
     rows = replay_of([[row]], (8,), NAMES)
     assert set(column(rows.outcomes, "client_kind")) == {"consumer_without_sessions"}
@@ -462,9 +470,9 @@ def test_session_is_created_when_the_answer_is_built() -> None:
 
 
 def test_session_that_began_before_the_log() -> None:
-    log = Log().incremental([asked(*FOO_0, 1)]).incremental()
+    log = Log().incremental([requested(*FOO_0, 1)]).incremental()
     log.full(both(FOO_0, 2), both(BAR_0), session_id=SESSION)
-    log.incremental([asked(*FOO_0, 3)])
+    log.incremental([requested(*FOO_0, 3)])
     rows = log.replay()
     reason = "the session began before the log"
     for variant in (FULL, INCREMENTAL, INCREMENTAL_DRAFT):
@@ -476,9 +484,9 @@ def test_session_that_began_before_the_log() -> None:
 
 
 def test_missing_answer_leaves_the_next_fetch_unknown() -> None:
-    """Without sessions, the full FETCH after it says all but what was told meanwhile."""
+    """Without sessions, the full FETCH after it says all but what was returned meanwhile."""
     log = Log(session=0).full(both(FOO_0))
-    log.add(Request(0, 0, [asked(*FOO_0, 1)], []), None)
+    log.add(Request(0, 0, [requested(*FOO_0, 1)], []), None)
     log.full(both(FOO_0, 1, 7)).full(both(FOO_0, 1, 8))
     rows = log.replay()
     verdicts = ["replayed", "unknown", "unknown", "replayed"]
@@ -522,7 +530,7 @@ def test_version_that_is_not_known() -> None:
 def test_error_for_the_whole_fetch() -> None:
     """Any other top-level error: the client starts again, under every protocol."""
     log = Log(session=0).full(both(FOO_0))
-    log.add(Request(0, 0, [asked(*FOO_0)], []), Response(-1, 0, []))
+    log.add(Request(0, 0, [requested(*FOO_0)], []), Response(-1, 0, []))
     log.full(both(FOO_0))
     rows = log.replay().variant(INCREMENTAL)
     assert column(rows, "verdict") == ["replayed", "not_applicable", "replayed"]
@@ -545,21 +553,41 @@ def test_versions(version: int) -> None:
     epoch = 0 if version >= 7 else -1
     log = Log(version=version, session=0)
     for offset in (0, 1):
-        request = Request(0, epoch, [asked(*foo, offset), asked(*bar)], [])
-        log.add(request, Response(0, 0, [told(*foo, offset), told(*bar)]))
+        request = Request(0, epoch, [requested(*foo, offset), requested(*bar)], [])
+        log.add(request, Response(0, 0, [returned(*foo, offset), returned(*bar)]))
     rows = log.replay()
     assert column(rows.variant(INCREMENTAL), "request_partitions") == [2, 1]
     assert column(rows.variant(INCREMENTAL), "client_kind") == ["follower", "follower"]
     assert set(column(rows.variant(FULL), "api_version")) == {max(version, 7)}
     assert set(column(rows.variant(RECORDED), "api_version")) == {version}
     at_v7 = Log(version=max(version, 7), session=SESSION)
-    at_v7.full((asked(*foo), told(*foo)), (asked(*bar), told(*bar)))
-    at_v7.incremental([asked(*foo, 1)], [told(*foo, 1)])
+    at_v7.full((requested(*foo), returned(*foo)), (requested(*bar), returned(*bar)))
+    at_v7.incremental([requested(*foo, 1)], [returned(*foo, 1)])
     recorded = at_v7.replay().variant(RECORDED)
     for name in ("request_bytes", "response_bytes"):
         assert column(rows.variant(INCREMENTAL), name) == column(recorded, name)
         if version >= 7:
             assert column(rows.variant(FULL), name) == column(rows.variant(RECORDED), name)
+
+
+def test_lists_of_many_versions_stand_in_one_batch() -> None:
+    """Names below v13, classic encodings below v12: full FETCHes take what is recorded."""
+    rows = []
+    for at, version in enumerate((7, 11, 12, 13, 17, 18) * 2):
+        topic = FOO if version >= 13 else "name of a topic"
+        pairs = [
+            (requested(topic, p, at, high_watermark=at), returned(topic, p, at, record_bytes=p))
+            for p in range(130)
+        ]
+        pairs = [
+            (r, answer._replace(aborted_transactions=p)) for p, (r, answer) in enumerate(pairs)
+        ]
+        log = Log(version, session=0, connection=f"one of v{version}")
+        log.at_ms = at * SECOND
+        rows += log.full(*pairs).rows
+    replayed = replay_of([rows])
+    for name in ("request_bytes", "response_bytes", "request_partitions", "record_bytes"):
+        assert column(replayed.variant(FULL), name) == column(replayed.variant(RECORDED), name)
 
 
 # --- the draft -----------------------------------------------------------------------------------
@@ -640,4 +668,21 @@ def test_stream_that_is_silent_for_long_is_over() -> None:
         row = Log(session=0, replica_id=-1, connection=str(n)).full(both(FOO_0)).rows[0]
         at = n * CONNECTION_IDLE_US // 2
         replay.feed(batch_of([row._replace(dequeued_us=at, built_us=at)]))
-    assert len(replay._streams) <= 4
+    assert len(replay._streams.by_number) <= 4
+
+
+# --- epochs
+
+
+def test_epochs_count_requests_and_go_on_at_1() -> None:
+    log = Log(session=0)
+    for _ in range(5):
+        log.full(both(FOO_0))
+    assert column(log.replay().variant(INCREMENTAL), "session_epoch") == [0, 1, 2, 3, 4]
+    session = FetchSession(True, None, Ranks.of(NO_SLOTS), Ranks.of(NO_SLOTS), 2**31 - 2)
+    nothing = RequestChanges(NO_SLOTS, NO_SLOTS, NO_SLOTS, np.zeros((4, 0), np.bool_))
+    epochs = []
+    for _ in range(4):
+        epochs.append(session.next_epoch)
+        session.request(nothing, FollowedPartitions(Partitions()))
+    assert epochs == [2**31 - 2, 2**31 - 1, 1, 2]

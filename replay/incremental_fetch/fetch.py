@@ -1,0 +1,71 @@
+"""A FETCH of the log as what it changes: where every protocol starts from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kip_replay.replay.kafka.messages.encoding import Ints
+
+from .cache import Occurrence
+from .lists import Listed, Lists
+from .partitions import TopicTotals
+from .recorded import RecordedFetch
+from .session import change
+from .sizes import sizes_of
+from .streams import PendingSession, Stream
+
+#: Events with the number of the cache that each is in.
+Events = list[tuple[int, Occurrence]]
+
+
+class Fetch:
+    """A FETCH of a stream whose partitions are known, or that lists them all.
+
+    ``changes`` and ``response`` (``session``, ``followed``) are already part of what the stream
+    follows, and it does not matter any more whether it was recorded as a full FETCH or not.
+    ``pending`` and ``events``: sessions that it requests, and what caches do at once.
+    """
+
+    def __init__(self, stream: Stream, row: RecordedFetch, lists: Lists) -> None:
+        self.stream, self.row, self.followed = stream, row, stream.followed
+        self.pending: list[PendingSession] = []
+        self.events: Events = []
+        self.requested, self.returned = lists.requested, lists.returned
+        self.listed = lists.requested.rows[row.number]
+        self.forgotten: Ints = lists.forgotten.partitions[lists.forgotten.rows[row.number]]
+        self.sizes = sizes_of(row)
+        followed, order = self.followed, self.followed.order
+        if row.is_full:
+            self.changes = change(followed, self.requested, self.listed, None, row.uses_topic_ids)
+            slots = self.changes.listed_slots
+            if not self.changes.keeps_the_set:
+                slots = followed.slots_as_listed(self.requested.partitions[self.listed])
+            order.list_anew(slots, self.requested.totals[row.number])
+        else:
+            order.settle()
+            self.changes = changes = change(
+                followed, self.requested, self.listed, self.forgotten, row.uses_topic_ids
+            )
+            if not changes.keeps_the_set:
+                order.change(
+                    np.concatenate([changes.removed, changes.replaced]),
+                    np.concatenate([changes.added_slots, changes.replacing_slots]),
+                )
+        self.response = followed.respond(self.returned, row.number, row.is_full)
+
+    def topics(self, listed: Listed, at: Ints) -> TopicTotals:
+        """What the topics of some positions take."""
+        if self.is_as_recorded(listed, at):
+            return listed.totals[self.row.number]
+        return self.followed.numbering.totals(listed.topics[at])
+
+    def more_bytes(self, at: Ints) -> int:
+        """What returned partitions take beyond empty ones."""
+        if len(at) == self.row.response_partitions:
+            return self.returned.more_bytes_sum[self.row.number]
+        return int(np.add.reduce(self.returned.more_bytes[at]))
+
+    def is_as_recorded(self, listed: Listed, at: Ints) -> bool:
+        """Positions are all of the recorded list, in its order."""
+        n, row = len(at), listed.rows[self.row.number]
+        return n == row.stop - row.start and (n < 2 or not np.count_nonzero(at[1:] < at[:-1]))

@@ -1,0 +1,106 @@
+"""incremental_fetch in increments: the rows are those of the whole log, however it is cut.
+
+After each increment the replay is saved, and another one resumes from its state.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+
+import msgspec
+import pyarrow as pa
+import pytest
+from golden.naive_fetches import fetches_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka_model.log import NODE, batch_of, names_row
+from kafka_model.world import World, log_of
+
+from kip_replay.replay.incremental_fetch import IncrementalFetch
+
+pytestmark = pytest.mark.property
+
+SLOTS = (8, 16)
+
+
+def in_increments(
+    node: int, batch: pa.RecordBatch, cuts: list[int], names: pa.RecordBatch | None = None
+) -> list[pa.Table]:
+    """Each increment by a replay of its own, which is given the names again."""
+    emitted, saved = [], None
+    for begin, end in pairwise([0, *sorted(cuts), batch.num_rows]):
+        replay = IncrementalFetch(node, SLOTS, saved=saved)
+        fed = (names, batch.slice(begin, end - begin))
+        emitted += [replay.feed(piece) for piece in fed if piece is not None]
+        saved = replay.saved()
+    emitted.append(IncrementalFetch(node, SLOTS, saved=saved).finish())
+    return [pa.Table.from_batches(output).combine_chunks() for output in zip(*emitted, strict=True)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0, 8, 80_000]),
+    st.lists(st.floats(0, 1), max_size=4),
+    st.sampled_from([0, 100_000]),
+)
+def test_rows_do_not_depend_on_increments(
+    seed: int, slots: int, cuts: list[float], numbers_min: int
+) -> None:
+    """Also where numbers of partitions that nobody follows are given up after each batch."""
+    world = World(Random(seed), clients=6, steps=40)
+    batch = batch_of(log_of(world.moments, world.names, slots))
+    names = batch_of([names_row(world.names)])
+    places = [round(cut * batch.num_rows) for cut in cuts]
+    whole = in_increments(NODE, batch, [], names)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kip_replay.replay.incremental_fetch.replay.NUMBERS_MIN", numbers_min)
+        assert in_increments(NODE, batch, places, names) == whole
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["sessions-off", "sessions-on"])
+def test_recording_in_increments_is_the_recording(name: str) -> None:
+    batch, draw = fetches_of(name, 12), Random(name)
+    cuts = [draw.randrange(batch.num_rows) for _ in range(10)]
+    assert in_increments(12, batch, cuts) == in_increments(12, batch, [])
+
+
+@pytest.mark.golden
+def test_state_is_as_large_as_what_is_open() -> None:
+    """Nine streams of 40 partitions or fewer: a fraction of the log, however long that is."""
+    batch, replay, sizes = fetches_of("sessions-off", 12), IncrementalFetch(12, SLOTS), []
+    for begin in range(0, batch.num_rows, 100):
+        replay.feed(batch.slice(begin, 100))
+        sizes.append(len(replay.saved()))
+    assert max(sizes) < 60_000
+    assert sizes[-1] < 2 * sizes[1]
+
+
+def test_names_may_come_again() -> None:
+    names, replay = batch_of([names_row({"t".ljust(22, "_"): "t"})]), IncrementalFetch(NODE)
+    replay.feed(names)
+    once = replay.saved()
+    replay.feed(names)
+    assert replay.saved() == once
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda saved: msgspec.msgpack.encode([99, *msgspec.msgpack.decode(saved)[1:]]), "says 99"),
+        (lambda saved: b"\xff\xff" + saved, "can't be read"),
+        (lambda saved: saved[:-9], "can't be read"),
+    ],
+)
+def test_state_of_another_version_is_refused(change: object, sentence: str) -> None:
+    saved = change(IncrementalFetch(NODE, SLOTS).saved())  # type: ignore[operator]
+    with pytest.raises(ValueError, match=sentence):
+        IncrementalFetch(NODE, SLOTS, saved=saved)
+
+
+def test_state_of_other_slots_is_refused() -> None:
+    saved = IncrementalFetch(NODE, SLOTS).saved()
+    with pytest.raises(ValueError, match="replay the recording from its beginning"):
+        IncrementalFetch(NODE, (8,), saved=saved)
