@@ -57,7 +57,7 @@ _PACKED_BYTES_MIN = 1 << 20
 
 def variants(min_insync_replicas: Sequence[int] = ()) -> list[Variant]:
     """The rule with the config in force, then with each value for all topics."""
-    swept = [Variant(ACKS_MIN_INSYNC_REPLICAS, SWEPT, str(value)) for value in min_insync_replicas]
+    swept = [Variant(ACKS_MIN_INSYNC_REPLICAS, SWEPT, value) for value in min_insync_replicas]
     return [Variant(ACKS_MIN_INSYNC_REPLICAS), *swept]
 
 
@@ -239,9 +239,7 @@ class MinIsrAcks:
     def _min_isrs(self, topic: str) -> list[int]:
         told = self._configs.of(topic)
         in_force = UNKNOWN_MIN_ISR if told is None else told
-        return [
-            in_force if v.parameter == "none" else int(v.parameter_value) for v in self._variants
-        ]
+        return [in_force if v.parameter == "none" else v.parameter_value for v in self._variants]
 
     def _apply_configs(self, at_us: int) -> None:
         """Take configs that were told, and those that were altered and are applied by now."""

@@ -57,8 +57,8 @@ def _what_if(variants: Sequence[Variant], variant: Array) -> dict[str, pa.Array]
 def _chosen(values: Sequence[Any], positions: Array) -> pa.Array:
     """Values by position; one value needs no look."""
     if len(set(values)) == 1:
-        return pa.repeat(pa.scalar(values[0], pa.string()), len(positions))
-    return pa.array(values, pa.string()).take(pa.array(positions))
+        return pa.repeat(values[0], len(positions))
+    return pa.array(values).take(pa.array(positions))
 
 
 def _request_columns(node_id: int, w: Written, names: Names) -> dict[str, pa.Array]:

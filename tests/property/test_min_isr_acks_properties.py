@@ -73,7 +73,7 @@ def histories(draw: st.DrawFn) -> History:
 def replay(history: History, sweep: Sequence[int] = (), **options: Any) -> list[Row]:
     """Rows in the order of appends, the variant with the config in force first."""
     rows = history.rows(sweep=sweep, **options)
-    return sorted(rows, key=lambda row: (row["parameter_value"] != "none", row["request_id"]))
+    return sorted(rows, key=lambda row: (row["parameter_value"] != -1, row["request_id"]))
 
 
 @settings(max_examples=150, deadline=None)

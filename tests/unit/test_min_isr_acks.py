@@ -128,7 +128,7 @@ def test_sweep_takes_each_value_for_all_topics() -> None:
     rows = {r["parameter_value"]: r for r in history.rows(sweep=(1, 2, 3, 5), until_ms=9000)}
     early = {value: row["partition_min_isr_latency_ms"] for value, row in rows.items()}
     # 5 of three replicas is all three: effectiveMinIsr.
-    assert early == {"none": 5, "1": 1, "2": 5, "3": 61, "5": 61}
+    assert early == {-1: 5, 1: 1, 2: 5, 3: 61, 5: 61}
     assert {r["parameter"] for r in rows.values()} == {"none", "min_insync_replicas"}
 
 
@@ -153,7 +153,7 @@ def test_what_was_refused_would_be_taken_with_a_smaller_minimum_and_nobody_knows
     history = History(isr=(11,))
     history.produce(0, -1, error=19)
     swept = {r["parameter_value"]: r for r in history.rows(sweep=(1,))}
-    assert (swept["1"]["verdict"], swept["1"]["reason"]) == ("unknown", REFUSED_AS_RECORDED)
+    assert (swept[1]["verdict"], swept[1]["reason"]) == ("unknown", REFUSED_AS_RECORDED)
 
 
 def test_nothing_appended_with_a_large_isr_is_not_explained() -> None:
