@@ -113,13 +113,20 @@ class History:
         session: int = 1,
         partition: int = 0,
         until_ms: float | None = None,
+        sent_bytes: int | None = None,
     ) -> None:
         """A follower's FETCH; ``offset`` None: the session has the partition, unchanged.
 
-        ``until_ms``: when its handler is done.
+        ``until_ms``: when its handler is done; ``sent_bytes``: of records in the response.
         """
-        asked = Partition(
-            "t", None, partition, fetch_offset=offset, leader_epoch=leader_epoch, is_refused=refused
+        listed = Partition(
+            "t",
+            None,
+            partition,
+            record_bytes=sent_bytes,
+            fetch_offset=offset,
+            leader_epoch=leader_epoch,
+            is_refused=refused,
         )
         self._add(
             ms,
@@ -129,7 +136,7 @@ class History:
             replica_id=replica,
             replica_epoch=epoch,
             session_id=session,
-            partitions=[] if offset is None else [asked],
+            partitions=[] if offset is None else [listed],
         )
 
     def consumer_fetch(

@@ -10,24 +10,21 @@ from typing import Any
 
 import pytest
 from notation.leader_log import REPLICAS, History, Row, ms
-from oracles.min_isr_acks.answers import acks_all
-from oracles.min_isr_acks.partition_log import Batch, Levels, Passing, moment
 
 from kip_replay.replay.min_isr_acks import MinIsrAcks, variants
-from kip_replay.replay.min_isr_acks.answers import (
+from kip_replay.replay.min_isr_acks.events import Partition, batch_of
+from kip_replay.replay.min_isr_acks.responses import (
     ISR_NOT_IN_LOG,
     LEADER_LOST,
     LOG_ENDED,
     MIN_ISR_NOT_IN_LOG,
     NONE,
     NOT_ENOUGH_REPLICAS,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     NOTHING_APPENDED,
     OFFSET_NOT_IN_LOG,
     REFUSED_AS_RECORDED,
     REQUEST_TIMED_OUT,
 )
-from kip_replay.replay.min_isr_acks.events import Partition, batch_of
 
 
 def answered(row: Row) -> tuple[Any, ...]:
@@ -185,7 +182,7 @@ def test_early_answer_times_out_too_if_nobody_fetches() -> None:
 
 
 def test_high_watermark_does_not_pass_under_a_minimum_that_rose() -> None:
-    """A gate rather than NOT_ENOUGH_REPLICAS_AFTER_APPEND: whoever waits times out."""
+    """So never NOT_ENOUGH_REPLICAS_AFTER_APPEND: who waits times out."""
     history = History(isr=(11, 12))
     history.fetch(-10, 12, 0)
     produced = history.produce(0, 0, timeout_ms=100)
@@ -194,16 +191,6 @@ def test_high_watermark_does_not_pass_under_a_minimum_that_rose() -> None:
     row = history.row(produced, until_ms=9000)
     assert answered(row)[1::2] == (REQUEST_TIMED_OUT, REQUEST_TIMED_OUT)
     assert row["visible_at"] is None
-
-
-def test_isr_too_small_when_the_offset_is_passed_is_20() -> None:
-    """DelayedProduce tests the minimum again; the gate makes this rare, so it is asked for here."""
-    span = moment(7)
-    levels = Levels()
-    levels.committed.rise(1, Passing(span, isr_size=1, min_isr=2, offsets=(1,)))
-    batch = Batch(5, 0, 0, (11, 12), (2,), 0, (False,), True, levels=[levels])
-    answer = acks_all(batch, 0, 1000)
-    assert (answer.span, answer.error) == (span, NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
 def test_request_waits_for_its_slowest_partition() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from notation.leader_log import REPLICAS, History, ms
 
-from kip_replay.replay.min_isr_acks.answers import (
+from kip_replay.replay.min_isr_acks.brokers import SCAN_US, SESSION_US
+from kip_replay.replay.min_isr_acks.responses import (
     FENCED_WHEN,
     NONE,
     NOT_ENOUGH_REPLICAS,
     NOT_LEADER_OR_FOLLOWER,
 )
-from kip_replay.replay.min_isr_acks.brokers import SCAN_US, SESSION_US
 
 #: When the session of a broker that was last heard of at 0 is over, milliseconds.
 DUE_MS = SESSION_US / 1000

@@ -10,16 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from notation.leader_log import History, Row, at, ms
-from oracles.min_isr_acks.consumers import Change, Consumers
-from oracles.min_isr_acks.partition_log import Level, Passing, Span, moment
+from notation.leader_log import LEADER, History, Row, ms
 
-from kip_replay.replay.min_isr_acks.answers import NONE, REQUEST_TIMED_OUT
-from kip_replay.replay.min_isr_acks.consumers import AFTER_ANSWER_US, SESSIONS_KEPT
-from kip_replay.replay.min_isr_acks.events import KIND_ORDER, PROGRESS_US_MAX, Event, Kind
+from kip_replay.replay.min_isr_acks import MinIsrAcks, variants
+from kip_replay.replay.min_isr_acks.consumers import AFTER_RESPONSE_US, SESSIONS_KEPT
+from kip_replay.replay.min_isr_acks.events import batch_of
+from kip_replay.replay.min_isr_acks.responses import NONE, REQUEST_TIMED_OUT
 
 #: From the PRODUCE's arrival, a millisecond before its append at 0.
-AT_ONCE, BEHIND = 61.0, 81.0 - AFTER_ANSWER_US / 1000
+AT_ONCE, BEHIND = 61.0, 81.0 - AFTER_RESPONSE_US / 1000
 
 
 def slow_handler(min_isr: int = 2, **options: Any) -> History:
@@ -218,47 +217,51 @@ def test_rows_do_not_depend_on_how_the_log_is_cut(size: int) -> None:
     assert history.rows(sizes=[size, 1]) == history.rows()
 
 
+def test_only_who_waits_behind_consumers_is_completed_sooner() -> None:
+    """Three batches; only 13 of the second FETCH is behind a consumer, and the third ends first."""
+    history = History(isr=(11, 12))
+    produced = [history.produce(0.1 * number, number) for number in range(3)]
+    history.fetch(10, 12, 1)
+    history.consumer_fetch(15, 0, until_ms=25)
+    history.fetch(20, 12, 2, until_ms=60)
+    history.fetch(30, 12, 3, until_ms=50)
+    rows = {row["request_id"]: row for row in history.rows(until_ms=200_000)}
+    found = [rows[request] for request in produced]
+    assert [row["request_acks_all_latency_ms"] for row in found] == [11, 30.9, 30.8]
+    assert [row["request_acks_all_latency_latest_ms"] for row in found] == [11.5, 50.9, 50.8]
+    assert [ms(row["visible_at"]) for row in found] == [10, 20, 30]
+
+
 # --- what is remembered --------------------------------------------------------------------------
 
 
-def fetched(consumers: Consumers, ms: float, *keys: int, until_ms: float, **more: Any) -> None:
-    more = {"session_id": 0, "is_full": True, "min_bytes": 1, **more}
-    kind = Kind.CONSUMER_FETCH
-    event = Event(at(ms), KIND_ORDER[kind], f"{ms}", kind, built_us=at(until_ms), **more)
-    consumers.fetch(event, [Change(("t", key)) for key in keys])
-
-
 def test_single_fetches_are_forgotten_once_no_handler_can_have_met_them() -> None:
-    consumers = Consumers()
-    for step in range(100):
-        fetched(consumers, step, 0, 1, until_ms=step + 3)
-        assert consumers.is_parked(("t", 0), at(step + 2.5))
-        assert len(consumers._single) <= 4 + PROGRESS_US_MAX / 1000
-    fetched(consumers, 200, until_ms=201)
-    assert set(consumers._single) == {"200"}
-    assert not consumers._of_partition
+    """A thousand of them leave no more than ten."""
+
+    def saved_bytes(count: int) -> int:
+        history = History()
+        for number in range(count):
+            history.consumer_fetch(10 * number, 0, until_ms=10 * number + 3)
+        replay = MinIsrAcks(LEADER, variants())
+        replay.feed(batch_of(history.in_order()))
+        return len(replay.saved())
+
+    assert saved_bytes(1_000) < saved_bytes(10) + 100
 
 
-def test_sessions_that_were_used_last_are_remembered() -> None:
-    consumers = Consumers()
-    for session in range(1, SESSIONS_KEPT + 2):
-        fetched(consumers, session, session, until_ms=1e9, session_id=session)
-        fetched(consumers, session + 0.5, until_ms=1e9, session_id=1, is_full=False)
-    assert len(consumers._sessions) == len(consumers._of_partition) == SESSIONS_KEPT
-    assert consumers.is_parked(("t", 1), at(5e8))
-    assert not consumers.is_parked(("t", 2), at(5e8))
-    assert consumers.is_parked(("t", SESSIONS_KEPT + 1), at(5e8))
+@pytest.mark.parametrize(
+    ("session", "wakes"), [(1, True), (2, False), (3, True), (SESSIONS_KEPT + 1, True)]
+)
+def test_sessions_that_were_used_last_are_remembered(session: int, wakes: bool) -> None:
+    """One session more than are kept; 1 is used again, so 2 is forgotten.
 
-
-def test_level_answers_sooner_only_who_waits_behind_consumers() -> None:
-    level = Level()
-    level.rise(1, Passing(moment(10), 2, 1, ()))
-    level.rise(2, Passing(Span(20, 19, 60), 2, 1, (), Span(59, 19, 60)))
-    level.rise(3, Passing(Span(30, 29, 50), 2, 1, ()))
-    found = [level.passed(offset) for offset in range(3)]
-    assert [passing.answers for passing in found if passing] == [
-        moment(10),
-        Span(30, 19, 50),
-        Span(30, 29, 50),
-    ]
-    assert [passing.span.at_us for passing in found if passing] == [10, 20, 30]
+    All have the partition, but all except one were answered before it mattered.
+    """
+    history = slow_handler()
+    for number in range(1, SESSIONS_KEPT + 2):
+        until_ms = 500 if number == session else 30
+        history.consumer_fetch(10 + number / 1000, 0, until_ms=until_ms, session=number)
+        if number == 2:
+            until_ms = 500 if session == 1 else 30
+            history.consumer_fetch(10.0025, until_ms=until_ms, session=1, full=False)
+    assert latency(history) == (BEHIND if wakes else AT_ONCE)

@@ -1,8 +1,18 @@
-"""What a producer is told of one batch: with acks=all, and with acks=min.insync.replicas.
+"""KIP-926: when may the leader respond to a producer, under acks=all and acks=min.insync.replicas?
 
-``levels`` says when the high watermark and the copied offset passed which offset. From that follow
-the two answers, with the errors and in the order of Kafka's ``appendRecords`` and
-``DelayedProduce``; KIP-926 has the same errors. What the log leaves open has a reason.
+"Proposed Changes", sentence by sentence:
+
+* "firstly check if current number of in-sync replicas is greater or equal to min.insync.replicas
+  value, if not, throw NotEnoughReplicasException", as acks=all does: ``is_refused``, ``refused``;
+* acks=all waits "for the full set of in-sync replicas to acknowledge the record" ("Public
+  Interfaces"): ``acks_all``;
+* acks=-2 waits "for the number of min.insync.replicas acknowledge, and then respond to the
+  producers": ``acks_min_isr``;
+* "Allowing acks=min.insync.replicas producer to send idempotent/transactional data is acceptable":
+  nothing here depends on that.
+
+Both wait no longer than timeoutMs, and end when the leader is lost, as in ``DelayedProduce``.
+``levels`` has when enough replicas had which offset. What the log leaves open has a reason.
 """
 
 from __future__ import annotations
@@ -10,7 +20,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kip_replay.replay.min_isr_acks.compiled import compiled
-from kip_replay.replay.min_isr_acks.levels import COMMITTED, COPIED, answers_of, level_of, passed
+from kip_replay.replay.min_isr_acks.levels import COMMITTED, COPIED, level_of, passed, responded_at
 from kip_replay.replay.min_isr_acks.ordering import least_of, most_of
 from kip_replay.replay.min_isr_acks.partition_log import APPLY_US_MAX
 from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, UNKNOWN_MIN_ISR, Array, State
@@ -20,7 +30,7 @@ NONE = 0
 NOT_LEADER_OR_FOLLOWER = 6
 REQUEST_TIMED_OUT = 7
 NOT_ENOUGH_REPLICAS = 19
-NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+#: "Compatibility": what a broker without the KIP responds to acks=-2.
 INVALID_REQUIRED_ACKS = 21
 
 ISR_NOT_IN_LOG = "the ISR at the append is not in the log"
@@ -50,12 +60,12 @@ _REFUSED_AS_RECORDED, _LEADER_LOST, _FENCED_WHEN, _LOG_ENDED = 5, 6, 7, 8
 AT_APPEND = -2
 
 
-class Answer(NamedTuple):
-    """What a producer would have been told of one partition: when and which error.
+class Response(NamedTuple):
+    """When a producer would have been responded to for one partition, and with which error.
 
-    ``at_us`` and its bounds NULL: not known, for ``reason`` (a code). ``passed_us``: when the
-    offset was passed, if it was, maybe before consumers were answered first, maybe after the
-    answer; ``passing`` is how: a position, ``AT_APPEND`` or NOWHERE.
+    Times are microseconds; ``at_us`` and its bounds are NULL if unknown, for ``reason`` (a code).
+    ``passed_us``: when enough replicas had the batch, maybe after the response (a timeout), maybe
+    before it (``consumers``); ``passing`` is how: a position, ``AT_APPEND`` or NOWHERE.
     """
 
     at_us: int
@@ -68,18 +78,21 @@ class Answer(NamedTuple):
 
 
 @compiled
-def _at(at_us: int, error: int, passed_us: int, passing: int) -> Answer:
-    return Answer(at_us, at_us, at_us, error, passed_us, passing, 0)
+def _at(at_us: int, error: int, passed_us: int, passing: int) -> Response:
+    return Response(at_us, at_us, at_us, error, passed_us, passing, 0)
 
 
 @compiled
-def _unknown(reason: int) -> Answer:
-    return Answer(NULL, NULL, NULL, NULL, NULL, NOWHERE, reason)
+def _unknown(reason: int) -> Response:
+    return Response(NULL, NULL, NULL, NULL, NULL, NOWHERE, reason)
+
+
+# --- "firstly check if current number of in-sync replicas is greater or equal" -------------------
 
 
 @compiled
 def is_refused(s: State, b: int, variant: int) -> bool:
-    """Whether a batch was or would be answered before an append, or is not known to be appended."""
+    """Whether a batch is responded to without an append, or may not have been appended."""
     batch, k = s.batches[b], s.batch_min_isrs[b, variant]
     if k == UNKNOWN_MIN_ISR or batch.isr < 0 or s.set_sizes[batch.isr] < k:
         return True
@@ -89,8 +102,8 @@ def is_refused(s: State, b: int, variant: int) -> bool:
 
 
 @compiled
-def refused(s: State, b: int, variant: int) -> Answer:
-    """What a batch that ``is_refused`` is answered."""
+def refused(s: State, b: int, variant: int) -> Response:
+    """The response for a batch that ``is_refused`` (``Partition.appendRecordsToLeader``)."""
     batch, k = s.batches[b], s.batch_min_isrs[b, variant]
     if k == UNKNOWN_MIN_ISR:
         return _unknown(_MIN_ISR_NOT_IN_LOG)
@@ -109,38 +122,59 @@ def refused(s: State, b: int, variant: int) -> Answer:
     return _unknown(_NOTHING_APPENDED)
 
 
+# --- "If yes, we wait for the number of min.insync.replicas acknowledge, and then respond" -------
+
+
 @compiled
-def acks_all(s: State, b: int, variant: int, timeout_us: int) -> Answer:
-    """acks=all: the high watermark passes the batch (``checkEnoughReplicasReachOffset``)."""
+def acks_all(s: State, b: int, variant: int, timeout_us: int) -> Response:
+    """acks=all: the high watermark passes the batch (``Partition.checkEnoughReplicasReachOffset``).
+
+    Never NOT_ENOUGH_REPLICAS_AFTER_APPEND: while the ISR is too small, the high watermark stands
+    still, so that a producer times out.
+    """
     if s.all_at_append[b, variant]:
         return _at(s.batches[b].appended_us, NONE, s.batches[b].appended_us, AT_APPEND)
-    answer = _answered(s, b, variant, COMMITTED, timeout_us)
-    if answer.error == NONE and answer.passing >= 0:
-        passing = s.passings[answer.passing]
-        if passing.isr_size < passing.min_isr:
-            return Answer(
-                answer.at_us,
-                answer.earliest_us,
-                answer.latest_us,
-                NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-                answer.passed_us,
-                answer.passing,
-                answer.reason,
-            )
-    return answer
+    return _first_of(s, b, variant, COMMITTED, timeout_us)
 
 
 @compiled
-def acks_min_isr(s: State, b: int, variant: int, timeout_us: int) -> Answer:
-    """acks=-2: min.insync.replicas replicas have the batch (KIP-926)."""
+def acks_min_isr(s: State, b: int, variant: int, timeout_us: int) -> Response:
+    """acks=-2: min.insync.replicas replicas have the batch, the leader among them."""
     if s.batch_min_isrs[b, variant] == 1:
         return _at(s.batches[b].appended_us, NONE, s.batches[b].appended_us, AT_APPEND)
-    return _answered(s, b, variant, COPIED, timeout_us)
+    return _first_of(s, b, variant, COPIED, timeout_us)
+
+
+@compiled
+def _first_of(s: State, b: int, variant: int, which: int, timeout_us: int) -> Response:
+    """The first of: enough replicas have it, leader lost, timed out (``DelayedProduce``)."""
+    batch = s.batches[b]
+    passing, reason = _passing(s, b, variant, which)
+    if reason:
+        return _unknown(reason)
+    appended_us, lost_us = batch.appended_us, batch.lost_us
+    deadline_us = appended_us + timeout_us
+    passed_us = NULL
+    if passing != NOWHERE:
+        # No response before the handler of the PRODUCE is done.
+        passed_us = max(s.passings[passing].at_us, appended_us)
+        span = responded_at(s, passing)
+        at_us = max(span.at_us, appended_us)
+        if at_us <= (deadline_us if lost_us == NULL else min(deadline_us, lost_us)):
+            earliest_us = max(span.earliest_us, appended_us)
+            latest_us = max(span.latest_us, appended_us)
+            return Response(at_us, earliest_us, latest_us, NONE, passed_us, passing, 0)
+    if lost_us != NULL and lost_us < deadline_us:
+        if batch.lost_when_unknown:
+            return _unknown(_LEADER_LOST)
+        latest_us = lost_us + APPLY_US_MAX
+        return Response(lost_us, lost_us, latest_us, NOT_LEADER_OR_FOLLOWER, NULL, NOWHERE, 0)
+    return _at(deadline_us, REQUEST_TIMED_OUT, passed_us, passing)
 
 
 @compiled
 def visible_us(s: State, b: int, variant: int) -> int:
-    """When consumers could see an appended batch, however its producer was answered, or NULL."""
+    """When consumers could see an appended batch, whatever its producer received, or NULL."""
     appended_us = s.batches[b].appended_us
     if s.all_at_append[b, variant]:
         return int(appended_us)
@@ -148,20 +182,23 @@ def visible_us(s: State, b: int, variant: int) -> int:
     return NULL if passing == NOWHERE else int(max(s.passings[passing].at_us, appended_us))
 
 
+# --- what the log leaves open --------------------------------------------------------------------
+
+
 @compiled
-def certain(answer: Answer, appended_us: int, doubts: Array, front_us: int) -> Answer:
+def certain(response: Response, appended_us: int, doubts: Array, front_us: int) -> Response:
     """Take back what the log's end or an unclear fencing leaves open.
 
     ``doubts`` has a row for each: since when and until when (``brokers.Doubt``).
     """
-    if answer.at_us == NULL:
-        return answer
-    if answer.error == REQUEST_TIMED_OUT and answer.at_us > front_us:
+    if response.at_us == NULL:
+        return response
+    if response.error == REQUEST_TIMED_OUT and response.at_us > front_us:
         return _unknown(_LOG_ENDED)
     for i in range(len(doubts)):
-        if appended_us < doubts[i, 1] and doubts[i, 0] <= answer.at_us <= doubts[i, 1]:
+        if appended_us < doubts[i, 1] and doubts[i, 0] <= response.at_us <= doubts[i, 1]:
             return _unknown(_FENCED_WHEN)
-    return answer
+    return response
 
 
 @compiled
@@ -184,30 +221,3 @@ def _passing(s: State, b: int, variant: int, which: int) -> tuple[int, int]:
         if same and one.latest_us == other.latest_us:
             return first, 0
     return NOWHERE, _OFFSET_NOT_IN_LOG
-
-
-@compiled
-def _answered(s: State, b: int, variant: int, which: int, timeout_us: int) -> Answer:
-    """The first of: passed, leader lost, timed out."""
-    batch = s.batches[b]
-    passing, reason = _passing(s, b, variant, which)
-    if reason:
-        return _unknown(reason)
-    appended_us, lost_us = batch.appended_us, batch.lost_us
-    deadline_us = appended_us + timeout_us
-    passed_us = NULL
-    if passing != NOWHERE:
-        # Nobody is answered before the handler of the PRODUCE is done.
-        passed_us = max(s.passings[passing].at_us, appended_us)
-        answers = answers_of(s, passing)
-        at_us = max(answers.at_us, appended_us)
-        if at_us <= (deadline_us if lost_us == NULL else min(deadline_us, lost_us)):
-            earliest_us = max(answers.earliest_us, appended_us)
-            latest_us = max(answers.latest_us, appended_us)
-            return Answer(at_us, earliest_us, latest_us, NONE, passed_us, passing, 0)
-    if lost_us != NULL and lost_us < deadline_us:
-        if batch.lost_when_unknown:
-            return _unknown(_LEADER_LOST)
-        latest_us = lost_us + APPLY_US_MAX
-        return Answer(lost_us, lost_us, latest_us, NOT_LEADER_OR_FOLLOWER, NULL, NOWHERE, 0)
-    return _at(deadline_us, REQUEST_TIMED_OUT, passed_us, passing)
