@@ -146,16 +146,6 @@ INPUT_SCHEMA = pa.schema(
 )
 
 
-def events_of(batch: pa.RecordBatch) -> list[Event]:
-    """The events of a batch of ``INPUT_SCHEMA``."""
-    columns = [batch.column(name).to_pylist() for name in Event._fields[:-1]]
-    partitions = [
-        None if row is None else [Partition(**partition) for partition in row]
-        for row in batch.column("partitions").to_pylist()
-    ]
-    return [Event(*row) for row in zip(*columns, partitions, strict=True)]
-
-
 def batch_of(events: list[Event]) -> pa.RecordBatch:
     """A batch of ``INPUT_SCHEMA`` from events."""
     rows = [

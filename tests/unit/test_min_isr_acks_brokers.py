@@ -113,8 +113,7 @@ def test_broker_that_is_heard_again_without_such_an_append_was_not_fenced(beyond
 
 def test_frozen_leader_learns_of_its_fencing_when_it_goes_on() -> None:
     history = History()
-    history.fetch(-10, 12, 0)
-    history.fetch(-10, 13, 0)
+    history.then("12:0@-10 13:0@-10")
     history.heartbeat(0, 11, silence=True)
     history.metadata_fetch(-500, 100, 100, built_ms=-490)
     history.metadata_fetch(-489, 100, 100, built_ms=10)
@@ -166,8 +165,7 @@ def test_batch_taken_before_the_leader_followed_a_smaller_isr_was_not_refused() 
     history.heartbeat(0, 12, stops=True)
     produced = history.produce(20, 0)
     history.alter_partition(5000, REPLICAS, 5001)
-    history.fetch(5002, 12, 1)
-    history.fetch(5003, 13, 1)
+    history.then("12:1@5002 13:1@5003")
     row = history.row(produced, until_ms=90_000)
     assert (row["isr"], row["acks_all_error"]) == ([11, 12], NONE)
     assert ms(row["all_isr_acked_at"]) == 5003

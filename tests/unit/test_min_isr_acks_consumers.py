@@ -6,7 +6,6 @@ a producer is answered then, with all consumers answered first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -45,108 +44,50 @@ def parked(history: History) -> None:
     history.consumer_fetch(30, 0, until_ms=62)
 
 
-def parked_long_after(history: History) -> None:
-    history.consumer_fetch(30, 0, until_ms=500)
-
-
-def parked_in_a_session(history: History) -> None:
-    """The second FETCH lists nothing: its session has the partition."""
-    history.consumer_fetch(10, 0, 1, until_ms=20, session=7)
-    history.consumer_fetch(30, until_ms=62, session=7, full=False)
-
-
-def added_to_its_session(history: History) -> None:
-    history.consumer_fetch(10, 1, until_ms=20, session=7)
-    history.consumer_fetch(30, 0, until_ms=62, session=7, full=False)
-
-
-def of_a_session_that_is_older(history: History) -> None:
-    """It began before the log: the partition has been listed since."""
-    history.consumer_fetch(30, 0, until_ms=62, session=7, full=False)
-
-
-def one_of_two(history: History) -> None:
-    history.consumer_fetch(30, 0, until_ms=40)
-    history.consumer_fetch(31, 0, until_ms=62)
+#: FETCHes of consumers: when, partitions, and more.
+Park = list[tuple[float, tuple[int, ...], dict[str, Any]]]
+IN_SESSION: dict[str, Any] = {"until_ms": 62, "session": 7, "full": False}
+ONE_OF_TWO: Park = [(30, (0,), {"until_ms": 40}), (31, (0,), {"until_ms": 62})]
+#: The second FETCH lists nothing: its session has the partition.
+UNLISTED: Park = [(10, (0, 1), {"until_ms": 20, "session": 7}), (30, (), IN_SESSION)]
+FIRST: dict[str, Park] = {
+    "parked": [(30, (0,), {"until_ms": 62})],
+    "parked long after": [(30, (0,), {"until_ms": 500})],
+    "in a session": UNLISTED,
+    "added to its session": [(10, (1,), {"until_ms": 20, "session": 7}), (30, (0,), IN_SESSION)],
+    "of a session older than the log, listed since": [(30, (0,), IN_SESSION)],
+    "one of two": ONE_OF_TWO,
+}
+NOT_FIRST: dict[str, Park] = {
+    "no consumer": [],
+    "of another partition": [(30, (1,), {"until_ms": 62})],
+    "of another topic": [(30, (0,), {"until_ms": 62, "topic": "u"})],
+    "completed before": [(30, (0,), {"until_ms": 59})],
+    "completed at once": [(59.9, (0,), {"until_ms": 59.9})],
+    "parked after the high watermark had moved": [(61, (0,), {"until_ms": 90})],
+    "forgot the partition": [
+        (10, (0, 1), {"until_ms": 20, "session": 7}),
+        (30, (), {**IN_SESSION, "forgets": [0]}),
+    ],
+    "listed others in full": [
+        (10, (0,), {"until_ms": 20, "session": 7}),
+        (30, (1,), {"until_ms": 62, "session": 7}),
+    ],
+    "waits for many bytes": [(30, (0,), {"until_ms": 500, "min_bytes": 100_000})],
+}
 
 
 @pytest.mark.parametrize(
-    "park",
-    [
-        parked,
-        parked_long_after,
-        parked_in_a_session,
-        added_to_its_session,
-        of_a_session_that_is_older,
-        one_of_two,
-    ],
+    ("park", "expected"),
+    [(park, BEHIND) for park in FIRST.values()] + [(park, AT_ONCE) for park in NOT_FIRST.values()],
+    ids=[*FIRST, *NOT_FIRST],
 )
-def test_parked_consumer_is_answered_first(park: Callable[[History], None]) -> None:
+def test_parked_consumer_comes_first(park: Park, expected: float) -> None:
+    """Without one, half way through the handler, at most ``PROGRESS_US_MAX`` after it began."""
     history = slow_handler()
-    park(history)
-    assert latency(history) == BEHIND
-
-
-def no_consumer(history: History) -> None:
-    pass
-
-
-def of_another_partition(history: History) -> None:
-    history.consumer_fetch(30, 1, until_ms=62)
-
-
-def of_another_topic(history: History) -> None:
-    history.consumer_fetch(30, 0, until_ms=62, topic="u")
-
-
-def answered_before(history: History) -> None:
-    history.consumer_fetch(30, 0, until_ms=59)
-
-
-def answered_at_once(history: History) -> None:
-    history.consumer_fetch(59.9, 0, until_ms=59.9)
-
-
-def parked_only_after(history: History) -> None:
-    """The high watermark had moved: its handler was done within the follower's."""
-    history.consumer_fetch(61, 0, until_ms=90)
-
-
-def forgot_the_partition(history: History) -> None:
-    history.consumer_fetch(10, 0, 1, until_ms=20, session=7)
-    history.consumer_fetch(30, forgets=[0], until_ms=62, session=7, full=False)
-
-
-def listed_others_in_full(history: History) -> None:
-    history.consumer_fetch(10, 0, until_ms=20, session=7)
-    history.consumer_fetch(30, 1, until_ms=62, session=7)
-
-
-def waits_for_many_bytes(history: History) -> None:
-    history.consumer_fetch(30, 0, until_ms=500, min_bytes=100_000)
-
-
-@pytest.mark.parametrize(
-    "park",
-    [
-        no_consumer,
-        of_another_partition,
-        of_another_topic,
-        answered_before,
-        answered_at_once,
-        parked_only_after,
-        forgot_the_partition,
-        listed_others_in_full,
-        waits_for_many_bytes,
-    ],
-)
-def test_without_one_the_answer_comes_when_the_high_watermark_moves(
-    park: Callable[[History], None],
-) -> None:
-    """Half way through the handler, at most ``PROGRESS_US_MAX`` after it began."""
-    history = slow_handler()
-    park(history)
-    assert latency(history) == AT_ONCE
+    for at_ms, partitions, more in park:
+        history.consumer_fetch(at_ms, *partitions, **more)
+    assert latency(history) == expected
 
 
 def test_high_watermark_moves_all_the_same() -> None:
@@ -207,14 +148,6 @@ def test_only_whether_it_was_parked_is_read_not_when_it_was_answered() -> None:
         return history.rows(until_ms=200_000)
 
     assert rows(59.7) == rows(62) == rows(79) == rows(2_000)
-
-
-@pytest.mark.parametrize("size", range(12))
-def test_rows_do_not_depend_on_how_the_log_is_cut(size: int) -> None:
-    history = slow_handler()
-    parked_in_a_session(history)
-    one_of_two(history)
-    assert history.rows(sizes=[size, 1]) == history.rows()
 
 
 def test_only_who_waits_behind_consumers_is_completed_sooner() -> None:
