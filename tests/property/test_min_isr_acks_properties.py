@@ -90,7 +90,7 @@ def test_each_produce_has_one_row_with_a_verdict(history: History) -> None:
 @settings(max_examples=150, deadline=None)
 @given(histories())
 def test_nobody_is_answered_early_before_enough_copies_exist(history: History) -> None:
-    """Counted anew from the FETCHes: copies at the early answer, the leader's own among them."""
+    """Counted anew from the FETCHes: copies at the early response, the leader's own among them."""
     fetches = [e for e in history.in_order() if e.kind == "fetch"]
     for row in replay(history):
         base = row["base_offset"]

@@ -94,7 +94,7 @@ def draw_consumer(draw: st.DrawFn, history: History, now: float, _: dict[int, in
 
 
 def draw_fact(draw: st.DrawFn, history: History, now: float, _: dict[int, int]) -> None:
-    told = Partition(
+    one = Partition(
         draw(st.sampled_from(["t", "id-t"])),
         None,
         draw(st.integers(0, 2)),
@@ -109,7 +109,7 @@ def draw_fact(draw: st.DrawFn, history: History, now: float, _: dict[int, int]) 
         kind=kind.value,
         kind_order=KIND_ORDER[kind],
         replica_id=draw(st.sampled_from(BROKERS)) if kind is Kind.METADATA else None,
-        partitions=[told],
+        partitions=[one],
     )
 
 
@@ -128,9 +128,9 @@ def draw_rest(draw: st.DrawFn, history: History, now: float, _: dict[int, int]) 
             fenced, stops, silence = (draw(st.booleans()) for _ in range(3))
             history.heartbeat(now, broker, epoch=epoch, fenced=fenced, stops=stops, silence=silence)
         case "metadata":
-            offset, told = draw(st.integers(0, 9)), draw(st.integers(0, 9))
+            offset, high_watermark = draw(st.integers(0, 9)), draw(st.integers(0, 9))
             built = now + draw(st.sampled_from([1, 400]))
-            history.metadata_fetch(now, offset, told, built_ms=built)
+            history.metadata_fetch(now, offset, high_watermark, built_ms=built)
 
 
 ACTIONS = [draw_produce] * 5 + [draw_fetch] * 6 + [draw_consumer, draw_fact, draw_rest]

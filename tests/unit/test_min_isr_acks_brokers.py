@@ -29,17 +29,17 @@ def waiting(history: History) -> str:
 def metadata_log(history: History, *appends: tuple[float, int], until_ms: float = 12_000) -> None:
     """The leader's FETCHes of the metadata log: a record every 500 ms, and what is appended more.
 
-    An append is told without a high watermark above it, then 10 ms later with it, and the leader's
-    next FETCH follows a millisecond after each answer.
+    An append comes without a high watermark above it, then 10 ms later with it, and the leader's
+    next FETCH follows a millisecond after each response.
     """
     due = [*((500.0 * n, 1) for n in range(round(until_ms / 500))), *appends]
-    end, asked = 100, -1001.0
+    end, fetched = 100, -1001.0
     for at, records in sorted(due):
-        history.metadata_fetch(asked, end, end, built_ms=at)
+        history.metadata_fetch(fetched, end, end, built_ms=at)
         end += records
         history.metadata_fetch(at + 1, end, end, built_ms=at + 10)
-        asked = at + 11
-    history.metadata_fetch(asked, end, end, built_ms=until_ms)
+        fetched = at + 11
+    history.metadata_fetch(fetched, end, end, built_ms=until_ms)
 
 
 def test_broker_that_wants_to_stop_is_out_once_the_leader_knows() -> None:
@@ -48,7 +48,7 @@ def test_broker_that_wants_to_stop_is_out_once_the_leader_knows() -> None:
     history.heartbeat(5100, 13, stops=True)
     metadata_log(history, (5101, 6))
     row = history.row(produced, until_ms=90_000)
-    # Committed at 5101, told at 5111 (two answers on), received at 5112.
+    # Committed at 5101, in the response of 5111 (the next but one), received at 5112.
     assert ms(row["all_isr_acked_at"]) == 5112
     assert row["request_acks_all_latency_latest_ms"] > row["request_acks_all_latency_ms"]
     assert row["acks_all_error"] == NONE

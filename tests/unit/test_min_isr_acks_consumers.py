@@ -1,7 +1,7 @@
-"""Consumers that are parked on a partition are answered before its producers. Synthetic.
+"""Consumers that are parked on a partition complete before its producers. Synthetic.
 
 Follower 13 moves the high watermark at 60 ms, in a handler that is done at 80. ``BEHIND`` is when
-a producer is answered then, with all consumers answered first.
+a producer gets its response then, after all consumers.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def test_single_fetches_are_forgotten_once_no_handler_can_have_met_them() -> Non
 def test_sessions_that_were_used_last_are_remembered(session: int, wakes: bool) -> None:
     """One session more than are kept; 1 is used again, so 2 is forgotten.
 
-    All have the partition, but all except one were answered before it mattered.
+    All have the partition, but all except one completed before it mattered.
     """
     history = slow_handler()
     for number in range(1, SESSIONS_KEPT + 2):
