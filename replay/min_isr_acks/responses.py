@@ -11,8 +11,7 @@
 * "Allowing acks=min.insync.replicas producer to send idempotent/transactional data is acceptable":
   nothing here depends on that.
 
-Both wait no longer than timeoutMs, and end when the leader is lost, as in ``DelayedProduce``.
-``levels`` has when enough replicas had which offset. What the log leaves open has a reason.
+Both end after timeoutMs or when the leader is lost. What the log leaves open has a reason.
 """
 
 from __future__ import annotations
@@ -23,39 +22,17 @@ from kip_replay.replay.min_isr_acks.compiled import compiled
 from kip_replay.replay.min_isr_acks.levels import COMMITTED, COPIED, level_of, passed, responded_at
 from kip_replay.replay.min_isr_acks.ordering import least_of, most_of
 from kip_replay.replay.min_isr_acks.partition_log import APPLY_US_MAX
+from kip_replay.replay.min_isr_acks.reasons import (
+    NONE,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
+)
 from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, UNKNOWN_MIN_ISR, Array, State
 
-#: Kafka's error codes (org.apache.kafka.common.protocol.Errors).
-NONE = 0
-NOT_LEADER_OR_FOLLOWER = 6
-REQUEST_TIMED_OUT = 7
-NOT_ENOUGH_REPLICAS = 19
-#: "Compatibility": what a broker without the KIP responds to acks=-2.
-INVALID_REQUIRED_ACKS = 21
-
-ISR_NOT_IN_LOG = "the ISR at the append is not in the log"
-MIN_ISR_NOT_IN_LOG = "min.insync.replicas of the topic is not in the log"
-OFFSET_NOT_IN_LOG = "acks=0 logs no base offset, and a follower's FETCH leaves it open"
-NOTHING_APPENDED = "nothing was appended, and the ISR was large enough: why is not in the log"
-REFUSED_AS_RECORDED = "nothing was appended, but would have been with this min.insync.replicas"
-LEADER_LOST = "the leader was lost meanwhile, and the log does not tell when"
-FENCED_WHEN = "a broker was fenced meanwhile, and the log leaves open which append did it"
-LOG_ENDED = "the log ended before the answer"
-#: Reasons by code; code 0 is none.
-REASONS = (
-    None,
-    ISR_NOT_IN_LOG,
-    MIN_ISR_NOT_IN_LOG,
-    OFFSET_NOT_IN_LOG,
-    NOTHING_APPENDED,
-    REFUSED_AS_RECORDED,
-    LEADER_LOST,
-    FENCED_WHEN,
-    LOG_ENDED,
-)
+#: Positions in ``REASONS``, as compiled functions carry them.
 _ISR_NOT_IN_LOG, _MIN_ISR_NOT_IN_LOG, _OFFSET_NOT_IN_LOG, _NOTHING_APPENDED = 1, 2, 3, 4
 _REFUSED_AS_RECORDED, _LEADER_LOST, _FENCED_WHEN, _LOG_ENDED = 5, 6, 7, 8
-
 #: The offset was passed by the append itself.
 AT_APPEND = -2
 

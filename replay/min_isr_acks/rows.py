@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kip_replay.replay.min_isr_acks.responses import INVALID_REQUIRED_ACKS, NONE, REASONS
+from kip_replay.replay.min_isr_acks.reasons import INVALID_REQUIRED_ACKS, NONE, REASONS
 from kip_replay.replay.min_isr_acks.settling import Written
 from kip_replay.replay.min_isr_acks.state import NULL, Array
 from kip_replay.replay.outcomes import Variant, Verdict

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from kip_replay.replay.min_isr_acks.compiled import compiled
 from kip_replay.replay.min_isr_acks.levels import COMMITTED, COPIED, completed, level_of, passed
 from kip_replay.replay.min_isr_acks.partition_log import close, forget_closed
+from kip_replay.replay.min_isr_acks.reasons import NONE
 from kip_replay.replay.min_isr_acks.responses import (
-    NONE,
     Response,
     acks_all,
     acks_min_isr,

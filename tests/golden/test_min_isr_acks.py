@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kip_replay.replay.min_isr_acks.responses import (
+from kip_replay.replay.min_isr_acks.reasons import (
     LEADER_LOST,
     LOG_ENDED,
     NONE,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from notation.leader_log import EPOCH_US, REPLICAS, History, Row, ms
 
-from kip_replay.replay.min_isr_acks.responses import NONE, NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT
+from kip_replay.replay.min_isr_acks.reasons import NONE, NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT
 
 pytestmark = pytest.mark.property
 

@@ -13,7 +13,7 @@ from notation.leader_log import REPLICAS, History, Row, ms
 
 from kip_replay.replay.min_isr_acks import MinIsrAcks, variants
 from kip_replay.replay.min_isr_acks.events import Partition, batch_of
-from kip_replay.replay.min_isr_acks.responses import (
+from kip_replay.replay.min_isr_acks.reasons import (
     ISR_NOT_IN_LOG,
     LEADER_LOST,
     LOG_ENDED,

@@ -6,7 +6,7 @@ import pytest
 from notation.leader_log import REPLICAS, History, ms
 
 from kip_replay.replay.min_isr_acks.brokers import SCAN_US, SESSION_US
-from kip_replay.replay.min_isr_acks.responses import (
+from kip_replay.replay.min_isr_acks.reasons import (
     FENCED_WHEN,
     NONE,
     NOT_ENOUGH_REPLICAS,

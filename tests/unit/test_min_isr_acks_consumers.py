@@ -14,7 +14,7 @@ from notation.leader_log import LEADER, History, Row, ms
 from kip_replay.replay.min_isr_acks import MinIsrAcks, variants
 from kip_replay.replay.min_isr_acks.consumers import AFTER_RESPONSE_US, SESSIONS_KEPT
 from kip_replay.replay.min_isr_acks.events import batch_of
-from kip_replay.replay.min_isr_acks.responses import NONE, REQUEST_TIMED_OUT
+from kip_replay.replay.min_isr_acks.reasons import NONE, REQUEST_TIMED_OUT
 
 #: From the PRODUCE's arrival, a millisecond before its append at 0.
 AT_ONCE, BEHIND = 61.0, 81.0 - AFTER_RESPONSE_US / 1000
