@@ -225,7 +225,7 @@ def test_recording_in_increments_gives_the_same_rows(recording: str) -> None:
 
 
 def test_state_is_bounded_by_what_is_open() -> None:
-    """A log ten times as long leaves the same state, if the same is open."""
+    """A log ten times as long, single FETCHes of consumers too, leaves as much as is open."""
     sizes = [saved_bytes(rounds) for rounds in (100, 1000)]
     assert sizes[1] < 1.1 * sizes[0]
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from notation.leader_log import LEADER, History, Row, ms
+from notation.leader_log import History, Row, ms
 
-from kip_replay.replay.min_isr_acks import MinIsrAcks, variants
 from kip_replay.replay.min_isr_acks.consumers import AFTER_RESPONSE_US, SESSIONS_KEPT
-from kip_replay.replay.min_isr_acks.events import batch_of
 from kip_replay.replay.min_isr_acks.reasons import NONE, REQUEST_TIMED_OUT
 
 #: From the PRODUCE's arrival, a millisecond before its append at 0.
@@ -163,23 +161,6 @@ def test_only_who_waits_behind_consumers_is_completed_sooner() -> None:
     assert [row["request_acks_all_latency_ms"] for row in found] == [11, 30.9, 30.8]
     assert [row["request_acks_all_latency_latest_ms"] for row in found] == [11.5, 50.9, 50.8]
     assert [ms(row["visible_at"]) for row in found] == [10, 20, 30]
-
-
-# --- what is remembered --------------------------------------------------------------------------
-
-
-def test_single_fetches_are_forgotten_once_no_handler_can_have_met_them() -> None:
-    """A thousand of them leave no more than ten."""
-
-    def saved_bytes(count: int) -> int:
-        history = History()
-        for number in range(count):
-            history.consumer_fetch(10 * number, 0, until_ms=10 * number + 3)
-        replay = MinIsrAcks(LEADER, variants())
-        replay.feed(batch_of(history.in_order()))
-        return len(replay.saved())
-
-    assert saved_bytes(1_000) < saved_bytes(10) + 100
 
 
 @pytest.mark.parametrize(
