@@ -6,6 +6,7 @@ import pytest
 from notation.leader_log import History, Row, ms
 
 from kip_replay.replay.min_isr_acks.brokers import SCAN_US, SESSION_US
+from kip_replay.replay.min_isr_acks.partition_log import APPLY_US_MAX
 from kip_replay.replay.min_isr_acks.reasons import (
     FENCED_WHEN,
     NONE,
@@ -141,6 +142,8 @@ def test_leader_that_stops_hands_over_and_who_waits_is_told() -> None:
     row = first(history)
     assert row["acks_all_error"] == NOT_LEADER_OR_FOLLOWER
     assert row["partition_acks_all_latency_ms"] == 51
+    bounds = [row[f"request_acks_all_latency_{bound}_ms"] for bound in ("earliest", "latest")]
+    assert bounds == [51, 51 + APPLY_US_MAX / 1000]
 
 
 def test_node_that_gained_the_lead_looks_at_the_isr() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from notation.leader_log import REPLICAS, History, Row
+from notation.leader_log import History, Row
 
 from kip_replay.replay.min_isr_acks.events import Partition
 from kip_replay.replay.min_isr_acks.places import BATCHES_KEPT, MARKER_BYTES
@@ -109,7 +109,6 @@ def test_memory_is_bounded_and_who_is_far_behind_places_nothing() -> None:
 
     def placed(start: int) -> Row:
         history = History(isr=REPLICAS)
-        listed: list[Partition] = []
         for number in range(end):
             listed = [Partition("t", None, 0, 10, number, 0)]
             history.request(0.01 * number, listed, acks=1)
