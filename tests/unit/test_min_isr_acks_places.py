@@ -108,13 +108,12 @@ def test_memory_is_bounded_and_who_is_far_behind_places_nothing() -> None:
     end = 3 * BATCHES_KEPT
 
     def placed(start: int) -> Row:
-        history = History(isr=REPLICAS)
+        history = History()
         for number in range(end):
-            listed = [Partition("t", None, 0, 10, number, 0)]
-            history.request(0.01 * number, listed, acks=1)
-        history.request(100, [Partition("t", None, 0, 10, None, None)], acks=0)
-        history.fetch(200, 12, start, sent_bytes=10)
-        history.fetch(201, 12, start + 1)
+            history.request(0.01 * number, [Partition("t", None, 0, 10, number, 0)], acks=1)
+        history.request(200, [Partition("t", None, 0, 10, None, None)], acks=0)
+        history.fetch(300, 12, start, sent_bytes=10)
+        history.fetch(301, 12, start + 1)
         return next(row for row in history.rows() if row["acks"] == 0)
 
     assert placed(0)["base_offset"] is None
