@@ -136,7 +136,7 @@ def test_small_isr_is_refused_before_the_append_by_both() -> None:
         (History(isr=None).then("p0@0"), ISR_NOT_IN_LOG),
         (History(min_isr=None).then("p0@0"), MIN_ISR_NOT_IN_LOG),
         # The ISR was large enough: why is not explained.
-        (History().then("p-@0"), NOTHING_APPENDED),
+        (History().then("12:0@-1 13:0@-1 p-@0"), NOTHING_APPENDED),
     ],
 )
 def test_what_the_log_does_not_have_is_unknown(history: History, reason: str) -> None:
@@ -144,6 +144,7 @@ def test_what_the_log_does_not_have_is_unknown(history: History, reason: str) ->
     assert (row["verdict"], row["reason"]) == ("unknown", reason)
     assert responses(row) == (None, None, None, None)
     assert (row["isr"] is None) == (reason == ISR_NOT_IN_LOG)
+    assert row["visible_at"] is None
 
 
 def test_what_was_refused_would_be_taken_with_a_smaller_minimum_and_nobody_knows_when() -> None:
@@ -334,6 +335,12 @@ def test_log_that_ends_leaves_the_response_open() -> None:
     row = History().then("p0@0 12:1@4").row()
     assert (row["verdict"], row["reason"]) == ("unknown", LOG_ENDED)
     assert responses(row) == (None, None, 5, NONE)
+
+
+def test_log_that_ends_at_the_deadline_shows_the_timeout() -> None:
+    history = History()
+    history.produce(0, 0, timeout_ms=30)
+    assert first(history, 30)["acks_all_error"] == REQUEST_TIMED_OUT
 
 
 def test_leader_that_is_lost_who_knows_when() -> None:

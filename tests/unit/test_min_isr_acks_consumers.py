@@ -111,6 +111,12 @@ def test_early_answer_waits_for_consumers_only_where_the_last_replica_gives_it(
     assert row["request_acks_all_latency_ms"] == BEHIND
 
 
+def test_handler_that_outlasts_the_log_responds_all_the_same() -> None:
+    history = slow_handler()
+    parked(history)
+    assert history.row("p00004")["request_acks_all_latency_ms"] == BEHIND
+
+
 def test_short_handler_has_nothing_to_wait_for() -> None:
     history = History(isr=(11, 12))
     produced = history.produce(0, 0)
