@@ -350,6 +350,13 @@ def test_leader_that_is_lost_who_knows_when() -> None:
     assert (row["verdict"], row["reason"]) == ("unknown", LEADER_LOST)
 
 
+def test_acks_0_to_a_node_that_does_not_lead_is_unknown() -> None:
+    history = History(isr=None)
+    history.metadata(-1000, REPLICAS, leader=12)
+    row = history.then("p?@0").row(until_ms=200_000)
+    assert (row["verdict"], row["reason"]) == ("unknown", LEADER_LOST)
+
+
 def test_old_metadata_is_not_believed() -> None:
     history = History().then("isr=11,12@0-1")
     history.metadata(100, REPLICAS, node=13)

@@ -144,6 +144,7 @@ def test_leader_that_stops_hands_over_and_who_waits_is_told() -> None:
     assert row["partition_acks_all_latency_ms"] == 51
     bounds = [row[f"request_acks_all_latency_{bound}_ms"] for bound in ("earliest", "latest")]
     assert bounds == [51, 51 + APPLY_US_MAX / 1000]
+    assert row["reason"] is None
 
 
 def test_node_that_gained_the_lead_looks_at_the_isr() -> None:
