@@ -12,7 +12,7 @@ PARSER = (
         "Replays recordings that `ingest` has read, under every rule and variant. Outcomes that "
         "today's rules, settings and logs would give again are left as they are.",
         """  kip-replay replay data/samples/metadata-4.0
-  kip-replay replay my-recording --set 'hwm_parking.max_wait_ms=[50, 100, 200]'""",
+  kip-replay replay my-recording --rebuild""",
     )
     .with_recordings()
     .with_increments()

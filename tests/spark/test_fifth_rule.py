@@ -22,9 +22,12 @@ NAME = "one_ms_sooner"
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project as a package of its own, and in it the toy's two folders."""
     root = tmp_path_factory.mktemp("installed")
-    for top in ("conf", "jobs", "pipelines", "replay"):
+    for top in ("conf", "jobs", "pipelines"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / top, root / "kip_replay" / top, ignore=ignored)
+    (root / "kip_replay" / "replay").mkdir()
+    for each in (REPOSITORY / "replay").iterdir():  # linked: what is compiled is kept beside it
+        (root / "kip_replay" / "replay" / each.name).symlink_to(each)
     shutil.copytree(TOY, root / "kip_replay", dirs_exist_ok=True)
     return root
 
@@ -46,12 +49,13 @@ def test_a_fifth_rule_is_found_by_every_step(installed: Path, tmp_path: Path) ->
 
     def count(table: str, where: str = "true") -> int:
         rows = DeltaTable(str(warehouse / table)).to_pyarrow_dataset()  # noqa: F841
-        found = duckdb.sql(f"SELECT count(*) FROM rows WHERE {where}").fetchone()
-        return found[0] if found else 0
+        [(rows_found,)] = duckdb.sql(f"SELECT count(*) FROM rows WHERE {where}").fetchall()
+        return int(rows_found)
 
     assert count("sooner_outcomes") == 2 * count("fetches") > 0
     for table in ("latency_summary", "latency_curves", "prediction_accuracy"):
         assert count(table, f"rule = '{NAME}'"), table
+    assert count("quality_results", f"suite = '{NAME}' AND success") == 1
     report = (warehouse / "report.html").read_text(encoding="utf-8")
     assert "What if every response came a millisecond sooner?" in report
     view = python(

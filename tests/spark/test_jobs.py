@@ -58,7 +58,7 @@ def test_compare_prints_prediction_beside_recording(
     assert "freeze-4.1 predicted from failover-4.0" in printed
     assert "hwm_parking (variant with_kip_1166)" in printed
     # Both ran fetch sessions, so the one predicts nothing of the other.
-    assert "incremental_fetch: failover-4.0 can't tell anything that freeze-4.1 recorded" in printed
+    assert "incremental_fetch: failover-4.0 shows nothing that freeze-4.1 recorded" in printed
     assert "fetches_per_second, 1/s" in printed
     assert "baseline" in printed
 
