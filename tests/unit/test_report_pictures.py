@@ -33,7 +33,6 @@ FAST = curve(0.1, 0.5, 1.2, 2.0, 7.0, 26.0, 45.0)
 
 def test_distribution_is_one_image_with_title_and_description() -> None:
     root = parsed(distribution("lag-0", lines(SLOW, FAST), "ms", "title", "description"))
-
     assert root.get("role") == "img"
     assert root.get("aria-labelledby") == "lag-0-title lag-0-desc"
     assert [root[0].text, root[1].text] == ["title", "description"]
@@ -84,7 +83,6 @@ def test_same_values_give_the_same_picture() -> None:
 def test_lines_differ_without_colour_by_class() -> None:
     root = parsed(distribution("n", lines(SLOW, FAST, SLOW), "ms", "t", "d"))
     classes = [path.get("class") or "" for path in root.iter("path")]
-
     assert [name for name in classes if name.startswith("line ")] == [
         "line without",
         "line with",
@@ -99,7 +97,6 @@ def test_bars_are_as_long_as_their_values() -> None:
     ]
     root = parsed(bars("n", rows, "/s", "t", "d"))
     widths = [float(rect.get("width") or 0) for rect in root.iter("rect")]
-
     assert widths[2] / widths[0] == pytest.approx(2.0, rel=0.03)
     assert [t.text for t in root.iter("text") if "/s" in (t.text or "")] == ["15.0 /s", "30.0 /s"]
 

@@ -287,7 +287,6 @@ def test_report_says_what_the_tables_say(warehouse: Warehouse) -> None:
 
 def test_metadata_fetches_say_what_the_tables_say(warehouse: Warehouse) -> None:
     one = figures_of(warehouse, "hwm_parking")
-
     assert one.protocol is Protocol.WITHOUT
     assert one.max_wait_ms == (500, 500)
     assert one.judged == (1, 2)
@@ -332,7 +331,6 @@ def test_same_tables_same_bytes(warehouse: Warehouse, tmp_path: Path) -> None:
 
     first = write_report(warehouse, ["one"], tmp_path / "new" / "report.html")
     second = write_report(otherwise, ["one"], tmp_path / "again.html")
-
     assert first.read_bytes() == second.read_bytes()
     assert NOT_ASKED not in first.read_text(encoding="utf-8")
     # Nothing unfinished is left beside it.
