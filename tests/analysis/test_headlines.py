@@ -29,59 +29,29 @@ from kip_replay.replay.tables import BANDWIDTH_SUMMARY, LATENCY_SUMMARY, PREDICT
 def latency(
     rule: str, variant: str, metric: str, p50: float, group: str = "all", unknown: int = 0
 ) -> Row:
-    return row(
-        LATENCY_SUMMARY,
-        rule=rule,
-        variant=variant,
-        metric=metric,
-        group_kind="all" if group == "all" else "replica_kind",
-        group_value=group,
-        count=100,
-        unknown_count=unknown,
-        p50_ms=p50,
-        p90_ms=p50 * 2,
-    )
+    what = {"rule": rule, "variant": variant, "metric": metric, "group_value": group}
+    kind = "all" if group == "all" else "replica_kind"
+    counts = {"group_kind": kind, "count": 100, "unknown_count": unknown}
+    return row(LATENCY_SUMMARY, **what, **counts, p50_ms=p50, p90_ms=p50 * 2)
 
 
 def traffic(rule: str, variant: str, kind: str, requests: int, partitions: int) -> list[Row]:
-    """A minute of requests and answers of 100 bytes each, on each of two nodes."""
+    """A minute of requests and responses of 100 bytes each, on each of two nodes."""
+    what = {"rule": rule, "variant": variant, "api_name": "FETCH", "client_kind": kind}
+    counts = {"requests": requests, "partitions": requests * partitions, "bytes": requests * 100}
     return [
-        row(
-            BANDWIDTH_SUMMARY,
-            rule=rule,
-            variant=variant,
-            api_name="FETCH",
-            node_id=node,
-            client_kind=kind,
-            direction=direction,
-            requests=requests,
-            partitions=requests * partitions,
-            bytes=requests * 100,
-            span_s=60.0,
-        )
+        row(BANDWIDTH_SUMMARY, **what, **counts, node_id=node, direction=direction, span_s=60.0)
         for node in (1, 2)
         for direction in ("request", "response")
     ]
 
 
 def check(rule: str, variant: str, metric: str, passed: bool | None) -> Row:
-    return row(
-        PREDICTION_ACCURACY,
-        rule=rule,
-        variant=variant,
-        predicted_from="r",
-        recorded_in="s",
-        metric=metric,
-        group_kind="all",
-        group_value="all",
-        unit="ms",
-        predicted=12.5,
-        recorded=12.0,
-        error=0.5,
-        tolerance=None if passed is None else 1.0,
-        passed=passed,
-        unknown_count=0,
-    )
+    what = {"rule": rule, "variant": variant, "predicted_from": "r", "recorded_in": "s"}
+    group = {"metric": metric, "group_kind": "all", "group_value": "all", "unit": "ms"}
+    figures = {"predicted": 12.5, "recorded": 12.0, "error": 0.5, "unknown_count": 0}
+    tolerance = None if passed is None else 1.0
+    return row(PREDICTION_ACCURACY, **what, **group, **figures, tolerance=tolerance, passed=passed)
 
 
 def fetch(variant: str) -> Row:

@@ -167,14 +167,9 @@ def test_names_come_back_exactly(warehouse: Warehouse) -> None:
 
 def requests(count: int, client_id: str = "c") -> pa.RecordBatch:
     rows = [
-        {
-            "recording": "r",
-            "request_id": f"{number:032}",
-            "node_id": number,
-            "completed_at": AT + timedelta(seconds=number),
-            "client_id": client_id,
-        }
-        for number in range(count)
+        {"recording": "r", "request_id": f"{n:032}", "node_id": n, "client_id": client_id}
+        | {"completed_at": AT + timedelta(seconds=n)}
+        for n in range(count)
     ]
     return pa.RecordBatch.from_pylist(rows, schema=REQUESTS.arrow_schema)
 
@@ -248,20 +243,17 @@ def test_other_recordings_and_rows_stay(warehouse: Warehouse) -> None:
 
 
 def test_states_of_other_rules_stay(warehouse: Warehouse) -> None:
-    def state(attempt: Writing) -> list[Any]:
-        row = {"recording": "r", "rule": attempt.step, "state_key": "1", "as_of": AT}
-        files = attempt.files()
-        batch = pa.RecordBatch.from_pylist([row], schema=REPLAY_STATE.arrow_schema)
-        files.write(REPLAY_STATE, batch)
-        return files.closed()
-
     def rules() -> list[str]:
         return sorted(warehouse.rows(REPLAY_STATE, ["r"]).column("rule").to_pylist())
 
     for step in ("one", "two", "one"):
         attempt = warehouse.writing(step, ["r"], [REPLAY_STATE])
         attempt.begin()
-        attempt.replace_states(state(attempt))
+        state = {"recording": "r", "rule": step, "state_key": "1", "as_of": AT}
+        files = attempt.files()
+        batch = pa.RecordBatch.from_pylist([state], schema=REPLAY_STATE.arrow_schema)
+        files.write(REPLAY_STATE, batch)
+        attempt.replace_states(files.closed())
         attempt.end({"r": step})
     assert rules() == ["one", "two"]
     attempt = warehouse.writing("one", ["r"], [REPLAY_STATE])
@@ -330,6 +322,17 @@ def test_an_attempt_made_of_rows_that_were_replaced_meanwhile_stops(warehouse: W
     attempt.begin({INGESTED_FILES: {"r": 2, "new": 0}})
 
 
+def before_the_next_commit(patch: pytest.MonkeyPatch, slips_in: Callable[[], Any]) -> None:
+    real = commits.commit
+
+    def commit(*args: Any) -> None:
+        patch.setattr(commits, "commit", real)
+        slips_in()
+        real(*args)
+
+    patch.setattr(commits, "commit", commit)
+
+
 @pytest.mark.parametrize("way", ["replace", "append", "replace_rows"])
 def test_a_commit_that_slips_in_before_another_is_seen(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, way: str
@@ -341,16 +344,13 @@ def test_a_commit_that_slips_in_before_another_is_seen(
     files = write(late, "late")
     attempt = writing(warehouse, "r")
     attempt.begin()
-    real = commits.commit
 
-    def slips_in(*args: Any) -> None:
-        monkeypatch.setattr(commits, "commit", real)
+    def fenced() -> None:
         with monkeypatch.context() as slow:
             slow.setattr(commits, "require_own", lambda *_: None)
             late.append(INGESTED_FILES, files, late.epochs)
-        real(*args)
 
-    monkeypatch.setattr(commits, "commit", slips_in)
+    before_the_next_commit(monkeypatch, fenced)
     change: dict[str, Callable[[], None]] = {
         "replace": lambda: attempt.replace(INGESTED_FILES, write(attempt, "b")),
         "append": lambda: attempt.append(INGESTED_FILES, write(attempt, "b"), {"r": 1}),
@@ -372,14 +372,8 @@ def test_an_optimize_that_slips_in_is_seen(
     attempt.end({"r": "b"})
     attempt = writing(warehouse, "r")
     attempt.begin()
-    real = commits.commit
-
-    def slips_in(*args: Any) -> None:
-        monkeypatch.setattr(commits, "commit", real)
-        deltalake.DeltaTable(warehouse.uri_of(INGESTED_FILES)).optimize.compact()
-        real(*args)
-
-    monkeypatch.setattr(commits, "commit", slips_in)
+    table = deltalake.DeltaTable(warehouse.uri_of(INGESTED_FILES))
+    before_the_next_commit(monkeypatch, table.optimize.compact)
     stops(lambda: attempt.replace(INGESTED_FILES, write(attempt, "c")))
     assert names_in(warehouse, "r") == "ab"
 
