@@ -18,6 +18,7 @@ from report_examples import (
     hwm,
     logs,
     lowest,
+    plain,
     recording,
     report,
     report_of,
@@ -70,7 +71,7 @@ class Parsed(HTMLParser):
 
 
 def text_of(page: str) -> str:
-    return Parsed(page).text.replace("\N{NO-BREAK SPACE}", " ")
+    return plain(Parsed(page).text)
 
 
 def report_saying(text: str) -> Report:

@@ -19,6 +19,7 @@ from report_examples import (
     hwm,
     lag,
     lowest,
+    plain,
     sessions,
     silent,
     spread,
@@ -33,10 +34,6 @@ from kip_replay.replay.hwm_parking import WITH_KIP
 from kip_replay.replay.outcomes import RECORDED
 
 UNKNOWN = Percentiles(10, 90, None, None, None, 400.0)
-
-
-def plain(text: str) -> str:
-    return text.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def answer(section: Section) -> str:

@@ -6,16 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from report_examples import plain
 
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.rules.hwm_parking.figures import MIXED_FROM, Protocol, protocol_of
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.incremental_fetch import FULL
 from kip_replay.replay.outcomes import RECORDED
-
-
-def plain(text: str) -> str:
-    return text.replace(words.SPACE, " ")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +38,6 @@ API_KEYS = {
 CASES_FILE = Path(__file__).parents[1] / "data" / "request_log" / "bodies.txt"
 ID = "YkSpcwHCQGiqAR6cTJn52w"
 SENDER = ("client_id", "connection", "api_version", "is_forwarded")
-BUILT_AT = datetime(2026, 11, 20, 20, 30, 34, 830000, UTC)
 
 
 class Case(NamedTuple):
