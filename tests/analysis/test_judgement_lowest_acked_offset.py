@@ -38,7 +38,7 @@ from kip_replay.replay.tables import LATENCY_SUMMARY
 
 #: Clients' poll and the answer to it, and what is added where a broker stood still.
 SLACK_S, FROZEN_S = 0.1, 2.0
-#: A request, and what it has on a topic.
+#: A request, and what it returned on a topic.
 Line = tuple[Row, Row]
 HEARTBEAT, FETCHED = "heartbeat", "fetch_high_watermark"
 
@@ -92,7 +92,7 @@ def claim(write: str, broker: int, second: float | None, **more: object) -> Row:
 
 
 def metadata(broker: int, second: float, topic: str, error: int, api: str = "METADATA") -> Line:
-    """A line of a broker with a topic."""
+    """A broker's line on a topic."""
     line = row(REQUESTS, node_id=broker, api_name=api, dequeued_at=at(second))
     of_line = {name: line[name] for name in ("recording", "request_id", "node_id")}
     return line, row(TOPICS, topic=topic, source=api, error_code=error, **of_line)

@@ -91,9 +91,8 @@ def report_saying(text: str) -> Report:
         if one.NAME == "incremental_fetch":
             rows["events"] = [event(text, 1)]
         every.append(replace(one, version=f"Kafka {text}", spreads=spreads, rows=rows))
-    bad = replace(
-        check(text), metric=text, unit=text, variant=text, group_kind=text, group_value=text
-    )
+    columns = ("metric", "unit", "variant", "group_kind", "group_value")
+    bad = replace(check(text), **dict.fromkeys(columns, text))
     # A second one, so that the answers name where most and least changes.
     other = recording("other")
     unlike = (other[0], replace(other[1], traffic={}), *other[2:])
@@ -252,9 +251,8 @@ def test_of_many_rows_those_that_missed_are_kept() -> None:
 
 
 def test_what_is_not_judged_counts_neither_way() -> None:
-    rates = replace(
-        acks_check("one", "one"), metric="produces_per_second", tolerance=None, passed=None
-    )
+    rate = {"metric": "produces_per_second", "tolerance": None, "passed": None}
+    rates = replace(acks_check("one", "one"), **rate)
     text = text_of(render(report_of(recording(), checks=(acks_check("one", "one"), rates))))
     assert "1 of 1 prediction lies within tolerance." in text
     assert "PRODUCEs a second" in text

@@ -80,9 +80,8 @@ def test_checks_are_ordered_by_rule_then_pair() -> None:
         ("hwm_parking", "b", "b"),
         ("hwm_parking", "a", "a"),
     ]
-    rest = dict.fromkeys(accuracy.Check.__dataclass_fields__) | dict.fromkeys(
-        ("variant", "metric", "group_kind", "group_value"), ""
-    )
+    rest = dict.fromkeys(accuracy.Check.__dataclass_fields__)
+    rest |= dict.fromkeys(("variant", "metric", "group_kind", "group_value"), "")
     rows = [{**rest, **dict(zip(names, of_one, strict=True))} for of_one in found]
     checks = accuracy.checks(rows, ["hwm_parking", "min_isr_acks"], ["a", "b"])
     assert [(c.rule, c.predicted_from, c.recorded_in) for c in checks] == [
