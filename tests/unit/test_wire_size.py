@@ -20,7 +20,6 @@ from kip_replay.replay.kafka.messages import (
     APIS,
     BROKER_HEARTBEAT,
     FETCH,
-    HIGH_WATERMARK_TAG_BYTES,
     LOWEST_ACKNOWLEDGED_OFFSET_BYTES,
     PRODUCE,
     Api,
@@ -206,22 +205,6 @@ def fetch_rows(**columns: list[object]) -> pa.RecordBatch:
 
 def requested(**fields: object) -> dict[str, object]:
     return {"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partition": 0, "fetch_offset": 0, **fields}
-
-
-def test_high_watermark_tag_takes_ten_bytes_from_version_18_on() -> None:
-    partitions = [[requested(high_watermark=h)] for h in (2**63 - 1, -1, 5)]
-    for version, more in ((17, 0), (18, HIGH_WATERMARK_TAG_BYTES)):
-        batch = fetch_rows(
-            api_version=[version] * 3, max_wait_ms=[500] * 3, request_partitions=partitions
-        )
-        default, unknown, known = request_bytes(FETCH, batch).to_pylist()
-        assert unknown - default == known - default == more
-
-
-def test_client_id_counts_utf8_bytes_and_null_none() -> None:
-    batch = fetch_rows(api_version=[17] * 3, max_wait_ms=[1] * 3, client_id=[None, "", "größe"])
-    sizes = request_bytes(FETCH, batch).to_pylist()
-    assert np.subtract(sizes, sizes[0]).tolist() == [0, 0, 7]
 
 
 def test_unknown_versions_and_missing_bodies_have_no_size() -> None:

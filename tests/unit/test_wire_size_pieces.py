@@ -122,16 +122,12 @@ def test_prefixes_of_long_arrays(version: int, n: int, kind: str) -> None:
 
 @pytest.mark.parametrize("version", [-1, 3, 19])
 def test_no_pieces_of_a_version_without_sizes(version: int) -> None:
+    assert {fetch_pieces(v).version for v in FETCH_VERSIONS} == set(range(4, 19))
     with pytest.raises(ValueError, match=f"FETCH v{version} is none of v4 to v18"):
         fetch_pieces(version)
 
 
-def test_pieces_are_made_once_a_version() -> None:
-    assert fetch_pieces(17) is fetch_pieces(17)
-    assert {fetch_pieces(v).version for v in FETCH_VERSIONS} == set(range(4, 19))
-
-
-def test_a_follower_asks_with_33_bytes_a_partition() -> None:
+def test_a_follower_requests_with_33_bytes_a_partition() -> None:
     """The figure of a replica fetcher since v12, and what v17 and v18 may add to it."""
     assert fetch_pieces(12).request_partition_bytes(has_directory_id=True) == 33
     assert fetch_pieces(17).request_partition_bytes(has_directory_id=True) == 33 + 18
