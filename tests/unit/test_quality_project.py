@@ -179,10 +179,6 @@ def of(results: Sequence[Result], name: str) -> Result:
     return found
 
 
-def checked(warehouse: Warehouse, recordings: list[str], suites: Any) -> Sequence[Result]:
-    return validated(warehouse, recordings, suites, kept_rows=2, has_page=False)
-
-
 def test_every_expectation_that_ships_can_fail(tmp_path: Path) -> None:
     rows = {name: [*WRONG.get(name, [])] for name in TABLES}
     for each in load_suites():
@@ -191,7 +187,7 @@ def test_every_expectation_that_ships_can_fail(tmp_path: Path) -> None:
             rows[each.table].append(row(each.table, parameter_value="7"))
     rows = {name: [*wrong, wrong[-1]] for name, wrong in rows.items() if wrong}
     warehouse = written(tmp_path, rows)
-    results = checked(warehouse, ["r"], load_suites())
+    results = validated(warehouse, ["r"], load_suites(), kept_rows=2, has_page=False)
     assert [each.place for each in results if each.success] == []
     assert [each.place for each in results if not 1 <= len(each.kept) <= 2] == []
     assert all(each.rows_checked == len(rows[each.expectation.table]) for each in results)
@@ -203,7 +199,7 @@ def test_every_expectation_that_ships_can_fail(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_not_wrong(tmp_path: Path) -> None:
-    results = checked(Warehouse(tmp_path), ["r"], load_suites())
+    results = validated(Warehouse(tmp_path), ["r"], load_suites(), kept_rows=2, has_page=False)
     assert {(each.failing_rows, each.rows_checked, each.kept) for each in results} == {(0, 0, ())}
 
 
@@ -215,9 +211,10 @@ def test_lines_with_one_correlation_id_are_no_hole(tmp_path: Path) -> None:
 
 def mine(query: str, **more: Any) -> Expectation:
     """An expectation of rejected_lines in SQL."""
-    arguments = {"unexpected_rows_query": query} | more
-    table, severity = "rejected_lines", Severity.WARNING
-    return Expectation("mine", table, "none", SQL, severity, arguments, "no such row")
+    arguments = {"unexpected_rows_query": query}
+    return Expectation(
+        "mine", "rejected_lines", "none", SQL, Severity.WARNING, arguments | more, "no such row"
+    )
 
 
 SHORT = Expectation(
@@ -233,9 +230,10 @@ def test_each_recording_has_its_own_failures(tmp_path: Path) -> None:
         for size in sizes
     ]
     warehouse = written(tmp_path, {"rejected_lines": lines})
-    results = checked(warehouse, ["r", "s", "t é"], [SHORT])
-    counts = [(each.failing_rows, each.rows_checked, len(each.kept)) for each in results]
-    assert counts == [(3, 3, 2), (0, 1, 0), (1, 1, 1)]
+    results = validated(warehouse, ["r", "s", "t é"], [SHORT], kept_rows=2, has_page=False)
+    assert [each.failing_rows for each in results] == [3, 0, 1]
+    assert [each.rows_checked for each in results] == [3, 1, 1]
+    assert [len(each.kept) for each in results] == [2, 0, 1]
     assert json.loads(results[2].kept[0]) == {"line_id": "99", "line_bytes": 99}
 
 
