@@ -75,7 +75,7 @@ class RuleSteps:
     @property
     def package(self) -> str:
         """Its folder, as a package."""
-        return self.events.__module__.rpartition(".")[0]
+        return f"kip_replay.pipelines.rules.{self.name}"
 
     @property
     def modules(self) -> tuple[str, ...]:

@@ -10,13 +10,12 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.session import conf_dir
+from kip_replay.pipelines.session import conf_dir, of_rules
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
@@ -70,8 +69,7 @@ def load_suites(more: Sequence[Path] = ()) -> list[Expectation]:
     One of a later file replaces one with the same suite, table and name. Raises UserError.
     """
     suites = {file.stem: file for file in sorted((conf_dir() / "quality").glob("*.toml"))}
-    of_rules = {rule.name: Path(str(files(rule.package) / "quality.toml")) for rule in RULES}
-    suites |= {name: file for name, file in of_rules.items() if file.exists()}
+    suites |= {file.parent.name: file for file in of_rules("quality.toml")}
     found = {each.place: each for name, file in suites.items() for each in _suite(name, file)}
     for folder in more:
         theirs = sorted(folder.glob("*.toml"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from operator import itemgetter
 from typing import Any
 
 import duckdb
@@ -115,12 +116,8 @@ TOLERANCES = (
 Shown = tuple[str, str, str, float | None, float | None]
 SIDES = pa.schema(
     {
-        "recorded_in": pa.string(),
-        "variant": pa.string(),
-        "metric": pa.string(),
-        "predicted": pa.float64(),
-        "recorded": pa.float64(),
-        "scale": pa.float64(),
+        **dict.fromkeys(("recorded_in", "variant", "metric"), pa.string()),
+        **dict.fromkeys(("predicted", "recorded", "scale"), pa.float64()),
         "is_judged": pa.bool_(),
         "group_value": pa.string(),
     }
@@ -182,17 +179,17 @@ SHOWN = st.tuples(
 def test_every_verdict_is_plain_arithmetic_on_its_row(rows: list[Shown]) -> None:
     found = judgement(rows)
     assert len(found) == len(rows)
-    for said, (target, variant, metric, predicted, recorded) in zip(found, rows, strict=True):
+    for r, (target, variant, metric, predicted, recorded) in zip(found, rows, strict=True):
         expected = verdict(TOLERANCES, ("a", target, metric), variant, predicted, recorded)
-        assert {name: said[name] for name in expected} == expected
-        assert (said["recording"], said["sample_count"], said["unknown_count"]) == ("a", 7, 2)
+        expected |= {"recording": "a", "sample_count": 7, "unknown_count": 2}
+        assert {name: r[name] for name in expected} == expected
 
 
 def test_a_scale_replaces_recorded_and_what_is_not_judged_has_no_verdict() -> None:
     rows: list[Shown] = [("a", "v", "relative", predicted, 1.0) for predicted in (5.0, 15.0)]
-    scaled = [(r["error"], r["tolerance"], r["passed"]) for r in judgement(rows, scale=100.0)]
-    assert scaled == [(4.0, 10.0, True), (14.0, 10.0, False)]
-    shown = [(r["error"], r["tolerance"], r["passed"]) for r in judgement(rows, is_judged=False)]
+    of = itemgetter("error", "tolerance", "passed")
+    assert [*map(of, judgement(rows, scale=100.0))] == [(4.0, 10.0, True), (14.0, 10.0, False)]
+    shown = [*map(of, judgement(rows, is_judged=False))]
     assert shown == [(4.0, None, None), (14.0, None, None)]
 
 
@@ -231,9 +228,9 @@ def test_every_demand_is_made_once_and_demands_something(steps: Any) -> None:
     demands = Counter((t.metric, t.variant, t.self_check) for t in tolerances)
     assert set(demands.values()) == {1}
     for tolerance in tolerances:
-        limits = [x for x in (tolerance.absolute, tolerance.relative) if x is not None]
+        limits = {tolerance.absolute, tolerance.relative} - {None}
         assert limits
-        assert all(limit >= 0 for limit in limits)
+        assert min(limits) >= 0
 
 
 def test_without_rows_there_are_none() -> None:

@@ -29,59 +29,29 @@ from kip_replay.replay.tables import BANDWIDTH_SUMMARY, LATENCY_SUMMARY, PREDICT
 def latency(
     rule: str, variant: str, metric: str, p50: float, group: str = "all", unknown: int = 0
 ) -> Row:
-    return row(
-        LATENCY_SUMMARY,
-        rule=rule,
-        variant=variant,
-        metric=metric,
-        group_kind="all" if group == "all" else "replica_kind",
-        group_value=group,
-        count=100,
-        unknown_count=unknown,
-        p50_ms=p50,
-        p90_ms=p50 * 2,
-    )
+    what = {"rule": rule, "variant": variant, "metric": metric, "group_value": group}
+    kind = "all" if group == "all" else "replica_kind"
+    counts = {"group_kind": kind, "count": 100, "unknown_count": unknown}
+    return row(LATENCY_SUMMARY, **what, **counts, p50_ms=p50, p90_ms=p50 * 2)
 
 
 def traffic(rule: str, variant: str, kind: str, requests: int, partitions: int) -> list[Row]:
-    """A minute of requests and answers of 100 bytes each, on each of two nodes."""
+    """A minute of requests and responses of 100 bytes each, on each of two nodes."""
+    what = {"rule": rule, "variant": variant, "api_name": "FETCH", "client_kind": kind}
+    counts = {"requests": requests, "partitions": requests * partitions, "bytes": requests * 100}
     return [
-        row(
-            BANDWIDTH_SUMMARY,
-            rule=rule,
-            variant=variant,
-            api_name="FETCH",
-            node_id=node,
-            client_kind=kind,
-            direction=direction,
-            requests=requests,
-            partitions=requests * partitions,
-            bytes=requests * 100,
-            span_s=60.0,
-        )
+        row(BANDWIDTH_SUMMARY, **what, **counts, node_id=node, direction=direction, span_s=60.0)
         for node in (1, 2)
         for direction in ("request", "response")
     ]
 
 
 def check(rule: str, variant: str, metric: str, passed: bool | None) -> Row:
-    return row(
-        PREDICTION_ACCURACY,
-        rule=rule,
-        variant=variant,
-        predicted_from="r",
-        recorded_in="s",
-        metric=metric,
-        group_kind="all",
-        group_value="all",
-        unit="ms",
-        predicted=12.5,
-        recorded=12.0,
-        error=0.5,
-        tolerance=None if passed is None else 1.0,
-        passed=passed,
-        unknown_count=0,
-    )
+    what = {"rule": rule, "variant": variant, "predicted_from": "r", "recorded_in": "s"}
+    group = {"metric": metric, "group_kind": "all", "group_value": "all", "unit": "ms"}
+    figures = {"predicted": 12.5, "recorded": 12.0, "error": 0.5, "unknown_count": 0}
+    tolerance = None if passed is None else 1.0
+    return row(PREDICTION_ACCURACY, **what, **group, **figures, tolerance=tolerance, passed=passed)
 
 
 def fetch(variant: str) -> Row:
@@ -177,12 +147,8 @@ def test_each_rule_has_a_block() -> None:
 def test_nothing_takes_one_line_for_each_rule() -> None:
     lines = headlines(headline_figures(WAREHOUSE, ["nothing"]), ["nothing"])
 
-    assert [line.split(" on nothing: no ")[0] for line in lines] == [
-        "hwm_parking",
-        "incremental_fetch",
-        "min_isr_acks",
-        "lowest_acked_offset",
-    ]
+    rules = ["hwm_parking", "incremental_fetch", "min_isr_acks", "lowest_acked_offset"]
+    assert [line.split(" on nothing: no ")[0] for line in lines] == rules
 
 
 def test_predictions_are_in_the_order_of_the_rules() -> None:
@@ -197,12 +163,6 @@ def test_predictions_are_in_the_order_of_the_rules() -> None:
         "incremental_fetch (variant incremental)",
         "min_isr_acks (variant acks_all)",
     ]
-    assert [line.rsplit("  ", 1)[1] for line in lines if " ms " in line] == [
-        "1 yes",
-        "not judged",
-        "1 NO",
-    ]
-
-
-def test_no_predictions_have_no_lines() -> None:
+    verdicts = [line.rsplit("  ", 1)[1] for line in lines if " ms " in line]
+    assert verdicts == ["1 yes", "not judged", "1 NO"]
     assert side_by_side([]) == []

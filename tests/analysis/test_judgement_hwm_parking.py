@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from constructed import (
     Key,
@@ -39,59 +41,39 @@ def fetches(recording: str) -> list[Row]:
     for variant in (RECORDED, WITHOUT_KIP, WITH_KIP):
         for completion, times in FETCHED[recording].items():
             more = variant != RECORDED and completion == TIMEOUT
-            rows += [
-                row(
-                    FETCH_PARKING_OUTCOMES,
-                    recording=recording,
-                    rule=HWM_PARKING.name,
-                    variant=variant,
-                    leader_id=1,
-                    leader_epoch=1,
-                    replica_id=11,
-                    sequence=len(rows) + n,
-                    is_voter=False,
-                    dequeued_at=at(20 + n),
-                    built_at=at(20.25 + n),
-                    completion=completion,
-                    decision="parked",
-                    parked_ms=250.0,
-                    request_bytes=100,
-                    response_bytes=50,
-                    replica_high_watermark=None if RAN[recording] == WITHOUT_KIP else 5,
-                )
-                for n in range(times + more)
-            ]
-    return rows + odd_answers(recording)
+            same: Row = {"variant": variant, "completion": completion, **PARKED}
+            same["replica_high_watermark"] = None if RAN[recording] == WITHOUT_KIP else 5
+            for n in range(times + more):
+                completed: Row = {"dequeued_at": at(20 + n), "built_at": at(20.25 + n)}
+                rows.append(fetch(recording, 1, len(rows), **same, **completed))
+    return rows + odd_responses(recording)
 
 
-def odd_answers(recording: str) -> list[Row]:
+PARKED: Row = {"is_voter": False, "decision": "parked", "parked_ms": 250.0}
+PARKED |= {"request_bytes": 100, "response_bytes": 50}
+
+
+def fetch(recording: str, leader_epoch: int, sequence: int, **values: object) -> Row:
+    leader = {"leader_id": 1, "leader_epoch": leader_epoch, "replica_id": 11, "sequence": sequence}
+    named = {"recording": recording, "rule": HWM_PARKING.name}
+    return row(FETCH_PARKING_OUTCOMES, **named, **leader, **values)
+
+
+def odd_responses(recording: str) -> list[Row]:
     """Two that no rule explains, one of them a wake of all; one unknown; one of no leader."""
-    usual: Row = {
-        "recording": recording,
-        "rule": HWM_PARKING.name,
-        "variant": RECORDED,
-        "leader_id": 1,
-        "leader_epoch": 2,
-        "replica_id": 11,
-        "dequeued_at": at(5),
-        "built_at": at(5),
-    }
+    usual: Row = {"variant": RECORDED, "dequeued_at": at(5), "built_at": at(5)}
     unexplained: Row = {"completion": Completion.UNEXPLAINED.value}
-    told: list[Row] = [
+    odd: list[Row] = [
         unexplained,
         unexplained | {"reason": EMPTY_WAKE},
         {"verdict": Verdict.UNKNOWN.value, "reason": "the log began later"},
         {"verdict": Verdict.NOT_APPLICABLE.value, "reason": "no leader"},
     ]
-    return [
-        row(FETCH_PARKING_OUTCOMES, **(usual | more), sequence=n) for n, more in enumerate(told)
-    ]
+    return [fetch(recording, 2, n, **(usual | more)) for n, more in enumerate(odd)]
 
 
 #: Lags of a broker in ms; one that was never learned is not known.
 LAGS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, None]
-
-
 LAGS_US: dict[Key, list[Micros]] = {
     (name, variant, "none", -1, "high_watermark_lag", "replica_kind", kind): [*map(micros, LAGS)]
     for name in RAN
@@ -101,29 +83,16 @@ LAGS_US: dict[Key, list[Micros]] = {
 
 
 def lags(recording: str) -> list[Row]:
-    usual: Row = {
-        "recording": recording,
-        "rule": HWM_PARKING.name,
-        "leader_id": 1,
-        "leader_epoch": 1,
-        "phase": "steady",
-    }
-    return [
-        row(
-            HIGH_WATERMARK_LAG,
-            **usual,
-            variant=variant,
-            replica_id=replica,
-            is_voter=replica < 10,
-            high_watermark=n,
-            lag_ms=lag,
-            verdict=verdict_,
-        )
-        for variant in (RECORDED, WITHOUT_KIP, WITH_KIP)
-        for replica in (2, 11)
-        for n, lag in enumerate(LAGS)
-        for verdict_ in [(Verdict.UNKNOWN if lag is None else Verdict.REPLAYED).value]
-    ]
+    usual: Row = {"recording": recording, "rule": HWM_PARKING.name, "phase": "steady"}
+    usual |= {"leader_id": 1, "leader_epoch": 1}
+    rows = []
+    for variant, replica in product((RECORDED, WITHOUT_KIP, WITH_KIP), (2, 11)):
+        of: Row = {"variant": variant, "replica_id": replica, "is_voter": replica < 10}
+        for n, lag in enumerate(LAGS):
+            verdict = (Verdict.UNKNOWN if lag is None else Verdict.REPLAYED).value
+            lag_of: Row = {"high_watermark": n, "lag_ms": lag, "verdict": verdict}
+            rows.append(row(HIGH_WATERMARK_LAG, **usual, **of, **lag_of))
+    return rows
 
 
 @pytest.fixture(scope="module")
@@ -133,12 +102,11 @@ def held() -> dict[Key, Row]:
         FETCH_PARKING_OUTCOMES: [r for name in RAN for r in fetches(name)],
         HIGH_WATERMARK_LAG: [r for name in RAN for r in lags(name)],
     }
-    pairs = [(one, other) for one in RAN for other in RAN]
-    return accuracy(STEPS, tables, list(RAN), pairs)
+    return accuracy(STEPS, tables, list(RAN), product(RAN, RAN))
 
 
 def test_recordings_of_one_protocol_are_shown_and_not_judged(held: dict[Key, Row]) -> None:
-    assert {key[:2] for key in held} == {(one, other) for one in RAN for other in RAN}
+    assert {key[:2] for key in held} == set(product(RAN, RAN))
     of_one_protocol = {("new", "new again"), ("new again", "new")}
     for pair in {key[:2] for key in held}:
         limits = {r["tolerance"] for key, r in held.items() if key[:2] == pair}
@@ -156,15 +124,13 @@ def test_voters_are_shown_and_not_judged(held: dict[Key, Row]) -> None:
     assert (held[of_p99]["sample_count"], held[of_p99]["unknown_count"]) == (9, 1)
 
 
-def test_naive_guesses_of_the_lag(held: dict[Key, Row]) -> None:
+def test_baselines_of_the_lag(held: dict[Key, Row]) -> None:
     """Parked for a random part of 500 ms without the KIP, not at all with it."""
-    guesses = {"old": (250.0, 450.0, 495.0), "new": (0.0, 0.0, 0.0)}
-    for target, expected in guesses.items():
-        found = [
-            held["new", target, f"high_watermark_lag_{p}", "replica_kind", "broker"]["baseline"]
-            for p in ("p50", "p90", "p99")
-        ]
-        assert tuple(found) == expected
+    baselines = {"old": (250.0, 450.0, 495.0), "new": (0.0, 0.0, 0.0)}
+    for target, expected in baselines.items():
+        for p, baseline in zip(("p50", "p90", "p99"), expected, strict=True):
+            key = ("new", target, f"high_watermark_lag_{p}", "replica_kind", "broker")
+            assert held[key]["baseline"] == baseline
 
 
 def test_a_fetch_of_a_rare_completion_is_held_against_all_fetches(held: dict[Key, Row]) -> None:
@@ -191,17 +157,17 @@ def test_a_fetch_of_a_rare_completion_is_held_against_all_fetches(held: dict[Key
 def test_what_is_unknown_is_not_explained(held: dict[Key, Row]) -> None:
     for recording in RAN:
         explained = sum(FETCHED[recording].values())
-        answers = explained + 3
+        responses = explained + 3
         of = (recording, recording)
         found = held[*of, "answers_explained", "all", "all"]
         woken = held[*of, "answers_explained_or_woken", "all", "all"]
-        assert found["predicted"] == explained / answers
-        assert woken["predicted"] == (explained + 1) / answers
-        assert (found["sample_count"], found["unknown_count"]) == (answers, 1)
+        assert found["predicted"] == explained / responses
+        assert woken["predicted"] == (explained + 1) / responses
+        assert (found["sample_count"], found["unknown_count"]) == (responses, 1)
 
 
 def test_fetches_per_second_of_the_steady_phase(held: dict[Key, Row]) -> None:
-    """The constant guess: a FETCH per advance and replica, two with the KIP."""
+    """The constant baseline: a FETCH per advance and replica, two with the KIP."""
     found = held["old", "new", "fetches_per_second", "all", "all"]
     assert found["predicted"] == (sum(FETCHED["old"].values()) + 1) / 100
     assert found["recorded"] == sum(FETCHED["new"].values()) / 100

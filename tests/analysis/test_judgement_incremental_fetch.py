@@ -32,26 +32,19 @@ def measures() -> dict[Key, Row]:
         for (of, chosen), name in product({"": rows, "same_set_": unchanged}.items(), COUNTED):
             values = [r[name] for r in chosen]
             known = [value for value in values if value is not None]
-            figures = {
-                "mean": sum(known) / len(known),
-                "p50": at_rank(values, 500),
-                "p90": at_rank(values, 900),
-            }
+            mean = sum(known) / len(known)
+            figures = {"mean": mean, "p50": at_rank(values, 500), "p90": at_rank(values, 900)}
             for figure, value in figures.items():
                 found[recording, variant, f"{of}{name}_{figure}", kind] = {
                     "value": None if value is None else float(value),
                     **known_and_unknown(values),
                 }
-        sizes = [
-            None
-            if r["verdict"] == Verdict.UNKNOWN.value
-            else r["request_bytes"] + (r["response_bytes"] or 0)
-            for r in rows
-        ]
-        told = [size for size in sizes if size is not None]
+        replayed = [r for r in rows if r["verdict"] != Verdict.UNKNOWN.value]
+        sizes = [r["request_bytes"] + (r["response_bytes"] or 0) for r in replayed]
         found[recording, variant, "fetch_bytes", kind] = {
-            "value": sum(told) / len(told),
-            **known_and_unknown(sizes),
+            "value": sum(sizes) / len(sizes),
+            "sample_count": len(sizes),
+            "unknown_count": len(rows) - len(sizes),
         }
     return found
 
@@ -70,18 +63,13 @@ def expected_accuracy() -> dict[Key, Row]:
             mine = of[source, variant, metric, kind]
             key = (source, target, metric, "client_kind", kind)
             unchanged = of[source, RECORDED, metric, kind]["value"]
+            values = (mine["value"], of[target, RECORDED, metric, kind]["value"])
             found[key] = {
                 "unit": "bytes" if metric == "fetch_bytes" else "partitions",
                 "baseline": None if source == target else unchanged,
                 "sample_count": mine["sample_count"],
                 "unknown_count": mine["unknown_count"],
-                **verdict(
-                    STEPS.judgement.tolerances,
-                    key,
-                    variant,
-                    mine["value"],
-                    of[target, RECORDED, metric, kind]["value"],
-                ),
+                **verdict(STEPS.judgement.tolerances, key, variant, *values),
             }
     return found
 
@@ -142,7 +130,7 @@ def test_share_of_fetches_as_recorded(held: dict[Key, Row], recording: str) -> N
     assert [k[0] for k in held if k[2] == "fetches_as_recorded" and k[0] != k[1]] == []
 
 
-def test_the_naive_guess_is_that_nothing_changes(held: dict[Key, Row]) -> None:
+def test_the_baseline_is_that_nothing_changes(held: dict[Key, Row]) -> None:
     of = ("response_partitions_mean", "client_kind", "follower")
     assert held["none", "sessions", *of]["baseline"] == held["none", "none", *of]["recorded"]
     assert held["none", "none", *of]["baseline"] is None

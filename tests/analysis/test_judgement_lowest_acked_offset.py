@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
+from typing import Any
 
 import pytest
 from constructed import (
@@ -36,33 +38,24 @@ from kip_replay.replay.tables import LATENCY_SUMMARY
 
 #: Clients' poll and the answer to it, and what is added where a broker stood still.
 SLACK_S, FROZEN_S = 0.1, 2.0
-#: A request, and what it tells of a topic.
-Told = tuple[Row, Row]
+#: A request, and what it returned on a topic.
+Line = tuple[Row, Row]
 HEARTBEAT, FETCHED = "heartbeat", "fetch_high_watermark"
 
 
-def heartbeats(recording: str, broker: int, built_and_next: list[tuple[float, float]]) -> list[Row]:
+def heartbeats(recording: str, broker: int, times: list[tuple[float, float]]) -> list[Row]:
     """Heartbeats by (received, built)."""
+    of: Row = {"recording": recording, "broker_id": broker, "node_id": 1}
     return [
-        row(
-            BROKER_HEARTBEATS,
-            recording=recording,
-            broker_id=broker,
-            node_id=1,
-            received_at=at(received),
-            built_at=at(built),
-        )
-        for received, built in built_and_next
+        row(BROKER_HEARTBEATS, **of, received_at=at(received), built_at=at(built))
+        for received, built in times
     ]
 
 
 def regular(recording: str, broker: int, every_s: float, times: int) -> list[Row]:
     """A broker that waits ``every_s`` after each answer, which takes half a second."""
-    return heartbeats(
-        recording,
-        broker,
-        [(n * (every_s + 0.5), n * (every_s + 0.5) + 0.5) for n in range(times)],
-    )
+    received = [n * (every_s + 0.5) for n in range(times)]
+    return heartbeats(recording, broker, [(second, second + 0.5) for second in received])
 
 
 BEATS = [
@@ -82,15 +75,8 @@ def created(name: str, second: float, *topics: tuple[str, int], api: str = "CREA
     resources = [
         {"resource_type": "topic", "name": topic, "error_code": error} for topic, error in topics
     ]
-    return row(
-        METADATA_WRITES,
-        request_id=name,
-        node_id=1,
-        api_name=api,
-        received_at=at(second),
-        error_code=0,
-        resources=resources,
-    )
+    usual: Row = {"request_id": name, "node_id": 1, "api_name": api, "error_code": 0}
+    return row(METADATA_WRITES, **usual, received_at=at(second), resources=resources)
 
 
 def claim(write: str, broker: int, second: float | None, **more: object) -> Row:
@@ -105,38 +91,29 @@ def claim(write: str, broker: int, second: float | None, **more: object) -> Row:
     return row(METADATA_WRITE_VISIBILITY, **(usual | more))
 
 
-def metadata(broker: int, second: float, topic: str, error: int, api: str = "METADATA") -> Told:
-    """A line of a broker that tells of a topic."""
+def metadata(broker: int, second: float, topic: str, error: int, api: str = "METADATA") -> Line:
+    """A broker's line on a topic."""
     line = row(REQUESTS, node_id=broker, api_name=api, dequeued_at=at(second))
     of_line = {name: line[name] for name in ("recording", "request_id", "node_id")}
     return line, row(TOPICS, topic=topic, source=api, error_code=error, **of_line)
 
 
-def seen(topic: str, broker: int, asked: float, visible: float | None, answered: float) -> Row:
-    return row(
-        CLIENT_OBSERVATIONS,
-        operation="create",
-        topic=topic,
-        broker_id=broker,
-        requested_at=at(asked),
-        responded_at=at(answered),
-        visible_at=None if visible is None else at(visible),
-    )
+def seen(topic: str, broker: int, requested: float, visible: float | None, responded: float) -> Row:
+    of: Row = {"operation": "create", "topic": topic, "broker_id": broker}
+    times: Row = {"requested_at": at(requested), "responded_at": at(responded)}
+    visible_at = None if visible is None else at(visible)
+    return row(CLIENT_OBSERVATIONS, **of, **times, visible_at=visible_at)
 
 
 def shares_of(
-    metric: str,
-    claims: list[Row],
-    writes: list[Row],
-    told: Sequence[Told] = (),
-    saw: Sequence[Row] = (),
+    metric: str, claims: list[Row], writes: list[Row], lines: Sequence[Line] = (), saw: Any = ()
 ) -> dict[str, tuple[float, int]]:
     """predicted and sample_count of a metric by evidence."""
     tables: dict[Table, list[Row]] = {
         METADATA_WRITE_VISIBILITY: claims,
         METADATA_WRITES: writes,
-        REQUESTS: [line for line, _ in told],
-        TOPICS: [topic for _, topic in told],
+        REQUESTS: [line for line, _ in lines],
+        TOPICS: [topic for _, topic in lines],
         CLIENT_OBSERVATIONS: [*saw],
         BROKER_HEARTBEATS: BEATS,
     }
@@ -157,8 +134,7 @@ def held() -> dict[Key, Row]:
         BROKER_HEARTBEATS: BEATS,
         CLIENT_OBSERVATIONS: SAW,
     }
-    pairs = [(one, other) for one in RECORDINGS for other in RECORDINGS]
-    return accuracy(STEPS, tables, RECORDINGS, pairs)
+    return accuracy(STEPS, tables, RECORDINGS, product(RECORDINGS, RECORDINGS))
 
 
 #: Six creations that clients followed; the client of broker 12 never saw the last one.
@@ -194,12 +170,12 @@ def test_simulated_heartbeats_are_held_against_recorded_ones(held: dict[Key, Row
         simulated = of[recording, LOWEST_ACKED, HEARTBEAT_INTERVAL, 2000, metric, "all", "all"]
         for p, q in (("p50", 500), ("p90", 900)):
             key = (recording, recording, f"simulated_{metric}_{p}", "all", "all")
-            told = (percentile_ms(simulated, q), percentile_ms(recorded, q))
+            figures = (percentile_ms(simulated, q), percentile_ms(recorded, q))
             expected[key] = {
                 "unit": "ms",
                 "baseline": None,
                 **known_and_unknown(simulated),
-                **verdict(STEPS.judgement.tolerances, key, LOWEST_ACKED, *told),
+                **verdict(STEPS.judgement.tolerances, key, LOWEST_ACKED, *figures),
             }
     assert_same(held, expected, lambda key: key[2].startswith("simulated"))
     assert held["r", "r", "simulated_read_after_write_p50", "all", "all"]["passed"] is True
@@ -217,11 +193,11 @@ def test_stale_windows_stand_beside_what_clients_saw(held: dict[Key, Row]) -> No
     expected: dict[Key, Row] = {}
     for p, q in (("p50", 500), ("p90", 900)):
         key = ("r", "r", f"create_topics_stale_window_{p}", "all", "all")
-        told = (percentile_ms(predicted, q), percentile_ms([*last, None], q))
+        figures = (percentile_ms(predicted, q), percentile_ms([*last, None], q))
         expected[key] = {
             "unit": "ms",
             **known_and_unknown(predicted),
-            **verdict(STEPS.judgement.tolerances, key, LOWEST_ACKED, *told),
+            **verdict(STEPS.judgement.tolerances, key, LOWEST_ACKED, *figures),
         }
         assert expected[key]["tolerance"] is None
     # No client of the others was asked.
@@ -252,7 +228,7 @@ def test_claims_that_brokers_deny() -> None:
         claim("denied", 14, 20, variant=FINEST_EVIDENCE),
         claim("denied", 15, 20, parameter=HEARTBEAT_INTERVAL, parameter_value=500),
     ]
-    told = [
+    lines = [
         metadata(11, 21, "denied", 3),
         metadata(11, 24, "denied", 3),
         metadata(11, 22, "kept", 3),
@@ -270,11 +246,9 @@ def test_claims_that_brokers_deny() -> None:
         metadata(11, 99, "refused", 3),
         *(metadata(broker, 99, "denied", 3) for broker in (12, 13, 14, 15)),
     ]
-    held = {"denied": False, "kept": True, "deleted": True, "re-created": True} | {
-        "again": False,
-        "cleared": False,
-    }
-    found = shares_of("claims_no_broker_denied", claims, writes, told)
+    held = dict.fromkeys(("kept", "deleted", "re-created"), True)
+    held |= dict.fromkeys(("denied", "again", "cleared"), False)
+    found = shares_of("claims_no_broker_denied", claims, writes, lines)
     assert found == {HEARTBEAT: (sum(held.values()) / len(held), len(held)), FETCHED: (1.0, 2)}
 
 

@@ -16,7 +16,7 @@ from constructed import (
     percentile_ms,
     verdict,
 )
-from constructed.produces import RECORDINGS, ROWS, STEPS, told, values
+from constructed.produces import RECORDINGS, ROWS, STEPS, is_replayed, values
 
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
@@ -27,10 +27,7 @@ NEAR_MS = 2.0
 FEW = 30
 
 SELF_CHECKS = {(name, name): ACKS_ALL for name in RECORDINGS}
-CROSSED = {
-    ("three", "two"): ACKS_MIN_INSYNC_REPLICAS,
-    ("three", "alone"): ACKS_MIN_INSYNC_REPLICAS,
-}
+CROSSED = dict.fromkeys([("three", "two"), ("three", "alone")], ACKS_MIN_INSYNC_REPLICAS)
 
 
 def shares(recording: str) -> dict[str, float]:
@@ -45,12 +42,11 @@ def shares(recording: str) -> dict[str, float]:
         and r["verdict"] != Verdict.NOT_APPLICABLE.value
     ]
     near = between = same = 0
-    for r in filter(told, answered):
+    for r in filter(is_replayed, answered):
         recorded = r["request_recorded_latency_ms"]
         near += abs(r["request_acks_all_latency_ms"] - recorded) <= NEAR_MS
-        earliest, latest = (
-            r[f"request_acks_all_latency_{bound}_ms"] for bound in ("earliest", "latest")
-        )
+        earliest = r["request_acks_all_latency_earliest_ms"]
+        latest = r["request_acks_all_latency_latest_ms"]
         between += earliest - NEAR_MS <= recorded <= latest + NEAR_MS
         same += r["acks_all_error"] == r["recorded_error"]
     counted = {
@@ -93,19 +89,14 @@ def expected_accuracy(pairs: dict[tuple[str, str], str]) -> dict[Key, Row]:
             if is_partition and len(mine) < FEW:
                 continue
             key = (source, target, f"produce_latency_{p}", *group)
-            naive = variant == ACKS_MIN_INSYNC_REPLICAS
+            found_ms = (percentile_ms(mine, q), percentile_ms(of(target, RECORDED), q))
+            is_judged = source != target or not is_partition
+            is_early = variant == ACKS_MIN_INSYNC_REPLICAS
             found[key] = {
                 "unit": "ms",
-                "baseline": percentile_ms(of(source, RECORDED), q) if naive else None,
+                "baseline": percentile_ms(of(source, RECORDED), q) if is_early else None,
                 **known_and_unknown(mine),
-                **verdict(
-                    STEPS.judgement.tolerances,
-                    key,
-                    variant,
-                    percentile_ms(mine, q),
-                    percentile_ms(of(target, RECORDED), q),
-                    is_judged=source != target or not is_partition,
-                ),
+                **verdict(STEPS.judgement.tolerances, key, variant, *found_ms, is_judged=is_judged),
             }
     return found
 
@@ -177,11 +168,9 @@ def test_rates_stand_beside_every_comparison(held: dict[Key, Row]) -> None:
             predicted, recorded = rate(source, node), rate(target, node)
             expected[source, target, "produces_per_second", "node_id", node] = {
                 "unit": "1/s",
-                "baseline": None,
                 "predicted": predicted,
                 "recorded": recorded,
-                "tolerance": None,
-                "passed": None,
+                **dict.fromkeys(("baseline", "tolerance", "passed")),
             }
     assert_same(held, expected, lambda key: key[2] == "produces_per_second")
     assert expected["alone", "alone", "produces_per_second", "node_id", "11"]["predicted"] is None

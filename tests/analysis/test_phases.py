@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import timedelta
 from typing import cast
 
 from constructed import BEGIN, Row, at, database, row
@@ -25,48 +24,32 @@ class Constructed:
         return database(self._tables)
 
 
+TIMES = ("first_received_at", "last_completed_at")
+
+
 def logs(*spans: tuple[int, float, float]) -> list[Row]:
     """First and last request of each node's log: node, and when both were received and over."""
+    file = {"source_file": "log", "content_hash": "", "requests": 1}
     return [
-        row(
-            INGESTED_FILES,
-            node_id=node,
-            source_file="log",
-            content_hash="",
-            requests=1,
-            first_received_at=at(first),
-            last_completed_at=at(last),
-        )
-        for node, first, last in spans
+        row(INGESTED_FILES, **file, node_id=node, **dict(zip(TIMES, map(at, times), strict=True)))
+        for node, *times in spans
     ]
 
 
 def beat(
     broker: int, second: float, *, fenced: bool = False, stops: bool = False, error: int = 0
 ) -> Row:
-    """A heartbeat that controller 1 answered."""
-    return row(
-        BROKER_HEARTBEATS,
-        node_id=1,
-        broker_id=broker,
-        received_at=at(second),
-        built_at=at(second),
-        is_fenced=fenced,
-        want_shut_down=stops,
-        error_code=error,
-    )
+    """A heartbeat with the response of controller 1."""
+    times = {"received_at": at(second), "built_at": at(second)}
+    flags = {"is_fenced": fenced, "want_shut_down": stops, "error_code": error}
+    return row(BROKER_HEARTBEATS, node_id=1, broker_id=broker, **times, **flags)
 
 
-def phase(requests: list[Row], beats: list[Row]) -> tuple[timedelta, timedelta]:
-    """From the begin of the log to that and to the end of the steady phase."""
+def phase(requests: list[Row], beats: list[Row]) -> tuple[float, ...]:
+    """Seconds from the begin of the log to that and to the end of the steady phase."""
     found = steady_phases(cast(Warehouse, Constructed(requests, beats)), ["r"])
-    begin_us = BEGIN.timestamp() * 1e6
-    since, until = (timedelta(microseconds=at_us - begin_us) for at_us in found["r"])
-    return since, until
-
-
-def seconds(value: float) -> timedelta:
-    return timedelta(seconds=value)
+    begin_us = round(BEGIN.timestamp() * 1e6)
+    return tuple((at_us - begin_us) / 1e6 for at_us in found["r"])
 
 
 def test_steady_is_from_the_last_first_unfencing_to_the_first_wish_to_stop() -> None:
@@ -80,16 +63,16 @@ def test_steady_is_from_the_last_first_unfencing_to_the_first_wish_to_stop() -> 
         beat(12, 50, stops=True),
         beat(11, 60, stops=True),
     ]
-    assert phase(logs((1, 0, 90)), beats) == (seconds(5), seconds(50))
+    assert phase(logs((1, 0, 90)), beats) == (5, 50)
 
 
 def test_a_log_without_a_begin_or_end_is_bounded_by_the_active_controllers() -> None:
     found = phase(logs((1, 10, 40), (11, 0, 90)), [beat(11, 12, fenced=True)])
-    assert found == (seconds(10), seconds(40.000001))
+    assert found == (10, 40.000001)
 
 
 def test_without_heartbeats_the_logs_bound_the_phase() -> None:
-    assert phase(logs((1, 10, 40), (11, 5, 30)), []) == (seconds(5), seconds(40.000001))
+    assert phase(logs((1, 10, 40), (11, 5, 30)), []) == (5, 40.000001)
 
 
 def test_without_requests_there_is_no_phase() -> None:

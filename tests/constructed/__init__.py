@@ -183,13 +183,13 @@ def verdict(
 ) -> Row:
     """error, tolerance and passed, by plain arithmetic on one row."""
     error = None if predicted is None or recorded is None else predicted - recorded
-    said = [
+    chosen = [
         t
         for t in tolerances
         if (t.metric, t.variant, t.self_check) == (key[2], variant, key[0] == key[1])
     ]
     limits: list[float] = []
-    for tolerance in said if is_judged else []:
+    for tolerance in chosen if is_judged else []:
         if tolerance.absolute is not None:
             limits.append(tolerance.absolute)
         if tolerance.relative is not None and recorded is not None:

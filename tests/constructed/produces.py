@@ -57,7 +57,7 @@ def drawn(dice: random.Random, wait_us: int) -> Row:
 
 
 UNKNOWN: Row = {"recorded": 5.0, "acks_all": None, "min_isr": None}
-UNTOLD: Row = {
+NOT_REPLAYED: Row = {
     "verdict": Verdict.UNKNOWN.value,
     "reason": "isr",
     "acks_all_error": None,
@@ -71,7 +71,7 @@ def history(recording: str, wait_us: int) -> list[Row]:
     rows = []
     for partition, produces, unknown in ((0, 40, 1), (1, 30, 4), (2, 29, 0)):
         for number in range(produces):
-            ms, more = (UNKNOWN, UNTOLD) if number < unknown else (drawn(dice, wait_us), {})
+            ms, more = (UNKNOWN, NOT_REPLAYED) if number < unknown else (drawn(dice, wait_us), {})
             second = dice.randint(0, 120_000) / 1000
             rows.append(produce(recording, second, partition, ms, **more))
     return rows
@@ -99,12 +99,12 @@ def odd_ones(recording: str) -> list[Row]:
         produce(recording, 4, 3, far | {"recorded": None}, recorded_error=None, node_id=12),
         # Partition 1 has its early ack in the dark, so nobody knows when the request is answered.
         produce(recording, 5, 0, ms, **both),
-        produce(recording, 5, 1, dark, **both, **UNTOLD),
+        produce(recording, 5, 1, dark, **both, **NOT_REPLAYED),
         produce(recording, 6, 0, far, acks=1),
         produce(recording, 7, 0, far, **not_applicable),
         produce(recording, 8, 0, ms | {"min_isr": 0.5}, parameter_value=1, **sweep),
         produce(recording, 9, 0, ms | {"min_isr": 7.5}, parameter_value=3, **sweep),
-        produce(recording, 9.5, 0, UNKNOWN, parameter_value=3, **sweep, **UNTOLD),
+        produce(recording, 9.5, 0, UNKNOWN, parameter_value=3, **sweep, **NOT_REPLAYED),
     ]
 
 
@@ -115,7 +115,7 @@ ROWS = [
     *odd_ones("two"),
     # One PRODUCE only: no rate follows from it.
     produce("alone", 5, 0, {"recorded": 4.0, "acks_all": 4.5, "min_isr": 4.5}),
-    *(produce("blind", second, 0, UNKNOWN, **UNTOLD) for second in range(40)),
+    *(produce("blind", second, 0, UNKNOWN, **NOT_REPLAYED) for second in range(40)),
     *(produce("asked", second, 0, drawn(random.Random(1), 9_000), acks=1) for second in (1, 3)),
 ]
 
@@ -135,15 +135,15 @@ def values() -> dict[Key, list[Micros]]:
         ]
         for group in groups:
             if r["acks"] == -1:
-                for variant, value in by_variant(r, "partition", told(r)):
+                for variant, value in by_variant(r, "partition", is_replayed(r)):
                     found[of[0], variant, *of[1:], "produce_latency", *group].append(value)
-            if r["min_isr_error"] == 0 or not told(r):
+            if r["min_isr_error"] == 0 or not is_replayed(r):
                 key = (of[0], r["variant"], *of[1:], "exposure", *group)
                 found[key].append(micros(r["exposure_ms"]))
         if r["acks"] == -1:
             requests[*of, r["request_id"]].append(r)
     for (recording, *of_sweep, _), partitions in requests.items():
-        of_request = by_variant(partitions[0], "request", all(map(told, partitions)))
+        of_request = by_variant(partitions[0], "request", all(map(is_replayed, partitions)))
         for group in (("all", "all"), ("node_id", str(partitions[0]["node_id"]))):
             for variant, value in of_request:
                 key = (recording, variant, *of_sweep, "produce_request_latency", *group)
@@ -151,14 +151,14 @@ def values() -> dict[Key, list[Micros]]:
     return found
 
 
-def told(r: Row) -> bool:
+def is_replayed(r: Row) -> bool:
     return bool(r["verdict"] == Verdict.REPLAYED.value)
 
 
-def by_variant(r: Row, of: str, is_told: bool) -> list[tuple[str, Micros]]:
+def by_variant(r: Row, of: str, are_known: bool) -> list[tuple[str, Micros]]:
     """Recorded is as the log has it; a sweep varies nothing but the early answer."""
     variants = list(VARIANTS) if r["parameter"] == "none" else [ACKS_MIN_INSYNC_REPLICAS]
     return [
-        (v, micros(r[f"{of}_{VARIANTS[v]}_latency_ms"]) if is_told or v == RECORDED else None)
+        (v, micros(r[f"{of}_{VARIANTS[v]}_latency_ms"]) if are_known or v == RECORDED else None)
         for v in variants
     ]

@@ -38,13 +38,11 @@ def fetch(recording: str, variant: str, second: float, **values: object) -> Row:
     return row(FETCH_SESSION_OUTCOMES, **(usual | values))
 
 
-UNTOLD: Row = {
+NOT_REPLAYED: Row = {
     "verdict": Verdict.UNKNOWN.value,
     "reason": "the session began before the log",
-    "request_partitions": None,
-    "response_partitions": None,
-    "request_bytes": None,
-    "response_bytes": None,
+    **dict.fromkeys(("request_partitions", "response_partitions")),
+    **dict.fromkeys(("request_bytes", "response_bytes")),
 }
 NOT_APPLICABLE: Row = {"verdict": Verdict.NOT_APPLICABLE.value, "request_partitions": 999}
 
@@ -64,23 +62,21 @@ def history(recording: str) -> Iterator[Row]:
         size = dice.randint(4, 9)
         for variant in (RECORDED, INCREMENTAL, FULL, INCREMENTAL_DRAFT):
             runs_as = RAN[recording] if variant == RECORDED else variant
-            asked = size if runs_as == FULL else dice.randint(0, 2)
-            told = (
-                # Three of the 15 FETCHes of consumers, and one of a follower, nobody can tell.
-                UNTOLD
-                if variant != RECORDED and number in (9, 18, 20, 27)
-                else {
-                    "request_partitions": asked,
-                    "response_partitions": asked // 2,
-                    "request_bytes": 40 + 6 * asked,
-                    "response_bytes": 20 + 120 * asked,
-                    "record_bytes": 100 * asked,
-                }
-            )
+            listed = size if runs_as == FULL else dice.randint(0, 2)
+            figures: Row = {
+                "request_partitions": listed,
+                "response_partitions": listed // 2,
+                "request_bytes": 40 + 6 * listed,
+                "response_bytes": 20 + 120 * listed,
+                "record_bytes": 100 * listed,
+            }
+            # Three of the 15 FETCHes of consumers, and one of a follower, are unknown.
+            if variant != RECORDED and number in (9, 18, 20, 27):
+                figures = NOT_REPLAYED
             compared = {"equals_recorded": number != 20} if variant == INCREMENTAL else {}
-            if told is UNTOLD or (compared and number % 7 == 0):
+            if figures is NOT_REPLAYED or (compared and number % 7 == 0):
                 compared = {"equals_recorded": None}
-            yield fetch(recording, variant, second, **(same | told | compared))
+            yield fetch(recording, variant, second, **(same | figures | compared))
 
 
 def odd_ones(recording: str) -> Iterator[Row]:
@@ -97,11 +93,11 @@ def odd_ones(recording: str) -> Iterator[Row]:
     # As a retry of what a session error answered, and of a size that nobody knows.
     yield fetch(recording, INCREMENTAL_DRAFT, 52, attempt=1, record_bytes=0)
     yield fetch(recording, INCREMENTAL_DRAFT, 52, response_bytes=None, record_bytes=70)
-    for slots, asked in ((2, 40), (500, 20)):
+    for slots, listed in ((2, 40), (500, 20)):
         sweep = {"parameter": SESSION_SLOTS, "parameter_value": slots}
-        yield fetch(recording, INCREMENTAL, 53, request_partitions=asked, **sweep)
+        yield fetch(recording, INCREMENTAL, 53, request_partitions=listed, **sweep)
         yield fetch(recording, INCREMENTAL, 54, equals_recorded=False, **sweep)
-        yield fetch(recording, INCREMENTAL, 55, **UNTOLD, **sweep)
+        yield fetch(recording, INCREMENTAL, 55, **NOT_REPLAYED, **sweep)
 
 
 ROWS = [r for name in RECORDINGS for made in (history, odd_ones) for r in made(name)]

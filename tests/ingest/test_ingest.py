@@ -12,16 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from killed import is_killed
 from put_rows import rows_of
 from pyspark.sql import SparkSession
 from small_logs import BROKER, CONTROLLER, lines_of, plain, stamped, write_recording
 
-import kip_replay.pipelines.ingest.overlaps
-import kip_replay.pipelines.ingest.parse_range
-import kip_replay.pipelines.ingest.parse_task
-import kip_replay.pipelines.ingest.step
 from kip_replay.jobs.ingest import main
 from kip_replay.pipelines.errors import IngestError, UserError, WriteConflictError
+from kip_replay.pipelines.ingest import step
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_range
 from kip_replay.pipelines.ingest.parse_task import tasks_of
@@ -69,14 +67,20 @@ class Ingested:
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.warehouse = Warehouse(folder / "warehouse")
-        self.said: list[str] = []
+        self.printed: list[str] = []
         self.recordings = {r.name: r for r in _recordings(folder)}
         recordings = [*self.recordings.values()]
-        became = ingest(recordings, self.warehouse, say=self.said.append)
+        became = ingest(recordings, self.warehouse, say=self.printed.append)
         self.read: dict[str, LinesRead] = {lines.recording: lines for lines in became}
 
     def contents(self, recording: str) -> dict[str, list[str]]:
         return contents(self.warehouse, recording)
+
+    def assert_same(self, warehouse: Warehouse, *recordings: str) -> None:
+        """The same rows in another warehouse, to the file and line number."""
+        for name in recordings:
+            expected = contents(self.warehouse, name, places=True)
+            assert contents(warehouse, name, places=True) == expected
 
     def rows(self, table: Table, recording: str) -> list[Row]:
         return read(self.warehouse, table, recording)
@@ -91,14 +95,10 @@ def _recordings(folder: Path) -> Iterator[Any]:
     head, tail = lines_of(CONTROLLER)[:15], lines_of(CONTROLLER)[15:]
 
     yield plain(folder / "plain")
-    yield write_recording(
-        folder / "gzip",
-        {
-            "c.log.gz": CONTROLLER,
-            "b.log": gzip.compress(BROKER[:999]) + gzip.compress(BROKER[999:]),
-        },
-        {2: "c.log.gz", 11: "b.log"},  # the name does not tell what is compressed
-    )
+    # The name does not say what is compressed.
+    members = gzip.compress(BROKER[:999]) + gzip.compress(BROKER[999:])
+    packed = {"c.log.gz": CONTROLLER, "b.log": members}
+    yield write_recording(folder / "gzip", packed, {2: "c.log.gz", 11: "b.log"})
     yield write_recording(
         folder / "rotated",
         {
@@ -123,26 +123,18 @@ def _recordings(folder: Path) -> Iterator[Any]:
         {2: "c.log.gz"} | broker,
     )
     garbage = bytes(range(256)) * 40 + b"\n\n\n" + BROKER + b"\0\0\0"
-    yield write_recording(
-        folder / "garbage", both | {"broker-11.log": garbage}, controller | broker
-    )
-    autumn = stamped(
-        "2026-10-25 01:59:59,000",
-        "2026-10-25 02:10:00,000",
-        "2026-10-25 02:59:59,000",
-        "2026-10-25 02:00:00,100",
-        "2026-10-25 02:59:59,900",
-        "2026-10-25 03:00:00,000",
-    )
-    yield write_recording(
-        folder / "autumn", {"c.log": autumn}, {2: "c.log"}, timezone="Europe/Berlin"
-    )
-    spring = stamped(
-        "2026-03-29 01:59:59,999", "2026-03-29 02:30:00,000", "2026-03-29 03:00:00,000"
-    )
-    yield write_recording(
-        folder / "spring", {"c.log": spring}, {2: "c.log"}, timezone="Europe/Berlin"
-    )
+    with_garbage = both | {"broker-11.log": garbage}
+    yield write_recording(folder / "garbage", with_garbage, controller | broker)
+    once, again = ("01:59:59,000", "02:10:00,000", "02:59:59,000"), ("02:00:00,100", "02:59:59,900")
+    changes = {
+        "autumn": [f"2026-10-25 {time}" for time in (*once, *again, "03:00:00,000")],
+        "spring": [
+            f"2026-03-29 {time}" for time in ("01:59:59,999", "02:30:00,000", "03:00:00,000")
+        ],
+    }
+    for name, stamps in changes.items():
+        log = {"c.log": stamped(*stamps)}
+        yield write_recording(folder / name, log, {2: "c.log"}, timezone="Europe/Berlin")
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "c.log").write_bytes(CONTROLLER)
@@ -163,7 +155,7 @@ def test_every_line_of_a_plain_log_becomes_a_request(ingested: Ingested) -> None
     assert tables["rejected_lines"] == []
     assert [name for name, rows in tables.items() if not rows] == ["rejected_lines"]
     assert f"ingest plain: lines read {LINES} = requests {LINES} + rejected 0 + repeated 0" in (
-        ingested.said
+        ingested.printed
     )
 
 
@@ -215,7 +207,7 @@ def test_of_half_a_gzip_stream_what_can_be_read_is(ingested: Ingested) -> None:
     assert set(half["requests"]) < set(whole["requests"])
     (rejected,) = ingested.rows(REJECTED_LINES, "half-gzip")
     assert rejected["reason"] == "truncated"
-    warnings = [said for said in ingested.said if said.startswith("warning")]
+    warnings = [said for said in ingested.printed if said.startswith("warning")]
     assert any("c.log.gz" in w and "in the middle of its gzip stream" in w for w in warnings)
     assert warnings == [f"warning: {w}" for w in ingested.read["half-gzip"].warnings]
 
@@ -231,24 +223,18 @@ def test_binary_garbage_is_rejected_and_nothing_else_is(ingested: Ingested) -> N
     assert lines.lines_read == LINES + lines.rejected + lines.repeated
 
 
-def test_an_hour_that_occurs_twice_is_told_apart(ingested: Ingested) -> None:
+def test_an_hour_occurs_twice_or_never_where_clocks_change(ingested: Ingested) -> None:
     assert ingested.completed_at("autumn") == ["23:59", "00:10", "00:59", "01:00", "01:59", "02:00"]
-
-
-def test_an_hour_that_never_occurs_is_rejected(ingested: Ingested) -> None:
     assert ingested.completed_at("spring") == ["00:59", "01:00"]
     (rejected,) = ingested.rows(REJECTED_LINES, "spring")
     assert rejected["reason"] == "stamp_not_in_time_zone"
 
 
-#: Of tables that a rule reads by the time of their request.
 #: What rules read as it comes: all but the names of topics.
 TYPED = [table.name for table in TYPED_TABLES if table is not TOPICS]
 
 
-def test_files_say_the_times_of_their_requests_and_which_ingest_read_them(
-    ingested: Ingested,
-) -> None:
+def test_files_have_the_times_of_their_requests_and_their_ingest(ingested: Ingested) -> None:
     typed = " UNION ".join(f"SELECT recording, request_id FROM {table}" for table in TYPED)
     with ingested.warehouse.database() as database:
         (differing, with_events, all_files) = database.sql(f"""
@@ -280,10 +266,7 @@ def test_partitions_and_byte_ranges_change_nothing(
     recordings = [ingested.recordings[name] for name in names]
     settings = IngestSettings(final=True, range_bytes=10_000, tasks=7, survey_on_driver_bytes_max=0)
     assert ingest(recordings, warehouse, settings, quiet) == [ingested.read[n] for n in names]
-    for name in names:
-        assert contents(warehouse, name, places=True) == contents(
-            ingested.warehouse, name, places=True
-        )
+    ingested.assert_same(warehouse, *names)
 
 
 def test_repeated_lines_of_one_task_stay_once(
@@ -292,19 +275,13 @@ def test_repeated_lines_of_one_task_stay_once(
     """Too far apart for the task to see: Spark finds them, and the files are written anew."""
     warehouse = Warehouse(tmp_path / "warehouse")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kip_replay.pipelines.ingest.parse_range, "_BATCH_LINES", 10)
-        for module in (
-            kip_replay.pipelines.ingest.parse_task,
-            kip_replay.pipelines.ingest.overlaps,
-        ):
-            patch.setattr(module, "COMPARED_BATCHES", 0)
+        patch.setattr("kip_replay.pipelines.ingest.parse_range._BATCH_LINES", 10)
+        for module in ("parse_task", "overlaps"):
+            patch.setattr(f"kip_replay.pipelines.ingest.{module}.COMPARED_BATCHES", 0)
         for name in ("repeated", "garbage"):
             became = ingest([ingested.recordings[name]], warehouse, say=quiet)
             assert became == [ingested.read[name]]
-    for name in ("repeated", "garbage"):
-        assert contents(warehouse, name, places=True) == contents(
-            ingested.warehouse, name, places=True
-        )
+    ingested.assert_same(warehouse, "repeated", "garbage")
 
 
 def test_a_file_says_what_it_can_hold_so_that_spark_need_not_open_it(ingested: Ingested) -> None:
@@ -352,7 +329,7 @@ def test_a_file_that_is_in_is_not_read_again(spark: SparkSession, ingested: Inge
 
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kip_replay.pipelines.ingest.step, "parse_or_error", never)
+        patch.setattr(step, "parse_or_error", never)
         recording = ingested.recordings["plain"]
         (again,) = ingest([recording], ingested.warehouse, say=said.append)
     assert (again.files_read, again.files_known, again.lines_read) == (0, 2, 0)
@@ -367,9 +344,8 @@ def test_the_same_lines_later_are_known_by_content_or_repeated(
 ) -> None:
     """Also where the zone was corrected meanwhile, and where lines stand elsewhere in a file."""
     folder, warehouse = tmp_path / "growing", Warehouse(tmp_path / "warehouse")
-    lines, new = (
-        stamped(*(f"2026-11-20 20:{m}:00,000" for m in ms)) for ms in (range(10, 50), [59])
-    )
+    lines = stamped(*(f"2026-11-20 20:{minute}:00,000" for minute in range(10, 50)))
+    new = stamped("2026-11-20 20:59:00,000")
     bad, logs = b"not a line of ours\n", {2: "c.log*"}
     first = write_recording(folder, {"c.log": lines + bad}, logs)
     ingest([first], warehouse, say=quiet)
@@ -416,26 +392,8 @@ def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
     assert (again.files_read, again.lines_read) == (0, 0)
 
 
-class Killed(BaseException):
-    """Stands for a process that ends between two transactions."""
-
-
 def killed(recording: Recording, warehouse: Warehouse, number: int) -> bool:
-    """Ingests until the commit with this number; whether it came to that."""
-    real, made = commits.commit, count(1)
-
-    def guarded(*args: Any) -> None:
-        if next(made) == number:
-            raise Killed
-        real(*args)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commits, "commit", guarded)
-        try:
-            ingest([recording], warehouse, GROWING, quiet)
-        except Killed:
-            return True
-    return False
+    return is_killed(number, lambda: ingest([recording], warehouse, GROWING, quiet))
 
 
 def test_an_ingest_killed_at_any_commit_is_completed_by_the_next(
@@ -472,10 +430,7 @@ def test_what_a_killed_run_left_is_no_copy_of_what_the_next_reads(
     assert read(warehouse, INGESTED_FILES, "garbage") == []
     assert len(read(warehouse, REQUESTS, "garbage")) == LINES
     assert ingest([spring, recording], warehouse, say=quiet)[1] == ingested.read["garbage"]
-    for name in ("spring", "garbage"):
-        assert contents(warehouse, name, places=True) == contents(
-            ingested.warehouse, name, places=True
-        )
+    ingested.assert_same(warehouse, "spring", "garbage")
 
 
 def test_an_ingest_that_another_overtakes_stops_or_is_taken_out(
@@ -483,10 +438,10 @@ def test_an_ingest_that_another_overtakes_stops_or_is_taken_out(
 ) -> None:
     """Another job reads the same recording: before this one writes, and in its middle."""
     recording = ingested.recordings["plain"]
-    real = kip_replay.pipelines.ingest.step.parse_or_error
+    real = step.parse_or_error
 
     def meanwhile(*args: Any) -> Any:
-        monkeypatch.setattr(kip_replay.pipelines.ingest.step, "parse_or_error", real)
+        monkeypatch.setattr(step, "parse_or_error", real)
         ingest([recording], warehouse, say=quiet)
         return real(*args)
 
@@ -500,14 +455,12 @@ def test_an_ingest_that_another_overtakes_stops_or_is_taken_out(
         made, commit = count(1), commits.commit
         with monkeypatch.context() as patch:
             if number == 0:
-                patch.setattr(kip_replay.pipelines.ingest.step, "parse_or_error", meanwhile)
+                patch.setattr(step, "parse_or_error", meanwhile)
             else:
                 patch.setattr(commits, "commit", in_the_middle)
             with pytest.raises(WriteConflictError, match="ingest of recording 'plain' meanwhile"):
                 ingest([recording], warehouse, say=quiet)
-        assert contents(warehouse, "plain", places=True) == contents(
-            ingested.warehouse, "plain", places=True
-        )
+        ingested.assert_same(warehouse, "plain")
         assert ("plain", "ingest") in warehouse.lineage(["plain"])
         (again,) = ingest([recording], warehouse, say=quiet)
         assert again.files_read == 0
@@ -521,19 +474,16 @@ def test_lines_that_get_lost_stop_the_run_before_anything_is_written(
         return replace(of_file, lines=of_file.lines + 1)
 
     warehouse = Warehouse(tmp_path / "warehouse")
-    monkeypatch.setattr(kip_replay.pipelines.ingest.step, "survey_or_error", one_more)
+    monkeypatch.setattr(step, "survey_or_error", one_more)
     with pytest.raises(IngestError, match=r"controller-2\.log .* had 41 lines .* 40 requests"):
         ingest([ingested.recordings["plain"]], warehouse, say=quiet)
     assert not any(warehouse.files(table) for table in LOG_TABLES)
 
 
-def test_a_recording_that_cannot_be_read_leaves_no_trace(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_recording_that_cannot_be_read_leaves_no_trace(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
-    recording = write_recording(
-        tmp_path / "empty", {"c.log": b"", "b.log": BROKER}, {2: "c.log", 11: "b.log"}
-    )
+    logs = {2: "c.log", 11: "b.log"}
+    recording = write_recording(tmp_path / "empty", {"c.log": b"", "b.log": BROKER}, logs)
     with pytest.raises(UserError, match=r"log of node 2 .* \(c\.log\) is empty"):
         ingest([recording], warehouse, say=quiet)
     assert not Path(warehouse.path).exists()

@@ -27,6 +27,11 @@ CLASSES = (
 )
 
 
+def plain(text: str) -> str:
+    """Text whose no-break spaces are spaces."""
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
 def spread(p50: float, unknown: int = 0, count: int = 100) -> Percentiles:
     return Percentiles(count, unknown, p50, p50 * 2, p50 * 4, p50 * 6)
 
@@ -36,14 +41,8 @@ def line(p50: float) -> Curve:
 
 
 def verdict(variant: str, n: int, reason: str | None = None, **more: Any) -> dict[str, Any]:
-    return {
-        "variant": variant,
-        "what": "what",
-        "reason": reason,
-        "n": n,
-        "verdict": "unknown" if reason else "replayed",
-        **more,
-    }
+    row = {"variant": variant, "what": "what", "reason": reason, "n": n}
+    return row | {"verdict": "unknown" if reason else "replayed"} | more
 
 
 # --- hwm_parking ---------------------------------------------------------------------------------
@@ -63,13 +62,11 @@ def hwm(name: str = "one", own: Protocol = Protocol.WITHOUT) -> hwm_parking.Figu
     slow, fast = (328.2, 450), (1.2, 920)
     recorded = fast if own is Protocol.WITH else slow
     share = {Protocol.WITH: 900, Protocol.MIXED: 450}.get(own, 0)
-    answers = {"what": "responses", "has_high_watermark": share, "unexplained": 4}
+    counts = {"what": "responses", "has_high_watermark": share, "unexplained": 4}
+    none = {**counts, "has_high_watermark": 0, "unexplained": 0, "verdict": "not_applicable"}
     lines = ((RECORDED, recorded), (WITHOUT_KIP, slow), (WITH_KIP, fast))
-    verdicts = [verdict(RECORDED, 800, **answers), verdict(RECORDED, 3, "the log ended")]
-    verdicts.append(
-        verdict(RECORDED, 100, "x", **{**answers, "has_high_watermark": 0, "unexplained": 0})
-    )
-    verdicts[-1]["verdict"] = "not_applicable"
+    verdicts = [verdict(RECORDED, 800, **counts), verdict(RECORDED, 3, "the log ended")]
+    verdicts.append(verdict(RECORDED, 100, "x", **none))
     return hwm_parking.Figures(
         name,
         "Kafka 4.0.0",
@@ -116,9 +113,8 @@ def fetch(name: str = "one") -> incremental_fetch.Figures:
         verdict(RECORDED, 700, **{**none, "incremental": 600}),
         verdict("incremental", 595, **{**none, "equal": 590, "compared": 600}),
         *(verdict(variant, 5, began, **none) for variant in ("full", "incremental")),
-        verdict("full", 1, "a session error was answered", **none),
+        verdict("full", 1, "a session error was answered", **none, verdict="not_applicable"),
     ]
-    verdicts[-1]["verdict"] = "not_applicable"
     events = [event("created", 12), event("refused", 40, 0), event("created", 12, 8)]
     events += [event("evicted", 2, 8), event("created", 12, 16)]
     return incremental_fetch.Figures(
@@ -130,11 +126,8 @@ def fetch(name: str = "one") -> incremental_fetch.Figures:
 
 
 def acks(name: str = "one", latencies: dict[str, Percentiles] | None = None) -> Any:
-    latencies = latencies or {
-        RECORDED: spread(241.0),
-        ACKS: spread(240.5),
-        MIN_ISR: spread(13.5, unknown=2),
-    }
+    usual = {RECORDED: spread(241.0), ACKS: spread(240.5), MIN_ISR: spread(13.5, unknown=2)}
+    latencies = latencies or usual
     spreads = {("exposure", MIN_ISR, "all", "all", None): spread(113.6)}
     for variant, found in latencies.items():
         spreads["produce_latency", variant, "all", "all", None] = found
@@ -167,18 +160,16 @@ def lowest(name: str = "one") -> lowest_acked_offset.Figures:
     def visible(
         variant: str, stale: Percentiles, known: Percentiles, *where: Any
     ) -> dict[Any, Percentiles]:
-        return {
-            ("stale_window", variant, *where): stale,
-            ("read_after_write", variant, *where): known,
-        }
+        figures = {"stale_window": stale, "read_after_write": known}
+        return {(metric, variant, *where): of for metric, of in figures.items()}
 
-    plain = ("all", "all", None)
+    every = ("all", "all", None)
     slow, fast = (spread(1417.0), spread(3213.0, unknown=1)), (spread(229.0), spread(700.0))
     return lowest_acked_offset.Figures(
         name,
         "Kafka 4.0.0",
-        visible(LOWEST, *slow, *plain)
-        | visible(FINEST, *fast, *plain)
+        visible(LOWEST, *slow, *every)
+        | visible(FINEST, *fast, *every)
         | visible(LOWEST, *slow, "api_name", "CREATE_TOPICS", None)
         | visible(LOWEST, *fast, "api_name", "INCREMENTAL_ALTER_CONFIGS", None)
         | visible(WITHOUT_KIP, spread(300.0), spread(400.0), "all", "all", 100)

@@ -33,9 +33,8 @@ def line(stamp: str) -> bytes:
 
 
 def recording_of(path: Path, nodes: dict[int, str], timezone: str = "UTC") -> Recording:
-    return Recording(
-        "r", timezone, tuple(Node(i, None, (log,), timezone) for i, log in nodes.items()), path
-    )
+    listed = tuple(Node(i, None, (log,), timezone) for i, log in nodes.items())
+    return Recording("r", timezone, listed, path)
 
 
 def survey_of(path: Path, content: bytes, range_bytes: int = 1 << 20, zone: str = "UTC") -> Survey:
@@ -115,9 +114,8 @@ def test_lines_are_the_same_however_the_bytes_arrive(
             text = whole[:-1] if whole.endswith(b"\r") else whole
             assert len(whole) > line_bytes_max
             assert (got.head, got.line_bytes) == (text[:1000], len(text))
-            assert (
-                got.digest.hexdigest() == hashlib.blake2b(b"7\0" + text, digest_size=16).hexdigest()
-            )
+            expected_digest = hashlib.blake2b(b"7\0" + text, digest_size=16)
+            assert got.digest.hexdigest() == expected_digest.hexdigest()
 
 
 def test_members_and_padding_of_gzip(tmp_path: Path) -> None:
@@ -169,6 +167,8 @@ def test_a_survey_counts_and_cuts_at_line_ends(tmp_path: Path) -> None:
         ByteRange(size + 26, 2 * size + 26, 3),
         ByteRange(2 * size + 26, len(content), 4),
     )
+    empty = survey_of(tmp_path / "a.log", b"")
+    assert (empty.lines, empty.bytes_read, empty.has_requests, empty.ranges) == (0, 0, False, ())
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 2, 7, 100, 1000])
@@ -182,11 +182,6 @@ def test_chunks_change_nothing(
     zipped = survey_of(tmp_path / "a.log", gzip.compress(content), range_bytes=150)
     assert zipped.is_gzip
     assert replace(zipped, is_gzip=False) == expected
-
-
-def test_an_empty_file_has_no_ranges(tmp_path: Path) -> None:
-    found = survey_of(tmp_path / "a.log", b"")
-    assert (found.lines, found.bytes_read, found.has_requests, found.ranges) == (0, 0, False, ())
 
 
 @settings(deadline=None, max_examples=40)
@@ -233,9 +228,7 @@ def test_a_file_that_grew_is_read_from_where_it_ended(
     assert found.ranges[-1].end == len(whole)
     assert found.content_hash == content(whole).content_hash
     assert not found.is_known
-    batches = [b for r in found.ranges for b in parse_range(ParsedRange.of(found, r))]
-    rows = pa.Table.from_batches(batches)
-    assert rows.column("line_number").to_pylist() == [6, 7, 8, 9]
+    assert [number for number, _ in lines_of(found)] == [6, 7, 8, 9]
 
 
 def test_what_was_read_is_known_under_any_name_and_what_was_replaced_is_not(
@@ -276,6 +269,12 @@ def test_a_whole_last_line_without_its_end_is_read_and_its_end_is_no_line(
     assert found.left_bytes == 4
 
 
+def lines_of(found: Survey) -> list[tuple[int, str]]:
+    """Number and id of each line in the ranges of a survey."""
+    batches = [b for part in found.ranges for b in parse_range(ParsedRange.of(found, part))]
+    return [(row["line_number"], row["line_id"]) for b in batches for row in b.to_pylist()]
+
+
 @settings(deadline=None, max_examples=40)
 @given(ends=st.lists(st.integers(0, 8 * 76 + 30), max_size=5).map(sorted), final=st.booleans())
 def test_pieces_are_the_whole(
@@ -291,24 +290,13 @@ def test_pieces_are_the_whole(
         path.write_bytes(whole[:end])
         is_last = final and end == len(whole)
         found = survey(file, range_bytes=50, known=known, final=is_last)
-        rows = [
-            (row["line_number"], row["line_id"])
-            for part in found.ranges
-            for batch in parse_range(ParsedRange.of(found, part))
-            for row in batch.to_pylist()
-        ]
+        rows = lines_of(found)
         assert len(rows) == found.lines
         assert not (found.is_known and rows)
         read += rows
         known.add(Content(found.end, found.content_hash))
     path.write_bytes(whole)
-    at_once = survey(file, final=final)
-    assert read == [
-        (row["line_number"], row["line_id"])
-        for part in at_once.ranges
-        for batch in parse_range(ParsedRange.of(at_once, part))
-        for row in batch.to_pylist()
-    ]
+    assert read == lines_of(survey(file, final=final))
 
 
 def test_a_line_above_the_limit_is_rejected_as_the_parser_would(tmp_path: Path) -> None:
@@ -328,7 +316,7 @@ def test_a_line_of_40_mb_passes(tmp_path: Path) -> None:
     assert [len(found) for found in lines if not isinstance(found, LongLine)] == [40 << 20, 1]
 
 
-def test_an_ambiguous_hour_that_does_not_tell_is_warned_about(tmp_path: Path) -> None:
+def test_an_ambiguous_hour_that_stays_ambiguous_is_warned_about(tmp_path: Path) -> None:
     content = b"[2026-10-25 02:30:00,000" + REST
     found = survey_of(tmp_path / "a.log", content, zone="Europe/Berlin")
     assert not found.fold_is_known

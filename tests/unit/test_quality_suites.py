@@ -12,11 +12,12 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.tables import TABLES
 
-GOOD = """
+COLUMNS = 'columns = ["max_bytes", "min_bytes"]'
+GOOD = f"""
 [[expectation]]
 type = "expect_column_values_to_be_between"
 tables = ["fetches"]
-columns = ["max_bytes", "min_bytes"]
+{COLUMNS}
 max_value = 100000000
 severity = "info"
 description = "no FETCH requests more than 100 MB"
@@ -46,25 +47,18 @@ def test_an_entry_is_an_expectation_for_each_table_and_column(tmp_path: Path) ->
 
 
 def test_nulls_of_pairs_are_no_failures(tmp_path: Path) -> None:
-    text = GOOD.replace('columns = ["max_bytes", "min_bytes"]', 'pairs = [["node_id", "acks"]]')
-    text = text.replace('"fetches"', '"produces"').replace(
-        "max_value = 100000000", "or_equal = true"
-    )
+    text = GOOD.replace(COLUMNS, 'pairs = [["node_id", "acks"]]').replace("fetches", "produces")
+    text = text.replace("max_value = 100000000", "or_equal = true")
     (tmp_path / "mine.toml").write_text(text)
     (pair,) = (each for each in load_suites([tmp_path]) if each.suite == "mine")
-    assert pair.arguments == {
-        "or_equal": True,
-        "column_A": "node_id",
-        "column_B": "acks",
-        "ignore_row_if": "either_value_is_missing",
-    }
+    columns = {"column_A": "node_id", "column_B": "acks"}
+    expected = {"or_equal": True, **columns, "ignore_row_if": "either_value_is_missing"}
+    assert pair.arguments == expected
     assert pair.column == "node_id"
 
 
 def test_an_expectation_of_the_same_name_replaces_ours(tmp_path: Path) -> None:
-    text = GOOD.replace('"fetches"', '"requests"').replace(
-        'columns = ["max_bytes", "min_bytes"]', 'columns = ["total_ms"]'
-    )
+    text = GOOD.replace("fetches", "requests").replace(COLUMNS, 'columns = ["total_ms"]')
     (tmp_path / "log.toml").write_text(text)
     ours, theirs = ({each.place: each for each in load_suites(more)} for more in ([], [tmp_path]))
     place = ("log", "requests", "column_values_to_be_between total_ms")
@@ -81,7 +75,7 @@ def test_an_expectation_of_the_same_name_replaces_ours(tmp_path: Path) -> None:
         ('tables = ["fetches"]', "", "one of tables and outcomes_with"),
         ('tables = ["fetches"]', 'tables = ["fetches"]\noutcomes_with = []', "one of tables"),
         ('"min_bytes"', '"minbytes"', "fetches has no column minbytes"),
-        ('columns = ["max_bytes", "min_bytes"]', "pairs = [1]", "expectation 1 of"),
+        (COLUMNS, "pairs = [1]", "expectation 1 of"),
     ],
 )
 def test_a_mistake_is_one_sentence(tmp_path: Path, old: str, new: str, message: str) -> None:

@@ -22,7 +22,7 @@ def outcome(*failures: Result) -> Outcome:
     return Outcome(("one", "two"), [met, *failures], "/w", "/w/docs/index.html")
 
 
-def test_nothing_failed() -> None:
+def test_only_critical_failures_are_critical() -> None:
     good = outcome(failure(Severity.INFO), failure(Severity.WARNING))
     assert not good.is_critical
     assert summary(outcome()) == [
@@ -31,31 +31,25 @@ def test_nothing_failed() -> None:
     ]
 
 
-def test_the_worst_comes_first_and_says_where() -> None:
-    bad = outcome(failure(Severity.WARNING), failure(Severity.CRITICAL, node_id=11, line=None))
+def test_the_worst_comes_first_and_says_where_and_info_is_only_counted() -> None:
+    worst = failure(Severity.CRITICAL, node_id=11, line=None)
+    bad = outcome(failure(Severity.INFO), failure(Severity.WARNING), worst)
     assert bad.is_critical
-    assert summary(bad)[1:4] == [
+    printed = summary(bad)
+    assert printed[0].endswith("1 critical, 1 warning, 1 info")
+    assert printed[1:4] == [
         "  critical in one: requests, no_hole: 3 failing rows; expected: no id lacks",
         "    such as: node_id 11, line null",
         "  warning in one: requests, no_hole: 3 failing rows; expected: no id lacks",
     ]
-    assert "  failing rows: /w/quality_failures" in summary(bad)
+    assert sum("no_hole" in line for line in printed) == 2
+    assert "  failing rows: /w/quality_failures" in printed
 
 
-def test_info_is_counted_and_not_listed() -> None:
-    printed = summary(outcome(failure(Severity.INFO)))
-    assert printed[0].endswith("1 info")
-    assert not any("no_hole" in line for line in printed)
-
-
-def test_a_long_list_is_cut_and_says_so() -> None:
+def test_long_lists_endless_strings_and_terminal_codes_are_harmless() -> None:
     assert "  and 10 more" in summary(outcome(*[failure(Severity.WARNING)] * 40))
-
-
-def test_terminal_codes_and_endless_strings_of_a_log_are_harmless() -> None:
-    printed = "\n".join(
-        summary(outcome(failure(Severity.WARNING, client_id="\x1b[2J" + "x" * 500)))
-    )
+    hostile = failure(Severity.WARNING, client_id="\x1b[2J" + "x" * 500)
+    printed = "\n".join(summary(outcome(hostile)))
     assert "\x1b" not in printed
     assert "\\x1b[2J" in printed
     assert "x" * 100 not in printed

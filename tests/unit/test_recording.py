@@ -81,9 +81,7 @@ def test_what_a_manifest_leaves_out_is_none(tmp_path: Path) -> None:
         ({"min_insync_replicas": -1}, "'min_insync_replicas' .* is -1"),
     ],
 )
-def test_what_is_wrong_is_said_by_name(
-    tmp_path: Path, entries: dict[str, Any], message: str
-) -> None:
+def test_what_is_wrong_is_named(tmp_path: Path, entries: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         load_recording(folder_with(tmp_path, **entries))
 
@@ -128,7 +126,7 @@ def test_nodes_alone_make_a_recording(tmp_path: Path, monkeypatch: pytest.Monkey
         (RecordingOptions(("1=a", "1=b"), "x", "UTC"), "names node 1 twice"),
     ],
 )
-def test_what_options_lack_is_said_by_name(options: RecordingOptions, message: str) -> None:
+def test_what_options_lack_is_named(options: RecordingOptions, message: str) -> None:
     with pytest.raises(UserError, match=message):
         load_recordings([], options)
 
@@ -136,11 +134,8 @@ def test_what_options_lack_is_said_by_name(options: RecordingOptions, message: s
 def test_options_win_over_the_manifest(tmp_path: Path) -> None:
     options = RecordingOptions(("1=/logs/c.log", "12=/logs/b"), "monday", "UTC", None, (9,))
     recording = load_recording(folder_with(tmp_path), options)
-    assert (recording.name, recording.kafka_version, recording.voters) == (
-        "monday",
-        "4.1.1",
-        (9,),
-    )
+    named = (recording.name, recording.kafka_version, recording.voters)
+    assert named == ("monday", "4.1.1", (9,))
     assert recording.nodes == (
         Node(1, "controller", ("/logs/c.log",), "UTC"),
         Node(11, "broker", ("b.log",), "UTC"),

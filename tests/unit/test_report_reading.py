@@ -27,7 +27,7 @@ from kip_replay.replay.table import Table
 #: Rows by name of their table; columns that are not named are null.
 Rows = Mapping[str, list[dict[str, Any]]]
 START = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
-NOT_ASKED = "not asked for"
+NOT_REQUESTED = "not requested"
 
 
 class InMemory(Warehouse):
@@ -45,19 +45,13 @@ class InMemory(Warehouse):
 def what_if(
     recording: str, rule: str, variant: str, parameter: str = "none", value: int = -1
 ) -> dict[str, Any]:
-    return {
-        "recording": recording,
-        "rule": rule,
-        "variant": variant,
-        "parameter": parameter,
-        "parameter_value": value,
-    }
+    variation = {"variant": variant, "parameter": parameter, "parameter_value": value}
+    return {"recording": recording, "rule": rule, **variation}
 
 
 def hwm(recording: str, variant: str, wait: int | None = None) -> dict[str, Any]:
-    if wait is None:
-        return what_if(recording, "hwm_parking", variant)
-    return what_if(recording, "hwm_parking", variant, "max_wait_ms", wait)
+    sweep = () if wait is None else ("max_wait_ms", wait)
+    return what_if(recording, "hwm_parking", variant, *sweep)
 
 
 def lag_rows(recording: str, variant: str) -> list[dict[str, Any]]:
@@ -77,66 +71,38 @@ def curve_rows(what: dict[str, Any], metric: str, kind: str, value: str) -> list
 
 
 def summary_rows(recording: str, variant: str, wait: int | None = None) -> list[dict[str, Any]]:
+    p50_ms = 1.5 if variant == WITH_KIP else 330.0
+    group = {"group_kind": "replica_kind", "group_value": "broker"}
+    figures = {**group, "count": 997, "unknown_count": 3, "p50_ms": p50_ms}
     return [
-        {
-            **hwm(recording, variant, wait),
-            "metric": metric,
-            "group_kind": "replica_kind",
-            "group_value": "broker",
-            "count": 997,
-            "unknown_count": 3,
-            "p50_ms": 1.5 if variant == WITH_KIP else 330.0,
-        }
+        {**hwm(recording, variant, wait), "metric": metric, **figures}
         for metric in ("high_watermark_lag", "fetch_parked")
     ]
 
 
 def traffic_rows(recording: str, variant: str, wait: int | None = None) -> list[dict[str, Any]]:
+    fetches = {**hwm(recording, variant, wait), "api_name": "FETCH", "client_kind": "broker"}
+    counts = {"requests": 300 if variant == WITH_KIP else 150, "unknown_size_requests": 1}
     return [
-        {
-            **hwm(recording, variant, wait),
-            "api_name": "FETCH",
-            "node_id": leader,
-            "client_kind": "broker",
-            "direction": direction,
-            "requests": 300 if variant == WITH_KIP else 150,
-            "bytes": 60_000,
-            "unknown_size_requests": 1,
-            "span_s": 60.0,
-        }
+        {**fetches, **counts, "node_id": leader, "direction": way, "bytes": 60_000, "span_s": 60.0}
         for leader in (1, 2)
-        for direction in ("request", "response")
+        for way in ("request", "response")
     ]
 
 
 def check_rows(recording: str) -> list[dict[str, Any]]:
-    judged = {
-        **hwm(recording, WITHOUT_KIP),
-        "predicted_from": recording,
-        "recorded_in": recording,
-        "metric": "fetches",
-        "group_kind": "replica_id",
-        "group_value": "11",
-        "unit": "count",
-        "predicted": 210.0,
-        "recorded": 208.0,
-        "error": 2.0,
-        "tolerance": 4.0,
-        "passed": True,
-        "sample_count": 210,
-        "unknown_count": 0,
-    }
-    acks = {
-        **what_if(recording, "min_isr_acks", ACKS_ALL),
-        "metric": "produces_per_second",
-        "tolerance": None,
-        "passed": None,
-    }
+    pair = {"predicted_from": recording, "recorded_in": recording}
+    group = {"metric": "fetches", "group_kind": "replica_id", "group_value": "11", "unit": "count"}
+    figures = {"predicted": 210.0, "recorded": 208.0, "error": 2.0, "sample_count": 210}
+    passed = {"tolerance": 4.0, "passed": True, "unknown_count": 0}
+    judged = hwm(recording, WITHOUT_KIP) | pair | group | figures | passed
+    shown = {"tolerance": None, "passed": None}
+    acks = what_if(recording, "min_isr_acks", ACKS_ALL) | {"metric": "produces_per_second"} | shown
     return [
         {**judged, "group_value": "9"},
         judged,
-        {**judged, "group_value": "12", "tolerance": None, "passed": None},
-        {**judged, "recorded_in": NOT_ASKED},
+        {**judged, "group_value": "12", **shown},
+        {**judged, "recorded_in": NOT_REQUESTED},
         # Not judged, and shown all the same where there is something to compare.
         {**judged, **acks, "recorded": 7.0},
         {**judged, **acks, "recorded": None},
@@ -144,44 +110,29 @@ def check_rows(recording: str) -> list[dict[str, Any]]:
 
 
 def rows_of(recording: str) -> Rows:
-    variants = (RECORDED, WITHOUT_KIP, WITH_KIP)
-    line = {"recording": recording, "node_id": 1, "source_file": "a.log", "reason": "bad_json"}
-    replays = (WITHOUT_KIP, WITH_KIP)
+    variants, replays = (RECORDED, WITHOUT_KIP, WITH_KIP), (WITHOUT_KIP, WITH_KIP)
+    of_node = {"recording": recording, "node_id": 1}
+    counts = {"bytes_read": 1000, "lines_read": 12, "requests": 6, "rejected": 5, "repeated": 1}
+    software = {"software_name": "apache-kafka-java"}
+    line = {"source_file": "a.log", "reason": "bad_json", "line": "x" * 900, "line_bytes": 5000}
     outcome = {**hwm(recording, RECORDED), "verdict": "replayed", "decision": "parked"}
+    lag_curve = ("high_watermark_lag", "replica_kind", "broker")
     return {
         "ingested_files": [
-            {
-                "recording": recording,
-                "node_id": 1,
-                "source_file": name,
-                "content_hash": name,
-                "bytes_read": 1000,
-                "lines_read": 12,
-                "requests": 6,
-                "rejected": 5,
-                "repeated": 1,
-            }
+            {**of_node, **counts, "source_file": name, "content_hash": name}
             for name in ("a.log", "a.log.1")
         ],
         "requests": [
-            {
-                "recording": recording,
-                "node_id": 1,
-                "received_at": START + timedelta(seconds=second),
-                "completed_at": START + timedelta(seconds=second, microseconds=1),
-                "client_id": client,
-                "software_name": "apache-kafka-java",
-                "software_version": version,
-            }
-            for second, client, version in (
-                (0, "raft-client-11", "4.0.0"),
-                (70, "adminclient-1", "9.9.9"),
+            {**of_node, **software, "client_id": client, "software_version": version}
+            | {"received_at": at, "completed_at": at + timedelta(microseconds=1)}
+            for at, client, version in (
+                (START, "raft-client-11", "4.0.0"),
+                (START + timedelta(seconds=70), "adminclient-1", "9.9.9"),
             )
         ],
         "fetches": [{"recording": recording, "is_cluster_metadata": True, "max_wait_ms": 500}],
         "rejected_lines": [
-            {**line, "line_id": str(n), "line_number": n, "line": "x" * 900, "line_bytes": 5000}
-            for n in range(1, 11)
+            {**of_node, **line, "line_id": str(n), "line_number": n} for n in range(1, 11)
         ],
         "fetch_parking_outcomes": [
             {**outcome, "completion": "records"},
@@ -195,13 +146,7 @@ def rows_of(recording: str) -> Rows:
         + [row for v in replays for row in traffic_rows(recording, v, 100)],
         "prediction_accuracy": check_rows(recording),
         "latency_curves": [
-            *(
-                row
-                for v in variants
-                for row in curve_rows(
-                    hwm(recording, v), "high_watermark_lag", "replica_kind", "broker"
-                )
-            )
+            row for v in variants for row in curve_rows(hwm(recording, v), *lag_curve)
         ],
         **outcomes_of(recording),
     }
@@ -210,33 +155,23 @@ def rows_of(recording: str) -> Rows:
 def outcomes_of(recording: str) -> Rows:
     """Outcomes of the other rules, counted by verdict."""
     fetch = what_if(recording, "incremental_fetch", INCREMENTAL)
-    produce = {
-        **what_if(recording, "min_isr_acks", ACKS_MIN_INSYNC_REPLICAS),
-        "node_id": 11,
-        "topic": "t",
-        "partition": 0,
-        "acks": -1,
-        "received_at": START + timedelta(seconds=5),
-    }
-    write = {
-        **what_if(recording, "lowest_acked_offset", LOWEST_ACKED),
-        "api_name": "CREATE_TOPICS",
-        "received_at": START + timedelta(seconds=5),
-    }
-    answered = {"verdict": "replayed", "recorded_error": 0, "acks_all_error": 0}
+    received = {"received_at": START + timedelta(seconds=5)}
+    partition = {"node_id": 11, "topic": "t", "partition": 0, "acks": -1}
+    produce = what_if(recording, "min_isr_acks", ACKS_MIN_INSYNC_REPLICAS) | partition | received
+    write = what_if(recording, "lowest_acked_offset", LOWEST_ACKED) | received
+    write["api_name"] = "CREATE_TOPICS"
+    acked = {"verdict": "replayed", "recorded_error": 0, "acks_all_error": 0}
     refused = {"verdict": "replayed", "recorded_error": 19, "acks_all_error": 19}
+    slots = {"parameter": "session_slots", "parameter_value": 8}
     return {
         "fetch_session_outcomes": [
             {**fetch, "verdict": "replayed", "is_full": False, "equals_recorded": True},
             {**fetch, "verdict": "unknown", "reason": "began before the log"},
             {**fetch, "variant": RECORDED, "verdict": "replayed", "is_full": False},
         ],
-        "fetch_session_evictions": [
-            {**fetch, "parameter": "session_slots", "parameter_value": 8, "event": "refused"}
-        ]
-        * 3,
+        "fetch_session_evictions": [{**fetch, **slots, "event": "refused"}] * 3,
         "produce_ack_outcomes": [
-            {**produce, **answered, "request_id": str(n), "partition_min_isr_latency_ms": n + 1.0}
+            {**produce, **acked, "request_id": str(n), "partition_min_isr_latency_ms": n + 1.0}
             for n in range(4)
         ]
         + [{**produce, **refused, "request_id": "refused"}],
@@ -258,7 +193,7 @@ def tables(*recordings: str) -> Rows:
 
 @pytest.fixture(scope="module")
 def warehouse() -> Warehouse:
-    return InMemory(tables("one", NOT_ASKED))
+    return InMemory(tables("one", NOT_REQUESTED))
 
 
 def figures_of(warehouse: Warehouse, rule: str) -> Any:
@@ -280,14 +215,13 @@ def test_report_says_what_the_tables_say(warehouse: Warehouse) -> None:
     lines = rejected["examples"]
     assert [line["line_number"] for line in lines] == list(range(1, EXAMPLES + 1))
     assert {len(line["line"]) for line in lines} == {EXAMPLE_CHARACTERS}
-    # What is judged or goes with it, among what was asked for, replicas in order of their numbers.
+    # What is judged or goes with it, among what was requested, replicas in order of their numbers.
     assert [check.group_value for check in report.checks] == ["9", "11", "11"]
     assert report.checks[2].metric == "produces_per_second"
 
 
 def test_metadata_fetches_say_what_the_tables_say(warehouse: Warehouse) -> None:
     one = figures_of(warehouse, "hwm_parking")
-
     assert one.protocol is Protocol.WITHOUT
     assert one.max_wait_ms == (500, 500)
     assert one.judged == (1, 2)
@@ -328,13 +262,12 @@ def test_other_rules_count_their_outcomes(warehouse: Warehouse) -> None:
 
 
 def test_same_tables_same_bytes(warehouse: Warehouse, tmp_path: Path) -> None:
-    otherwise = InMemory(tables(NOT_ASKED, "one"), shuffle=2)
+    otherwise = InMemory(tables(NOT_REQUESTED, "one"), shuffle=2)
 
     first = write_report(warehouse, ["one"], tmp_path / "new" / "report.html")
     second = write_report(otherwise, ["one"], tmp_path / "again.html")
-
     assert first.read_bytes() == second.read_bytes()
-    assert NOT_ASKED not in first.read_text(encoding="utf-8")
+    assert NOT_REQUESTED not in first.read_text(encoding="utf-8")
     # Nothing unfinished is left beside it.
     assert [path.name for path in first.parent.iterdir()] == ["report.html"]
 

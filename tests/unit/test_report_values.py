@@ -16,14 +16,12 @@ from kip_replay.replay.outcomes import RECORDED
 def test_doubts_leave_out_what_was_replayed_and_add_up_variants() -> None:
     verdicts = [verdict("full", 9), verdict("full", 2, "why"), verdict("full", 3, "why")]
     one = CLASSES[1]("one", rows={"verdicts": verdicts})
-
     assert one.doubts == [Doubt("what", "unknown", "why", {"full": 5})]
 
 
 def test_traffic_adds_up_over_kinds_of_clients() -> None:
     one = Traffic(120, 120, 240, 240, 12_000, 12_000, 3_000, 4, 60.0)
     total = replace(fetch(), traffic={("full", k, None): one for k in "ab"}).total("full")
-
     assert total == Traffic(240, 240, 480, 480, 24_000, 24_000, 6_000, 8, 60.0)
     assert total.request_partitions_mean == total.response_partitions_mean == 2.0
     assert total.rates == (4.0, 800.0, 400.0, 300.0, 700.0)
@@ -33,7 +31,6 @@ def test_traffic_adds_up_over_kinds_of_clients() -> None:
 
 def test_protocol_and_responses_are_those_of_recorded_fetches() -> None:
     one, other, nothing = hwm(), hwm(own=Protocol.WITH), CLASSES[0]("nothing")
-
     assert (one.protocol, one.sources) == (Protocol.WITHOUT, (RECORDED, WITH_KIP))
     assert (other.protocol, other.sources) == (Protocol.WITH, (WITHOUT_KIP, RECORDED))
     assert nothing.protocol is Protocol.UNKNOWN  # type: ignore[attr-defined]
@@ -45,7 +42,6 @@ def test_protocol_and_responses_are_those_of_recorded_fetches() -> None:
 def test_sessions_and_slots() -> None:
     one = fetch()
     late = replace(one, rows={**one.rows, "events": [event("refused", 7, 4), event("closed", 3)]})
-
     assert (one.fetches, one.compared, one.unknown("full")) == (700, (590, 600), 5)
     assert one.kinds == ["follower", "consumer"]
     # Whether sessions were used is what was recorded, not what was replayed.
@@ -57,7 +53,6 @@ def test_sessions_and_slots() -> None:
 def test_waits_of_producers_and_leaders() -> None:
     one = acks()
     nine = ("produce_latency", RECORDED, "node_id", "9", None)
-
     assert (one.produced, one.waited) == (300, 200)
     assert replace(one, spreads={**one.spreads, nine: spread(1.0)}).leaders == ["9", "11", "12"]
     assert (one.exposure(), one.exposure(1)) == (spread(113.6), None)
@@ -67,7 +62,6 @@ def test_waits_of_producers_and_leaders() -> None:
 def test_writes_by_variant_and_api() -> None:
     one = lowest()
     busy = ("stale_window", "lowest_acked_offset", "api_name", "ALTER_CONFIGS", None)
-
     assert one.writes == 120
     assert one.variants(swept=True) == {WITHOUT_KIP, WITH_KIP}
     # Those with the most writes first.
@@ -86,12 +80,10 @@ def test_checks_are_ordered_by_rule_then_pair() -> None:
         ("hwm_parking", "b", "b"),
         ("hwm_parking", "a", "a"),
     ]
-    rest = dict.fromkeys(accuracy.Check.__dataclass_fields__) | dict.fromkeys(
-        ("variant", "metric", "group_kind", "group_value"), ""
-    )
+    rest = dict.fromkeys(accuracy.Check.__dataclass_fields__)
+    rest |= dict.fromkeys(("variant", "metric", "group_kind", "group_value"), "")
     rows = [{**rest, **dict(zip(names, of_one, strict=True))} for of_one in found]
     checks = accuracy.checks(rows, ["hwm_parking", "min_isr_acks"], ["a", "b"])
-
     assert [(c.rule, c.predicted_from, c.recorded_in) for c in checks] == [
         ("hwm_parking", "a", "a"),
         ("hwm_parking", "b", "b"),

@@ -23,31 +23,28 @@ def utc(zone: str, stamp: str, second_pass: bool = False) -> str:
     return datetime.fromtimestamp(us // 1_000_000, UTC).strftime("%d %H:%M:%S")
 
 
-def test_summer_and_winter() -> None:
-    assert utc(ZONE, "2026-07-01 12:00:00,000") == "01 10:00:00"
-    assert utc(ZONE, "2026-01-01 12:00:00,000") == "01 11:00:00"
-    assert utc("Asia/Kolkata", "2026-01-01 12:00:00,000") == "01 06:30:00"
+@pytest.mark.parametrize(
+    ("zone", "stamp", "second_pass", "expected"),
+    [
+        (ZONE, "2026-07-01 12:00:00,000", False, "01 10:00:00"),
+        (ZONE, "2026-01-01 12:00:00,000", False, "01 11:00:00"),
+        ("Asia/Kolkata", "2026-01-01 12:00:00,000", False, "01 06:30:00"),
+        (ZONE, "2026-10-25 02:30:00,000", False, "25 00:30:00"),
+        (ZONE, "2026-10-25 02:30:00,000", True, "25 01:30:00"),
+        (ZONE, "2026-10-25 03:00:00,000", True, "25 02:00:00"),
+        (ZONE, "2026-10-25 01:59:59,000", True, "24 23:59:59"),
+        (ZONE, "2026-03-29 01:59:59,000", False, "29 00:59:59"),
+        (ZONE, "2026-03-29 03:00:00,000", False, "29 01:00:00"),
+    ],
+)
+def test_utc(zone: str, stamp: str, second_pass: bool, expected: str) -> None:
+    assert utc(zone, stamp, second_pass) == expected
 
 
 def test_milliseconds() -> None:
     time = LocalTime("UTC")
     assert time.microseconds(b"1970-01-01 00:00:01,007") == 1_007_000
     assert time.microseconds(b"1970-01-01 00:00:01,999") == 1_999_000
-
-
-def test_ambiguous_hour() -> None:
-    assert utc(ZONE, "2026-10-25 02:30:00,000") == "25 00:30:00"
-    assert utc(ZONE, "2026-10-25 02:30:00,000", second_pass=True) == "25 01:30:00"
-    assert utc(ZONE, "2026-10-25 03:00:00,000", second_pass=True) == "25 02:00:00"
-    assert utc(ZONE, "2026-10-25 01:59:59,000", second_pass=True) == "24 23:59:59"
-
-
-def test_gap_of_spring() -> None:
-    with pytest.raises(Unreadable) as caught:
-        utc(ZONE, "2026-03-29 02:30:00,000")
-    assert caught.value.reason is Reason.stamp_not_in_time_zone
-    assert utc(ZONE, "2026-03-29 01:59:59,000") == "29 00:59:59"
-    assert utc(ZONE, "2026-03-29 03:00:00,000") == "29 01:00:00"
 
 
 @pytest.mark.parametrize(
@@ -61,12 +58,14 @@ def test_gap_of_spring() -> None:
         "+026-01-01 00:00:00,000",
         "2026-01-01 00:0 :00,000",
         "",
+        "2026-03-29 02:30:00,000",  # the gap of spring
     ],
 )
 def test_bad_stamps(stamp: str) -> None:
     with pytest.raises(Unreadable) as caught:
-        utc("UTC", stamp)
-    assert caught.value.reason is Reason.bad_stamp
+        utc(ZONE, stamp)
+    is_gap = stamp.startswith("2026-03-29")
+    assert caught.value.reason is (Reason.stamp_not_in_time_zone if is_gap else Reason.bad_stamp)
 
 
 @pytest.mark.parametrize("stamp", [b"0001-01-01 00:00:00,000", b"9999-12-31 23:59:59,999"])
@@ -98,50 +97,39 @@ def boundary(*times: str, zone: str = ZONE, day: str = "2026-10-25") -> FoldBoun
     return fold_boundary(stamps, zone)
 
 
-def test_step_back_is_the_change() -> None:
-    assert boundary("01:50", "02:10", "02:55", "02:01", "02:40", "03:05") == FoldBoundary(4, True)
-    assert boundary("02:55", "02:01") == FoldBoundary(2, True)
-
-
-def test_step_back_of_half_an_hour_in_lord_howe() -> None:
-    times = ("01:20", "01:40", "01:58", "01:31", "02:10")
-    assert boundary(*times, zone="Australia/Lord_Howe", day="2026-04-05") == FoldBoundary(4, True)
-
-
-def test_small_steps_back_are_the_order_of_completion() -> None:
-    assert boundary("02:10", "02:09", "02:10", zone="UTC") == FoldBoundary(None, True)
-    assert boundary("01:59", "02:10", "02:09", "02:11") == FoldBoundary(None, True)
-
-
-def test_file_that_stops_in_the_first_pass() -> None:
-    assert boundary("01:55", "02:05", "02:20", "03:40") == FoldBoundary(None, True)
-
-
-def test_file_that_begins_in_the_second_pass() -> None:
-    assert boundary("01:15", "02:35", "02:50", "03:01") == FoldBoundary(2, True)
-    assert boundary("02:35", "02:50", "03:01") == FoldBoundary(1, True)
-
-
-def test_pause_within_the_hour() -> None:
-    assert boundary("01:58", "02:05", "02:30", "02:50", "03:01") == FoldBoundary(3, True)
-
-
-def test_no_ambiguous_line() -> None:
-    assert boundary("00:10", "01:10", "03:10") == FoldBoundary(None, True)
-    assert boundary() == FoldBoundary(None, True)
-
-
 @pytest.mark.parametrize(
-    "times",
+    ("times", "expected"),
     [
-        ("02:10", "02:20"),  # nothing around it
-        ("02:00", "02:10", "03:10"),  # an hour's pause may lie before the file
-        ("01:00", "02:05"),  # or after it
-        ("01:50", "02:10", "02:40", "03:10"),  # two pauses alike
+        # A step back is the change.
+        ("01:50 02:10 02:55 02:01 02:40 03:05", FoldBoundary(4, True)),
+        ("02:55 02:01", FoldBoundary(2, True)),
+        # Small steps back are the order of completion.
+        ("01:59 02:10 02:09 02:11", FoldBoundary(None, True)),
+        # Stops in the first pass; begins in the second; pauses within the hour.
+        ("01:55 02:05 02:20 03:40", FoldBoundary(None, True)),
+        ("01:15 02:35 02:50 03:01", FoldBoundary(2, True)),
+        ("02:35 02:50 03:01", FoldBoundary(1, True)),
+        ("01:58 02:05 02:30 02:50 03:01", FoldBoundary(3, True)),
+        # No ambiguous line.
+        ("00:10 01:10 03:10", FoldBoundary(None, True)),
+        ("", FoldBoundary(None, True)),
+        # Undecided: nothing around it; an hour's pause may lie before the file, or after it; two
+        # pauses alike.
+        ("02:10 02:20", FoldBoundary(None, False)),
+        ("02:00 02:10 03:10", FoldBoundary(None, False)),
+        ("01:00 02:05", FoldBoundary(None, False)),
+        ("01:50 02:10 02:40 03:10", FoldBoundary(None, False)),
     ],
 )
-def test_undecided(times: tuple[str, ...]) -> None:
-    assert boundary(*times) == FoldBoundary(None, False)
+def test_boundary(times: str, expected: FoldBoundary) -> None:
+    assert boundary(*times.split()) == expected
+
+
+def test_boundary_in_other_zones() -> None:
+    half_an_hour = ("01:20", "01:40", "01:58", "01:31", "02:10")
+    found = boundary(*half_an_hour, zone="Australia/Lord_Howe", day="2026-04-05")
+    assert found == FoldBoundary(4, True)
+    assert boundary("02:10", "02:09", "02:10", zone="UTC") == FoldBoundary(None, True)
 
 
 def test_stamps_that_cannot_be_read_are_passed_over() -> None:

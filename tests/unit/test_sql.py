@@ -32,7 +32,7 @@ from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sql.md"
-STATEMENTS = Path(__file__).resolve().parents[1] / "data" / "sql"
+SQL_TEXTS = Path(__file__).resolve().parents[1] / "data" / "sql"
 SECRET = "only-the-canary-sings-this"
 
 # --- a small warehouse: rows of every table, made at random from few values -----------------------
@@ -127,7 +127,7 @@ def state(catalog: Catalog, canary: Path) -> list[Any]:
         path: (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
         for path in [canary, *sorted(canary.rglob("*"))]
     }
-    asked = (
+    queries = (
         "SELECT database_name, schema_name, view_name, sql FROM duckdb_views() ORDER BY ALL",
         "SELECT database_name, table_name FROM duckdb_tables() ORDER BY ALL",
         "SELECT function_name FROM duckdb_functions() WHERE NOT internal ORDER BY ALL",
@@ -137,7 +137,7 @@ def state(catalog: Catalog, canary: Path) -> list[Any]:
         "SELECT * FROM duckdb_variables()",
         "SELECT count(*), sum(node_id), max(received_at) FROM requests",
     )
-    return [files, *(rows_of(catalog, statement) for statement in asked)]
+    return [files, *(rows_of(catalog, statement) for statement in queries)]
 
 
 @pytest.fixture(scope="module")
@@ -147,27 +147,7 @@ def untouched(catalog: Catalog, canary: Path) -> list[Any]:
 
 # --- only reading ---------------------------------------------------------------------------------
 
-_FILE_READERS = (
-    *("read_csv", "read_csv_auto", "read_text", "read_blob", "read_json", "read_json_auto"),
-    *(
-        "read_ndjson",
-        "read_ndjson_auto",
-        "read_json_objects",
-        "read_ndjson_objects",
-        "read_parquet",
-    ),
-    *(
-        "read_parquet",
-        "parquet_scan",
-        "parquet_schema",
-        "parquet_metadata",
-        "parquet_file_metadata",
-        "sniff_csv",
-    ),
-    *("parquet_kv_metadata", "parquet_full_metadata", "glob", "read_duckdb"),
-    *("read_single_csv_file", "read_single_json_file", "read_single_parquet_file"),
-)
-_READ_FORMS = (
+READ_FORMS = (
     "SELECT * FROM {read}('{path}')",
     "FROM {read}(['{path}'])",
     "WITH a AS (FROM {read}('{path}')) SELECT * FROM a, requests",
@@ -176,19 +156,7 @@ _READ_FORMS = (
     "EXPLAIN ANALYZE SELECT * FROM {read}('file://{path}')",
     "SUMMARIZE SELECT * FROM {read}('{folder}/*')",
 )
-_PATHS = (
-    "{folder}/secret.csv",
-    "{folder}/secret.json",
-    "{folder}/secret.parquet",
-    "{folder}/*.csv",
-    "secret.csv",
-    "~/secret.csv",
-    "file://{folder}/secret.csv",
-    "https://example.com/secret.csv",
-    "s3://bucket/secret.parquet",
-    "hf://datasets/a/b.csv",
-)
-_PATH_FORMS = (
+PATH_FORMS = (
     "SELECT * FROM '{path}'",
     'FROM "{path}"',
     "TABLE '{path}'",
@@ -197,15 +165,21 @@ _PATH_FORMS = (
     "SELECT * FROM query_table('{path}')",
     "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('FROM ''{path}'''))",
 )
-#: Whatever writes, loads, sets, attaches or runs code, a statement a line.
-_WRITES = (STATEMENTS / "attacks.txt").read_text(encoding="utf-8").splitlines()
+
+
+def lines_of(file: str) -> list[str]:
+    return (SQL_TEXTS / file).read_text(encoding="utf-8").splitlines()
+
+
 ATTACKS = [
-    *(form.replace("{read}", read) for read in _FILE_READERS for form in _READ_FORMS),
-    *(form.replace("{path}", path) for path in _PATHS for form in _PATH_FORMS),
-    *(line.replace("\\n", "\n") for line in _WRITES),
+    *(form.replace("{read}", read) for read in lines_of("readers.txt") for form in READ_FORMS),
+    *(form.replace("{path}", path) for path in lines_of("paths.txt") for form in PATH_FORMS),
+    # Whatever writes, loads, sets, attaches or runs code, a statement a line.
+    *(line.replace("\\n", "\n") for line in lines_of("attacks.txt")),
 ]
 #: These run: they change nothing but what the session remembers of itself, and see no file.
-HARMLESS = (STATEMENTS / "harmless.txt").read_text(encoding="utf-8").splitlines()
+HARMLESS = lines_of("harmless.txt")
+READS = lines_of("reads.txt")
 global_variable = pa.table({"word": [SECRET]})
 
 
@@ -215,11 +189,7 @@ def test_there_are_enough_attacks() -> None:
 
 @pytest.mark.parametrize("attacks", [ATTACKS[i : i + 25] for i in range(0, len(ATTACKS), 25)])
 def test_what_does_more_than_read_is_refused(
-    catalog: Catalog,
-    canary: Path,
-    untouched: list[Any],
-    capsys: pytest.CaptureFixture[str],
-    attacks: list[str],
+    catalog: Catalog, canary: Path, untouched: Any, capsys: Any, attacks: list[str]
 ) -> None:
     python_variable = pa.table({"word": [SECRET]})
     for attack in attacks:
@@ -239,40 +209,20 @@ def test_what_runs_changes_nothing(
         assert state(catalog, canary) == untouched, statement
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "SELECT count(*) FROM requests WHERE node_id IN (SELECT 1)",
-        "WITH a AS (SELECT 1 AS x) SELECT * FROM a;",
-        "VALUES (1), (2)",
-        "FROM line_accounting",
-        "TABLE line_accounting",
-        "SHOW TABLES",
-        "DESCRIBE requests",
-        "DESC SELECT 1",
-        "SUMMARIZE requests",
-        "EXPLAIN SELECT * FROM requests",
-        "EXPLAIN ANALYZE SELECT count(*) FROM requests",
-        "PIVOT requests ON api_name IN ('FETCH', 'PRODUCE') USING count(*)",
-        "SELECT * FROM (SELECT 1 AS a) UNPIVOT (n FOR k IN (a))",
-        "SELECT unnest(response_partitions, recursive := true) FROM fetches",
-        "WITH RECURSIVE r(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM r WHERE n < 3) TABLE r",
-        "SELECT api_name, percentile_lower(total_ms, 0.99) FROM requests GROUP BY ALL",
-        "SELECT date_trunc('minute', received_at), count(*) FROM requests GROUP BY ALL",
-        "SELECT * FROM requests WHERE received_at >= '2026-11-20 20:36:10' AND recording = 'one'",
-    ],
-)
+@pytest.mark.parametrize("statement", READS)
 def test_what_reads_is_run(catalog: Catalog, statement: str) -> None:
     assert rows_of(catalog, statement)
 
 
+ENDLESS = [f"SELECT {figure} FROM range(1000000000000)" for figure in ("count(*)", "range")]
+
+
 def test_a_statement_that_takes_too_long_ends(warehouse: Path) -> None:
     short = Catalog(str(warehouse), [], seconds=1)
-    with pytest.raises(UserError, match="maximum execution time"):
-        rows_of(short, "SELECT count(*) FROM range(1000000000000)")
-    with pytest.raises(UserError, match="maximum execution time"):
-        for _ in short.query("SELECT range FROM range(1000000000000)").rows:
-            pass
+    for statement in ENDLESS:
+        with pytest.raises(UserError, match="maximum execution time"):
+            for _ in short.query(statement).rows:
+                pass
     assert rows_of(short, "SELECT 1") == [(1,)]
 
 
@@ -281,10 +231,7 @@ def test_memory_and_threads_are_limited(catalog: Catalog) -> None:
     assert rows_of(catalog, statement) == [("3.7 GiB", 4)]
 
 
-@pytest.mark.parametrize(
-    "statement",
-    ["SELECT count(*) FROM range(1000000000000)", "SELECT range FROM range(1000000000000)"],
-)
+@pytest.mark.parametrize("statement", ENDLESS)
 def test_ctrl_c_ends_a_statement_at_once(catalog: Catalog, statement: str) -> None:
     began = time.monotonic()
     threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
@@ -299,7 +246,7 @@ def test_ctrl_c_ends_a_statement_at_once(catalog: Catalog, statement: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("statement", "said"),
+    ("statement", "message"),
     [
         ("SELECT nothing FROM requests", '"nothing" not found'),
         ("SELECT * FROM nowhere", "nowhere does not exist"),
@@ -313,9 +260,9 @@ def test_ctrl_c_ends_a_statement_at_once(catalog: Catalog, statement: str) -> No
 )
 @pytest.mark.parametrize("output", ["table", "csv", "json"])
 def test_a_mistake_is_one_sentence(
-    catalog: Catalog, statement: str, said: str, output: str
+    catalog: Catalog, statement: str, message: str, output: str
 ) -> None:
-    with pytest.raises(UserError, match=said) as raised:
+    with pytest.raises(UserError, match=message) as raised:
         Shell(catalog, output, 10**6).run(statement)
     assert "\n" not in str(raised.value)
     assert " Error: " not in str(raised.value)
@@ -324,13 +271,9 @@ def test_a_mistake_is_one_sentence(
 def test_a_mistake_ends_with_status_2_and_nothing_on_stdout(
     warehouse: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for arguments in (
-        ["DROP VIEW requests"],
-        ["SELECT nothing FROM requests"],
-        ["--rows", "0", "SELECT 1"],
-        ["--answer", "/nowhere/page.md"],
-    ):
-        assert main(["--warehouse", str(warehouse), *arguments]) == 2
+    zero_rows, no_page = ["--rows", "0", "SELECT 1"], ["--answer", "/nowhere/page.md"]
+    for mistake in (["DROP VIEW requests"], ["SELECT nothing FROM requests"], zero_rows, no_page):
+        assert main(["--warehouse", str(warehouse), *mistake]) == 2
         printed = capsys.readouterr()
         assert printed.out == ""
         assert printed.err.count("\n") == 1
@@ -384,7 +327,7 @@ def test_a_plan_is_printed_line_by_line(catalog: Catalog) -> None:
     assert "\\x" not in "".join(printed)
 
 
-def test_no_more_rows_than_asked_for(catalog: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_more_rows_than_requested(catalog: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(Shell(catalog, "table", 3).table("SELECT * FROM range(10000000000)")) == 4
     assert "more than 3 rows" in capsys.readouterr().err
 
@@ -392,11 +335,8 @@ def test_no_more_rows_than_asked_for(catalog: Catalog, capsys: pytest.CaptureFix
 def test_the_shell_takes_statements_and_commands(
     warehouse: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    typed = (
-        "tables\nSELECT recording\nFROM line_accounting\nORDER BY 1;\n"
-        "format csv\nSELECT 1 AS one;\n"
-        "help;\n\\d line_accounting\nquit\nSELECT 2;\n"
-    )
+    typed = "tables\nSELECT recording\nFROM line_accounting\nORDER BY 1;\n"
+    typed += "format csv\nSELECT 1 AS one;\nhelp;\n\\d line_accounting\nquit\nSELECT 2;\n"
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     assert main(["--warehouse", str(warehouse)]) == 0
     printed = capsys.readouterr().out.splitlines()
@@ -428,13 +368,8 @@ def test_a_terminal_goes_on_after_a_mistake(
 
 def test_statements_end_with_a_semicolon_at_the_end_of_a_line() -> None:
     typed = ["-- a comment", "", "tables;", "SELECT ';'", "  , 2 ;", "describe x", ";", "SELECT 3"]
-    assert list(statements(typed)) == [
-        "tables",
-        "SELECT ';'\n  , 2 ",
-        "describe x",
-        "",
-        "SELECT 3",
-    ]
+    expected = ["tables", "SELECT ';'\n  , 2 ", "describe x", "", "SELECT 3"]
+    assert list(statements(typed)) == expected
 
 
 def test_a_page_is_answered(warehouse: Path, tmp_path: Path) -> None:
@@ -552,11 +487,11 @@ def test_an_unknown_value_ranks_last(catalog: Catalog) -> None:
 
 def test_the_queries_of_the_page_run(catalog: Catalog) -> None:
     """`kip-replay sql --answer docs/sql.md` writes their answers, from `make run`'s warehouse."""
-    asked: list[str] = []
+    queries: list[str] = []
 
     def answer(query: str) -> list[str]:
-        asked.append(query)
+        queries.append(query)
         return Shell(catalog, "table", 1000).table(query)
 
     answered(PAGE.read_text(encoding="utf-8"), answer)
-    assert len(asked) >= 12
+    assert len(queries) >= 12

@@ -84,10 +84,8 @@ def response_by_pieces(pieces: IncrementalFetchPieces, row: dict[str, Any]) -> i
     for _, group in groupby(row["response_partitions"], key=lambda p: p["topic_id"]):
         run = list(group)
         size += pieces.topic_bytes(len(run[0]["topic"].encode()))
-        size += sum(
-            pieces.response_partition_bytes(p["record_bytes"], p["aborted_transactions"])
-            for p in run
-        )
+        counts = [(p["record_bytes"], p["aborted_transactions"]) for p in run]
+        size += sum(pieces.response_partition_bytes(*of) for of in counts)
     return size
 
 

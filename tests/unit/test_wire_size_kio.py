@@ -11,6 +11,8 @@ import datetime
 import importlib
 import io
 import uuid
+from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -92,35 +94,42 @@ def endpoints(row: dict[str, Any], module: Any) -> tuple[Any, ...]:
     return () if cls is None else tuple(cls(**endpoint) for endpoint in row["node_endpoints"])
 
 
+def made_of(
+    cls: Any, partitions: list[dict[str, Any]], field: str, partition: Callable[[Any], Any]
+) -> tuple[Any, ...]:
+    """An entity for each topic; ``field`` holds what ``partition`` makes of its partitions."""
+    return tuple(
+        make(
+            cls,
+            topic_id=uuid_of(topic_id),
+            topic=name,
+            name=name,
+            **{field: tuple(map(partition, group))},
+        )
+        for topic_id, name, group in topics(partitions)
+    )
+
+
 @pytest.mark.parametrize("version", range(4, 19))
 @settings(max_examples=15, deadline=None)
 @given(row=fetch_request)
 def test_fetch_request(version: int, row: dict[str, Any]) -> None:
     module = kio("fetch", version, "request")
 
-    def topic(topic_id: str, name: str, group: list[dict]) -> Any:
-        partitions = [
-            {**p, "replica_directory_id": uuid_of(p["replica_directory_id"])} for p in group
-        ]
-        made = tuple(make(module.FetchPartition, **p) for p in partitions)
-        return make(module.FetchTopic, topic_id=uuid_of(topic_id), topic=name, partitions=made)
-
-    def forgotten(topic_id: str, name: str, group: list[dict]) -> Any:
-        indexes = tuple(p["partition"] for p in group)
-        return make(
-            module.ForgottenTopic, topic_id=uuid_of(topic_id), topic=name, partitions=indexes
-        )
+    def partition(p: dict[str, Any]) -> Any:
+        directory_id = uuid_of(p["replica_directory_id"])
+        return make(module.FetchPartition, **p | {"replica_directory_id": directory_id})
 
     state = getattr(module, "ReplicaState", None)
+    topic, forgotten = module.FetchTopic, getattr(module, "ForgottenTopic", None)
     entity = make(
         module.FetchRequest,
         **row,
         max_wait=milliseconds(row["max_wait_ms"]),
         replica_state=state and make(state, **row),
-        topics=tuple(topic(*t) for t in topics(row["request_partitions"])),
-        forgotten_topics_data=tuple(forgotten(*t) for t in topics(row["forgotten_partitions"]))
-        if hasattr(module, "ForgottenTopic")
-        else (),
+        topics=made_of(topic, row["request_partitions"], "partitions", partition),
+        forgotten_topics_data=forgotten
+        and made_of(forgotten, row["forgotten_partitions"], "partitions", itemgetter("partition")),
     )
     check_request(FETCH, FETCHES, row, version, entity)
 
@@ -176,14 +185,11 @@ def fetched(module: Any, p: dict[str, Any]) -> Any:
 @given(row=fetch_response)
 def test_fetch_response(version: int, row: dict[str, Any]) -> None:
     module = kio("fetch", version, "response")
-    responses = tuple(
-        make(
-            module.FetchableTopicResponse,
-            topic_id=uuid_of(topic_id),
-            topic=name,
-            partitions=tuple(fetched(module, p) for p in group),
-        )
-        for topic_id, name, group in topics(row["response_partitions"])
+    responses = made_of(
+        module.FetchableTopicResponse,
+        row["response_partitions"],
+        "partitions",
+        lambda p: fetched(module, p),
     )
     entity = make(
         module.FetchResponse,
@@ -201,18 +207,11 @@ def test_fetch_response(version: int, row: dict[str, Any]) -> None:
 @given(row=produce)
 def test_produce_request(version: int, row: dict[str, Any]) -> None:
     module = kio("produce", version, "request")
-    topic_data = tuple(
-        make(
-            module.TopicProduceData,
-            topic_id=uuid_of(topic_id),
-            name=name,
-            partition_data=tuple(
-                make(module.PartitionProduceData, index=p["partition"], records=records(p))
-                for p in group
-            ),
-        )
-        for topic_id, name, group in topics(row["partitions"])
-    )
+
+    def sent(p: dict[str, Any]) -> Any:
+        return make(module.PartitionProduceData, index=p["partition"], records=records(p))
+
+    topic_data = made_of(module.TopicProduceData, row["partitions"], "partition_data", sent)
     entity = make(
         module.ProduceRequest,
         transactional_id=row["transactional_id"],
@@ -241,17 +240,12 @@ def test_produce_response(version: int, row: dict[str, Any]) -> None:
             **tags(module, p),
         )
 
-    responses = tuple(
-        make(
-            module.TopicProduceResponse,
-            topic_id=uuid_of(topic_id),
-            name=name,
-            partition_responses=tuple(returned(p) for p in group),
-        )
-        for topic_id, name, group in topics(row["partitions"])
+    responses = made_of(
+        module.TopicProduceResponse, row["partitions"], "partition_responses", returned
     )
-    node_endpoints_made = endpoints(row, module)
-    entity = make(module.ProduceResponse, responses=responses, node_endpoints=node_endpoints_made)
+    entity = make(
+        module.ProduceResponse, responses=responses, node_endpoints=endpoints(row, module)
+    )
     check_response(PRODUCE, PRODUCES, row, version, entity)
 
 

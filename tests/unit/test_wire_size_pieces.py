@@ -95,13 +95,10 @@ def plain(topic: int, partition: int) -> dict[str, Any]:
         "topic_id": base64.urlsafe_b64encode(topic.to_bytes(16, "big"))[:22].decode(),
         "topic": f"{topic:04d}",
         "partition": partition,
-        "replica_directory_id": None,
         "high_watermark": NO_HIGH_WATERMARK,
         "record_bytes": 0,
-        "aborted_transactions": None,
-        "diverging_epoch": None,
-        "current_leader_id": None,
-        "snapshot_epoch": None,
+        **dict.fromkeys(("replica_directory_id", "aborted_transactions", "diverging_epoch")),
+        **dict.fromkeys(("current_leader_id", "snapshot_epoch")),
     }
 
 
@@ -110,42 +107,27 @@ def plain(topic: int, partition: int) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", ["topics", "partitions"])
 def test_prefixes_of_long_arrays(version: int, n: int, kind: str) -> None:
     partitions = [plain(i, 0) if kind == "topics" else plain(7, i) for i in range(n)]
-    row = {
-        "api_version": version,
-        "client_id": "broker-12-fetcher-0",
-        "replica_id": 12,
-        "replica_epoch": 5,
-        "cluster_id": None,
-        "rack_id": "",
-        "max_wait_ms": 500,
-        "error_code": 0,
-        "request_partitions": partitions,
-        "forgotten_partitions": partitions,
-        "response_partitions": partitions,
-        "node_endpoints": [],
-    }
-    batch = one_row(_THAT_COUNT, row)
+    sides = ("request_partitions", "forgotten_partitions", "response_partitions")
+    client = {"client_id": "broker-12-fetcher-0", "replica_id": 12, "replica_epoch": 5}
+    fixed = {"cluster_id": None, "rack_id": "", "max_wait_ms": 500, "error_code": 0}
+    row = client | fixed | dict.fromkeys(sides, partitions)
+    row |= {"api_version": version, "node_endpoints": []}
+    # Without what no size depends on: building it is most of the time.
+    schema = pa.schema([f for f in FETCHES.arrow_schema if not pa.types.is_timestamp(f.type)])
+    batch = one_row(schema, row)
     pieces = fetch_pieces(version)
     assert request_bytes(FETCH, batch).to_pylist() == [request_by_pieces(pieces, row)]
     assert response_bytes(FETCH, batch).to_pylist() == [response_by_pieces(pieces, row)]
 
 
-#: ``fetches`` without what no size depends on: building it is most of the time.
-_THAT_COUNT = pa.schema([f for f in FETCHES.arrow_schema if not pa.types.is_timestamp(f.type)])
-
-
 @pytest.mark.parametrize("version", [-1, 3, 19])
 def test_no_pieces_of_a_version_without_sizes(version: int) -> None:
+    assert {fetch_pieces(v).version for v in FETCH_VERSIONS} == set(range(4, 19))
     with pytest.raises(ValueError, match=f"FETCH v{version} is none of v4 to v18"):
         fetch_pieces(version)
 
 
-def test_pieces_are_made_once_a_version() -> None:
-    assert fetch_pieces(17) is fetch_pieces(17)
-    assert {fetch_pieces(v).version for v in FETCH_VERSIONS} == set(range(4, 19))
-
-
-def test_a_follower_asks_with_33_bytes_a_partition() -> None:
+def test_a_follower_requests_with_33_bytes_a_partition() -> None:
     """The figure of a replica fetcher since v12, and what v17 and v18 may add to it."""
     assert fetch_pieces(12).request_partition_bytes(has_directory_id=True) == 33
     assert fetch_pieces(17).request_partition_bytes(has_directory_id=True) == 33 + 18

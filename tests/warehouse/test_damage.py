@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import deltalake
 import pytest
@@ -20,8 +21,6 @@ from kip_replay.replay.lowest_acked_offset.tables import HEARTBEAT_OUTCOMES
 from kip_replay.replay.tables import LATENCY_SUMMARY
 
 FAILOVER = Path(__file__).resolve().parents[1] / "recordings" / "failover-4.0"
-
-
 ODD_NAME = "it's 100% \\ `odd`"
 
 
@@ -34,22 +33,18 @@ def warehouse(tmp_path: Path) -> Path:
     return Path(made.path)
 
 
-class Sentence(NamedTuple):
-    """What a job said on stderr, and how it ended."""
-
-    status: int
-    text: str
-
-
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Callable[[int], Sentence]:
-    def of(status: int) -> Sentence:
-        lines = capsys.readouterr().err.splitlines()
-        assert len(lines) == 1, lines
-        assert lines[0].startswith("error: ")
-        return Sentence(status, lines[0])
+def failed(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[Any], str]:
+    """Runs a job on the warehouse, which fails with one sentence; returns it."""
 
-    return of
+    def sentence(job: Any) -> str:
+        named = [str(FAILOVER)] if job is run else ["list"]
+        assert job.main([*named, "--warehouse", str(warehouse)]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("error: ")
+        return str(line)
+
+    return sentence
 
 
 def commit_of(table: Path, version: int = 1) -> Path:
@@ -75,75 +70,59 @@ def cut_to_nothing(file: Path) -> None:
 def test_a_warehouse_that_nothing_happened_to_is_whole(warehouse: Path) -> None:
     require_whole(str(warehouse))
     require_whole(str(warehouse / "there-is-none"))
+    (warehouse / "replay_state" / "_delta_log").mkdir(parents=True)  # of a table never begun
+    require_whole(str(warehouse))
     require_whole("s3a://bucket/warehouse")
 
 
 @pytest.mark.parametrize("cut", [cut_in_half, cut_to_its_first_line, cut_to_nothing])
 @pytest.mark.parametrize("job", [run, recordings])
 def test_a_commit_that_is_cut_short_stops_every_job(
-    warehouse: Path,
-    cut: Callable[[Path], None],
-    job: object,
-    said: Callable[[int], Sentence],
+    warehouse: Path, cut: Callable[[Path], None], job: object, failed: Callable[[Any], str]
 ) -> None:
     commit = commit_of(warehouse / "requests")
     cut(commit)
     before = contents(warehouse)
-    named = [str(FAILOVER)] if job is run else ["list"]
-    error = said(job.main([*named, "--warehouse", str(warehouse)]))  # type: ignore[attr-defined]
-    assert error.status == 1
-    assert f"the table requests is damaged, its commit {commit} is cut short: " in error.text
-    assert "restore the warehouse from a copy, or run kip-replay run on the rec" in error.text
+    error = failed(job)
+    assert f"the table requests is damaged, its commit {commit} is cut short: " in error
+    assert "restore the warehouse from a copy, or run kip-replay run on the rec" in error
     assert contents(warehouse) == before
 
 
-def test_a_log_that_is_gone_is_missed(warehouse: Path, said: Callable[[int], Sentence]) -> None:
+def test_a_log_that_is_gone_is_missed(warehouse: Path, failed: Callable[[Any], str]) -> None:
     shutil.rmtree(warehouse / "requests" / "_delta_log")
     (warehouse / "requests" / "_delta_log").mkdir()
-    error = said(run.main([str(FAILOVER), "--warehouse", str(warehouse)]))
-    assert error.status == 1
-    assert "the table requests is damaged, its log cannot be read (" in error.text
+    assert "the table requests is damaged, its log cannot be read (" in failed(run)
 
 
-def test_a_table_that_was_never_begun_is_not_damaged(warehouse: Path) -> None:
-    (warehouse / "replay_state" / "_delta_log").mkdir(parents=True)
-    require_whole(str(warehouse))
-
-
-def test_a_commit_that_is_gone_is_missed(warehouse: Path, said: Callable[[int], Sentence]) -> None:
+def test_a_commit_that_is_gone_is_missed(warehouse: Path, failed: Callable[[Any], str]) -> None:
     table = warehouse / "latency_summary"
     commit_of(table).rename(commit_of(table, 2))
     before = contents(warehouse)
-    error = said(run.main([str(FAILOVER), "--warehouse", str(warehouse)]))
-    assert error.status == 1
-    assert "the table latency_summary is damaged, its log cannot be read (" in error.text
-    assert f"remove the folder {table} and run kip-replay run --rebuild on every rec" in error.text
+    error = failed(run)
+    assert "the table latency_summary is damaged, its log cannot be read (" in error
+    assert f"remove the folder {table} and run kip-replay run --rebuild on every rec" in error
     assert contents(warehouse) == before
 
 
-def test_a_data_file_that_is_gone_is_missed(
-    warehouse: Path, said: Callable[[int], Sentence]
+def test_a_data_file_that_is_gone_or_cut_is_found(
+    warehouse: Path, failed: Callable[[Any], str]
 ) -> None:
     file = data_file_of(warehouse / "heartbeat_outcomes")
+    whole = file.read_bytes()
     file.unlink()
-    error = said(run.main([str(FAILOVER), "--warehouse", str(warehouse)]))
-    assert error.status == 1
-    assert f"heartbeat_outcomes is damaged, its file {file} is not there: remove" in error.text
-
-
-def test_a_data_file_that_is_cut_short_is_found(
-    warehouse: Path, said: Callable[[int], Sentence]
-) -> None:
-    file = data_file_of(warehouse / "requests")
-    size_bytes = file.stat().st_size
-    cut_in_half(file)
-    error = said(recordings.main(["list", "--warehouse", str(warehouse)]))
-    assert error.status == 1
-    assert f"has {size_bytes // 2:,} bytes where {size_bytes:,} were written" in error.text
+    expected = f"heartbeat_outcomes is damaged, its file {file} is not there: remove"
+    assert expected in failed(run)
+    file.write_bytes(whole)
+    cut_in_half(data_file_of(warehouse / "requests"))
+    sizes = re.search(r"has ([\d,]+) bytes where ([\d,]+) were written", failed(recordings))
+    assert sizes
+    cut, written = (int(size.replace(",", "")) for size in sizes.groups())
+    assert cut == data_file_of(warehouse / "requests").stat().st_size == written // 2
 
 
 def test_a_checkpoint_that_cannot_be_read_is_done_without(
-    warehouse: Path, said: Callable[[int], Sentence], capsys: pytest.CaptureFixture[str]
+    warehouse: Path, failed: Callable[[Any], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = deltalake.DeltaTable(str(warehouse / REQUESTS.name))
     rows = rows_of(Warehouse(warehouse), REQUESTS)
@@ -152,10 +131,8 @@ def test_a_checkpoint_that_cannot_be_read_is_done_without(
     (checkpoint,) = (warehouse / REQUESTS.name / "_delta_log").glob("*.checkpoint.parquet")
     cut_in_half(checkpoint)
     last = checkpoint.with_name("_last_checkpoint")
-    error = said(recordings.main(["list", "--warehouse", str(warehouse)]))
-    assert error.status == 1
-    assert f"its checkpoint {checkpoint} cannot be read: remove this file and {last}" in error.text
-
+    expected = f"its checkpoint {checkpoint} cannot be read: remove this file and {last}"
+    assert expected in failed(recordings)
     checkpoint.unlink()
     last.unlink()
     assert recordings.main(["list", "--warehouse", str(warehouse)]) == 0
@@ -167,7 +144,7 @@ def test_a_checkpoint_that_the_commits_cannot_replace_is_not_removed(warehouse: 
     table = deltalake.DeltaTable(str(warehouse / REQUESTS.name))
     table.create_checkpoint()
     commit_of(warehouse / REQUESTS.name, 0).unlink()
-    require_whole(str(warehouse))  # the checkpoint tells what it told
+    require_whole(str(warehouse))  # the checkpoint has what the commit had
     (checkpoint,) = (warehouse / REQUESTS.name / "_delta_log").glob("*.checkpoint.parquet")
     cut_in_half(checkpoint)
     with pytest.raises(DamagedTableError, match=r"cannot be read: restore the warehouse from a"):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import shutil
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
+from killed import is_killed
 from put_rows import put, row, rows_of
 from small_logs import BROKER, CONTROLLER, lines_of, plain
 
@@ -36,9 +37,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     assert ingest.main([str(folder / "plain"), "--warehouse", made.path]) == 0
     for name in ("plain", "other"):
         rows = {t: [row(t, name)] for t in (FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG)}
-        state = row(
-            REPLAY_STATE, name, rule="hwm_parking", as_of=datetime(2026, 11, 20, tzinfo=UTC)
-        )
+        state = row(REPLAY_STATE, name, rule="hwm_parking", as_of=AT)
         put(made, "hwm_parking", rows | {REPLAY_STATE: [state]})
         for by in ("plain", "other"):
             judged = row(PREDICTION_ACCURACY, name, recorded_in=by)
@@ -152,37 +151,15 @@ def test_of_a_deleted_recording_nothing_is_left_but_its_name_in_the_log(
     assert {name: all_rows(copy, "plain")[name] for name in logs} == {n: before[n] for n in logs}
 
 
-class Killed(BaseException):
-    """Stands for a process that ends between two transactions."""
-
-
-def kill_at(number: int, patch: pytest.MonkeyPatch) -> None:
-    """The commit with this number is not made."""
-    real, made = commits.commit, [0]
-
-    def guarded(*args: Any) -> None:
-        made[0] += 1
-        if made[0] == number:
-            raise Killed
-        real(*args)
-
-    patch.setattr(commits, "commit", guarded)
-
-
 @pytest.mark.parametrize("numbers", [[1, 4, 5, 15], pytest.param(None, marks=pytest.mark.slow)])
 def test_a_delete_that_is_killed_at_any_commit_is_completed_by_another(
     warehouse: Warehouse, tmp_path: Path, numbers: list[int] | None
 ) -> None:
     for number in numbers or count(1):
         copy = Warehouse(shutil.copytree(warehouse.path, tmp_path / str(number)))
-        with pytest.MonkeyPatch.context() as patch:
-            kill_at(number, patch)
-            try:
-                assert run(copy, "delete", "plain", "--yes") == 0
-                assert number > 15
-                return
-            except Killed:
-                pass
+        if not is_killed(number, partial(run, copy, "delete", "plain", "--yes")):
+            assert number > 15
+            return
         assert "plain" in stored(copy), number
         assert run(copy, "delete", "plain", "--yes") == 0
         assert all_rows(copy, "plain") == {}, number

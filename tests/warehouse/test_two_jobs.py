@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from put_rows import contents, rows_of
@@ -36,11 +36,10 @@ def processes(*commands: Sequence[object], file_bytes_max: int | None = None) ->
         if file_bytes_max is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, file_bytes_max))
 
+    options: Any = {"preexec_fn": limited, "capture_output": True, "text": True, "check": False}
+
     def ended(command: Sequence[object]) -> Ended:
-        texts = [*map(str, command)]
-        return subprocess.run(
-            texts, preexec_fn=limited, capture_output=True, text=True, check=False
-        )
+        return subprocess.run([*map(str, command)], **options)
 
     with ThreadPoolExecutor(len(commands)) as pool:
         return list(pool.map(ended, commands))
@@ -64,11 +63,11 @@ def test_ingests_at_the_same_time_read_every_line_once(tmp_path: Path) -> None:
     path, in_turn = tmp_path / "warehouse", tmp_path / "in-turn"
     first, other, second = processes(*(job(recording, path) for recording in (one, two, one)))
     assert (other.returncode, other.stderr) == (0, "")
-    said = {(ended.returncode, ended.stderr) for ended in (first, second)}
+    ends = {(ended.returncode, ended.stderr) for ended in (first, second)}
     stopped = "error: another job has written ingest of recording 'one' meanwhile: this one has "
     stopped += "stopped, run it again when the other is done\n"
-    assert (0, "") in said
-    assert said <= {(0, ""), (1, stopped)}
+    assert (0, "") in ends
+    assert ends <= {(0, ""), (1, stopped)}
     for recording in (one, two):
         assert ingest.main([str(recording), "--warehouse", str(in_turn)]) == 0
     assert_same(path, in_turn, one, two)
@@ -77,7 +76,7 @@ def test_ingests_at_the_same_time_read_every_line_once(tmp_path: Path) -> None:
     assert contents(path) == before
 
 
-def assert_said_no_space(ended: Ended, warehouse: Path) -> None:
+def assert_no_space(ended: Ended, warehouse: Path) -> None:
     assert ended.returncode == 1, ended.stderr
     where = f"the disk of the warehouse {warehouse}, or on that of temporary files"
     (line,) = ended.stderr.splitlines()
@@ -91,7 +90,7 @@ def test_a_disk_that_is_full_is_one_sentence_and_the_next_run_completes(
     """A limit on the size of files stops it where a full disk does, without filling one."""
     path, other = tmp_path / "warehouse", tmp_path / "other"
     (ended,) = processes(job(FAILOVER, path), file_bytes_max=file_bytes_max)
-    assert_said_no_space(ended, path)
+    assert_no_space(ended, path)
     require_whole(str(path))
     assert not any(Warehouse(path).files(table) for table in LOG_TABLES)
     assert ingest.main([str(FAILOVER), "--warehouse", str(path)]) == 0
@@ -125,5 +124,5 @@ def test_a_disk_may_be_full_at_any_time(tmp_path: Path, missing: int) -> None:
     command = [*UNSHARED, "sh", "-c", SMALL_DISK, "sh", path, out, size, *job(FAILOVER, path)]
     (ended,) = processes(command)
     assert ended.stdout.splitlines()[-2:] == ["first 1", "second 0"], ended.stderr
-    assert_said_no_space(subprocess.CompletedProcess(command, 1, "", ended.stderr), path)
+    assert_no_space(subprocess.CompletedProcess(command, 1, "", ended.stderr), path)
     assert_same(out, other, FAILOVER)

@@ -44,6 +44,12 @@ def writing(warehouse: Warehouse, *recordings: str, step: str = "ingest") -> Wri
     return warehouse.writing(step, recordings, [INGESTED_FILES])
 
 
+def begun(warehouse: Warehouse, *recordings: str, step: str = "ingest") -> Writing:
+    attempt = writing(warehouse, *recordings, step=step)
+    attempt.begin()
+    return attempt
+
+
 def write(attempt: Writing, names: str) -> list[Any]:
     """Files with these rows for each recording; nothing is committed."""
     files = attempt.files()
@@ -54,8 +60,7 @@ def write(attempt: Writing, names: str) -> list[Any]:
 
 def replaced(warehouse: Warehouse, recording: str, names: str, step: str = "ingest") -> None:
     """A whole attempt."""
-    attempt = writing(warehouse, recording, step=step)
-    attempt.begin()
+    attempt = begun(warehouse, recording, step=step)
     attempt.replace(INGESTED_FILES, write(attempt, names))
     attempt.end({recording: names})
 
@@ -96,19 +101,18 @@ def test_a_table_that_was_never_made_is_asked_for_by_name(warehouse: Warehouse) 
     assert names_in(warehouse, "r") == ""
 
 
+WHOLE = INGESTED_FILES.arrow_schema
+NULLABLE = pa.schema([field.with_nullable(True) for field in WHOLE])
+REQUIRED = "content_hash, node_id, recording, source_file"
+
+
 @pytest.mark.parametrize(
     ("schema", "says"),
     [
         (INGESTED_FILES.without("timezone"), "differs in timezone: run kip-replay run on"),
-        (
-            pa.schema([f.with_nullable(True) for f in INGESTED_FILES.arrow_schema]),
-            "differs in content_hash, node_id, recording, source_file: run",
-        ),
-        (
-            INGESTED_FILES.arrow_schema.set(4, pa.field("bytes_read", pa.string())),
-            "differs in bytes_read: run",
-        ),
-        (INGESTED_FILES.arrow_schema, "is partitioned otherwise: run"),
+        (NULLABLE, f"differs in {REQUIRED}: run"),
+        (WHOLE.set(4, pa.field("bytes_read", pa.string())), "differs in bytes_read: run"),
+        (WHOLE, "is partitioned otherwise: run"),
     ],
 )
 def test_a_table_of_another_schema_is_refused_in_one_sentence(
@@ -167,14 +171,9 @@ def test_names_come_back_exactly(warehouse: Warehouse) -> None:
 
 def requests(count: int, client_id: str = "c") -> pa.RecordBatch:
     rows = [
-        {
-            "recording": "r",
-            "request_id": f"{number:032}",
-            "node_id": number,
-            "completed_at": AT + timedelta(seconds=number),
-            "client_id": client_id,
-        }
-        for number in range(count)
+        {"recording": "r", "request_id": f"{n:032}", "node_id": n, "client_id": client_id}
+        | {"completed_at": AT + timedelta(seconds=n)}
+        for n in range(count)
     ]
     return pa.RecordBatch.from_pylist(rows, schema=REQUESTS.arrow_schema)
 
@@ -235,33 +234,28 @@ def test_other_recordings_and_rows_stay(warehouse: Warehouse) -> None:
         replaced(warehouse, name, "ab")
     replaced(warehouse, "r", "c")
     assert (names_in(warehouse, "r"), names_in(warehouse, "s")) == ("c", "ab")
-    attempt = writing(warehouse, "r")
-    attempt.begin()
+    attempt = begun(warehouse, "r")
     attempt.append(INGESTED_FILES, write(attempt, "d"), attempt.epochs)
     some = pa.Table.from_batches([files_of("r", "xy", lines=7)])
     attempt.replace_rows(INGESTED_FILES, some, {"source_file": ["c", "x"]}, again=True)
     assert (names_in(warehouse, "r"), names_in(warehouse, "s")) == ("dxy", "ab")
-    attempt = writing(warehouse, "r")
-    attempt.begin()
+    attempt = begun(warehouse, "r")
     attempt.replace(INGESTED_FILES, ())
     assert (names_in(warehouse, "r"), names_in(warehouse, "s")) == ("", "ab")
 
 
 def test_states_of_other_rules_stay(warehouse: Warehouse) -> None:
-    def state(attempt: Writing) -> list[Any]:
-        row = {"recording": "r", "rule": attempt.step, "state_key": "1", "as_of": AT}
-        files = attempt.files()
-        batch = pa.RecordBatch.from_pylist([row], schema=REPLAY_STATE.arrow_schema)
-        files.write(REPLAY_STATE, batch)
-        return files.closed()
-
     def rules() -> list[str]:
         return sorted(warehouse.rows(REPLAY_STATE, ["r"]).column("rule").to_pylist())
 
     for step in ("one", "two", "one"):
         attempt = warehouse.writing(step, ["r"], [REPLAY_STATE])
         attempt.begin()
-        attempt.replace_states(state(attempt))
+        state = {"recording": "r", "rule": step, "state_key": "1", "as_of": AT}
+        files = attempt.files()
+        batch = pa.RecordBatch.from_pylist([state], schema=REPLAY_STATE.arrow_schema)
+        files.write(REPLAY_STATE, batch)
+        attempt.replace_states(files.closed())
         attempt.end({"r": step})
     assert rules() == ["one", "two"]
     attempt = warehouse.writing("one", ["r"], [REPLAY_STATE])
@@ -283,12 +277,10 @@ def test_lineage_is_unknown_while_a_step_is_written(warehouse: Warehouse) -> Non
 
 def test_what_a_killed_attempt_left_is_taken_out_by_the_next(warehouse: Warehouse) -> None:
     replaced(warehouse, "r", "a")
-    killed = writing(warehouse, "r")
-    killed.begin()
+    killed = begun(warehouse, "r")
     killed.append(INGESTED_FILES, write(killed, "b"), {"r": 1})
     assert names_in(warehouse, "r") == "ab"
-    attempt = writing(warehouse, "r")
-    attempt.begin()
+    attempt = begun(warehouse, "r")
     attempt.append(INGESTED_FILES, write(attempt, "c"), {"r": 1})
     assert names_in(warehouse, "r") == "ac"
     attempt.append(INGESTED_FILES, [], attempt.epochs)  # nothing to do: no commit
@@ -310,8 +302,7 @@ def test_the_attempt_that_was_too_late_stops(warehouse: Warehouse) -> None:
     stops(two.begin)
     one.replace(INGESTED_FILES, write(one, "a"))
     stops(lambda: one.replace(INGESTED_FILES, write(one, "b")))  # once an epoch
-    three = writing(warehouse, "r")
-    three.begin()
+    three = begun(warehouse, "r")
     stops(lambda: one.append(INGESTED_FILES, write(one, "b"), one.epochs))
     stops(lambda: one.end({"r": "b"}))
     three.end({"r": "c"})
@@ -330,27 +321,33 @@ def test_an_attempt_made_of_rows_that_were_replaced_meanwhile_stops(warehouse: W
     attempt.begin({INGESTED_FILES: {"r": 2, "new": 0}})
 
 
+def before_the_next_commit(patch: pytest.MonkeyPatch, slips_in: Callable[[], Any]) -> None:
+    real = commits.commit
+
+    def commit(*args: Any) -> None:
+        patch.setattr(commits, "commit", real)
+        slips_in()
+        real(*args)
+
+    patch.setattr(commits, "commit", commit)
+
+
 @pytest.mark.parametrize("way", ["replace", "append", "replace_rows"])
 def test_a_commit_that_slips_in_before_another_is_seen(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """The fenced attempt had looked whether it was fenced already, and commits all the same."""
     replaced(warehouse, "r", "a")
-    late, attempt = writing(warehouse, "r"), None
-    late.begin()
+    late = begun(warehouse, "r")
     files = write(late, "late")
-    attempt = writing(warehouse, "r")
-    attempt.begin()
-    real = commits.commit
+    attempt = begun(warehouse, "r")
 
-    def slips_in(*args: Any) -> None:
-        monkeypatch.setattr(commits, "commit", real)
+    def fenced() -> None:
         with monkeypatch.context() as slow:
             slow.setattr(commits, "require_own", lambda *_: None)
             late.append(INGESTED_FILES, files, late.epochs)
-        real(*args)
 
-    monkeypatch.setattr(commits, "commit", slips_in)
+    before_the_next_commit(monkeypatch, fenced)
     change: dict[str, Callable[[], None]] = {
         "replace": lambda: attempt.replace(INGESTED_FILES, write(attempt, "b")),
         "append": lambda: attempt.append(INGESTED_FILES, write(attempt, "b"), {"r": 1}),
@@ -366,20 +363,12 @@ def test_an_optimize_that_slips_in_is_seen(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replaced(warehouse, "r", "a")
-    attempt = writing(warehouse, "r")
-    attempt.begin()
+    attempt = begun(warehouse, "r")
     attempt.append(INGESTED_FILES, write(attempt, "b"), attempt.epochs)
     attempt.end({"r": "b"})
-    attempt = writing(warehouse, "r")
-    attempt.begin()
-    real = commits.commit
-
-    def slips_in(*args: Any) -> None:
-        monkeypatch.setattr(commits, "commit", real)
-        deltalake.DeltaTable(warehouse.uri_of(INGESTED_FILES)).optimize.compact()
-        real(*args)
-
-    monkeypatch.setattr(commits, "commit", slips_in)
+    attempt = begun(warehouse, "r")
+    table = deltalake.DeltaTable(warehouse.uri_of(INGESTED_FILES))
+    before_the_next_commit(monkeypatch, table.optimize.compact)
     stops(lambda: attempt.replace(INGESTED_FILES, write(attempt, "c")))
     assert names_in(warehouse, "r") == "ab"
 
@@ -407,11 +396,12 @@ def test_of_two_that_begin_at_once_one_stops(
     """Both have opened the table, and looked up the epoch, before either commits."""
     warehouse.create_missing([INGESTED_FILES, LINEAGE])
     looked_up = Barrier(2)
-    monkeypatch.setattr(
-        commits,
-        "CommitProperties",
-        lambda **given: (looked_up.wait(), CommitProperties(**given))[1],
-    )
+
+    def properties(**given: Any) -> CommitProperties:
+        looked_up.wait()
+        return CommitProperties(**given)
+
+    monkeypatch.setattr(commits, "CommitProperties", properties)
     attempts = iter([writing(warehouse, "r"), writing(warehouse, "r")])
     stopped, done = outcomes(lambda _: next(attempts).begin(), ["r", "r"])
     assert done == "done"
@@ -445,10 +435,6 @@ def test_no_process_undoes_what_another_has_written(warehouse: Warehouse) -> Non
         pool.starmap(write_in_turns, arguments)
     assert (names_in(warehouse, "x"), names_in(warehouse, "y")) == ("2x", "2y")
     assert names_in(warehouse, "shared") in ("2x", "2y")
-    carried = [
-        (action["txn"]["appId"], action["txn"]["version"])
-        for actions in log_of(warehouse, INGESTED_FILES)
-        for action in actions
-        if "txn" in action
-    ]
+    actions = [action for of in log_of(warehouse, INGESTED_FILES) for action in of]
+    carried = [(a["txn"]["appId"], a["txn"]["version"]) for a in actions if "txn" in a]
     assert len(set(carried)) == len(carried)  # nothing was committed twice
