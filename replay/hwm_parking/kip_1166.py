@@ -1,7 +1,7 @@
 """KIP-1166: when the leader completes a FETCH of the metadata log, and with which high watermark.
 
 In the KIP's order, with its sentences in quotes. Around what it changes this is Kafka's
-``KafkaRaftClient`` and ``LeaderState``, without a clock: the caller says when a FETCH expires.
+``KafkaRaftClient`` and ``LeaderState``, without a clock: the caller decides when a FETCH expires.
 """
 
 from __future__ import annotations
