@@ -61,10 +61,10 @@ def fetches(recording: str) -> list[Row]:
                 )
                 for n in range(times + more)
             ]
-    return rows + odd_answers(recording)
+    return rows + odd_responses(recording)
 
 
-def odd_answers(recording: str) -> list[Row]:
+def odd_responses(recording: str) -> list[Row]:
     """Two that no rule explains, one of them a wake of all; one unknown; one of no leader."""
     usual: Row = {
         "recording": recording,
@@ -77,14 +77,14 @@ def odd_answers(recording: str) -> list[Row]:
         "built_at": at(5),
     }
     unexplained: Row = {"completion": Completion.UNEXPLAINED.value}
-    told: list[Row] = [
+    rest: list[Row] = [
         unexplained,
         unexplained | {"reason": EMPTY_WAKE},
         {"verdict": Verdict.UNKNOWN.value, "reason": "the log began later"},
         {"verdict": Verdict.NOT_APPLICABLE.value, "reason": "no leader"},
     ]
     return [
-        row(FETCH_PARKING_OUTCOMES, **(usual | more), sequence=n) for n, more in enumerate(told)
+        row(FETCH_PARKING_OUTCOMES, **(usual | more), sequence=n) for n, more in enumerate(rest)
     ]
 
 
@@ -158,10 +158,10 @@ def test_voters_are_shown_and_not_judged(held: dict[Key, Row]) -> None:
     assert (held[of_p99]["sample_count"], held[of_p99]["unknown_count"]) == (9, 1)
 
 
-def test_naive_guesses_of_the_lag(held: dict[Key, Row]) -> None:
+def test_baselines_of_the_lag(held: dict[Key, Row]) -> None:
     """Parked for a random part of 500 ms without the KIP, not at all with it."""
-    guesses = {"old": (250.0, 450.0, 495.0), "new": (0.0, 0.0, 0.0)}
-    for target, expected in guesses.items():
+    baselines = {"old": (250.0, 450.0, 495.0), "new": (0.0, 0.0, 0.0)}
+    for target, expected in baselines.items():
         found = [
             held["new", target, f"high_watermark_lag_{p}", "replica_kind", "broker"]["baseline"]
             for p in ("p50", "p90", "p99")
@@ -193,17 +193,17 @@ def test_a_fetch_of_a_rare_completion_is_held_against_all_fetches(held: dict[Key
 def test_what_is_unknown_is_not_explained(held: dict[Key, Row]) -> None:
     for recording in RAN:
         explained = sum(FETCHED[recording].values())
-        answers = explained + 3
+        responses = explained + 3
         of = (recording, recording)
         found = held[*of, "answers_explained", "all", "all"]
         woken = held[*of, "answers_explained_or_woken", "all", "all"]
-        assert found["predicted"] == explained / answers
-        assert woken["predicted"] == (explained + 1) / answers
-        assert (found["sample_count"], found["unknown_count"]) == (answers, 1)
+        assert found["predicted"] == explained / responses
+        assert woken["predicted"] == (explained + 1) / responses
+        assert (found["sample_count"], found["unknown_count"]) == (responses, 1)
 
 
 def test_fetches_per_second_of_the_steady_phase(held: dict[Key, Row]) -> None:
-    """The constant guess: a FETCH per advance and replica, two with the KIP."""
+    """The constant baseline: a FETCH per advance and replica, two with the KIP."""
     found = held["old", "new", "fetches_per_second", "all", "all"]
     assert found["predicted"] == (sum(FETCHED["old"].values()) + 1) / 100
     assert found["recorded"] == sum(FETCHED["new"].values()) / 100

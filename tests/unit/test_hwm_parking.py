@@ -392,7 +392,7 @@ def test_resignation_rejects_who_is_parked_and_who_waits_for_the_raft_thread() -
     loop = Loop(*two_ms_each(), fetched(6, 290, 400, 15), *waiting)
     rows = [r for r in loop.resign(301) if r.response.completion is Completion.ERROR]
     rejected = [(r.response.fetch.replica_id, r.response.parked, r.built_us) for r in rows]
-    # 2 ms a response, whatever it is; 7 was told to wait since 200 ms.
+    # 2 ms a response, whatever it is; 7 is parked since 200 ms.
     assert rejected[-3:] == [
         (6, True, rejected[0][2] + 2_000 * (len(rejected) - 3)),
         (4, False, rejected[0][2] + 2_000 * (len(rejected) - 2)),
@@ -716,6 +716,6 @@ def test_loops_do_not_read_what_the_rule_explains(name: str, leader: int) -> Non
 
 
 def test_loops_read_when_responses_were_built() -> None:
-    """The other side: what is said to be an input is one."""
+    """The other side: what is documented as an input is one."""
     late = [row._replace(dequeued_us=row.dequeued_us + 1_000) for row in SMALL.log()]
     assert of_log(late).variant(WITHOUT_KIP) != small_replay().variant(WITHOUT_KIP)

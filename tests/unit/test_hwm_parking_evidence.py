@@ -85,6 +85,15 @@ def test_next_change_is_strictly_later(since: int, at: int | None) -> None:
     assert TIMELINE.next_change(since) == at
 
 
+def test_end_that_shows_late_stays_behind_those_before_it() -> None:
+    """Sorted by time, 9 would stand before 7, and records at 7 would be unexplained."""
+    timeline = Timeline()
+    for at, end in [(10, 5), (30, 7), (20, 9)]:
+        timeline.add(at, end)
+    assert timeline == Timeline([10, 30, 20], [5, 7, 9])
+    assert [timeline.first_above(offset, 0) for offset in (5, 7)] == [30, 20]
+
+
 @pytest.mark.parametrize(
     ("version", "high_watermark", "is_aware"),
     [(17, NOT_SENT, False), (17, 15, False), (18, NOT_SENT, False), (18, -1, True), (18, 15, True)],

@@ -17,7 +17,7 @@ from kip_replay.replay.hwm_parking import UNKNOWN_OFFSET
 from kip_replay.replay.hwm_parking.kip_1166 import Completion, Fetch, Leader, Replica, Response
 
 HISTORIES = {
-    # testHighWatermarkSentInFetchRequest: first -1, after the answer what it carried.
+    # testHighWatermarkSentInFetchRequest: first -1, after the response what it carried.
     "kafka high watermark sent in fetch request": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, with KIP-1166
     9 fetches 10 knowing -1       -> records 10..15, high watermark 15
