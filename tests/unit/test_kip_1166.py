@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from notation import check
 from notation.recorded import EPOCH
 
-from kip_replay.replay.hwm_parking import UNKNOWN_OFFSET
+from kip_replay.replay.hwm_parking import NOT_SENT, UNKNOWN_OFFSET
 from kip_replay.replay.hwm_parking.kip_1166 import Completion, Fetch, Leader, Replica, Response
 
 HISTORIES = {
@@ -77,6 +78,7 @@ HISTORIES = {
     voters 1 2 3, leader 1, epoch 5 starts at 10, epoch 3 ends at 8, log ends at 15, without | with KIP-1166
     2 fetches 12 of epoch 3  -> diverging; leader has high watermark -1
     3 fetches 8 of epoch 3   -> records 8..15, high watermark -1   # nothing beyond the epoch's end
+    8 fetches 7 of epoch 3   -> records 7..15, high watermark -1
     """,
     # Synthetic: in no recording.
     "truncated replica goes on in the epoch of its last record": """
@@ -190,6 +192,13 @@ HISTORIES = {
     leader appends to 16  -> nobody
     leader appends to 17  -> 9: records 17..17, high watermark -1
     """,
+    # Synthetic. What the leader lacks is not cut off, and its records are not sent again.
+    "replica ahead of the leader is woken by a move": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166
+    9 fetches 17 knowing -1       -> parked
+    2 fetches 15 knowing -1       -> 9: high watermark 15; high watermark 15
+    9 then fetches 17 knowing 15  -> parked
+    """,
     "appends that change nothing take nothing back": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
     leader appends to 12  -> nobody
@@ -231,7 +240,8 @@ HISTORIES = {
     4 fetches 14  -> records 14..15, high watermark 14
     """,
     "five voters need two others": """
-    voters 1 2 3 4 5, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
+    voters 1 2 3 4 5, leader 1, epoch 5 starts at 10, log ends at 14, without KIP-1166
+    leader appends to 15  -> nobody; leader has high watermark -1
     2 fetches 15  -> parked; leader has high watermark -1
     3 fetches 12  -> records 12..15, high watermark 12
     4 fetches 11  -> records 11..15, high watermark 12
@@ -254,7 +264,7 @@ HISTORIES = {
     9 fetches 15 knowing 15  -> parked
     """,
     "single voter sends the high watermark with the records": """
-    voters 1, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, without KIP-1166
+    voters 1, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, without | with KIP-1166
     9 fetches 15          -> parked
     leader appends to 16  -> 9: records 15..16, high watermark 16
     """,
@@ -269,6 +279,28 @@ HISTORIES = {
 @pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
 def test_history(history: str) -> None:
     check(history)
+
+
+def test_values_of_the_kip_and_of_kafka() -> None:
+    """FetchRequest.json: the high watermark's default; KafkaRaftClient: maxWaitMs."""
+    assert (UNKNOWN_OFFSET, NOT_SENT) == (-1, 9_223_372_036_854_775_807)
+    assert Fetch(9, 15, EPOCH, 12) == Fetch(9, 15, EPOCH, 12, max_wait_us=500_000, token=0)
+
+
+def test_replica_sends_its_high_watermark_in_a_version_that_can() -> None:
+    replica = Replica(15, EPOCH, 12)
+    assert replica.fetch(9, 0, 7, hwm_aware=True) == Fetch(9, 15, EPOCH, 12, 0, 7)
+    assert replica.fetch(9, 0, 7, hwm_aware=False) == Fetch(9, 15, EPOCH, NOT_SENT, 0, 7)
+
+
+def test_saved_state_has_values_without_names() -> None:
+    """A leader of which nothing is known yet, with a FETCH parked; a replica."""
+    leader, fetch = Leader(True, EPOCH, frozenset({2}), 2), Fetch(9, 0, EPOCH, -1, token=1)
+    assert leader.fetch(fetch) == []
+    known, parked = [-1, 0, 0, {}, None, -1, 0, 0, {}], [9, 0, EPOCH, -1, 500_000, 1]
+    waits = {1: [parked, "timeout", True, -1, 0]}
+    assert msgspec.to_builtins(leader, str_keys=False) == [True, EPOCH, [2], 2, *known, waits]
+    assert msgspec.to_builtins(Replica(15, EPOCH)) == [15, EPOCH, -1]
 
 
 def a_leader(**others: Any) -> Leader:
