@@ -151,33 +151,28 @@ def by_second(row: Row) -> int:
     return at // 1_000_000
 
 
-@pytest.mark.parametrize("epoch", DISTURBED, ids=str)
-def test_each_replica_fetches_as_often_as_it_did(replays: Replays, epoch: Epoch) -> None:
-    recorded = counts(parking_of(replays, epoch, RECORDED), by_replica)
-    predicted = counts(parking_of(replays, epoch, epoch.own_rule), by_replica)
-
-    assert predicted.keys() == recorded.keys()
-    for replica, fetches in recorded.items():
-        assert predicted[replica] == pytest.approx(fetches, rel=0.02)
+def by_cause(row: Row) -> str:
+    completion: str = row["completion"]
+    return completion
 
 
 @pytest.mark.parametrize("epoch", DISTURBED, ids=str)
-def test_responses_have_the_causes_that_they_had(replays: Replays, epoch: Epoch) -> None:
-    """Within 2 % of all FETCHes: the early wakes that no KIP explains are waits in the replay."""
-    recorded = counts(parking_of(replays, epoch, RECORDED), lambda row: row["completion"])
-    predicted = counts(parking_of(replays, epoch, epoch.own_rule), lambda row: row["completion"])
+def test_fetches_are_as_many_when_and_why_they_were(replays: Replays, epoch: Epoch) -> None:
+    """Each replica's within 2 %, and those of each cause within 2 % of all.
 
+    The early wakes that no KIP explains are waits in the replay. By the second 1.8 % (freeze),
+    1.6 % and 1.1 % (failover) are misplaced: a FETCH at a second's end slips over.
+    """
+    recorded_rows = parking_of(replays, epoch, RECORDED)
+    predicted_rows = parking_of(replays, epoch, epoch.own_rule)
+
+    recorded, predicted = counts(recorded_rows, by_replica), counts(predicted_rows, by_replica)
+    assert predicted == pytest.approx(recorded, rel=0.02)
+    recorded, predicted = counts(recorded_rows, by_cause), counts(predicted_rows, by_cause)
     for completion in (recorded | predicted).keys() - {"unexplained"}:
         difference = abs(predicted[completion] - recorded[completion])
         assert difference <= 0.02 * recorded.total(), completion
-
-
-@pytest.mark.parametrize("epoch", DISTURBED, ids=str)
-def test_each_second_has_the_fetches_that_it_had(replays: Replays, epoch: Epoch) -> None:
-    """Measured 1.8 % (freeze), 1.6 % and 1.1 % (failover): a FETCH at a second's end slips over."""
-    recorded = counts(parking_of(replays, epoch, RECORDED), by_second)
-    predicted = counts(parking_of(replays, epoch, epoch.own_rule), by_second)
-
+    recorded, predicted = counts(recorded_rows, by_second), counts(predicted_rows, by_second)
     misplaced = sum(abs(predicted[s] - recorded[s]) for s in recorded | predicted)
     assert misplaced <= 0.025 * recorded.total()
 
@@ -231,18 +226,14 @@ def test_constant_is_a_fair_baseline_where_nothing_happens(replays: Replays, epo
 
 
 @pytest.mark.parametrize("epoch", EVERY_EPOCH, ids=str)
-def test_rule_explains_nearly_all_that_was_recorded(replays: Replays, epoch: Epoch) -> None:
-    causes = counts(parking_of(replays, epoch, RECORDED), lambda row: row["completion"])
-    assert causes["unexplained"] <= 0.01 * causes.total()
-
-
-@pytest.mark.parametrize("epoch", EVERY_EPOCH, ids=str)
-def test_unexplained_responses_are_the_early_empty_ones(replays: Replays, epoch: Epoch) -> None:
+def test_rule_explains_all_but_a_few_early_empty_responses(replays: Replays, epoch: Epoch) -> None:
     """kafka-semantics.md, section 2: empty, early, nothing new (once the leader has started)."""
     steady = recording(epoch.recording).steady
     rows = parking_of(replays, epoch, RECORDED)
-    for row in rows:
-        if row["completion"] == "unexplained" and row["dequeued_at"] in steady:
+    unexplained = [row for row in rows if row["completion"] == "unexplained"]
+    assert len(unexplained) <= 0.01 * len(rows)
+    for row in unexplained:
+        if row["dequeued_at"] in steady:
             assert row["record_bytes"] == 0
             assert row["parked_ms"] < 500
             assert row["response_high_watermark"] <= row["fetch_offset"]
@@ -267,22 +258,17 @@ def test_only_who_fetches_no_more_is_unknown(replays: Replays, epoch: Epoch) -> 
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_every_recorded_response_has_a_known_cause_or_none(replays: Replays, name: str) -> None:
-    """These recordings begin before the first election: nothing is hidden in an earlier log."""
-    for (of, _), rows in replays.items():
-        if of == name:
-            assert "unknown" not in counts(rows.parking, lambda row: row["verdict"])
+def test_every_recorded_fetch_is_a_row_with_a_known_cause_or_none(
+    replays: Replays, name: str
+) -> None:
+    """These recordings begin before the first election: nothing is hidden in an earlier log.
 
-
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_every_recorded_fetch_is_a_row(replays: Replays, name: str) -> None:
-    for node, fetches in recording(name).fetches.items():
-        rows = replays[name, node].variant(RECORDED).parking
-        assert {row["recorded_request_id"] for row in rows} == {f.request_id for f in fetches}
-        assert len(rows) == len(fetches)
-
-
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_controllers_that_never_led_have_no_lag(replays: Replays, name: str) -> None:
+    Controllers that never led have no lag.
+    """
     leaders = {epoch.leader_id for epoch in EVERY_EPOCH if epoch.recording == name}
-    assert {node for (of, node), rows in replays.items() if of == name and rows.lag} == leaders
+    for node, fetches in recording(name).fetches.items():
+        rows = replays[name, node]
+        assert "unknown" not in {row["verdict"] for row in rows.parking}
+        recorded = [row["recorded_request_id"] for row in rows.variant(RECORDED).parking]
+        assert sorted(recorded) == sorted(fetch.request_id for fetch in fetches)
+        assert bool(rows.lag) == (node in leaders)
