@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -351,9 +352,16 @@ def resumed(
     return added(rows, replay.finish())
 
 
-def ordered(rows: list[dict[str, Any]], last: str) -> list[dict[str, Any]]:
-    """In order of the key: which variant is emitted first depends on the increments."""
-    return sorted(rows, key=lambda row: (row["variant"], row["replica_id"], row[last]))
+def cut_anywhere(cluster: Cluster, log: list[RecordedFetch], size: int) -> Replayed:
+    """The rows of a log in increments; checks that they are those of the whole log.
+
+    In order of the key: which variant is emitted first depends on the increments.
+    """
+    with short_lookahead():
+        whole, rows = replayed(cluster, [log]), replayed(cluster, list(cut(log, size)))
+    key = itemgetter("variant", "replica_id", "sequence")
+    assert sorted(rows.parking, key=key) == sorted(whole.parking, key=key)
+    return rows
 
 
 @pytest.mark.parametrize("size", [1, 5, 20])
@@ -361,12 +369,9 @@ def test_log_with_a_long_silence_cut_anywhere_gives_the_same_rows(size: int) -> 
     """Broker 11 is frozen for longer than the lookahead, as for a minute in reality; it returns."""
     cluster = quiet_cluster(Member(11, 50, (4.0,), (Silence(3_000, 6_000),)))
     returns_us = cluster.epoch_us + micros(9_000)
-    log = cluster.log()
-    with short_lookahead():
-        whole, in_increments = replayed(cluster, [log]), replayed(cluster, list(cut(log, size)))
-    assert ordered(in_increments.parking, "sequence") == ordered(whole.parking, "sequence")
+    rows = cut_anywhere(cluster, cluster.log(), size)
     for variant in (WITHOUT_KIP, WITH_KIP):
-        parking = in_increments.variant(variant).parking
+        parking = rows.variant(variant).parking
         check_responses(parking)
         dequeued = [row["dequeued_at"] for row in by_replica(parking)[11]]
         after = [at for at in dequeued if at >= returns_us]
@@ -384,10 +389,7 @@ def test_snapshot_that_shows_late_cut_anywhere_gives_the_same_rows() -> None:
         fetched(12, at_ms + 60, at_ms + 300.8, 40, record_bytes=100),
         fetched(12, at_ms + 310, at_ms + 600.8, 41, record_bytes=100),
     ]
-    log = in_order([*cluster.log(), *joining])
-    with short_lookahead():
-        whole, in_increments = replayed(cluster, [log]), replayed(cluster, list(cut(log, 5)))
-    assert ordered(in_increments.parking, "sequence") == ordered(whole.parking, "sequence")
+    cut_anywhere(cluster, in_order([*cluster.log(), *joining]), 5)
 
 
 def quiet_cluster(observer: Member) -> Cluster:

@@ -56,7 +56,7 @@ NINE = {"record_bytes": 9}
 def of_9(
     dequeued: float, built: float, offset: int, carried: int = 15, **others: Any
 ) -> RecordedFetch:
-    """A FETCH of replica 9, of 4.0 unless it has a high_watermark; ``carried`` is the response's."""
+    """A FETCH of replica 9, of 4.0 unless it has a high_watermark; its response ``carried`` one."""
     return fetched(9, dequeued, built, offset, response_high_watermark=carried, **others)
 
 
@@ -273,19 +273,14 @@ def test_fetch_is_parked_for_its_max_wait_or_the_swept_one(
     assert row.response.parked
 
 
-def test_next_fetch_comes_after_the_replicas_own_gap() -> None:
+def test_next_fetch_comes_after_the_replicas_own_gap_once_the_log_shows_it() -> None:
     loop = Loop(fetched(9, 0, 500, 15), fetched(9, 507, 1_007, 15))
     first, second = loop.advance(2_000)
     assert second.dequeued_us - first.built_us == micros(7)
     assert (first.sequence, second.sequence) == (0, 1)
     assert loop.advance(3_000) == []
-
-
-def test_next_fetch_is_sent_once_the_log_shows_it() -> None:
-    loop = Loop(fetched(9, 0, 500, 15), fetched(9, 507, 1_007, 15))
-    assert [row.dequeued_us for row in loop.advance(1_100)] == [0, micros(507)]
     loop.evidence.add(fetched(9, 1_014, 1_514, 15))
-    assert [row.dequeued_us for row in loop.advance(1_600)] == [micros(1_014)]
+    assert [row.dequeued_us for row in loop.advance(3_000)] == [micros(1_014)]
 
 
 def test_raft_thread_builds_responses_one_after_the_other() -> None:
@@ -430,18 +425,13 @@ def test_sizes_on_the_wire_follow_records_and_version() -> None:
     assert sizes == {(0, 80), (200, 281)}
 
 
-@pytest.mark.parametrize("cut", [1, 2])
-def test_feed_in_the_wrong_order_is_refused(cut: int) -> None:
+def test_feed_is_in_order_of_built_us_and_request_id() -> None:
+    """Within a batch and from one to the next."""
     first, second, *_ = SMALL.log()
-    rows = [second, first]
-    with pytest.raises(ValueError, match="in order of built_us, request_id"):
-        replay_of(1, [1, 2, 3], variants(), [rows[:cut], rows[cut:]])
-
-
-def test_equal_times_are_ordered_by_request_id() -> None:
     a, b = (fetched(r, 0, 5, 15, request_id=name) for r, name in ((9, "a"), (8, "b")))
-    with pytest.raises(ValueError, match="in order of built_us, request_id"):
-        replay_of(1, [1, 2, 3], variants(), [[b, a]])
+    for batches in ([[second, first]], [[second], [first]], [[b, a]]):
+        with pytest.raises(ValueError, match="in order of built_us, request_id"):
+            replay_of(1, [1, 2, 3], variants(), batches)
     rows = replay_of(1, [1, 2, 3], variants(), [[a, b]]).variant(RECORDED).parking
     assert [row["recorded_request_id"] for row in rows] == ["a", "b"]
 
