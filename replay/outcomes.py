@@ -9,6 +9,8 @@ import pyarrow as pa
 
 #: Variant of what the log itself shows.
 RECORDED = "recorded"
+#: Value of the parameter ``none``.
+NOT_SWEPT = -1
 
 
 class Verdict(StrEnum):
@@ -24,9 +26,9 @@ class Variant(NamedTuple):
 
     name: str
     parameter: str = "none"
-    parameter_value: str = "none"
+    parameter_value: int = NOT_SWEPT
 
-    def what_if(self, rule: str) -> dict[str, str]:
+    def what_if(self, rule: str) -> dict[str, str | int]:
         """The columns that say which rule, variant and parameter a row belongs to."""
         return {
             "rule": rule,

@@ -112,7 +112,7 @@ WHAT_IF = (
     key_column("rule", TEXT, "name of the rule"),
     key_column("variant", TEXT, "recorded, or the protocol that was replayed"),
     key_column("parameter", TEXT, "what a sweep varies, or none"),
-    key_column("parameter_value", TEXT, "the value it took, or none"),
+    key_column("parameter_value", LONG, "the value it took, -1 without a sweep"),
 )
 
 #: What the keys of those tables begin with.

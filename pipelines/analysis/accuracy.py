@@ -109,7 +109,7 @@ FROM shares JOIN wanted ON recording = predicted_from AND recording = recorded_i
 
 _JUDGED = """
 SELECT predicted_from AS recording, $rule AS rule, variant,
-       'none' AS parameter, 'none' AS parameter_value,
+       'none' AS parameter, -1 AS parameter_value,
        predicted_from, recorded_in, metric, group_kind, group_value, unit,
        baseline, predicted, recorded, predicted - recorded AS error,
        CASE WHEN recorded <> 0 THEN error / recorded END AS relative_error,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kip_replay.replay.outcomes import NOT_SWEPT
+
 #: No sweep.
 PLAIN = "parameter = 'none'"
 #: The value of a sweep's parameter; null where there is no sweep.
-AT = "try_cast(parameter_value AS BIGINT) AS at"
+AT = f"nullif(parameter_value, {NOT_SWEPT}) AS at"
 
 
 def spreads(rule: str, sweep: str) -> str:

@@ -146,7 +146,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
             return None
         for variant in self.controller.variants:
             swept = variant.parameter == "max_wait_ms"
-            max_wait_us = int(variant.parameter_value) * 1000 if swept else None
+            max_wait_us = variant.parameter_value * 1000 if swept else None
             self.loops.append(ClosedLoop(self._leader(HWM_AWARE[variant.name]), max_wait_us))
         return self._leader(hwm_aware=False)
 

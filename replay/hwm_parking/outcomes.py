@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
-from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
+from kip_replay.replay.outcomes import NOT_SWEPT, RECORDED, Variant, Verdict
 
 from .closed_loop import SimulatedFetch
 from .evidence import Evidence
@@ -39,8 +39,8 @@ Columns = Mapping[str, Sequence[Any]]
 
 def variants(max_wait_ms: Iterable[int] = ()) -> list[Variant]:
     """Both rules with the recorded maxWaitMs, and again for each of ``max_wait_ms`` (a sweep)."""
-    swept = [("max_wait_ms", str(wait)) for wait in max_wait_ms]
-    return [Variant(name, *what) for what in [("none", "none"), *swept] for name in HWM_AWARE]
+    swept = [("max_wait_ms", wait) for wait in max_wait_ms]
+    return [Variant(name, *what) for what in [("none", NOT_SWEPT), *swept] for name in HWM_AWARE]
 
 
 class Controller(NamedTuple):

@@ -67,7 +67,7 @@ class ClientKind(StrEnum):
 
 def variants(session_slots: Iterable[int] = ()) -> list[Variant]:
     """Variant ``incremental``: with enough slots, then with each number of slots of a sweep."""
-    sweep = [Variant(INCREMENTAL, SESSION_SLOTS, str(slots)) for slots in session_slots]
+    sweep = [Variant(INCREMENTAL, SESSION_SLOTS, slots) for slots in session_slots]
     return [Variant(INCREMENTAL), *sweep]
 
 
@@ -117,11 +117,12 @@ def _transposed(rows: Sequence[tuple[object, ...]], width: int) -> Sequence[Sequ
 
 
 def _taken(
-    names: Sequence[str], rows: Sequence[tuple[str, ...]], at: pa.Array
+    names: Sequence[str], rows: Sequence[tuple[object, ...]], at: pa.Array
 ) -> dict[str, pa.Array]:
-    """Columns of texts, each of the row that ``at`` has."""
+    """Columns of rows, each of the row that ``at`` has."""
     columns = zip(names, _transposed(rows, len(names)), strict=True)
-    return {name: pa.array(column, pa.string()).take(at) for name, column in columns}
+    types = {name: OUTCOME_SCHEMA.field(name).type for name in names}
+    return {name: pa.array(column, types[name]).take(at) for name, column in columns}
 
 
 class FetchRows:

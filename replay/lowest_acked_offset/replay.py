@@ -240,7 +240,7 @@ class LowestAckedOffset:
         simulations = zip(self._settings.intervals_ms, self._state.simulations, strict=True)
         for interval_ms, simulation in simulations:
             for name, learned in LEARNED_OF.items():
-                variant = Variant(name, HEARTBEAT_INTERVAL, str(interval_ms))
+                variant = Variant(name, HEARTBEAT_INTERVAL, interval_ms)
                 yield variant, simulation.managers[learned]
 
     def _advance(self, front: int) -> None:

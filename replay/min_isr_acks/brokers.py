@@ -1,20 +1,21 @@
 """Which brokers count, as one leader sees it: unfenced, stopping, fenced, and since when.
 
 A controller that fences a broker or lets it stop takes it out of every ISR by itself, and no
-ALTER_PARTITION line tells. The heartbeats do: a broker that wants to shut down is taken out when
-it says so first; one that falls silent is fenced by the first scan (every 1.125 s) after its
-session of 9 s (``BrokerHeartbeatManager``, ``ReplicationControlManager.maybeFenceOneStaleBroker``).
-The leader acts on it when it has *applied* the metadata records, and that it can only after it was
-told a high watermark above them. Both are read from the leader's own FETCHes of the metadata log:
+ALTER_PARTITION line shows it. The heartbeats do: a broker that wants to shut down is taken out
+after its first such heartbeat; one that falls silent is fenced by the first scan (every 1.125 s)
+after its session of 9 s (``BrokerHeartbeatManager``,
+``ReplicationControlManager.maybeFenceOneStaleBroker``). The leader acts on it when it has *applied*
+the metadata records, and that it can only with a high watermark above them. Both are read from the
+leader's own FETCHes of the metadata log:
 
 * what they brought: the append in the window of a scan that holds a record for the broker and one
   for each of its partitions is the fencing;
-* which high watermark they told, and that the leader sent its next FETCH: it has the answer now.
+* which high watermark they carried, and that the leader sent its next FETCH: it has the response.
   A frozen broker sends nothing, so it applies nothing either until it goes on.
 
 Where it can fail: two large appends in the window of one scan (``Doubt``: the first is taken, and
 what hangs on it is unknown), a session timeout that is not Kafka's default, no controller's log
-(then a change counts from when the controller answered, and a fencing is not seen at all).
+(then a change counts from when the controller responded, and a fencing is not seen at all).
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from kip_replay.replay.min_isr_acks.events import SILENCE, SILENCE_US, Event
 
 #: broker.session.timeout.ms, and how often the controller looks (an eighth of it).
 SESSION_US, SCAN_US = SILENCE_US, 1_125_000
-#: Between the scan that is due and the answer that brings its records: timers, fsync, Raft.
+#: Between the scan that is due and the response with its records: timers, fsync, Raft.
 SCAN_SLACK_US = 600_000
 #: Two derived times of one moment differ by up to this: stamps and threads.
 COMMIT_SLACK_US = 5_000
 #: Records of the smallest append that fences: the broker's and one partition's.
 FENCING_RECORDS_MIN = 2
-#: Answers remembered: a node fetches a few times a second, and a scan's window is two seconds.
-ANSWERS_KEPT_US = 30_000_000
+#: Responses remembered: a node fetches a few times a second, and a scan's window is two seconds.
+RESPONSES_KEPT_US = 30_000_000
 
 
 class Standing(StrEnum):
@@ -61,8 +62,8 @@ class Doubt(NamedTuple):
     until_us: int
 
 
-class _Answer(NamedTuple):
-    """An answer of the metadata log: built, from which offset to which, high watermark told."""
+class _Response(NamedTuple):
+    """A response with the metadata log: built, from which offset to which, high watermark."""
 
     built_us: int
     start: int
@@ -100,8 +101,8 @@ class Brokers:
     #: What the controller made of a broker last, applied or not, and of which epoch.
     decided: dict[int, tuple[Standing, int]] = field(default_factory=dict)
     _pending: list[_Pending] = field(default_factory=list)
-    _answers: list[_Answer] = field(default_factory=list)
-    _asked: Event | None = None
+    _responses: list[_Response] = field(default_factory=list)
+    _fetch: Event | None = None
     _fencings: list[tuple[_Pending, int]] = field(default_factory=list)
 
     @property
@@ -136,7 +137,7 @@ class Brokers:
             if event.want_shut_down
             else Standing.UNFENCED
         )
-        # A broker that stops at once is told that it is fenced; out of the ISR it is either way.
+        # A broker that stops at once is fenced in the response; out of the ISR it is either way.
         if event.want_shut_down:
             standing = Standing.STOPPING
         self._expect(standing, broker, epoch, event.built_us)
@@ -145,7 +146,7 @@ class Brokers:
             self._pending.append(
                 _Pending(Standing.FENCED, broker, epoch, due, due + SCAN_US + SCAN_SLACK_US)
             )
-        return [] if self._asked else self._apply_unseen()
+        return [] if self._fetch else self._apply_unseen()
 
     def _expect(self, standing: Standing, broker: int, epoch: int, built_us: int) -> None:
         fenced = any(p.broker_id == broker and p.until_us is not None for p in self._pending)
@@ -155,83 +156,86 @@ class Brokers:
         self._pending.append(_Pending(standing, broker, epoch, built_us))
 
     def _apply_unseen(self) -> list[Applied]:
-        """No answers of the metadata log are known: a change counts when it was answered."""
+        """No responses with the metadata log are known: a change counts from its response on."""
         known = [p for p in self._pending if p.until_us is None]
         self._pending = [p for p in self._pending if p.until_us is not None]
         return [self._take(p, p.after_us) for p in known]
 
     def metadata_fetch(self, event: Event) -> list[Applied]:
-        """This node FETCHes the metadata log: it has received its previous answer by now."""
-        asked, self._asked = self._asked, event
-        if asked is None or asked.built_us is None or event.fetch_offset is None:
+        """This node FETCHes the metadata log: it has received the previous response."""
+        fetch, self._fetch = self._fetch, event
+        if fetch is None or fetch.built_us is None or event.fetch_offset is None:
             return []
-        start = -1 if asked.fetch_offset is None else asked.fetch_offset
-        told = -1 if asked.high_watermark is None else asked.high_watermark
-        answer = _Answer(asked.built_us, start, event.fetch_offset, told)
-        before = self._answers[-1].built_us if self._answers else 0
-        self._find_fencings(answer, before)
-        self._answers.append(answer)
-        self._forget(answer.built_us)
-        return self._apply(answer, event.at_us)
+        start = -1 if fetch.fetch_offset is None else fetch.fetch_offset
+        high_watermark = -1 if fetch.high_watermark is None else fetch.high_watermark
+        response = _Response(fetch.built_us, start, event.fetch_offset, high_watermark)
+        before = self._responses[-1].built_us if self._responses else 0
+        self._find_fencings(response, before)
+        self._responses.append(response)
+        self._forget(response.built_us)
+        return self._apply(response, event.at_us)
 
     def close(self) -> list[Applied]:
-        """The log is over: the last answer was received, if no FETCH shows it."""
-        asked, self._asked = self._asked, None
-        if asked is None or asked.built_us is None:
+        """The log is over: the last response was received, if no FETCH shows it."""
+        fetch, self._fetch = self._fetch, None
+        if fetch is None or fetch.built_us is None:
             return []
-        told = -1 if asked.high_watermark is None else asked.high_watermark
-        return self._apply(_Answer(asked.built_us, told, told, told), asked.built_us)
+        high_watermark = -1 if fetch.high_watermark is None else fetch.high_watermark
+        return self._apply(
+            _Response(fetch.built_us, high_watermark, high_watermark, high_watermark),
+            fetch.built_us,
+        )
 
     def committed_after(self, after_us: int) -> bool:
-        """The node has been told of a commit after a time (controller's), and has the answer."""
-        if not self._answers:
-            return self._asked is None
-        return self._tells(self._answers[-1], after_us)
+        """The node has a response that shows a commit after a time (controller's)."""
+        if not self._responses:
+            return self._fetch is None
+        return self._shows(self._responses[-1], after_us)
 
-    def _tells(self, answer: _Answer, after_us: int) -> bool:
+    def _shows(self, response: _Response, after_us: int) -> bool:
         since = after_us - COMMIT_SLACK_US
-        if answer.built_us < since:
+        if response.built_us < since:
             return False
-        known = [a.high_watermark for a in self._answers if a.built_us < since]
-        return answer.high_watermark > max(known, default=-1)
+        known = [a.high_watermark for a in self._responses if a.built_us < since]
+        return response.high_watermark > max(known, default=-1)
 
-    def _find_fencings(self, answer: _Answer, before_us: int) -> None:
-        records = answer.end - answer.start
+    def _find_fencings(self, response: _Response, before_us: int) -> None:
+        records = response.end - response.start
         for pending, since_us in self._fencings:
             # A second append as large within the window: it may have been that one.
             assert pending.until_us is not None
             least = max(FENCING_RECORDS_MIN, 1 + self.partitions_with(pending.broker_id))
-            if answer.built_us <= pending.until_us and records >= least:
-                self.doubts.append(Doubt(since_us, answer.built_us))
+            if response.built_us <= pending.until_us and records >= least:
+                self.doubts.append(Doubt(since_us, response.built_us))
         for pending in self._pending:
             if pending.until_us is None or pending.offset is not None:
                 continue
             least = max(FENCING_RECORDS_MIN, 1 + self.partitions_with(pending.broker_id))
-            in_window = pending.after_us <= answer.built_us <= pending.until_us
-            # Who slept through the window is told all at once.
-            slept = before_us < pending.after_us <= answer.built_us
+            in_window = pending.after_us <= response.built_us <= pending.until_us
+            # Who slept through the window learns of all at once.
+            slept = before_us < pending.after_us <= response.built_us
             if (in_window or slept) and records >= least:
-                pending.offset = answer.end
+                pending.offset = response.end
                 self.decided[pending.broker_id] = (Standing.FENCED, pending.epoch)
-        self._fencings = [f for f in self._fencings if (f[0].until_us or 0) >= answer.built_us]
+        self._fencings = [f for f in self._fencings if (f[0].until_us or 0) >= response.built_us]
 
-    def _apply(self, answer: _Answer, at_us: int) -> list[Applied]:
+    def _apply(self, response: _Response, at_us: int) -> list[Applied]:
         applied: list[Applied] = []
         kept: list[_Pending] = []
         for pending in self._pending:
             if pending.until_us is None:
-                due = self._tells(answer, pending.after_us)
+                due = self._shows(response, pending.after_us)
             elif pending.offset is None:
-                if answer.built_us <= pending.until_us:
+                if response.built_us <= pending.until_us:
                     kept.append(pending)
                 continue
             else:
-                due = answer.high_watermark >= pending.offset
+                due = response.high_watermark >= pending.offset
             if not due:
                 kept.append(pending)
                 continue
-            if pending.until_us is not None and answer.built_us <= pending.until_us:
-                self._fencings.append((pending, answer.built_us))
+            if pending.until_us is not None and response.built_us <= pending.until_us:
+                self._fencings.append((pending, response.built_us))
             applied.append(self._take(pending, at_us))
         self._pending = kept
         return applied
@@ -242,9 +246,11 @@ class Brokers:
         return Applied(at_us, pending.broker_id, pending.standing)
 
     def _forget(self, built_us: int) -> None:
-        if built_us - self._answers[0].built_us > 2 * ANSWERS_KEPT_US:
-            self._answers = [a for a in self._answers if built_us - a.built_us < ANSWERS_KEPT_US]
-        self.doubts = [d for d in self.doubts if built_us - d.until_us < 4 * ANSWERS_KEPT_US]
+        if built_us - self._responses[0].built_us > 2 * RESPONSES_KEPT_US:
+            self._responses = [
+                a for a in self._responses if built_us - a.built_us < RESPONSES_KEPT_US
+            ]
+        self.doubts = [d for d in self.doubts if built_us - d.until_us < 4 * RESPONSES_KEPT_US]
 
     def saved(self) -> dict[str, Any]:
         """Plain values to start from."""
@@ -256,12 +262,12 @@ class Brokers:
             "decided": self.decided,
             "pending": [asdict(one) for one in pending],
             "applied": [since_us for _, since_us in self._fencings],
-            "answers": self._answers,
-            "asked": self._asked,
+            "responses": self._responses,
+            "fetch": self._fetch,
         }
 
     def start_from(self, plain: dict[str, Any]) -> None:
-        """Take what ``saved`` gave."""
+        """Take what ``saved`` returned."""
         self.standings = {broker: Standing(one) for broker, one in plain["standings"].items()}
         self.epochs = plain["epochs"]
         self.doubts = [Doubt(*one) for one in plain["doubts"]]
@@ -274,5 +280,5 @@ class Brokers:
         count = len(pending) - len(plain["applied"])
         self._pending = pending[:count]
         self._fencings = list(zip(pending[count:], plain["applied"], strict=True))
-        self._answers = [_Answer(*one) for one in plain["answers"]]
-        self._asked = None if plain["asked"] is None else Event(*plain["asked"])
+        self._responses = [_Response(*one) for one in plain["responses"]]
+        self._fetch = None if plain["fetch"] is None else Event(*plain["fetch"])

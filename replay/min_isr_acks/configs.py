@@ -1,4 +1,4 @@
-"""min.insync.replicas of each topic, as the log tells it over time."""
+"""min.insync.replicas of each topic, as the log has it over time."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class MinIsrConfig:
         return [self._default, self._set, self._described]
 
     def start_from(self, plain: list[Any]) -> None:
-        """Take what ``saved`` gave."""
+        """Take what ``saved`` returned."""
         self._default, self._set, self._described = plain
 
     def of(self, topic: str) -> int | None:
-        """The value in force for a topic, None if the log does not tell."""
-        told = self._set.get(topic, self._described.get(topic))
-        return self._default if told is None else told
+        """The value in force for a topic, None if the log does not have it."""
+        known = self._set.get(topic, self._described.get(topic))
+        return self._default if known is None else known

@@ -1,24 +1,24 @@
-"""Consumers' FETCHes that are parked on a leader's partitions: who is answered before a producer.
+"""Consumers' FETCHes that are parked on a leader's partitions: they complete before PRODUCEs.
 
 When a follower's FETCH moves the high watermark, its handler completes what waits for the
 partition, one after the other: first the FETCHes, then the PRODUCEs
 (``Partition.updateFollowerFetchState``, ``DelayedOperations.checkAndCompleteAll``). Followers wait
 for appends and are left alone; a consumer waits for the high watermark (or the last stable offset)
-and is answered. Its answer wakes a network thread, which sends and logs it, and on a busy broker
+and is responded to. That wakes a network thread, which sends and logs it, and on a busy broker
 takes the handler's core for that: what a handler takes beyond an ordinary one lies behind the
-first answer. So with a consumer parked, a producer is answered when the handler is nearly done;
-``AFTER_ANSWER_US`` is what an ordinary one still has to do then.
+first response. So with a consumer parked, a producer is responded to when the handler is nearly
+done; ``AFTER_RESPONSE_US`` is what an ordinary one still has to do then.
 
-Only whether a FETCH was parked is asked, never when exactly it was answered. Its partitions are
+Only whether a FETCH was parked is read, never when exactly it was responded to. Its partitions are
 those of its session (KIP-227): a full FETCH lists all, an incremental one what changed. A fetcher
 (a session, or a single FETCH without one) and its partitions are linked by ``MEMBERSHIP``s, which
-are not unlinked but marked, until the arrays are packed.
+are not unlinked but flagged, until the arrays are packed.
 
 Where it can fail:
 
-* A pause may as well fall before the consumer's answer, or behind the producer's.
+* A pause may as well fall before the consumer's response, or behind the producer's.
 * A follower's FETCH of many partitions: a pause behind another one's consumers is not counted.
-* A consumer that reads committed records waits for transactions too and may not be answered.
+* A consumer that reads committed records waits for transactions too and may stay parked.
 * Who wants more than ``ENOUGH_BYTES`` is often looked at and left parked: it is taken for absent.
 * Of a session that began before the log, only what it has listed since is known.
 """
@@ -29,10 +29,10 @@ from kip_replay.replay.min_isr_acks.compiled import compiled
 from kip_replay.replay.min_isr_acks.inputs import Events, Rows
 from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, State
 
-#: From the last answer of a handler to its end. Where no consumer is parked, 0.2 to 0.7 ms pass
+#: From the last response of a handler to its end. Where no consumer is parked, 0.2 to 0.7 ms pass
 #: (medians of recordings of Kafka 4.0 to 4.2), half of the time of a handler without a pause.
-AFTER_ANSWER_US = 500
-#: A FETCH that is answered so soon after its handler was never parked: times are rounded.
+AFTER_RESPONSE_US = 500
+#: A FETCH that is responded to so soon after its handler was never parked: times are rounded.
 AT_ONCE_US = 100
 #: fetch.min.bytes that any record satisfies.
 ENOUGH_BYTES = 1
@@ -42,7 +42,7 @@ SESSIONS_KEPT = 10_000
 
 @compiled
 def consumer_fetch(s: State, events: Events, e: int, rows: Rows) -> None:
-    """Take a consumer's FETCH (``Kind.CONSUMER_FETCH``) and what it says of partitions."""
+    """Take a consumer's FETCH (``Kind.CONSUMER_FETCH``) and which partitions it lists."""
     owner = events.party[e]
     until_us = _parked_until_us(events, e)
     fetcher, used = s.fetchers[owner], s.used[0]
@@ -70,7 +70,7 @@ def consumer_fetch(s: State, events: Events, e: int, rows: Rows) -> None:
 
 @compiled
 def is_parked(s: State, p: int, since_us: int) -> bool:
-    """Whether a FETCH with a partition is parked now, and was not answered before a time."""
+    """Whether a FETCH with a partition is parked now, and was still parked at an earlier time."""
     m = s.leaders[p].owners
     while m != NOWHERE:
         one = s.memberships[m]
@@ -130,7 +130,7 @@ def _forget_unused(s: State) -> None:
 
 @compiled
 def _parked_until_us(events: Events, e: int) -> int:
-    """When a FETCH left the purgatory; -1 if it was answered at once, or waits for many bytes."""
+    """When a FETCH left the purgatory; -1 if it never was in it, or waits for many bytes."""
     built_us, wanted = events.built_us[e], events.min_bytes[e]
     if built_us == NULL or (wanted != NULL and wanted > ENOUGH_BYTES):
         return -1

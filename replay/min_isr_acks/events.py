@@ -1,7 +1,7 @@
-"""What the rule min_isr_acks reads: one leader's PRODUCEs and FETCHes, and facts of other nodes.
+"""What the rule min_isr_acks reads: one leader's PRODUCEs and FETCHes, and what other nodes log.
 
 One Arrow schema for all kinds of events, so that a log of a whole cluster becomes one ordered
-stream per leader. ``Kind`` says which columns an event fills; the others are null.
+stream per leader. ``Kind`` decides which columns an event fills; the others are null.
 
 Order is (at_us, kind_order, request_id). ``at_us`` is when the event takes effect on the leader:
 
@@ -10,7 +10,7 @@ Order is (at_us, kind_order, request_id). ``at_us`` is when the event takes effe
   but never later than ``PROGRESS_US_MAX`` after it began (what makes a handler take longer than
   twice that is a pause, and the first milliseconds are as likely to be before it as after);
 * a consumer's FETCH when its handler is done: from then on it is parked, if it is;
-* facts when the node that tells them stood by them.
+* METADATA and configs when their response was built, ALTER_PARTITION also when it arrived.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Kind(StrEnum):
     TOPIC = "topic"
     #: min.insync.replicas was set, deleted or described.
     CONFIG = "config"
-    #: A heartbeat that says something new, or before or after a silence.
+    #: A heartbeat that differs from the last, or before or after a silence.
     HEARTBEAT = "heartbeat"
-    #: METADATA told ISR and leader of partitions.
+    #: METADATA: ISR and leader of partitions.
     METADATA = "metadata"
     #: ALTER_PARTITION arrived at the controller ...
     ISR_ASKED = "isr_asked"
-    #: ... and was answered.
+    #: ... and its response was built.
     ISR_ANSWERED = "isr_answered"
-    #: This node's FETCH of the metadata log, as the active controller answered it.
+    #: This node's FETCH of the metadata log, with the active controller's response.
     METADATA_FETCH = "metadata_fetch"
     #: A consumer's FETCH from this node.
     CONSUMER_FETCH = "consumer_fetch"
@@ -62,18 +62,18 @@ class Partition(NamedTuple):
     topic: str | None
     topic_id: str | None
     partition: int
-    #: Records of the batch (PRODUCE) or of the answer (FETCH). PRODUCE: its first offset (-1:
+    #: Records of the batch (PRODUCE) or of the response (FETCH). PRODUCE: its first offset (-1:
     #: nothing appended, None: no response), the recorded error (written, never read by the rule).
     record_bytes: int | None = None
     base_offset: int | None = None
     error_code: int | None = None
-    #: FETCH: the follower's log end offset (None: answered without having been listed again), and
+    #: FETCH: the follower's log end offset (None: not listed again), and
     #: whether the leader refused to take note of it.
     fetch_offset: int | None = None
     is_refused: bool | None = None
     #: CONSUMER_FETCH: the session has this partition no more.
     is_forgotten: bool | None = None
-    #: FETCH and facts: leader epoch. Facts: leader, ISR (asked, answered or told), replicas.
+    #: FETCH, METADATA, ALTER_PARTITION: leader epoch. The last two: leader, ISR, replicas.
     leader_epoch: int | None = None
     leader_id: int | None = None
     isr: list[int] | None = None
@@ -91,9 +91,9 @@ class Event(NamedTuple):
     dequeued_us: int | None = None
     handled_us: int | None = None
     #: When the response was built. PRODUCE: recorded, written out, never read by the rule.
-    #: CONSUMER_FETCH: read for whether it was parked at a time, not for when it was answered.
+    #: CONSUMER_FETCH: read for whether it was parked at a time, not for when it was responded to.
     built_us: int | None = None
-    #: FETCH: the follower. HEARTBEAT: the broker. METADATA: the node that told.
+    #: FETCH: the follower. HEARTBEAT: the broker. METADATA: the node that responded.
     replica_id: int | None = None
     #: FETCH and HEARTBEAT: the broker's epoch, -1 if not sent.
     replica_epoch: int | None = None
@@ -107,11 +107,11 @@ class Event(NamedTuple):
     timeout_us: int | None = None
     is_transactional: bool | None = None
     is_idempotent: bool | None = None
-    #: METADATA_FETCH: the node's log end offset, and what the answer brought.
+    #: METADATA_FETCH: the node's log end offset, and what the response carried.
     fetch_offset: int | None = None
     record_bytes: int | None = None
     high_watermark: int | None = None
-    #: HEARTBEAT: what the broker wants, and what it is told.
+    #: HEARTBEAT: what the broker wants, and the response.
     want_shut_down: bool | None = None
     is_fenced: bool | None = None
     #: CONFIG: topic (empty: default), operation, value. TOPIC: name; its id is the value.
@@ -144,16 +144,6 @@ INPUT_SCHEMA = pa.schema(
         for name in Event._fields
     ]
 )
-
-
-def events_of(batch: pa.RecordBatch) -> list[Event]:
-    """The events of a batch of ``INPUT_SCHEMA``."""
-    columns = [batch.column(name).to_pylist() for name in Event._fields[:-1]]
-    partitions = [
-        None if row is None else [Partition(**partition) for partition in row]
-        for row in batch.column("partitions").to_pylist()
-    ]
-    return [Event(*row) for row in zip(*columns, partitions, strict=True)]
 
 
 def batch_of(events: list[Event]) -> pa.RecordBatch:

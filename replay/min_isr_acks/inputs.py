@@ -1,4 +1,4 @@
-"""A piece of log as flat arrays: what Arrow hands over, and positions in the place of names.
+"""An increment of log as flat arrays: Arrow's columns, and positions instead of names.
 
 ``Events`` has an entry per event, ``Rows`` one per partition of an event. Integers that are null
 are ``NULL``, flags are 1, 0 or NULL. Names of topics, sets of brokers, sessions and brokers become
@@ -25,12 +25,12 @@ ISR_ANSWERED = KIND_ORDER[Kind.ISR_ANSWERED]
 SINGLE = tuple(
     KIND_ORDER[kind] for kind in (Kind.CONFIG, Kind.HEARTBEAT, Kind.METADATA_FETCH, Kind.TOPIC)
 )
-#: Kinds that tell of a partition's ISR.
-TELLING = (METADATA, ISR_ASKED, ISR_ANSWERED)
+#: Kinds that carry a partition's ISR.
+FACTS = (METADATA, ISR_ASKED, ISR_ANSWERED)
 
 
 class Events(NamedTuple):
-    """Columns of a piece of log.
+    """Columns of an increment.
 
     ``party``: of a follower's FETCH the position of its session in ``last_fetch_us``, of a
     consumer's that of its fetcher. Event e has the rows from ``first_row[e]`` to
@@ -59,7 +59,7 @@ class Events(NamedTuple):
 class Rows(NamedTuple):
     """Partitions of the events: ``leader`` is a position in ``leaders``, ``seat`` a follower's.
 
-    ``isr`` is a position in ``sets``, ``replicas`` a number (0: not told).
+    ``isr`` is a position in ``sets``, ``replicas`` a number (0: not known).
     """
 
     leader: Array
@@ -100,7 +100,7 @@ def longs(column: pa.Array) -> Array:
     if whole.null_count:
         whole = pc.fill_null(whole, NULL)
     array: Array = whole.to_numpy(zero_copy_only=False)
-    # Arrow's memory is: compiled functions are told of it, and want the same every time.
+    # As Arrow's memory is: compiled functions want the same type every time.
     array.flags.writeable = False
     return array
 
@@ -141,7 +141,7 @@ def rows_of(columns: dict[str, pa.Array], leader: Array, sets: Interned) -> Rows
 
 
 def _of_lists(column: pa.Array, default: int, value_of: Any) -> Array:
-    """A value for each list that is not null: only facts have them, and those are few."""
+    """A value for each list that is not null: only METADATA and ALTER_PARTITION have them."""
     values = np.full(len(column), default, np.int64)
     if column.null_count < len(column):
         for at in np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)):

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from kip_replay.replay.min_isr_acks.compiled import compiled, entry
-from kip_replay.replay.min_isr_acks.consumers import AFTER_ANSWER_US, consumer_fetch, is_parked
+from kip_replay.replay.min_isr_acks.consumers import AFTER_RESPONSE_US, consumer_fetch, is_parked
 from kip_replay.replay.min_isr_acks.inputs import (
     CONSUMER_FETCH,
+    FACTS,
     FETCH,
     ISR_ANSWERED,
     ISR_ASKED,
     PRODUCE,
-    TELLING,
     TOPIC,
     Events,
     Rows,
 )
 from kip_replay.replay.min_isr_acks.partition_log import (
     APPLY_US_MAX,
-    ask_isr,
     commit_isr,
     empty_seat,
     evaluate,
@@ -25,14 +24,15 @@ from kip_replay.replay.min_isr_acks.partition_log import (
     in_epoch,
     lose,
     moment,
+    name_leader,
     produce,
     remove,
-    told_leader,
+    request_isr,
 )
 from kip_replay.replay.min_isr_acks.settling import Written, settle
 from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, Array, Span, State, is_in
 
-#: Outcomes are asked for in steps of the log's time, so that they depend on the log alone.
+#: Outcomes settle in steps of the log's time, so that they depend on the log alone.
 STEP_US = 1_000_000
 #: METADATA that contradicts what is known is believed if that is older.
 STALE_US = 2_000_000
@@ -57,7 +57,7 @@ def follow(
             _fetch(s, events, e, rows)
         elif kind == CONSUMER_FETCH:
             consumer_fetch(s, events, e, rows)
-        elif kind in TELLING:
+        elif kind in FACTS:
             _facts(s, events, e, rows)
 
 
@@ -113,7 +113,7 @@ def _fetch(s: State, events: Events, e: int, rows: Rows) -> None:
     session, epoch = events.party[e], events.replica_epoch[e]
     epoch = -1 if epoch == NULL else epoch
     span = Span(events.at_us[e], events.dequeued_us[e], _handled_us(events, e))
-    last_us = max(span.at_us, span.latest_us - AFTER_ANSWER_US)
+    last_us = max(span.at_us, span.latest_us - AFTER_RESPONSE_US)
     s.last_fetch_us[session] = span.at_us
     for r in range(events.first_row[e], events.first_row[e + 1]):
         if rows.is_refused[r] == 1:
@@ -132,7 +132,7 @@ def _fetch(s: State, events: Events, e: int, rows: Rows) -> None:
 
 @compiled
 def _facts(s: State, events: Events, e: int, rows: Rows) -> None:
-    """What ALTER_PARTITION asked for and was answered, and what METADATA told."""
+    """What ALTER_PARTITION requested and its response committed, and what METADATA has."""
     kind, at_us = events.kind[e], events.at_us[e]
     is_active = _is_active(s, events.replica_id[e])
     for r in range(events.first_row[e], events.first_row[e + 1]):
@@ -140,14 +140,14 @@ def _facts(s: State, events: Events, e: int, rows: Rows) -> None:
         if rows.replicas[r]:
             s.leaders[p].replicas = rows.replicas[r]
         if kind == ISR_ASKED:
-            ask_isr(s, p, isr)
+            request_isr(s, p, isr)
         elif kind == ISR_ANSWERED:
             commit_isr(s, p, moment(at_us), isr)
         elif _believes(s, p, at_us, isr, rows.leader_epoch[r], is_active):
             commit_isr(s, p, moment(at_us), isr)
             if rows.leader_id[r] != NULL:
                 leader_epoch = _or_zero(rows.leader_epoch[r])
-                told_leader(s, p, at_us, rows.leader_id[r], leader_epoch)
+                name_leader(s, p, at_us, rows.leader_id[r], leader_epoch)
 
 
 @compiled
@@ -160,7 +160,7 @@ def _is_active(s: State, teller: int) -> bool:
 
 @compiled
 def _believes(s: State, p: int, at_us: int, isr: int, leader_epoch: int, is_active: bool) -> bool:
-    """METADATA may be old: an ISR or a leader that it tells is not always today's."""
+    """METADATA may be old: an ISR or a leader in it is not always today's."""
     leader = s.leaders[p]
     if isr < 0 or s.set_sizes[isr] == 0:
         return False
@@ -206,7 +206,7 @@ def are_seated(s: State, events: Events, rows: Rows) -> bool:
                 rows.seat[r] = _seat(s, rows.leader[r], events.replica_id[e])
                 if rows.seat[r] == NOWHERE:
                     return False
-        elif events.kind[e] in TELLING:
+        elif events.kind[e] in FACTS:
             for r in range(events.first_row[e], events.first_row[e + 1]):
                 if rows.isr[r] >= 0 and not _all_seated(s, rows.leader[r], rows.isr[r]):
                     return False
@@ -233,7 +233,7 @@ def _seat(s: State, p: int, broker_id: int) -> int:
             empty_seat(s, p, seat)
             follower.broker_id = broker_id
             follower.is_in_sync = is_in(s, s.leaders[p].isr, broker_id)
-            asked = is_in(s, s.leaders[p].asked, broker_id)
+            asked = is_in(s, s.leaders[p].requested, broker_id)
             follower.is_member = follower.is_in_sync or asked
             return seat
     return NOWHERE

@@ -1,7 +1,7 @@
 """When an offset that only rises first passed which value: the high watermark, the copied offset.
 
-A level is a stretch of ``State.passings``, offsets ascending; each passing says when, and who stood
-where. A batch is asked about afterwards, when its base offset is known, or its bounds.
+A level is a stretch of ``State.passings``, offsets ascending; each passing has when, and who stood
+where. A batch is looked up afterwards, when its base offset is known, or its bounds.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from kip_replay.replay.min_isr_acks.compiled import compiled
 from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, Span, State
 
-#: Passings that a level remembers below the oldest batch that is asked about.
+#: Passings that a level remembers below the oldest batch that may be looked up.
 PASSINGS_KEPT = 1
 #: The two levels of a value of min.insync.replicas.
 COMMITTED, COPIED = 0, 1
@@ -29,8 +29,8 @@ def rises(s: State, level: int, offset: int) -> bool:
 
 
 @compiled
-def answers_of(s: State, passing: int) -> Span:
-    """When producers are answered who waited for a passing."""
+def responded_at(s: State, passing: int) -> Span:
+    """When producers who waited for a passing are responded to."""
     one = s.passings[passing]
     if one.late_at_us == NULL:
         return Span(one.at_us, one.earliest_us, one.latest_us)
@@ -38,8 +38,8 @@ def answers_of(s: State, passing: int) -> Span:
 
 
 @compiled
-def answer(s: State, level: int, at_us: int, latest_us: int) -> None:
-    """A handler answers all who wait for what was passed, also for another that is not done."""
+def complete(s: State, level: int, at_us: int, latest_us: int) -> None:
+    """A handler completes all who wait for what was passed, also for another that is not done."""
     head = s.heads[level]
     for i in range(head.start + head.length - 1, head.start - 1, -1):
         before = s.passings[i]
@@ -50,17 +50,15 @@ def answer(s: State, level: int, at_us: int, latest_us: int) -> None:
 
 
 @compiled
-def rise(
-    s: State, level: int, leader: int, offset: int, span: Span, late: Span, isr_size: int, k: int
-) -> None:
+def rise(s: State, level: int, leader: int, offset: int, span: Span, late: Span) -> None:
     """A level is at ``offset`` now, which is above where it was.
 
-    ``late``: when producers are answered, if consumers are first; its time is NULL if not.
+    ``late``: when producers are responded to, if consumers are first; its time is NULL if not.
     """
     if late.at_us == NULL:
-        answer(s, level, span.at_us, span.latest_us)
+        complete(s, level, span.at_us, span.latest_us)
     else:
-        answer(s, level, late.at_us, late.latest_us)
+        complete(s, level, late.at_us, late.latest_us)
     head = s.heads[level]
     if head.length == head.capacity:
         _move(s, level)
@@ -69,7 +67,6 @@ def rise(
     one = s.passings[position]
     one.offset = offset
     one.at_us, one.earliest_us, one.latest_us = span.at_us, span.earliest_us, span.latest_us
-    one.isr_size, one.min_isr = isr_size, k
     one.late_at_us, one.late_earliest_us = late.at_us, late.earliest_us
     one.late_latest_us = late.latest_us
     for seat in range(s.followers.shape[1]):
@@ -112,15 +109,15 @@ def passed(s: State, level: int, base_offset: int) -> int:
 
 
 @compiled
-def answered(s: State, level: int, base_offset: int, front_us: int) -> bool:
-    """Whether it passed a base offset, and no FETCH still to come can answer sooner."""
+def completed(s: State, level: int, base_offset: int, front_us: int) -> bool:
+    """Whether it passed a base offset, and no FETCH still to come can complete it sooner."""
     passing = passed(s, level, base_offset)
-    return passing != NOWHERE and answers_of(s, passing).at_us <= front_us
+    return passing != NOWHERE and responded_at(s, passing).at_us <= front_us
 
 
 @compiled
 def forget(s: State, level: int, below: int) -> None:
-    """Nobody asks for a base offset below ``below`` any more."""
+    """No base offset below ``below`` is looked up any more."""
     head = s.heads[level]
     gone = first_above(s, level, below) - head.start - PASSINGS_KEPT
     if gone > 0:

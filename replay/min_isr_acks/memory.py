@@ -153,7 +153,7 @@ def with_leaders(s: State, min_isrs: Array) -> State:
     for name in (*names[:1], *names[2:]):
         getattr(s, name)[first:end] = 0
     new = s.leaders[first:end]
-    for name in ("isr", "asked", "previous_isr", "leader_epoch", "first_open", "last_open"):
+    for name in ("isr", "requested", "previous_isr", "leader_epoch", "first_open", "last_open"):
         new[name] = NOWHERE
     new["leader_id"], new["leads"], new["lost_epoch"] = NULL, MAYBE, -2
     new["lost_us"], new["owners"] = -APPLY_US_MAX - 1, NOWHERE
@@ -235,7 +235,7 @@ def _clean(array: Array) -> Array:
 
 
 def from_plain(plain: dict[str, Any]) -> State:
-    """The state that ``to_plain`` gave."""
+    """The state that ``to_plain`` returned."""
     arrays = {
         name: np.frombuffer(data, _type(name)).reshape(shape).copy()
         for name, (shape, data) in plain.items()

@@ -1,4 +1,4 @@
-"""In which order batches were appended, as far as base offsets tell it.
+"""In which order batches were appended, as far as base offsets show it.
 
 A leader's log has when the handler of each PRODUCE began and ended; the appends lie between, and
 the base offsets give their order. A PRODUCE with acks=0 logs none: its batch lies between those of
@@ -18,7 +18,7 @@ RIVALS_MAX = 32
 
 @compiled
 def order(s: State, p: int, b: int) -> None:
-    """Base offsets tell the order of appends; they bound those that are not logged."""
+    """Base offsets show the order of appends; they bound those that are not logged."""
     batch = s.batches[b]
     base = batch.base_offset
     if base == NULL:

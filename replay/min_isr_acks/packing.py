@@ -1,8 +1,8 @@
-"""What a replay carries, without what nobody can ask about any more.
+"""What a replay carries, without what nothing depends on any more.
 
-Compiled functions only mark what was settled, and leave behind the stretch of a list that moved.
+Compiled functions only flag what was settled, and leave behind the stretch of a list that moved.
 What ``packed`` keeps is bounded by what is open: requests that wait, the passings that they may
-still be asked about, the batches that a follower may still be sent, and consumers' sessions.
+still be looked up in, the batches that a follower may still be sent, and consumers' sessions.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class Packed(NamedTuple):
     sessions: Array
 
 
-def packed(s: State, answered_us: int) -> Packed:
-    """The same without what nobody can ask about any more.
+def packed(s: State, completed_us: int) -> Packed:
+    """The same without what nothing depends on any more.
 
-    Single FETCHes of consumers are gone if they were answered before ``answered_us``.
+    Single FETCHes of consumers are gone if they were responded to before ``completed_us``.
     """
     used = s.used.copy()
     requests = np.flatnonzero(s.requests["is_waiting"][: used["requests"][0]])
     s = packed_places(packed_levels(_packed_batches(s, used, requests), used), used)
-    s, fetchers = _packed_consumers(s, used, answered_us)
+    s, fetchers = _packed_consumers(s, used, completed_us)
     s, sessions = _packed_sessions(s)
     n = int(used["leaders"][0])
     names = ("leaders", "min_isrs", "followers", "place_heads", "edge_heads")
@@ -157,9 +157,9 @@ def packed_places(s: State, used: Array) -> State:
     )
 
 
-def _packed_consumers(s: State, used: Array, answered_us: int) -> tuple[State, Array]:
+def _packed_consumers(s: State, used: Array, completed_us: int) -> tuple[State, Array]:
     fetchers = s.fetchers[: used["fetchers"][0]]
-    is_open = fetchers["is_session"] | (fetchers["parked_until_us"] >= answered_us)
+    is_open = fetchers["is_session"] | (fetchers["parked_until_us"] >= completed_us)
     is_kept = fetchers["is_kept"] & is_open
     position = _positions(is_kept)
     members = s.memberships[: used["memberships"][0]]

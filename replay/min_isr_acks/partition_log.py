@@ -4,18 +4,18 @@ The rule of ``kafka.cluster.Partition`` for one partition on one leader, without
 function takes the time at which its event takes effect. ``s`` is the state, ``p`` the partition's
 position among ``State.leaders``.
 
-A follower's FETCH at offset X says that it has everything below X, and it always stands on the
+A follower's FETCH at offset X shows that it has everything below X, and it always stands on the
 edge of a batch. So a batch with base offset b is on a follower once that has fetched an offset
 above b: the last offset is not needed. Two offsets follow from the followers':
 
 * the *high watermark*: the smallest of all replicas that must have a batch before acks=all is
-  answered (``maybeIncrementLeaderHW``): the maximal ISR, and whoever is caught up and may join it.
+  complete (``maybeIncrementLeaderHW``): the maximal ISR, and whoever is caught up and may join it.
   It stands still while the committed ISR is smaller than min.insync.replicas;
 * the *copied offset*: the min.insync.replicas-th largest of the leader's and the in-sync
   followers' (KIP-926): that many replicas have everything below it.
 
-Each is kept as a level (``levels``). Who waits for an offset is answered when it is passed, but
-where the high watermark wakes consumers first, later in the same handler (``consumers``).
+Each is kept as a level (``levels``). Who waits for an offset is responded to when it is passed,
+but where the high watermark wakes consumers first, later in the same handler (``consumers``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kip_replay.replay.min_isr_acks.compiled import compiled
 from kip_replay.replay.min_isr_acks.levels import (
     COMMITTED,
     COPIED,
-    answer,
+    complete,
     forget,
     level_of,
     rise,
@@ -43,7 +43,7 @@ from kip_replay.replay.min_isr_acks.state import (
     is_in,
 )
 
-#: From being told of a commit until partitions follow it: applying takes longest on a cold broker.
+#: From learning of a commit until partitions follow it: applying takes longest on a cold broker.
 APPLY_US_MAX = 200_000
 #: acks of a PRODUCE that waits for the whole ISR (acks=all).
 ALL_REPLICAS = -1
@@ -71,7 +71,7 @@ def produce(
     """
     leader = s.leaders[p]
     appended = leader.leads != 0 if base_offset == NULL else base_offset >= 0
-    # It was told that it does not lead any more, but has not applied it everywhere yet.
+    # It has learned that it does not lead any more, but has not applied it everywhere yet.
     late = leader.leads == 0 and at_us - leader.lost_us <= APPLY_US_MAX
     if appended and base_offset != NULL and leader.leads != 1 and not late:
         _lead(s, p)
@@ -137,8 +137,8 @@ def follower_fetch(
 ) -> None:
     """A follower fetches at an offset: it has everything below.
 
-    ``late``: when producers are answered if that moves the high watermark, because consumers are
-    parked that are answered first.
+    ``late``: when producers are responded to if that moves the high watermark, because consumers
+    are parked that are responded to first.
     """
     follower = s.followers[p, seat]
     fetched(s, p, follower.offset, offset, follower.sent_bytes)
@@ -160,18 +160,18 @@ def in_epoch(s: State, p: int, leader_epoch: int) -> None:
 
 
 @compiled
-def ask_isr(s: State, p: int, isr: int) -> None:
-    """The leader asked for an ISR: who is new in it counts from now on."""
+def request_isr(s: State, p: int, isr: int) -> None:
+    """The leader requested an ISR: who is new in it counts from now on."""
     if isr >= 0 and s.leaders[p].isr >= 0:
-        s.leaders[p].asked = isr
+        s.leaders[p].requested = isr
         count_members(s, p)
 
 
 @compiled
 def commit_isr(s: State, p: int, span: Span, isr: int) -> None:
-    """An ISR was committed; NOWHERE: the leader's wish was refused."""
+    """An ISR was committed; NOWHERE: the leader's request was refused."""
     leader = s.leaders[p]
-    leader.asked = NOWHERE
+    leader.requested = NOWHERE
     if isr >= 0 and isr != leader.isr:
         leader.previous_isr, leader.isr = leader.isr, isr
         leader.changed_us = span.at_us
@@ -194,8 +194,8 @@ def remove(s: State, p: int, span: Span, broker_id: int, without: int) -> None:
 
 
 @compiled
-def told_leader(s: State, p: int, at_us: int, leader_id: int, leader_epoch: int) -> None:
-    """METADATA told who leads."""
+def name_leader(s: State, p: int, at_us: int, leader_id: int, leader_epoch: int) -> None:
+    """METADATA names the leader."""
     leader = s.leaders[p]
     newer = leader_epoch > leader.leader_epoch
     leader.leader_id = leader_id
@@ -211,7 +211,7 @@ def told_leader(s: State, p: int, at_us: int, leader_id: int, leader_epoch: int)
 
 @compiled
 def lose(s: State, p: int, at_us: int, when_unknown: bool) -> None:
-    """This node does not lead any more: what waits is answered NOT_LEADER_OR_FOLLOWER."""
+    """This node does not lead any more: what waits gets NOT_LEADER_OR_FOLLOWER."""
     leader = s.leaders[p]
     leader.leads = 0
     leader.lost_epoch, leader.lost_us = leader.leader_epoch, at_us
@@ -224,14 +224,14 @@ def lose(s: State, p: int, at_us: int, when_unknown: bool) -> None:
 
 @compiled
 def _lead(s: State, p: int) -> None:
-    """A new term: followers have to say anew what they have."""
+    """A new term: followers have to show anew what they have."""
     leader, used = s.leaders[p], s.used[0]
     leader.leads = 1
     for seat in range(s.followers.shape[1]):
         empty_seat(s, p, seat)
     begin_places(s, p)
     if leader.first_open != NOWHERE:
-        # Who waits asks the levels of the old term.
+        # Who waits looks at the levels of the old term.
         leader.level_set = used.level_sets
         used.level_sets += 1
     first = level_of(s, leader.level_set, 0, COMMITTED)
@@ -249,16 +249,12 @@ def empty_seat(s: State, p: int, seat: int) -> None:
 
 @compiled
 def count_members(s: State, p: int) -> None:
-    """Who of the followers is in the ISR, and how large it is with who is asked for."""
+    """Who of the followers is in the ISR, and who in the maximal ISR."""
     leader = s.leaders[p]
-    leader.members = s.set_sizes[leader.isr] if leader.isr >= 0 else 0
-    if leader.asked >= 0:
-        for i in range(s.set_sizes[leader.asked]):
-            leader.members += not is_in(s, leader.isr, s.sets[leader.asked, i])
     for seat in range(s.followers.shape[1]):
         follower = s.followers[p, seat]
         follower.is_in_sync = is_in(s, leader.isr, follower.broker_id)
-        follower.is_member = follower.is_in_sync or is_in(s, leader.asked, follower.broker_id)
+        follower.is_member = follower.is_in_sync or is_in(s, leader.requested, follower.broker_id)
 
 
 # --- what follows --------------------------------------------------------------------------------
@@ -291,14 +287,14 @@ def evaluate(s: State, p: int, span: Span, late: Span) -> None:
         after = late
         if rises(s, committed, high_watermark):
             at_us = span.at_us if late.at_us == NULL else late.at_us
-            answer(s, copied, at_us, span.latest_us)
-            rise(s, committed, p, high_watermark, span, late, leader.members, k)
+            complete(s, copied, at_us, span.latest_us)
+            rise(s, committed, p, high_watermark, span, late)
         else:
             # Consumers are woken by the high watermark alone.
             after = moment(NULL)
         offset = s.ranked[max(k, 1) - 1]
         if rises(s, copied, offset):
-            rise(s, copied, p, offset, span, after, leader.members, k)
+            rise(s, copied, p, offset, span, after)
 
 
 @compiled
@@ -354,7 +350,7 @@ def may_join(s: State, broker_id: int, epoch: int) -> bool:
 
 @compiled
 def close(s: State, b: int) -> None:
-    """Forget a batch of which all is told."""
+    """Forget a batch whose outcome is emitted."""
     batch = s.batches[b]
     leader = s.leaders[batch.leader]
     batch.is_waiting, leader.is_touched = False, True

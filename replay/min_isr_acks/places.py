@@ -4,12 +4,12 @@ A follower that fetched at X, was sent B bytes of records and fetches at Y next,
 the batches between X and Y: a PRODUCE's record bytes are those of its batch in the log. From a
 known edge X the sizes of the batches that follow add up to B at exactly one of them, and Y is the
 edge behind it. Transaction markers lie between batches too: each is a batch of ``MARKER_BYTES``
-that no PRODUCE tells of.
+without a PRODUCE.
 
 A partition's batches are numbered in the order of appends; ``State.remembered`` has those that a
 follower may still be sent, ``State.edges`` at which offset which number begins, as far as known.
 
-Where it can fail: appends within the same millisecond may be taken in the wrong order, an answer
+Where it can fail: appends within the same millisecond may be taken in the wrong order, a response
 may end in the middle of a batch (maxBytes), a topic may recompress. Then the sizes do not add up,
 nothing is placed, and the batches around are doubtful: what hangs on their offsets is unknown.
 """
@@ -23,7 +23,7 @@ from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, State, moved_if_
 
 #: A control batch with one marker: 61 bytes of header, 17 of record.
 MARKER_BYTES = 78
-#: Markers looked for within one answer.
+#: Markers looked for within one response.
 MARKERS_MAX = 3
 #: Batches before a disagreement that it makes doubtful too.
 DISORDER_MAX = 2

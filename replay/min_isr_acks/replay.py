@@ -47,8 +47,8 @@ ACKS_MIN_INSYNC_REPLICAS = "acks_min_insync_replicas"
 ACKS_ALL = "acks_all"
 SWEPT = "min_insync_replicas"
 
-#: Of what ``saved`` gives: another one is another layout or meaning.
-STATE_VERSION = 1
+#: Of what ``saved`` returns: another one is another layout or meaning.
+STATE_VERSION = 2
 #: Partitions of events for which room is made at once, if one event has no more.
 _ROWS_AT_ONCE = 16_384
 #: Arrays are packed when they hold twice what they held when last packed, and this.
@@ -57,12 +57,12 @@ _PACKED_BYTES_MIN = 1 << 20
 
 def variants(min_insync_replicas: Sequence[int] = ()) -> list[Variant]:
     """The rule with the config in force, then with each value for all topics."""
-    swept = [Variant(ACKS_MIN_INSYNC_REPLICAS, SWEPT, str(value)) for value in min_insync_replicas]
+    swept = [Variant(ACKS_MIN_INSYNC_REPLICAS, SWEPT, value) for value in min_insync_replicas]
     return [Variant(ACKS_MIN_INSYNC_REPLICAS), *swept]
 
 
 class Outcomes(NamedTuple):
-    """What a replay hands out: rows of produce_ack_outcomes, all columns but the recording."""
+    """What a replay emits: rows of produce_ack_outcomes, all columns but the recording."""
 
     acks: pa.RecordBatch
 
@@ -70,12 +70,12 @@ class Outcomes(NamedTuple):
 class MinIsrAcks:
     """The replay of one node's log: feed it events of ``INPUT_SCHEMA``.
 
-    ``default_min_isr`` is min.insync.replicas where the log says nothing (manifest), or None.
+    ``default_min_isr`` is min.insync.replicas where the log has none (manifest), or None.
     Events come in order of (at_us, kind_order, request_id), but names of topics at any time;
-    anything else raises ``ValueError``. ``saved`` is what a replay of the same node and rules gave
-    at the end of the piece of log before; raises ``ValueError`` if it is of another version.
+    anything else raises ``ValueError``. ``saved`` is what a replay of the same node and rules
+    returned at the end of the increment before; raises ``ValueError`` if it is of another version.
 
-    The volume (PRODUCEs, FETCHes, facts of partitions) goes through compiled functions over arrays
+    The volume (PRODUCEs, FETCHes, ISRs and leaders) goes through compiled functions over arrays
     (``leader_log``), what is about brokers and configs comes one by one.
     """
 
@@ -107,7 +107,7 @@ class MinIsrAcks:
             self._start_from(saved)
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
-        """Take a piece of log and return the outcomes that nothing still to come can change."""
+        """Take an increment and return the outcomes that nothing still to come can change."""
         lengths = lengths_of(batch)
         events = columns_of(batch, lengths)
         self._check_order(batch, events)
@@ -126,7 +126,7 @@ class MinIsrAcks:
                 begin = place + 1
             self._take(event)
         self._follow(events, rows, begin, batch.num_rows)
-        return self._handed_out()
+        return self._emitted()
 
     def finish(self) -> Outcomes:
         """The log is over: return what is left."""
@@ -134,7 +134,7 @@ class MinIsrAcks:
         self._make_room(0, 0)
         settle_all(self._state, self._doubts(), self._out)
         self._gather()
-        return self._handed_out()
+        return self._emitted()
 
     # --- events ----------------------------------------------------------------------------------
 
@@ -237,25 +237,23 @@ class MinIsrAcks:
                 self._apply_configs(event.at_us)
 
     def _min_isrs(self, topic: str) -> list[int]:
-        told = self._configs.of(topic)
-        in_force = UNKNOWN_MIN_ISR if told is None else told
-        return [
-            in_force if v.parameter == "none" else int(v.parameter_value) for v in self._variants
-        ]
+        known = self._configs.of(topic)
+        in_force = UNKNOWN_MIN_ISR if known is None else known
+        return [in_force if v.parameter == "none" else v.parameter_value for v in self._variants]
 
     def _apply_configs(self, at_us: int) -> None:
-        """Take configs that were told, and those that were altered and are applied by now."""
+        """Take configs that were described, and those that were altered and are applied by now."""
         kept = []
         for event in self._altered:
-            told = event.operation == "describe" or event.built_us is None
-            if not told and not self._brokers.committed_after(event.built_us or 0):
+            described = event.operation == "describe" or event.built_us is None
+            if not described and not self._brokers.committed_after(event.built_us or 0):
                 kept.append(event)
                 continue
             self._configure(self._configs.take(event), at_us)
         self._altered = kept
 
     def _configure(self, changed: str, at_us: int) -> None:
-        """min.insync.replicas of a topic (empty: of all) is told anew."""
+        """min.insync.replicas of a topic (empty: of all) is another one."""
         self._make_room(len(self._topics.partitions), 0)
         for position, (topic, _) in enumerate(self._topics.partitions.values):
             name = self._topics.names.values[topic]
@@ -280,7 +278,7 @@ class MinIsrAcks:
             take_out(self._state, at_us, broker, np.array(without), np.array(has_heir))
 
     def _tell_brokers(self) -> None:
-        """Brokers' standings, as compiled functions ask for them."""
+        """Brokers' standings, as compiled functions look them up."""
         known = self._brokers
         ids = sorted({*known.standings, *known.epochs, *known.decided})
         table = np.zeros(len(ids), BROKER)
@@ -316,7 +314,7 @@ class MinIsrAcks:
             self._written.append(Written(*(column[:n].copy() for column in self._out)))
             self._state.used["rows"] = 0
 
-    def _handed_out(self) -> Outcomes:
+    def _emitted(self) -> Outcomes:
         if not self._written:
             rows = ACKS_SCHEMA.empty_table().to_batches() or [_no_rows()]
             self._pack_if_large()
@@ -331,7 +329,7 @@ class MinIsrAcks:
     # --- state -----------------------------------------------------------------------------------
 
     def saved(self) -> bytes:
-        """All that it carries after what it was fed (MessagePack), to go on from."""
+        """All that it carries after what it was fed (MessagePack), to resume from."""
         self._pack()
         plain = {
             "version": STATE_VERSION,
@@ -384,8 +382,8 @@ class MinIsrAcks:
 
     def _pack(self) -> None:
         """Leave out what is settled, and the names of what only that had."""
-        answered_us = int(self._state.used["front_us"][0]) - PROGRESS_US_MAX
-        packed = packing.packed(self._state, answered_us)
+        completed_us = int(self._state.used["front_us"][0]) - PROGRESS_US_MAX
+        packed = packing.packed(self._state, completed_us)
         self._state = packed.state
         self._packed_bytes = memory.size_of(packed.state)
         kept = pa.array(packed.requests)

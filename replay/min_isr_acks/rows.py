@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kip_replay.replay.min_isr_acks.answers import INVALID_REQUIRED_ACKS, NONE, REASONS
+from kip_replay.replay.min_isr_acks.reasons import INVALID_REQUIRED_ACKS, NONE, REASONS
 from kip_replay.replay.min_isr_acks.settling import Written
 from kip_replay.replay.min_isr_acks.state import NULL, Array
 from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
@@ -43,22 +43,22 @@ def batch_of(
         **_what_if(variants, written.variant),
         **_request_columns(node_id, written, names),
         **_partition_columns(written, names),
-        **_answer_columns(written),
+        **_response_columns(written),
     }
     arrays = [columns[field.name].cast(field.type) for field in ACKS_SCHEMA]
     return pa.RecordBatch.from_arrays(arrays, schema=ACKS_SCHEMA)
 
 
 def _what_if(variants: Sequence[Variant], variant: Array) -> dict[str, pa.Array]:
-    said = [one.what_if(RULE) for one in variants]
-    return {name: _chosen([one[name] for one in said], variant) for name in said[0]}
+    columns = [one.what_if(RULE) for one in variants]
+    return {name: _chosen([one[name] for one in columns], variant) for name in columns[0]}
 
 
 def _chosen(values: Sequence[Any], positions: Array) -> pa.Array:
     """Values by position; one value needs no look."""
     if len(set(values)) == 1:
-        return pa.repeat(pa.scalar(values[0], pa.string()), len(positions))
-    return pa.array(values, pa.string()).take(pa.array(positions))
+        return pa.repeat(values[0], len(positions))
+    return pa.array(values).take(pa.array(positions))
 
 
 def _request_columns(node_id: int, w: Written, names: Names) -> dict[str, pa.Array]:
@@ -69,7 +69,7 @@ def _request_columns(node_id: int, w: Written, names: Names) -> dict[str, pa.Arr
         f"request_{name}_latency{bound}_ms": _latency_ms(
             getattr(w, f"request_{field}{bound}_us"), w.received_us
         )
-        for name, field in (("acks_all", "every"), ("min_isr", "few"))
+        for name, field in (("acks_all", "all"), ("min_isr", "min_isr"))
         for bound in ("", "_earliest", "_latest")
     }
     return {
@@ -101,20 +101,22 @@ def _partition_columns(w: Written, names: Names) -> dict[str, pa.Array]:
     }
 
 
-def _answer_columns(w: Written) -> dict[str, pa.Array]:
-    is_exposed = (w.every_passed_us != NULL) & (w.few_passed_us != NULL) & (w.few_error == NONE)
-    exposed_until = np.where(is_exposed, w.every_passed_us, NULL)
+def _response_columns(w: Written) -> dict[str, pa.Array]:
+    is_exposed = (
+        (w.all_passed_us != NULL) & (w.min_isr_passed_us != NULL) & (w.min_isr_error == NONE)
+    )
+    exposed_until = np.where(is_exposed, w.all_passed_us, NULL)
     is_unknown = w.reason != 0
     return {
-        "all_isr_acked_at": _longs(w.every_passed_us),
-        "min_isr_acked_at": _longs(w.few_passed_us),
+        "all_isr_acked_at": _longs(w.all_passed_us),
+        "min_isr_acked_at": _longs(w.min_isr_passed_us),
         "visible_at": _longs(w.visible_us),
-        "acks_all_error": _longs(w.every_error),
-        "min_isr_error": _longs(w.few_error),
-        "partition_acks_all_latency_ms": _latency_ms(w.every_us, w.received_us),
-        "partition_min_isr_latency_ms": _latency_ms(w.few_us, w.received_us),
+        "acks_all_error": _longs(w.all_error),
+        "min_isr_error": _longs(w.min_isr_error),
+        "partition_acks_all_latency_ms": _latency_ms(w.all_us, w.received_us),
+        "partition_min_isr_latency_ms": _latency_ms(w.min_isr_us, w.received_us),
         "replicas_at_min_isr_ack": _longs(w.replicas),
-        "exposure_ms": _latency_ms(exposed_until, w.few_passed_us),
+        "exposure_ms": _latency_ms(exposed_until, w.min_isr_passed_us),
         "verdict": _chosen([Verdict.REPLAYED, Verdict.UNKNOWN], is_unknown.astype(np.int8)),
         "reason": pa.array(REASONS, pa.string()).take(pa.array(w.reason)),
     }

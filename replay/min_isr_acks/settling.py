@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kip_replay.replay.min_isr_acks.answers import (
-    NONE,
-    Answer,
+from kip_replay.replay.min_isr_acks.compiled import compiled
+from kip_replay.replay.min_isr_acks.levels import COMMITTED, COPIED, completed, level_of, passed
+from kip_replay.replay.min_isr_acks.partition_log import close, forget_closed
+from kip_replay.replay.min_isr_acks.reasons import NONE
+from kip_replay.replay.min_isr_acks.responses import (
+    Response,
     acks_all,
     acks_min_isr,
     certain,
@@ -14,9 +17,6 @@ from kip_replay.replay.min_isr_acks.answers import (
     refused,
     visible_us,
 )
-from kip_replay.replay.min_isr_acks.compiled import compiled
-from kip_replay.replay.min_isr_acks.levels import COMMITTED, COPIED, answered, level_of, passed
-from kip_replay.replay.min_isr_acks.partition_log import close, forget_closed
 from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, UNKNOWN_MIN_ISR, Array, Span, State
 
 #: A batch is left alone this long: lines a few milliseconds apart may be out of order.
@@ -49,21 +49,21 @@ class Written(NamedTuple):
     appended_us: Array
     min_isr: Array
     isr: Array
-    every_us: Array
-    every_error: Array
-    every_passed_us: Array
-    few_us: Array
-    few_error: Array
-    few_passed_us: Array
+    all_us: Array
+    all_error: Array
+    all_passed_us: Array
+    min_isr_us: Array
+    min_isr_error: Array
+    min_isr_passed_us: Array
     visible_us: Array
     replicas: Array
     reason: Array
-    request_every_us: Array
-    request_every_earliest_us: Array
-    request_every_latest_us: Array
-    request_few_us: Array
-    request_few_earliest_us: Array
-    request_few_latest_us: Array
+    request_all_us: Array
+    request_all_earliest_us: Array
+    request_all_latest_us: Array
+    request_min_isr_us: Array
+    request_min_isr_earliest_us: Array
+    request_min_isr_latest_us: Array
 
 
 @compiled
@@ -149,7 +149,7 @@ def _is_decided(s: State, b: int, front_us: int) -> bool:
         k = s.batch_min_isrs[b, variant]
         if k == UNKNOWN_MIN_ISR or s.set_sizes[batch.isr] < k:
             continue
-        if not answered(s, level_of(s, batch.level_set, variant, COMMITTED), last, front_us):
+        if not completed(s, level_of(s, batch.level_set, variant, COMMITTED), last, front_us):
             return False
         if passed(s, level_of(s, batch.level_set, variant, COPIED), last) == NOWHERE:
             return False
@@ -162,7 +162,7 @@ def _write(s: State, i: int, doubts: Array, out: Written, front_us: int) -> None
     request, used = s.requests[i], s.used[0]
     for variant in range(s.min_isrs.shape[1]):
         first = used.rows
-        every, few = _none_yet(), _none_yet()
+        all_, min_isr = _none_yet(), _none_yet()
         for b in range(request.first_batch, request.first_batch + request.batches):
             if is_refused(s, b, variant):
                 one = refused(s, b, variant)
@@ -173,14 +173,14 @@ def _write(s: State, i: int, doubts: Array, out: Written, front_us: int) -> None
                 one = certain(one, since_us, doubts, front_us)
                 other = acks_min_isr(s, b, variant, request.timeout_us)
                 other = certain(other, since_us, doubts, front_us)
-            every, few = _slower(every, one), _slower(few, other)
+            all_, min_isr = _slower(all_, one), _slower(min_isr, other)
             row = used.rows
             used.rows += 1
             out.request[row], out.variant[row] = i, variant
             _write_batch(s, b, variant, out, row)
-            _write_answers(s, b, variant, out, row, one, other)
+            _write_responses(s, b, variant, out, row, one, other)
         for row in range(first, used.rows):
-            _write_request(s, i, out, row, every, few)
+            _write_request(s, i, out, row, all_, min_isr)
 
 
 @compiled
@@ -189,14 +189,14 @@ def _none_yet() -> Span:
 
 
 @compiled
-def _slower(slowest: Span, answer: Answer) -> Span:
-    """When a request would be answered: with its last partition; NULL if one is unknown."""
-    if slowest.at_us == NULL or answer.at_us == NULL:
+def _slower(slowest: Span, response: Response) -> Span:
+    """When a request would be completed: with its last partition; NULL if one is unknown."""
+    if slowest.at_us == NULL or response.at_us == NULL:
         return Span(NULL, NULL, NULL)
     return Span(
-        max(slowest.at_us, answer.at_us),
-        max(slowest.earliest_us, answer.earliest_us),
-        max(slowest.latest_us, answer.latest_us),
+        max(slowest.at_us, response.at_us),
+        max(slowest.earliest_us, response.earliest_us),
+        max(slowest.latest_us, response.latest_us),
     )
 
 
@@ -221,34 +221,34 @@ def _write_batch(s: State, b: int, variant: int, out: Written, row: int) -> None
 
 
 @compiled
-def _write_answers(
-    s: State, b: int, variant: int, out: Written, row: int, every: Answer, few: Answer
+def _write_responses(
+    s: State, b: int, variant: int, out: Written, row: int, all_: Response, min_isr: Response
 ) -> None:
-    out.every_us[row], out.every_error[row] = every.at_us, every.error
-    out.every_passed_us[row] = every.passed_us
-    out.few_us[row], out.few_error[row] = few.at_us, few.error
-    out.few_passed_us[row] = few.passed_us
+    out.all_us[row], out.all_error[row] = all_.at_us, all_.error
+    out.all_passed_us[row] = all_.passed_us
+    out.min_isr_us[row], out.min_isr_error[row] = min_isr.at_us, min_isr.error
+    out.min_isr_passed_us[row] = min_isr.passed_us
     out.visible_us[row] = visible_us(s, b, variant)
-    out.reason[row] = every.reason if every.reason else few.reason
+    out.reason[row] = all_.reason if all_.reason else min_isr.reason
     replicas = NULL
-    if few.error == NONE and few.passing != NOWHERE:
+    if min_isr.error == NONE and min_isr.passing != NOWHERE:
         replicas = 1
-        if few.passing >= 0:
+        if min_isr.passing >= 0:
             for seat in range(s.stands.shape[1]):
-                replicas += s.stands[few.passing, seat] > s.batches[b].floor
+                replicas += s.stands[min_isr.passing, seat] > s.batches[b].floor
     out.replicas[row] = replicas
 
 
 @compiled
-def _write_request(s: State, i: int, out: Written, row: int, every: Span, few: Span) -> None:
+def _write_request(s: State, i: int, out: Written, row: int, all_: Span, min_isr: Span) -> None:
     request = s.requests[i]
     out.acks[row], out.partitions[row] = request.acks, request.batches
     out.is_transactional[row] = request.is_transactional
     out.is_idempotent[row] = request.is_idempotent
     out.received_us[row], out.built_us[row] = request.received_us, request.built_us
-    out.request_every_us[row] = every.at_us
-    out.request_every_earliest_us[row] = every.earliest_us
-    out.request_every_latest_us[row] = every.latest_us
-    out.request_few_us[row] = few.at_us
-    out.request_few_earliest_us[row] = few.earliest_us
-    out.request_few_latest_us[row] = few.latest_us
+    out.request_all_us[row] = all_.at_us
+    out.request_all_earliest_us[row] = all_.earliest_us
+    out.request_all_latest_us[row] = all_.latest_us
+    out.request_min_isr_us[row] = min_isr.at_us
+    out.request_min_isr_earliest_us[row] = min_isr.earliest_us
+    out.request_min_isr_latest_us[row] = min_isr.latest_us

@@ -26,7 +26,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 NULL = int(np.iinfo(np.int64).min)
 #: No position.
 NOWHERE = -1
-#: ``leads`` of a partition as long as the log does not tell; else 0 or 1.
+#: ``leads`` of a partition as long as the log leaves it open; else 0 or 1.
 MAYBE = -1
 #: A min.insync.replicas that is not known.
 UNKNOWN_MIN_ISR = -1
@@ -72,27 +72,25 @@ BATCH = _record(
     " isr leader level_set leads before after rival",
     "is_waiting is_doubtful is_followed_blind lost_when_unknown",
 )
-#: One partition on this leader. ``isr``, ``asked`` (for, in ALTER_PARTITION) and ``previous_isr``
-#: are positions in ``sets``; ``members`` counts the ISR and who is asked for. ``log_end`` is the
-#: least that the log end offset can be, ``logged_end`` the last that a PRODUCE told. The fields
+#: One partition on this leader. ``isr``, ``requested`` (in ALTER_PARTITION) and ``previous_isr``
+#: are positions in ``sets``. ``log_end`` is the
+#: least that the log end offset can be, ``logged_end`` the last that a PRODUCE logged. The fields
 #: from ``places_from`` on are those of ``places``: the number of the first batch remembered, the
 #: batch from which sizes are trusted again, and the edge that is furthest behind.
 LEADER = _record(
-    "isr asked previous_isr members replicas leader_id leader_epoch lost_epoch lost_us leads"
+    "isr requested previous_isr replicas leader_id leader_epoch lost_epoch lost_us leads"
     " changed_us log_end logged_end first_open last_open level_set owners"
     " places_from trusted_from edge_offset edge_number",
     "is_touched has_markers has_unlogged is_trusted",
 )
 #: What the leader knows of a follower (``kafka.cluster.Replica``), and what it sent it last.
-#: Who is in the ISR, or asked for, has a seat before it fetches: then it is not known.
+#: Who is in the ISR, or requested, has a seat before it fetches: then it is not known.
 FOLLOWER = _record(
     "broker_id offset sent_bytes epoch session caught_up_us", "is_known is_in_sync is_member"
 )
-#: A level passed ``offset``: when, with which maximal ISR and minimum. ``late_...``: when producers
-#: who waited are answered, if consumers are answered first, else NULL.
-PASSING = _record(
-    "offset at_us earliest_us latest_us isr_size min_isr late_at_us late_earliest_us late_latest_us"
-)
+#: A level passed ``offset``: when. ``late_...``: when producers who waited are responded to, if
+#: consumers are responded to first, else NULL.
+PASSING = _record("offset at_us earliest_us latest_us late_at_us late_earliest_us late_latest_us")
 #: A stretch of a shared array.
 HEAD = _record("start length capacity")
 #: The batch numbered ``number`` begins at ``offset``.
@@ -103,7 +101,7 @@ RIVAL = _record("owner batch next")
 FETCHER = _record("parked_until_us last_turn memberships", "is_session is_kept")
 #: A partition of a fetcher, as long as ``is_member``; chained by partition and by fetcher.
 MEMBERSHIP = _record("fetcher leader next_owner next_partition turn", "is_member")
-#: A broker as this node knows it: ``epoch`` NULL if no heartbeat told.
+#: A broker as this node knows it: ``epoch`` NULL without a heartbeat.
 BROKER = _record("broker_id epoch", "is_unfenced is_active")
 
 

@@ -39,13 +39,13 @@ class Topics:
 
     def _topics_of(self, names: pa.Array, ids: pa.Array) -> Array:
         """By name, or by id where there is no name."""
-        told = names if not names.null_count else pc.coalesce(names, ids, "")
-        coded = told.dictionary_encode()
+        texts = names if not names.null_count else pc.coalesce(names, ids, "")
+        coded = texts.dictionary_encode()
         positions = [self.names.of(self._resolved(text)) for text in coded.dictionary.to_pylist()]
         return _decoded(positions, coded)
 
     def _resolved(self, name: str) -> str:
-        # A fact may name a topic by its id where the name is meant.
+        # An event may name a topic by its id where the name is meant.
         once = self._named.get(name, name)
         return self._named.get(once, once)
 
@@ -65,7 +65,7 @@ class Topics:
 
     @staticmethod
     def of(plain: dict[str, Any]) -> Topics:
-        """What ``saved`` gave."""
+        """What ``saved`` returned."""
         topics = Topics()
         topics.names = Interned(plain["names"])
         topics.partitions = Interned(map(tuple, plain["partitions"]))

@@ -124,7 +124,7 @@ ROWS: dict[Table, list[Row]] = {
         {
             **latency("lowest_acked_offset", LOWEST_ACKED, "read_after_write", 5.0),
             "parameter": "broker_heartbeat_interval_ms",
-            "parameter_value": "100",
+            "parameter_value": 100,
         },
     ],
     FETCH_SESSION_OUTCOMES: [fetch(INCREMENTAL), fetch(FULL)],

@@ -93,9 +93,7 @@ LAGS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, None]
 
 
 LAGS_US: dict[Key, list[Micros]] = {
-    (name, variant, "none", "none", "high_watermark_lag", "replica_kind", kind): [
-        *map(micros, LAGS)
-    ]
+    (name, variant, "none", -1, "high_watermark_lag", "replica_kind", kind): [*map(micros, LAGS)]
     for name in RAN
     for variant in (RECORDED, WITHOUT_KIP, WITH_KIP)
     for kind in ("voter", "broker")

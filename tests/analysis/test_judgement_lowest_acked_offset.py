@@ -190,8 +190,8 @@ def test_simulated_heartbeats_are_held_against_recorded_ones(held: dict[Key, Row
     of = values(WRITES)
     metric = "read_after_write"
     for recording in ("r", "dark"):
-        recorded = of[recording, LOWEST_ACKED, "none", "none", metric, "all", "all"]
-        simulated = of[recording, LOWEST_ACKED, HEARTBEAT_INTERVAL, "2000", metric, "all", "all"]
+        recorded = of[recording, LOWEST_ACKED, "none", -1, metric, "all", "all"]
+        simulated = of[recording, LOWEST_ACKED, HEARTBEAT_INTERVAL, 2000, metric, "all", "all"]
         for p, q in (("p50", 500), ("p90", 900)):
             key = (recording, recording, f"simulated_{metric}_{p}", "all", "all")
             told = (percentile_ms(simulated, q), percentile_ms(recorded, q))
@@ -211,7 +211,7 @@ def test_simulated_heartbeats_are_held_against_recorded_ones(held: dict[Key, Row
 
 def test_stale_windows_stand_beside_what_clients_saw(held: dict[Key, Row]) -> None:
     """From the answer until the last client saw it; by heartbeats, so shown and not judged."""
-    of = ("none", "none", "stale_window", "api_name", "CREATE_TOPICS")
+    of = ("none", -1, "stale_window", "api_name", "CREATE_TOPICS")
     predicted = values(WRITES)["r", LOWEST_ACKED, *of]
     last = [100_000 + n * 250_000 for n in range(5)]
     expected: dict[Key, Row] = {}
@@ -250,7 +250,7 @@ def test_claims_that_brokers_deny() -> None:
         claim("denied", 12, None),
         claim("denied", 13, 20, verdict=Verdict.UNKNOWN.value),
         claim("denied", 14, 20, variant=FINEST_EVIDENCE),
-        claim("denied", 15, 20, parameter=HEARTBEAT_INTERVAL, parameter_value="500"),
+        claim("denied", 15, 20, parameter=HEARTBEAT_INTERVAL, parameter_value=500),
     ]
     told = [
         metadata(11, 21, "denied", 3),

@@ -86,9 +86,7 @@ def expected_accuracy(pairs: dict[tuple[str, str], str]) -> dict[Key, Row]:
         for group, (p, q) in product(groups, {"p50": 500, "p90": 900}.items()):
 
             def of(recording: str, variant: str, group: Key = group) -> list[Micros]:
-                return spreads.get(
-                    (recording, variant, "none", "none", "produce_latency", *group), []
-                )
+                return spreads.get((recording, variant, "none", -1, "produce_latency", *group), [])
 
             mine = of(source, variant)
             is_partition = group[0] == "topic_partition"

@@ -20,7 +20,7 @@ from kip_replay.replay.tables import LATENCY_CURVES, LATENCY_SUMMARY
 
 _NAMES = ("recording", "rule", "variant", "parameter", "parameter_value")
 GROUP = (*_NAMES, "metric", "group_kind", "group_value")
-LINE: Key = ("r", "rule", "v", "none", "none", "lag", "kind", "broker")
+LINE: Key = ("r", "rule", "v", "none", -1, "lag", "kind", "broker")
 DRAWN = frozenset({("lag", "kind")})
 
 Values = Mapping[Key, Sequence[Micros]]
@@ -33,9 +33,8 @@ def batches(values: Values, most_rows: int) -> Iterator[pa.RecordBatch]:
         for key, of in sorted(values.items())
         for value, occurs in sorted(Counter(of).items(), key=lambda item: (item[0] is None, item))
     ]
-    schema = pa.schema(
-        {**dict.fromkeys(GROUP, pa.string()), "value_us": pa.int64(), "occurs": pa.int64()}
-    )
+    schema = pa.schema([LATENCY_SUMMARY.arrow_schema.field(name) for name in GROUP])
+    schema = schema.append(pa.field("value_us", pa.int64())).append(pa.field("occurs", pa.int64()))
     named = [dict(zip(schema.names, row, strict=True)) for row in rows]
     yield from pa.Table.from_pylist(named, schema).to_batches(most_rows)
 
@@ -102,7 +101,7 @@ def test_points_of_a_curve_are_few_and_exact(tmp_path: Path) -> None:
 
 def test_only_what_is_drawn_has_a_curve(tmp_path: Path) -> None:
     others: list[Key] = [
-        (*LINE[:3], "max_wait_ms", "100", *LINE[5:]),  # a sweep
+        (*LINE[:3], "max_wait_ms", 100, *LINE[5:]),  # a sweep
         (*LINE[:6], "all", "all"),
         (*LINE[:5], "another", "kind", "broker"),
     ]

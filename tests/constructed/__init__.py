@@ -50,7 +50,7 @@ def row(table: Table, **values: Any) -> Row:
     usual = {
         "recording": "r",
         "parameter": "none",
-        "parameter_value": "none",
+        "parameter_value": -1,
         "verdict": Verdict.REPLAYED.value,
         "request_id": f"request {next(_numbers):06d}",
         "attempt": 0,
@@ -117,7 +117,7 @@ def accuracy(
     assert rows.schema == PREDICTION_ACCURACY.arrow_schema
     found = rows.to_pylist()
     assert all(r["recording"] == r["predicted_from"] and r["rule"] == steps.name for r in found)
-    assert {(r["parameter"], r["parameter_value"]) for r in found} <= {("none", "none")}
+    assert {(r["parameter"], r["parameter_value"]) for r in found} <= {("none", -1)}
     return keyed(found, ("predicted_from", "recorded_in", "metric", "group_kind", "group_value"))
 
 

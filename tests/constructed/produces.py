@@ -102,9 +102,9 @@ def odd_ones(recording: str) -> list[Row]:
         produce(recording, 5, 1, dark, **both, **UNTOLD),
         produce(recording, 6, 0, far, acks=1),
         produce(recording, 7, 0, far, **not_applicable),
-        produce(recording, 8, 0, ms | {"min_isr": 0.5}, parameter_value="1", **sweep),
-        produce(recording, 9, 0, ms | {"min_isr": 7.5}, parameter_value="3", **sweep),
-        produce(recording, 9.5, 0, UNKNOWN, parameter_value="3", **sweep, **UNTOLD),
+        produce(recording, 8, 0, ms | {"min_isr": 0.5}, parameter_value=1, **sweep),
+        produce(recording, 9, 0, ms | {"min_isr": 7.5}, parameter_value=3, **sweep),
+        produce(recording, 9.5, 0, UNKNOWN, parameter_value=3, **sweep, **UNTOLD),
     ]
 
 

@@ -97,7 +97,7 @@ def odd_ones(recording: str) -> Iterator[Row]:
     # As a retry of what a session error answered, and of a size that nobody knows.
     yield fetch(recording, INCREMENTAL_DRAFT, 52, attempt=1, record_bytes=0)
     yield fetch(recording, INCREMENTAL_DRAFT, 52, response_bytes=None, record_bytes=70)
-    for slots, asked in (("2", 40), ("500", 20)):
+    for slots, asked in ((2, 40), (500, 20)):
         sweep = {"parameter": SESSION_SLOTS, "parameter_value": slots}
         yield fetch(recording, INCREMENTAL, 53, request_partitions=asked, **sweep)
         yield fetch(recording, INCREMENTAL, 54, equals_recorded=False, **sweep)

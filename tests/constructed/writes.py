@@ -30,7 +30,7 @@ def written(second: float, stale_ms: float | None, known_ms: float | None, **mor
 
 def swept(interval_ms: int, times: float, **more: object) -> list[Row]:
     """The plain writes as a simulated heartbeat interval has them: later by a factor."""
-    sweep = {"parameter": HEARTBEAT_INTERVAL, "parameter_value": str(interval_ms)}
+    sweep = {"parameter": HEARTBEAT_INTERVAL, "parameter_value": interval_ms}
     rows = []
     for w in PLAIN:
         known = w["read_after_write_ms"]

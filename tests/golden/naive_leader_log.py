@@ -80,9 +80,9 @@ def rows_of(recording: str, sweep: tuple[int, ...] = ()) -> list[Row]:
 
 def replay(node: int, events: list[Event], sweep: tuple[int, ...] = ()) -> list[Row]:
     """Rows of one leader."""
-    pieces = [batch_of(events[at : at + 1500]) for at in range(0, len(events), 1500)]
-    handed_out = [o.acks for o in replayed(MinIsrAcks(node, variants(sweep)), pieces)]
-    rows: list[Row] = pa.Table.from_batches(handed_out, ACKS_SCHEMA).to_pylist()
+    increments = [batch_of(events[at : at + 1500]) for at in range(0, len(events), 1500)]
+    emitted = [o.acks for o in replayed(MinIsrAcks(node, variants(sweep)), increments)]
+    rows: list[Row] = pa.Table.from_batches(emitted, ACKS_SCHEMA).to_pylist()
     return rows
 
 
@@ -107,7 +107,7 @@ def _event(at_us: int, kind: Kind, request_id: str, **columns: Any) -> Event:
 
 def _produce(line: Line) -> Event:
     request, response = line.what["request"], line.what["response"]
-    told = {
+    responded = {
         (topic.get("name"), topic.get("topicId"), partition["index"]): partition
         for topic in (response["responses"] if response else ())
         for partition in topic["partitionResponses"]
@@ -116,13 +116,13 @@ def _produce(line: Line) -> Event:
     for topic in request["topicData"]:
         for sent in topic["partitionData"]:
             key = (topic.get("name"), topic.get("topicId"), sent["index"])
-            answer = told.get(key, {})
+            partition_response = responded.get(key, {})
             partitions.append(
                 Partition(
                     *key,
                     record_bytes=sent["recordsSizeInBytes"],
-                    base_offset=answer.get("baseOffset"),
-                    error_code=answer.get("errorCode"),
+                    base_offset=partition_response.get("baseOffset"),
+                    error_code=partition_response.get("errorCode"),
                 )
             )
     return _event(
@@ -151,15 +151,15 @@ def _fetch(line: Line, own: dict[int, list[Event]]) -> None:
         if replica == CONSUMER:
             own[line.node_id].append(_consumer_fetch(line))
         return
-    answers = {
+    responses = {
         (topic["topicId"], partition["partitionIndex"]): partition
         for topic in response["responses"]
         for partition in topic["partitions"]
     }
     if any(topic["topicId"] == METADATA_TOPIC_ID for topic in request["topics"]):
-        (asked,) = request["topics"][0]["partitions"]
-        (told,) = answers.values()
-        if told["errorCode"] == 0:
+        (requested,) = request["topics"][0]["partitions"]
+        (responded,) = responses.values()
+        if responded["errorCode"] == 0:
             own[replica].append(
                 _event(
                     line.received_us,
@@ -167,32 +167,32 @@ def _fetch(line: Line, own: dict[int, list[Event]]) -> None:
                     line.digest,
                     received_us=line.received_us,
                     built_us=line.built_us,
-                    fetch_offset=asked["fetchOffset"],
-                    record_bytes=told["recordsSizeInBytes"],
-                    high_watermark=told["highWatermark"],
+                    fetch_offset=requested["fetchOffset"],
+                    record_bytes=responded["recordsSizeInBytes"],
+                    high_watermark=responded["highWatermark"],
                 )
             )
         return
-    asked = [
+    requested = [
         Partition(
             None,
             topic["topicId"],
             partition["partition"],
-            record_bytes=answers.get((topic["topicId"], partition["partition"]), {}).get(
+            record_bytes=responses.get((topic["topicId"], partition["partition"]), {}).get(
                 "recordsSizeInBytes"
             ),
             fetch_offset=partition["fetchOffset"],
             leader_epoch=partition["currentLeaderEpoch"],
-            is_refused=_is_refused(answers.get((topic["topicId"], partition["partition"]))),
+            is_refused=_is_refused(responses.get((topic["topicId"], partition["partition"]))),
         )
         for topic in request["topics"]
         for partition in topic["partitions"]
     ]
-    listed = {(partition.topic_id, partition.partition) for partition in asked}
-    asked += [
-        Partition(None, *key, record_bytes=told["recordsSizeInBytes"], is_refused=False)
-        for key, told in answers.items()
-        if key not in listed and told["recordsSizeInBytes"] > 0
+    listed = {(partition.topic_id, partition.partition) for partition in requested}
+    requested += [
+        Partition(None, *key, record_bytes=responded["recordsSizeInBytes"], is_refused=False)
+        for key, responded in responses.items()
+        if key not in listed and responded["recordsSizeInBytes"] > 0
     ]
     handled = _handled(line)
     own[line.node_id].append(
@@ -205,7 +205,7 @@ def _fetch(line: Line, own: dict[int, list[Event]]) -> None:
             replica_id=replica,
             replica_epoch=state.get("replicaEpoch", -1),
             session_id=response["sessionId"],
-            partitions=asked,
+            partitions=requested,
         )
     )
 
@@ -234,8 +234,10 @@ def _consumer_fetch(line: Line) -> Event:
     )
 
 
-def _is_refused(answer: dict[str, Any] | None) -> bool:
-    return answer is not None and (answer["errorCode"] != 0 or "divergingEpoch" in answer)
+def _is_refused(partition_response: dict[str, Any] | None) -> bool:
+    return partition_response is not None and (
+        partition_response["errorCode"] != 0 or "divergingEpoch" in partition_response
+    )
 
 
 def _facts(line: Line, api: int) -> Iterator[Event]:
@@ -257,13 +259,13 @@ def _facts(line: Line, api: int) -> Iterator[Event]:
 
 
 def _metadata(line: Line) -> Iterator[Event]:
-    told = []
+    responded = []
     for topic in line.what["response"]["topics"]:
         if topic["errorCode"] == 0 and topic.get("topicId"):
             yield _event(
                 -1, Kind.TOPIC, topic["topicId"], name=topic["name"], value=topic["topicId"]
             )
-        told += [
+        responded += [
             Partition(
                 topic["name"],
                 topic.get("topicId"),
@@ -277,14 +279,14 @@ def _metadata(line: Line) -> Iterator[Event]:
             if partition["errorCode"] == 0
         ]
     yield _event(
-        line.built_us, Kind.METADATA, line.digest, replica_id=line.node_id, partitions=told
+        line.built_us, Kind.METADATA, line.digest, replica_id=line.node_id, partitions=responded
     )
 
 
 def _alter_partition(line: Line) -> Iterator[Event]:
     if line.what["response"]["errorCode"]:
         return
-    asked = [
+    requested = [
         Partition(
             None,
             topic["topicId"],
@@ -294,7 +296,7 @@ def _alter_partition(line: Line) -> Iterator[Event]:
         for topic in line.what["request"]["topics"]
         for partition in topic["partitions"]
     ]
-    answered = [
+    committed = [
         Partition(
             None,
             topic["topicId"],
@@ -304,8 +306,8 @@ def _alter_partition(line: Line) -> Iterator[Event]:
         for topic in line.what["response"]["topics"]
         for partition in topic["partitions"]
     ]
-    yield _event(line.dequeued_us, Kind.ISR_ASKED, line.digest, partitions=asked)
-    yield _event(line.built_us, Kind.ISR_ANSWERED, line.digest, partitions=answered)
+    yield _event(line.dequeued_us, Kind.ISR_ASKED, line.digest, partitions=requested)
+    yield _event(line.built_us, Kind.ISR_ANSWERED, line.digest, partitions=committed)
 
 
 def _configs(line: Line, api: int) -> Iterator[tuple[str, str, str | None]]:
@@ -331,7 +333,7 @@ def _configs(line: Line, api: int) -> Iterator[tuple[str, str, str | None]]:
 
 
 def _heartbeats(lines: list[Line]) -> Iterator[Event]:
-    """All heartbeats that were answered, also those that say nothing new."""
+    """All heartbeats without an error, also those that repeat the last."""
     brokers: dict[int, list[Line]] = defaultdict(list)
     for line in lines:
         if line.what["response"]["errorCode"] == 0:

@@ -62,12 +62,12 @@ def outcomes(name: str, slots: tuple[int, ...] = ()) -> list[Row]:
     return rows
 
 
-def of_variant(name: str, variant: str, value: object = "none") -> list[Row]:
-    slots = () if value == "none" else (int(str(value)),)
+def of_variant(name: str, variant: str, value: int = -1) -> list[Row]:
+    slots = () if value == -1 else (value,)
     return [
         row
         for row in outcomes(name, slots)
-        if row["variant"] == variant and row["parameter_value"] == str(value)
+        if row["variant"] == variant and row["parameter_value"] == value
     ]
 
 

@@ -1,7 +1,7 @@
-"""min_isr_acks against real brokers: acks=all replayed is what they answered.
+"""min_isr_acks against real brokers: acks=all replayed is what they responded.
 
 The logs are read by ``naive_leader_log``. Where within a FETCH's handler the leader notes a
-follower's progress is not in the log: the best guess is held to what it reaches, the bounds to
+follower's progress is not in the log: the best estimate is held to what it reaches, the bounds to
 nearly all. mixed-4.2 was recorded on a busy machine, three of ten handlers take more than 4 ms; in
 sessions-off and sessions-on it is seven of ten, where consumers wait for what is produced.
 """
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kip_replay.replay.min_isr_acks.answers import (
+from kip_replay.replay.min_isr_acks.reasons import (
     LEADER_LOST,
     LOG_ENDED,
     NONE,
@@ -74,7 +74,7 @@ def within_bounds(row: Row) -> bool:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS)
-def test_acks_all_is_what_kafka_answered(recording: str) -> None:
+def test_acks_all_is_what_kafka_responded(recording: str) -> None:
     rows, held = waited(recording), HELD[recording]
     assert len(rows) == held.partitions
     assert share(rows, lambda r: r["acks_all_error"] == r["recorded_error"]) >= held.same_error
@@ -83,7 +83,7 @@ def test_acks_all_is_what_kafka_answered(recording: str) -> None:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS)
-def test_guesses_err_to_both_sides(recording: str) -> None:
+def test_estimates_err_to_both_sides(recording: str) -> None:
     """No figure is bought with a shift: the median error is well below a millisecond."""
     errors = [
         row["request_acks_all_latency_ms"] - row["request_recorded_latency_ms"]
@@ -94,7 +94,7 @@ def test_guesses_err_to_both_sides(recording: str) -> None:
 
 
 @pytest.mark.parametrize("recording", WITH_CONSUMERS)
-def test_producers_wait_until_parked_consumers_are_answered(recording: str) -> None:
+def test_producers_wait_for_parked_consumers(recording: str) -> None:
     """What consumers explain: without their FETCHes, less than half is near, all of it too soon."""
     alone = [
         row
@@ -131,7 +131,7 @@ def test_every_partition_of_every_produce_has_one_row() -> None:
 
 
 def test_each_not_enough_replicas_was_foreseen() -> None:
-    """acks-not-enough: brokers 13 and 12 stop. No ALTER_PARTITION tells, the heartbeats do."""
+    """acks-not-enough: brokers 13 and 12 stop. No ALTER_PARTITION shows it, the heartbeats do."""
     rows = waited("acks-not-enough")
     refused = [row for row in rows if row["recorded_error"] == NOT_ENOUGH_REPLICAS]
     assert len(refused) == 119
@@ -142,16 +142,16 @@ def test_each_not_enough_replicas_was_foreseen() -> None:
 
 
 def test_batch_waits_half_a_minute_for_a_second_replica() -> None:
-    """Taken just before the ISR shrank to the leader, answered when broker 12 was back in it."""
+    """Taken just before the ISR shrank to the leader, completed when broker 12 was back in it."""
     longest = max(waited("acks-not-enough"), key=lambda r: r["request_recorded_latency_ms"])
     assert longest["request_recorded_latency_ms"] > 24_000
     assert near(longest)
 
 
 def test_frozen_broker_is_fenced_when_its_session_is_over() -> None:
-    """mixed-4.2: who waits for broker 13 is answered when it is fenced, nine seconds later.
+    """mixed-4.2: who waits for broker 13 gets its response when it is fenced, nine seconds later.
 
-    The leader has applied the fencing up to 200 ms after it was told of it.
+    The leader has applied the fencing up to 200 ms after it learned of it.
     """
     frozen = [r for r in waited("mixed-4.2") if r["request_recorded_latency_ms"] > 8_000]
     assert len(frozen) >= 2
@@ -185,7 +185,7 @@ def test_unknown_is_rare_and_has_its_reason(recording: str) -> None:
 def test_two_replicas_take_what_was_foreseen_with_three() -> None:
     """acks=-2 from acks-slow-follower against what waiting for two replicas really took.
 
-    Leader 11 only: producers that are answered sooner send six times as much, and the follower of
+    Leader 11 only: producers that get a response sooner send six times as much, and the follower of
     leader 12, one millisecond away, is faster on a broker that much warmer.
     """
     foreseen = [r["request_min_isr_latency_ms"] for r in waited("acks-slow-follower", 11)]
@@ -203,25 +203,25 @@ def test_early_answer_is_on_two_replicas_and_exposed_until_the_far_one_has_it() 
     assert 200 < percentile([row["exposure_ms"] for row in rows], 0.5) < 260
 
 
-def test_sweep_of_one_answers_at_the_append_and_of_three_with_the_last() -> None:
+def test_sweep_of_one_completes_at_the_append_and_of_three_with_the_last() -> None:
     rows = rows_of("acks-varying", (1, 3))
     of_value = {
         value: {(r["request_id"], r["partition"]): r for r in rows if r["parameter_value"] == value}
-        for value in ("none", "1", "3")
+        for value in (-1, 1, 3)
     }
-    for key, row in of_value["none"].items():
+    for key, row in of_value[-1].items():
         if row["verdict"] != "replayed":
             continue
-        assert of_value["1"][key]["min_isr_acked_at"] == row["appended_at"]
-        assert of_value["3"][key]["min_isr_acked_at"] == row["all_isr_acked_at"]
+        assert of_value[1][key]["min_isr_acked_at"] == row["appended_at"]
+        assert of_value[3][key]["min_isr_acked_at"] == row["all_isr_acked_at"]
     swept = rows_of("acks-not-enough", (1,))
-    reasons = Counter(r["reason"] for r in swept if r["parameter_value"] == "1")
+    reasons = Counter(r["reason"] for r in swept if r["parameter_value"] == 1)
     assert reasons[REFUSED_AS_RECORDED] == 119
 
 
 @pytest.mark.parametrize("recording", ["acks-not-enough", "mixed-4.2"])
-def test_answers_blanked_give_the_same_rows(recording: str) -> None:
-    """When and with which error a PRODUCE was answered is never read by the rule."""
+def test_responses_blanked_give_the_same_rows(recording: str) -> None:
+    """When and with which error the response to a PRODUCE came is never read by the rule."""
     recorded = ("built_at", "recorded_error")
     for node, events in events_of(recording).items():
         blanked = [
@@ -233,15 +233,15 @@ def test_answers_blanked_give_the_same_rows(recording: str) -> None:
             else event
             for event in events
         ]
-        with_answers = [row for row in rows_of(recording) if row["node_id"] == node]
-        for row, told in zip(replay(node, blanked), with_answers, strict=True):
+        with_responses = [row for row in rows_of(recording) if row["node_id"] == node]
+        for row, recorded_row in zip(replay(node, blanked), with_responses, strict=True):
             assert row == {
                 name: None if name in recorded or "_recorded_" in name else value
-                for name, value in told.items()
+                for name, value in recorded_row.items()
             }
 
 
-def test_acks_0_is_told_where_followers_leave_no_doubt() -> None:
+def test_acks_0_is_known_where_followers_leave_no_doubt() -> None:
     blind = [row for row in rows_of("mixed-4.2") if row["acks"] == 0]
     unknown = [row for row in blind if row["verdict"] == "unknown"]
     assert len(blind) == 3323
@@ -250,8 +250,8 @@ def test_acks_0_is_told_where_followers_leave_no_doubt() -> None:
 
 
 def test_base_offsets_that_are_hidden_make_no_difference() -> None:
-    """What acks=0 is told, held against the truth: PRODUCEs with acks=1 as if they logged none."""
-    hidden, told_otherwise = 0, []
+    """acks=0 replayed against the truth: PRODUCEs with acks=1 as if they logged none."""
+    hidden, otherwise = 0, []
     for node, events in events_of("mixed-4.2").items():
         as_acks_0 = [
             event._replace(partitions=[p._replace(base_offset=None) for p in event.partitions])
@@ -259,18 +259,18 @@ def test_base_offsets_that_are_hidden_make_no_difference() -> None:
             else event
             for event in events
         ]
-        told = {
+        logged = {
             (row["request_id"], row["topic"], row["partition"]): row
             for row in rows_of("mixed-4.2")
             if row["acks"] == 1 and row["verdict"] == "replayed" and row["recorded_error"] == NONE
         }
         for row in replay(node, as_acks_0):
-            known = told.get((row["request_id"], row["topic"], row["partition"]))
+            known = logged.get((row["request_id"], row["topic"], row["partition"]))
             if known is None or row["verdict"] != "replayed":
                 continue
             hidden += 1
             same = ("all_isr_acked_at", "min_isr_acked_at", "acks_all_error", "min_isr_error")
             if any(row[name] != known[name] for name in same):
-                told_otherwise.append((row, known))
+                otherwise.append((row, known))
     assert hidden > 1600
-    assert len(told_otherwise) / hidden < 0.005
+    assert len(otherwise) / hidden < 0.005

@@ -163,17 +163,17 @@ class Replayed(NamedTuple):
     outcomes: list[Row]
     evictions: list[Row]
 
-    def variant(self, name: str, value: object = "none") -> list[Row]:
+    def variant(self, name: str, value: int = -1) -> list[Row]:
         """Outcomes of a variant, in the order of the log."""
         return [
             row
             for row in self.outcomes
-            if row["variant"] == name and row["parameter_value"] == str(value)
+            if row["variant"] == name and row["parameter_value"] == value
         ]
 
-    def events(self, value: object = "none") -> list[Row]:
+    def events(self, value: int = -1) -> list[Row]:
         """What happened to sessions in one cache."""
-        return [row for row in self.evictions if row["parameter_value"] == str(value)]
+        return [row for row in self.evictions if row["parameter_value"] == value]
 
 
 def replay_of(

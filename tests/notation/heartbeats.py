@@ -237,7 +237,7 @@ class Replayed(NamedTuple):
 
     def writes_of(self, variant: str, interval_ms: int | None = None) -> list[Row]:
         """Writes under one variant, in the order of their responses."""
-        value = "none" if interval_ms is None else str(interval_ms)
+        value = -1 if interval_ms is None else interval_ms
         return [
             row
             for row in self.writes

@@ -1,13 +1,13 @@
-"""Histories of one leader in milliseconds: PRODUCEs, FETCHes, facts, and what the replay says.
+"""Histories of one leader in milliseconds: what brokers log of it, and the rows of the replay.
 
 Node 11 leads partition 0 of topic "t", replicas 11, 12 and 13. A FETCH is noted half a millisecond
 after the handler took it, so that it takes effect at the millisecond that a history names; its
-handler is done half a millisecond later, if the history does not say otherwise.
+handler is done half a millisecond later, unless the history has another time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,11 +49,38 @@ class History:
     replicas: Sequence[int] = REPLICAS
     events: list[Event] = field(default_factory=list)
 
+    #: Ids of the PRODUCEs, in the order of writing.
+    produced: list[str] = field(default_factory=list, repr=False)
+
     def __post_init__(self) -> None:
         if self.isr is not None:
             self.metadata(-1000, self.isr)
         if self.min_isr is not None:
             self.config(-1000, self.min_isr, operation="describe")
+
+    def then(self, text: str) -> History:
+        """Events as text: ``p0@5`` PRODUCE with base offset 0 at 5 ms (``p-`` refused with 19,
+        ``p?`` acks=0), ``12:1@7`` follower 12 fetches at offset 1, ``isr=11,12@20-25`` the ISR is
+        requested and committed, ``min=3@2`` min.insync.replicas is set.
+        """
+        for token in text.split():
+            what, _, when = token.partition("@")
+            if what == "p?":
+                self.produce(float(when), None, acks=0, error=None)
+            elif what == "p-":
+                self.produce(float(when), -1, error=19)
+            elif what.startswith("p"):
+                self.produce(float(when), int(what[1:]))
+            elif what.startswith("isr="):
+                requested, committed = map(float, when.split("-"))
+                isr = tuple(map(int, what.removeprefix("isr=").split(",")))
+                self.alter_partition(requested, isr, committed)
+            elif what.startswith("min="):
+                self.config(float(when), int(what.removeprefix("min=")))
+            else:
+                replica, offset = map(int, what.split(":"))
+                self.fetch(float(when), replica, offset)
+        return self
 
     def produce(
         self,
@@ -85,6 +112,7 @@ class History:
     ) -> str:
         """A PRODUCE of several partitions; it arrived a millisecond before the append."""
         request_id = f"p{len(self.events):05}"
+        self.produced.append(request_id)
         self._add(
             ms - 0.5,
             Kind.PRODUCE,
@@ -113,13 +141,20 @@ class History:
         session: int = 1,
         partition: int = 0,
         until_ms: float | None = None,
+        sent_bytes: int | None = None,
     ) -> None:
         """A follower's FETCH; ``offset`` None: the session has the partition, unchanged.
 
-        ``until_ms``: when its handler is done.
+        ``until_ms``: when its handler is done; ``sent_bytes``: of records in the response.
         """
-        asked = Partition(
-            "t", None, partition, fetch_offset=offset, leader_epoch=leader_epoch, is_refused=refused
+        listed = Partition(
+            "t",
+            None,
+            partition,
+            record_bytes=sent_bytes,
+            fetch_offset=offset,
+            leader_epoch=leader_epoch,
+            is_refused=refused,
         )
         self._add(
             ms,
@@ -129,7 +164,7 @@ class History:
             replica_id=replica,
             replica_epoch=epoch,
             session_id=session,
-            partitions=[] if offset is None else [asked],
+            partitions=[] if offset is None else [listed],
         )
 
     def consumer_fetch(
@@ -143,7 +178,7 @@ class History:
         min_bytes: int = 1,
         topic: str = "t",
     ) -> None:
-        """A consumer's FETCH whose handler is done at a time, answered at ``until_ms``."""
+        """A consumer's FETCH whose handler is done at a time, parked until ``until_ms``."""
         self._add(
             ms,
             Kind.CONSUMER_FETCH,
@@ -161,7 +196,7 @@ class History:
         self, ms: float, isr: Sequence[int], *, leader: int = LEADER, epoch: int = 0, node: int = 11
     ) -> None:
         """METADATA of a node: ISR, leader and its epoch."""
-        told = Partition(
+        one = Partition(
             "t",
             None,
             0,
@@ -170,15 +205,17 @@ class History:
             isr=list(isr),
             replicas=list(self.replicas),
         )
-        self._add(ms, Kind.METADATA, replica_id=node, partitions=[told])
+        self._add(ms, Kind.METADATA, replica_id=node, partitions=[one])
 
-    def alter_partition(self, ms: float, asked: Sequence[int], answered_ms: float | None) -> None:
-        """The leader asks for an ISR; ``answered_ms`` None: it is refused a millisecond later."""
-        told = Partition("t", None, 0, leader_epoch=0, isr=list(asked))
-        self._add(ms, Kind.ISR_ASKED, partitions=[told])
-        refused = answered_ms is None
-        answer = told._replace(isr=None) if refused else told
-        self._add(ms + 1 if refused else answered_ms, Kind.ISR_ANSWERED, partitions=[answer])
+    def alter_partition(
+        self, ms: float, requested: Sequence[int], committed_ms: float | None
+    ) -> None:
+        """The leader requests an ISR; ``committed_ms`` None: it is refused a millisecond later."""
+        one = Partition("t", None, 0, leader_epoch=0, isr=list(requested))
+        self._add(ms, Kind.ISR_ASKED, partitions=[one])
+        refused = committed_ms is None
+        response = one._replace(isr=None) if refused else one
+        self._add(ms + 1 if refused else committed_ms, Kind.ISR_ANSWERED, partitions=[response])
 
     def config(
         self,
@@ -209,7 +246,7 @@ class History:
         fenced: bool = False,
         silence: bool = False,
     ) -> None:
-        """A heartbeat, answered a millisecond later."""
+        """A heartbeat; its response is built a millisecond later."""
         self._add(
             ms,
             Kind.HEARTBEAT,
@@ -225,7 +262,7 @@ class History:
     def metadata_fetch(
         self, ms: float, offset: int, high_watermark: int, *, built_ms: float
     ) -> None:
-        """The leader's own FETCH of the metadata log and its answer."""
+        """The leader's own FETCH of the metadata log and its response."""
         self._add(
             ms,
             Kind.METADATA_FETCH,
@@ -237,22 +274,16 @@ class History:
         )
 
     def in_order(self) -> list[Event]:
-        """The events as the rule wants them."""
+        """The events in the order of the rule."""
         return sorted(self.events, key=lambda event: event[:3])
 
-    def rows(
-        self, sweep: Sequence[int] = (), sizes: Iterable[int] = (), until_ms: float | None = None
-    ) -> list[Row]:
-        """The replay's rows, the log in pieces of these sizes; it goes on until ``until_ms``."""
+    def rows(self, sweep: Sequence[int] = (), until_ms: float | None = None) -> list[Row]:
+        """The replay's rows, the log until ``until_ms``."""
         if until_ms is not None:
             self._add(until_ms, Kind.METADATA, partitions=[])
-        events, batches = self.in_order(), []
-        for size in sizes:
-            batches.append(batch_of(events[:size]))
-            events = events[size:]
         replay = MinIsrAcks(LEADER, variants(sweep))
-        handed_out = [o.acks for o in replayed(replay, [*batches, batch_of(events)])]
-        rows: list[Row] = pa.Table.from_batches(handed_out, ACKS_SCHEMA).to_pylist()
+        emitted = [outcomes.acks for outcomes in replayed(replay, [batch_of(self.in_order())])]
+        rows: list[Row] = pa.Table.from_batches(emitted, ACKS_SCHEMA).to_pylist()
         return rows
 
     def row(self, request_id: str | None = None, **options: Any) -> Row:

@@ -97,7 +97,7 @@ def test_a_replay_killed_between_two_tables_is_completed(
     assert rule in warehouse.lineage([rule[0]])
     for table in (FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG):
         rows = warehouse.rows(table, [rule[0]])
-        assert {*rows.column("parameter_value").to_pylist()} == {"none", "50"}
+        assert {*rows.column("parameter_value").to_pylist()} == {-1, 50}
 
 
 def test_a_changed_rule_is_never_taken_for_the_old_one(

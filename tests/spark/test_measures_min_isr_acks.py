@@ -30,8 +30,8 @@ def test_every_figure_of_latency_summary(summary: dict[Key, Row]) -> None:
 
 def test_a_request_is_unknown_as_soon_as_a_partition_of_it_is(summary: dict[Key, Row]) -> None:
     """Also where the row of another partition has all its latencies."""
-    of = ("none", "none", "produce_request_latency", "all", "all")
-    per_partition = ("none", "none", "produce_latency", "all", "all")
+    of = ("none", -1, "produce_request_latency", "all", "all")
+    per_partition = ("none", -1, "produce_latency", "all", "all")
     requests = len({r["request_id"] for r in history("three", 60_000)}) + 5
     found = summary["three", ACKS_ALL, *of]
     # Five PRODUCEs of one partition, and the one of two.
@@ -43,7 +43,7 @@ def test_a_request_is_unknown_as_soon_as_a_partition_of_it_is(summary: dict[Key,
 def test_what_is_refused_exposes_nothing_and_what_never_arrives_is_unknown(
     summary: dict[Key, Row],
 ) -> None:
-    of = ("none", "none", "exposure", "topic_partition", "t-3")
+    of = ("none", -1, "exposure", "topic_partition", "t-3")
     found = summary["two", ACKS_MIN_INSYNC_REPLICAS, *of]
     # Of four, one is refused and one timed out before the whole ISR had it.
     assert (found["count"], found["unknown_count"]) == (2, 1)
@@ -52,7 +52,7 @@ def test_what_is_refused_exposes_nothing_and_what_never_arrives_is_unknown(
 def test_a_sweep_has_the_early_answer_only(summary: dict[Key, Row]) -> None:
     swept = {key for key in summary if key[2] != "none"}
     assert {key[1] for key in swept} == {ACKS_MIN_INSYNC_REPLICAS}
-    assert {key[3] for key in swept} == {"1", "3"}
-    of = ("min_insync_replicas", "3", "produce_latency", "all", "all")
+    assert {key[3] for key in swept} == {1, 3}
+    of = ("min_insync_replicas", 3, "produce_latency", "all", "all")
     found = summary["two", ACKS_MIN_INSYNC_REPLICAS, *of]
     assert (found["p50_ms"], found["p99_ms"], found["unknown_count"]) == (7.5, 7.5, 1)

@@ -32,7 +32,7 @@ GROUP = (*WHAT_IF, "metric", "group_kind", "group_value")
 def test_partitions_decide_nothing(spark: SparkSession) -> None:
     draw = random.Random(1)
     values: dict[Key, list[Micros]] = {
-        ("r", "rule", variant, "none", "none", "lag", "kind", kind): [
+        ("r", "rule", variant, "none", -1, "lag", "kind", kind): [
             draw.choice([None, *range(0, 400_000, 7)]) for _ in range(300)
         ]
         for variant in ("v", "w")

@@ -367,7 +367,7 @@ def test_replica_returns(correlation_id: int, returns_at: int, replica: Replica)
 
 
 def test_variants_are_both_rules_and_both_for_each_swept_value() -> None:
-    swept = [("max_wait_ms", "100"), ("max_wait_ms", "250")]
+    swept = [("max_wait_ms", 100), ("max_wait_ms", 250)]
     assert variants([100, 250]) == [
         *(Variant(WITHOUT_KIP), Variant(WITH_KIP)),
         *(Variant(name, *what) for what in swept for name in (WITHOUT_KIP, WITH_KIP)),
@@ -377,7 +377,7 @@ def test_variants_are_both_rules_and_both_for_each_swept_value() -> None:
 def test_swept_rows_have_their_parameter_and_wait_as_long() -> None:
     rows = replay_of(1, [1, 2, 3], variants([100])[2:], [SMALL.log()])
     swept = {(r["parameter"], r["parameter_value"]) for r in rows.variant(WITH_KIP).parking}
-    assert swept == {("max_wait_ms", "100")}
+    assert swept == {("max_wait_ms", 100)}
     assert 100 <= max(r["parked_ms"] for r in rows.variant(WITHOUT_KIP).parking) <= 101
 
 

@@ -1,7 +1,7 @@
-"""min_isr_acks by hand: who is answered when, with which error, and what the log leaves open.
+"""min_isr_acks by hand: who gets a response when, with which error, and what the log leaves open.
 
 Those named ``test_kafka_...`` reproduce the test of Kafka 4.3.0 whose name follows
-(kafka-semantics.md, section 6). All histories here are synthetic.
+(kafka-semantics.md, section 6). All histories here are synthetic (notation: ``History.then``).
 """
 
 from __future__ import annotations
@@ -10,28 +10,25 @@ from typing import Any
 
 import pytest
 from notation.leader_log import REPLICAS, History, Row, ms
-from oracles.min_isr_acks.answers import acks_all
-from oracles.min_isr_acks.partition_log import Batch, Levels, Passing, moment
 
 from kip_replay.replay.min_isr_acks import MinIsrAcks, variants
-from kip_replay.replay.min_isr_acks.answers import (
+from kip_replay.replay.min_isr_acks.events import Partition, batch_of
+from kip_replay.replay.min_isr_acks.reasons import (
     ISR_NOT_IN_LOG,
     LEADER_LOST,
     LOG_ENDED,
     MIN_ISR_NOT_IN_LOG,
     NONE,
     NOT_ENOUGH_REPLICAS,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     NOTHING_APPENDED,
     OFFSET_NOT_IN_LOG,
     REFUSED_AS_RECORDED,
     REQUEST_TIMED_OUT,
 )
-from kip_replay.replay.min_isr_acks.events import Partition, batch_of
 
 
-def answered(row: Row) -> tuple[Any, ...]:
-    """acks=all: when and with which error; then the same for acks=-2."""
+def responses(row: Row) -> tuple[Any, ...]:
+    """acks=all: after how long and with which error; then the same for acks=-2."""
     return (
         row["partition_acks_all_latency_ms"],
         row["acks_all_error"],
@@ -40,21 +37,21 @@ def answered(row: Row) -> tuple[Any, ...]:
     )
 
 
+def first(history: History, until_ms: float | None = 9000) -> Row:
+    """The row of the history's first PRODUCE."""
+    return history.row(history.produced[0], until_ms=until_ms)
+
+
 # --- Kafka's own tests ---------------------------------------------------------------------------
 
 
 def test_kafka_high_watermark_should_not_advance_when_under_min_isr() -> None:
     """testHighWatermarkAdvanceShouldNotAdvanceWhenUnderMinISR: min 3, the third joins late."""
     history = History(isr=(11, 12), min_isr=3)
-    late = history.produce(0, 0, acks=1)
-    history.fetch(1, 12, 0)
-    history.fetch(1, 13, 0)
-    history.fetch(5, 12, 1)
-    history.fetch(6, 13, 1)
-    history.alter_partition(7, REPLICAS, 9)
-    row = history.row(late, until_ms=9000)
+    history.produce(0, 0, acks=1)
+    row = first(history.then("12:0@1 13:0@1 12:1@5 13:1@6 isr=11,12,13@7-9"))
     assert ms(row["visible_at"]) == 9
-    assert answered(row) == (1, NOT_ENOUGH_REPLICAS, 1, NOT_ENOUGH_REPLICAS)
+    assert responses(row) == (1, NOT_ENOUGH_REPLICAS, 1, NOT_ENOUGH_REPLICAS)
     assert row["all_isr_acked_at"] is None
 
 
@@ -65,161 +62,138 @@ def test_kafka_high_watermark_increases_with_fenced_or_shutdown_follower(
     """testHighWatermarkIncreasesWithFencedOrShutdownFollower: who may join holds it, else not."""
     history = History(isr=(11, 12), min_isr=1)
     history.heartbeat(-900, 13, fenced=standing == "fenced", stops=standing == "stops")
-    history.fetch(-1, 12, 0)
-    history.fetch(-1, 13, 0)
-    produced = history.produce(0, 0)
-    history.fetch(10, 12, 1)
-    history.fetch(40, 13, 1)
-    assert ms(history.row(produced, until_ms=9000)["visible_at"]) == visible
+    row = first(history.then("12:0@-1 13:0@-1 p0@0 12:1@10 13:1@40"))
+    assert ms(row["visible_at"]) == visible
 
 
 @pytest.mark.parametrize(("last_fetch_ms", "visible"), [(29_000, 40_000), (-29_000, 10_000)])
-def test_kafka_previous_fetch_tells_when_a_follower_was_caught_up(
+def test_kafka_previous_fetch_shows_when_a_follower_was_caught_up(
     last_fetch_ms: int, visible: int
 ) -> None:
     """testShouldNotShrinkIsrIfPreviousFetchIsCaughtUp: its session's fetches count, listed or not.
 
-    The follower stands at the end of the log; a FETCH that omits the partition says so again.
+    The follower stands at the end of the log; a FETCH that omits the partition confirms that.
     """
-    history = History(isr=(11, 12), min_isr=1)
-    history.fetch(-40_000, 12, 0)
+    history = History(isr=(11, 12), min_isr=1).then("12:0@-40000")
     history.fetch(-40_000, 13, 0, session=3)
     history.fetch(min(last_fetch_ms, -1), 13, None, session=3)
-    produced = history.produce(0, 0, timeout_ms=60_000)
+    history.produce(0, 0, timeout_ms=60_000)
     history.fetch(10_000, 12, 1)
     history.fetch(40_000, 13, 1, session=3)
-    assert ms(history.row(produced, until_ms=90_000)["visible_at"]) == visible
+    assert ms(first(history, 90_000)["visible_at"]) == visible
 
 
 def test_kafka_illegal_required_acks() -> None:
-    """testIllegalRequiredAcks: a broker without the KIP answers INVALID_REQUIRED_ACKS."""
-    history = History()
-    history.produce(0, 0)
-    assert history.row()["todays_min_isr_error"] == 21
+    """testIllegalRequiredAcks: a broker without the KIP responds INVALID_REQUIRED_ACKS."""
+    assert History().then("p0@0").row()["todays_min_isr_error"] == 21
 
 
 # --- KIP-926 -------------------------------------------------------------------------------------
 
 
-def near_and_far(min_isr: int = 2, **options: Any) -> tuple[History, str]:
+def near_and_far(min_isr: int = 2, **options: Any) -> History:
     """Follower 12 has the batch after 4 ms, 13 after 60."""
-    history = History(min_isr=min_isr)
-    for replica in (12, 13):
-        history.fetch(-10, replica, 0)
-    produced = history.produce(0, 0, **options)
-    history.fetch(4, 12, 1)
-    history.fetch(60, 13, 1)
-    return history, produced
+    history = History(min_isr=min_isr).then("12:0@-10 13:0@-10")
+    history.produce(0, 0, **options)
+    return history.then("12:1@4 13:1@60")
 
 
 @pytest.mark.parametrize(("min_isr", "early", "copies"), [(1, 1, 1), (2, 5, 2), (3, 61, 3)])
-def test_fastest_followers_answer(min_isr: int, early: float, copies: int) -> None:
+def test_fastest_followers_complete_it(min_isr: int, early: float, copies: int) -> None:
     """The KIP's picture: min.insync.replicas 2 waits for the fastest follower, all for the last."""
-    history, _ = near_and_far(min_isr)
-    row = history.row(until_ms=9000)
-    assert answered(row) == (61, NONE, early, NONE)
+    row = first(near_and_far(min_isr))
+    assert responses(row) == (61, NONE, early, NONE)
     assert row["replicas_at_min_isr_ack"] == copies
     assert row["exposure_ms"] == 61 - early
     assert (row["isr"], row["min_insync_replicas"]) == ([11, 12, 13], min_isr)
 
 
 def test_sweep_takes_each_value_for_all_topics() -> None:
-    history, _ = near_and_far()
-    rows = {r["parameter_value"]: r for r in history.rows(sweep=(1, 2, 3, 5), until_ms=9000)}
+    rows = {
+        row["parameter_value"]: row
+        for row in near_and_far().rows(sweep=(1, 2, 3, 5), until_ms=9000)
+    }
     early = {value: row["partition_min_isr_latency_ms"] for value, row in rows.items()}
     # 5 of three replicas is all three: effectiveMinIsr.
-    assert early == {"none": 5, "1": 1, "2": 5, "3": 61, "5": 61}
+    assert early == {-1: 5, 1: 1, 2: 5, 3: 61, 5: 61}
     assert {r["parameter"] for r in rows.values()} == {"none", "min_insync_replicas"}
 
 
 def test_follower_outside_the_isr_does_not_count() -> None:
-    history = History(isr=(11, 13))
-    history.fetch(-10, 13, 0)
-    history.produce(0, 0)
-    history.fetch(4, 12, 1)
-    history.fetch(60, 13, 1)
-    assert answered(history.row(until_ms=9000)) == (61, NONE, 61, NONE)
+    history = History(isr=(11, 13)).then("13:0@-10 p0@0 12:1@4 13:1@60")
+    assert responses(first(history)) == (61, NONE, 61, NONE)
 
 
 def test_small_isr_is_refused_before_the_append_by_both() -> None:
-    history = History(isr=(11,))
-    history.produce(0, -1, error=19)
-    row = history.row(sweep=())
-    assert answered(row) == (1, NOT_ENOUGH_REPLICAS, 1, NOT_ENOUGH_REPLICAS)
+    row = History(isr=(11,)).then("p-@0").row()
+    assert responses(row) == (1, NOT_ENOUGH_REPLICAS, 1, NOT_ENOUGH_REPLICAS)
     assert (row["base_offset"], row["appended_at"]) == (None, None)
 
 
-def test_what_was_refused_would_be_taken_with_a_smaller_minimum_and_nobody_knows_when() -> None:
-    history = History(isr=(11,))
-    history.produce(0, -1, error=19)
-    swept = {r["parameter_value"]: r for r in history.rows(sweep=(1,))}
-    assert (swept["1"]["verdict"], swept["1"]["reason"]) == ("unknown", REFUSED_AS_RECORDED)
-
-
-def test_nothing_appended_with_a_large_isr_is_not_explained() -> None:
-    history = History()
-    history.produce(0, -1, error=87)
+@pytest.mark.parametrize(
+    ("history", "reason"),
+    [
+        (History(isr=None).then("p0@0"), ISR_NOT_IN_LOG),
+        (History(min_isr=None).then("p0@0"), MIN_ISR_NOT_IN_LOG),
+        # The ISR was large enough: why is not explained.
+        (History().then("12:0@-1 13:0@-1 p-@0"), NOTHING_APPENDED),
+    ],
+)
+def test_what_the_log_does_not_have_is_unknown(history: History, reason: str) -> None:
     row = history.row()
-    assert (row["verdict"], row["reason"]) == ("unknown", NOTHING_APPENDED)
-    assert answered(row) == (None, None, None, None)
+    assert (row["verdict"], row["reason"]) == ("unknown", reason)
+    assert responses(row) == (None, None, None, None)
+    assert (row["isr"] is None) == (reason == ISR_NOT_IN_LOG)
+    assert row["visible_at"] is None
+
+
+def test_what_was_refused_would_be_taken_with_a_smaller_minimum_and_nobody_knows_when() -> None:
+    history = History(isr=(11,)).then("p-@0")
+    swept = {r["parameter_value"]: r for r in history.rows(sweep=(1,))}
+    assert (swept[1]["verdict"], swept[1]["reason"]) == ("unknown", REFUSED_AS_RECORDED)
 
 
 def test_timeout_stays_a_timeout() -> None:
-    history, produced = near_and_far(timeout_ms=30)
-    row = history.row(produced, until_ms=9000)
-    assert answered(row) == (31, REQUEST_TIMED_OUT, 5, NONE)
+    row = first(near_and_far(timeout_ms=30))
+    assert responses(row) == (31, REQUEST_TIMED_OUT, 5, NONE)
     # The records are kept: the high watermark passes them all the same.
     assert ms(row["visible_at"]) == 60
     assert row["exposure_ms"] == 56
 
 
-def test_early_answer_times_out_too_if_nobody_fetches() -> None:
+def test_both_time_out_if_nobody_fetches() -> None:
     history = History()
     history.produce(0, 0, timeout_ms=30)
-    assert answered(history.row(until_ms=200_000)) == (
-        31,
-        REQUEST_TIMED_OUT,
-        31,
-        REQUEST_TIMED_OUT,
-    )
+    assert responses(first(history, 200_000)) == (31, REQUEST_TIMED_OUT) * 2
+
+
+@pytest.mark.parametrize(("passed_ms", "error"), [(30, NONE), (31, REQUEST_TIMED_OUT)])
+def test_at_the_deadline_itself_it_is_in_time(passed_ms: int, error: int) -> None:
+    history = History(isr=(11, 12)).then("12:0@-10")
+    history.produce(0, 0, timeout_ms=30)
+    row = first(history.then(f"12:1@{passed_ms}"))
+    assert responses(row) == (31, error, 31, error)
 
 
 def test_high_watermark_does_not_pass_under_a_minimum_that_rose() -> None:
-    """A gate rather than NOT_ENOUGH_REPLICAS_AFTER_APPEND: whoever waits times out."""
-    history = History(isr=(11, 12))
-    history.fetch(-10, 12, 0)
-    produced = history.produce(0, 0, timeout_ms=100)
-    history.config(2, 3)
-    history.fetch(4, 12, 1)
-    row = history.row(produced, until_ms=9000)
-    assert answered(row)[1::2] == (REQUEST_TIMED_OUT, REQUEST_TIMED_OUT)
+    """So never NOT_ENOUGH_REPLICAS_AFTER_APPEND: who waits times out."""
+    history = History(isr=(11, 12)).then("12:0@-10")
+    history.produce(0, 0, timeout_ms=100)
+    row = first(history.then("min=3@2 12:1@4"))
+    assert responses(row)[1::2] == (REQUEST_TIMED_OUT, REQUEST_TIMED_OUT)
     assert row["visible_at"] is None
-
-
-def test_isr_too_small_when_the_offset_is_passed_is_20() -> None:
-    """DelayedProduce tests the minimum again; the gate makes this rare, so it is asked for here."""
-    span = moment(7)
-    levels = Levels()
-    levels.committed.rise(1, Passing(span, isr_size=1, min_isr=2, offsets=(1,)))
-    batch = Batch(5, 0, 0, (11, 12), (2,), 0, (False,), True, levels=[levels])
-    answer = acks_all(batch, 0, 1000)
-    assert (answer.span, answer.error) == (span, NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
 def test_request_waits_for_its_slowest_partition() -> None:
     history = History()
-    told = Partition("t", None, 1, leader_epoch=0, leader_id=11, isr=[11], replicas=[11])
+    other = Partition("t", None, 1, leader_epoch=0, leader_id=11, isr=[11], replicas=[11])
     history.events[0] = history.events[0]._replace(
-        partitions=[*(history.events[0].partitions or []), told]
+        partitions=[*(history.events[0].partitions or []), other]
     )
-    history.request(
-        0, [Partition("t", None, 0, 10, 0, 0), Partition("t", None, 1, 10, 0, 0)], recorded_ms=60
-    )
-    history.fetch(4, 12, 1)
-    history.fetch(60, 13, 1)
-    rows = {row["partition"]: row for row in history.rows(until_ms=9000)}
-    assert answered(rows[0])[::2] == (61, 5)
-    assert answered(rows[1])[::2] == (1, 1)
+    history.request(0, [Partition("t", None, p, 10, 0, 0) for p in (0, 1)], recorded_ms=60)
+    rows = {row["partition"]: row for row in history.then("12:1@4 13:1@60").rows(until_ms=9000)}
+    assert responses(rows[0])[::2] == (61, 5)
+    assert responses(rows[1])[::2] == (1, 1)
     for row in rows.values():
         assert row["request_acks_all_latency_ms"] == 61
         assert row["request_min_isr_latency_ms"] == 5
@@ -228,50 +202,42 @@ def test_request_waits_for_its_slowest_partition() -> None:
 
 
 def test_bounds_are_those_of_the_handler() -> None:
-    history, _ = near_and_far()
-    row = history.row(until_ms=9000)
-    assert row["request_acks_all_latency_earliest_ms"] == 60.5
-    assert row["request_acks_all_latency_latest_ms"] == 61.5
-    assert row["request_min_isr_latency_earliest_ms"] == 4.5
-    assert row["request_min_isr_latency_latest_ms"] == 5.5
+    row = first(near_and_far())
+    bounds = [
+        row[f"request_{which}_latency_{bound}_ms"]
+        for which in ("acks_all", "min_isr")
+        for bound in ("earliest", "latest")
+    ]
+    assert bounds == [60.5, 61.5, 4.5, 5.5]
 
 
 # --- followers -----------------------------------------------------------------------------------
 
 
-def test_refused_fetch_says_nothing() -> None:
+def test_refused_fetch_shows_nothing() -> None:
     """A partition error or a diverging epoch: the leader takes no note of the offset."""
-    history = History(isr=(11, 12))
-    history.produce(0, 0)
+    history = History(isr=(11, 12)).then("p0@0")
     history.fetch(4, 12, 1, refused=True)
-    history.fetch(9, 12, 1)
-    assert answered(history.row(until_ms=9000))[0] == 10
+    assert responses(first(history.then("12:1@9")))[0] == 10
 
 
 def test_retry_of_an_idempotent_producer_waits_for_the_first_copy() -> None:
-    history, _ = near_and_far()
-    again = history.produce(30, 0)
-    done = history.produce(100, 0)
-    assert answered(history.row(again, until_ms=9000)) == (31, NONE, 1, NONE)
-    assert answered(history.row(done, until_ms=None)) == (1, NONE, 1, NONE)
+    history = near_and_far().then("p0@30 p0@100")
+    _, again, done = history.produced
+    assert responses(history.row(again, until_ms=9000)) == (31, NONE, 1, NONE)
+    assert responses(history.row(done)) == (1, NONE, 1, NONE)
 
 
 def test_last_offset_is_one_below_the_next_base_offset() -> None:
-    history, first = near_and_far()
-    second = history.produce(100, 7)
-    for replica in (12, 13):
-        history.fetch(110, replica, 9)
-    assert history.row(first, until_ms=200_000)["last_offset"] == 6
-    assert history.row(second)["last_offset"] is None
+    history = near_and_far().then("p7@100 12:9@110 13:9@110")
+    assert first(history, 200_000)["last_offset"] == 6
+    assert history.row(history.produced[1])["last_offset"] is None
 
 
 def test_transaction_markers_and_acks_0_leave_the_last_offset_open() -> None:
-    history = History(isr=(11,), min_isr=1)
-    first = history.produce(0, 0)
-    history.produce(1, None, acks=0, error=None)
-    third = history.produce(2, 5)
-    history.produce(3, 6)
-    assert history.row(first, until_ms=200_000)["last_offset"] is None
+    history = History(isr=(11,), min_isr=1).then("p0@0 p?@1 p5@2 p6@3")
+    third = history.produced[2]
+    assert first(history, 200_000)["last_offset"] is None
     assert history.row(third)["last_offset"] == 5
     history.request(4, [Partition("t", None, 0, 10, 7, 0)], transactional=True)
     assert history.row(third)["last_offset"] is None
@@ -281,94 +247,67 @@ def test_transaction_markers_and_acks_0_leave_the_last_offset_open() -> None:
 
 
 def test_acks_0_of_one_record_each_is_exact() -> None:
-    history = History()
-    history.produce(0, 0)
-    blind = history.produce(20, None, acks=0, error=None)
-    history.produce(40, 2)
-    for step, offset in ((44, 1), (48, 2), (52, 3)):
-        history.fetch(step, 12, offset)
-        history.fetch(step + 1, 13, offset)
-    row = history.row(blind, until_ms=200_000)
+    fetches = " ".join(
+        f"12:{offset}@{at} 13:{offset}@{at + 1}" for at, offset in ((44, 1), (48, 2), (52, 3))
+    )
+    history = History().then(f"p0@0 p?@20 p2@40 {fetches}")
+    row = history.row(history.produced[1], until_ms=200_000)
     assert row["base_offset"] == 1
-    assert answered(row) == (30, NONE, 29, NONE)
+    assert responses(row) == (30, NONE, 29, NONE)
 
 
 def test_acks_0_beside_another_may_come_before_or_after_it() -> None:
     """The same history within milliseconds: which of them was appended first is not in the log."""
-    history = History()
-    history.produce(0, 0)
-    blind = history.produce(1, None, acks=0, error=None)
-    history.produce(2, 2)
-    for step, offset in ((4, 1), (8, 2), (12, 3)):
-        history.fetch(step, 12, offset)
-        history.fetch(step + 1, 13, offset)
-    assert history.row(blind, until_ms=200_000)["reason"] == OFFSET_NOT_IN_LOG
+    history = History().then("p0@0 p?@1 p2@2 12:1@4 13:1@5 12:2@8 13:2@9 12:3@12 13:3@13")
+    assert history.row(history.produced[1], until_ms=200_000)["reason"] == OFFSET_NOT_IN_LOG
 
 
-@pytest.mark.parametrize(("between", "reason"), [(2, OFFSET_NOT_IN_LOG), (None, None)])
+@pytest.mark.parametrize(
+    ("between", "reason"), [("12:2@4", OFFSET_NOT_IN_LOG), ("", None), ("12:0@4", None)]
+)
 def test_acks_0_is_unknown_only_where_a_follower_stood_between(
-    between: int | None, reason: str | None
+    between: str, reason: str | None
 ) -> None:
-    history = History(isr=(11, 12))
-    history.produce(0, 0)
-    blind = history.produce(1, None, acks=0, error=None)
-    history.produce(2, 5)
-    if between is not None:
-        history.fetch(4, 12, between)
-    history.fetch(8, 12, 6)
-    row = history.row(blind, until_ms=200_000)
+    history = History(isr=(11, 12)).then(f"p0@0 p?@1 p5@2 {between} 12:6@8")
+    row = history.row(history.produced[1], until_ms=200_000)
     assert row["reason"] == reason
-    assert answered(row)[0] == (None if reason else 8)
+    assert responses(row)[0] == (None if reason else 8)
 
 
 # --- ISR and minimum over time -------------------------------------------------------------------
 
 
-def test_newcomer_counts_from_when_the_leader_asks() -> None:
+@pytest.mark.parametrize(("committed_ms", "visible"), [(20, 60), (None, 4)])
+def test_newcomer_counts_from_when_the_leader_requests_it_until_that_is_refused(
+    committed_ms: float | None, visible: int
+) -> None:
     """Maximal ISR: a pending expansion includes the newcomer."""
-    history = History(isr=(11, 12), min_isr=1)
-    history.fetch(-10, 12, 0)
+    history = History(isr=(11, 12), min_isr=1).then("12:0@-10")
     history.fetch(-10, 13, 0, epoch=9)
     history.heartbeat(-900, 13, epoch=8)  # another epoch than it fetches with: may not join yet
-    produced = history.produce(0, 0)
-    history.alter_partition(2, REPLICAS, 20)
-    history.fetch(4, 12, 1)
+    history.then("p0@0 12:1@4").alter_partition(2, REPLICAS, committed_ms)
     history.fetch(60, 13, 1, epoch=9)
-    assert ms(history.row(produced, until_ms=9000)["visible_at"]) == 60
+    assert ms(first(history)["visible_at"]) == visible
 
 
-def test_refused_wish_counts_no_more() -> None:
-    history = History(isr=(11, 12), min_isr=1)
-    history.heartbeat(-900, 13, epoch=8)
-    history.fetch(-10, 12, 0)
-    history.fetch(-10, 13, 0, epoch=9)
-    produced = history.produce(0, 0)
-    history.alter_partition(2, REPLICAS, None)
-    history.fetch(4, 12, 1)
-    assert ms(history.row(produced, until_ms=9000)["visible_at"]) == 4
-
-
-def test_isr_that_shrinks_answers_who_waits() -> None:
-    history = History()
-    history.fetch(-10, 12, 0)
-    produced = history.produce(0, 0)
-    history.fetch(4, 12, 1)
-    history.alter_partition(20, (11, 12), 25)
-    row = history.row(produced, until_ms=9000)
-    assert answered(row)[0] == 26
+def test_isr_that_shrinks_completes_who_waits() -> None:
+    row = first(History().then("12:0@-10 p0@0 12:1@4 isr=11,12@20-25"))
+    assert responses(row)[0] == 26
     assert row["isr"] == [11, 12, 13]
 
 
 def test_altered_minimum_counts_once_the_leader_has_learned_of_it() -> None:
-    """The change was committed at 0; the leader is told a newer high watermark at 300."""
+    """The change was committed at 0; the leader's response at 300 has a newer high watermark."""
     history = History(isr=(11,), min_isr=1)
-    history.metadata_fetch(-20, 50, 50, built_ms=-10)
-    history.metadata_fetch(-9, 50, 50, built_ms=300)
-    history.metadata_fetch(301, 52, 52, built_ms=400)
-    history.metadata_fetch(401, 52, 52, built_ms=500)
+    for fetched_ms, offset, built_ms in (
+        (-20, 50, -10),
+        (-9, 50, 300),
+        (301, 52, 400),
+        (401, 52, 500),
+    ):
+        history.metadata_fetch(fetched_ms, offset, offset, built_ms=built_ms)
     history.config(0, 2, applies=True)
-    before = history.produce(299, 0)
-    after = history.produce(450, -1, error=19)
+    before, after = history.then("p0@299 p-@450").produced
     assert history.row(before)["acks_all_error"] == NONE
     assert history.row(after)["acks_all_error"] == NOT_ENOUGH_REPLICAS
 
@@ -377,78 +316,66 @@ def test_deleted_config_falls_back_to_the_default() -> None:
     history = History(isr=(11,), min_isr=None)
     history.config(-900, 1, topic="", operation="describe")
     history.config(-800, 2)
-    first = history.produce(0, -1, error=19)
     history.config(5, None, operation="delete")
-    second = history.produce(10, 0)
-    assert history.row(first)["min_insync_replicas"] == 2
-    assert history.row(second)["min_insync_replicas"] == 1
+    rows = [history.row(one) for one in history.then("p-@0 p0@10").produced]
+    assert [row["min_insync_replicas"] for row in rows] == [2, 1]
 
 
 def test_description_never_undoes_what_was_set() -> None:
     history = History(isr=(11,), min_isr=None)
     history.config(-900, 1)
     history.config(-800, 3, operation="describe")
-    history.produce(0, 0)
-    assert history.row()["min_insync_replicas"] == 1
+    assert history.then("p0@0").row()["min_insync_replicas"] == 1
 
 
 # --- what the log can't decide -------------------------------------------------------------------
 
 
-def test_unknown_isr_is_said() -> None:
-    history = History(isr=None)
-    history.produce(0, 0)
-    row = history.row()
-    assert (row["verdict"], row["reason"], row["isr"]) == ("unknown", ISR_NOT_IN_LOG, None)
-
-
-def test_unknown_minimum_is_said() -> None:
-    history = History(min_isr=None)
-    history.produce(0, 0)
-    row = history.row()
-    assert (row["verdict"], row["reason"]) == ("unknown", MIN_ISR_NOT_IN_LOG)
-
-
-def test_log_that_ends_leaves_the_answer_open() -> None:
-    history = History()
-    history.produce(0, 0)
-    history.fetch(4, 12, 1)
-    row = history.row()
+def test_log_that_ends_leaves_the_response_open() -> None:
+    row = History().then("p0@0 12:1@4").row()
     assert (row["verdict"], row["reason"]) == ("unknown", LOG_ENDED)
-    assert answered(row) == (None, None, 5, NONE)
+    assert responses(row) == (None, None, 5, NONE)
+
+
+def test_log_that_ends_at_the_deadline_shows_the_timeout() -> None:
+    history = History()
+    history.produce(0, 0, timeout_ms=30)
+    assert first(history, 30)["acks_all_error"] == REQUEST_TIMED_OUT
 
 
 def test_leader_that_is_lost_who_knows_when() -> None:
-    history = History()
-    history.fetch(-1, 12, 0)
-    history.produce(5000, 0)
+    history = History().then("12:0@-1 p0@5000")
     history.metadata(8000, (12, 13), leader=12, epoch=1, node=12)
-    row = history.row(until_ms=200_000)
+    row = first(history, 200_000)
+    assert (row["verdict"], row["reason"]) == ("unknown", LEADER_LOST)
+
+
+def test_acks_0_to_a_node_that_does_not_lead_is_unknown() -> None:
+    history = History(isr=None)
+    history.metadata(-1000, REPLICAS, leader=12)
+    row = history.then("p?@0").row(until_ms=200_000)
     assert (row["verdict"], row["reason"]) == ("unknown", LEADER_LOST)
 
 
 def test_old_metadata_is_not_believed() -> None:
-    history = History()
-    history.alter_partition(0, (11, 12), 1)
+    history = History().then("isr=11,12@0-1")
     history.metadata(100, REPLICAS, node=13)
-    history.produce(200, 0)
-    assert history.row()["isr"] == [11, 12]
+    assert history.then("p0@200").row()["isr"] == [11, 12]
 
 
 def test_events_out_of_order_are_refused() -> None:
-    history = History()
     with pytest.raises(ValueError, match="order"):
-        MinIsrAcks(11, variants()).feed(batch_of(history.in_order()[::-1]))
+        MinIsrAcks(11, variants()).feed(batch_of(History().in_order()[::-1]))
 
 
 # --- what is read of a response ------------------------------------------------------------------
 
 
-def test_nothing_depends_on_what_the_answer_was_or_when() -> None:
-    history, _ = near_and_far(recorded_ms=60)
+def test_nothing_depends_on_what_the_response_was_or_when() -> None:
+    history = near_and_far(recorded_ms=60)
     history.produce(100, -1, error=19, recorded_ms=101)
     history.produce(200, 1, timeout_ms=50, error=7, recorded_ms=250)
-    blanked = History(events=[])
+    blanked = History(isr=None, min_isr=None)
     blanked.events = [
         event
         if event.kind != "produce"
@@ -464,9 +391,9 @@ def test_nothing_depends_on_what_the_answer_was_or_when() -> None:
         "partition_recorded_latency_ms",
         "request_recorded_latency_ms",
     }
-    with_answers, without = (
+    with_responses, without = (
         [{k: v for k, v in row.items() if k not in recorded} for row in h.rows(until_ms=90_000)]
         for h in (history, blanked)
     )
-    assert with_answers == without
+    assert with_responses == without
     assert len(without) == 3

@@ -3,77 +3,75 @@
 from __future__ import annotations
 
 import pytest
-from notation.leader_log import REPLICAS, History, ms
+from notation.leader_log import History, Row, ms
 
-from kip_replay.replay.min_isr_acks.answers import (
+from kip_replay.replay.min_isr_acks.brokers import SCAN_US, SESSION_US
+from kip_replay.replay.min_isr_acks.partition_log import APPLY_US_MAX
+from kip_replay.replay.min_isr_acks.reasons import (
     FENCED_WHEN,
     NONE,
     NOT_ENOUGH_REPLICAS,
     NOT_LEADER_OR_FOLLOWER,
 )
-from kip_replay.replay.min_isr_acks.brokers import SCAN_US, SESSION_US
 
 #: When the session of a broker that was last heard of at 0 is over, milliseconds.
 DUE_MS = SESSION_US / 1000
 
 
-def waiting(history: History) -> str:
+def waiting() -> History:
     """A batch at 5000 that follower 12 has and 13 never gets; 13 was last heard of at 0."""
-    for replica in (12, 13):
-        history.fetch(-10, replica, 0)
-    produced = history.produce(5000, 0)
-    history.fetch(5004, 12, 1)
-    return produced
+    return History().then("12:0@-10 13:0@-10 p0@5000 12:1@5004")
+
+
+def first(history: History) -> Row:
+    """The row of the history's first PRODUCE."""
+    return history.row(history.produced[0], until_ms=90_000)
 
 
 def metadata_log(history: History, *appends: tuple[float, int], until_ms: float = 12_000) -> None:
     """The leader's FETCHes of the metadata log: a record every 500 ms, and what is appended more.
 
-    An append is told without a high watermark above it, then 10 ms later with it, and the leader's
-    next FETCH follows a millisecond after each answer.
+    An append comes without a high watermark above it, then 10 ms later with it, and the leader's
+    next FETCH follows a millisecond after each response.
     """
     due = [*((500.0 * n, 1) for n in range(round(until_ms / 500))), *appends]
-    end, asked = 100, -1001.0
+    end, fetched = 100, -1001.0
     for at, records in sorted(due):
-        history.metadata_fetch(asked, end, end, built_ms=at)
+        history.metadata_fetch(fetched, end, end, built_ms=at)
         end += records
         history.metadata_fetch(at + 1, end, end, built_ms=at + 10)
-        asked = at + 11
-    history.metadata_fetch(asked, end, end, built_ms=until_ms)
+        fetched = at + 11
+    history.metadata_fetch(fetched, end, end, built_ms=until_ms)
 
 
 def test_broker_that_wants_to_stop_is_out_once_the_leader_knows() -> None:
-    history = History()
-    produced = waiting(history)
+    history = waiting()
     history.heartbeat(5100, 13, stops=True)
     metadata_log(history, (5101, 6))
-    row = history.row(produced, until_ms=90_000)
-    # Committed at 5101, told at 5111 (two answers on), received at 5112.
+    row = first(history)
+    # Committed at 5101, in the response of 5111 (the next but one), received at 5112.
     assert ms(row["all_isr_acked_at"]) == 5112
     assert row["request_acks_all_latency_latest_ms"] > row["request_acks_all_latency_ms"]
     assert row["acks_all_error"] == NONE
 
 
 def test_without_a_metadata_log_a_stop_counts_when_it_was_answered() -> None:
-    history = History()
-    produced = waiting(history)
+    history = waiting()
     history.heartbeat(5100, 13, stops=True)
-    assert ms(history.row(produced, until_ms=90_000)["all_isr_acked_at"]) == 5101
+    assert ms(first(history)["all_isr_acked_at"]) == 5101
 
 
 def test_silent_broker_is_fenced_by_the_append_after_its_session() -> None:
-    history = History()
-    produced = waiting(history)
+    history = waiting()
     history.heartbeat(0, 13, silence=True)
     metadata_log(history, (8000, 4), (9700, 3))
-    row = history.row(produced, until_ms=90_000)
+    row = first(history)
     # The append at 8000 is too early; 9700 is in the window of the scan.
     assert ms(row["all_isr_acked_at"]) == 9711
 
 
 def test_fencing_has_a_record_for_each_partition() -> None:
-    history = History()
-    produced = waiting(history)
+    history = waiting()
     history.events[0] = history.events[0]._replace(
         partitions=[
             partition._replace(partition=index)
@@ -83,23 +81,21 @@ def test_fencing_has_a_record_for_each_partition() -> None:
     )
     history.heartbeat(0, 13, silence=True)
     metadata_log(history, (9200, 3), (9700, 5))
-    assert ms(history.row(produced, until_ms=90_000)["all_isr_acked_at"]) == 9711
+    assert ms(first(history)["all_isr_acked_at"]) == 9711
 
 
 def test_two_appends_that_could_be_the_fencing_leave_it_open() -> None:
-    history = History()
-    produced = waiting(history)
+    history = waiting()
     history.heartbeat(0, 13, silence=True)
     metadata_log(history, (9200, 3), (9700, 3))
-    row = history.row(produced, until_ms=90_000)
+    row = first(history)
     assert (row["verdict"], row["reason"]) == ("unknown", FENCED_WHEN)
     assert row["min_isr_error"] == NONE
 
 
 @pytest.mark.parametrize("beyond_ms", [0, 2_000])
 def test_broker_that_is_heard_again_without_such_an_append_was_not_fenced(beyond_ms: int) -> None:
-    history = History()
-    produced = waiting(history)
+    history = waiting()
     history.heartbeat(0, 13, silence=True)
     history.heartbeat(DUE_MS + SCAN_US / 1000 - 100, 13)
     if beyond_ms:
@@ -108,13 +104,12 @@ def test_broker_that_is_heard_again_without_such_an_append_was_not_fenced(beyond
     else:
         metadata_log(history)
     history.fetch(15_000, 13, 1)
-    assert ms(history.row(produced, until_ms=90_000)["all_isr_acked_at"]) == 15_000
+    assert ms(first(history)["all_isr_acked_at"]) == 15_000
 
 
 def test_frozen_leader_learns_of_its_fencing_when_it_goes_on() -> None:
     history = History()
-    history.fetch(-10, 12, 0)
-    history.fetch(-10, 13, 0)
+    history.then("12:0@-10 13:0@-10")
     history.heartbeat(0, 11, silence=True)
     history.metadata_fetch(-500, 100, 100, built_ms=-490)
     history.metadata_fetch(-489, 100, 100, built_ms=10)
@@ -142,13 +137,14 @@ def test_last_of_the_isr_stays_in_it() -> None:
 
 
 def test_leader_that_stops_hands_over_and_who_waits_is_told() -> None:
-    history = History()
-    history.fetch(-10, 12, 0)
-    waits = history.produce(50, 0)
+    history = History().then("12:0@-10 p0@50")
     history.heartbeat(99, 11, stops=True)
-    row = history.row(waits, until_ms=90_000)
+    row = first(history)
     assert row["acks_all_error"] == NOT_LEADER_OR_FOLLOWER
     assert row["partition_acks_all_latency_ms"] == 51
+    bounds = [row[f"request_acks_all_latency_{bound}_ms"] for bound in ("earliest", "latest")]
+    assert bounds == [51, 51 + APPLY_US_MAX / 1000]
+    assert row["reason"] is None
 
 
 def test_node_that_gained_the_lead_looks_at_the_isr() -> None:
@@ -161,13 +157,9 @@ def test_node_that_gained_the_lead_looks_at_the_isr() -> None:
 
 def test_batch_taken_before_the_leader_followed_a_smaller_isr_was_not_refused() -> None:
     """acks=all and a base offset: the leader's ISR was large enough, whatever was committed."""
-    history = History(isr=(11, 12))
-    history.fetch(-10, 12, 0)
+    history = History(isr=(11, 12)).then("12:0@-10 p0@20 isr=11,12,13@5000-5001")
     history.heartbeat(0, 12, stops=True)
-    produced = history.produce(20, 0)
-    history.alter_partition(5000, REPLICAS, 5001)
-    history.fetch(5002, 12, 1)
-    history.fetch(5003, 13, 1)
-    row = history.row(produced, until_ms=90_000)
+    history.then("12:1@5002 13:1@5003")
+    row = first(history)
     assert (row["isr"], row["acks_all_error"]) == ([11, 12], NONE)
     assert ms(row["all_isr_acked_at"]) == 5003

@@ -1,25 +1,21 @@
-"""Consumers that are parked on a partition are answered before its producers. Synthetic.
+"""Consumers that are parked on a partition complete before its producers. Synthetic.
 
 Follower 13 moves the high watermark at 60 ms, in a handler that is done at 80. ``BEHIND`` is when
-a producer is answered then, with all consumers answered first.
+a producer gets its response then, after all consumers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from notation.leader_log import History, Row, at, ms
-from oracles.min_isr_acks.consumers import Change, Consumers
-from oracles.min_isr_acks.partition_log import Level, Passing, Span, moment
+from notation.leader_log import History, Row, ms
 
-from kip_replay.replay.min_isr_acks.answers import NONE, REQUEST_TIMED_OUT
-from kip_replay.replay.min_isr_acks.consumers import AFTER_ANSWER_US, SESSIONS_KEPT
-from kip_replay.replay.min_isr_acks.events import KIND_ORDER, PROGRESS_US_MAX, Event, Kind
+from kip_replay.replay.min_isr_acks.consumers import AFTER_RESPONSE_US, SESSIONS_KEPT
+from kip_replay.replay.min_isr_acks.reasons import NONE, REQUEST_TIMED_OUT
 
 #: From the PRODUCE's arrival, a millisecond before its append at 0.
-AT_ONCE, BEHIND = 61.0, 81.0 - AFTER_ANSWER_US / 1000
+AT_ONCE, BEHIND = 61.0, 81.0 - AFTER_RESPONSE_US / 1000
 
 
 def slow_handler(min_isr: int = 2, **options: Any) -> History:
@@ -46,108 +42,50 @@ def parked(history: History) -> None:
     history.consumer_fetch(30, 0, until_ms=62)
 
 
-def parked_long_after(history: History) -> None:
-    history.consumer_fetch(30, 0, until_ms=500)
-
-
-def parked_in_a_session(history: History) -> None:
-    """The second FETCH lists nothing: its session has the partition."""
-    history.consumer_fetch(10, 0, 1, until_ms=20, session=7)
-    history.consumer_fetch(30, until_ms=62, session=7, full=False)
-
-
-def added_to_its_session(history: History) -> None:
-    history.consumer_fetch(10, 1, until_ms=20, session=7)
-    history.consumer_fetch(30, 0, until_ms=62, session=7, full=False)
-
-
-def of_a_session_that_is_older(history: History) -> None:
-    """It began before the log: the partition has been listed since."""
-    history.consumer_fetch(30, 0, until_ms=62, session=7, full=False)
-
-
-def one_of_two(history: History) -> None:
-    history.consumer_fetch(30, 0, until_ms=40)
-    history.consumer_fetch(31, 0, until_ms=62)
+#: FETCHes of consumers: when, partitions, and more.
+Park = list[tuple[float, tuple[int, ...], dict[str, Any]]]
+IN_SESSION: dict[str, Any] = {"until_ms": 62, "session": 7, "full": False}
+ONE_OF_TWO: Park = [(30, (0,), {"until_ms": 40}), (31, (0,), {"until_ms": 62})]
+#: The second FETCH lists nothing: its session has the partition.
+UNLISTED: Park = [(10, (0, 1), {"until_ms": 20, "session": 7}), (30, (), IN_SESSION)]
+FIRST: dict[str, Park] = {
+    "parked": [(30, (0,), {"until_ms": 62})],
+    "parked long after": [(30, (0,), {"until_ms": 500})],
+    "in a session": UNLISTED,
+    "added to its session": [(10, (1,), {"until_ms": 20, "session": 7}), (30, (0,), IN_SESSION)],
+    "of a session older than the log, listed since": [(30, (0,), IN_SESSION)],
+    "one of two": ONE_OF_TWO,
+}
+NOT_FIRST: dict[str, Park] = {
+    "no consumer": [],
+    "of another partition": [(30, (1,), {"until_ms": 62})],
+    "of another topic": [(30, (0,), {"until_ms": 62, "topic": "u"})],
+    "completed before": [(30, (0,), {"until_ms": 59})],
+    "completed at once": [(59.9, (0,), {"until_ms": 59.9})],
+    "parked after the high watermark had moved": [(61, (0,), {"until_ms": 90})],
+    "forgot the partition": [
+        (10, (0, 1), {"until_ms": 20, "session": 7}),
+        (30, (), {**IN_SESSION, "forgets": [0]}),
+    ],
+    "listed others in full": [
+        (10, (0,), {"until_ms": 20, "session": 7}),
+        (30, (1,), {"until_ms": 62, "session": 7}),
+    ],
+    "waits for many bytes": [(30, (0,), {"until_ms": 500, "min_bytes": 100_000})],
+}
 
 
 @pytest.mark.parametrize(
-    "park",
-    [
-        parked,
-        parked_long_after,
-        parked_in_a_session,
-        added_to_its_session,
-        of_a_session_that_is_older,
-        one_of_two,
-    ],
+    ("park", "expected"),
+    [(park, BEHIND) for park in FIRST.values()] + [(park, AT_ONCE) for park in NOT_FIRST.values()],
+    ids=[*FIRST, *NOT_FIRST],
 )
-def test_parked_consumer_is_answered_first(park: Callable[[History], None]) -> None:
+def test_parked_consumer_comes_first(park: Park, expected: float) -> None:
+    """Without one, half way through the handler, at most ``PROGRESS_US_MAX`` after it began."""
     history = slow_handler()
-    park(history)
-    assert latency(history) == BEHIND
-
-
-def no_consumer(history: History) -> None:
-    pass
-
-
-def of_another_partition(history: History) -> None:
-    history.consumer_fetch(30, 1, until_ms=62)
-
-
-def of_another_topic(history: History) -> None:
-    history.consumer_fetch(30, 0, until_ms=62, topic="u")
-
-
-def answered_before(history: History) -> None:
-    history.consumer_fetch(30, 0, until_ms=59)
-
-
-def answered_at_once(history: History) -> None:
-    history.consumer_fetch(59.9, 0, until_ms=59.9)
-
-
-def parked_only_after(history: History) -> None:
-    """The high watermark had moved: its handler was done within the follower's."""
-    history.consumer_fetch(61, 0, until_ms=90)
-
-
-def forgot_the_partition(history: History) -> None:
-    history.consumer_fetch(10, 0, 1, until_ms=20, session=7)
-    history.consumer_fetch(30, forgets=[0], until_ms=62, session=7, full=False)
-
-
-def listed_others_in_full(history: History) -> None:
-    history.consumer_fetch(10, 0, until_ms=20, session=7)
-    history.consumer_fetch(30, 1, until_ms=62, session=7)
-
-
-def waits_for_many_bytes(history: History) -> None:
-    history.consumer_fetch(30, 0, until_ms=500, min_bytes=100_000)
-
-
-@pytest.mark.parametrize(
-    "park",
-    [
-        no_consumer,
-        of_another_partition,
-        of_another_topic,
-        answered_before,
-        answered_at_once,
-        parked_only_after,
-        forgot_the_partition,
-        listed_others_in_full,
-        waits_for_many_bytes,
-    ],
-)
-def test_without_one_the_answer_comes_when_the_high_watermark_moves(
-    park: Callable[[History], None],
-) -> None:
-    """Half way through the handler, at most ``PROGRESS_US_MAX`` after it began."""
-    history = slow_handler()
-    park(history)
-    assert latency(history) == AT_ONCE
+    for at_ms, partitions, more in park:
+        history.consumer_fetch(at_ms, *partitions, **more)
+    assert latency(history) == expected
 
 
 def test_high_watermark_moves_all_the_same() -> None:
@@ -171,6 +109,12 @@ def test_early_answer_waits_for_consumers_only_where_the_last_replica_gives_it(
     row = replayed(history)
     assert row["request_min_isr_latency_ms"] == early
     assert row["request_acks_all_latency_ms"] == BEHIND
+
+
+def test_handler_that_outlasts_the_log_responds_all_the_same() -> None:
+    history = slow_handler()
+    parked(history)
+    assert history.row("p00004")["request_acks_all_latency_ms"] == BEHIND
 
 
 def test_short_handler_has_nothing_to_wait_for() -> None:
@@ -210,55 +154,34 @@ def test_only_whether_it_was_parked_is_read_not_when_it_was_answered() -> None:
     assert rows(59.7) == rows(62) == rows(79) == rows(2_000)
 
 
-@pytest.mark.parametrize("size", range(12))
-def test_rows_do_not_depend_on_how_the_log_is_cut(size: int) -> None:
+def test_only_who_waits_behind_consumers_is_completed_sooner() -> None:
+    """Three batches; only 13 of the second FETCH is behind a consumer, and the third ends first."""
+    history = History(isr=(11, 12))
+    produced = [history.produce(0.1 * number, number) for number in range(3)]
+    history.fetch(10, 12, 1)
+    history.consumer_fetch(15, 0, until_ms=25)
+    history.fetch(20, 12, 2, until_ms=60)
+    history.fetch(30, 12, 3, until_ms=50)
+    rows = {row["request_id"]: row for row in history.rows(until_ms=200_000)}
+    found = [rows[request] for request in produced]
+    assert [row["request_acks_all_latency_ms"] for row in found] == [11, 30.9, 30.8]
+    assert [row["request_acks_all_latency_latest_ms"] for row in found] == [11.5, 50.9, 50.8]
+    assert [ms(row["visible_at"]) for row in found] == [10, 20, 30]
+
+
+@pytest.mark.parametrize(
+    ("session", "wakes"), [(1, True), (2, False), (3, True), (SESSIONS_KEPT + 1, True)]
+)
+def test_sessions_that_were_used_last_are_remembered(session: int, wakes: bool) -> None:
+    """One session more than are kept; 1 is used again, so 2 is forgotten.
+
+    All have the partition, but all except one completed before it mattered.
+    """
     history = slow_handler()
-    parked_in_a_session(history)
-    one_of_two(history)
-    assert history.rows(sizes=[size, 1]) == history.rows()
-
-
-# --- what is remembered --------------------------------------------------------------------------
-
-
-def fetched(consumers: Consumers, ms: float, *keys: int, until_ms: float, **more: Any) -> None:
-    more = {"session_id": 0, "is_full": True, "min_bytes": 1, **more}
-    kind = Kind.CONSUMER_FETCH
-    event = Event(at(ms), KIND_ORDER[kind], f"{ms}", kind, built_us=at(until_ms), **more)
-    consumers.fetch(event, [Change(("t", key)) for key in keys])
-
-
-def test_single_fetches_are_forgotten_once_no_handler_can_have_met_them() -> None:
-    consumers = Consumers()
-    for step in range(100):
-        fetched(consumers, step, 0, 1, until_ms=step + 3)
-        assert consumers.is_parked(("t", 0), at(step + 2.5))
-        assert len(consumers._single) <= 4 + PROGRESS_US_MAX / 1000
-    fetched(consumers, 200, until_ms=201)
-    assert set(consumers._single) == {"200"}
-    assert not consumers._of_partition
-
-
-def test_sessions_that_were_used_last_are_remembered() -> None:
-    consumers = Consumers()
-    for session in range(1, SESSIONS_KEPT + 2):
-        fetched(consumers, session, session, until_ms=1e9, session_id=session)
-        fetched(consumers, session + 0.5, until_ms=1e9, session_id=1, is_full=False)
-    assert len(consumers._sessions) == len(consumers._of_partition) == SESSIONS_KEPT
-    assert consumers.is_parked(("t", 1), at(5e8))
-    assert not consumers.is_parked(("t", 2), at(5e8))
-    assert consumers.is_parked(("t", SESSIONS_KEPT + 1), at(5e8))
-
-
-def test_level_answers_sooner_only_who_waits_behind_consumers() -> None:
-    level = Level()
-    level.rise(1, Passing(moment(10), 2, 1, ()))
-    level.rise(2, Passing(Span(20, 19, 60), 2, 1, (), Span(59, 19, 60)))
-    level.rise(3, Passing(Span(30, 29, 50), 2, 1, ()))
-    found = [level.passed(offset) for offset in range(3)]
-    assert [passing.answers for passing in found if passing] == [
-        moment(10),
-        Span(30, 19, 50),
-        Span(30, 29, 50),
-    ]
-    assert [passing.span.at_us for passing in found if passing] == [10, 20, 30]
+    for number in range(1, SESSIONS_KEPT + 2):
+        until_ms = 500 if number == session else 30
+        history.consumer_fetch(10 + number / 1000, 0, until_ms=until_ms, session=number)
+        if number == 2:
+            until_ms = 500 if session == 1 else 30
+            history.consumer_fetch(10.0025, until_ms=until_ms, session=1, full=False)
+    assert latency(history) == (BEHIND if wakes else AT_ONCE)

@@ -47,7 +47,7 @@ def row(table: str, **values: Any) -> dict[str, Any]:
     fillers = {pa.string(): "x", pa.int32(): 1, pa.int64(): 1, pa.timestamp("us", tz="UTC"): AT}
     filled = {c.name: fillers.get(c.type) for c in TABLES[table].columns if not c.nullable}
     if "parameter" in filled:
-        filled |= {"rule": "hwm_parking", "parameter": "none", "parameter_value": "none"}
+        filled |= {"rule": "hwm_parking", "parameter": "none", "parameter_value": -1}
     if "verdict" in filled:
         filled["verdict"] = "replayed"
     if table == "requests":
@@ -130,7 +130,7 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         row("fetch_session_outcomes", variant="incremental", attempt=0, equals_recorded=False),
     ],
     "produce_ack_outcomes": [
-        acked(2, parameter="min_insync_replicas", parameter_value="2", last_offset=5),
+        acked(2, parameter="min_insync_replicas", parameter_value=2, last_offset=5),
         acked(3),
     ],
     "heartbeat_outcomes": [
@@ -184,7 +184,7 @@ def test_every_expectation_that_ships_can_fail(tmp_path: Path) -> None:
     for each in load_suites():
         rows[each.table].append(fails(each))
         if each.name == "parameter_has_its_value":
-            rows[each.table].append(row(each.table, parameter_value="7"))
+            rows[each.table].append(row(each.table, parameter_value=7))
     rows = {name: [*wrong, wrong[-1]] for name, wrong in rows.items() if wrong}
     warehouse = written(tmp_path, rows)
     results = validated(warehouse, ["r"], load_suites(), kept_rows=2, has_page=False)

@@ -43,7 +43,7 @@ class InMemory(Warehouse):
 
 
 def what_if(
-    recording: str, rule: str, variant: str, parameter: str = "none", value: str = "none"
+    recording: str, rule: str, variant: str, parameter: str = "none", value: int = -1
 ) -> dict[str, Any]:
     return {
         "recording": recording,
@@ -54,7 +54,7 @@ def what_if(
     }
 
 
-def hwm(recording: str, variant: str, wait: str | None = None) -> dict[str, Any]:
+def hwm(recording: str, variant: str, wait: int | None = None) -> dict[str, Any]:
     if wait is None:
         return what_if(recording, "hwm_parking", variant)
     return what_if(recording, "hwm_parking", variant, "max_wait_ms", wait)
@@ -76,7 +76,7 @@ def curve_rows(what: dict[str, Any], metric: str, kind: str, value: str) -> list
     ]
 
 
-def summary_rows(recording: str, variant: str, wait: str | None = None) -> list[dict[str, Any]]:
+def summary_rows(recording: str, variant: str, wait: int | None = None) -> list[dict[str, Any]]:
     return [
         {
             **hwm(recording, variant, wait),
@@ -91,7 +91,7 @@ def summary_rows(recording: str, variant: str, wait: str | None = None) -> list[
     ]
 
 
-def traffic_rows(recording: str, variant: str, wait: str | None = None) -> list[dict[str, Any]]:
+def traffic_rows(recording: str, variant: str, wait: int | None = None) -> list[dict[str, Any]]:
     return [
         {
             **hwm(recording, variant, wait),
@@ -190,9 +190,9 @@ def rows_of(recording: str) -> Rows:
         ],
         "high_watermark_lag": [row for v in variants for row in lag_rows(recording, v)],
         "latency_summary": [row for v in variants for row in summary_rows(recording, v)]
-        + [row for v in replays for row in summary_rows(recording, v, "100")],
+        + [row for v in replays for row in summary_rows(recording, v, 100)],
         "bandwidth_summary": [row for v in variants for row in traffic_rows(recording, v)]
-        + [row for v in replays for row in traffic_rows(recording, v, "100")],
+        + [row for v in replays for row in traffic_rows(recording, v, 100)],
         "prediction_accuracy": check_rows(recording),
         "latency_curves": [
             *(
@@ -232,7 +232,7 @@ def outcomes_of(recording: str) -> Rows:
             {**fetch, "variant": RECORDED, "verdict": "replayed", "is_full": False},
         ],
         "fetch_session_evictions": [
-            {**fetch, "parameter": "session_slots", "parameter_value": "8", "event": "refused"}
+            {**fetch, "parameter": "session_slots", "parameter_value": 8, "event": "refused"}
         ]
         * 3,
         "produce_ack_outcomes": [

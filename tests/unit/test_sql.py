@@ -44,7 +44,7 @@ _VALUES: dict[str, list[Any]] = {
     "phase": ["steady", "steady", "starting"],
     "variant": ["recorded", "with_kip_1166", "lowest_acked_offset", "finest_evidence"],
     "parameter": ["none", "none", "session_slots"],
-    "parameter_value": ["8", "16"],
+    "parameter_value": [8, 16],
     "event": ["created", "refused", "evicted", "closed"],
     "source": ["ALTER_PARTITION", "ALTER_PARTITION", "METADATA"],
     "api_name": ["FETCH", "PRODUCE"],

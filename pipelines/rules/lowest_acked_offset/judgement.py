@@ -67,7 +67,7 @@ recorded AS (
     SELECT recording, p50 / 1000 AS recorded_ms FROM ({distribution("histogram", "recording")})
 ),
 candidates AS (
-    SELECT *, TRY_CAST(parameter_value AS DOUBLE) AS interval_ms,
+    SELECT *, nullif(parameter_value, -1)::DOUBLE AS interval_ms,
            abs(interval_ms / recorded_ms - 1) AS apart
     FROM percentiles LEFT JOIN recorded USING (recording)
     WHERE rule = '{RULE}' AND variant = '{LOWEST_ACKED}'

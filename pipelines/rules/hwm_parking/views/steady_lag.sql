@@ -2,7 +2,7 @@
 -- recording: name of the recording
 -- variant: recorded, without_kip_1166 or with_kip_1166
 -- parameter: what a sweep varies, or none
--- parameter_value: the value it took, or none
+-- parameter_value: the value it took, -1 without a sweep
 -- replica_kind: voter or broker
 -- advances: advances of the high watermark times replicas
 -- unknown: whose lag the log can't decide

@@ -9,7 +9,7 @@
 -- closed: sessions that their client closed
 SELECT
   recording,
-  CAST(parameter_value AS INT) AS slots,
+  parameter_value AS slots,
   node_id,
   count(DISTINCT session_key) AS sessions,
   count(*) FILTER (WHERE event = 'created') AS created,

@@ -1,7 +1,7 @@
 -- With acks=min.insync.replicas: what producers of each topic gain, and for how long records are exposed.
 -- recording: name of the recording
 -- parameter: min_insync_replicas where it is a what-if, else none
--- parameter_value: the min.insync.replicas assumed, or none for what was in force
+-- parameter_value: the min.insync.replicas assumed, -1 for what was in force
 -- topic: topic name, else topic id
 -- batches: partitions of PRODUCE requests that were replayed
 -- unknown: those that the log can't decide

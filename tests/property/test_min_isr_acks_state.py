@@ -1,4 +1,4 @@
-"""The compiled rule and its oracle, fed the same histories: the same rows, however they are cut.
+"""However a log is cut, and whether or not its state is saved between: the same rows.
 
 Histories here are wild: offsets that go back, PRODUCEs without a base offset among others, leaders
 that change and brokers that are fenced, whether or not a cluster could do that.
@@ -17,7 +17,6 @@ from golden.naive_leader_log import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from notation.leader_log import LEADER, History
-from oracles.min_isr_acks import replay as oracle
 
 from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, MinIsrAcks, variants
 from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition, batch_of
@@ -32,7 +31,6 @@ SWEEP = (1, 3)
 ORDER = [(name, "ascending") for name in ("request_id", "topic", "partition", "parameter_value")]
 #: Most steps are short, so that handlers overlap; some are long enough for everything to settle.
 STEPS_MS = st.sampled_from([0.1, 0.3, 1, 1, 2, 4, 7, 40, 900, 6_000, 40_000])
-Replay = MinIsrAcks | oracle.MinIsrAcks
 
 
 def draw_produce(draw: st.DrawFn, history: History, now: float, log_ends: dict[int, int]) -> None:
@@ -96,7 +94,7 @@ def draw_consumer(draw: st.DrawFn, history: History, now: float, _: dict[int, in
 
 
 def draw_fact(draw: st.DrawFn, history: History, now: float, _: dict[int, int]) -> None:
-    told = Partition(
+    one = Partition(
         draw(st.sampled_from(["t", "id-t"])),
         None,
         draw(st.integers(0, 2)),
@@ -111,7 +109,7 @@ def draw_fact(draw: st.DrawFn, history: History, now: float, _: dict[int, int]) 
         kind=kind.value,
         kind_order=KIND_ORDER[kind],
         replica_id=draw(st.sampled_from(BROKERS)) if kind is Kind.METADATA else None,
-        partitions=[told],
+        partitions=[one],
     )
 
 
@@ -130,9 +128,9 @@ def draw_rest(draw: st.DrawFn, history: History, now: float, _: dict[int, int]) 
             fenced, stops, silence = (draw(st.booleans()) for _ in range(3))
             history.heartbeat(now, broker, epoch=epoch, fenced=fenced, stops=stops, silence=silence)
         case "metadata":
-            offset, told = draw(st.integers(0, 9)), draw(st.integers(0, 9))
+            offset, high_watermark = draw(st.integers(0, 9)), draw(st.integers(0, 9))
             built = now + draw(st.sampled_from([1, 400]))
-            history.metadata_fetch(now, offset, told, built_ms=built)
+            history.metadata_fetch(now, offset, high_watermark, built_ms=built)
 
 
 ACTIONS = [draw_produce] * 5 + [draw_fetch] * 6 + [draw_consumer, draw_fact, draw_rest]
@@ -152,8 +150,8 @@ def wild_events(draw: st.DrawFn) -> list[Event]:
     return [name, *history.in_order()]
 
 
-def pieces_of(events: list[Event], cuts: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """The events cut at places; each piece begins with the names of topics."""
+def increments_of(events: list[Event], cuts: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """The events cut at places; each begins with the names of topics."""
     names = [event for event in events if event.kind == Kind.TOPIC]
     timed = [event for event in events if event.kind != Kind.TOPIC]
     ends = [*sorted(cut % (len(timed) + 1) for cut in cuts), len(timed)]
@@ -161,27 +159,29 @@ def pieces_of(events: list[Event], cuts: Sequence[int]) -> Iterator[pa.RecordBat
         yield batch_of([*names, *timed[begin:end]])
 
 
-def table_of(handed_out: list[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches(handed_out, ACKS_SCHEMA).sort_by(ORDER)
+def table_of(emitted: list[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(emitted, ACKS_SCHEMA).sort_by(ORDER)
 
 
-def rows_of(replay: Replay, pieces: Iterator[pa.RecordBatch]) -> pa.Table:
-    return table_of([*(replay.feed(piece).acks for piece in pieces), replay.finish().acks])
+def rows_of(replay: MinIsrAcks, increments: Iterator[pa.RecordBatch]) -> pa.Table:
+    return table_of(
+        [*(replay.feed(increment).acks for increment in increments), replay.finish().acks]
+    )
 
 
-def rows_with_saving(start: Any, pieces: Iterator[pa.RecordBatch]) -> pa.Table:
-    """As a scheduled job does: a new replay for each piece, started from what the last one saved.
+def rows_with_saving(start: Any, increments: Iterator[pa.RecordBatch]) -> pa.Table:
+    """As a scheduled job does: a new replay for each increment, from what the last one saved.
 
     What a replay does after it saved must not be in what it saved.
     """
-    handed_out, saved = [], None
-    for piece in pieces:
+    emitted, saved = [], None
+    for increment in increments:
         replay = start(saved=saved)
-        handed_out.append(replay.feed(piece).acks)
+        emitted.append(replay.feed(increment).acks)
         saved = replay.saved()
         assert replay.saved() == saved
-    handed_out.append(start(saved=saved).finish().acks)
-    return table_of(handed_out)
+    emitted.append(start(saved=saved).finish().acks)
+    return table_of(emitted)
 
 
 def assert_same(rows: pa.Table, expected: pa.Table) -> None:
@@ -198,34 +198,34 @@ cuts = st.lists(st.integers(0, 10_000), max_size=3)
 
 @settings(max_examples=250, deadline=None)
 @given(wild_events(), cuts, st.sampled_from([None, 2]))
-def test_compiled_rule_gives_the_oracles_rows(
+def test_log_that_is_cut_gives_the_same_rows(
     events: list[Event], cut: list[int], default: int | None
 ) -> None:
     rules = variants(SWEEP)
-    expected = rows_of(oracle.MinIsrAcks(LEADER, rules, default), pieces_of(events, []))
-    assert_same(rows_of(MinIsrAcks(LEADER, rules, default), pieces_of(events, cut)), expected)
+    expected = rows_of(MinIsrAcks(LEADER, rules, default), increments_of(events, []))
+    assert_same(rows_of(MinIsrAcks(LEADER, rules, default), increments_of(events, cut)), expected)
 
 
 @settings(max_examples=150, deadline=None)
 @given(wild_events(), cuts)
-def test_saved_state_goes_on_where_it_ended(events: list[Event], cut: list[int]) -> None:
+def test_saved_state_resumes_where_it_ended(events: list[Event], cut: list[int]) -> None:
     start = partial(MinIsrAcks, LEADER, variants(SWEEP))
-    expected = rows_of(start(), pieces_of(events, []))
-    assert_same(rows_with_saving(start, pieces_of(events, cut)), expected)
+    expected = rows_of(start(), increments_of(events, []))
+    assert_same(rows_with_saving(start, increments_of(events, cut)), expected)
 
 
 @pytest.mark.golden
 @pytest.mark.parametrize("recording", ["mixed-4.2", "acks-not-enough", "sessions-on"])
-def test_recording_in_pieces_gives_the_oracles_rows(recording: str) -> None:
+def test_recording_in_increments_gives_the_same_rows(recording: str) -> None:
     for node, events in events_of(recording).items():
         start = partial(MinIsrAcks, node, variants(SWEEP))
-        expected = rows_of(oracle.MinIsrAcks(node, variants(SWEEP)), pieces_of(events, []))
-        pieces = pieces_of(events, range(0, len(events), 701))
-        assert_same(rows_with_saving(start, pieces), expected)
+        expected = rows_of(start(), increments_of(events, []))
+        increments = increments_of(events, range(0, len(events), 701))
+        assert_same(rows_with_saving(start, increments), expected)
 
 
 def test_state_is_bounded_by_what_is_open() -> None:
-    """A log ten times as long leaves the same state, if the same is open."""
+    """A log ten times as long, single FETCHes of consumers too, leaves as much as is open."""
     sizes = [saved_bytes(rounds) for rounds in (100, 1000)]
     assert sizes[1] < 1.1 * sizes[0]
 

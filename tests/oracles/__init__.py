@@ -1,1 +1,0 @@
-"""Readable engines that fast ones are held against: slow, and obviously the rule."""
