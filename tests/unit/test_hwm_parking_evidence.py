@@ -141,28 +141,26 @@ def test_appends_are_taken_up_to_a_time() -> None:
     assert evidence.take_appends(FOREVER) == [(micros(200), 17)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "rejected", "append"),
-    [
-        ([], [], 16),
-        ([], [fetched(9, 103, 200, 18, error_code=6)], 18),
-        ([], [fetched(9, 103, 200, 18, error_code=6), fetched(9, 203, 300, 30, error_code=6)], 18),
-        ([fetched(8, 0, 90, 15)], [fetched(7, 103, 200, 18, error_code=6)], 16),
-        ([records(8, 0, 101, 15), fetched(8, 103, 600, 18)], [], 18),
-    ],
-    ids=[
-        "after one record for all the log shows",
-        "where a rejected FETCH shows it",
-        "where the first rejected FETCH shows it",
-        "a rejected stranger shows nothing",
-        "where another replica shows it",
-    ],
-)
+def rejected(replica: int, dequeued: float, offset: int) -> RecordedFetch:
+    return fetched(replica, dequeued, dequeued + 97, offset, error_code=6)
+
+
+#: What follows records from 15 at 100 ms, who is rejected, and where those records end.
+LAST_RECORDS = {
+    "after one record for all the log shows": ([], [], 16),
+    "where a rejected FETCH shows it": ([], [rejected(9, 103, 18)], 18),
+    "where the first one shows it": ([], [rejected(9, 103, 18), rejected(9, 203, 30)], 18),
+    "a rejected stranger shows nothing": ([fetched(8, 0, 90, 15)], [rejected(7, 103, 18)], 16),
+    "where another replica shows it": (carried(8, 101, 15, 18), [], 18),
+}
+
+
+@pytest.mark.parametrize(("rows", "rejections", "append"), LAST_RECORDS.values(), ids=LAST_RECORDS)
 def test_last_records_end_somewhere_behind_their_offset(
-    rows: Sequence[RecordedFetch], rejected: Sequence[RecordedFetch], append: int
+    rows: Sequence[RecordedFetch], rejections: Sequence[RecordedFetch], append: int
 ) -> None:
     evidence = evidence_of(records(9, 0, 100, 15), *rows)
-    for row in rejected:
+    for row in rejections:
         evidence.add_rejected(row)
     evidence.close()
     assert evidence.take_appends(FOREVER) == [(micros(100), append)]
@@ -306,27 +304,22 @@ def woken(*built: float, dequeued: float = 0) -> list[RecordedFetch]:
     return [*rows, fetched(7, 400, 900, 16)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "service_us"),
-    [
-        (woken(100, 101, 104), 2_000),
-        (woken(100), 0),
-        (woken(100, 100 + WAKE_SPREAD_US / 1000), WAKE_SPREAD_US),
-        (woken(100, 100.001 + WAKE_SPREAD_US / 1000), 0),
-        ([records(7, 0, 100, 15), records(8, 102, 104, 15), fetched(7, 400, 900, 16)], 0),
-        ([records(7, 0, 100, 15), records(8, 100, 104, 15), fetched(7, 400, 900, 16)], 4_000),
-        ([fetched(7, 0, 100, 15), fetched(8, 0, 104, 15), fetched(7, 400, 900, 15)], 0),
-    ],
-    ids=[
-        "the mean step between responses of one append",
-        "one response shows none",
-        "far apart",
-        "too far apart for one append",
-        "a FETCH that came after the append was not woken",
-        "a FETCH that came with the append was",
-        "empty responses are of no append",
-    ],
-)
+SPREAD_MS = WAKE_SPREAD_US / 1000
+SERVICE = {
+    "the mean step between responses of one append": (woken(100, 101, 104), 2_000),
+    "one response shows none": (woken(100), 0),
+    "far apart": (woken(100, 100 + SPREAD_MS), WAKE_SPREAD_US),
+    "too far apart for one append": (woken(100, 100.001 + SPREAD_MS), 0),
+    "who came after the append was not woken": ([*woken(100), records(8, 102, 104, 15)], 0),
+    "who came with the append was": ([*woken(100), records(8, 100, 104, 15)], 4_000),
+    "empty responses are of no append": (
+        [fetched(7, 0, 100, 15), fetched(8, 0, 104, 15), fetched(7, 400, 900, 15)],
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "service_us"), SERVICE.values(), ids=SERVICE)
 def test_service_time(rows: list[RecordedFetch], service_us: int) -> None:
     assert evidence_of(*rows).service_us(micros(100)) == service_us
 
