@@ -261,8 +261,7 @@ def two_ms_each(parked_at: int = 14, dequeued: float = 1) -> list[RecordedFetch]
 
 
 @pytest.mark.parametrize(
-    ("recorded_us", "swept_us", "built_ms"),
-    [(200_000, None, 200), (500_000, 50_000, 50)],
+    ("recorded_us", "swept_us", "built_ms"), [(200_000, None, 200), (500_000, 50_000, 50)]
 )
 def test_fetch_is_parked_for_its_max_wait_or_the_swept_one(
     recorded_us: int, swept_us: int | None, built_ms: int
