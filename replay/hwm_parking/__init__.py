@@ -4,11 +4,11 @@ Theory of operation
 -------------------
 Every controller and broker replicates ``__cluster_metadata`` by FETCHing from the active
 controller. A FETCH that finds no records is *parked* for up to ``maxWaitMs`` (500 ms). A voter's
-FETCH at offset X also says "I have everything below X", and that moves the high watermark. The
+FETCH at offset X also shows that it has everything below X, and that moves the high watermark. The
 other replicas are parked at X by then, so they learn of the move only with their next response: at
-the next append, or after 500 ms. With KIP-1166 (FETCH v18, Kafka 4.1) a replica says which high
-watermark it knows; a FETCH that knows less than the leader completes at once, and a move of the
-high watermark completes every parked FETCH.
+the next append, or after 500 ms. With KIP-1166 (FETCH v18, Kafka 4.1) a replica sends the high
+watermark that it knows; a FETCH that knows less than the leader completes at once, and a move of
+the high watermark completes every parked FETCH.
 
 There is the rule and two ways of holding it against a log. What the log shows that no rule explains
 (when the leader appended, how long a replica takes from a response to its next FETCH, how fast the
@@ -29,7 +29,7 @@ What is read of a response
 --------------------------
 *Inputs of the rule:* ``built_at`` (only through appends, gaps and service times),
 ``record_bytes`` (which appends it carried), ``response_bytes`` (the envelope around the records),
-and whether the error says "not the leader" (6, 74, 75 and others), which bounds a leader's epoch.
+and whether the error is "not the leader" (6, 74, 75 and others), which bounds a leader's epoch.
 *Never read by the closed loop:* the high watermark carried, the completion, how long it took
 because of the rule; ``tests/unit/test_hwm_parking.py`` blanks them and gets the same rows. The
 recorded variant and ``explain`` read them, since they are what is compared.
@@ -46,8 +46,8 @@ Assumptions, and where they can fail
 * An append is known from the first response that carries it; if no FETCH was parked at the time, it
   was a little earlier.
 * The leader's own empty wake-ups (responses that are early, empty and carry nothing new) are in no
-  KIP: they are ``unexplained`` and no variant has them. ``explain`` marks those of which
-  the log shows that all who were parked woke together, as a drain without a batch does it.
+  KIP: they are ``unexplained`` and no variant has them. Where all who were parked woke together,
+  as a drain without a batch does it, that is the reason.
 """
 
 from .explain import STAMP_SLACK_US

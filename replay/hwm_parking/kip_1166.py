@@ -1,7 +1,7 @@
 """KIP-1166: when the leader completes a FETCH of the metadata log, and with which high watermark.
 
 In the KIP's order, with its sentences in quotes. Around what it changes this is Kafka's
-``KafkaRaftClient`` and ``LeaderState``, without a clock: the caller says when a FETCH expires.
+``KafkaRaftClient`` and ``LeaderState``, without a clock: the caller decides when a FETCH expires.
 """
 
 from __future__ import annotations
@@ -112,15 +112,15 @@ class Leader(msgspec.Struct, array_like=True):
     def _update_high_watermark(self) -> list[Response]:
         """``maybeUpdateHighWatermark``: the floor(N/2)-th of the voters' end offsets, descending.
 
-        The leader's own is the first of them. Equal within a new segment is a change too. "When
-        the leader's HWM changes, the leader may complete all parked FETCH requests" ("KRaft").
+        None is above the leader's own. Equal within a new segment is a change too. "When the
+        leader's HWM changes, the leader may complete all parked FETCH requests" ("KRaft").
         """
         own = [self.log_end_offset] if self.voter_count > len(self.voters) else []
         offsets = own + sorted(self.voter_offsets.values(), reverse=True)
         majority = self.voter_count // 2
         if majority >= len(offsets) or offsets[majority] <= self.epoch_start_offset:
             return []
-        change = offsets[majority], self.segment
+        change = min(offsets[majority], self.log_end_offset), self.segment
         if change <= (self.high_watermark, self.high_watermark_segment):
             return []
         self.high_watermark, self.high_watermark_segment = change

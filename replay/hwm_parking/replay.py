@@ -93,7 +93,7 @@ class HwmParking:
         for leader_epoch, epoch in state.epochs.items():
             if epoch.resigned_us is not None and front - epoch.resigned_us > LOOKAHEAD_US:
                 epoch.close(emitted)
-                # A later line of the epoch can only say "not the leader".
+                # A later line of the epoch can only be "not the leader".
                 over = LeaderEpoch.begin(state.controller, leader_epoch, epoch.sequences)
                 state.epochs[leader_epoch] = over
             else:

@@ -24,9 +24,9 @@ FETCH_PARKING_OUTCOMES = Table(
     (
         RECORDING,
         *WHAT_IF,
-        key_column("leader_id", INT, "controller that was asked"),
+        key_column("leader_id", INT, "controller that the FETCH was sent to"),
         key_column("leader_epoch", INT, "its leader epoch"),
-        key_column("replica_id", INT, "replica that asked"),
+        key_column("replica_id", INT, "replica that sent it"),
         key_column("sequence", LONG, "from 0, of the replica's FETCHes in that epoch and variant"),
         Column("recorded_request_id", TEXT, "request_id (variant recorded), else null"),
         Column("is_voter", BOOL, "the replica is a voter"),
@@ -36,7 +36,7 @@ FETCH_PARKING_OUTCOMES = Table(
         Column("completed_at", AT, "the response was sent"),
         Column("fetch_offset", LONG, "the replica's log end offset"),
         Column("replica_high_watermark", LONG, "high watermark the replica knew, -1 none"),
-        Column("response_high_watermark", LONG, "high watermark it was told, -1 none"),
+        Column("response_high_watermark", LONG, "high watermark in the response, -1 none"),
         Column("decision", TEXT, "immediate or parked"),
         Column(
             "completion",

@@ -1,4 +1,4 @@
-"""Histories of the metadata log as text that reads like KIP-1166; ``grammar`` says what is text."""
+"""Histories of the metadata log as text that reads like KIP-1166; ``grammar`` defines it."""
 
 from __future__ import annotations
 

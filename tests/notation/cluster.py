@@ -1,7 +1,7 @@
-"""A small cluster that writes plausible logs: a leader, replicas with moods, and no randomness.
+"""A small cluster that writes plausible logs: a leader, replicas with habits, and no randomness.
 
-It plays ``Leader`` with a clock of its own, so what it writes is what the rule says; how the
-replay takes that log (in pieces, under the other rule, over hours) is what the tests are about.
+It plays ``Leader`` with a clock of its own, so what it writes follows the rule; how the
+replay takes that log (cut, under the other rule, over hours) is what the tests are about.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .recorded import EPOCH, fetched, in_order, micros
 EPOCH_START = 10
 #: Bytes of one record.
 RECORD_BYTES = 100
-#: A FETCH without a high watermark, and an answer without records, on the wire.
+#: A FETCH without a high watermark, and a response without records, on the wire.
 REQUEST_BYTES, EMPTY_RESPONSE_BYTES = 120, 80
 _MAX_WAIT_US = 500_000
 
@@ -37,7 +37,7 @@ class Silence(NamedTuple):
 
 @dataclass(frozen=True)
 class Member:
-    """A replica: when it starts, its delays between an answer and the next FETCH, its silences."""
+    """A replica: when it starts, its delays between a response and the next FETCH, its silences."""
 
     replica_id: int
     starts_ms: int = 0
@@ -45,7 +45,7 @@ class Member:
     silences: tuple[Silence, ...] = ()
 
     def next_at(self, built_us: int, gap_us: int) -> tuple[int, bool]:
-        """When the FETCH after an answer arrives, and whether the replica restarted between."""
+        """When the FETCH after a response arrives, and whether the replica restarted between."""
         at = built_us + gap_us
         for silence in self.silences:
             since, until = micros(silence.since_ms), micros(silence.since_ms + silence.length_ms)
@@ -85,7 +85,7 @@ def repeating(pattern: Sequence[tuple[int, int]], length_ms: int) -> tuple[tuple
 
 
 def cut(rows: Sequence[RecordedFetch], size: int) -> Iterator[Sequence[RecordedFetch]]:
-    """A log in pieces of so many FETCHes."""
+    """A log in increments of ``size`` FETCHes."""
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
 
@@ -149,16 +149,16 @@ class _Run:
         if fetch.token in self._in_flight:
             heapq.heappush(self._events, (at + _MAX_WAIT_US, "expire", fetch.token))
 
-    def _send(self, at: int, answers: list[Response]) -> None:
-        for answer in answers:
+    def _send(self, at: int, responses: list[Response]) -> None:
+        for response in responses:
             self._free_us = max(at, self._free_us) + self._cluster.service_us
-            self._answer(self._free_us, answer)
+            self._respond(self._free_us, response)
 
-    def _answer(self, built: int, answer: Response) -> None:
-        dequeued, fetch = self._in_flight.pop(answer.fetch.token)
+    def _respond(self, built: int, response: Response) -> None:
+        dequeued, fetch = self._in_flight.pop(response.fetch.token)
         replica_id = fetch.replica_id
-        has_records = answer.completion is Completion.RECORDS
-        records = answer.log_end_offset - fetch.fetch_offset if has_records else 0
+        has_records = response.completion is Completion.RECORDS
+        records = response.log_end_offset - fetch.fetch_offset if has_records else 0
         size = RECORD_BYTES * max(0, records)
         sends = {"high_watermark": fetch.high_watermark} if self._cluster.hwm_aware else {}
         self._rows.append(
@@ -169,7 +169,7 @@ class _Run:
                 fetch.fetch_offset,
                 correlation_id=self._correlation[replica_id],
                 last_fetched_epoch=fetch.last_fetched_epoch,
-                response_high_watermark=answer.high_watermark,
+                response_high_watermark=response.high_watermark,
                 record_bytes=size,
                 request_bytes=REQUEST_BYTES + (HIGH_WATERMARK_TAG_BYTES if sends else 0),
                 response_bytes=EMPTY_RESPONSE_BYTES
@@ -179,7 +179,7 @@ class _Run:
             )
         )
         replica = self._replicas[replica_id]
-        replica.receive(answer, self._leader)
+        replica.receive(response, self._leader)
         gap = micros(next(self._gaps[replica_id]))
         following, restarted = self._members[replica_id].next_at(built, gap)
         if restarted:

@@ -1,7 +1,7 @@
-"""The notation: what a history may say, and what it means.
+"""The notation: what a history may contain, and what it means.
 
 A history is a line that sets the scene, then a line an event. Left of the arrow stands what
-happens, right of it everything that the leader answers, in the order in which it does::
+happens, right of it every response of the leader, in the order in which it builds them::
 
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
     3 fetches 15 knowing -1   -> parked
@@ -15,14 +15,14 @@ at`` (an earlier epoch); last the rule. A leader that is not among the voters do
 
 Events: ``N fetches OFFSET`` (and ``knowing HIGH WATERMARK``, ``of epoch N`` for the last fetched
 epoch, ``waiting N ms``); ``N then fetches ...`` also checks that this is what replica N builds
-after the answers it had; ``leader appends to``; ``leader rolls its segment``; ``leader resigns``;
-``N ms pass``.
+after the responses it received; ``leader appends to``; ``leader rolls its segment``; ``leader
+resigns``; ``N ms pass``.
 
-Answers, semicolon between: ``[N:] records A..B, high watermark H``; ``high watermark H`` (answered
-because of it); ``timeout, high watermark H``; ``diverging``; ``snapshot``; ``error``. Without a
-name it is the answer to the FETCH of the line, given at once; with one it is someone's who was
-parked. ``parked``: the FETCH of the line waits. ``nobody``: no answers. ``leader has high watermark
-H``: what the leader has by then. A bar parts what holds without and with KIP-1166.
+Responses, semicolon between: ``[N:] records A..B, high watermark H``; ``high watermark H``
+(completed because of it); ``timeout, high watermark H``; ``diverging``; ``snapshot``; ``error``.
+Without a name it is the response to the FETCH of the line, at once; with one it is another's, who
+was parked. ``parked``: the FETCH of the line waits. ``nobody``: no responses. ``leader has high
+watermark H``: what the leader has by then. A bar parts what holds without and with KIP-1166.
 
 -1 is a high watermark that is not known; a FETCH without ``knowing`` has no such field (below v18).
 """
@@ -38,7 +38,7 @@ from kip_replay.replay.hwm_parking import NOT_SENT, UNKNOWN_OFFSET
 
 
 class NotationError(ValueError):
-    """A history that can't be read; says which line and what was expected."""
+    """A history that can't be read: which line, and what was expected."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Scene:
 
 
 class Fetches(NamedTuple):
-    """A replica FETCHes; ``is_next`` if that is to follow from its earlier answers."""
+    """A replica FETCHes; ``is_next`` if that is to follow from its earlier responses."""
 
     replica_id: int
     fetch_offset: int
@@ -91,8 +91,8 @@ class Passes(NamedTuple):
 Event = Fetches | Appends | RollsSegment | Resigns | Passes
 
 
-class Told(NamedTuple):
-    """An answer as the notation has it; what it does not say is None."""
+class Completed(NamedTuple):
+    """A response as the notation has it; what it leaves out is None."""
 
     replica_id: int
     completion: str
@@ -101,7 +101,7 @@ class Told(NamedTuple):
     high_watermark: int | None = None
 
     def __str__(self) -> str:
-        """The answer in the notation, always with its name."""
+        """The response in the notation, always with its name."""
         parts = [self.completion.replace("_", " ")]
         if self.records is not None:
             parts[0] += f" {self.records[0]}..{self.records[1]}"
@@ -115,7 +115,7 @@ class Told(NamedTuple):
 class Outcome(NamedTuple):
     """Everything that an event causes under one rule."""
 
-    answers: tuple[Told, ...]
+    responses: tuple[Completed, ...]
     leader_high_watermark: int | None
 
 
@@ -216,7 +216,7 @@ def _read_scene(number: int, line: str) -> Scene:
         "log ends at": scene.log_end_offset >= 0,
         "a rule (with KIP-1166, ...)": scene.rules,
     }
-    missing = [name for name, said in needed.items() if not said]
+    missing = [name for name, value in needed.items() if not value]
     if missing:
         raise NotationError(f"line {number}: the scene lacks {', '.join(missing)}")
     return scene
@@ -227,7 +227,7 @@ def _apply_clause(number: int, clause: str, scene: Scene) -> None:
         if found := re.fullmatch(pattern, clause):
             apply(scene, *found.groups())
             return
-    raise NotationError(f"line {number}: {clause!r} says nothing about the leader")
+    raise NotationError(f"line {number}: {clause!r} is nothing of the leader")
 
 
 # --- events --------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ _OTHERS: dict[str, Callable[..., Event]] = {
 def _read_step(number: int, line: str, scene: Scene) -> Step:
     happens, arrow, right = line.partition("->")
     if not arrow:
-        raise NotationError(f"line {number}: no '->' (if no answer follows: '-> nobody')")
+        raise NotationError(f"line {number}: no '->' (if no response follows: '-> nobody')")
     event = _read_event(number, happens.strip())
     sides = [side.strip() for side in right.split("|")]
     if len(sides) == 1:
@@ -281,7 +281,7 @@ def _read_event(number: int, text: str) -> Event:
 
 # --- outcomes ------------------------------------------------------------------------------------
 
-_ANSWER = re.compile(
+_RESPONSE = re.compile(
     r"(?:(?P<replica>\d+): )?"
     r"(?:(?P<records>records (?P<start>\d+)\.\.(?P<end>\d+), high watermark (?P<r_hwm>-?\d+))"
     r"|(?P<timeout>timeout, high watermark (?P<t_hwm>-?\d+))"
@@ -293,7 +293,7 @@ _LEADER_HAS = re.compile(r"leader has high watermark (-?\d+)")
 
 
 def _read_outcome(number: int, text: str, event: Event) -> Outcome:
-    answers: list[Told] = []
+    responses: list[Completed] = []
     has: int | None = None
     for part in (part.strip() for part in text.split(";")):
         if found := _LEADER_HAS.fullmatch(part):
@@ -302,34 +302,34 @@ def _read_outcome(number: int, text: str, event: Event) -> Outcome:
             if not isinstance(event, Fetches):
                 raise NotationError(f"line {number}: 'parked' belongs to a FETCH")
         elif part != "nobody":
-            answers.append(_read_answer(number, part, event))
-    _check_own_answer(number, text, event, answers)
-    return Outcome(tuple(answers), has)
+            responses.append(_read_response(number, part, event))
+    _check_own_response(number, text, event, responses)
+    return Outcome(tuple(responses), has)
 
 
-def _read_answer(number: int, text: str, event: Event) -> Told:
-    found = _ANSWER.fullmatch(text)
+def _read_response(number: int, text: str, event: Event) -> Completed:
+    found = _RESPONSE.fullmatch(text)
     if found is None:
-        raise NotationError(f"line {number}: {text!r} is no answer")
+        raise NotationError(f"line {number}: {text!r} is no response")
     own = event.replica_id if isinstance(event, Fetches) else None
     replica_id = own if found["replica"] is None else int(found["replica"])
     if replica_id is None:
-        raise NotationError(f"line {number}: whose answer is {text!r}?")
+        raise NotationError(f"line {number}: whose response is {text!r}?")
     completion = next(name for name in _COMPLETIONS if found[name] is not None)
-    told = found["r_hwm"] or found["t_hwm"] or found["h_hwm"]
-    return Told(
+    high_watermark = found["r_hwm"] or found["t_hwm"] or found["h_hwm"]
+    return Completed(
         replica_id,
         completion,
         was_parked=replica_id != own,
         records=(int(found["start"]), int(found["end"])) if completion == "records" else None,
-        high_watermark=None if told is None else int(told),
+        high_watermark=None if high_watermark is None else int(high_watermark),
     )
 
 
-def _check_own_answer(number: int, text: str, event: Event, answers: list[Told]) -> None:
-    """A FETCH is either parked or answered, and the line says which."""
+def _check_own_response(number: int, text: str, event: Event, responses: list[Completed]) -> None:
+    """A FETCH is either parked or completed, and the line has which."""
     if not isinstance(event, Fetches):
         return
-    answered = sum(told.replica_id == event.replica_id for told in answers)
-    if answered + ("parked" in [part.strip() for part in text.split(";")]) != 1:
-        raise NotationError(f"line {number}: say of {event.replica_id} 'parked' or one answer")
+    own = sum(each.replica_id == event.replica_id for each in responses)
+    if own + ("parked" in [part.strip() for part in text.split(";")]) != 1:
+        raise NotationError(f"line {number}: {event.replica_id} needs 'parked' or one response")

@@ -1,4 +1,4 @@
-"""Plays a history on ``Leader`` and checks every answer."""
+"""Plays a history on ``Leader`` and checks every response."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from kip_replay.replay.hwm_parking.kip_1166 import Completion, Fetch, Leader, Re
 
 from .grammar import (
     Appends,
+    Completed,
     Event,
     Fetches,
     History,
@@ -17,7 +18,6 @@ from .grammar import (
     RollsSegment,
     Scene,
     Step,
-    Told,
     parse,
 )
 
@@ -46,7 +46,7 @@ def leader_of(scene: Scene, hwm_aware: bool) -> Leader:
 
 
 class _Player:
-    """One leader, the replicas as their answers leave them, and how long the parked still wait."""
+    """One leader, the replicas after their responses, and how long the parked still wait."""
 
     def __init__(self, history: History, hwm_aware: bool) -> None:
         self._history = history
@@ -62,11 +62,11 @@ class _Player:
 
     def play(self, position: int) -> None:
         for step in self._history.steps:
-            answers = self._cause(step, step.event)
-            for answer in answers:
-                replica = self._replicas[answer.fetch.replica_id]
-                replica.receive(answer, self._leader)
-            self._compare(step, step.outcomes[position], answers)
+            responses = self._cause(step, step.event)
+            for response in responses:
+                replica = self._replicas[response.fetch.replica_id]
+                replica.receive(response, self._leader)
+            self._compare(step, step.outcomes[position], responses)
 
     def _cause(self, step: Step, event: Event) -> list[Response]:
         match event:
@@ -86,48 +86,48 @@ class _Player:
         if any(f.replica_id == event.replica_id for f in self._parked):
             raise NotationError(f"line {step.number}: {event.replica_id} is parked already")
         epoch = event.last_fetched_epoch
-        said = Replica(
+        sent = Replica(
             event.fetch_offset,
             self._history.scene.epoch if epoch is None else epoch,
             event.high_watermark,
         )
         if event.is_next:
-            self._compare_next(step, self._replicas.get(event.replica_id), said)
-        self._replicas[event.replica_id] = said
+            self._compare_next(step, self._replicas.get(event.replica_id), sent)
+        self._replicas[event.replica_id] = sent
         self._tokens += 1
         self._wait_ms[self._tokens] = event.max_wait_ms
         return self._leader.fetch(
             Fetch(
                 event.replica_id,
-                said.fetch_offset,
-                said.last_fetched_epoch,
-                said.high_watermark,
+                sent.fetch_offset,
+                sent.last_fetched_epoch,
+                sent.high_watermark,
                 event.max_wait_ms * 1000,
                 self._tokens,
             )
         )
 
     def _pass(self, milliseconds: int) -> list[Response]:
-        answers: list[Response] = []
+        responses: list[Response] = []
         for fetch in self._parked:
             self._wait_ms[fetch.token] -= milliseconds
             if self._wait_ms[fetch.token] <= 0:
-                answers += self._leader.expire(fetch.token)
-        return answers
+                responses += self._leader.expire(fetch.token)
+        return responses
 
-    def _compare_next(self, step: Step, built: Replica | None, said: Replica) -> None:
+    def _compare_next(self, step: Step, built: Replica | None, sent: Replica) -> None:
         if built is None:
             raise NotationError(f"line {step.number}: 'then fetches' follows an earlier FETCH")
         built_now = (built.fetch_offset, built.last_fetched_epoch, built.high_watermark)
-        expected = (said.fetch_offset, said.last_fetched_epoch, said.high_watermark)
+        expected = (sent.fetch_offset, sent.last_fetched_epoch, sent.high_watermark)
         assert built_now == expected, self._disagree(
-            step, _fetch_text(said), f"it fetches {_fetch_text(built)}"
+            step, _fetch_text(sent), f"it fetches {_fetch_text(built)}"
         )
 
-    def _compare(self, step: Step, outcome: Outcome, answers: list[Response]) -> None:
-        told = tuple(_told(answer) for answer in answers)
-        assert told == outcome.answers, self._disagree(
-            step, _listed(outcome.answers), _listed(told)
+    def _compare(self, step: Step, outcome: Outcome, responses: list[Response]) -> None:
+        found = tuple(_completed(response) for response in responses)
+        assert found == outcome.responses, self._disagree(
+            step, _listed(outcome.responses), _listed(found)
         )
         if outcome.leader_high_watermark is not None:
             assert self._leader.high_watermark == outcome.leader_high_watermark, self._disagree(
@@ -139,25 +139,28 @@ class _Player:
     def _disagree(self, step: Step, expected: str, found: str) -> str:
         return (
             f"line {step.number} {self._rule}: {step.text}\n"
-            f"  the history says: {expected}\n  the rule says:    {found}"
+            f"  the history has: {expected}\n  the rule has:    {found}"
         )
 
 
-def _told(answer: Response) -> Told:
-    completion = answer.completion
+def _completed(response: Response) -> Completed:
+    completion = response.completion
     has_records = completion is Completion.RECORDS
-    tells = has_records or completion in (Completion.TIMEOUT, Completion.HIGH_WATERMARK)
-    return Told(
-        answer.fetch.replica_id,
+    has_high_watermark = has_records or completion in (
+        Completion.TIMEOUT,
+        Completion.HIGH_WATERMARK,
+    )
+    return Completed(
+        response.fetch.replica_id,
         completion.value,
-        answer.parked,
-        (answer.fetch.fetch_offset, answer.log_end_offset) if has_records else None,
-        answer.high_watermark if tells else None,
+        response.parked,
+        (response.fetch.fetch_offset, response.log_end_offset) if has_records else None,
+        response.high_watermark if has_high_watermark else None,
     )
 
 
-def _listed(answers: tuple[Told, ...]) -> str:
-    return "; ".join(map(str, answers)) or "nobody"
+def _listed(responses: tuple[Completed, ...]) -> str:
+    return "; ".join(map(str, responses)) or "nobody"
 
 
 def _fetch_text(replica: Replica) -> str:

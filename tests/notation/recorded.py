@@ -18,14 +18,14 @@ from kip_replay.replay.hwm_parking import (
 )
 from kip_replay.replay.outcomes import Variant
 
-#: The leader epoch of FETCHes that don't say another.
+#: The leader epoch of FETCHes unless given.
 EPOCH = 5
 
 
 def fetched(
     replica_id: int, dequeued_ms: float, built_ms: float, fetch_offset: int, **others: Any
 ) -> RecordedFetch:
-    """A FETCH that the leader of ``EPOCH`` answered, empty and of a 4.0 replica unless said."""
+    """A FETCH that the leader of ``EPOCH`` completed, empty and of a 4.0 replica unless given."""
     sends = "high_watermark" in others
     values: dict[str, Any] = {
         "request_id": f"{built_ms:012.3f}-{replica_id:03d}",
@@ -89,11 +89,11 @@ def replay_of(
     node_id: int,
     voters: Iterable[int],
     rules: list[Variant],
-    pieces: Iterable[Sequence[RecordedFetch]],
+    increments: Iterable[Sequence[RecordedFetch]],
 ) -> Replayed:
-    """Feed a log piece by piece and gather everything that comes out."""
+    """Feed a log increment by increment and gather every row."""
     rows = Replayed([], [])
-    for outcomes in replayed(HwmParking(node_id, voters, rules), map(batch_of, pieces)):
+    for outcomes in replayed(HwmParking(node_id, voters, rules), map(batch_of, increments)):
         rows = added(rows, outcomes)
     return rows
 

@@ -40,38 +40,37 @@ from kip_replay.replay.hwm_parking.outcomes import (
 from kip_replay.replay.hwm_parking.timelines import Timeline
 from kip_replay.replay.outcomes import RECORDED, Variant
 
+HANDLING_SLACK_MS, SPREAD_MS = HANDLING_SLACK_US / 1000, WAKE_SPREAD_US / 1000
+
 # --- explain -------------------------------------------------------------------------------------
 
 #: The leader appends to 16 at 1,000 ms, a voter's FETCH moves the high watermark there at 1,010.
 LOG_END = Timeline([0, micros(1_000)], [15, 16])
 HIGH_WATERMARK = Timeline([0, micros(1_010)], [15, 16])
 
-KNOWS_16 = {"high_watermark": 16, "response_high_watermark": 16}
-LEARNS_16 = {"high_watermark": 15, "response_high_watermark": 16}
-#: A replica of 4.0, whose response carries what the leader has before or after the advance.
-WITH_15 = {"response_high_watermark": 15}
-WITH_16 = {"response_high_watermark": 16}
+RECORDS, TIMEOUT, MOVE = Completion.RECORDS, Completion.TIMEOUT, Completion.HIGH_WATERMARK
+UNEXPLAINED = Completion.UNEXPLAINED
 NINE = {"record_bytes": 9}
 
+
+def of_9(
+    dequeued: float, built: float, offset: int, carried: int = 15, **others: Any
+) -> RecordedFetch:
+    """A FETCH of replica 9, of 4.0 unless it has a high_watermark; its response ``carried`` one."""
+    return fetched(9, dequeued, built, offset, response_high_watermark=carried, **others)
+
+
+#: Each FETCH, why it completed by the rule, and whether it was parked.
 EXPLAINED = {
-    "append wakes": (fetched(9, 900, 1_001, 15, **NINE, **WITH_15), Completion.RECORDS, True),
-    "records wait": (fetched(9, 1_005, 1_006, 15, **NINE, **WITH_15), Completion.RECORDS, False),
-    "500 ms": (fetched(9, 300, 800, 15, **WITH_15), Completion.TIMEOUT, True),
-    "500 ms, cut stamps": (fetched(9, 300, 798, 15, **WITH_15), Completion.TIMEOUT, True),
-    "expiry carries what was known when it was parked": (
-        fetched(9, 1_005, 1_505, 16, **WITH_15),
-        *(Completion.TIMEOUT, True),
-    ),
-    "move wakes": (fetched(9, 1_005, 1_011, 16, **LEARNS_16), Completion.HIGH_WATERMARK, True),
-    "replica knows less": (
-        fetched(9, 1_020, 1_021, 16, **LEARNS_16),
-        *(Completion.HIGH_WATERMARK, False),
-    ),
-    "move wakes also who claims to know it": (
-        fetched(9, 1_005, 1_012, 16, **KNOWS_16),
-        *(Completion.HIGH_WATERMARK, True),
-    ),
-    "replica knows as much": (fetched(9, 1_100, 1_600, 16, **KNOWS_16), Completion.TIMEOUT, True),
+    "append wakes": (of_9(900, 1_001, 15, **NINE), RECORDS, True),
+    "records wait": (of_9(1_005, 1_006, 15, **NINE), RECORDS, False),
+    "500 ms": (of_9(300, 800, 15), TIMEOUT, True),
+    "500 ms, cut stamps": (of_9(300, 798, 15), TIMEOUT, True),
+    "expiry carries what was known when it was parked": (of_9(1_005, 1_505, 16), TIMEOUT, True),
+    "move wakes": (of_9(1_005, 1_011, 16, 16, high_watermark=15), MOVE, True),
+    "replica knows less": (of_9(1_020, 1_021, 16, 16, high_watermark=15), MOVE, False),
+    "move wakes who claims to know it": (of_9(1_005, 1_012, 16, 16, high_watermark=16), MOVE, True),
+    "replica knows as much": (of_9(1_100, 1_600, 16, 16, high_watermark=16), TIMEOUT, True),
     "diverging (synthetic)": (
         fetched(9, 900, 901, 15, is_diverging=True),
         *(Completion.DIVERGING, False),
@@ -80,72 +79,28 @@ EXPLAINED = {
         fetched(9, 900, 901, 15, is_snapshot=True),
         *(Completion.SNAPSHOT, False),
     ),
+    "records before the append": (of_9(800, 900, 15, **NINE), UNEXPLAINED, True),
+    "empty and early": (of_9(300, 600, 15), UNEXPLAINED, True),
+    "4.0 is not woken by the high watermark": (of_9(1_005, 1_011, 16, 16), UNEXPLAINED, True),
+    "move kept back": (of_9(1_020, 1_300, 16, 16, high_watermark=15), UNEXPLAINED, False),
+    "records kept back": (of_9(900, 1_200, 15, **NINE), UNEXPLAINED, True),
+    "parked too long": (of_9(100, 800, 15), UNEXPLAINED, True),
+    "move from the future": (of_9(900, 1_001, 15, 16, **NINE), UNEXPLAINED, True),
+    "move from the past": (of_9(1_100, 1_600, 16, 15, high_watermark=16), UNEXPLAINED, True),
+    "built this late": (of_9(900, 1_000 + HANDLING_SLACK_MS, 15, **NINE), RECORDS, True),
+    "too late": (of_9(900, 1_000.001 + HANDLING_SLACK_MS, 15, **NINE), UNEXPLAINED, True),
+    "stamps put it this early": (of_9(900, 998, 15, **NINE), RECORDS, True),
+    "too early": (of_9(900, 997.999, 15, **NINE), UNEXPLAINED, True),
+    "stamps put the move this early": (of_9(508, 1_008, 16, 16), TIMEOUT, True),
+    "move too early": (of_9(508, 1_007.999, 16, 16), UNEXPLAINED, True),
+    "stamps put the move this late": (of_9(1_011.999, 1_512, 16, 15), TIMEOUT, True),
+    "move too late": (of_9(1_012, 1_512, 16, 15), UNEXPLAINED, True),
 }
 
 
 @pytest.mark.parametrize(("row", "completion", "parked"), EXPLAINED.values(), ids=EXPLAINED)
 def test_rule_explains(row: RecordedFetch, completion: Completion, parked: bool) -> None:
     assert explain(row, LOG_END, HIGH_WATERMARK) == (completion, parked)
-
-
-@pytest.mark.parametrize(
-    ("row", "parked"),
-    [
-        (fetched(9, 800, 900, 15, **NINE, **WITH_15), True),
-        (fetched(9, 300, 600, 15, **WITH_15), True),
-        (fetched(9, 1_005, 1_011, 16, **WITH_16), True),
-        (fetched(9, 1_020, 1_300, 16, **LEARNS_16), False),
-        (fetched(9, 900, 1_200, 15, **NINE, **WITH_15), True),
-        (fetched(9, 100, 800, 15, **WITH_15), True),
-        (fetched(9, 900, 1_001, 15, **NINE, **WITH_16), True),
-        (fetched(9, 1_100, 1_600, 16, high_watermark=16, response_high_watermark=15), True),
-    ],
-    ids=[
-        "records before the append",
-        "empty and early",
-        "4.0 is not woken by the high watermark",
-        "new high watermark kept back",
-        "records kept back",
-        "parked too long",
-        "a high watermark from the future",
-        "a high watermark from the past",
-    ],
-)
-def test_rule_does_not_explain(row: RecordedFetch, parked: bool) -> None:
-    assert explain(row, LOG_END, HIGH_WATERMARK) == (Completion.UNEXPLAINED, parked)
-
-
-@pytest.mark.parametrize(
-    ("built_us", "is_explained"),
-    [
-        (micros(1_000) + HANDLING_SLACK_US, True),
-        (micros(1_000) + HANDLING_SLACK_US + 1, False),
-        (micros(998), True),
-        (micros(997.999), False),
-    ],
-)
-def test_response_may_be_built_this_late_and_stamps_may_put_it_this_early(
-    built_us: int, is_explained: bool
-) -> None:
-    row = fetched(9, 900, built_us / 1000, 15, **NINE, **WITH_15)
-    assert (explain(row, LOG_END, HIGH_WATERMARK)[0] is Completion.RECORDS) == is_explained
-
-
-@pytest.mark.parametrize(
-    ("dequeued_ms", "built_ms", "carries", "is_explained"),
-    [
-        (508, 1008, 16, True),
-        (508, 1007.999, 16, False),
-        (1011.999, 1512, 15, True),
-        (1012, 1512, 15, False),
-    ],
-)
-def test_stamps_may_put_a_high_watermark_this_early_or_late(
-    dequeued_ms: float, built_ms: float, carries: int, is_explained: bool
-) -> None:
-    row = fetched(9, dequeued_ms, built_ms, 16, response_high_watermark=carries)
-    completion, _ = explain(row, LOG_END, HIGH_WATERMARK)
-    assert (completion is Completion.TIMEOUT) == is_explained
 
 
 def test_leader_without_a_high_watermark_may_be_busy_for_longer() -> None:
@@ -156,48 +111,27 @@ def test_leader_without_a_high_watermark_may_be_busy_for_longer() -> None:
 def test_move_that_the_fetch_knows_does_not_make_it_due() -> None:
     """A quick replica: completed at 1,010.5, it FETCHes at 1,011 knowing that, until an append."""
     log_end = Timeline([0, micros(1_300)], [16, 17])
-    row = fetched(9, 1_011, 1_300, 16, **NINE, **KNOWS_16)
+    row = fetched(9, 1_011, 1_300, 16, high_watermark=16, response_high_watermark=16, **NINE)
     assert explain(row, log_end, HIGH_WATERMARK) == (Completion.RECORDS, True)
 
 
-SPREAD_MS = WAKE_SPREAD_US / 1000
+#: An empty response to 9, another FETCH, and whether that is a wake of all who were parked.
+WAKES = {
+    "with another": (fetched(9, 100, 300, 15), fetched(8, 110, 310, 15), True),
+    "one comes later": (fetched(9, 100, 300, 15), fetched(8, 320, 500, 15), True),
+    "one stays": (fetched(9, 100, 300, 15), fetched(8, 110, 500, 15), False),
+    "came just then": (fetched(9, 100, 300, 15), fetched(8, 300 - SPREAD_MS, 500, 15), True),
+    "spread": (fetched(9, 100, 300, 15), fetched(8, 110, 300 + SPREAD_MS, 15), True),
+    "over it": (fetched(9, 100, 300, 15), fetched(8, 110, 300.001 + SPREAD_MS, 15), False),
+    "records": (fetched(9, 100, 300, 15, **NINE), fetched(8, 320, 500, 15), False),
+    "timeout": (fetched(9, 100, 600, 15), fetched(8, 620, 700, 15), False),
+    "just before": (fetched(9, 100, 599.999, 15), fetched(8, 620, 700, 15), True),
+    "new move": (of_9(100, 300, 15, 15, high_watermark=14), fetched(8, 320, 500, 15), False),
+    "known move": (of_9(100, 300, 15, 15, high_watermark=15), fetched(8, 320, 500, 15), True),
+}
 
 
-@pytest.mark.parametrize(
-    ("row", "other", "is_wake"),
-    [
-        (fetched(9, 100, 300, 15), fetched(8, 110, 310, 15), True),
-        (fetched(9, 100, 300, 15), fetched(8, 320, 500, 15), True),
-        (fetched(9, 100, 300, 15), fetched(8, 110, 500, 15), False),
-        (fetched(9, 100, 300, 15), fetched(8, 300 - SPREAD_MS, 500, 15), True),
-        (fetched(9, 100, 300, 15), fetched(8, 110, 300 + SPREAD_MS, 15), True),
-        (fetched(9, 100, 300, 15), fetched(8, 110, 300.001 + SPREAD_MS, 15), False),
-        (fetched(9, 100, 300, 15, **NINE), fetched(8, 320, 500, 15), False),
-        (fetched(9, 100, 600, 15), fetched(8, 620, 700, 15), False),
-        (fetched(9, 100, 599.999, 15), fetched(8, 620, 700, 15), True),
-        (
-            fetched(9, 100, 300, 15, high_watermark=14, response_high_watermark=15),
-            *(fetched(8, 320, 500, 15), False),
-        ),
-        (
-            fetched(9, 100, 300, 15, high_watermark=15, response_high_watermark=15),
-            *(fetched(8, 320, 500, 15), True),
-        ),
-    ],
-    ids=[
-        "with another",
-        "one comes later",
-        "one stays",
-        "came just then",
-        "spread",
-        "over it",
-        "records",
-        "timeout",
-        "just before",
-        "new high watermark",
-        "known high watermark",
-    ],
-)
+@pytest.mark.parametrize(("row", "other", "is_wake"), WAKES.values(), ids=WAKES)
 def test_empty_wake_is_the_leaders_if_nobody_stayed_parked(
     row: RecordedFetch, other: RecordedFetch, is_wake: bool
 ) -> None:
@@ -327,8 +261,7 @@ def two_ms_each(parked_at: int = 14, dequeued: float = 1) -> list[RecordedFetch]
 
 
 @pytest.mark.parametrize(
-    ("recorded_us", "swept_us", "built_ms"),
-    [(200_000, None, 200), (500_000, 50_000, 50)],
+    ("recorded_us", "swept_us", "built_ms"), [(200_000, None, 200), (500_000, 50_000, 50)]
 )
 def test_fetch_is_parked_for_its_max_wait_or_the_swept_one(
     recorded_us: int, swept_us: int | None, built_ms: int
@@ -339,19 +272,14 @@ def test_fetch_is_parked_for_its_max_wait_or_the_swept_one(
     assert row.response.parked
 
 
-def test_next_fetch_comes_after_the_replicas_own_gap() -> None:
+def test_next_fetch_comes_after_the_replicas_own_gap_once_the_log_shows_it() -> None:
     loop = Loop(fetched(9, 0, 500, 15), fetched(9, 507, 1_007, 15))
     first, second = loop.advance(2_000)
     assert second.dequeued_us - first.built_us == micros(7)
     assert (first.sequence, second.sequence) == (0, 1)
     assert loop.advance(3_000) == []
-
-
-def test_next_fetch_is_sent_once_the_log_shows_it() -> None:
-    loop = Loop(fetched(9, 0, 500, 15), fetched(9, 507, 1_007, 15))
-    assert [row.dequeued_us for row in loop.advance(1_100)] == [0, micros(507)]
     loop.evidence.add(fetched(9, 1_014, 1_514, 15))
-    assert [row.dequeued_us for row in loop.advance(1_600)] == [micros(1_014)]
+    assert [row.dequeued_us for row in loop.advance(3_000)] == [micros(1_014)]
 
 
 def test_raft_thread_builds_responses_one_after_the_other() -> None:
@@ -392,7 +320,7 @@ def test_resignation_rejects_who_is_parked_and_who_waits_for_the_raft_thread() -
     loop = Loop(*two_ms_each(), fetched(6, 290, 400, 15), *waiting)
     rows = [r for r in loop.resign(301) if r.response.completion is Completion.ERROR]
     rejected = [(r.response.fetch.replica_id, r.response.parked, r.built_us) for r in rows]
-    # 2 ms a response, whatever it is; 7 was told to wait since 200 ms.
+    # 2 ms a response, whatever it is; 7 is parked since 200 ms.
     assert rejected[-3:] == [
         (6, True, rejected[0][2] + 2_000 * (len(rejected) - 3)),
         (4, False, rejected[0][2] + 2_000 * (len(rejected) - 2)),
@@ -496,18 +424,13 @@ def test_sizes_on_the_wire_follow_records_and_version() -> None:
     assert sizes == {(0, 80), (200, 281)}
 
 
-@pytest.mark.parametrize("cut", [1, 2])
-def test_feed_in_the_wrong_order_is_refused(cut: int) -> None:
+def test_feed_is_in_order_of_built_us_and_request_id() -> None:
+    """Within a batch and from one to the next."""
     first, second, *_ = SMALL.log()
-    rows = [second, first]
-    with pytest.raises(ValueError, match="in order of built_us, request_id"):
-        replay_of(1, [1, 2, 3], variants(), [rows[:cut], rows[cut:]])
-
-
-def test_equal_times_are_ordered_by_request_id() -> None:
     a, b = (fetched(r, 0, 5, 15, request_id=name) for r, name in ((9, "a"), (8, "b")))
-    with pytest.raises(ValueError, match="in order of built_us, request_id"):
-        replay_of(1, [1, 2, 3], variants(), [[b, a]])
+    for batches in ([[second, first]], [[second], [first]], [[b, a]]):
+        with pytest.raises(ValueError, match="in order of built_us, request_id"):
+            replay_of(1, [1, 2, 3], variants(), batches)
     rows = replay_of(1, [1, 2, 3], variants(), [[a, b]]).variant(RECORDED).parking
     assert [row["recorded_request_id"] for row in rows] == ["a", "b"]
 
@@ -716,6 +639,6 @@ def test_loops_do_not_read_what_the_rule_explains(name: str, leader: int) -> Non
 
 
 def test_loops_read_when_responses_were_built() -> None:
-    """The other side: what is said to be an input is one."""
+    """The other side: what is documented as an input is one."""
     late = [row._replace(dequeued_us=row.dequeued_us + 1_000) for row in SMALL.log()]
     assert of_log(late).variant(WITHOUT_KIP) != small_replay().variant(WITHOUT_KIP)

@@ -67,22 +67,21 @@ def test_all_but_the_last_before_are_forgotten(before: int, kept: list[int]) -> 
 TIMELINE = Timeline([10, 20, 30], [5, 7, 9])
 
 
-@pytest.mark.parametrize(("at", "value"), [(9, -1), (10, 5), (19, 5), (20, 7), (99, 9)])
-def test_value_holds_from_its_time_on(at: int, value: int) -> None:
-    assert TIMELINE.value(at) == value
+def test_timeline() -> None:
+    """A value holds from its time on; it is above another when it rises or at once."""
+    assert [TIMELINE.value(at) for at in (9, 10, 19, 20, 99)] == [-1, 5, 5, 7, 9]
+    above = {(4, 0): 10, (5, 0): 20, (6, 0): 20, (5, 25): 25, (8, 25): 30, (9, 0): None}
+    assert {each: TIMELINE.first_above(*each) for each in above} == above
+    assert [TIMELINE.next_change(since) for since in (0, 10, 29, 30)] == [10, 20, 30, None]
 
 
-@pytest.mark.parametrize(
-    ("value", "since", "at"),
-    [(4, 0, 10), (5, 0, 20), (6, 0, 20), (5, 25, 25), (8, 25, 30), (9, 0, None)],
-)
-def test_first_above_is_when_it_rises_or_at_once(value: int, since: int, at: int | None) -> None:
-    assert TIMELINE.first_above(value, since) == at
-
-
-@pytest.mark.parametrize(("since", "at"), [(0, 10), (10, 20), (29, 30), (30, None)])
-def test_next_change_is_strictly_later(since: int, at: int | None) -> None:
-    assert TIMELINE.next_change(since) == at
+def test_end_that_shows_late_stays_behind_those_before_it() -> None:
+    """Sorted by time, 9 would stand before 7, and records at 7 would be unexplained."""
+    timeline = Timeline()
+    for at, end in [(10, 5), (30, 7), (20, 9)]:
+        timeline.add(at, end)
+    assert timeline == Timeline([10, 30, 20], [5, 7, 9])
+    assert [timeline.first_above(offset, 0) for offset in (5, 7)] == [30, 20]
 
 
 @pytest.mark.parametrize(
@@ -98,58 +97,35 @@ def test_fetch_is_aware_if_it_carries_a_high_watermark(
 
 # --- appends -------------------------------------------------------------------------------------
 
-UNTIL_16 = [records(9, 0, 100, 15), fetched(9, 103, 600, 16)]
+
+def carried(replica: int, built: float, start: int, end: int) -> list[RecordedFetch]:
+    """A response with records, and the FETCH that shows where they end."""
+    return [records(replica, 0, built, start), fetched(replica, built + 3, built + 500, end)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "appends"),
-    [
-        (
-            [
-                records(9, 0, 100, 15),
-                fetched(9, 103, 600, 17),
-                records(8, 0, 99, 15),
-                fetched(8, 103, 600, 17),
-            ],
-            [(99, 17)],
-        ),
-        ([records(9, 0, 100, 15)], []),
-        (
-            [
-                records(8, 0, 100, 15),
-                fetched(8, 103, 600, 17),
-                records(9, 0, 300, 15),
-                fetched(9, 303, 800, 16),
-            ],
-            [(100, 17)],
-        ),
-        (
-            [
-                records(8, 0, 100, 15),
-                fetched(8, 103, 600, 17),
-                records(9, 0, 100, 15),
-                fetched(9, 303, 800, 16),
-            ],
-            [(100, 17)],
-        ),
-        ([fetched(9, 0, 500, 15), fetched(9, 501, 900, 15)], []),
-        (
-            [
-                records(9, 0, 500, 15, correlation_id=80),
-                fetched(9, 900, 1200, 30, correlation_id=1),
-            ],
-            [],
-        ),
-    ],
-    ids=[
-        "at the first response that carried it",
-        "not known before the next FETCH shows how far",
-        "who has the end has all before it",
-        "two ends at one time are one append",
-        "empty responses append nothing",
-        "a restarted replica may have lost or gained log",
-    ],
-)
+APPENDS = {
+    "at the first response that carried it": (
+        [*carried(9, 100, 15, 17), *carried(8, 99, 15, 17)],
+        [(99, 17)],
+    ),
+    "not known before the next FETCH shows how far": ([records(9, 0, 100, 15)], []),
+    "who has the end has all before it": (
+        [*carried(8, 100, 15, 17), *carried(9, 300, 15, 16)],
+        [(100, 17)],
+    ),
+    "two ends at one time are one append": (
+        [*carried(8, 100, 15, 17), *carried(9, 100, 15, 16)],
+        [(100, 17)],
+    ),
+    "empty responses append nothing": ([fetched(9, 0, 500, 15), fetched(9, 501, 900, 15)], []),
+    "a restarted replica may have lost or gained log": (
+        [records(9, 0, 500, 15, correlation_id=80), fetched(9, 900, 1200, 30, correlation_id=1)],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "appends"), APPENDS.values(), ids=APPENDS)
 def test_appends(rows: list[RecordedFetch], appends: list[tuple[int, int]]) -> None:
     evidence = evidence_of(*rows)
     assert evidence.take_appends(FOREVER) == [(micros(at), end) for at, end in appends]
@@ -165,28 +141,26 @@ def test_appends_are_taken_up_to_a_time() -> None:
     assert evidence.take_appends(FOREVER) == [(micros(200), 17)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "rejected", "append"),
-    [
-        ([], [], 16),
-        ([], [fetched(9, 103, 200, 18, error_code=6)], 18),
-        ([], [fetched(9, 103, 200, 18, error_code=6), fetched(9, 203, 300, 30, error_code=6)], 18),
-        ([fetched(8, 0, 90, 15)], [fetched(7, 103, 200, 18, error_code=6)], 16),
-        ([records(8, 0, 101, 15), fetched(8, 103, 600, 18)], [], 18),
-    ],
-    ids=[
-        "after one record for all the log shows",
-        "where a rejected FETCH shows it",
-        "where the first rejected FETCH shows it",
-        "a rejected stranger shows nothing",
-        "where another replica shows it",
-    ],
-)
+def rejected(replica: int, dequeued: float, offset: int) -> RecordedFetch:
+    return fetched(replica, dequeued, dequeued + 97, offset, error_code=6)
+
+
+#: What follows records from 15 at 100 ms, who is rejected, and where those records end.
+LAST_RECORDS = {
+    "after one record for all the log shows": ([], [], 16),
+    "where a rejected FETCH shows it": ([], [rejected(9, 103, 18)], 18),
+    "where the first one shows it": ([], [rejected(9, 103, 18), rejected(9, 203, 30)], 18),
+    "a rejected stranger shows nothing": ([fetched(8, 0, 90, 15)], [rejected(7, 103, 18)], 16),
+    "where another replica shows it": (carried(8, 101, 15, 18), [], 18),
+}
+
+
+@pytest.mark.parametrize(("rows", "rejections", "append"), LAST_RECORDS.values(), ids=LAST_RECORDS)
 def test_last_records_end_somewhere_behind_their_offset(
-    rows: Sequence[RecordedFetch], rejected: Sequence[RecordedFetch], append: int
+    rows: Sequence[RecordedFetch], rejections: Sequence[RecordedFetch], append: int
 ) -> None:
     evidence = evidence_of(records(9, 0, 100, 15), *rows)
-    for row in rejected:
+    for row in rejections:
         evidence.add_rejected(row)
     evidence.close()
     assert evidence.take_appends(FOREVER) == [(micros(100), append)]
@@ -203,7 +177,7 @@ def test_last_records_end_somewhere_behind_their_offset(
     ids=["after a freeze", "catching up in several FETCHes", "at the end of the log"],
 )
 def test_append_is_taken_once_however_late_a_replica_shows_it(later: list[RecordedFetch]) -> None:
-    evidence = evidence_of(*UNTIL_16, records(8, 0, 101, 15))
+    evidence = evidence_of(*carried(9, 100, 15, 16), records(8, 0, 101, 15))
     assert evidence.take_appends(micros(1_000)) == [(micros(100), 16)]
     for row in later:
         evidence.add(row)
@@ -254,32 +228,19 @@ def away() -> Evidence:
 ABSENCE = Absence(micros(500), micros(4_000), 15, False, EPOCH)
 
 
-@pytest.mark.parametrize(
-    ("built_ms", "at_ms", "absence"),
-    [
-        (494, 499, None),
-        (495, 500, None),
-        (496, 4_000, ABSENCE),
-        (600, 4_000, ABSENCE),
-        (3_999, 4_004, ABSENCE),
-        (4_000, 4_005, None),
-    ],
-)
-def test_fetch_that_would_fall_into_an_absence_waits_for_its_end(
-    built_ms: float, at_ms: float, absence: Absence | None
-) -> None:
+def test_fetch_that_would_fall_into_an_absence_waits_for_its_end() -> None:
     """An absence is no gap: else every FETCH near it would come seconds later."""
-    assert away().replicas[9].next_fetch(micros(built_ms)) == (micros(at_ms), absence)
+    replica = away().replicas[9]
+    for built, at in {494: 499, 495: 500, 4_000: 4_005}.items():
+        assert replica.next_fetch(micros(built)) == (micros(at), None)
+    for built, at in {496: 4_000, 600: 4_000, 3_999: 4_004}.items():
+        assert replica.next_fetch(micros(built)) == (micros(at), ABSENCE)
 
 
-@pytest.mark.parametrize(
-    ("at", "is_away"),
-    [(500, False), (501, True), (3_999, True), (4_000, False), (5_600, False), (5_601, True)],
-)
-def test_replica_is_away_within_an_absence_or_a_second_after_its_last_fetch(
-    at: float, is_away: bool
-) -> None:
-    assert away().replicas[9].is_away(micros(at)) == is_away
+def test_replica_is_away_within_an_absence_or_a_second_after_its_last_fetch() -> None:
+    replica = away().replicas[9]
+    assert [replica.is_away(micros(at)) for at in (501, 3_999, 5_601)] == [True] * 3
+    assert [replica.is_away(micros(at)) for at in (500, 4_000, 5_600)] == [False] * 3
 
 
 @pytest.mark.parametrize(("correlation_id", "restarts"), [(1, True), (80, False), (81, False)])
@@ -343,27 +304,22 @@ def woken(*built: float, dequeued: float = 0) -> list[RecordedFetch]:
     return [*rows, fetched(7, 400, 900, 16)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "service_us"),
-    [
-        (woken(100, 101, 104), 2_000),
-        (woken(100), 0),
-        (woken(100, 100 + WAKE_SPREAD_US / 1000), WAKE_SPREAD_US),
-        (woken(100, 100.001 + WAKE_SPREAD_US / 1000), 0),
-        ([records(7, 0, 100, 15), records(8, 102, 104, 15), fetched(7, 400, 900, 16)], 0),
-        ([records(7, 0, 100, 15), records(8, 100, 104, 15), fetched(7, 400, 900, 16)], 4_000),
-        ([fetched(7, 0, 100, 15), fetched(8, 0, 104, 15), fetched(7, 400, 900, 15)], 0),
-    ],
-    ids=[
-        "the mean step between responses of one append",
-        "one response shows none",
-        "far apart",
-        "too far apart for one append",
-        "a FETCH that came after the append was not woken",
-        "a FETCH that came with the append was",
-        "empty responses are of no append",
-    ],
-)
+SPREAD_MS = WAKE_SPREAD_US / 1000
+SERVICE = {
+    "the mean step between responses of one append": (woken(100, 101, 104), 2_000),
+    "one response shows none": (woken(100), 0),
+    "far apart": (woken(100, 100 + SPREAD_MS), WAKE_SPREAD_US),
+    "too far apart for one append": (woken(100, 100.001 + SPREAD_MS), 0),
+    "who came after the append was not woken": ([*woken(100), records(8, 102, 104, 15)], 0),
+    "who came with the append was": ([*woken(100), records(8, 100, 104, 15)], 4_000),
+    "empty responses are of no append": (
+        [fetched(7, 0, 100, 15), fetched(8, 0, 104, 15), fetched(7, 400, 900, 15)],
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "service_us"), SERVICE.values(), ids=SERVICE)
 def test_service_time(rows: list[RecordedFetch], service_us: int) -> None:
     assert evidence_of(*rows).service_us(micros(100)) == service_us
 
@@ -388,28 +344,15 @@ def test_service_time_is_known_after_all_responses_may_have_come() -> None:
 # --- bytes ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "size"),
-    [
-        (15, 16, 90),
-        (16, 18, 150),
-        (15, 18, 240),
-        (16, 16, 0),
-        (17, 16, 0),
-        (15, 17, None),
-        (17, 18, None),
-        (14, 18, None),
-    ],
-)
-def test_bytes_between_offsets_add_up_where_responses_show_them(
-    start: int, end: int, size: int | None
-) -> None:
+def test_bytes_between_offsets_add_up_where_responses_show_them() -> None:
     evidence = evidence_of(
         records(9, 0, 100, 15, record_bytes=90),
         records(9, 103, 200, 16, record_bytes=150),
         fetched(9, 203, 700, 18),
     )
-    assert evidence.log_bytes.between(start, end) == size
+    shown = {(15, 16): 90, (16, 18): 150, (15, 18): 240, (16, 16): 0, (17, 16): 0}
+    sizes = shown | {(15, 17): None, (17, 18): None, (14, 18): None}
+    assert {each: evidence.log_bytes.between(*each) for each in sizes} == sizes
 
 
 def test_range_without_a_neighbour_waits_for_one() -> None:
@@ -435,7 +378,7 @@ def test_bytes_are_linked_backwards_as_well() -> None:
 
 
 def test_ranges_without_a_neighbour_are_given_up_the_oldest_first() -> None:
-    log_bytes = evidence_of(*UNTIL_16).log_bytes
+    log_bytes = evidence_of(*carried(9, 100, 15, 16)).log_bytes
     for start in range(100, 170):
         log_bytes.carried(2 * start, 2 * start + 1, 90, start)
     assert [start for start, *_ in log_bytes.unplaced] == [2 * s for s in range(106, 170)]

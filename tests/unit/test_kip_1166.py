@@ -1,7 +1,7 @@
 """KIP-1166's rule by hand: histories in the notation of ``tests/notation``, and what a replica keeps.
 
-Histories named ``kafka ...`` reproduce the test of Kafka 4.3.0 whose name stands above; those that
-are synthetic are in no recording.
+Histories named ``test...`` reproduce that test of Kafka 4.3.0; those that are synthetic are in no
+recording.
 """
 # ruff: noqa: E501 (a line of a history is an event)
 
@@ -9,74 +9,65 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from notation import check
 from notation.recorded import EPOCH
 
-from kip_replay.replay.hwm_parking import UNKNOWN_OFFSET
+from kip_replay.replay.hwm_parking import NOT_SENT, UNKNOWN_OFFSET
 from kip_replay.replay.hwm_parking.kip_1166 import Completion, Fetch, Leader, Replica, Response
 
 HISTORIES = {
-    # testHighWatermarkSentInFetchRequest: first -1, after the answer what it carried.
-    "kafka high watermark sent in fetch request": """
+    "testHighWatermarkSentInFetchRequest: first -1, after the response what it carried": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, with KIP-1166
     9 fetches 10 knowing -1       -> records 10..15, high watermark 15
     9 then fetches 15 knowing 15  -> parked
     """,
-    # testDefaultHwmDeferred: a FETCH without the field never completes by the high watermark.
-    "kafka default hwm deferred": """
+    "testDefaultHwmDeferred: a FETCH without the field never completes by the high watermark": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, with KIP-1166
     9 fetches 15  -> parked
     """,
-    # testUnknownHwmDeferredWhenLeaderDoesNotKnowHwm: neither has anything new for the other.
-    "kafka unknown hwm deferred when leader does not know hwm": """
+    "testUnknownHwmDeferredWhenLeaderDoesNotKnowHwm: neither has anything new for the other": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166
     9 fetches 15 knowing -1  -> parked; leader has high watermark -1
     """,
-    # testOutdatedHwmCompletedWhenLeaderKnowsHwm: unknown, then one less. 4.0 waits both times.
-    "kafka outdated hwm completed when leader knows hwm": """
+    "testOutdatedHwmCompletedWhenLeaderKnowsHwm: unknown, then one less. 4.0 waits both times": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, without | with KIP-1166
     9 fetches 15 knowing -1  -> parked | high watermark 15
     8 fetches 15 knowing 14  -> parked | high watermark 15
     """,
-    # testUnchangedHighWatermarkDeferred: who knows as much as the leader waits.
-    "kafka unchanged high watermark deferred": """
+    "testUnchangedHighWatermarkDeferred: who knows as much as the leader waits": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, with KIP-1166
     9 fetches 15 knowing 15  -> parked
     """,
-    # testUpdatedHighWatermarkCompleted: a move completes also the FETCH that claims to know it.
-    "kafka updated high watermark completed": """
+    "testUpdatedHighWatermarkCompleted: a move completes also the FETCH that claims to know it": """
     voters 1 2, leader 1, epoch 5 starts at 2, log ends at 7, high watermark 3, without | with KIP-1166
     9 fetches 7 knowing 7     -> parked
     2 fetches 7 waiting 0 ms  -> timeout, high watermark 7 | 9: high watermark 7; timeout, high watermark 7
     """,
-    # testPurgatoryFetchTimeout: after 500 ms an empty response.
-    "kafka purgatory fetch timeout": """
+    "testPurgatoryFetchTimeout: after 500 ms an empty response": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
     2 fetches 15 knowing 15  -> parked
     499 ms pass              -> nobody
     1 ms pass                -> 2: timeout, high watermark 15
     """,
-    # testPurgatoryFetchSatisfiedByWrite: an append completes who waits, with the records.
-    "kafka purgatory fetch satisfied by write": """
+    "testPurgatoryFetchSatisfiedByWrite: an append completes who waits, with the records": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
     9 fetches 15 knowing -1  -> parked
     leader appends to 16     -> 9: records 15..16, high watermark -1
     """,
-    # testPurgatoryFetchCompletedByFollowerTransition: all who wait are rejected.
-    "kafka purgatory fetch completed by follower transition": """
+    "testPurgatoryFetchCompletedByFollowerTransition: all who wait are rejected": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
     9 fetches 15 knowing -1  -> parked
     8 fetches 15 knowing -1  -> parked
     leader resigns           -> 9: error; 8: error
     500 ms pass              -> nobody
     """,
-    # testLeaderImmediatelySendsDivergingEpoch. Synthetic: in no recording.
-    # The replica's progress does not count.
-    "kafka leader immediately sends diverging epoch": """
+    "testLeaderImmediatelySendsDivergingEpoch: its progress does not count (synthetic)": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, epoch 3 ends at 8, log ends at 15, without | with KIP-1166
     2 fetches 12 of epoch 3  -> diverging; leader has high watermark -1
     3 fetches 8 of epoch 3   -> records 8..15, high watermark -1   # nothing beyond the epoch's end
+    8 fetches 7 of epoch 3   -> records 7..15, high watermark -1
     """,
     # Synthetic: in no recording.
     "truncated replica goes on in the epoch of its last record": """
@@ -84,28 +75,24 @@ HISTORIES = {
     2 fetches 12 of epoch 3      -> diverging
     2 then fetches 8 of epoch 3  -> records 8..15, high watermark -1
     """,
-    # testFetchRequestOffsetAtZero. Synthetic: in no recording.
-    # With a snapshot, offset 0 and offsets before the log's start are sent to it.
-    "kafka fetch request offset at zero": """
+    # Synthetic. With a snapshot, offset 0 and offsets before the log's start are sent to it.
+    "a fetch before the start of the log is sent to the snapshot": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log starts at 4, snapshot ends at 4, log ends at 15, without | with KIP-1166
     9 fetches 0       -> snapshot
     9 then fetches 4  -> records 4..15, high watermark -1
     8 fetches 3       -> snapshot
     2 fetches 0       -> snapshot; leader has high watermark -1
     """,
-    # The case of testFetchRequestOffsetAtZero itself. Synthetic: in no recording.
-    "kafka fetch at zero is sent to a snapshot though the log is whole": """
+    "testFetchRequestOffsetAtZero: to the snapshot, though the log is whole (synthetic)": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log starts at 0, snapshot ends at 4, log ends at 15, without | with KIP-1166
     9 fetches 0  -> snapshot
     8 fetches 1  -> records 1..15, high watermark -1
     """,
-    # The other side of testFetchRequestOffsetAtZero.
-    "kafka fetch at zero without a snapshot gets records": """
+    "a fetch at zero without a snapshot gets records": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
     9 fetches 0  -> records 0..15, high watermark -1
     """,
-    # testUpdateHighWatermarkQuorumSizeThree: one follower and the leader are a majority.
-    "kafka update high watermark quorum size three": """
+    "testUpdateHighWatermarkQuorumSizeThree: one follower and the leader are a majority": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
     2 fetches 10          -> records 10..15, high watermark -1; leader has high watermark -1
     3 fetches 10          -> records 10..15, high watermark -1; leader has high watermark -1
@@ -114,8 +101,7 @@ HISTORIES = {
     2 fetches 20          -> parked; leader has high watermark 20
     3 fetches 20          -> parked; leader has high watermark 20
     """,
-    # testUpdateHighWatermarkMetadata: the same offset in a new segment counts as a move.
-    "kafka update high watermark metadata": """
+    "testUpdateHighWatermarkMetadata: the same offset in a new segment counts as a move": """
     voters 1 2, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166
     2 fetches 15 knowing 15     -> parked; leader has high watermark 15
     9 fetches 15 knowing 15     -> parked
@@ -130,8 +116,7 @@ HISTORIES = {
     9 fetches 15 knowing 15     -> parked
     2 fetches 15 knowing 15     -> parked   # news once a segment
     """,
-    # testNonMonotonicHighWatermarkUpdate: a follower that lost its log takes nothing back.
-    "kafka non monotonic high watermark update": """
+    "testNonMonotonicHighWatermarkUpdate: a follower that lost its log takes nothing back": """
     voters 1 2, leader 1, epoch 5 starts at 0, log ends at 10, without | with KIP-1166
     2 fetches 10 knowing 10  -> parked; leader has high watermark 10
     500 ms pass              -> 2: timeout, high watermark 10
@@ -190,6 +175,13 @@ HISTORIES = {
     leader appends to 16  -> nobody
     leader appends to 17  -> 9: records 17..17, high watermark -1
     """,
+    # Synthetic. What the leader lacks is not cut off, and its records are not sent again.
+    "replica ahead of the leader is woken by a move": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166
+    9 fetches 17 knowing -1       -> parked
+    2 fetches 15 knowing -1       -> 9: high watermark 15; high watermark 15
+    9 then fetches 17 knowing 15  -> parked
+    """,
     "appends that change nothing take nothing back": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
     leader appends to 12  -> nobody
@@ -231,7 +223,8 @@ HISTORIES = {
     4 fetches 14  -> records 14..15, high watermark 14
     """,
     "five voters need two others": """
-    voters 1 2 3 4 5, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
+    voters 1 2 3 4 5, leader 1, epoch 5 starts at 10, log ends at 14, without KIP-1166
+    leader appends to 15  -> nobody; leader has high watermark -1
     2 fetches 15  -> parked; leader has high watermark -1
     3 fetches 12  -> records 12..15, high watermark 12
     4 fetches 11  -> records 11..15, high watermark 12
@@ -254,7 +247,7 @@ HISTORIES = {
     9 fetches 15 knowing 15  -> parked
     """,
     "single voter sends the high watermark with the records": """
-    voters 1, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, without KIP-1166
+    voters 1, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, without | with KIP-1166
     9 fetches 15          -> parked
     leader appends to 16  -> 9: records 15..16, high watermark 16
     """,
@@ -269,6 +262,28 @@ HISTORIES = {
 @pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
 def test_history(history: str) -> None:
     check(history)
+
+
+def test_values_of_the_kip_and_of_kafka() -> None:
+    """FetchRequest.json: the high watermark's default; KafkaRaftClient: maxWaitMs."""
+    assert (UNKNOWN_OFFSET, NOT_SENT) == (-1, 9_223_372_036_854_775_807)
+    assert Fetch(9, 15, EPOCH, 12) == Fetch(9, 15, EPOCH, 12, max_wait_us=500_000, token=0)
+
+
+def test_replica_sends_its_high_watermark_in_a_version_that_can() -> None:
+    replica = Replica(15, EPOCH, 12)
+    assert replica.fetch(9, 0, 7, hwm_aware=True) == Fetch(9, 15, EPOCH, 12, 0, 7)
+    assert replica.fetch(9, 0, 7, hwm_aware=False) == Fetch(9, 15, EPOCH, NOT_SENT, 0, 7)
+
+
+def test_saved_state_has_values_without_names() -> None:
+    """A leader of which nothing is known yet, with a FETCH parked; a replica."""
+    leader, fetch = Leader(True, EPOCH, frozenset({2}), 2), Fetch(9, 0, EPOCH, -1, token=1)
+    assert leader.fetch(fetch) == []
+    known, parked = [-1, 0, 0, {}, None, -1, 0, 0, {}], [9, 0, EPOCH, -1, 500_000, 1]
+    waits = {1: [parked, "timeout", True, -1, 0]}
+    assert msgspec.to_builtins(leader, str_keys=False) == [True, EPOCH, [2], 2, *known, waits]
+    assert msgspec.to_builtins(Replica(15, EPOCH)) == [15, EPOCH, -1]
 
 
 def a_leader(**others: Any) -> Leader:
