@@ -69,6 +69,12 @@ HISTORIES = {
     3 fetches 8 of epoch 3   -> records 8..15, high watermark -1   # nothing beyond the epoch's end
     8 fetches 7 of epoch 3   -> records 7..15, high watermark -1
     """,
+    # Synthetic: a log that begins within an epoch may show a voter ahead of all that was returned.
+    "high watermark is never above the log end": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
+    2 fetches 19          -> parked; leader has high watermark 15
+    leader appends to 20  -> 2: records 19..20, high watermark 19
+    """,
     # Synthetic: in no recording.
     "truncated replica goes on in the epoch of its last record": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, epoch 3 ends at 8, epoch 2 ends at 6, log ends at 15, without | with KIP-1166
