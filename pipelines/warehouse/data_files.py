@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -192,17 +193,23 @@ class _OpenFile:
     def _flush(self) -> None:
         if self._held:
             rows = pa.Table.from_batches(self._held)
-            try:
+            with self._failing_once():
                 self._writer.write_table(rows, row_group_size=self._held_rows)
-            except OSError:
-                # Or the writer would close itself when it is freed, fail, and print a stack trace.
-                self._writer.is_open = False
-                raise
             self._held, self._held_rows, self._held_bytes = [], 0, 0
+
+    @contextmanager
+    def _failing_once(self) -> Iterator[None]:
+        """Or the writer would close itself when freed, fail again, and print a stack trace."""
+        try:
+            yield
+        except OSError:
+            self._writer.is_open = False
+            raise
 
     def closed(self) -> DataFile:
         self._flush()
-        self._writer.close()
+        with self._failing_once():
+            self._writer.close()
         size_bytes = self.size_bytes
         self._sink.close()
         (metadata,) = self._metadata
