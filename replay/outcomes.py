@@ -14,7 +14,7 @@ NOT_SWEPT = -1
 
 
 class Verdict(StrEnum):
-    """Whether an outcome could be told; ``UNKNOWN`` always has a reason."""
+    """Whether an outcome could be decided; ``UNKNOWN`` always has a reason."""
 
     REPLAYED = "replayed"
     NOT_APPLICABLE = "not_applicable"

@@ -1,7 +1,7 @@
 """The phases of a recording: starting, steady, stopping.
 
 Steady is from the last broker's first unfencing to the first wantShutDown, both read from the
-heartbeats that controllers answered. A log that begins or ends in the middle of normal work has
+heartbeats that controllers responded to. A log that begins or ends in the middle of normal work has
 no such moment: then the log's own begin or end bounds the phase.
 """
 

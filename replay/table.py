@@ -1,6 +1,6 @@
 """What a Delta table of the warehouse is: name, columns, types, comments, keys.
 
-Each table is said once: those of the log in ``replay.log_tables``, a rule's in its folder, those of
+Each table is described once: those of the log in ``replay.log_tables``, a rule's in its folder, those of
 summaries, checks and bookkeeping in ``replay.tables``, which also lists all of them. Readers and
 writers import these, ``docs/tables.md`` is printed from them and the tests compare what is on disk
 with them. Types are Arrow's, so that the rules need no Spark to name their output.
@@ -107,7 +107,7 @@ SENDER = (
     Column("connection", TEXT, "local host:port-remote host:port-processor-index"),
 )
 
-#: What outcome, eviction and summary tables share: which rule said it, under which what-if.
+#: What outcome, eviction and summary tables share: which rule it is of, under which what-if.
 WHAT_IF = (
     key_column("rule", TEXT, "name of the rule"),
     key_column("variant", TEXT, "recorded, or the protocol that was replayed"),
@@ -121,6 +121,6 @@ WHAT_IF_KEY = ("recording", *(column.name for column in WHAT_IF))
 VERDICT = (
     key_column("verdict", TEXT, "replayed, not_applicable or unknown"),
     Column(
-        "reason", TEXT, "why not applicable or unknown, or what is known of an unexplained answer"
+        "reason", TEXT, "why not applicable or unknown, or what is known of an unexplained response"
     ),
 )

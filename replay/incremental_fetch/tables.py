@@ -26,7 +26,7 @@ FETCH_SESSION_OUTCOMES = Table(
         RECORDING,
         *WHAT_IF,
         REQUEST_ID,
-        key_column("attempt", INT, "0; a FETCH that a session error answers is 0 and its retry 1"),
+        key_column("attempt", INT, "0; a FETCH that gets a session error is 0 and its retry 1"),
         NODE_ID,
         Column(
             "session_key",
@@ -41,8 +41,8 @@ FETCH_SESSION_OUTCOMES = Table(
         Column("received_at", AT, "arrival"),
         Column("dequeued_at", AT, "the handler takes it"),
         Column("built_at", AT, "the response was built"),
-        Column("session_id", INT, "sessionId asked with; null where it would be another one"),
-        Column("session_epoch", INT, "sessionEpoch asked with; the draft has none"),
+        Column("session_id", INT, "sessionId of the request; null where it would be another one"),
+        Column("session_epoch", INT, "sessionEpoch of the request; the draft has none"),
         Column("is_full", BOOL, "lists every partition of the session"),
         Column("session_partitions", INT, "partitions of the session after this request"),
         Column("request_partitions", INT, "partitions listed in the request"),
@@ -56,7 +56,7 @@ FETCH_SESSION_OUTCOMES = Table(
         Column("record_bytes", LONG, "records in the response"),
         Column("request_bytes", LONG, "on the wire: frame, header, body"),
         Column("response_bytes", LONG, "on the wire: frame, header, body"),
-        Column("session_error", INT, "70, 71 or 106 where a session error is the answer, else 0"),
+        Column("session_error", INT, "70, 71 or 106 where the response is a session error, else 0"),
         Column(
             "equals_recorded",
             BOOL,

@@ -26,8 +26,8 @@ HEARTBEAT_OUTCOMES = Table(
         RECORDING,
         *WHAT_IF,
         REQUEST_ID,
-        key_column("controller_id", INT, "controller that answered"),
-        Column("broker_id", INT, "broker that asked"),
+        key_column("controller_id", INT, "controller that responded"),
+        Column("broker_id", INT, "broker that sent it"),
         Column("received_at", AT, "arrival"),
         Column("built_at", AT, "the response was built"),
         Column("current_metadata_offset", LONG, "last offset the broker has applied, inclusive"),
@@ -68,8 +68,8 @@ METADATA_WRITE_OUTCOMES = Table(
         Column(
             "last_broker_id", INT, "the broker that others waited for, maybe until it was fenced"
         ),
-        Column("known_at", AT, "via_broker is told a lowest acknowledged offset >= the write's"),
-        Column("known_everywhere_at", AT, "every unfenced broker is told one"),
+        Column("known_at", AT, "via_broker receives a lowest acknowledged offset >= the write's"),
+        Column("known_everywhere_at", AT, "every unfenced broker received one"),
         Column("stale_window_ms", MS, "today: from the response until applied everywhere"),
         Column(
             "read_after_write_ms",
@@ -105,7 +105,7 @@ METADATA_WRITE_VISIBILITY = Table(
         Column(
             "known_at",
             AT,
-            "the broker is told a lowest acknowledged offset >= the write's: from then on it could"
+            "the broker receives a lowest acknowledged offset >= the write's: from then on it could"
             " renegotiate ApiVersions after UPDATE_FEATURES",
         ),
         *VERDICT,
