@@ -1,9 +1,9 @@
 """What a Delta table of the warehouse is: name, columns, types, comments, keys.
 
-Each table is described once: those of the log in ``replay.log_tables``, a rule's in its folder, those of
-summaries, checks and bookkeeping in ``replay.tables``, which also lists all of them. Readers and
-writers import these, ``docs/tables.md`` is printed from them and the tests compare what is on disk
-with them. Types are Arrow's, so that the rules need no Spark to name their output.
+Each table is described once: those of the log in ``replay.log_tables``, a rule's in its folder,
+those of summaries, checks and bookkeeping in ``replay.tables``, which also lists all of them.
+Readers and writers import these, ``docs/tables.md`` is printed from them and the tests compare what
+is on disk with them. Types are Arrow's, so that the rules need no Spark to name their output.
 
 Conventions
 -----------

@@ -53,9 +53,7 @@ PRODUCE_ACK_OUTCOMES = Table(
         Column("recorded_error", INT, "Kafka's error code in the log; null without a response"),
         Column("acks_all_error", INT, "error code with acks=all; null: not known"),
         Column("min_isr_error", INT, "error code with acks=min.insync.replicas; null: not known"),
-        Column(
-            "todays_min_isr_error", INT, "what a broker without the KIP returns for acks=-2: 21"
-        ),
+        Column("todays_min_isr_error", INT, "what a broker returns for acks=-2 today: 21"),
         Column(
             "partition_recorded_latency_ms",
             MS,
