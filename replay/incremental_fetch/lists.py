@@ -18,8 +18,9 @@ from kip_replay.replay.kafka.messages.fetch import (
     CURRENT_LEADER_TAG_BYTES,
     EPOCH_END_OFFSET_TAG_BYTES,
 )
+from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
 
-from .partitions import Partitions, TopicTotals
+from .partitions import Partitions
 
 #: Stands for null, and for "never returned": no value that Kafka writes.
 ABSENT = -(2**63)

@@ -20,7 +20,7 @@ from .followed import FollowedPartitions
 from .partitions import Partitions
 from .streams import PendingSession, Streams
 
-VERSION = 2
+VERSION = 3
 _RULE = "incremental_fetch"
 _TYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 
@@ -31,12 +31,9 @@ class _Header(msgspec.Struct, array_like=True):
     slots: list[int | None]
 
 
-class _State(msgspec.Struct, array_like=True):
+class _State(_Header, array_like=True):
     """``topic_of`` and ``index_of`` are of the open partitions, whose numbers are their places."""
 
-    version: int
-    rule: str
-    slots: list[int | None]
     front: tuple[int, str]
     names: dict[str, str]
     topics: list[str]
