@@ -77,11 +77,6 @@ class RecordedFetch(NamedTuple):
         return self.replica_id >= 0
 
     @property
-    def has_sessions(self) -> bool:
-        """The version has sessions."""
-        return self.api_version >= SESSION_VERSION
-
-    @property
     def uses_topic_ids(self) -> bool:
         """Topics go by id."""
         return self.api_version >= TOPIC_ID_VERSION
@@ -89,7 +84,7 @@ class RecordedFetch(NamedTuple):
     @property
     def closes_session(self) -> bool:
         """It requests no session, and closes the one that it names."""
-        return self.has_sessions and self.session_epoch == FINAL_EPOCH
+        return self.api_version >= SESSION_VERSION and self.session_epoch == FINAL_EPOCH
 
     @property
     def is_logged_whole(self) -> bool:
@@ -102,14 +97,17 @@ class RecordedFetch(NamedTuple):
         return not self.response_partitions and (self.throttle_ms or 0) > 0
 
 
-_NESTED: Mapping[str, pa.DataType] = {
+#: Types of columns that are not INT64.
+_TYPES: Mapping[str, pa.DataType] = {
+    **dict.fromkeys(("request_id", "client_id", "connection"), pa.string()),
+    **dict.fromkeys(("rack_id", "cluster_id"), pa.string()),
+    "throttle_ms": pa.float64(),
     "request_partitions": pa.list_(FETCH_REQUEST_PARTITION),
     "forgotten_partitions": FETCHES.arrow_schema.field("forgotten_partitions").type,
     "response_partitions": pa.list_(FETCH_RESPONSE_PARTITION),
     "node_endpoints": pa.list_(NODE_ENDPOINT),
     "topic_names": pa.list_(pa.struct([("topic_id", pa.string()), ("topic", pa.string())])),
 }
-_TEXT = ("request_id", "client_id", "connection", "rack_id", "cluster_id")
 _COLUMNS = (
     *("request_id", "api_version", "client_id", "connection", "replica_id", "replica_epoch"),
     *("received_us", "dequeued_us", "built_us", "session_id", "session_epoch", "rack_id"),
@@ -121,16 +119,8 @@ _COLUMNS = (
 WITHOUT_REQUEST = {"replica_id": -1, "replica_epoch": -1, "session_id": 0, "session_epoch": -1}
 
 
-def _type_of(name: str) -> pa.DataType:
-    if name in _NESTED:
-        return _NESTED[name]
-    if name in _TEXT:
-        return pa.string()
-    return pa.float64() if name == "throttle_ms" else pa.int64()
-
-
 #: Input of the replay.
-INPUT_SCHEMA = pa.schema([(name, _type_of(name)) for name in _COLUMNS])
+INPUT_SCHEMA = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in _COLUMNS])
 
 _SCALARS = RecordedFetch._fields[: RecordedFetch._fields.index("request_partitions")]
 
@@ -139,15 +129,11 @@ class Batch:
     """A batch of ``INPUT_SCHEMA``, by columns."""
 
     def __init__(self, batch: pa.RecordBatch, numbering: Partitions) -> None:
-        flexible = pc.greater_equal(batch.column("api_version"), FLEXIBLE_VERSION)
+        versions = batch.column("api_version").fill_null(0).to_numpy(zero_copy_only=False)
         self.lists = Lists(
-            Requested(batch.column("request_partitions"), numbering),
+            Requested(batch.column("request_partitions"), numbering, versions),
             Listed(batch.column("forgotten_partitions"), numbering),
-            Returned(
-                batch.column("response_partitions"),
-                numbering,
-                flexible.fill_null(False).to_numpy(zero_copy_only=False),
-            ),
+            Returned(batch.column("response_partitions"), numbering, versions >= FLEXIBLE_VERSION),
         )
         self.fetches = self._fetches(batch)
         self.topic_names = _rows_with_elements(batch.column("topic_names"))

@@ -54,10 +54,9 @@ def full_fetch(fetch: Fetch) -> Sent | None:
         session_epoch=INITIAL_EPOCH,
         is_full=True,
         request_partitions=n,
-        forgotten_partitions=0,
         response_partitions=returned,
         record_bytes=row.record_bytes,
-        request_bytes=fetch.sizes.request(topics, n, followed.tagged(), fetch.sizes.nothing),
+        request_bytes=fetch.sizes.request(topics, n, followed.tag_bytes(), fetch.sizes.nothing),
         response_bytes=fetch.sizes.response(
             topics_returned, returned, fetch.more_bytes(fetch.response.at)
         ),
@@ -90,7 +89,7 @@ def incremental_fetch(fetch: Fetch, session: FetchSession) -> Incremental:
         request_bytes=fetch.sizes.request(
             fetch.topics(fetch.requested, requested),
             len(requested),
-            fetch.requested.tagged(requested),
+            fetch.requested.tag_bytes(requested),
             fetch.sizes.forgotten(followed.numbering, forgotten),
         ),
         response_bytes=fetch.sizes.response(
@@ -105,9 +104,9 @@ def equals_recorded(
 ) -> bool | None:
     """Whether lists and bytes are those of the recorded session, both ways; None: it has none."""
     row = fetch.row
-    if row.is_full or session is None or incremental is None:
+    if session is None or incremental is None:
         return None
-    if session.recorded_id != row.session_id:
+    if row.is_full or session.recorded_id != row.session_id:
         return None
     sent = incremental.sent
     return (

@@ -99,15 +99,15 @@ class OutcomeRows:
             None,
             Verdict.REPLAYED if whole else Verdict.UNKNOWN,
             None if whole else Unknown.NOT_IN_LOG,
-            row.session_id if has_request else None,
-            row.session_epoch if has_request else None,
             row.is_full if has_request else None,
             row.request_partitions,
-            row.forgotten_partitions,
             row.response_partitions,
             row.record_bytes if row.error_code is not None else None,
             row.request_bytes,
             row.response_bytes,
+            row.forgotten_partitions,
+            row.session_id if has_request else None,
+            row.session_epoch if has_request else None,
             row.error_code if row.error_code in SESSION_ERRORS else 0,
         ))  # fmt: skip
 

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kip_replay.replay.kafka.messages.encoding import Ints
-from kip_replay.replay.kafka.messages.fetch import DIRECTORY_ID_TAG_BYTES, HIGH_WATERMARK_TAG_BYTES
 from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals, fetch_pieces
 
 from .lists import Lists
@@ -47,8 +46,6 @@ class FetchSizes:
             cluster_id_bytes=None if cluster_id is None else utf8(cluster_id),
             has_replica_state=has_replica_state,
         )
-        self._directory_id = DIRECTORY_ID_TAG_BYTES * (version >= 17)
-        self._high_watermark = HIGH_WATERMARK_TAG_BYTES * (version >= 18)
         endpoints = [(utf8(host), utf8(rack)) for host, rack in node_endpoints]
         self._response = pieces.response_fixed_bytes(endpoints)
         #: No topics.
@@ -57,12 +54,11 @@ class FetchSizes:
         self.error_response = pieces.response_fixed_bytes() + self.nothing
 
     def request(
-        self, topics: TopicTotals, partitions: int, tagged: tuple[int, int], forgotten_bytes: int
+        self, topics: TopicTotals, partitions: int, tag_bytes: int, forgotten_bytes: int
     ) -> int:
-        """A request; of its partitions ``tagged`` have a directory id and a high watermark."""
-        size = self._request + self._pieces.topics_bytes(topics) + forgotten_bytes
-        size += partitions * self._pieces.request_partition_bytes
-        return size + tagged[0] * self._directory_id + tagged[1] * self._high_watermark
+        """A request; ``tag_bytes`` is what partitions take beyond plain ones."""
+        size = self._request + self._pieces.topics_bytes(topics) + forgotten_bytes + tag_bytes
+        return size + partitions * self._pieces.request_partition_bytes
 
     def response(self, topics: TopicTotals, partitions: int, more_bytes: int) -> int:
         """A response; ``more_bytes`` is what partitions take beyond empty ones."""
@@ -100,15 +96,15 @@ def utf8(text: str | None) -> int:
 class Sent(NamedTuple):
     """A FETCH and its response. Bytes are None where they can't be counted."""
 
-    session_id: int | None
-    session_epoch: int | None
     is_full: bool
     request_partitions: int
-    forgotten_partitions: int
     response_partitions: int
     record_bytes: int
     request_bytes: int | None
     response_bytes: int | None
+    forgotten_partitions: int = 0
+    session_id: int | None = None
+    session_epoch: int | None = None
     session_error: int = 0
 
 
@@ -121,13 +117,12 @@ def sent_as_listed(row: RecordedFetch, lists: Lists) -> Sent:
         session_epoch=FINAL_EPOCH,
         is_full=True,
         request_partitions=n,
-        forgotten_partitions=0,
         response_partitions=m,
         record_bytes=row.record_bytes,
         request_bytes=sizes.request(
             requested.totals[row.number],
             n,
-            requested.tagged(requested.rows[row.number]),
+            requested.tag_bytes(requested.rows[row.number]),
             sizes.nothing,
         ),
         response_bytes=sizes.response(
