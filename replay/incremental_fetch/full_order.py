@@ -84,8 +84,8 @@ class FullOrder:
             stays = np.ones(int(self._listed.max()) + 1, np.bool_)
             stays[moves] = False
             self.relist(np.concatenate([self._listed[stays[self._listed]], moves]))
-        elif self._move(moves, moves).is_worn:
-            self.relist(self.keys())
+        else:
+            self._move(moves, moves)
 
     def renumber(self, slot_of: Ints) -> None:
         """Slots are numbered anew: ``slot_of`` has the new ones by the old."""
@@ -100,12 +100,13 @@ class FullOrder:
         self._runs, self._listed = None, slots
         self._totals = self._numbering.totals(self._topics_of(slots))
 
-    def _move(self, removed: Ints, added: Ints) -> TopicRuns:
+    def _move(self, removed: Ints, added: Ints) -> None:
         if self._runs is None:
             self._runs = TopicRuns(self._numbering, self._listed, self._topics_of(self._listed))
         self._runs.remove(removed)
         self._runs.append(added, self._topics_of(added))
-        return self._runs
+        if self._runs.is_worn:
+            self.relist(self.keys())
 
 
 class TopicRuns:

@@ -37,11 +37,14 @@ SESSION_ERRORS = frozenset(
 Endpoint = tuple[str | None, str | None]
 
 
+_FULL_EPOCHS = (INITIAL_EPOCH, FINAL_EPOCH)
+
+
 class RecordedFetch(NamedTuple):
     """A FETCH of topic partitions, but for its lists. Times are microseconds since the epoch.
 
     ``number`` is its row in the batch, ``request_partitions`` and ``response_partitions`` how many
-    it lists, ``is_full`` whether it lists all (``FetchMetadata.isFull``). Without a request body,
+    it lists. Without a request body,
     ``request_partitions`` is None, and sender and session are not known; without a response,
     ``error_code`` is None. Only variant ``recorded`` and ``equals_recorded`` read the sizes.
     """
@@ -68,8 +71,12 @@ class RecordedFetch(NamedTuple):
     response_partitions: int | None
     record_bytes: int
     node_endpoints: tuple[Endpoint, ...]
-    is_full: bool
     number: int
+
+    @property
+    def is_full(self) -> bool:
+        """It lists all that its sender fetches (``FetchMetadata.isFull``)."""
+        return self.session_epoch in _FULL_EPOCHS or self.api_version < SESSION_VERSION
 
     @property
     def is_follower(self) -> bool:
@@ -139,24 +146,20 @@ class Batch:
         self.topic_names = _rows_with_elements(batch.column("topic_names"))
 
     def _fetches(self, batch: pa.RecordBatch) -> list[RecordedFetch]:
-        scalars = [
-            batch.column(name).fill_null(WITHOUT_REQUEST[name]).to_pylist()
-            if name in WITHOUT_REQUEST
-            else batch.column(name).to_pylist()
-            for name in _SCALARS
-        ]
-        scalar = dict(zip(_SCALARS, scalars, strict=True))
-        is_full = [
-            epoch in (INITIAL_EPOCH, FINAL_EPOCH) or (version or 0) < SESSION_VERSION
-            for version, epoch in zip(scalar["api_version"], scalar["session_epoch"], strict=True)
-        ]
+        scalars = [filled(batch, name).to_pylist() for name in _SCALARS]
         of_lists = [listed.lengths for listed in self.lists]
         endpoints: list[tuple[Endpoint, ...]] = [()] * batch.num_rows
         for number, elements in _rows_with_elements(batch.column("node_endpoints")).items():
             endpoints[number] = tuple((e["host"], e["rack"]) for e in elements)
-        columns = (*scalars, *of_lists, self.lists.returned.record_bytes, endpoints, is_full)
+        columns = (*scalars, *of_lists, self.lists.returned.record_bytes, endpoints)
         rows = range(batch.num_rows)
         return list(map(RecordedFetch._make, zip(*columns, rows, strict=True)))
+
+
+def filled(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column, with what stands in place of a request that is not in the log."""
+    column = batch.column(name)
+    return column.fill_null(WITHOUT_REQUEST[name]) if name in WITHOUT_REQUEST else column
 
 
 def _rows_with_elements(array: pa.ListArray) -> dict[int, list[dict[str, str]]]:

@@ -9,14 +9,14 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from kip_replay.replay.kafka.messages.fetch import FETCH_VERSIONS
-from kip_replay.replay.outcomes import Verdict
+from kip_replay.replay.outcomes import Rows, Verdict
 
-from .cache import FetchSessionCache
+from .cache import FetchSessionCache, Occurrence
 from .draft import Draft, with_draft_uuid
 from .lists import Lists
 from .partitions import Partitions
 from .recorded import INPUT_SCHEMA, Batch, RecordedFetch
-from .rows import ClientKind, EventRows, OutcomeRows, variants
+from .rows import EVICTION_SCHEMA, RULE, ClientKind, OutcomeRows, variants
 from .sizes import counted_version, sent_as_listed
 from .state import Carried, decoded, encoded
 from .step import Replayed, close_session, replay_fetch
@@ -58,7 +58,9 @@ class IncrementalFetch:
     ) -> None:
         slots = sorted(set(session_slots))
         self._outcomes = OutcomeRows(node_id, variants(slots))
-        self._evictions = EventRows(node_id, variants(slots))
+        self._incremental = [variant.what_if(RULE) for variant in variants(slots)]
+        self._evictions = Rows(EVICTION_SCHEMA)
+        self._node_id = node_id
         caches = [FetchSessionCache(number) for number in (None, *slots)]
         self._front, self._numbering, self._streams, self._caches, self._pending = (
             Carried((0, ""), Partitions(), Streams(node_id, len(caches)), caches, [])
@@ -110,7 +112,7 @@ class IncrementalFetch:
         kind = ClientKind.FOLLOWER if stream.replica_id >= 0 else ClientKind.CONSUMER
         rows = self._outcomes
         rows.begin(row, stream.session_key, kind)
-        why_not = _why_not(row) or _why_not_known(row, stream)
+        why_not = _why_not(row, stream)
         if why_not is not None:
             rows.not_replayed(*why_not)
             known = stream.unknown is None and row.error_code is not None
@@ -130,7 +132,7 @@ class IncrementalFetch:
         rows.recorded(replayed.session_partitions, replayed.added_partitions)
         rows.replayed(replayed)
         for cache, event in replayed.events:
-            self._evictions.add(cache, row.dequeued_us, row.request_id, event)
+            self._add_event(cache, row.dequeued_us, row.request_id, event)
 
     def _take_without_sessions(self, row: RecordedFetch, lists: Lists) -> None:
         """A client that never requests a session: every protocol leaves it as it is."""
@@ -164,9 +166,18 @@ class IncrementalFetch:
             if cache_id is not None:
                 created[number] = cache_id
             for event in events:
-                self._evictions.add(number, pending.built_us, pending.request_id, event)
+                self._add_event(number, pending.built_us, pending.request_id, event)
         if created:
             self._streams.by_number[pending.stream].create_session(created, pending)
+
+    def _add_event(self, cache: int, at_us: int, request_id: str, event: Occurrence) -> None:
+        self._evictions.add(
+            **self._incremental[cache],
+            node_id=self._node_id,
+            event_at=at_us,
+            request_id=request_id,
+            **event._asdict(),
+        )
 
     def _forget_idle(self, now_us: int) -> None:
         """In steps of the log's time, whatever the batches: rows follow from the log alone."""
@@ -178,17 +189,14 @@ class IncrementalFetch:
             cache.forget_unused((now_us - SESSION_IDLE_US) // 1000)
 
 
-def _why_not(row: RecordedFetch) -> tuple[Verdict, str] | None:
-    """Why a FETCH can't be replayed, whatever is known of its client."""
+def _why_not(row: RecordedFetch, stream: Stream | None = None) -> tuple[Verdict, str] | None:
+    """Why a FETCH can't be replayed; without a ``stream`` it is one without sessions."""
     if not row.is_logged_whole:
         return Verdict.UNKNOWN, Unknown.NOT_IN_LOG
     if counted_version(row.api_version) not in FETCH_VERSIONS:
         return Verdict.UNKNOWN, Unknown.VERSION
-    return (Verdict.NOT_APPLICABLE, REFUSED) if row.error_code else None
-
-
-def _why_not_known(row: RecordedFetch, stream: Stream) -> tuple[Verdict, str] | None:
-    """Why the changes in an incremental FETCH are not enough."""
-    if stream.unknown is None or row.is_full:
-        return None
-    return Verdict.UNKNOWN, stream.unknown
+    if row.error_code:
+        return Verdict.NOT_APPLICABLE, REFUSED
+    if stream is not None and stream.unknown is not None and not row.is_full:
+        return Verdict.UNKNOWN, stream.unknown
+    return None

@@ -15,10 +15,9 @@ from kip_replay.replay.incremental_fetch.tables import (
     FETCH_SESSION_EVICTIONS,
     FETCH_SESSION_OUTCOMES,
 )
-from kip_replay.replay.outcomes import RECORDED, Rows, Variant, Verdict
+from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
 
-from .cache import Occurrence
-from .recorded import SESSION_ERRORS, WITHOUT_REQUEST, RecordedFetch
+from .recorded import SESSION_ERRORS, RecordedFetch, filled
 from .sizes import Sent, counted_version
 from .step import Replayed
 from .streams import Unknown
@@ -154,10 +153,7 @@ class OutcomeRows:
         of_batch = pa.array(self._fetches, pa.int64()).take(at)
         columns = {"node_id": pa.repeat(self._node_id, len(self._rows))}
         for name, of_input in _OF_INPUT.items():
-            column = batch.column(of_input)
-            if of_input in WITHOUT_REQUEST:
-                column = column.fill_null(WITHOUT_REQUEST[of_input])
-            columns[name] = column.take(of_batch)
+            columns[name] = filled(batch, of_input).take(of_batch)
         columns |= _taken(_OF_STREAM, self._streams, at)
         what_if = [tuple(v[name] for name in _OF_VARIANT) for v in self._variants]
         columns |= _taken(_OF_VARIANT, what_if, pa.array(variant, pa.int64()))
@@ -181,26 +177,3 @@ def _taken(
     columns = zip(names, _transposed(rows, len(names)), strict=True)
     types = {name: OUTCOME_SCHEMA.field(name).type for name in names}
     return {name: pa.array(column, types[name]).take(at) for name, column in columns}
-
-
-class EventRows:
-    """Rows of fetch_session_evictions. ``incremental``: the variants, in the order of caches."""
-
-    def __init__(self, node_id: int, incremental: Sequence[Variant]) -> None:
-        self._node_id = node_id
-        self._variants = [variant.what_if(RULE) for variant in incremental]
-        self._rows = Rows(EVICTION_SCHEMA)
-
-    def add(self, cache: int, at_us: int, request_id: str, occurrence: Occurrence) -> None:
-        """An event of a session in a cache, because of a FETCH."""
-        self._rows.add(
-            **self._variants[cache],
-            node_id=self._node_id,
-            event_at=at_us,
-            request_id=request_id,
-            **occurrence._asdict(),
-        )
-
-    def take(self) -> pa.RecordBatch:
-        """The rows since the last call."""
-        return self._rows.take()

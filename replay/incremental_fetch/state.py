@@ -122,14 +122,10 @@ def decoded(saved: bytes, slots: Sequence[int | None]) -> Carried:
 
     try:
         header = msgspec.msgpack.decode(saved, type=_Header)
-        if (header.version, header.rule) != (VERSION, _RULE):
+        if (header.version, header.rule, header.slots) != (VERSION, _RULE, slots):
             raise ValueError(
-                f"the saved state is not of {_RULE} version {VERSION} but says {header.version}:"
-                " replay the recording from its beginning"
-            )
-        if header.slots != slots:
-            raise ValueError(
-                f"the saved state is of caches with {header.slots} slots, not {slots}:"
+                f"the saved state is of {header.rule}, version {header.version}, with caches of"
+                f" {header.slots} slots, not of {_RULE}, version {VERSION}, with {slots}:"
                 " replay the recording from its beginning"
             )
         state = msgspec.msgpack.decode(saved, type=_State, dec_hook=decode)
