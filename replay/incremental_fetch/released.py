@@ -148,7 +148,9 @@ def _request_session(fetch: Fetch, number: int, full: Sent | None) -> list[Sent]
         return []
     if not fetch.row.is_throttled:
         fetch.requesting.append(number)
-    return [full._replace(session_id=fetch.row.session_id if fetch.row.is_full else NO_SESSION)]
+    if fetch.row.is_full and fetch.row.session_id != full.session_id:
+        full = full._replace(session_id=fetch.row.session_id)
+    return [full]
 
 
 def pending_session(fetch: Fetch) -> PendingSession | None:
