@@ -60,9 +60,8 @@ Assumptions, and where they can fail
 """
 
 from .recorded import INPUT_SCHEMA
-from .replay import IncrementalFetch, Outcomes
+from .replay import IncrementalFetch
 from .rows import (
-    EVICTION_SCHEMA,
     FULL,
     INCREMENTAL,
     INCREMENTAL_DRAFT,
@@ -70,11 +69,9 @@ from .rows import (
     RULE,
     SESSION_SLOTS,
     ClientKind,
-    variants,
 )
 
 __all__ = [
-    "EVICTION_SCHEMA",
     "FULL",
     "INCREMENTAL",
     "INCREMENTAL_DRAFT",
@@ -84,6 +81,4 @@ __all__ = [
     "SESSION_SLOTS",
     "ClientKind",
     "IncrementalFetch",
-    "Outcomes",
-    "variants",
 ]

@@ -67,11 +67,8 @@ class Draft:
         has_records = fetch.returned.has_records[fetch.response.at]
         returned, _ = session.response(fetch.response, has_records | fetch.response.is_changed)
         return Sent(
-            session_id=None,
-            session_epoch=None,
             is_full=False,
             request_partitions=len(listed),
-            forgotten_partitions=0,
             response_partitions=len(returned),
             record_bytes=row.record_bytes,
             request_bytes=self._request_bytes(fetch, listed),

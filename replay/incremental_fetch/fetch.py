@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from kip_replay.replay.kafka.messages.encoding import Ints
+from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
 
 from .cache import Occurrence
 from .lists import Listed, Lists
-from .partitions import TopicTotals
 from .recorded import RecordedFetch
 from .session import change
 from .sizes import sizes_of
-from .streams import PendingSession, Stream
+from .streams import Stream
 
 #: Events with the number of the cache that each is in.
 Events = list[tuple[int, Occurrence]]
@@ -23,34 +23,34 @@ class Fetch:
 
     ``changes`` and ``response`` (``session``, ``followed``) are already part of what the stream
     follows, and it does not matter any more whether it was recorded as a full FETCH or not.
-    ``pending`` and ``events``: sessions that it requests, and what caches do at once.
+    ``requesting`` and ``events``: caches of which it requests a session, and what they do at once.
     """
 
     def __init__(self, stream: Stream, row: RecordedFetch, lists: Lists) -> None:
         self.stream, self.row, self.followed = stream, row, stream.followed
-        self.pending: list[PendingSession] = []
+        self.requesting: list[int] = []
         self.events: Events = []
         self.requested, self.returned = lists.requested, lists.returned
         self.listed = lists.requested.rows[row.number]
         self.forgotten: Ints = lists.forgotten.partitions[lists.forgotten.rows[row.number]]
         self.sizes = sizes_of(row)
         followed, order = self.followed, self.followed.order
+        if not row.is_full:
+            order.settle()
+        forgotten = None if row.is_full else self.forgotten
+        self.changes = changes = change(
+            followed, self.requested, self.listed, forgotten, row.uses_topic_ids
+        )
         if row.is_full:
-            self.changes = change(followed, self.requested, self.listed, None, row.uses_topic_ids)
-            slots = self.changes.listed_slots
-            if not self.changes.keeps_the_set:
+            slots = changes.listed_slots
+            if not changes.keeps_the_set:
                 slots = followed.slots_as_listed(self.requested.partitions[self.listed])
             order.list_anew(slots, self.requested.totals[row.number])
-        else:
-            order.settle()
-            self.changes = changes = change(
-                followed, self.requested, self.listed, self.forgotten, row.uses_topic_ids
+        elif not changes.keeps_the_set:
+            order.change(
+                np.concatenate([changes.removed, changes.replaced]),
+                np.concatenate([changes.added_slots, changes.replacing_slots]),
             )
-            if not changes.keeps_the_set:
-                order.change(
-                    np.concatenate([changes.removed, changes.replaced]),
-                    np.concatenate([changes.added_slots, changes.replacing_slots]),
-                )
         self.response = followed.respond(self.returned, row.number, row.is_full)
 
     def topics(self, listed: Listed, at: Ints) -> TopicTotals:

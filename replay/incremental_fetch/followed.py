@@ -25,7 +25,6 @@ from .lists import (
     Requested,
     Returned,
     columns,
-    tagged,
 )
 from .partitions import Partitions
 from .slots import NO_SLOTS, NONE, Slots
@@ -104,15 +103,10 @@ class FollowedPartitions:
             return self.slots.of(partitions)
         if not np.array_equal(partitions, self._listed[0]):
             slots = self.slots.of(partitions)
-            if not all_of(slots != NONE):
+            if np.count_nonzero(slots == NONE):
                 return slots
             self._listed = partitions.copy(), slots
         return self._listed[1]
-
-    def all_but(self, slots: Ints) -> Ints:
-        """The slots of all other partitions."""
-        mine = self.slots.all()
-        return mine[~np.isin(mine, slots)]
 
     def update(self, slots: Ints, requested: Requested, at: Ints) -> None:
         """A request lists partitions with these values."""
@@ -124,10 +118,8 @@ class FollowedPartitions:
         slots, room = self.slots.add(requested.partitions[at]), self.requested.shape[1]
         if self.slots.end > room:
             grown = (0, 0), (0, max(self.slots.end, 2 * room) - room)
-            self.requested, self.returned = (
-                np.pad(self.requested, grown),
-                np.pad(self.returned, grown),
-            )
+            self.requested = np.pad(self.requested, grown)
+            self.returned = np.pad(self.returned, grown)
         self.returned[:, slots] = _NEVER_RETURNED
         self.update(slots, requested, at)
         return slots
@@ -137,9 +129,9 @@ class FollowedPartitions:
         self._listed = NO_SLOTS, NO_SLOTS
         self.slots.remove(slots)
 
-    def tagged(self) -> tuple[int, int]:
-        """How many partitions are requested with a directory id, and with a high watermark."""
-        return tagged(self.requested[TAGS, self.slots.all()]) if self.has_tags else (0, 0)
+    def tag_bytes(self) -> int:
+        """Bytes of the tagged fields with which all partitions are requested."""
+        return int(self.requested[TAGS, self.slots.all()].sum()) if self.has_tags else 0
 
     def respond(self, returned: Returned, row: int, is_full: bool) -> Response:
         """Compare a row's response with the ones before, and remember it.
@@ -153,7 +145,7 @@ class FollowedPartitions:
         slots = self.slots_as_listed(partitions, is_full)
         at = np.arange(listed.start, listed.stop)
         known = slots != NONE
-        if not all_of(known):
+        if np.count_nonzero(known) < len(known):
             at, slots = at[known], slots[known]
         before, now = self.returned.take(slots, axis=1), columns(returned.values, at)
         differs = before[:CACHED_HIGH_WATERMARK] != now[:CACHED_HIGH_WATERMARK]
@@ -175,11 +167,6 @@ class FollowedPartitions:
         self.slots.add(partitions)
         self.requested, self.returned = self.requested[:, kept], self.returned[:, kept]
         return kept
-
-
-def all_of(flags: Bools) -> bool:
-    """As ``flags.all()``, and faster where there are few."""
-    return int(np.count_nonzero(flags)) == len(flags)
 
 
 def _not_read(error: Ints, before: Ints) -> Bools | None:

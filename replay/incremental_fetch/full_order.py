@@ -9,7 +9,7 @@ to the end. On the wire of an incremental FETCH none of this shows, and only the
 adjacent partitions of a topic follows from it.
 
 The order is a list as long as full FETCHes follow one another (each is read whole anyway). The
-first change that comes alone turns it into ranks and runs, and from then on a change costs the same
+first change that comes alone turns it into runs, and from then on a change costs the same
 however many partitions there are.
 """
 
@@ -20,9 +20,10 @@ from collections.abc import Callable
 import numpy as np
 
 from kip_replay.replay.kafka.messages.encoding import Bools, Ints, unsigned_varint_bytes
+from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
 
-from .partitions import UNKNOWN, Partitions, TopicTotals, runs_of
-from .slots import NO_SLOTS, Ranks
+from .partitions import Partitions, runs_of
+from .slots import NO_SLOTS, NONE
 
 #: Lengths of runs from which on the varint before their partitions has another byte.
 _LONGER = frozenset((1 << bits) - 1 for bits in (7, 14, 21, 28))
@@ -40,9 +41,8 @@ class FullOrder:
         self._topics_of = topics_of
         self._listed: Ints = NO_SLOTS
         self._totals = TopicTotals()
-        #: None: the order is ``_listed``; else it is that of ``_ranks``.
+        #: None: the order is ``_listed``.
         self._runs: TopicRuns | None = None
-        self._ranks = Ranks.of(NO_SLOTS)
         self.moves: Ints = NO_SLOTS
         self.is_fresh: Bools = np.zeros(0, np.bool_)
 
@@ -53,9 +53,7 @@ class FullOrder:
 
     def keys(self) -> Ints:
         """All partitions in order."""
-        if self._runs is None:
-            return self._listed
-        return self._ranks.sort(self._runs.slots, self._runs.slots)
+        return self._listed if self._runs is None else self._runs.slots
 
     def list_anew(self, slots: Ints, totals: TopicTotals) -> None:
         """A full FETCH lists them."""
@@ -86,8 +84,8 @@ class FullOrder:
             stays = np.ones(int(self._listed.max()) + 1, np.bool_)
             stays[moves] = False
             self.relist(np.concatenate([self._listed[stays[self._listed]], moves]))
-        elif self._move(moves, moves).is_worn:
-            self.relist(self.keys())
+        else:
+            self._move(moves, moves)
 
     def renumber(self, slot_of: Ints) -> None:
         """Slots are numbered anew: ``slot_of`` has the new ones by the old."""
@@ -102,23 +100,22 @@ class FullOrder:
         self._runs, self._listed = None, slots
         self._totals = self._numbering.totals(self._topics_of(slots))
 
-    def _move(self, removed: Ints, added: Ints) -> TopicRuns:
+    def _move(self, removed: Ints, added: Ints) -> None:
         if self._runs is None:
-            self._ranks = Ranks.of(self._listed)
             self._runs = TopicRuns(self._numbering, self._listed, self._topics_of(self._listed))
         self._runs.remove(removed)
         self._runs.append(added, self._topics_of(added))
-        self._ranks.put_last(added)
-        return self._runs
+        if self._runs.is_worn:
+            self.relist(self.keys())
 
 
 class TopicRuns:
     """Runs of adjacent partitions of one topic, kept up while partitions come, go and move.
 
-    A partition leaves where it stands or comes to the end, nothing else happens, so a run need not
-    know in which order its partitions are, nor which they are: each partition knows its run. Runs
-    that meet when the one between them ends become one; the smaller then points at the larger, and
-    whoever looks for its run follows the pointers and shortens them (union-find).
+    A partition leaves where it stands or comes to the end, nothing else happens: a dict keeps their
+    order, and each partition knows its run. Runs that meet when the one between them ends become
+    one; the smaller then points at the larger, and whoever looks for its run follows the pointers
+    and shortens them (union-find).
     """
 
     def __init__(self, numbering: Partitions, slots: Ints, topics: Ints) -> None:
@@ -126,7 +123,7 @@ class TopicRuns:
         n = len(of_runs)
         self._bytes_of = numbering.topic_bytes
         # Run 0, of no topic, stands before the first and after the last.
-        self._topic, self._length = [UNKNOWN, *of_runs], [0, *lengths]
+        self._topic, self._length = [NONE, *of_runs], [0, *lengths]
         self._before, self._after = [n, *range(n)], [*range(1, n + 1), 0]
         self._joined = list(range(n + 1))
         run_of = np.repeat(np.arange(1, n + 1), lengths)
@@ -140,7 +137,7 @@ class TopicRuns:
 
     @property
     def slots(self) -> Ints:
-        """All partitions, in no order."""
+        """All partitions, in order."""
         return np.fromiter(self._run_of, np.int64, len(self._run_of))
 
     @property

@@ -16,10 +16,13 @@ import pyarrow.compute as pc
 from kip_replay.replay.kafka.messages.encoding import Bools, Ints, varint_sizes
 from kip_replay.replay.kafka.messages.fetch import (
     CURRENT_LEADER_TAG_BYTES,
+    DIRECTORY_ID_TAG_BYTES,
     EPOCH_END_OFFSET_TAG_BYTES,
+    HIGH_WATERMARK_TAG_BYTES,
 )
+from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
 
-from .partitions import Partitions, TopicTotals
+from .partitions import Partitions
 
 #: Stands for null, and for "never returned": no value that Kafka writes.
 ABSENT = -(2**63)
@@ -30,7 +33,7 @@ _NO_HIGH_WATERMARK = 2**63 - 1
 _NO_EPOCH = -(2**31)
 
 #: Rows of ``Requested.values``: fetch offset, log start offset, maximum bytes, both epochs in one,
-#: and tagged fields: 1 for a directory id, 2 for a high watermark. The draft has the first three.
+#: and the bytes of tagged fields. The draft has the first three.
 EPOCHS, TAGS = 3, 4
 #: Rows of ``Returned.values``. The last is what a session remembers of the high watermark.
 ERROR, HIGH_WATERMARK, LAST_STABLE_OFFSET, LOG_START_OFFSET, CACHED_HIGH_WATERMARK = range(5)
@@ -86,20 +89,10 @@ class Listed:
         values: Ints = column.to_numpy(zero_copy_only=False)
         return values
 
-    def _present(self, name: str) -> Bools | None:
-        """Where a column has a value; None: nowhere."""
-        column = self._flat[name]
-        if column.null_count == len(column):
-            return None
-        present: Bools = column.is_valid().to_numpy(zero_copy_only=False)
+    def _present(self, name: str) -> Bools:
+        """Where a column has a value."""
+        present: Bools = self._flat[name].is_valid().to_numpy(zero_copy_only=False)
         return present
-
-    def _stacked(self, *rows: Ints) -> Ints:
-        """Columns one below the other."""
-        values = np.empty((len(rows), len(self.partitions)), np.int64)
-        for row, column in zip(values, rows, strict=True):
-            row[:] = column
-        return values
 
     def _sums(self, values: Ints | Bools) -> list[int]:
         """Sums of an element's value over each row."""
@@ -110,33 +103,29 @@ class Listed:
 
 
 class Requested(Listed):
-    """Partitions of requests. ``values`` have the rows named above."""
+    """Partitions of requests, at ``versions`` by row. ``values`` have the rows named above."""
 
-    def __init__(self, array: pa.ListArray, numbering: Partitions) -> None:
+    def __init__(self, array: pa.ListArray, numbering: Partitions, versions: Ints) -> None:
         super().__init__(array, numbering)
+        each = np.repeat(versions, np.diff(self._starts))
         epochs = self._ints("current_leader_epoch", _NO_EPOCH).astype(np.int64) << 32
         epochs |= self._ints("last_fetched_epoch", _NO_EPOCH).astype(np.int64) & 0xFFFFFFFF
-        self.values = self._stacked(
+        has_high_watermark = (each >= 18) & (self._ints("high_watermark") != _NO_HIGH_WATERMARK)
+        tags = HIGH_WATERMARK_TAG_BYTES * has_high_watermark
+        tags += DIRECTORY_ID_TAG_BYTES * ((each >= 17) & self._present("replica_directory_id"))
+        self.values: Ints = np.stack([
             self._ints("fetch_offset"),
             self._ints("log_start_offset"),
             self._ints("partition_max_bytes"),
             epochs,
-            2 * (self._ints("high_watermark") != _NO_HIGH_WATERMARK),
-        )
-        directories = self._present("replica_directory_id")
-        if directories is not None:
-            self.values[TAGS] += directories
+            tags,
+        ])  # fmt: skip
         #: No partition has any, with the clients that there are.
-        self.has_tags = bool(self.values[TAGS].any())
+        self.has_tags = bool(tags.any())
 
-    def tagged(self, at: Ints | slice) -> tuple[int, int]:
-        """How many of some partitions have a directory id, and a high watermark."""
-        return tagged(self.values[TAGS, at]) if self.has_tags else (0, 0)
-
-
-def tagged(tags: Ints) -> tuple[int, int]:
-    """How many partitions have a directory id, and a high watermark."""
-    return int((tags & 1).sum()), int((tags >> 1).sum())
+    def tag_bytes(self, at: Ints | slice) -> int:
+        """Bytes of the tagged fields of some partitions."""
+        return int(self.values[TAGS, at].sum()) if self.has_tags else 0
 
 
 class Returned(Listed):
@@ -150,21 +139,20 @@ class Returned(Listed):
         super().__init__(array, numbering)
         errors, high_watermark = self._ints("error_code"), self._ints("high_watermark")
         failed = errors != 0
-        self.values = self._stacked(
+        self.values: Ints = np.stack([
             errors,
             high_watermark,
             self._ints("last_stable_offset"),
             self._ints("log_start_offset"),
             np.where(failed, NOT_CACHED, high_watermark),
-        )
+        ])  # fmt: skip
         record_bytes = np.maximum(self._ints("record_bytes"), 0)
         aborted = np.maximum(self._ints("aborted_transactions"), 0)
         diverging = self._present("diverging_epoch")
         self.brings: Bools = np.zeros((4, len(errors)), np.bool_)
         self.brings[RECORDS], self.brings[FAILURE] = record_bytes > 0, failed
         self.brings[PREFERRED_READ_REPLICA] = self._ints("preferred_read_replica") >= 0
-        if diverging is not None:
-            self.brings[DIVERGING_EPOCH] = diverging
+        self.brings[DIVERGING_EPOCH] = diverging
         self.has_records: Bools = self.brings[RECORDS]
         self.record_bytes = self._sums(record_bytes)
         self.errors = self._sums(failed)
@@ -173,7 +161,7 @@ class Returned(Listed):
         self.more_bytes_sum = self._sums(self.more_bytes)
 
     def _more_bytes(
-        self, record_bytes: Ints, aborted: Ints, diverging: Bools | None, flexible: Bools
+        self, record_bytes: Ints, aborted: Ints, diverging: Bools, flexible: Bools
     ) -> Ints:
         if not flexible.any():
             return self.classic_bytes
@@ -186,8 +174,7 @@ class Returned(Listed):
             (self._present("current_leader_id"), CURRENT_LEADER_TAG_BYTES),
             (self._present("snapshot_epoch"), EPOCH_END_OFFSET_TAG_BYTES),
         ):
-            if tag is not None:
-                more += size * tag
+            more += size * tag
         if flexible.all():
             return more
         return np.where(np.repeat(flexible, np.diff(self._starts)), more, self.classic_bytes)

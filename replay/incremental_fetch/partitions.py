@@ -12,46 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import sub
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.kafka.messages.encoding import (
-    UUID_BYTES,
-    Ints,
-    unsigned_varint_bytes,
-)
-from kip_replay.replay.kafka.messages.fetch_pieces import FetchPieces
+from kip_replay.replay.kafka.messages.encoding import Ints, unsigned_varint_bytes
+from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
 
-#: No name, no number.
-UNKNOWN = -1
+_NO_NUMBER = -1
 _FAR = 1 << 17
-
-
-class TopicTotals(NamedTuple):
-    """What the topics of a list of partitions take on the wire, at any FETCH version.
-
-    Adjacent partitions of one topic travel under one topic; a topic that stands in two places is
-    written twice (``FetchRequest.Builder``, ``FetchResponse.toMessage``). So only the *runs* of a
-    list matter, through four sums: their number, the bytes of what their topics go by and of the
-    varints before it, and the bytes of the varints before their partitions.
-    """
-
-    runs: int = 0
-    utf8_bytes: int = 0
-    varint_bytes: int = 0
-    length_varint_bytes: int = 0
-
-    def bytes_at(self, pieces: FetchPieces) -> int:
-        """All topics of a message less their partitions (``FetchPieces.topics_bytes``)."""
-        runs = self.runs
-        if not pieces.is_flexible:
-            return 4 + runs * (2 + 4) + self.utf8_bytes
-        names = UUID_BYTES * runs if pieces.topics_go_by_id else self.utf8_bytes + self.varint_bytes
-        number = 1 if runs < 127 else unsigned_varint_bytes(runs + 1)
-        return number + names + self.length_varint_bytes + runs
 
 
 class Partitions:
@@ -154,7 +124,7 @@ class Partitions:
         np.maximum.at(needed, topics, indexes + 1)
         stretches, base = [self._table], len(self._table)
         for topic in np.flatnonzero(needed > self._room).tolist():
-            stretch = np.full(1 << int(needed[topic] - 1).bit_length(), UNKNOWN, np.int64)
+            stretch = np.full(1 << int(needed[topic] - 1).bit_length(), _NO_NUMBER, np.int64)
             before, room = int(self._base[topic]), int(self._room[topic])
             stretch[:room] = self._table[before : before + room]
             stretches.append(stretch)

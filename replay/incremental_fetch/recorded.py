@@ -37,11 +37,14 @@ SESSION_ERRORS = frozenset(
 Endpoint = tuple[str | None, str | None]
 
 
+_FULL_EPOCHS = (INITIAL_EPOCH, FINAL_EPOCH)
+
+
 class RecordedFetch(NamedTuple):
     """A FETCH of topic partitions, but for its lists. Times are microseconds since the epoch.
 
     ``number`` is its row in the batch, ``request_partitions`` and ``response_partitions`` how many
-    it lists, ``is_full`` whether it lists all (``FetchMetadata.isFull``). Without a request body,
+    it lists. Without a request body,
     ``request_partitions`` is None, and sender and session are not known; without a response,
     ``error_code`` is None. Only variant ``recorded`` and ``equals_recorded`` read the sizes.
     """
@@ -68,18 +71,17 @@ class RecordedFetch(NamedTuple):
     response_partitions: int | None
     record_bytes: int
     node_endpoints: tuple[Endpoint, ...]
-    is_full: bool
     number: int
+
+    @property
+    def is_full(self) -> bool:
+        """It lists all that its sender fetches (``FetchMetadata.isFull``)."""
+        return self.session_epoch in _FULL_EPOCHS or self.api_version < SESSION_VERSION
 
     @property
     def is_follower(self) -> bool:
         """It is a replica's: its session is privileged."""
         return self.replica_id >= 0
-
-    @property
-    def has_sessions(self) -> bool:
-        """The version has sessions."""
-        return self.api_version >= SESSION_VERSION
 
     @property
     def uses_topic_ids(self) -> bool:
@@ -89,7 +91,7 @@ class RecordedFetch(NamedTuple):
     @property
     def closes_session(self) -> bool:
         """It requests no session, and closes the one that it names."""
-        return self.has_sessions and self.session_epoch == FINAL_EPOCH
+        return self.api_version >= SESSION_VERSION and self.session_epoch == FINAL_EPOCH
 
     @property
     def is_logged_whole(self) -> bool:
@@ -102,14 +104,17 @@ class RecordedFetch(NamedTuple):
         return not self.response_partitions and (self.throttle_ms or 0) > 0
 
 
-_NESTED: Mapping[str, pa.DataType] = {
+#: Types of columns that are not INT64.
+_TYPES: Mapping[str, pa.DataType] = {
+    **dict.fromkeys(("request_id", "client_id", "connection"), pa.string()),
+    **dict.fromkeys(("rack_id", "cluster_id"), pa.string()),
+    "throttle_ms": pa.float64(),
     "request_partitions": pa.list_(FETCH_REQUEST_PARTITION),
     "forgotten_partitions": FETCHES.arrow_schema.field("forgotten_partitions").type,
     "response_partitions": pa.list_(FETCH_RESPONSE_PARTITION),
     "node_endpoints": pa.list_(NODE_ENDPOINT),
     "topic_names": pa.list_(pa.struct([("topic_id", pa.string()), ("topic", pa.string())])),
 }
-_TEXT = ("request_id", "client_id", "connection", "rack_id", "cluster_id")
 _COLUMNS = (
     *("request_id", "api_version", "client_id", "connection", "replica_id", "replica_epoch"),
     *("received_us", "dequeued_us", "built_us", "session_id", "session_epoch", "rack_id"),
@@ -121,16 +126,8 @@ _COLUMNS = (
 WITHOUT_REQUEST = {"replica_id": -1, "replica_epoch": -1, "session_id": 0, "session_epoch": -1}
 
 
-def _type_of(name: str) -> pa.DataType:
-    if name in _NESTED:
-        return _NESTED[name]
-    if name in _TEXT:
-        return pa.string()
-    return pa.float64() if name == "throttle_ms" else pa.int64()
-
-
 #: Input of the replay.
-INPUT_SCHEMA = pa.schema([(name, _type_of(name)) for name in _COLUMNS])
+INPUT_SCHEMA = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in _COLUMNS])
 
 _SCALARS = RecordedFetch._fields[: RecordedFetch._fields.index("request_partitions")]
 
@@ -139,38 +136,30 @@ class Batch:
     """A batch of ``INPUT_SCHEMA``, by columns."""
 
     def __init__(self, batch: pa.RecordBatch, numbering: Partitions) -> None:
-        flexible = pc.greater_equal(batch.column("api_version"), FLEXIBLE_VERSION)
+        versions = batch.column("api_version").fill_null(0).to_numpy(zero_copy_only=False)
         self.lists = Lists(
-            Requested(batch.column("request_partitions"), numbering),
+            Requested(batch.column("request_partitions"), numbering, versions),
             Listed(batch.column("forgotten_partitions"), numbering),
-            Returned(
-                batch.column("response_partitions"),
-                numbering,
-                flexible.fill_null(False).to_numpy(zero_copy_only=False),
-            ),
+            Returned(batch.column("response_partitions"), numbering, versions >= FLEXIBLE_VERSION),
         )
         self.fetches = self._fetches(batch)
         self.topic_names = _rows_with_elements(batch.column("topic_names"))
 
     def _fetches(self, batch: pa.RecordBatch) -> list[RecordedFetch]:
-        scalars = [
-            batch.column(name).fill_null(WITHOUT_REQUEST[name]).to_pylist()
-            if name in WITHOUT_REQUEST
-            else batch.column(name).to_pylist()
-            for name in _SCALARS
-        ]
-        scalar = dict(zip(_SCALARS, scalars, strict=True))
-        is_full = [
-            epoch in (INITIAL_EPOCH, FINAL_EPOCH) or (version or 0) < SESSION_VERSION
-            for version, epoch in zip(scalar["api_version"], scalar["session_epoch"], strict=True)
-        ]
+        scalars = [filled(batch, name).to_pylist() for name in _SCALARS]
         of_lists = [listed.lengths for listed in self.lists]
         endpoints: list[tuple[Endpoint, ...]] = [()] * batch.num_rows
         for number, elements in _rows_with_elements(batch.column("node_endpoints")).items():
             endpoints[number] = tuple((e["host"], e["rack"]) for e in elements)
-        columns = (*scalars, *of_lists, self.lists.returned.record_bytes, endpoints, is_full)
+        columns = (*scalars, *of_lists, self.lists.returned.record_bytes, endpoints)
         rows = range(batch.num_rows)
         return list(map(RecordedFetch._make, zip(*columns, rows, strict=True)))
+
+
+def filled(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column, with what stands in place of a request that is not in the log."""
+    column = batch.column(name)
+    return column.fill_null(WITHOUT_REQUEST[name]) if name in WITHOUT_REQUEST else column
 
 
 def _rows_with_elements(array: pa.ListArray) -> dict[int, list[dict[str, str]]]:

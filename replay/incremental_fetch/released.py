@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from kip_replay.replay.kafka.messages.encoding import Ints
+from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
 
 from .cache import FetchSessionCache, Reason
 from .fetch import Events, Fetch
-from .partitions import TopicTotals
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR
 from .session import INITIAL_EPOCH, NO_SESSION, FetchSession, is_returned
 from .sizes import Sent
@@ -54,10 +54,9 @@ def full_fetch(fetch: Fetch) -> Sent | None:
         session_epoch=INITIAL_EPOCH,
         is_full=True,
         request_partitions=n,
-        forgotten_partitions=0,
         response_partitions=returned,
         record_bytes=row.record_bytes,
-        request_bytes=fetch.sizes.request(topics, n, followed.tagged()),
+        request_bytes=fetch.sizes.request(topics, n, followed.tag_bytes(), fetch.sizes.nothing),
         response_bytes=fetch.sizes.response(
             topics_returned, returned, fetch.more_bytes(fetch.response.at)
         ),
@@ -90,7 +89,7 @@ def incremental_fetch(fetch: Fetch, session: FetchSession) -> Incremental:
         request_bytes=fetch.sizes.request(
             fetch.topics(fetch.requested, requested),
             len(requested),
-            fetch.requested.tagged(requested),
+            fetch.requested.tag_bytes(requested),
             fetch.sizes.forgotten(followed.numbering, forgotten),
         ),
         response_bytes=fetch.sizes.response(
@@ -105,9 +104,9 @@ def equals_recorded(
 ) -> bool | None:
     """Whether lists and bytes are those of the recorded session, both ways; None: it has none."""
     row = fetch.row
-    if row.is_full or session is None or incremental is None:
+    if session is None or incremental is None:
         return None
-    if session.recorded_id != row.session_id:
+    if row.is_full or session.recorded_id != row.session_id:
         return None
     sent = incremental.sent
     return (
@@ -147,24 +146,31 @@ def attempts(
 def _request_session(fetch: Fetch, number: int, full: Sent | None) -> list[Sent]:
     if full is None:
         return []
+    if not fetch.row.is_throttled:
+        fetch.requesting.append(number)
+    if fetch.row.is_full and fetch.row.session_id != full.session_id:
+        full = full._replace(session_id=fetch.row.session_id)
+    return [full]
+
+
+def pending_session(fetch: Fetch) -> PendingSession | None:
+    """The session that a FETCH requests of some caches; None: of none."""
+    if not fetch.requesting:
+        return None
     response, row, stream = fetch.response, fetch.row, fetch.stream
-    if not row.is_throttled:
-        not_read = NO_SLOTS if response.not_read is None else response.at[response.not_read]
-        fetch.pending.append(
-            PendingSession(
-                built_us=row.built_us,
-                request_id=row.request_id,
-                cache=number,
-                stream=stream.number,
-                session_key=stream.session_key,
-                partitions=len(stream.followed),
-                privileged=row.is_follower,
-                uses_topic_ids=row.uses_topic_ids,
-                recorded_id=(row.response_session_id or None) if row.is_full else None,
-                not_read=tuple(fetch.returned.partitions[not_read].tolist()),
-            )
-        )
-    return [full._replace(session_id=row.session_id if row.is_full else NO_SESSION)]
+    not_read = NO_SLOTS if response.not_read is None else response.at[response.not_read]
+    return PendingSession(
+        built_us=row.built_us,
+        request_id=row.request_id,
+        stream=stream.number,
+        caches=tuple(fetch.requesting),
+        session_key=stream.session_key,
+        partitions=len(stream.followed),
+        privileged=row.is_follower,
+        uses_topic_ids=row.uses_topic_ids,
+        recorded_id=(row.response_session_id or None) if row.is_full else None,
+        not_read=tuple(fetch.returned.partitions[not_read].tolist()),
+    )
 
 
 def _refused(fetch: Fetch, sent: Sent, session_error: int) -> Sent:

@@ -9,29 +9,21 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from kip_replay.replay.kafka.messages.fetch import FETCH_VERSIONS
-from kip_replay.replay.outcomes import Verdict
+from kip_replay.replay.outcomes import Rows, Verdict
 
-from .cache import FetchSessionCache
+from .cache import FetchSessionCache, Occurrence
 from .draft import Draft, with_draft_uuid
 from .lists import Lists
 from .partitions import Partitions
 from .recorded import INPUT_SCHEMA, Batch, RecordedFetch
-from .rows import (
-    ClientKind,
-    EventRows,
-    OutcomeRows,
-    variants,
-)
+from .rows import EVICTION_SCHEMA, RULE, ClientKind, OutcomeRows, variants
 from .sizes import counted_version, sent_as_listed
 from .state import Carried, decoded, encoded
 from .step import Replayed, close_session, replay_fetch
-from .streams import SESSION_IDLE_US, PendingSession, Stream, Streams, Unknown
+from .streams import SESSION_IDLE_US, Stream, Streams, Unknown
 
 #: How often streams that have just stopped are looked for, in log time.
 IDLE_STEP_US = 60_000_000
-
-#: So many partitions keep their numbers whether anybody follows them or not.
-NUMBERS_MIN = 100_000
 
 REFUSED = "answered with an error for the whole FETCH; the full one that follows stands for it"
 
@@ -65,20 +57,17 @@ class IncrementalFetch:
         saved: bytes | None = None,
     ) -> None:
         slots = sorted(set(session_slots))
-        self._slots: list[int | None] = [None, *slots]
-        self._draft_partition_id_is_string = draft_partition_id_is_string
         self._outcomes = OutcomeRows(node_id, variants(slots))
-        self._evictions = EventRows(node_id, variants(slots))
-        caches = [FetchSessionCache(slots) for slots in self._slots]
-        self._go_on(
+        self._incremental = [variant.what_if(RULE) for variant in variants(slots)]
+        self._evictions = Rows(EVICTION_SCHEMA)
+        self._node_id = node_id
+        caches = [FetchSessionCache(number) for number in (None, *slots)]
+        self._front, self._numbering, self._streams, self._caches, self._pending = (
             Carried((0, ""), Partitions(), Streams(node_id, len(caches)), caches, [])
             if saved is None
-            else decoded(saved, self._slots)
+            else decoded(saved, [None, *slots])
         )
-
-    def _go_on(self, carried: Carried) -> None:
-        self._front, self._numbering, self._streams, self._caches, self._pending = carried
-        self._draft = Draft(self._draft_partition_id_is_string, self._numbering)
+        self._draft = Draft(draft_partition_id_is_string, self._numbering)
 
     def saved(self) -> bytes:
         """The state after what it was fed (``state``)."""
@@ -101,7 +90,6 @@ class IncrementalFetch:
             self._forget_idle(row.dequeued_us)
             self._front = (row.dequeued_us, row.request_id)
             self._take(row, fed.lists)
-        self._forget_numbers()
         return Outcomes(self._outcomes.take(batch), self._evictions.take())
 
     def finish(self) -> Outcomes:
@@ -122,8 +110,9 @@ class IncrementalFetch:
         while any(pending.stream == stream.number for pending in self._pending):
             self._decide_next()
         kind = ClientKind.FOLLOWER if stream.replica_id >= 0 else ClientKind.CONSUMER
-        rows = self._outcomes.of(row, stream.session_key, kind)
-        why_not = _why_not(row) or _why_not_known(row, stream)
+        rows = self._outcomes
+        rows.begin(row, stream.session_key, kind)
+        why_not = _why_not(row, stream)
         if why_not is not None:
             rows.not_replayed(*why_not)
             known = stream.unknown is None and row.error_code is not None
@@ -138,17 +127,18 @@ class IncrementalFetch:
         else:
             replayed = replay_fetch(stream, row, lists, self._caches, self._draft)
             self._streams.respond(stream, row)
-        for pending in replayed.pending:
-            heapq.heappush(self._pending, pending)
+        if replayed.pending is not None:
+            heapq.heappush(self._pending, replayed.pending)
         rows.recorded(replayed.session_partitions, replayed.added_partitions)
         rows.replayed(replayed)
         for cache, event in replayed.events:
-            self._evictions.add(cache, row.dequeued_us, row.request_id, event)
+            self._add_event(cache, row.dequeued_us, row.request_id, event)
 
     def _take_without_sessions(self, row: RecordedFetch, lists: Lists) -> None:
         """A client that never requests a session: every protocol leaves it as it is."""
         key = self._streams.key_without_session(row)
-        rows = self._outcomes.of(row, key, ClientKind.CONSUMER_WITHOUT_SESSIONS)
+        rows = self._outcomes
+        rows.begin(row, key, ClientKind.CONSUMER_WITHOUT_SESSIONS)
         why_not = _why_not(row)
         if why_not is not None:
             rows.not_replayed(*why_not)
@@ -163,18 +153,31 @@ class IncrementalFetch:
     # --- caches
 
     def _decide_next(self) -> None:
-        """The response to a full FETCH is built: is there a session for it?"""
-        pending: PendingSession = heapq.heappop(self._pending)
-        cache_id, events = self._caches[pending.cache].maybe_create(
-            pending.session_key,
-            pending.privileged,
-            pending.partitions,
-            pending.built_us // 1000,
+        """The response to a full FETCH is built: which caches have a session for it?"""
+        pending = heapq.heappop(self._pending)
+        created = {}
+        for number in pending.caches:
+            cache_id, events = self._caches[number].maybe_create(
+                pending.session_key,
+                pending.privileged,
+                pending.partitions,
+                pending.built_us // 1000,
+            )
+            if cache_id is not None:
+                created[number] = cache_id
+            for event in events:
+                self._add_event(number, pending.built_us, pending.request_id, event)
+        if created:
+            self._streams.by_number[pending.stream].create_session(created, pending)
+
+    def _add_event(self, cache: int, at_us: int, request_id: str, event: Occurrence) -> None:
+        self._evictions.add(
+            **self._incremental[cache],
+            node_id=self._node_id,
+            event_at=at_us,
+            request_id=request_id,
+            **event._asdict(),
         )
-        if cache_id is not None:
-            self._streams.by_number[pending.stream].create_session(cache_id, pending)
-        for event in events:
-            self._evictions.add(pending.cache, pending.built_us, pending.request_id, event)
 
     def _forget_idle(self, now_us: int) -> None:
         """In steps of the log's time, whatever the batches: rows follow from the log alone."""
@@ -185,26 +188,15 @@ class IncrementalFetch:
         for cache in self._caches:
             cache.forget_unused((now_us - SESSION_IDLE_US) // 1000)
 
-    def _forget_numbers(self) -> None:
-        """A replay that goes on from its own state has no partitions that nobody follows."""
-        if len(self._numbering) > NUMBERS_MIN:
-            streams = self._streams.by_number.values()
-            followed = sum(len(stream.followed) for stream in streams)
-            if len(self._numbering) > 4 * followed + NUMBERS_MIN:
-                self._go_on(decoded(self.saved(), self._slots))
 
-
-def _why_not(row: RecordedFetch) -> tuple[Verdict, str] | None:
-    """Why a FETCH can't be replayed, whatever is known of its client."""
+def _why_not(row: RecordedFetch, stream: Stream | None = None) -> tuple[Verdict, str] | None:
+    """Why a FETCH can't be replayed; without a ``stream`` it is one without sessions."""
     if not row.is_logged_whole:
         return Verdict.UNKNOWN, Unknown.NOT_IN_LOG
     if counted_version(row.api_version) not in FETCH_VERSIONS:
         return Verdict.UNKNOWN, Unknown.VERSION
-    return (Verdict.NOT_APPLICABLE, REFUSED) if row.error_code else None
-
-
-def _why_not_known(row: RecordedFetch, stream: Stream) -> tuple[Verdict, str] | None:
-    """Why the changes in an incremental FETCH are not enough."""
-    if stream.unknown is None or row.is_full:
-        return None
-    return Verdict.UNKNOWN, stream.unknown
+    if row.error_code:
+        return Verdict.NOT_APPLICABLE, REFUSED
+    if stream is not None and stream.unknown is not None and not row.is_full:
+        return Verdict.UNKNOWN, stream.unknown
+    return None

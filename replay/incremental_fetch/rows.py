@@ -15,10 +15,9 @@ from kip_replay.replay.incremental_fetch.tables import (
     FETCH_SESSION_EVICTIONS,
     FETCH_SESSION_OUTCOMES,
 )
-from kip_replay.replay.outcomes import RECORDED, Rows, Variant, Verdict
+from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
 
-from .cache import Occurrence
-from .recorded import SESSION_ERRORS, WITHOUT_REQUEST, RecordedFetch
+from .recorded import SESSION_ERRORS, RecordedFetch, filled
 from .sizes import Sent, counted_version
 from .step import Replayed
 from .streams import Unknown
@@ -78,16 +77,74 @@ class OutcomeRows:
         fixed = map(Variant, (RECORDED, FULL, INCREMENTAL_DRAFT))
         self._node_id = node_id
         self._variants = [v.what_if(RULE) for v in (*fixed, *incremental)]
+        self._row: RecordedFetch
         self._fetches: list[int] = []
         self._streams: list[tuple[str, str]] = []
         #: Of each row its FETCH, as a place in the lists above, its variant, and ``_OF_ROW``.
         self._rows: list[tuple[object, ...]] = []
 
-    def of(self, row: RecordedFetch, session_key: str, kind: ClientKind) -> FetchRows:
-        """The rows of a FETCH of this batch."""
+    def begin(self, row: RecordedFetch, session_key: str, kind: ClientKind) -> None:
+        """The rows that follow are of this FETCH of the batch."""
+        self._row = row
         self._fetches.append(row.number)
         self._streams.append((session_key, kind))
-        return FetchRows(self._rows, len(self._fetches) - 1, row, len(self._variants))
+
+    def recorded(self, session_partitions: int | None, added_partitions: int | None = None) -> None:
+        """The FETCH as logged."""
+        row, fetch = self._row, len(self._fetches) - 1
+        whole, has_request = row.is_logged_whole, row.request_partitions is not None
+        self._rows.append((
+            *(fetch, _RECORDED, 0, row.api_version, session_partitions, added_partitions),
+            None,
+            Verdict.REPLAYED if whole else Verdict.UNKNOWN,
+            None if whole else Unknown.NOT_IN_LOG,
+            row.is_full if has_request else None,
+            row.request_partitions,
+            row.response_partitions,
+            row.record_bytes if row.error_code is not None else None,
+            row.request_bytes,
+            row.response_bytes,
+            row.forgotten_partitions,
+            row.session_id if has_request else None,
+            row.session_epoch if has_request else None,
+            row.error_code if row.error_code in SESSION_ERRORS else 0,
+        ))  # fmt: skip
+
+    def replayed(self, replayed: Replayed) -> None:
+        """The FETCH as each variant sends it."""
+        full, draft = ([] if sent is None else [sent] for sent in (replayed.full, replayed.draft))
+        for variant, attempts in enumerate((full, draft, *replayed.incremental), _FULL):
+            if replayed.unknown is not None and variant != _FULL:
+                self._not_replayed(variant, Verdict.UNKNOWN, replayed.unknown)
+                continue
+            for attempt, sent in enumerate(attempts):
+                self._sent(variant, attempt, sent, replayed)
+            if not attempts:
+                self._not_replayed(variant, Verdict.NOT_APPLICABLE, NOTHING_TO_FETCH)
+
+    def not_replayed(self, verdict: Verdict, reason: str) -> None:
+        """It is not known what any variant would send, or it is nothing."""
+        for variant in range(_FULL, len(self._variants)):
+            self._not_replayed(variant, verdict, reason)
+
+    def _sent(self, variant: int, attempt: int, sent: Sent, replayed: Replayed) -> None:
+        counted = sent.request_bytes is not None and sent.response_bytes is not None
+        self._rows.append((
+            *(len(self._fetches) - 1, variant, attempt, counted_version(self._row.api_version)),
+            replayed.session_partitions,
+            replayed.added_partitions,
+            replayed.equals_recorded if variant == _FIRST_INCREMENTAL else None,
+            Verdict.REPLAYED if counted else Verdict.UNKNOWN,
+            None if counted else NAME_NOT_KNOWN,
+            *sent,
+        ))  # fmt: skip
+
+    def _not_replayed(self, variant: int, verdict: Verdict, reason: str) -> None:
+        self._rows.append((
+            *(len(self._fetches) - 1, variant, 0, counted_version(self._row.api_version)),
+            *(None, None, None, verdict, reason),
+            *_NOTHING_SENT,
+        ))  # fmt: skip
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows since the last call; their FETCHes are in ``batch``."""
@@ -96,10 +153,7 @@ class OutcomeRows:
         of_batch = pa.array(self._fetches, pa.int64()).take(at)
         columns = {"node_id": pa.repeat(self._node_id, len(self._rows))}
         for name, of_input in _OF_INPUT.items():
-            column = batch.column(of_input)
-            if of_input in WITHOUT_REQUEST:
-                column = column.fill_null(WITHOUT_REQUEST[of_input])
-            columns[name] = column.take(of_batch)
+            columns[name] = filled(batch, of_input).take(of_batch)
         columns |= _taken(_OF_STREAM, self._streams, at)
         what_if = [tuple(v[name] for name in _OF_VARIANT) for v in self._variants]
         columns |= _taken(_OF_VARIANT, what_if, pa.array(variant, pa.int64()))
@@ -123,93 +177,3 @@ def _taken(
     columns = zip(names, _transposed(rows, len(names)), strict=True)
     types = {name: OUTCOME_SCHEMA.field(name).type for name in names}
     return {name: pa.array(column, types[name]).take(at) for name, column in columns}
-
-
-class FetchRows:
-    """The rows of one recorded FETCH."""
-
-    def __init__(
-        self, rows: list[tuple[object, ...]], fetch: int, row: RecordedFetch, variants: int
-    ) -> None:
-        self._rows = rows
-        self._fetch = fetch
-        self._row = row
-        self._variants = variants
-        self._version = counted_version(row.api_version)
-
-    def recorded(self, session_partitions: int | None, added_partitions: int | None = None) -> None:
-        """The FETCH as logged."""
-        row = self._row
-        whole, has_request = row.is_logged_whole, row.request_partitions is not None
-        self._rows.append((
-            *(self._fetch, _RECORDED, 0, row.api_version, session_partitions, added_partitions),
-            None,
-            Verdict.REPLAYED if whole else Verdict.UNKNOWN,
-            None if whole else Unknown.NOT_IN_LOG,
-            row.session_id if has_request else None,
-            row.session_epoch if has_request else None,
-            row.is_full if has_request else None,
-            row.request_partitions,
-            row.forgotten_partitions,
-            row.response_partitions,
-            row.record_bytes if row.error_code is not None else None,
-            row.request_bytes,
-            row.response_bytes,
-            row.error_code if row.error_code in SESSION_ERRORS else 0,
-        ))  # fmt: skip
-
-    def replayed(self, replayed: Replayed) -> None:
-        """The FETCH as each variant sends it."""
-        full, draft = ([] if sent is None else [sent] for sent in (replayed.full, replayed.draft))
-        for variant, attempts in enumerate((full, draft, *replayed.incremental), _FULL):
-            if replayed.unknown is not None and variant != _FULL:
-                self._not_replayed(variant, Verdict.UNKNOWN, replayed.unknown)
-                continue
-            for attempt, sent in enumerate(attempts):
-                self._sent(variant, attempt, sent, replayed)
-            if not attempts:
-                self._not_replayed(variant, Verdict.NOT_APPLICABLE, NOTHING_TO_FETCH)
-
-    def not_replayed(self, verdict: Verdict, reason: str) -> None:
-        """It is not known what any variant would send, or it is nothing."""
-        for variant in range(_FULL, self._variants):
-            self._not_replayed(variant, verdict, reason)
-
-    def _sent(self, variant: int, attempt: int, sent: Sent, replayed: Replayed) -> None:
-        counted = sent.request_bytes is not None and sent.response_bytes is not None
-        self._rows.append((
-            *(self._fetch, variant, attempt, self._version),
-            replayed.session_partitions,
-            replayed.added_partitions,
-            replayed.equals_recorded if variant == _FIRST_INCREMENTAL else None,
-            Verdict.REPLAYED if counted else Verdict.UNKNOWN,
-            None if counted else NAME_NOT_KNOWN,
-            *sent,
-        ))  # fmt: skip
-
-    def _not_replayed(self, variant: int, verdict: Verdict, reason: str) -> None:
-        what = (None, None, None, verdict, reason, *_NOTHING_SENT)
-        self._rows.append((self._fetch, variant, 0, self._version, *what))
-
-
-class EventRows:
-    """Rows of fetch_session_evictions. ``incremental``: the variants, in the order of caches."""
-
-    def __init__(self, node_id: int, incremental: Sequence[Variant]) -> None:
-        self._node_id = node_id
-        self._variants = [variant.what_if(RULE) for variant in incremental]
-        self._rows = Rows(EVICTION_SCHEMA)
-
-    def add(self, cache: int, at_us: int, request_id: str, occurrence: Occurrence) -> None:
-        """An event of a session in a cache, because of a FETCH."""
-        self._rows.add(
-            **self._variants[cache],
-            node_id=self._node_id,
-            event_at=at_us,
-            request_id=request_id,
-            **occurrence._asdict(),
-        )
-
-    def take(self) -> pa.RecordBatch:
-        """The rows since the last call."""
-        return self._rows.take()

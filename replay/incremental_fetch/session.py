@@ -17,7 +17,7 @@ import numpy as np
 
 from kip_replay.replay.kafka.messages.encoding import Bools, Ints
 
-from .followed import FollowedPartitions, Response, all_of
+from .followed import FollowedPartitions, Response
 from .lists import (
     CACHED_HIGH_WATERMARK,
     HIGH_WATERMARK,
@@ -84,10 +84,11 @@ def change(
         stays = ~np.isin(slots, gone)
         slots, at = slots[stays], at[stays]
     known = slots != NONE
-    if not all_of(known):
+    if np.count_nonzero(known) < len(known):
         slots, at, new = slots[known], at[known], at[~known]
     if forgotten is None and len(slots) < len(followed):
-        gone = followed.all_but(slots)
+        mine = followed.slots.all()
+        gone = mine[~np.isin(mine, slots)]
     # "Incremental Fetch Requests": a partition is listed if its maxBytes, fetchOffset or
     # logStartOffset changes. So do the epochs of KIP-320 and KIP-595.
     differs = followed.requested[:TAGS].take(slots, axis=1) != columns(requested.values[:TAGS], at)

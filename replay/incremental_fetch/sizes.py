@@ -10,11 +10,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kip_replay.replay.kafka.messages.encoding import Ints
-from kip_replay.replay.kafka.messages.fetch import DIRECTORY_ID_TAG_BYTES, HIGH_WATERMARK_TAG_BYTES
-from kip_replay.replay.kafka.messages.fetch_pieces import fetch_pieces
+from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals, fetch_pieces
 
 from .lists import Lists
-from .partitions import Partitions, TopicTotals, runs_of
+from .partitions import Partitions
 from .recorded import SESSION_VERSION, Endpoint, RecordedFetch
 from .session import FINAL_EPOCH, NO_SESSION
 
@@ -47,40 +46,31 @@ class FetchSizes:
             cluster_id_bytes=None if cluster_id is None else utf8(cluster_id),
             has_replica_state=has_replica_state,
         )
-        self._requested = pieces.request_partition_plain_bytes
-        self._directory_id = DIRECTORY_ID_TAG_BYTES * (version >= 17)
-        self._high_watermark = HIGH_WATERMARK_TAG_BYTES * (version >= 18)
         endpoints = [(utf8(host), utf8(rack)) for host, rack in node_endpoints]
-        self._response = pieces.response_fixed_bytes(pieces.node_endpoints_tag_bytes(endpoints))
-        self._returned = pieces.response_partition_bytes(0)
-        self._nothing_forgotten = pieces.forgotten_prefix_bytes(0)
+        self._response = pieces.response_fixed_bytes(endpoints)
+        #: No topics.
+        self.nothing = pieces.topics_bytes(TopicTotals())
         #: A session error, which lists nothing.
-        self.error_response = pieces.response_fixed_bytes() + pieces.topics_prefix_bytes(0)
+        self.error_response = pieces.response_fixed_bytes() + self.nothing
 
     def request(
-        self,
-        topics: TopicTotals,
-        partitions: int,
-        tagged: tuple[int, int],
-        forgotten_bytes: int | None = None,
+        self, topics: TopicTotals, partitions: int, tag_bytes: int, forgotten_bytes: int
     ) -> int:
-        """A request; of its partitions ``tagged`` have a directory id and a high watermark."""
-        size = self._request + topics.bytes_at(self._pieces) + partitions * self._requested
-        size += tagged[0] * self._directory_id + tagged[1] * self._high_watermark
-        return size + (self._nothing_forgotten if forgotten_bytes is None else forgotten_bytes)
+        """A request; ``tag_bytes`` is what partitions take beyond plain ones."""
+        size = self._request + self._pieces.topics_bytes(topics) + forgotten_bytes + tag_bytes
+        return size + partitions * self._pieces.request_partition_bytes
 
     def response(self, topics: TopicTotals, partitions: int, more_bytes: int) -> int:
         """A response; ``more_bytes`` is what partitions take beyond empty ones."""
-        topics_bytes = topics.bytes_at(self._pieces)
-        return self._response + topics_bytes + partitions * self._returned + more_bytes
+        size = self._response + self._pieces.topics_bytes(topics) + more_bytes
+        return size + partitions * self._pieces.response_partition_bytes
 
-    def forgotten(self, numbering: Partitions, partitions: Ints) -> int | None:
-        """The list of partitions that a request forgets, in order; None: of none."""
+    def forgotten(self, numbering: Partitions, partitions: Ints) -> int:
+        """The list of partitions that a request forgets, in order."""
         if not len(partitions):
-            return None
-        topics, lengths = runs_of(numbering.topic_of[partitions])
-        names = (numbering.topic_bytes[topic][0] for topic in topics)
-        return self._pieces.forgotten_bytes(zip(names, lengths, strict=True))
+            return self.nothing
+        topics = numbering.totals(numbering.topic_of[partitions])
+        return self._pieces.topics_bytes(topics) + 4 * len(partitions)
 
 
 _sizes = lru_cache(maxsize=4096)(FetchSizes)
@@ -106,39 +96,36 @@ def utf8(text: str | None) -> int:
 class Sent(NamedTuple):
     """A FETCH and its response. Bytes are None where they can't be counted."""
 
-    session_id: int | None
-    session_epoch: int | None
     is_full: bool
     request_partitions: int
-    forgotten_partitions: int
     response_partitions: int
     record_bytes: int
     request_bytes: int | None
     response_bytes: int | None
+    forgotten_partitions: int = 0
+    session_id: int | None = None
+    session_epoch: int | None = None
     session_error: int = 0
 
 
 def sent_as_listed(row: RecordedFetch, lists: Lists) -> Sent:
     """A FETCH without a session: every protocol sends what is recorded."""
     sizes, requested, returned = sizes_of(row), lists.requested, lists.returned
-    request_partitions, response_partitions = (
-        row.request_partitions or 0,
-        row.response_partitions or 0,
-    )
+    n, m = row.request_partitions or 0, row.response_partitions or 0
     return Sent(
         session_id=NO_SESSION,
         session_epoch=FINAL_EPOCH,
         is_full=True,
-        request_partitions=request_partitions,
-        forgotten_partitions=0,
-        response_partitions=response_partitions,
+        request_partitions=n,
+        response_partitions=m,
         record_bytes=row.record_bytes,
         request_bytes=sizes.request(
             requested.totals[row.number],
-            request_partitions,
-            requested.tagged(requested.rows[row.number]),
+            n,
+            requested.tag_bytes(requested.rows[row.number]),
+            sizes.nothing,
         ),
         response_bytes=sizes.response(
-            returned.totals[row.number], response_partitions, returned.more_bytes_sum[row.number]
+            returned.totals[row.number], m, returned.more_bytes_sum[row.number]
         ),
     )

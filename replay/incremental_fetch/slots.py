@@ -1,8 +1,7 @@
 """Where a client's partitions stand in its arrays: slots, in the order in which partitions came.
 
-A slot is found by the partition's number (``partitions``) in two steps, a page and a place on it.
-Only pages that have a partition of the client take memory, so a client of ten partitions on a
-broker of a million is small, and one of a million is found as fast.
+A slot is found by the partition's number (``partitions``) in an array of 4 bytes a
+number, up to about twice the highest that the client has fetched.
 
 Slots of partitions that have gone are not used again until all are numbered anew.
 """
@@ -14,8 +13,6 @@ import numpy as np
 
 from kip_replay.replay.kafka.messages.encoding import Ints
 
-_PAGE_BITS = 6
-_PAGE = 1 << _PAGE_BITS
 #: No slot.
 NONE = -1
 NO_SLOTS: Ints = np.zeros(0, np.int64)
@@ -25,9 +22,8 @@ class Slots:
     """The slots of one client's partitions."""
 
     def __init__(self) -> None:
-        self._page_of: Ints = np.zeros(0, np.int32)
-        #: One page after the other; the first is nobody's.
-        self._pages: Ints = np.full(_PAGE, NONE, np.int32)
+        #: By partition; the last is that of all that are beyond.
+        self._slot_of: Ints = np.full(1, NONE, np.int32)
         self._partition: Ints = np.zeros(8, np.int64)
         #: Slots in use and gone ones together, and partitions that there are.
         self.end = 0
@@ -45,7 +41,7 @@ class Slots:
 
     def of(self, partitions: Ints) -> Ints:
         """The slot of each partition, ``NONE`` where it has none."""
-        return self._pages.take(self._at(partitions))
+        return self._slot_of.take(partitions, mode="clip")
 
     def all(self) -> Ints:
         """All slots of partitions that there are, in the order in which they came."""
@@ -53,38 +49,23 @@ class Slots:
 
     def add(self, partitions: Ints) -> Ints:
         """New slots for partitions that have none."""
-        pages = partitions >> _PAGE_BITS
-        self._make_room(int(pages.max(initial=0)) + 1)
-        new = np.unique(pages[self._page_of[pages] == 0])
-        self._page_of[new] = (len(self._pages) >> _PAGE_BITS) + np.arange(len(new))
-        self._pages = np.concatenate([self._pages, np.full(len(new) * _PAGE, NONE, np.int32)])
+        beyond = int(partitions.max(initial=-1)) + 2 - len(self._slot_of)
+        if beyond > 0:
+            more = max(beyond, len(self._slot_of))
+            self._slot_of = np.pad(self._slot_of, (0, more), constant_values=NONE)
         first, self.end = self.end, self.end + len(partitions)
         if self.end > len(self._partition):
             self._partition = np.resize(self._partition, max(self.end, 2 * len(self._partition)))
         slots = np.arange(first, self.end)
         self._partition[first : self.end] = partitions
-        self._pages[self._at(partitions)] = slots
+        self._slot_of[partitions] = slots
         self.here += len(partitions)
         return slots
 
     def remove(self, slots: Ints) -> None:
         """Partitions go."""
-        self._pages[self._at(self._partition[slots])] = NONE
+        self._slot_of[self._partition[slots]] = NONE
         self.here -= len(slots)
-
-    def _at(self, partitions: Ints) -> Ints:
-        pages = partitions >> _PAGE_BITS
-        try:
-            at = self._page_of.take(pages)
-        except IndexError:
-            self._make_room(int(pages.max()) + 1)
-            at = self._page_of.take(pages)
-        return (at.astype(np.int64) << _PAGE_BITS) + (partitions & (_PAGE - 1))
-
-    def _make_room(self, pages: int) -> None:
-        if pages > len(self._page_of):
-            more = np.zeros(pages + pages // 2 - len(self._page_of), np.int32)
-            self._page_of = np.concatenate([self._page_of, more])
 
 
 class Ranks(msgspec.Struct, array_like=True):

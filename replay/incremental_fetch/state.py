@@ -20,7 +20,7 @@ from .followed import FollowedPartitions
 from .partitions import Partitions
 from .streams import PendingSession, Streams
 
-VERSION = 2
+VERSION = 3
 _RULE = "incremental_fetch"
 _TYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 
@@ -31,12 +31,9 @@ class _Header(msgspec.Struct, array_like=True):
     slots: list[int | None]
 
 
-class _State(msgspec.Struct, array_like=True):
+class _State(_Header, array_like=True):
     """``topic_of`` and ``index_of`` are of the open partitions, whose numbers are their places."""
 
-    version: int
-    rule: str
-    slots: list[int | None]
     front: tuple[int, str]
     names: dict[str, str]
     topics: list[str]
@@ -125,14 +122,10 @@ def decoded(saved: bytes, slots: Sequence[int | None]) -> Carried:
 
     try:
         header = msgspec.msgpack.decode(saved, type=_Header)
-        if (header.version, header.rule) != (VERSION, _RULE):
+        if (header.version, header.rule, header.slots) != (VERSION, _RULE, slots):
             raise ValueError(
-                f"the saved state is not of {_RULE} version {VERSION} but says {header.version}:"
-                " replay the recording from its beginning"
-            )
-        if header.slots != slots:
-            raise ValueError(
-                f"the saved state is of caches with {header.slots} slots, not {slots}:"
+                f"the saved state is of {header.rule}, version {header.version}, with caches of"
+                f" {header.slots} slots, not of {_RULE}, version {VERSION}, with {slots}:"
                 " replay the recording from its beginning"
             )
         state = msgspec.msgpack.decode(saved, type=_State, dec_hook=decode)

@@ -10,7 +10,14 @@ from .draft import Draft, with_draft_uuid
 from .fetch import Events, Fetch
 from .lists import Lists
 from .recorded import RecordedFetch
-from .released import attempts, close, equals_recorded, full_fetch, incremental_fetch
+from .released import (
+    attempts,
+    close,
+    equals_recorded,
+    full_fetch,
+    incremental_fetch,
+    pending_session,
+)
 from .session import NO_SESSION
 from .sizes import Sent, sent_as_listed
 from .streams import PendingSession, Stream, Unknown
@@ -30,7 +37,7 @@ class Replayed(NamedTuple):
     session_partitions: int
     added_partitions: int | None = 0
     equals_recorded: bool | None = None
-    pending: Sequence[PendingSession] = ()
+    pending: PendingSession | None = None
     events: Events | tuple[()] = ()
     unknown: Unknown | None = None
 
@@ -97,7 +104,7 @@ def replay_fetch(
         len(stream.followed),
         len(fetch.changes.added) + len(fetch.changes.replaced),
         equals,
-        fetch.pending,
+        pending_session(fetch),
         fetch.events,
         unknown,
     )

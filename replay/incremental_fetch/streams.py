@@ -7,7 +7,7 @@ the broker has dropped, goes on with full FETCHes on the same connection: it is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -47,7 +47,7 @@ class Held(msgspec.Struct, array_like=True):
 
 
 class PendingSession(NamedTuple):
-    """A full FETCH requests a session of a cache, which decides when it builds the response.
+    """A full FETCH requests a session of ``caches``, which decide when the response is built.
 
     In the order of responses. ``not_read``: the partitions, by number, that the full response lists
     at its end; ``recorded_id``: the session that the recorded broker created, if any.
@@ -55,8 +55,8 @@ class PendingSession(NamedTuple):
 
     built_us: int
     request_id: str
-    cache: int
     stream: int
+    caches: tuple[int, ...]
     session_key: str
     partitions: int
     privileged: bool
@@ -70,7 +70,7 @@ class Stream(msgspec.Struct, array_like=True):
 
     ``unknown``: why its partitions are not known; None: they are. ``is_broken``: the next full
     FETCH starts a session whatever the protocol, since this one broke down. ``sessions`` by number:
-    caches that create one for the same FETCH, ``opened_by``, share its orders.
+    caches that create one for the same FETCH share its orders.
     """
 
     number: int
@@ -87,8 +87,6 @@ class Stream(msgspec.Struct, array_like=True):
     draft_has_uuid: bool = False
     sessions: dict[int, FetchSession] = {}
     last_seen_us: int = 0
-    last_session: int = 0
-    opened_by: str | None = None
 
     def starts_anew(self, row: RecordedFetch) -> bool:
         """A full FETCH starts a session even where none was refused or dropped.
@@ -117,22 +115,18 @@ class Stream(msgspec.Struct, array_like=True):
         self.unknown = Unknown.LOST
         self.draft_has_uuid = False
 
-    def create_session(self, cache_id: int, pending: PendingSession) -> None:
-        """A cache has created the session that a full FETCH requested."""
-        if self.opened_by != pending.request_id:
-            self.opened_by = pending.request_id
-            self.last_session += 1
-            requested = returned = self.followed.order.keys()
-            if pending.not_read:
-                last = np.isin(self.followed.partitions_of(requested), pending.not_read)
-                returned = np.concatenate([requested[~last], requested[last]])
-            self.sessions[self.last_session] = FetchSession(
-                pending.uses_topic_ids,
-                pending.recorded_id,
-                Ranks.of(requested),
-                Ranks.of(returned),
-            )
-        self.held[pending.cache] = Held(self.last_session, cache_id)
+    def create_session(self, created: Mapping[int, int], pending: PendingSession) -> None:
+        """Caches have created the session that a full FETCH requested; its ids by cache."""
+        requested = returned = self.followed.order.keys()
+        if pending.not_read:
+            last = np.isin(self.followed.partitions_of(requested), pending.not_read)
+            returned = np.concatenate([requested[~last], requested[last]])
+        number = max(self.sessions, default=0) + 1
+        self.sessions[number] = FetchSession(
+            pending.uses_topic_ids, pending.recorded_id, Ranks.of(requested), Ranks.of(returned)
+        )
+        for cache, cache_id in created.items():
+            self.held[cache] = Held(number, cache_id)
 
     def drop_unheld_sessions(self) -> None:
         """Orders of sessions that no cache has any more are not needed."""

@@ -144,7 +144,7 @@ class World:
         high_watermark = known + random.choice([0, 0, 0, 1])
         records = random.choice([0, 0, 0, 100, 70_000])
         start = 0 if before is None else max(before.log_start_offset, 0)
-        return returned(
+        partition = returned(
             *key,
             high_watermark,
             record_bytes=records,
@@ -152,8 +152,9 @@ class World:
             aborted_transactions=random.choice([0, 0, 1]) if records else 0,
             preferred_read_replica=12 if random.random() < 0.03 else -1,
             diverging_epoch=1 if random.random() < 0.03 else None,
-            diverging_end_offset=3,
         )
+        diverges = partition.diverging_epoch is not None
+        return partition._replace(diverging_end_offset=3) if diverges else partition
 
     def _digest(self, client: _Client) -> None:
         """The client has the answer: it asks for the next records."""

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from kip_replay.replay.incremental_fetch.full_order import FullOrder, TopicRuns
-from kip_replay.replay.incremental_fetch.partitions import Partitions, TopicTotals
+from kip_replay.replay.incremental_fetch.partitions import Partitions
 from kip_replay.replay.incremental_fetch.slots import Slots
 from kip_replay.replay.kafka.messages.encoding import Ints
-from kip_replay.replay.kafka.messages.fetch_pieces import fetch_pieces
+from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals, fetch_pieces
 
 #: The third is long enough for a varint of two bytes.
 TOPICS = ["a", "bb", "c" * 130]
@@ -28,7 +28,17 @@ def numbering() -> Partitions:
 def listed_bytes(topics: list[int], version: int) -> int:
     """Runs counted one by one."""
     runs = [(len(TOPICS[topic]), sum(1 for _ in run)) for topic, run in groupby(topics)]
-    return fetch_pieces(version).topics_bytes(runs)
+    if version < 12:
+        return 4 + sum(2 + name + 4 for name, _ in runs)
+    size = varint(len(runs) + 1)
+    for name, partitions in runs:
+        size += 16 if version >= 13 else varint(name + 1) + name
+        size += varint(partitions + 1) + 1
+    return size
+
+
+def varint(n: int) -> int:
+    return 1 if n < 128 else 2
 
 
 def ints(*values: int) -> Ints:
@@ -41,12 +51,12 @@ def test_totals_are_those_of_the_list(version: int, length: int) -> None:
     draw = random.Random(length)
     topics = [draw.choice([0, 0, 0, 1, 2]) for _ in range(length)]
     totals = numbering().totals(ints(*topics))
-    assert totals.bytes_at(fetch_pieces(version)) == listed_bytes(topics, version)
+    assert fetch_pieces(version).topics_bytes(totals) == listed_bytes(topics, version)
 
 
 def test_no_topics_take_their_number() -> None:
-    assert TopicTotals().bytes_at(fetch_pieces(17)) == 1
-    assert TopicTotals().bytes_at(fetch_pieces(11)) == 4
+    assert fetch_pieces(17).topics_bytes(TopicTotals()) == 1
+    assert fetch_pieces(11).topics_bytes(TopicTotals()) == 4
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -65,7 +75,7 @@ def test_runs_are_those_of_the_list(seed: int) -> None:
             order.append(slot)
             runs.append(ints(slot), ints(topic_of[slot]))
         topics = [topic_of[slot] for slot in order]
-        assert runs.totals.bytes_at(fetch_pieces(12)) == listed_bytes(topics, 12)
+        assert fetch_pieces(12).topics_bytes(runs.totals) == listed_bytes(topics, 12)
         assert runs.totals.runs == len(list(groupby(topics)))
 
 

@@ -204,6 +204,32 @@ def test_topic_id_replaced() -> None:
     assert shapes(off.replay().variant(INCREMENTAL))[1] == (2, 2, 1, 1)
 
 
+def test_topics_without_a_known_name_do_not_replace_one_another() -> None:
+    """What is new is listed before what changed; what replaces another stands in its place."""
+    unknown, other = ("unknown".ljust(22, "_"), 0), ("other".ljust(22, "_"), 0)
+    log = Log().full(both(BAR_0), both(unknown))
+    log.incremental([requested(*other), requested(*BAR_0, 9)], [returned(*other)], [unknown])
+    assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, True]
+
+
+def test_forgetting_a_partition_that_is_not_there_changes_nothing() -> None:
+    log = Log().full(both(FOO_0), both(FOO_1)).incremental([], [], [BAR_1])
+    assert shapes(log.replay().variant(INCREMENTAL))[1] == (2, 0, 0, 0)
+
+
+@pytest.mark.parametrize("now", [{"high_watermark": 50}, {"log_start_offset": 4}])
+def test_response_lists_offsets_that_go_back(now: dict[str, int]) -> None:
+    offsets = {"high_watermark": 100, "log_start_offset": 5}
+    log = Log().full(both(FOO_0, **offsets), both(BAR_0, **offsets))
+    log.incremental([], [returned(*FOO_0, **(offsets | now)), returned(*BAR_0, **offsets)])
+    assert shapes(log.replay().variant(INCREMENTAL))[1] == (2, 0, 0, 1)
+
+
+def test_full_fetch_of_nothing() -> None:
+    rows = Log(session=0).full(both(FOO_0)).full().full(both(FOO_0)).replay()
+    assert shapes(rows.variant(INCREMENTAL)) == [(1, 1, 0, 1), (0, 0, 1, 0), (1, 1, 0, 1)]
+
+
 # --- which partitions, in which order ------------------------------------------------------------
 
 

@@ -14,11 +14,18 @@ from wire_messages import NO_HIGH_WATERMARK, fetch_request, fetch_response, name
 from kip_replay.replay.kafka.messages import (
     FETCH,
     FETCH_VERSIONS,
+    HIGH_WATERMARK_TAG_BYTES,
     FetchPieces,
     fetch_pieces,
     request_bytes,
     response_bytes,
 )
+from kip_replay.replay.kafka.messages.fetch import (
+    CURRENT_LEADER_TAG_BYTES,
+    DIRECTORY_ID_TAG_BYTES,
+    EPOCH_END_OFFSET_TAG_BYTES,
+)
+from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
 from kip_replay.replay.log_tables import FETCHES
 
 client_ids = st.none() | names | st.just("")
@@ -28,44 +35,55 @@ def utf8(text: str | None) -> int:
     return len((text or "").encode())
 
 
-def runs(partitions: list[dict[str, Any]]) -> list[tuple[int, int]]:
-    """(name bytes, partitions) of each topic."""
-    return [(utf8(name), len(group)) for _, name, group in topics(partitions)]
+def varint(n: int) -> int:
+    return max(1, (n.bit_length() + 6) // 7)
+
+
+def topics_bytes(pieces: FetchPieces, partitions: list[dict[str, Any]]) -> int:
+    runs = [(utf8(name), len(group)) for _, name, group in topics(partitions)]
+    totals = TopicTotals(
+        len(runs),
+        sum(name for name, _ in runs),
+        sum(varint(name + 1) for name, _ in runs),
+        sum(varint(n + 1) for _, n in runs),
+    )
+    return pieces.topics_bytes(totals)
 
 
 def request_by_pieces(pieces: FetchPieces, row: dict[str, Any]) -> int:
-    cluster_id = row["cluster_id"]
-    fixed = pieces.request_fixed_bytes(
+    cluster_id, partitions = row["cluster_id"], row["request_partitions"]
+    size = pieces.request_fixed_bytes(
         utf8(row["client_id"]),
         rack_id_bytes=utf8(row["rack_id"]),
         cluster_id_bytes=None if cluster_id is None else utf8(cluster_id),
         has_replica_state=(row["replica_id"], row["replica_epoch"]) != (-1, -1),
     )
-    partitions = [
-        pieces.request_partition_bytes(
-            has_directory_id=p["replica_directory_id"] is not None,
-            has_high_watermark=p["high_watermark"] != NO_HIGH_WATERMARK,
-        )
-        for p in row["request_partitions"]
-    ]
-    requested = pieces.topics_bytes(runs(row["request_partitions"])) + sum(partitions)
-    return fixed + requested + pieces.forgotten_bytes(runs(row["forgotten_partitions"]))
+    size += topics_bytes(pieces, partitions) + len(partitions) * pieces.request_partition_bytes
+    if pieces.version >= 7:
+        forgotten = row["forgotten_partitions"]
+        size += topics_bytes(pieces, forgotten) + 4 * len(forgotten)
+    if pieces.version >= 17:
+        directories = sum(p["replica_directory_id"] is not None for p in partitions)
+        size += directories * DIRECTORY_ID_TAG_BYTES
+    if pieces.version >= 18:
+        high_watermarks = sum(p["high_watermark"] != NO_HIGH_WATERMARK for p in partitions)
+        size += high_watermarks * HIGH_WATERMARK_TAG_BYTES
+    return size
 
 
 def response_by_pieces(pieces: FetchPieces, row: dict[str, Any]) -> int:
     endpoints = [(utf8(e["host"]), utf8(e["rack"])) for e in row["node_endpoints"]]
-    partitions = [
-        pieces.response_partition_bytes(
-            p["record_bytes"],
-            p["aborted_transactions"],
-            has_diverging_epoch=p["diverging_epoch"] is not None,
-            has_current_leader=p["current_leader_id"] is not None,
-            has_snapshot_id=p["snapshot_epoch"] is not None,
-        )
-        for p in row["response_partitions"]
-    ]
-    fixed = pieces.response_fixed_bytes(pieces.node_endpoints_tag_bytes(endpoints))
-    return fixed + pieces.topics_bytes(runs(row["response_partitions"])) + sum(partitions)
+    partitions = row["response_partitions"]
+    size = pieces.response_fixed_bytes(endpoints) + topics_bytes(pieces, partitions)
+    for p in partitions:
+        records, aborted = p["record_bytes"] or 0, p["aborted_transactions"] or 0
+        size += pieces.response_partition_bytes + records + 16 * aborted
+        if pieces.is_flexible:
+            size += varint(records + 1) - 1 + varint(aborted + 1) - 1 + aborted
+            size += EPOCH_END_OFFSET_TAG_BYTES * (p["diverging_epoch"] is not None)
+            size += CURRENT_LEADER_TAG_BYTES * (p["current_leader_id"] is not None)
+            size += EPOCH_END_OFFSET_TAG_BYTES * (p["snapshot_epoch"] is not None)
+    return size
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
@@ -129,9 +147,8 @@ def test_no_pieces_of_a_version_without_sizes(version: int) -> None:
 
 def test_a_follower_requests_with_33_bytes_a_partition() -> None:
     """The figure of a replica fetcher since v12, and what v17 and v18 may add to it."""
-    assert fetch_pieces(12).request_partition_bytes(has_directory_id=True) == 33
-    assert fetch_pieces(17).request_partition_bytes(has_directory_id=True) == 33 + 18
-    both = fetch_pieces(18).request_partition_bytes(has_directory_id=True, has_high_watermark=True)
-    assert both == 33 + 18 + 10
+    assert fetch_pieces(12).request_partition_bytes == 33
+    assert fetch_pieces(17).request_partition_bytes == 33
+    assert (DIRECTORY_ID_TAG_BYTES, HIGH_WATERMARK_TAG_BYTES) == (18, 10)
     # an empty response: 34, no aborted transactions, no records, no tags
-    assert fetch_pieces(12).response_partition_bytes(None) == 34 + 1 + 1 + 1
+    assert fetch_pieces(12).response_partition_bytes == 34 + 1 + 1 + 1
