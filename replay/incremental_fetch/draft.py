@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from kip_replay.replay.kafka.messages.encoding import Ints
-from kip_replay.replay.kafka.messages.incremental_fetch_draft import (
+from kip_replay.replay.kafka.messages.kip_227_draft import (
     DRAFT_UUID_BYTES,
-    IncrementalFetchPieces,
+    DraftFetchPieces,
 )
 
 from .fetch import Fetch
@@ -34,7 +34,7 @@ class Draft:
     """The draft's FETCHes. ``partition_id_is_string``: in requests, as the page declares it."""
 
     def __init__(self, partition_id_is_string: bool, numbering: Partitions) -> None:
-        self._pieces = IncrementalFetchPieces(partition_id_is_string)
+        self._pieces = DraftFetchPieces(partition_id_is_string)
         self._numbering = numbering
 
     def fetch(

@@ -26,7 +26,7 @@ from kip_replay.replay.incremental_fetch.partitions import Partitions
 from kip_replay.replay.incremental_fetch.session import FetchSession, RequestChanges
 from kip_replay.replay.incremental_fetch.slots import NO_SLOTS, Ranks
 from kip_replay.replay.incremental_fetch.streams import CONNECTION_IDLE_US
-from kip_replay.replay.kafka.messages.incremental_fetch_draft import IncrementalFetchPieces
+from kip_replay.replay.kafka.messages.kip_227_draft import DraftFetchPieces
 from kip_replay.replay.outcomes import RECORDED
 
 FOO, BAR, NEW_FOO = ("foo".ljust(22, "_"), "bar".ljust(22, "_"), "new-foo".ljust(22, "_"))
@@ -621,7 +621,7 @@ def test_lists_of_many_versions_stand_in_one_batch() -> None:
 
 @pytest.mark.parametrize("is_string", [False, True])
 def test_draft_sizes(is_string: bool) -> None:
-    pieces = IncrementalFetchPieces(is_string)
+    pieces = DraftFetchPieces(is_string)
     log = Log(session=0).full(both((FOO, 10)), both(BAR_0))
     log.full(both((FOO, 10), 1, 1, record_bytes=7), both(BAR_0))
     full, incremental = log.replay(draft_partition_id_is_string=is_string).variant(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_messages import fetch_request, fetch_response, names
 
-from kip_replay.replay.kafka.messages import DRAFT_UUID_BYTES, IncrementalFetchPieces
+from kip_replay.replay.kafka.messages import DRAFT_UUID_BYTES, DraftFetchPieces
 
 # Integers of more than 8 bits are big-endian, as everywhere in Kafka.
 
@@ -70,7 +70,7 @@ def request_header(client_id: str | None) -> bytes:
     return fixed + (struct.pack(">h", -1) if client_id is None else string(client_id))
 
 
-def request_by_pieces(pieces: IncrementalFetchPieces, row: dict[str, Any]) -> int:
+def request_by_pieces(pieces: DraftFetchPieces, row: dict[str, Any]) -> int:
     size = pieces.request_fixed_bytes(len((row["client_id"] or "").encode()))
     for _, group in groupby(row["request_partitions"], key=lambda p: p["topic_id"]):
         run = list(group)
@@ -79,7 +79,7 @@ def request_by_pieces(pieces: IncrementalFetchPieces, row: dict[str, Any]) -> in
     return size
 
 
-def response_by_pieces(pieces: IncrementalFetchPieces, row: dict[str, Any]) -> int:
+def response_by_pieces(pieces: DraftFetchPieces, row: dict[str, Any]) -> int:
     size = pieces.response_fixed_bytes()
     for _, group in groupby(row["response_partitions"], key=lambda p: p["topic_id"]):
         run = list(group)
@@ -95,20 +95,20 @@ def response_by_pieces(pieces: IncrementalFetchPieces, row: dict[str, Any]) -> i
 def test_request(partition_id_is_string: bool, row: dict[str, Any], client_id: str | None) -> None:
     row = {**row, "client_id": client_id}
     whole = framed(request_header(client_id), serialized_request(row, partition_id_is_string))
-    assert request_by_pieces(IncrementalFetchPieces(partition_id_is_string), row) == len(whole)
+    assert request_by_pieces(DraftFetchPieces(partition_id_is_string), row) == len(whole)
 
 
 @settings(max_examples=60, deadline=None)
 @given(row=fetch_response)
 def test_response(row: dict[str, Any]) -> None:
     whole = framed(struct.pack(">i", 7), serialized_response(row))
-    assert response_by_pieces(IncrementalFetchPieces(False), row) == len(whole)
-    assert response_by_pieces(IncrementalFetchPieces(True), row) == len(whole)
+    assert response_by_pieces(DraftFetchPieces(False), row) == len(whole)
+    assert response_by_pieces(DraftFetchPieces(True), row) == len(whole)
 
 
 def test_an_empty_incremental_fetch_is_its_fixed_part() -> None:
     """The draft's saving: 100,000 partitions that stand still cost nothing."""
-    pieces = IncrementalFetchPieces(False)
+    pieces = DraftFetchPieces(False)
     assert pieces.request_fixed_bytes(0) == 4 + 10 + 21 + 4
     assert pieces.response_fixed_bytes() == 4 + 4 + 14 + 4
     assert len(struct.pack(">q", 99)) == DRAFT_UUID_BYTES

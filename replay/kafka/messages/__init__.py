@@ -11,7 +11,7 @@ are unsigned varints and optional fields are tagged; before, lengths are int16 (
 in the tables ``fetches``, ``produces`` or ``broker_heartbeats`` and return one INT64 per row: null
 where the row has no such body, or where the schema lacks the version. They assume what every client
 and broker does: adjacent partitions of one topic travel under one topic, and no topic travels
-without partitions. ``fetch_pieces`` and ``IncrementalFetchPieces`` are the same sizes in single
+without partitions. ``fetch_pieces`` and ``DraftFetchPieces`` are the same sizes in single
 numbers, for replays that follow a session by its changes.
 """
 
@@ -22,7 +22,7 @@ from typing import Final
 from .encoding import records_field_bytes, unsigned_varint_bytes
 from .fetch import FETCH_VERSIONS, HIGH_WATERMARK_TAG_BYTES
 from .fetch_pieces import FetchPieces, fetch_pieces
-from .incremental_fetch_draft import DRAFT_UUID_BYTES, IncrementalFetchPieces
+from .kip_227_draft import DRAFT_UUID_BYTES, DraftFetchPieces
 from .layout import APIS, BROKER_HEARTBEAT, FETCH, PRODUCE, Api, field_of
 from .schemas import LOWEST_ACKNOWLEDGED_OFFSET
 from .sizes import newer_versions, request_bytes, response_bytes
@@ -40,8 +40,8 @@ __all__ = [
     "LOWEST_ACKNOWLEDGED_OFFSET_BYTES",
     "PRODUCE",
     "Api",
+    "DraftFetchPieces",
     "FetchPieces",
-    "IncrementalFetchPieces",
     "fetch_pieces",
     "newer_versions",
     "records_field_bytes",

@@ -31,7 +31,7 @@ _RESPONSE = Message.of(schemas.INCREMENTAL_FETCH_RESPONSE).body
 
 
 @dataclass(frozen=True, slots=True)
-class IncrementalFetchPieces:
+class DraftFetchPieces:
     """Sizes in bytes of what the draft's two messages are made of.
 
     A message is its fixed part + a ``topic_bytes`` for each run of adjacent partitions of a topic +
