@@ -47,8 +47,11 @@ $(STAMP): setup.cfg pyproject.toml tools/delta_jars.py tools/class_archive.py to
 run: setup ## replay the sample recordings into ./warehouse
 	@$(BIN)/kip-replay run $(SAMPLES) --warehouse $(WAREHOUSE)
 
+# Tests of Spark wait for the JVM a good part of their time: the others run beside them.
 test: setup ## run the tests, but for those that take long
-	@$(BIN)/python -m pytest -m 'not slow'
+	@log=$$(mktemp); $(BIN)/python -m pytest -p no:cacheprovider -m 'spark and not slow' >"$$log" 2>&1 & spark=$$!; \
+	others=0; $(BIN)/python -m pytest -m 'not spark and not slow' || others=$$?; \
+	beside=0; wait $$spark || beside=$$?; cat "$$log"; rm -f "$$log"; exit $$((others | beside))
 	@echo 'Deselected are the tests that take long (kills, full disks, clusters): make test-hard.'
 
 test-hard: setup ## run the tests that take long

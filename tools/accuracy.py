@@ -62,16 +62,18 @@ def _section(pair: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator
 
 def predictions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The table in README.md: what one recording predicts of another, of all, by kind or node."""
+    names = {metric: name for steps in RULES for metric, name in steps.words.metrics.items()}
     yield "| from | of | figure | predicted | really | |"
     yield "|---|---|---|--:|--:|---|"
     for row in rows:
         is_shown = row["group_kind"] in ("all", "node_id") or row["group_value"] in _KINDS
-        if row["predicted_from"] == row["recorded_in"] or row["tolerance"] is None or not is_shown:
+        is_shown &= row["predicted_from"] != row["recorded_in"] and row["metric"] in names
+        if row["tolerance"] is None or not is_shown:
             continue
-        pair = f"{row['predicted_from']} | {row['recorded_in']}"
-        figures = " | ".join(headlines.figure(row[name]) for name in ("predicted", "recorded"))
-        passed = "" if row["passed"] else "**off**"
-        yield f"| {pair} | {headlines.measure_name(row)} | {figures} | {passed} |"
+        of = "" if row["group_value"] == "all" else f", {row['group_value']}"
+        cells = [row["predicted_from"], row["recorded_in"], f"{names[row['metric']]}{of}"]
+        cells += [headlines.figure(row[name]) for name in ("predicted", "recorded")]
+        yield f"| {' | '.join(cells)} | {'' if row['passed'] else '**off**'} |"
 
 
 def main(warehouse: Warehouse) -> None:
