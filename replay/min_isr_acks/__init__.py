@@ -63,14 +63,7 @@ Assumptions, and where they can fail
 """
 
 from .events import INPUT_SCHEMA
-from .replay import (
-    ACKS_ALL,
-    ACKS_MIN_INSYNC_REPLICAS,
-    MinIsrAcks,
-    replayed,
-    variants,
-)
-from .rows import ACKS_SCHEMA, RULE
+from .variants import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, ACKS_SCHEMA, RULE, variants
 
 __all__ = [
     "ACKS_ALL",
@@ -78,7 +71,5 @@ __all__ = [
     "ACKS_SCHEMA",
     "INPUT_SCHEMA",
     "RULE",
-    "MinIsrAcks",
-    "replayed",
     "variants",
 ]

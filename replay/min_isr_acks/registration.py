@@ -10,9 +10,12 @@ from kip_replay.replay.rule import Replay, Rule, Settings
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
+    # Imports numba, which takes half a second, and only workers that replay this rule need it.
+    from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
+
     default = settings.default_min_insync_replicas.get(str(key["recording"]))
     rules = min_isr_acks.variants(settings.sweep(min_isr_acks.RULE, "min_insync_replicas"))
-    return min_isr_acks.MinIsrAcks(int(key["node_id"]), rules, default, saved)
+    return MinIsrAcks(int(key["node_id"]), rules, default, saved)
 
 
 RULE = Rule(

@@ -35,17 +35,12 @@ from kip_replay.replay.min_isr_acks.leader_log import (
     settle_all,
     take_out,
 )
-from kip_replay.replay.min_isr_acks.rows import ACKS_SCHEMA, Names, batch_of
+from kip_replay.replay.min_isr_acks.rows import Names, batch_of
 from kip_replay.replay.min_isr_acks.settling import Written
 from kip_replay.replay.min_isr_acks.state import BROKER, NULL, UNKNOWN_MIN_ISR, Array
 from kip_replay.replay.min_isr_acks.topics import Topics
+from kip_replay.replay.min_isr_acks.variants import ACKS_SCHEMA
 from kip_replay.replay.outcomes import Variant
-
-#: The rule's variant; its parameter is none (the config in force) or min_insync_replicas.
-ACKS_MIN_INSYNC_REPLICAS = "acks_min_insync_replicas"
-#: What summaries call the replay of acks=all; its columns stand in the same rows.
-ACKS_ALL = "acks_all"
-SWEPT = "min_insync_replicas"
 
 #: Of what ``saved`` returns: another one is another layout or meaning.
 STATE_VERSION = 2
@@ -53,12 +48,6 @@ STATE_VERSION = 2
 _ROWS_AT_ONCE = 16_384
 #: Arrays are packed when they hold twice what they held when last packed, and this.
 _PACKED_BYTES_MIN = 1 << 20
-
-
-def variants(min_insync_replicas: Sequence[int] = ()) -> list[Variant]:
-    """The rule with the config in force, then with each value for all topics."""
-    swept = [Variant(ACKS_MIN_INSYNC_REPLICAS, SWEPT, value) for value in min_insync_replicas]
-    return [Variant(ACKS_MIN_INSYNC_REPLICAS), *swept]
 
 
 class Outcomes(NamedTuple):

@@ -11,11 +11,8 @@ import pyarrow as pa
 from kip_replay.replay.min_isr_acks.reasons import INVALID_REQUIRED_ACKS, NONE, REASONS
 from kip_replay.replay.min_isr_acks.settling import Written
 from kip_replay.replay.min_isr_acks.state import NULL, Array
-from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
+from kip_replay.replay.min_isr_acks.variants import ACKS_SCHEMA, RULE
 from kip_replay.replay.outcomes import Variant, Verdict
-
-RULE = "min_isr_acks"
-ACKS_SCHEMA = PRODUCE_ACK_OUTCOMES.without("recording")
 
 
 class Names:

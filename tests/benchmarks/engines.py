@@ -21,9 +21,9 @@ from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP, HwmParking
 from kip_replay.replay.hwm_parking import variants as parking_variants
 from kip_replay.replay.incremental_fetch import IncrementalFetch
 from kip_replay.replay.lowest_acked_offset import ORDER, LowestAckedOffset, events
-from kip_replay.replay.min_isr_acks import MinIsrAcks
 from kip_replay.replay.min_isr_acks import variants as ack_variants
 from kip_replay.replay.min_isr_acks.events import batch_of as leader_batch
+from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rule import Replay
 

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from recorded_logs import folder_of
 
-from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, MinIsrAcks, replayed, variants
+from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, variants
 from kip_replay.replay.min_isr_acks.events import (
     KIND_ORDER,
     MIN_INSYNC_REPLICAS,
@@ -28,6 +28,7 @@ from kip_replay.replay.min_isr_acks.events import (
     Partition,
     batch_of,
 )
+from kip_replay.replay.min_isr_acks.replay import MinIsrAcks, replayed
 
 from .naive_log import METADATA_TOPIC_ID, Line, lines_of
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, MinIsrAcks, replayed, variants
+from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, variants
 from kip_replay.replay.min_isr_acks.events import (
     KIND_ORDER,
     SILENCE,
@@ -22,6 +22,7 @@ from kip_replay.replay.min_isr_acks.events import (
     Partition,
     batch_of,
 )
+from kip_replay.replay.min_isr_acks.replay import MinIsrAcks, replayed
 
 LEADER = 11
 REPLICAS = (11, 12, 13)

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from notation.leader_log import LEADER, History
 
-from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, MinIsrAcks, variants
+from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, variants
 from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition, batch_of
-from kip_replay.replay.min_isr_acks.replay import STATE_VERSION
+from kip_replay.replay.min_isr_acks.replay import STATE_VERSION, MinIsrAcks
 
 pytestmark = pytest.mark.property
 

@@ -16,8 +16,8 @@ from kip_replay.replay.hwm_parking import variants as parking_variants
 from kip_replay.replay.incremental_fetch import IncrementalFetch
 from kip_replay.replay.kafka.request_log import LineParser
 from kip_replay.replay.lowest_acked_offset import LowestAckedOffset
-from kip_replay.replay.min_isr_acks import MinIsrAcks
 from kip_replay.replay.min_isr_acks import variants as ack_variants
+from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.rule import Replay
 
 Row = dict[str, Any]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from notation.leader_log import REPLICAS, History, Row, ms
 
-from kip_replay.replay.min_isr_acks import MinIsrAcks, variants
+from kip_replay.replay.min_isr_acks import variants
 from kip_replay.replay.min_isr_acks.events import Partition, batch_of
 from kip_replay.replay.min_isr_acks.reasons import (
     ISR_NOT_IN_LOG,
@@ -25,6 +25,7 @@ from kip_replay.replay.min_isr_acks.reasons import (
     REFUSED_AS_RECORDED,
     REQUEST_TIMED_OUT,
 )
+from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 
 
 def responses(row: Row) -> tuple[Any, ...]:
