@@ -105,8 +105,10 @@ def report_fingerprint(
     judged = [lineage.get((name, accuracy_step(other))) for name in names for other in names]
     if None in summed:
         return None
-    templates = files("kip_replay.pipelines.report")
-    texts = tuple(str(each) for each in templates.iterdir() if each.name.endswith(".j2"))
+    templates = files("kip_replay.pipelines.report").iterdir()
+    errors = (files(steps.package) / "errors.toml" for steps in RULES)
+    read = [each for each in templates if each.name.endswith(".j2")]
+    texts = tuple(str(each) for each in (*read, *errors) if each.is_file())
     sections = (steps.section.__module__ for steps in RULES)
     code = code_of(("kip_replay.pipelines.report.page", *sections), texts)
     return fingerprint(code, names, dict(kafka_versions), summed, judged)

@@ -44,6 +44,17 @@ LATENCY_SUMMARY = Table(
         Column("p99_ms", MS, "likewise"),
         Column("p999_ms", MS, "likewise"),
         Column("max_ms", MS, "largest"),
+        Column(
+            "p50_low_ms",
+            MS,
+            "another span as long lies above it, and below p50_high_ms, nine"
+            " times in ten (blocks of time resampled); null: no headline, or not enough data",
+        ),
+        Column("p50_high_ms", MS, "likewise"),
+        Column("p90_low_ms", MS, "likewise"),
+        Column("p90_high_ms", MS, "likewise"),
+        Column("p99_low_ms", MS, "likewise"),
+        Column("p99_high_ms", MS, "likewise"),
     ),
     key=(*WHAT_IF_KEY, "metric", "group_kind", "group_value"),
 )
@@ -82,6 +93,13 @@ BANDWIDTH_SUMMARY = Table(
         Column("span_s", MS, "seconds of the steady phase"),
         Column("requests_per_second", MS, "requests / span_s"),
         Column("bytes_per_second", MS, "bytes / span_s"),
+        Column(
+            "requests_per_block",
+            pa.list_(LONG),
+            "requests in each of 16 parts of the phase; null: none",
+        ),
+        Column("partitions_per_block", pa.list_(LONG), "partitions likewise"),
+        Column("bytes_per_block", pa.list_(LONG), "bytes likewise"),
     ),
     key=(*WHAT_IF_KEY, "api_name", "node_id", "client_kind", "direction"),
 )

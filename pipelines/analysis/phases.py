@@ -8,6 +8,7 @@ from typing import TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from kip_replay.pipelines.analysis.intervals import BLOCKS
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.phases import SteadyPhase
 
@@ -46,6 +47,11 @@ SELECT recording, coalesce(unfenced_us, first_us), coalesce(shut_down_us, last_u
 FROM spans LEFT JOIN bounds USING (recording)
 """
 
+_SPANS = """
+SELECT recording, min(epoch_us(first_received_at)), max(epoch_us(last_completed_at)) + 1
+FROM ingested_files WHERE requests > 0 GROUP BY recording
+"""
+
 
 def steady_phases(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, SteadyPhase]:
     """The steady phase of each recording that has requests (``kip_replay.replay.phases``)."""
@@ -54,28 +60,47 @@ def steady_phases(warehouse: Warehouse, recordings: Collection[str]) -> dict[str
     return {name: SteadyPhase(from_us, until_us) for name, from_us, until_us in sorted(rows)}
 
 
+def log_spans(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, SteadyPhase]:
+    """From the first to the last request of each recording, as if all of it were steady."""
+    with warehouse.database(recordings) as database:
+        rows = database.execute(_SPANS).fetchall()
+    return {name: SteadyPhase(from_us, until_us) for name, from_us, until_us in sorted(rows)}
+
+
 def with_phases(rows: DataFrame, phases: Phases) -> DataFrame:
     """Rows of recordings that have one, beside ``steady_from`` and ``steady_until``."""
     known = rows.where(F.col("recording").isin([*phases]))
     return known.withColumns(
         {
-            "steady_from": _of_recording({n: p.from_us for n, p in phases.items()}),
-            "steady_until": _of_recording({n: p.until_us for n, p in phases.items()}),
+            "steady_from": F.timestamp_micros(bound_us(phases, "from_us")),
+            "steady_until": F.timestamp_micros(bound_us(phases, "until_us")),
         }
     )
 
 
-def _of_recording(times_us: Mapping[str, int]) -> Column:
-    """The time of a row's recording: a constant in the plan and no join."""
+def bound_us(spans: Phases, name: str) -> Column:
+    """The bound of this name of a row's recording: a constant in the plan and no join."""
     chosen = F.lit(None).cast("bigint")
-    for name, at_us in times_us.items():
-        chosen = F.when(F.col("recording") == name, F.lit(at_us)).otherwise(chosen)
-    return F.timestamp_micros(chosen)
+    for recording, span in spans.items():
+        chosen = F.when(F.col("recording") == recording, getattr(span, name)).otherwise(chosen)
+    return chosen
 
 
 def is_steady(at: str) -> Column:
     """The time lies in the steady phase, in rows of ``with_phases``."""
     return (F.col(at) >= F.col("steady_from")) & (F.col(at) < F.col("steady_until"))
+
+
+def block_of(at_us: Column, from_us: Column, until_us: Column) -> Column:
+    """Which of BLOCKS equal parts of a span a time is in, from 0; the ends take what is beyond."""
+    number = F.floor((at_us - from_us) * BLOCKS / (until_us - from_us))
+    return F.greatest(F.lit(0), F.least(F.lit(BLOCKS - 1), number))
+
+
+def steady_block(at: str) -> Column:
+    """``block_of`` the steady phase, in rows of ``with_phases``."""
+    micros = (F.unix_micros(name) for name in (at, "steady_from", "steady_until"))
+    return block_of(*micros).alias("block")
 
 
 def steady_span_s() -> Column:

@@ -2,12 +2,13 @@
 however Spark partitions.
 
 Durations are summed as integer microseconds. Spark counts how often each occurs in its group; of
-this histogram come percentiles and curves, exact, in the tasks that write the tables.
+this histogram come percentiles and curves, exact, in the tasks that write the tables; of headlines,
+counted in each block of time, how far another span may be off (``intervals``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -18,7 +19,14 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kip_replay.pipelines.analysis.phases import Phases, is_steady, with_phases
+from kip_replay.pipelines.analysis.intervals import BLOCKS, Histogram
+from kip_replay.pipelines.analysis.phases import (
+    Phases,
+    block_of,
+    bound_us,
+    is_steady,
+    with_phases,
+)
 from kip_replay.pipelines.warehouse.data_files import TableFiles, by_key
 from kip_replay.replay.tables import LATENCY_CURVES, LATENCY_SUMMARY
 
@@ -28,6 +36,10 @@ _GROUP = (*WHAT_IF, "metric", "group_kind", "group_value")
 _PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
 #: Points of a distribution: one for each half per cent of the values.
 CURVE_POINTS = 200
+#: Percentiles with bounds.
+_BOUNDED = ("p50", "p90", "p99")
+#: A metric and a kind of group.
+Pair = tuple[str, str]
 
 
 def replica_kind() -> Column:
@@ -46,24 +58,33 @@ def grouped_by(groups: Mapping[str, Column]) -> Column:
 
 
 def measured(
-    rows: DataFrame, metric: str, value_ms: str, groups: Mapping[str, Column]
+    rows: DataFrame, metric: str | Column, value_ms: str, groups: Mapping[str, Column], at: str
 ) -> DataFrame:
+    """Values for ``latency_histogram``; ``at``: the column that says when each was."""
     exploded = rows.withColumn("group", F.explode(grouped_by(groups)))
     return exploded.select(
         *WHAT_IF,
-        F.lit(metric).alias("metric"),
+        metric.alias("metric") if isinstance(metric, Column) else F.lit(metric).alias("metric"),
         "group.group_kind",
         "group.group_value",
         F.round(F.col(value_ms) * 1000).cast("bigint").alias("value_us"),
+        F.unix_micros(at).alias("at_us"),
     )
 
 
-def latency_histogram(values: DataFrame) -> DataFrame:
-    """How often each value occurs in its group: one row per value; sorted, the unknown (null) last.
+def latency_histogram(values: DataFrame, spans: Phases, headlines: Collection[Pair]) -> DataFrame:
+    """How often each value occurs in its group, of headlines in each block of the recording's span.
 
-    ``values``: one row per value with the group's columns and ``value_us``.
+    ``values``: one row per value with the group's columns, ``value_us`` and ``at_us``. Sorted by
+    group and value, the unknown (null) last.
     """
-    counted = values.groupBy(*_GROUP, "value_us").agg(F.count("*").alias("occurs"))
+    is_headline = F.concat_ws("/", "metric", "group_kind").isin([*map("/".join, headlines)])
+    bounds = bound_us(spans, "from_us"), bound_us(spans, "until_us")
+    in_span = block_of(F.col("at_us"), *bounds)
+    block = F.when((F.col("parameter") == "none") & is_headline, in_span).otherwise(0)
+    counted = values.groupBy(*_GROUP, "value_us", block.alias("block")).agg(
+        F.count("*").alias("occurs")
+    )
     order = F.col("value_us").asc_nulls_last()
     return counted.repartition(*_GROUP).sortWithinPartitions(*_GROUP, order)
 
@@ -72,48 +93,65 @@ def latency_histogram(values: DataFrame) -> DataFrame:
 class LatencySummaries:
     """Writes latency_summary and latency_curves of the rows of ``latency_histogram``.
 
-    ``drawn``: the (metric, group_kind) that have curves; sweeps have none.
+    ``drawn``: those that have curves; ``headlines``: those that have bounds; sweeps have neither.
+    ``spans`` of recordings, as in the histogram.
     """
 
     files: TableFiles
-    drawn: frozenset[tuple[str, str]]
+    drawn: frozenset[Pair]
+    headlines: frozenset[Pair]
+    spans: Phases
 
     def take(self, batches: Iterator[pa.RecordBatch]) -> None:
         """A group's histogram is as large as it has different microseconds, and held as a whole."""
         found = (
-            (key, rows.select(["value_us", "occurs"])) for key, rows in by_key(batches, _GROUP)
+            (key, rows.select(["value_us", "block", "occurs"]))
+            for key, rows in by_key(batches, _GROUP)
         )
         for key, parts in groupby(found, key=itemgetter(0)):
             histogram = pa.Table.from_batches([rows for _, rows in parts])
-            values = histogram.column("value_us").drop_null().to_numpy()
-            occurs = histogram.column("occurs").to_numpy()
-            self._write(dict(zip(_GROUP, key, strict=True)), values, occurs.cumsum())
+            self._write(dict(zip(_GROUP, key, strict=True)), histogram)
 
-    def _write(self, group: dict[str, Any], values: np.ndarray, up_to: np.ndarray) -> None:
-        """``up_to``: how many are not above each value, and last all, the unknown among them."""
-        total = int(up_to[-1])
-        count = int(up_to[len(values) - 1]) if len(values) else 0
+    def _write(self, group: dict[str, Any], histogram: pa.Table) -> None:
+        each_us = histogram.column("value_us").drop_null().to_numpy()
+        block, occurs = (histogram.column(name).to_numpy() for name in ("block", "occurs"))
+        last = np.flatnonzero(np.diff(each_us, append=each_us[-1:] + 1))  # row of each value
+        values, up_to = each_us[last], occurs.cumsum()[last]
+        total, count = int(occurs.sum()), int(up_to[-1]) if len(values) else 0
 
         def at_rank(thousandths: int) -> float | None:
             # From 0: floor(q * (n - 1)), in integers; null where it falls on an unknown value.
             place = int(np.searchsorted(up_to, thousandths * (total - 1) // 1000, "right"))
             return int(values[place]) / 1000.0 if place < len(values) else None
 
-        occurs = np.diff(up_to[: len(values)], prepend=0)
         row = {
             **group,
             "count": count,
             "unknown_count": total - count,
             # Integers of any size: their sum does not depend on their order.
-            "mean_ms": int(values @ occurs) / count / 1000.0 if count else None,
+            "mean_ms": int(each_us @ occurs[: len(each_us)]) / count / 1000.0 if count else None,
             "max_ms": int(values[-1]) / 1000.0 if count else None,
             **{f"{name}_ms": at_rank(q) for name, q in _PERCENTILES.items()},
         }
+        pair, is_plain = (group["metric"], group["group_kind"]), group["parameter"] == "none"
+        if is_plain and pair in self.headlines:
+            known = len(each_us)
+            unknown = np.bincount(block[known:], occurs[known:], BLOCKS).astype(np.int64)
+            blocks = Histogram(each_us, block[:known], occurs[:known], unknown)
+            row |= self._bounds(blocks, self.spans[group["recording"]].span_s / BLOCKS)
         schema = LATENCY_SUMMARY.arrow_schema
         self.files.write(LATENCY_SUMMARY, pa.RecordBatch.from_pylist([row], schema))
-        is_drawn = (group["metric"], group["group_kind"]) in self.drawn
-        if count and is_drawn and group["parameter"] == "none":
-            self._draw(group, values, up_to[: len(values)], total)
+        if count and is_plain and pair in self.drawn:
+            self._draw(group, values, up_to, total)
+
+    @staticmethod
+    def _bounds(blocks: Histogram, block_s: float) -> dict[str, float | None]:
+        found = {name: blocks.interval(_PERCENTILES[name], block_s) for name in _BOUNDED}
+        return {
+            f"{name}_{end}_ms": getattr(bounds, end) / 1000.0 if bounds else None
+            for name, bounds in found.items()
+            for end in ("low", "high")
+        }
 
     def _draw(
         self, group: dict[str, Any], values: np.ndarray, up_to: np.ndarray, total: int
@@ -143,10 +181,11 @@ def bandwidth_summary(ways: DataFrame) -> DataFrame:
     """Rows of bandwidth_summary from one row per request and direction.
 
     Columns: WHAT_IF, api_name, node_id, client_kind, direction, partitions, bytes (null: size not
-    known), record_bytes, span_s.
+    known), record_bytes, span_s, block (``steady_block``).
     """
     # Overhead is only known of requests whose size is known.
     known = F.when(F.col("bytes").isNotNull(), F.coalesce("record_bytes", F.lit(0))).otherwise(0)
+    amounts = {"requests": F.lit(1), "partitions": F.col("partitions"), "bytes": F.col("bytes")}
     summed = ways.groupBy(*WHAT_IF, "api_name", "node_id", "client_kind", "direction").agg(
         F.count("*").alias("requests"),
         F.sum("partitions").cast("bigint").alias("partitions"),
@@ -154,9 +193,16 @@ def bandwidth_summary(ways: DataFrame) -> DataFrame:
         F.sum(F.col("bytes").isNull().cast("bigint")).alias("unknown_size_requests"),
         F.sum(known).alias("record_bytes"),
         F.max("span_s").alias("span_s"),
+        *(_per_block(amount).alias(f"{name}_per_block") for name, amount in amounts.items()),
     )
     return (
         summed.withColumn("overhead_bytes", F.col("bytes") - F.col("record_bytes"))
         .withColumn("requests_per_second", F.col("requests") / F.col("span_s"))
         .withColumn("bytes_per_second", F.col("bytes") / F.col("span_s"))
     )
+
+
+def _per_block(amount: Column) -> Column:
+    """The sum of an amount in each block, as a list."""
+    blocks = (F.sum(F.when(F.col("block") == number, amount)) for number in range(BLOCKS))
+    return F.array(*(of.cast("bigint") for of in blocks))

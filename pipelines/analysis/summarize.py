@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from kip_replay.pipelines.analysis.accuracy import prediction_accuracy
-from kip_replay.pipelines.analysis.phases import Phases, steady_phases
+from kip_replay.pipelines.analysis.phases import Phases, log_spans, steady_phases
 from kip_replay.pipelines.analysis.summaries import LatencySummaries, latency_histogram
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.replay import require_replayed
@@ -76,9 +76,14 @@ def _summarize(warehouse: Warehouse, wanted: dict[str, str], phases: Phases) -> 
     writing = warehouse.writing(SUMMARIES, wanted, _TABLES)
     values = _union(steps.latencies(read, phases) for steps in RULES if steps.latencies)
     ways = _union(steps.bandwidth(read, phases) for steps in RULES if steps.bandwidth)
-    drawn = frozenset(pair for steps in RULES for pair in steps.figures.CURVES)
+    drawn, headlines = (
+        frozenset(pair for steps in RULES for pair in getattr(steps.figures, name))
+        for name in ("CURVES", "HEADLINES")
+    )
+    spans = log_spans(warehouse, wanted)
+    task = LatencySummaries(writing.files(), drawn, headlines, spans)
     files = [
-        *written(latency_histogram(values), LatencySummaries(writing.files(), drawn)),
+        *written(latency_histogram(values, spans, headlines), task),
         *writing.write(BANDWIDTH_SUMMARY, ways),
     ]
     writing.begin()

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
 
+from kip_replay.pipelines.analysis.intervals import Error, Interval, errors, interval
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import accuracy, logs, reading, registered
 from kip_replay.pipelines.report.accuracy import Check
@@ -70,13 +71,28 @@ def rule_figures(
         kind(
             one.recording,
             one.version,
-            {row[:5]: Percentiles(*row[5:]) for row in spreads.get(one.recording, ())},
+            {row[:5]: _percentiles(kind, row) for row in spreads.get(one.recording, ())},
             {r[:3]: Curve(r[3], tuple(map(tuple, r[4]))) for r in curves.get(one.recording, ())},
-            {row[:3]: Traffic(*row[3:]) for row in traffic.get(one.recording, ())},
+            {row[:3]: _traffic(row[3:]) for row in traffic.get(one.recording, ())},
             {query: found.get(one.recording, []) for query, found in rows.items()},
         )
         for one in recordings
     ]
+
+
+def _percentiles(kind: type[RuleFigures], row: Sequence[Any]) -> Percentiles:
+    metric, variant, *_ = row
+    found, ends = Percentiles(*row[5:11]), iter(row[11:])
+    intervals = {}
+    for name, low, high in zip(("p50", "p90", "p99"), ends, ends, strict=False):
+        sampling = None if low is None else Interval(low, high)
+        error = errors(kind.NAME).get((variant, f"{metric}_{name}"), Error())
+        intervals[name] = interval(getattr(found, name), sampling, error)
+    return replace(found, intervals=intervals)
+
+
+def _traffic(row: Sequence[Any]) -> Traffic:
+    return replace(Traffic(*row[:-3]), per_block=tuple(map(tuple, row[-3:])))
 
 
 def as_rows(found: duckdb.DuckDBPyConnection) -> list[Row]:

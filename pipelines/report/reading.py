@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kip_replay.pipelines.analysis.intervals import BLOCKS
 from kip_replay.replay.outcomes import NOT_SWEPT
 
 #: No sweep.
 PLAIN = "parameter = 'none'"
+_BLOCKS = range(1, BLOCKS + 1)
 #: The value of a sweep's parameter; null where there is no sweep.
 AT = f"nullif(parameter_value, {NOT_SWEPT}) AS at"
+
+_BOUNDS = ", ".join(f"p{q}_low_ms, p{q}_high_ms" for q in (50, 90, 99))
 
 
 def spreads(rule: str, sweep: str) -> str:
     """Percentiles of a rule's latencies, those of sweeps by fewer groups."""
     return f"""
         SELECT recording, metric, variant, group_kind, group_value, {AT},
-            count, unknown_count, p50_ms, p90_ms, p99_ms, max_ms
+            count, unknown_count, p50_ms, p90_ms, p99_ms, max_ms,
+            {_BOUNDS}
         FROM latency_summary
         WHERE rule = '{rule}' AND (
             {PLAIN} AND group_kind IN ('all', 'replica_kind', 'node_id', 'api_name')
@@ -39,9 +44,16 @@ def traffic(rule: str, sweep: str) -> str:
         for way in ("request", "response")
     ]
     ways += ["sum(record_bytes)", "sum(unknown_size_requests)"]
+    is_request = "FILTER (direction = 'request')"
+    lists = {"requests": is_request, "partitions": is_request, "bytes": ""}
+    blocks = [
+        f"[{', '.join(f'coalesce(sum({of}_per_block[{n}]) {only}, 0)' for n in _BLOCKS)}]"
+        for of, only in lists.items()
+    ]
     return f"""
         SELECT recording, variant, client_kind, {AT},
-            {", ".join(f"coalesce({way}, 0)" for way in ways)}, max(span_s)
+            {", ".join(f"coalesce({way}, 0)" for way in ways)}, max(span_s),
+            {", ".join(blocks)}
         FROM bandwidth_summary
         WHERE rule = '{rule}' AND api_name = 'FETCH' AND parameter IN ('none', '{sweep}')
         GROUP BY ALL"""

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
+import numpy as np
+
+from kip_replay.pipelines.analysis.intervals import (
+    Error,
+    Integers,
+    Interval,
+    errors,
+    interval,
+    per_block,
+)
 from kip_replay.replay.outcomes import Verdict
 
 #: A row of a query; its columns by name.
@@ -26,6 +37,8 @@ class Percentiles:
     p90: float | None
     p99: float | None
     max: float | None
+    #: Of p50, p90 and p99, where there is enough data; headlines only.
+    intervals: Mapping[str, Interval | None] = field(default_factory=dict)
 
     @property
     def values(self) -> int:
@@ -66,11 +79,16 @@ class Traffic:
     record_bytes: int = 0
     unknown_sizes: int = 0
     span_s: float = 0.0
+    #: FETCHes, their partitions, and bytes both ways in each block of the phase.
+    per_block: tuple[tuple[int, ...], ...] = ((), (), ())
 
     def __add__(self, other: Traffic) -> Traffic:
         ours, theirs = vars(self), vars(other)
         sums = {name: ours[name] + theirs[name] for name in ours}
-        return Traffic(**(sums | {"span_s": max(self.span_s, other.span_s)}))
+        paired = zip(self.per_block, other.per_block, strict=True)
+        blocks = tuple(tuple(map(sum, zip_longest(*two, fillvalue=0))) for two in paired)
+        span_s = max(self.span_s, other.span_s)
+        return Traffic(**(sums | {"span_s": span_s, "per_block": blocks}))
 
     @property
     def request_partitions_mean(self) -> float | None:
@@ -89,6 +107,18 @@ class Traffic:
         request, size = self.request_bytes, self.request_bytes + self.response_bytes
         amounts = self.fetches, size, request, overhead, request + overhead
         return Rates(*(n / self.span_s for n in amounts))
+
+    def sampling(self, amount: str) -> Interval | None:
+        """Where ``fetches`` or ``bytes`` a second, or ``partitions`` of a FETCH, lie in another
+        span as long."""
+        fetches, partitions, size = (np.array(of, np.int64) for of in self.per_block)
+        block_s = self.span_s / max(1, len(fetches))
+        by: Mapping[str, tuple[Integers, Integers | float]] = {
+            "fetches": (fetches, block_s),
+            "bytes": (size, block_s),
+            "partitions": (partitions, fetches),
+        }
+        return per_block(*by[amount], self.fetches, block_s)
 
 
 @dataclass(frozen=True)
@@ -115,6 +145,10 @@ class RuleFigures:
     SWEEP: ClassVar[str]
     #: Metrics that latency_curves has, each of one kind of group.
     CURVES: ClassVar[tuple[tuple[str, str], ...]] = ()
+    #: Metrics of latency_summary that have intervals, each of one kind of group.
+    HEADLINES: ClassVar[tuple[tuple[str, str], ...]] = ()
+    #: The metric of prediction_accuracy that shows the error of an amount of traffic.
+    TRAFFIC_ERRORS: ClassVar[Mapping[str, str]] = {}
     #: SQL besides the summary tables; "verdicts" is made by ``reading.counted``.
     QUERIES: ClassVar[Mapping[str, str]]
 
@@ -140,6 +174,20 @@ class RuleFigures:
     def rates(self, variant: str, kind: str | None = None, at: At = None) -> Rates:
         """What ``total`` is a second."""
         return (self.total(variant, kind, at) or Traffic()).rates
+
+    def traffic_interval(
+        self, amount: str, variant: str, kind: str | None = None
+    ) -> Interval | None:
+        """Of ``fetches`` or ``bytes`` a second, or ``partitions`` of a FETCH (mean)."""
+        total = self.total(variant, kind)
+        if total is None:
+            return None
+        value = total.request_partitions_mean
+        if amount != "partitions":
+            value = getattr(total.rates, amount)
+        error = errors(self.NAME).get((variant, self.TRAFFIC_ERRORS.get(amount, "")), Error())
+        # Of another cluster's load, errors of traffic say something as a share only.
+        return interval(value, total.sampling(amount), Error(relative=error.relative))
 
     @property
     def swept(self) -> list[int]:

@@ -50,7 +50,11 @@ class Figures(RuleFigures):
 
     NAME = RULE
     SWEEP = "max_wait_ms"
-    CURVES = ((LAG, "replica_kind"),)
+    CURVES = HEADLINES = ((LAG, "replica_kind"),)
+    TRAFFIC_ERRORS: ClassVar[Mapping[str, str]] = {
+        "fetches": "fetches_per_second",
+        "bytes": "fetch_bytes_per_second",
+    }
     QUERIES: ClassVar[Mapping[str, str]] = {
         "verdicts": f"{_VERDICTS} UNION ALL {_ADVANCES}",
         "max_wait": """

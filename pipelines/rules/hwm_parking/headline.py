@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kip_replay.pipelines.report.terminal import ms, unknowns
-from kip_replay.pipelines.rules.hwm_parking.figures import Figures
+from kip_replay.pipelines.report.terminal import ms, rate, table
+from kip_replay.pipelines.rules.hwm_parking.figures import BROKERS, Figures
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED
 
@@ -20,9 +20,17 @@ def headline(one: Figures) -> Iterator[str]:
         )
         return
     yield f"hwm_parking on {one.recording}: metadata FETCHes, and how late brokers learn"
-    yield f"  {'':<18}{'FETCHes/s':>10}{'bytes/s':>10}{'p50 ms':>10}{'p90 ms':>9}{'p99 ms':>9}"
-    for variant in variants:
-        rates = one.rates(variant)
-        lag = one.spread("high_watermark_lag", variant, "replica_kind", "broker")
-        lags = f"{ms(lag, 'p50'):>10}{ms(lag, 'p90'):>9}{ms(lag, 'p99'):>9}{unknowns(lag)}"
-        yield f"  {variant:<18}{rates.fetches:>10.2f}{rates.bytes:>10,.0f}{lags}"
+    lags = [one.lag(variant, BROKERS) for variant in variants]
+    rows = {
+        "FETCHes/s": [_rate(one, "fetches", variant, 2) for variant in variants],
+        "bytes/s": [_rate(one, "bytes", variant, 0) for variant in variants],
+        **{f"{p} ms": [ms(lag, p) for lag in lags] for p in ("p50", "p90", "p99")},
+    }
+    if any(lag and lag.unknown for lag in lags):
+        rows["unknown"] = [str(lag.unknown) if lag else "" for lag in lags]
+    yield from table(variants, rows)
+
+
+def _rate(one: Figures, amount: str, variant: str, decimals: int) -> str:
+    value = getattr(one.rates(variant), amount)
+    return rate(value, one.traffic_interval(amount, variant), decimals)

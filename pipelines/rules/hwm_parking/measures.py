@@ -5,7 +5,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kip_replay.pipelines.analysis.phases import Phases, is_steady, steady_span_s
+from kip_replay.pipelines.analysis.phases import (
+    Phases,
+    is_steady,
+    steady_block,
+    steady_span_s,
+)
 from kip_replay.pipelines.analysis.summaries import (
     WHAT_IF,
     bandwidth_summary,
@@ -31,6 +36,7 @@ def latencies(read: Read, phases: Phases) -> DataFrame:
         "high_watermark_lag",
         "lag_ms",
         {"replica_kind": replica_kind(), "replica_id": F.col("replica_id")},
+        at="leader_at",
     )
     parked = measured(
         steady(
@@ -39,6 +45,7 @@ def latencies(read: Read, phases: Phases) -> DataFrame:
         "fetch_parked",
         "parked_ms",
         {"replica_kind": replica_kind(), "completion": F.col("completion")},
+        at="dequeued_at",
     )
     return lag.unionByName(parked)
 
@@ -73,6 +80,7 @@ def bandwidth(read: Read, phases: Phases) -> DataFrame:
             "way.*",
             F.lit(1).alias("partitions"),
             steady_span_s().alias("span_s"),
+            steady_block("dequeued_at"),
         )
     )
     return bandwidth_summary(both)

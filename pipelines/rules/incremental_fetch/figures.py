@@ -29,6 +29,10 @@ class Figures(RuleFigures):
 
     NAME = RULE
     SWEEP = SESSION_SLOTS
+    TRAFFIC_ERRORS: ClassVar[Mapping[str, str]] = {
+        "partitions": "request_partitions_mean",
+        "bytes": "fetch_bytes",
+    }
     QUERIES: ClassVar[Mapping[str, str]] = {
         "verdicts": counted("fetch_session_outcomes", "'fetches'", _COMPARED),
         "events": f"""

@@ -5,7 +5,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kip_replay.pipelines.analysis.phases import Phases, is_steady, steady_span_s
+from kip_replay.pipelines.analysis.phases import (
+    Phases,
+    is_steady,
+    steady_block,
+    steady_span_s,
+)
 from kip_replay.pipelines.analysis.summaries import WHAT_IF, bandwidth_summary, steady
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
@@ -41,5 +46,6 @@ def bandwidth(read: Read, phases: Phases) -> DataFrame:
             "client_kind",
             "way.*",
             steady_span_s().alias("span_s"),
+            steady_block("dequeued_at"),
         )
     )

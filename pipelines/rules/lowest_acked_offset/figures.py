@@ -26,7 +26,7 @@ class Figures(RuleFigures):
 
     NAME = RULE
     SWEEP = HEARTBEAT_INTERVAL
-    CURVES = ((STALE, "all"), (READ_AFTER_WRITE, "all"))
+    CURVES = HEADLINES = ((STALE, "all"), (READ_AFTER_WRITE, "all"))
     QUERIES: ClassVar[Mapping[str, str]] = {
         "verdicts": counted("metadata_write_outcomes", "'writes'"),
         "heartbeats": f"""

@@ -20,8 +20,10 @@ def latencies(read: Read, phases: Phases) -> DataFrame:
     """
     writes = _steady_writes(read, phases)
     groups = {"api_name": F.col("api_name")}
-    return measured(writes, "stale_window", "stale_window_ms", groups).unionByName(
-        measured(writes, "read_after_write", "read_after_write_ms", groups)
+    return measured(
+        writes, "stale_window", "stale_window_ms", groups, at="received_at"
+    ).unionByName(
+        measured(writes, "read_after_write", "read_after_write_ms", groups, at="received_at")
     )
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kip_replay.pipelines.analysis.phases import Phases
-from kip_replay.pipelines.analysis.summaries import WHAT_IF, grouped_by
+from kip_replay.pipelines.analysis.summaries import WHAT_IF, measured
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.min_isr_acks.tables import (
@@ -48,15 +48,21 @@ def latencies(read: Read, _: Phases) -> DataFrame:
     return reduce(
         DataFrame.unionByName,
         [
-            _values(_by_variant(waited, _LATENCIES), F.lit("produce_latency"), _groups()),
-            _values(
+            measured(
+                _by_variant(waited, _LATENCIES),
+                "produce_latency",
+                "value_ms",
+                _groups(),
+                at="received_at",
+            ),
+            measured(
                 _by_variant(_requests(waited), _REQUEST_LATENCIES),
-                F.lit("produce_request_latency"),
+                "produce_request_latency",
+                "value_ms",
                 {"node_id": F.col("node_id")},
+                at="received_at",
             ),
-            _values(
-                early.withColumn("value_ms", F.col("exposure_ms")), F.lit("exposure"), _groups()
-            ),
+            measured(early, "exposure", "exposure_ms", _groups(), at="received_at"),
             _reacting(read(PRODUCE_CLOSED_LOOP_OUTCOMES)),
         ],
     )
@@ -78,10 +84,12 @@ def _reacting(outcomes: DataFrame) -> DataFrame:
         "arrival": F.when(F.col("is_own"), "own").otherwise("held_back"),
     }
     rows = outcomes.withColumn("of", F.explode(F.array_compact(values)))
-    return _values(
+    return measured(
         rows.withColumns({"variant": F.col("of.variant"), "value_ms": F.col("of.ms")}),
         F.col("of.metric"),
+        "value_ms",
         groups,
+        at="recorded_received_at",
     )
 
 
@@ -101,6 +109,7 @@ def _requests(waited: DataFrame) -> DataFrame:
     unknown = F.bool_or(F.col("verdict") == Verdict.UNKNOWN.value)
     return waited.groupBy(*WHAT_IF, "request_id", "node_id").agg(
         F.when(unknown, Verdict.UNKNOWN.value).otherwise(Verdict.REPLAYED.value).alias("verdict"),
+        F.min("received_at").alias("received_at"),
         *(F.max(name).alias(name) for name in _REQUEST_LATENCIES.values()),
     )
 
@@ -128,14 +137,4 @@ def _by_variant(rows: DataFrame, latency_of: dict[str, str]) -> DataFrame:
         .where(swept)
         .withColumn("variant", F.col("of.variant"))
         .withColumn("value_ms", F.col("of.ms"))
-    )
-
-
-def _values(rows: DataFrame, metric: Column, groups: dict[str, Column]) -> DataFrame:
-    return rows.withColumn("group", F.explode(grouped_by(groups))).select(
-        *WHAT_IF,
-        metric.alias("metric"),
-        "group.group_kind",
-        "group.group_value",
-        F.round(F.col("value_ms") * 1000).cast("bigint").alias("value_us"),
     )

@@ -1,0 +1,140 @@
+"""Prints docs/coverage.md: how often the intervals of headlines hold what another span shows.
+
+python -m tools.coverage WAREHOUSE RECORDING...
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby, permutations, product
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from kip_replay.pipelines.analysis.accuracy import Kind
+from kip_replay.pipelines.analysis.headlines import accuracy_rows
+from kip_replay.pipelines.analysis.intervals import Error, interval
+from kip_replay.pipelines.ingest.recording import Recording, load_recordings
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.outcomes import RECORDED
+from tools.errors import largest
+from tools.series import Figure, Found, Series, latencies, traffic
+
+_PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
+_HEAD = """# How often intervals hold
+
+Printed by `make docs`; do not edit. The interval of a headline is to hold what such a cluster shows
+over another span as long, in nine cases of ten. Held against what came: the first half of a
+recording predicts its second, and recordings of one workload (manifests with one `scenario` and
+`seed`), or of one kind (one `scenario` and Kafka's minor version), predict each other, under the
+rule that the predicted one's brokers ran. What no log records (when every broker showed a write,
+exposure) is held against what the replay gives of the other span. The systematic error is that of
+predictions that have nothing to do with the recordings at hand. Width: of the interval, relative to
+the figure, median.
+"""
+
+
+#: Where nothing was judged.
+_NO_ERROR = (Kind.SELF_CHECK, 0.0, 0.0, 0)
+
+Pair = tuple[str, str]
+Rows = Sequence[Mapping[str, Any]]
+
+
+class Held(NamedTuple):
+    """An interval held against another span; ``width`` relative to the figure."""
+
+    how: str
+    figure: Figure
+    pair: Pair
+    holds: bool
+    width: float
+
+
+def coverage(found: Found, rows: Rows, kinds: Collection[Pair]) -> Iterator[Held]:
+    """All intervals held; ``kinds``: pairs of recordings of one kind besides those in ``rows``."""
+    ran = {(row["rule"], row["predicted_from"], row["recorded_in"]): row["variant"] for row in rows}
+    judged = {(before, after) for _, before, after in ran}
+    for figure, pair in product(sorted({key[2] for key in found}), sorted(judged | {*kinds})):
+        before, after = pair
+        own = ran.get((figure.rule, *pair))
+        if own is None and pair not in kinds:
+            continue
+        own = own or ran.get((figure.rule, after, after))
+        recorded = found.get((after, RECORDED, figure))
+        of_after = {variant for name, variant, of in found if (name, of) == (after, figure)}
+        for variant in sorted({own} if recorded else of_after):
+            one, other = (found.get((name, variant, figure)) for name in pair)
+            other = recorded or other
+            if not (one and other):
+                continue
+            error = _error(rows, figure, variant, {*pair})
+            if before == after:
+                yield from _held("halves", figure, pair, one.half(False), other.half(True), error)
+            else:
+                how = "other runs" if pair in judged else "one kind"
+                yield from _held(how, figure, pair, one, other, error)
+
+
+def _held(
+    how: str, figure: Figure, pair: Pair, one: Series | None, other: Series | None, error: Error
+) -> Iterator[Held]:
+    if one and other and other.sampling and (bounds := interval(one.value, one.sampling, error)):
+        width = (bounds.high - bounds.low) / one.value if one.value else 0.0
+        yield Held(how, figure, pair, bounds.low <= other.value <= bounds.high, width)
+
+
+def _error(rows: Rows, figure: Figure, variant: str, hidden: set[str]) -> Error:
+    """The error of predictions that have nothing to do with the recordings at hand."""
+    [steps] = [steps for steps in RULES if steps.name == figure.rule]
+    others = [row for row in rows if not {row["predicted_from"], row["recorded_in"]} & hidden]
+    _, absolute, relative, _ = largest(others, steps).get((variant, figure.metric), _NO_ERROR)
+    return Error(relative=relative) if figure.is_traffic else Error(absolute, relative)
+
+
+def page(held: Sequence[Held]) -> str:
+    """A table of rules and figures, and the totals."""
+    hows = ("halves", "other runs", "one kind")
+    lines = [_HEAD, "| rule | figure | halves | other runs | one kind | all | width |"]
+    lines.append("|---|---|--:|--:|--:|--:|--:|")
+
+    def row(rule: str, name: str, of: Sequence[Held]) -> str:
+        parts = [[one for one in of if one.how == how] for how in hows]
+        cells = [f"{sum(one.holds for one in part)} of {len(part)}" for part in (*parts, of)]
+        return f"| {' | '.join((rule, name, *cells))} | {median(one.width for one in of):.0%} |"
+
+    def key(one: Held) -> tuple[str, str]:
+        return one.figure.rule, one.figure.name
+
+    ordered = sorted(held, key=key)
+    lines += [row(*names, list(of)) for names, of in groupby(ordered, key)]
+    for rule, of in groupby(ordered, lambda one: one.figure.rule):
+        lines.append(row(rule, "all", list(of)))
+    lines.append(row("all", "all", ordered))
+    share = sum(one.holds for one in held) / len(held)
+    lines.append(f"\nOf all {len(held)} intervals, {share:.1%} hold what they are held against.\n")
+    return "\n".join(lines)
+
+
+def of_one_kind(recordings: Sequence[Recording]) -> set[Pair]:
+    """Pairs of one scenario and one minor version of Kafka."""
+
+    def kind(one: Recording) -> tuple[object, ...]:
+        return one.extra.get("scenario"), (one.kafka_version or "").split(".")[:2]
+
+    return {(a.name, b.name) for a, b in permutations(recordings, 2) if kind(a) == kind(b)}
+
+
+def main(warehouse: Warehouse, recordings: Sequence[Recording]) -> None:
+    """Writes the page."""
+    names = [one.name for one in recordings]
+    found = latencies(warehouse, names) | traffic(warehouse, names)
+    rows = [row for row in accuracy_rows(warehouse, names) if row["kind"] != Kind.BOUND]
+    held = list(coverage(found, rows, of_one_kind(recordings)))
+    _PAGE.write_text(page(held), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Warehouse(sys.argv[1]), load_recordings(sys.argv[2:]))
