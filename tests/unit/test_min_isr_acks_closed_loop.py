@@ -262,4 +262,4 @@ def test_what_is_forgotten_is_drawn_no_more() -> None:
     known = [after(found, ms) for ms in (80, 95, 200)]
     found.forget(us(80))
     assert [after(found, ms) for ms in (80, 95, 200)] == known
-    assert len(found.quiet) == 2
+    assert len(found.quiet.cycles) == 2
