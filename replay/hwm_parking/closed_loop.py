@@ -58,7 +58,7 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         heapq.heappush(self.events, (at, _APPEND, log_end_offset, 0))
 
     def drain(self, at: int) -> None:
-        """The leader will drain no batch at a time (from the log)."""
+        """The leader will drain no batch at a time (from the log): its log end offset stays."""
         self.append(at, 0)
 
     def advance(self, evidence: Evidence, until: int) -> list[SimulatedFetch]:
