@@ -29,6 +29,7 @@ class Figures(RuleFigures):
     NAME = RULE
     SWEEP = "min_insync_replicas"
     CURVES = ((REACTING, "all"), (EXPOSURE, "all"))
+    ON_TERMINAL = ("verdicts", "arrivals")
     QUERIES: ClassVar[Mapping[str, str]] = {
         "verdicts": counted("produce_ack_outcomes", "'partitions'", {"waited": "acks = -1"}),
         "errors": " UNION ALL ".join(
