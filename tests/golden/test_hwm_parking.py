@@ -47,6 +47,8 @@ DISTURBED = [FREEZE_4_1, FAILOVER_BEFORE, FAILOVER_AFTER]
 #: The leader of each recording; brokers produce and consume on the same machine, which stalls it.
 LEADERS = {
     "acks-not-enough": Epoch("acks-not-enough", 1, 1, WITHOUT_KIP),
+    "acks-open": Epoch("acks-open", 3, 1, WITHOUT_KIP),
+    "acks-open-minisr": Epoch("acks-open-minisr", 1, 1, WITHOUT_KIP),
     "acks-slow-follower": Epoch("acks-slow-follower", 3, 1, WITHOUT_KIP),
     "acks-two-replicas": Epoch("acks-two-replicas", 1, 1, WITHOUT_KIP),
     "acks-varying": Epoch("acks-varying", 3, 1, WITH_KIP),
@@ -56,6 +58,7 @@ LEADERS = {
     "metadata-4.0": METADATA_4_0,
     "metadata-4.1": METADATA_4_1,
     "freeze-4.1": FREEZE_4_1,
+    "metadata-applied": Epoch("metadata-applied", 3, 1, WITHOUT_KIP),
     "failover-4.0": FAILOVER_AFTER,
 }
 
@@ -270,8 +273,10 @@ def test_rule_explains_all_but_what_is_a_tenth_of_a_second_late(
 
 #: Drains without a batch of the steady phase: how many, and of how many FETCHes.
 DRAINS = {
+    "acks-open": (1, 5),
     "freeze-4.1": (1, 5),
     "metadata-4.0": (2, 10),
+    "metadata-applied": (1, 5),
     "mixed-4.2": (1, 5),
     "sessions-off": (1, 5),
     "sessions-on": (2, 10),
