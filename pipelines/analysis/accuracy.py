@@ -63,7 +63,7 @@ class Judgement:
     ``shown`` is a query for the rows of ``side_by_side`` that are kept. It may replace their
     ``baseline``, ``is_judged`` and ``scale``: what a relative tolerance is relative to, null for
     |recorded|. Metrics without one of ``tolerances`` are shown and not judged. ``bounds``: those of
-    ``shares`` that hold only if nothing lies outside.
+    ``shares`` that hold only if nothing lies outside. ``spans``: the seconds that figures are of.
     """
 
     wanted: str
@@ -72,6 +72,7 @@ class Judgement:
     tolerances: Sequence[Tolerance]
     shown: str = "FROM side_by_side"
     bounds: Sequence[str] = ()
+    spans: str = "SELECT recording, (until_us - from_us) / 1e6 AS span_s FROM phases"
 
 
 # They have as many rows as there are figures, whatever a log's length.
@@ -149,7 +150,6 @@ JOIN measures AS other
 WHERE pairs.predicted_from <> pairs.recorded_in"""
 
 _JUDGED = f"""
-WITH spans AS (SELECT recording, (until_us - from_us) / 1e6 AS span_s FROM phases)
 SELECT predicted_from AS recording, $rule AS rule, variant,
        'none' AS parameter, -1 AS parameter_value,
        predicted_from, recorded_in, metric, group_kind, group_value,
@@ -205,6 +205,7 @@ def _judged(database: DuckDBPyConnection, rule: str, judgement: Judgement) -> pa
     rows = f"FROM ({judgement.shown}) UNION ALL BY NAME ({_HELD_AGAINST_ONE})"
     rows += f" UNION ALL BY NAME ({_TWO_RUNS})"
     database.execute(f"CREATE OR REPLACE TEMP VIEW rows AS {rows}")
+    database.execute(f"CREATE OR REPLACE TEMP VIEW spans AS {judgement.spans}")
     database.register("tolerances", _arrow_table(judgement.tolerances, _TOLERANCES))
     return database.sql(
         _JUDGED, params={"rule": rule, "bounds": [*judgement.bounds]}

@@ -33,7 +33,7 @@ def headline_figures(
     logs = [Logs(name) for name in recordings]
     with warehouse.database(recordings) as database:
         found = {
-            steps.name: rule_figures(database, steps.figures, logs, ("verdicts",))
+            steps.name: rule_figures(database, steps.figures, logs, steps.figures.ON_TERMINAL)
             for steps in RULES
         }
     return {(one.recording, rule): one for rule, every in found.items() for one in every}

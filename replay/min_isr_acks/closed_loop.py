@@ -52,7 +52,7 @@ class Alone(msgspec.Struct, array_like=True, frozen=True, gc=False):
     error: int | None
 
 
-class Produce(msgspec.Struct, array_like=True, frozen=True):
+class Produce(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A recorded PRODUCE. Times are microseconds, ``number`` its place in the leader's log.
 
     ``previous_received_us`` and ``previous_built_us`` are of its connection's previous PRODUCE.
@@ -104,7 +104,7 @@ class Response(NamedTuple):
     error: int | None
 
 
-class _Running(msgspec.Struct, array_like=True):
+class _Running(msgspec.Struct, array_like=True, gc=False):
     """A PRODUCE in the other cluster, and the groups of acknowledgements that it waits for."""
 
     arrived_us: int

@@ -22,7 +22,7 @@ from kip_replay.pipelines.replaying.replay import Rules, replay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
 from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.rules.incremental_fetch.events import topic_names
+from kip_replay.pipelines.rules.incremental_fetch.events import names_by_recording
 from kip_replay.pipelines.rules.min_isr_acks.events import consumer_fetch_events
 from kip_replay.pipelines.warehouse.data_files import TableFiles, by_key
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -212,7 +212,7 @@ def test_the_draft_of_kip_227_knows_the_names_that_the_log_tells(log: Replayed) 
         f"SELECT count(*) FROM fetch_session_outcomes WHERE {draft} AND request_bytes > 0"
     )
     assert sized > 500
-    [told] = topic_names(log.warehouse.read(TOPICS, [FAILOVER])).collect()
+    [told] = names_by_recording(log.warehouse.read(TOPICS, [FAILOVER])).collect()
     names = [(name.topic_id, name.topic) for name in told.topic_names]
     assert len(names) > 30
     assert names == sorted(set(names))

@@ -14,19 +14,24 @@ NEAR_MS = 2
 # larger than min.insync.replicas: there acks=all waits for just as many. A self-check needs no ISR:
 # where none is known, its responses are misses.
 _WANTED = f"""
-WITH ran AS (
+WITH near AS (
     SELECT recording, avg((len(isr) <= min_insync_replicas)::INT) > 0.9 AS is_minimal,
-           CASE WHEN count(*) FILTER (abs(request_min_isr_latency_ms
-                         - request_recorded_latency_ms) <= {NEAR_MS})
-                     > count(*) FILTER (abs(request_acks_all_latency_ms
-                         - request_recorded_latency_ms) <= {NEAR_MS})
-                THEN '{ACKS_MIN_INSYNC_REPLICAS}' ELSE '{ACKS_ALL}' END AS variant
+           count(*) FILTER (abs(request_min_isr_latency_ms - request_recorded_latency_ms)
+               <= {NEAR_MS}) AS early,
+           count(*) FILTER (abs(request_acks_all_latency_ms - request_recorded_latency_ms)
+               <= {NEAR_MS}) AS late
     FROM produce_ack_outcomes WHERE parameter = 'none' AND acks = -1
     GROUP BY recording
+),
+ran AS (
+    SELECT *, CASE WHEN early > late THEN '{ACKS_MIN_INSYNC_REPLICAS}'
+              WHEN late > 0 THEN '{ACKS_ALL}' END AS variant
+    FROM near
 )
 SELECT predicted_from, recorded_in,
        CASE WHEN predicted_from <> recorded_in AND other.is_minimal
-            THEN '{ACKS_MIN_INSYNC_REPLICAS}' ELSE other.variant END AS own_variant
+            THEN '{ACKS_MIN_INSYNC_REPLICAS}' ELSE coalesce(other.variant, '{ACKS_ALL}') END
+            AS own_variant
 FROM pairs
 JOIN ran AS one ON one.recording = predicted_from
 JOIN ran AS other ON other.recording = recorded_in
@@ -75,7 +80,7 @@ WITH waited AS (
 ),
 counted AS (
     SELECT recording, count(*) AS sample_count, count(*) FILTER (NOT known) AS unknown_count,
-           count(*) FILTER (between_bounds) / count(*) FILTER (known)
+           count(*) FILTER (between_bounds) / nullif(count(*) FILTER (known), 0)
                AS answers_within_2_ms_of_bounds,
            count(*) FILTER (same) / count(*) AS answers_with_the_recorded_error
     FROM waited GROUP BY recording
@@ -95,8 +100,14 @@ SELECT * REPLACE (
 FROM side_by_side
 WHERE group_kind <> 'topic_partition' OR sample_count + unknown_count >= {FEW}"""
 
+# Producers go on while brokers come and go: figures are of the whole log.
+_SPANS = """
+SELECT recording, (max(epoch_us(received_at)) - min(epoch_us(received_at))) / 1e6 AS span_s
+FROM produce_ack_outcomes GROUP BY recording"""
+
 JUDGEMENT = Judgement(
     wanted=_WANTED,
+    spans=_SPANS,
     measures=_MEASURES,
     shares=_SHARES,
     shown=_SHOWN,
