@@ -18,6 +18,7 @@ from kip_replay.pipelines.analysis.intervals import Error, interval
 from kip_replay.pipelines.ingest.recording import Recording, load_recordings
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay import hwm_parking, lowest_acked_offset
 from kip_replay.replay.outcomes import RECORDED
 from tools.errors import largest
 from tools.series import Figure, Found, Series, latencies, traffic
@@ -26,16 +27,17 @@ _PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
 _HEAD = """# How often intervals hold
 
 Printed by `make docs`; do not edit. The interval of a headline is to hold what such a cluster shows
-over another span as long, in nine cases of ten. Held against what came: the first half of a
-recording predicts its second, and recordings of one workload (manifests with one `scenario` and
-`seed`), or of one kind (one `scenario` and Kafka's minor version), predict each other, under the
-rule that the predicted one's brokers ran. What no log records (when every broker showed a write,
-exposure) is held against what the replay gives of the other span. The systematic error is that of
-predictions that have nothing to do with the recordings at hand. Width: of the interval, relative to
-the figure, median.
+over another span as long, in nine cases of ten. Held against what came: the first half of each
+recording predicts its second (*halves*); recordings of one workload (one `scenario` and `seed`)
+predict each other, under the rule that the predicted one's brokers ran; so do, for what controllers
+do, recordings of one kind (one `scenario` and Kafka's minor version). What no request log records
+(when a write was everywhere, exposure) is held against what the replay gives of the other span.
+The systematic error is that of predictions that have nothing to do with the recordings at hand.
+*Width*: of the interval, relative to the figure, median.
 """
-
-
+#: Rules whose figures neither producers change nor delays between brokers, which manifests do not
+#: tell: of these, recordings with one scenario and Kafka's minor version are of one kind.
+_OF_THE_METADATA_LOG = (hwm_parking.RULE, lowest_acked_offset.RULE)
 #: Where nothing was judged.
 _NO_ERROR = (Kind.SELF_CHECK, 0.0, 0.0, 0)
 
@@ -54,27 +56,29 @@ class Held(NamedTuple):
 
 
 def coverage(found: Found, rows: Rows, kinds: Collection[Pair]) -> Iterator[Held]:
-    """All intervals held; ``kinds``: pairs of recordings of one kind besides those in ``rows``."""
+    """All intervals held; ``kinds``: pairs of recordings of one kind."""
     ran = {(row["rule"], row["predicted_from"], row["recorded_in"]): row["variant"] for row in rows}
     judged = {(before, after) for _, before, after in ran}
     for figure, pair in product(sorted({key[2] for key in found}), sorted(judged | {*kinds})):
         before, after = pair
+        is_of_kind = pair in kinds and figure.rule in _OF_THE_METADATA_LOG
         own = ran.get((figure.rule, *pair))
-        if own is None and pair not in kinds:
-            continue
-        own = own or ran.get((figure.rule, after, after))
+        if is_of_kind and not own:
+            own = ran.get((figure.rule, after, after))
         recorded = found.get((after, RECORDED, figure))
+        if own is None or not (recorded or is_of_kind or before == after):
+            continue
         of_after = {variant for name, variant, of in found if (name, of) == (after, figure)}
         for variant in sorted({own} if recorded else of_after):
-            one, other = (found.get((name, variant, figure)) for name in pair)
-            other = recorded or other
+            one = found.get((before, variant, figure))
+            other = recorded or found.get((after, variant, figure))
             if not (one and other):
                 continue
             error = _error(rows, figure, variant, {*pair})
             if before == after:
                 yield from _held("halves", figure, pair, one.half(False), other.half(True), error)
             else:
-                how = "other runs" if pair in judged else "one kind"
+                how = "one kind" if is_of_kind else "one workload"
                 yield from _held(how, figure, pair, one, other, error)
 
 
@@ -96,8 +100,8 @@ def _error(rows: Rows, figure: Figure, variant: str, hidden: set[str]) -> Error:
 
 def page(held: Sequence[Held]) -> str:
     """A table of rules and figures, and the totals."""
-    hows = ("halves", "other runs", "one kind")
-    lines = [_HEAD, "| rule | figure | halves | other runs | one kind | all | width |"]
+    hows = ("halves", "one workload", "one kind")
+    lines = [_HEAD, "| rule | figure | halves | one workload | one kind | all | width |"]
     lines.append("|---|---|--:|--:|--:|--:|--:|")
 
     def row(rule: str, name: str, of: Sequence[Held]) -> str:
