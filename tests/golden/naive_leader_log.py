@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from recorded_logs import folder_of
 
 from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, variants
+from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
 from kip_replay.replay.min_isr_acks.events import (
     KIND_ORDER,
     MIN_INSYNC_REPLICAS,
@@ -84,6 +85,17 @@ def replay(node: int, events: list[Event], sweep: tuple[int, ...] = ()) -> list[
     increments = [batch_of(events[at : at + 1500]) for at in range(0, len(events), 1500)]
     emitted = [o.acks for o in replayed(MinIsrAcks(node, variants(sweep)), increments)]
     rows: list[Row] = pa.Table.from_batches(emitted, ACKS_SCHEMA).to_pylist()
+    return rows
+
+
+@cache
+def reacting_rows_of(recording: str) -> list[Row]:
+    """Rows of producers that react, of every leader of a recording."""
+    rows: list[Row] = []
+    for node, events in events_of(recording).items():
+        react = ProducersReact(node, partial(MinIsrAcks, node, variants(), None))
+        emitted = [react.feed(batch_of(events))[1], react.finish()[1]]
+        rows += pa.Table.from_batches(emitted).to_pylist()
     return rows
 
 
@@ -264,7 +276,7 @@ def _facts(line: Line, api: int) -> Iterator[Event]:
 def _metadata(line: Line) -> Iterator[Event]:
     responded = []
     for topic in line.what["response"]["topics"]:
-        if topic["errorCode"] == 0 and topic.get("topicId"):
+        if topic["name"] and topic.get("topicId"):
             yield _event(
                 -1, Kind.TOPIC, topic["topicId"], name=topic["name"], value=topic["topicId"]
             )
