@@ -67,6 +67,8 @@ docs: run ## print the pages that code and recordings make: tables, accuracy, th
 	@$(BIN)/kip-replay run $(SAMPLES) tests/recordings/* --warehouse $(WAREHOUSE)-accuracy
 	@$(BIN)/python -m tools.docs > docs/tables.md
 	@$(BIN)/python -m tools.accuracy $(WAREHOUSE)-accuracy
+	@$(BIN)/python -m tools.errors $(WAREHOUSE)-accuracy
+	@$(BIN)/python -m tools.coverage $(WAREHOUSE)-accuracy $(SAMPLES) tests/recordings/*
 	@$(BIN)/kip-replay sql --warehouse $(WAREHOUSE) --answer docs/sql.md
 
 bench: setup ## measure speed beside DuckDB, Polars, Spark and orjson, and print docs/performance.md

@@ -18,7 +18,6 @@ from kip_replay.pipelines.analysis.intervals import Error, interval
 from kip_replay.pipelines.ingest.recording import Recording, load_recordings
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay import hwm_parking, lowest_acked_offset
 from kip_replay.replay.outcomes import RECORDED
 from tools.errors import largest
 from tools.series import Figure, Found, Series, latencies, traffic
@@ -29,15 +28,13 @@ _HEAD = """# How often intervals hold
 Printed by `make docs`; do not edit. The interval of a headline is to hold what such a cluster shows
 over another span as long, in nine cases of ten. Held against what came: the first half of each
 recording predicts its second (*halves*); recordings of one workload (one `scenario` and `seed`)
-predict each other, under the rule that the predicted one's brokers ran; so do, for what controllers
+predict each other, under the rule that the predicted one's brokers ran; so do, of what controllers
 do, recordings of one kind (one `scenario` and Kafka's minor version). What no request log records
 (when a write was everywhere, exposure) is held against what the replay gives of the other span.
 The systematic error is that of predictions that have nothing to do with the recordings at hand.
 *Width*: of the interval, relative to the figure, median.
 """
-#: Rules whose figures neither producers change nor delays between brokers, which manifests do not
-#: tell: of these, recordings with one scenario and Kafka's minor version are of one kind.
-_OF_THE_METADATA_LOG = (hwm_parking.RULE, lowest_acked_offset.RULE)
+_STEPS = {steps.name: steps for steps in RULES}
 #: Where nothing was judged.
 _NO_ERROR = (Kind.SELF_CHECK, 0.0, 0.0, 0)
 
@@ -61,7 +58,7 @@ def coverage(found: Found, rows: Rows, kinds: Collection[Pair]) -> Iterator[Held
     judged = {(before, after) for _, before, after in ran}
     for figure, pair in product(sorted({key[2] for key in found}), sorted(judged | {*kinds})):
         before, after = pair
-        is_of_kind = pair in kinds and figure.rule in _OF_THE_METADATA_LOG
+        is_of_kind = pair in kinds and _STEPS[figure.rule].judgement.of_controllers
         own = ran.get((figure.rule, *pair))
         if is_of_kind and not own:
             own = ran.get((figure.rule, after, after))
@@ -92,9 +89,10 @@ def _held(
 
 def _error(rows: Rows, figure: Figure, variant: str, hidden: set[str]) -> Error:
     """The error of predictions that have nothing to do with the recordings at hand."""
-    [steps] = [steps for steps in RULES if steps.name == figure.rule]
     others = [row for row in rows if not {row["predicted_from"], row["recorded_in"]} & hidden]
-    _, absolute, relative, _ = largest(others, steps).get((variant, figure.metric), _NO_ERROR)
+    _, absolute, relative, _ = largest(others, _STEPS[figure.rule]).get(
+        (variant, figure.metric), _NO_ERROR
+    )
     return Error(relative=relative) if figure.is_traffic else Error(absolute, relative)
 
 

@@ -82,8 +82,9 @@ class Amount:
     def half(self, second: bool) -> Amount:
         part = slice(BLOCKS // 2, None) if second else slice(BLOCKS // 2)
         blocks = tuple(of[part] for of in self.traffic.per_block)
-        halved = {"fetches": sum(blocks[0]), "span_s": self.traffic.span_s / 2}
-        return Amount(replace(self.traffic, per_block=blocks, **halved), self.name)
+        fetches, span_s = sum(blocks[0]), self.traffic.span_s / 2
+        halved = replace(self.traffic, per_block=blocks, fetches=fetches, span_s=span_s)
+        return Amount(halved, self.name)
 
     @property
     def value(self) -> float:

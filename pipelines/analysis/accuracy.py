@@ -64,6 +64,7 @@ class Judgement:
     ``baseline``, ``is_judged`` and ``scale``: what a relative tolerance is relative to, null for
     |recorded|. Metrics without one of ``tolerances`` are shown and not judged. ``bounds``: those of
     ``shares`` that hold only if nothing lies outside. ``spans``: the seconds that figures are of.
+    ``of_controllers``: they are, and neither producers nor delays between brokers change them.
     """
 
     wanted: str
@@ -73,6 +74,7 @@ class Judgement:
     shown: str = "FROM side_by_side"
     bounds: Sequence[str] = ()
     spans: str = "SELECT recording, (until_us - from_us) / 1e6 AS span_s FROM phases"
+    of_controllers: bool = False
 
 
 # They have as many rows as there are figures, whatever a log's length.

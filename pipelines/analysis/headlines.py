@@ -10,6 +10,7 @@ from typing import Any
 from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.report.data import rule_figures
 from kip_replay.pipelines.report.logs import Logs
+from kip_replay.pipelines.report.terminal import LEGEND
 from kip_replay.pipelines.report.values import RuleFigures
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -42,9 +43,13 @@ def headline_figures(
 def headlines(
     figures: Mapping[tuple[str, str], RuleFigures], recordings: Sequence[str]
 ) -> list[str]:
-    """Lines of text: a block for each recording and rule, one line where there is nothing."""
+    """Lines of text: a block for each recording and rule, one line where there is nothing.
+
+    Last, where there are intervals, what they are.
+    """
     blocks = product(recordings, RULES)
-    return [line for name, steps in blocks for line in steps.headline(figures[name, steps.name])]
+    lines = [line for name, steps in blocks for line in steps.headline(figures[name, steps.name])]
+    return [*lines, *([LEGEND] if any(" .. " in line for line in lines) else [])]
 
 
 def accuracy_rows(

@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from markupsafe import Markup
 
+from kip_replay.pipelines.analysis.intervals import Interval
 from kip_replay.pipelines.report import accuracy, pictures, words
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.values import Curve, Percentiles, RuleFigures, known
@@ -16,6 +17,7 @@ from kip_replay.pipelines.report.view import (
     Detail,
     Figure,
     Head,
+    KeyFigure,
     Prose,
     Row,
     Section,
@@ -123,6 +125,20 @@ def before_after(before: str, after: str, note: str) -> Markup:
     """What stands under key figures: the two variants in their colours, then a note."""
     spans = "<span class='without'>{}</span> → <span class='with'>{}</span>{}"
     return Markup(spans).format(before, after, note)
+
+
+def ms_key(name: str, percentile: str, *spreads: Percentiles) -> KeyFigure:
+    """A percentile in ms of one distribution, or of two: before and after."""
+    figures = [words.short_ms(getattr(spread, percentile)) for spread in spreads]
+    intervals = [spread.intervals.get(percentile) for spread in spreads]
+    before = figures[0] if len(figures) > 1 else None
+    return KeyFigure(name, before, figures[-1], "ms", within(intervals, words.short_ms))
+
+
+def within(intervals: Sequence[Interval | None], wording: Callable[[float], str]) -> str:
+    """Intervals for reading, in the order of their figures."""
+    found = [of and f"{wording(of.low)} to {wording(of.high)}" for of in intervals]
+    return " → ".join(of or "not enough data" for of in found) if any(found) else "not enough data"
 
 
 def ms_cells(*spreads: Percentiles | None, of: Sequence[str]) -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from kip_replay.pipelines.analysis.intervals import Interval
 from kip_replay.pipelines.report.values import Percentiles
 
-#: What the brackets behind figures are; printed once.
-LEGEND = "[low .. high]: such a cluster shows that in nine of ten spans as long"
+#: What the brackets behind figures are.
+LEGEND = "[low .. high]: where such a cluster's figure lies in nine of ten spans as long"
 
 
 def ms(spread: Percentiles | None, percentile: str) -> str:

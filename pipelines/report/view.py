@@ -73,12 +73,16 @@ Block: TypeAlias = Table | Figure | Beside | Note
 
 
 class KeyFigure(NamedTuple):
-    """A figure before and after; ``before`` is None where there is nothing to compare with."""
+    """A figure before and after; ``before`` is None where there is nothing to compare with.
+
+    ``within``: the intervals of both.
+    """
 
     name: str
     before: str | None
     after: str
     unit: str
+    within: str = ""
 
 
 class Detail(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import pyarrow as pa
+import pytest
 from constructed import Row, arrow_table, at, row
 from pyarrow import dataset
 
@@ -16,6 +17,9 @@ from kip_replay.pipelines.analysis.headlines import (
     headlines,
     side_by_side,
 )
+from kip_replay.pipelines.analysis.intervals import BLOCKS, Error
+from kip_replay.pipelines.report import data, values
+from kip_replay.pipelines.report.terminal import LEGEND
 from kip_replay.pipelines.rules.min_isr_acks.figures import REACTING
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
@@ -36,15 +40,25 @@ def latency(
     what = {"rule": rule, "variant": variant, "metric": metric, "group_value": group}
     kind = "all" if group == "all" else "replica_kind"
     counts = {"group_kind": kind, "count": 100, "unknown_count": unknown}
-    return row(LATENCY_SUMMARY, **what, **counts, p50_ms=p50, p90_ms=p50 * 2)
+    figures = {"p50_ms": p50, "p90_ms": p50 * 2, "p50_low_ms": p50 * 0.9, "p50_high_ms": p50 * 1.2}
+    return row(LATENCY_SUMMARY, **what, **counts, **figures)
 
 
 def traffic(rule: str, variant: str, kind: str, requests: int, partitions: int) -> list[Row]:
-    """A minute of requests and responses of 100 bytes each, on each of two nodes."""
+    """A minute of requests and responses of 100 bytes each, on each of two nodes; all is steady."""
     what = {"rule": rule, "variant": variant, "api_name": "FETCH", "client_kind": kind}
     counts = {"requests": requests, "partitions": requests * partitions, "bytes": requests * 100}
+    blocks = {f"{name}_per_block": [of // BLOCKS] * BLOCKS for name, of in counts.items()}
     return [
-        row(BANDWIDTH_SUMMARY, **what, **counts, node_id=node, direction=direction, span_s=60.0)
+        row(
+            BANDWIDTH_SUMMARY,
+            **what,
+            **counts,
+            **blocks,
+            node_id=node,
+            direction=direction,
+            span_s=60.0,
+        )
         for node in (1, 2)
         for direction in ("request", "response")
     ]
@@ -73,13 +87,13 @@ ROWS: dict[Table, list[Row]] = {
         *(
             row
             for variant in (RECORDED, WITHOUT_KIP, WITH_KIP)
-            for row in traffic("hwm_parking", variant, "broker", 60, 1)
+            for row in traffic("hwm_parking", variant, "broker", 64, 1)
         ),
         *(
             row
             for variant, partitions in ((FULL, 64), (INCREMENTAL, 3), (INCREMENTAL_DRAFT, 4))
             for kind, listed in (("follower", partitions), ("consumer", 1000))
-            for row in traffic("incremental_fetch", variant, kind, 30, listed)
+            for row in traffic("incremental_fetch", variant, kind, 32, listed)
         ),
     ],
     LATENCY_SUMMARY: [
@@ -137,30 +151,43 @@ class Constructed(Warehouse):
 WAREHOUSE = Constructed("nowhere")
 
 
+#: What predictions of another cluster were off by.
+ERRORS = {(ACKS_MIN_INSYNC_REPLICAS, f"{REACTING}_p50"): Error(absolute=1.0, relative=0.2)}
+
+
+@pytest.fixture(autouse=True)
+def judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (data, values):
+        monkeypatch.setattr(module, "errors", lambda rule: ERRORS)
+
+
 def test_each_rule_has_a_block() -> None:
     lines = headlines(headline_figures(WAREHOUSE, ["r"]), ["r"])
 
-    assert lines[0] == "hwm_parking on r: metadata FETCHes, and how late brokers learn"
-    assert lines[2].split() == ["recorded", "2.00", "400", "328.0", "656.0", "unknown"]
-    assert lines[4].split()[:2] == ["with_kip_1166", "2.00"]
-    assert lines[5].startswith("incremental_fetch on r: partitions in a follower's FETCH")
-    assert lines[6] == (
-        "  full 64.00, 400   incremental 3.00, 400   incremental_draft 4.00, 400   unknown: 1"
-    )
-    assert lines[8:12] == [
-        "  if they react: recorded 241.0 / 482.0   acks_all 240.5 / 481.0   "
-        "acks_min_insync_replicas 13.5 / 27.0   unknown: 7",
+    assert lines[:7] == [
+        "hwm_parking on r: metadata FETCHes, and how late brokers learn",
+        "                            recorded         without_kip_1166          with_kip_1166",
+        "  FETCHes/s      2.13 [2.13 .. 2.13]      2.13 [2.13 .. 2.13]    2.13 [2.13 .. 2.13]",
+        "  bytes/s           427 [427 .. 427]         427 [427 .. 427]       427 [427 .. 427]",
+        "  p50 ms      328.0 [295.2 .. 393.6]   329.0 [296.1 .. 394.8]       1.2 [1.1 .. 1.4]",
+        "  p90 ms     656.0 [not enough data]  658.0 [not enough data]  2.4 [not enough data]",
+        "  p99 ms                     unknown                  unknown                unknown",
+    ]
+    assert lines[7] == "incremental_fetch on r: what FETCHes and responses carry"
+    assert lines[9].split()[5:11] == ["64.00", "[64.00", "..", "64.00]", "3.00", "[3.00"]
+    assert lines[11] == "  unknown: 1"
+    # 1.35 and 2.7 ms by time alone, and what predictions of another cluster were off by.
+    [reacting] = [line for line in lines if line.startswith("  acks_min_insync_replicas, if they")]
+    assert "    13.5 [10.5 .. 17.3]   27.0 [not enough data]        7" in reacting
+    assert "20.5 [18.4 .. 24.6]" in lines[18]
+    assert lines[20:22] == [
         "    1 of 2 PRODUCEs came on their own; the others may have been sent earlier or later:"
         " p50 13.0 to 14.0",
         "    the log ended before 1 of the responses",
-        "  each as it arrived: acks_all 251.0 / 502.0   acks_min_insync_replicas 20.5 / 41.0",
     ]
-    assert lines[12] == "  exposure, p90: 227.2   unknown: 9"
-    assert lines[14] == (
-        "  stale window 1,417.0 / 2,834.0 (by the finest evidence 229.0 / 458.0)"
-        "   read-after-write 3,213.0 / 6,426.0   unknown: 1"
-    )
-    assert len(lines) == 15
+    assert "stale window 1,417.0 [1,275.3 .. 1,700.4] / 2,834.0 [not enough data]" in lines[23]
+    assert lines[24] == LEGEND
+    assert len(lines) == 25
 
 
 def test_nothing_takes_one_line_for_each_rule() -> None:

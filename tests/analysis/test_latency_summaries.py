@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,8 +14,10 @@ from constructed import Key, Micros, Row, assert_same, keyed, spread, written_ro
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kip_replay.pipelines.analysis.intervals import BLOCKS
 from kip_replay.pipelines.analysis.summaries import CURVE_POINTS, LatencySummaries
 from kip_replay.pipelines.warehouse.data_files import TableFiles
+from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.tables import LATENCY_CURVES, LATENCY_SUMMARY
 
 _NAMES = ("recording", "rule", "variant", "parameter", "parameter_value")
@@ -23,18 +25,25 @@ GROUP = (*_NAMES, "metric", "group_kind", "group_value")
 LINE: Key = ("r", "rule", "v", "none", -1, "lag", "kind", "broker")
 DRAWN = frozenset({("lag", "kind")})
 
+#: A minute for each recording.
+SPANS = {name: SteadyPhase(0, 60_000_000) for name in ("r", "s")}
+
 Values = Mapping[Key, Sequence[Micros]]
 
 
 def batches(values: Values, most_rows: int) -> Iterator[pa.RecordBatch]:
     """Rows of ``latency_histogram`` in batches that end anywhere."""
     rows = [
-        (*key, value, occurs)
+        (*key, value, block, occurs)
         for key, of in sorted(values.items())
-        for value, occurs in sorted(Counter(of).items(), key=lambda item: (item[0] is None, item))
+        for (value, block), occurs in sorted(
+            Counter(zip(of, cycle(range(BLOCKS)))).items(),
+            key=lambda item: (item[0][0] is None, item),
+        )
     ]
     schema = pa.schema([LATENCY_SUMMARY.arrow_schema.field(name) for name in GROUP])
-    schema = schema.append(pa.field("value_us", pa.int64())).append(pa.field("occurs", pa.int64()))
+    for name in ("value_us", "block", "occurs"):
+        schema = schema.append(pa.field(name, pa.int64()))
     named = [dict(zip(schema.names, row, strict=True)) for row in rows]
     yield from pa.Table.from_pylist(named, schema).to_batches(most_rows)
 
@@ -43,7 +52,7 @@ def summed_up(
     values: Values, folder: Path, most_rows: int = 10_000
 ) -> tuple[dict[Key, Row], list[Row]]:
     """Rows of latency_summary by group, and of latency_curves."""
-    task = LatencySummaries(TableFiles(str(folder), "part"), DRAWN)
+    task = LatencySummaries(TableFiles(str(folder), "part"), DRAWN, DRAWN, SPANS)
     task.take(batches(values, most_rows))
     files = task.files.closed()
     summary, curves = (written_rows(folder, t, files) for t in (LATENCY_SUMMARY, LATENCY_CURVES))
@@ -97,6 +106,19 @@ def test_points_of_a_curve_are_few_and_exact(tmp_path: Path) -> None:
         ranks = point["up_to"] - (before["up_to"] if before else 0)
         most_common = max(Counter(us for us in values if above < us).values())
         assert ranks <= 1000 // CURVE_POINTS - 1 + most_common
+
+
+def test_headlines_have_bounds(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    values = [draw.randrange(1000, 9000) for _ in range(400)]
+    others: list[Key] = [(*LINE[:3], "max_wait_ms", 100, *LINE[5:]), (*LINE[:6], "all", "all")]
+    found = summed_up({**dict.fromkeys(others, values), LINE: values}, tmp_path)[0]
+    for name in ("p50", "p90", "p99"):
+        low, figure, high = (found[LINE][f"{name}{end}_ms"] for end in ("_low", "", "_high"))
+        assert low < figure < high
+        assert {found[key][f"{name}{end}_ms"] for key in others for end in ("_low", "_high")} == {
+            None
+        }
 
 
 def test_only_what_is_drawn_has_a_curve(tmp_path: Path) -> None:

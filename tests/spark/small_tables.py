@@ -34,17 +34,18 @@ def latencies(
 ) -> list[Row]:
     """Rows of latency_summary."""
     assert steps.latencies
-    return summed_up(steps.latencies(reader(spark, tables), phases(*recordings)))[0]
+    values = steps.latencies(reader(spark, tables), phases(*recordings))
+    return summed_up(values, frozenset(steps.figures.HEADLINES), recordings)[0]
 
 
 def summed_up(
-    values: DataFrame, drawn: frozenset[tuple[str, str]] = frozenset()
+    values: DataFrame, shown: frozenset[tuple[str, str]], recordings: Sequence[str]
 ) -> tuple[list[Row], list[Row]]:
-    """Rows of latency_summary and of latency_curves."""
+    """Rows of latency_summary and of latency_curves; ``shown``: what has intervals and curves."""
+    spans = phases(*recordings)
     with TemporaryDirectory() as folder:
-        files = written(
-            latency_histogram(values), LatencySummaries(TableFiles(folder, "part"), drawn)
-        )
+        task = LatencySummaries(TableFiles(folder, "part"), shown, shown, spans)
+        files = written(latency_histogram(values, spans, shown), task)
         summary, curves = (
             written_rows(Path(folder), t, files) for t in (LATENCY_SUMMARY, LATENCY_CURVES)
         )

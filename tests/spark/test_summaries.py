@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import pyarrow as pa
 import pytest
-from constructed import Key, Micros, Row, assert_same, keyed, micros, spread
+from constructed import Key, Micros, Row, assert_same, keyed, micros, phases, spread
 from pyspark.sql import SparkSession
 from small_tables import summed_up
 
@@ -17,6 +17,7 @@ from kip_replay.pipelines.analysis.headlines import (
     headline_figures,
     headlines,
 )
+from kip_replay.pipelines.analysis.intervals import BLOCKS
 from kip_replay.pipelines.analysis.summaries import WHAT_IF
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -38,16 +39,27 @@ def test_partitions_decide_nothing(spark: SparkSession) -> None:
         for variant in ("v", "w")
         for kind in ("broker", "voter")
     }
-    rows = [(*key, value) for key, of in values.items() for value in of]
+    begin_us, end_us = phases("r")["r"]
+    rows = [
+        (*key, value, draw.randrange(begin_us, end_us))
+        for key, of in values.items()
+        for value in of
+    ]
     columns = zip(*draw.sample(rows, len(rows)), strict=True)
-    frame = spark.createDataFrame(pa.table([*map(pa.array, columns)], [*GROUP, "value_us"]))
+    frame = spark.createDataFrame(
+        pa.table([*map(pa.array, columns)], [*GROUP, "value_us", "at_us"])
+    )
     found = []
     for partitions, tasks in ((1, 1), (5, 3)):
         spark.conf.set("spark.sql.shuffle.partitions", tasks)
-        found.append(summed_up(frame.repartition(partitions), frozenset({("lag", "kind")})))
+        shown = frozenset({("lag", "kind")})
+        found.append(summed_up(frame.repartition(partitions), shown, ["r"]))
     expected = {key: spread(of) for key, of in values.items()}
     for summary, _ in found:
         assert_same(keyed(summary, GROUP), expected)
+    one, other = (keyed(summary, GROUP) for summary, _ in found)
+    assert one == other
+    assert all(of["p90_low_ms"] < of["p90_ms"] < of["p90_high_ms"] for of in one.values())
     one, other = (keyed(curves, (*GROUP, "value_us")) for _, curves in found)
     assert one == other
     assert len(one) > 4 * 150
@@ -80,6 +92,9 @@ def test_bandwidth_adds_up(finished: Warehouse) -> None:
     for row in sums:
         assert row["bytes"] == row["record_bytes"] + row["overhead_bytes"] > row["record_bytes"]
         assert row["bytes_per_second"] * row["span_s"] == pytest.approx(row["bytes"])
+        for name in ("requests", "partitions", "bytes"):
+            assert sum(of or 0 for of in row[f"{name}_per_block"]) == row[name]
+            assert len(row[f"{name}_per_block"]) == BLOCKS
         if (row["rule"], row["direction"]) == ("hwm_parking", "request"):
             requests[tuple(row[name] for name in key)] += row["requests"]
     replayed: dict[Key, int] = defaultdict(int)

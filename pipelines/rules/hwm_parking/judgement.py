@@ -96,6 +96,7 @@ FROM side_by_side"""
 
 JUDGEMENT = Judgement(
     wanted=_WANTED,
+    of_controllers=True,
     measures=_MEASURES,
     shares=_SHARES,
     shown=_SHOWN,

@@ -61,13 +61,17 @@ def _detail(one: Figures, place: int) -> Detail:
 def _key_figures(one: Figures) -> Iterator[KeyFigure]:
     for name, percentile in (("Median lag", "p50"), ("99th percentile", "p99")):
         if one.lags is not None:
-            slow, fast = (words.short_ms(getattr(lag, percentile)) for lag in one.lags)
-            yield KeyFigure(f"{name}, {words.kind_name(one.lag_kind)}", slow, fast, "ms")
+            named = f"{name}, {words.kind_name(one.lag_kind)}"
+            yield sections.ms_key(named, percentile, *one.lags)
     if one.fetches_per_second is not None:
         slow, fast = (words.number(rate, 1) for rate in one.fetches_per_second)
-        yield KeyFigure("FETCHes a second", slow, fast, "/s")
+        intervals = [one.traffic_interval("fetches", source) for source in one.sources]
+        between = sections.within(intervals, lambda rate: words.number(rate, 1))
+        yield KeyFigure("FETCHes a second", slow, fast, "/s", between)
     if one.bytes_per_second is not None:
-        yield KeyFigure("Bytes a second", *words.two_sizes(*one.bytes_per_second))
+        intervals = [one.traffic_interval("bytes", source) for source in one.sources]
+        sizes = words.two_sizes(*one.bytes_per_second)
+        yield KeyFigure("Bytes a second", *sizes, sections.within(intervals, words.size))
 
 
 def _lag(one: Figures, name: str) -> Sequence[view.Block]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kip_replay.pipelines.report import sections, view, words
 from kip_replay.pipelines.report.accuracy import Check
@@ -63,13 +63,20 @@ def _detail(one: Figures, place: int) -> Detail:
 
 
 def _key_figures(one: Figures) -> Iterator[KeyFigure]:
-    for name, way in ((_IN_FETCH, "request"), (_IN_ANSWER, "response")):
+    def within(amount: str, kind: str | None, wording: Callable[[float], str]) -> str:
+        intervals = [one.traffic_interval(amount, v, kind) for v in (FULL, INCREMENTAL)]
+        return sections.within(intervals, wording)
+
+    listed = within("partitions", one.lead_kind, lambda mean: words.number(mean, 1))
+    for name, way, between in ((_IN_FETCH, "request", listed), (_IN_ANSWER, "response", "")):
         full, with_sessions = (_listed(one.lead(v), way, 1) for v in (FULL, INCREMENTAL))
         named = f"P{name[1:]}, {words.kind_name(one.lead_kind or '')}"
-        yield KeyFigure(named, full, with_sessions, "")
-    for name, figure in (("Besides records, all", "overhead"), ("Bytes, all", "bytes")):
+        yield KeyFigure(named, full, with_sessions, "", between)
+    both_ways = within("bytes", None, words.size)
+    names = ("Besides records, all", "overhead", ""), ("Bytes, all", "bytes", both_ways)
+    for name, figure, between in names:
         sizes = (getattr(one.rates(v), figure) or 0.0 for v in (FULL, INCREMENTAL))
-        yield KeyFigure(name, *words.two_sizes(*sizes))
+        yield KeyFigure(name, *words.two_sizes(*sizes), between)
 
 
 def _picture(one: Figures, name: str) -> Figure:

@@ -167,6 +167,7 @@ GROUP BY ALL"""
 
 JUDGEMENT = Judgement(
     wanted=_WANTED,
+    of_controllers=True,
     measures=_MEASURES,
     shares=_SHARES,
     shown=_SHOWN,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kip_replay.pipelines.report import sections, view, words
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import Detail, Head, KeyFigure, Note, Row, Section, Table
+from kip_replay.pipelines.report.view import Detail, Head, Note, Row, Section, Table
 from kip_replay.pipelines.rules.lowest_acked_offset import words as text
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import READ_AFTER_WRITE, STALE, Figures
 from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, LOWEST_ACKED
@@ -50,7 +50,7 @@ def _detail(one: Figures, place: int) -> Detail:
     facts = known([one.version, words.count(one.writes, "metadata write")])
     windows = ("Stale window", one.finest or one.stale), ("Read-after-write", one.read_after_write)
     keys = [
-        KeyFigure(f"{name}, {which}", None, words.short_ms(getattr(spread, p)), "ms")
+        sections.ms_key(f"{name}, {which}", p, spread)
         for name, spread in windows
         if spread is not None
         for which, p in (("median", "p50"), ("90 %", "p90"))

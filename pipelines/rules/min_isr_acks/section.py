@@ -86,10 +86,9 @@ def _detail(one: Figures, place: int) -> Detail:
 def _key_figures(one: Figures) -> Iterator[KeyFigure]:
     names = ("Median wait", "90th percentile", "99th percentile")
     for name, p in zip(names, _SPREAD, strict=True):
-        before, after = (words.short_ms(getattr(wait, p)) for wait in one.waits or ())
-        yield KeyFigure(name, before, after, "ms")
+        yield sections.ms_key(name, p, *one.waits or ())
     if exposure := one.exposure():
-        yield KeyFigure("Exposure, 90th percentile", None, words.short_ms(exposure.p90), "ms")
+        yield sections.ms_key("Exposure, 90th percentile", "p90", exposure)
 
 
 def _latencies(one: Figures, name: str) -> Sequence[Block]:

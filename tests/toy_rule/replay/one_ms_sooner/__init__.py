@@ -28,6 +28,7 @@ class OneMsSooner:
                 rows.add(
                     **Variant(variant).what_if(RULE),
                     request_id=fetch["request_id"],
+                    built_at=fetch["built_us"],
                     wait_ms=wait,
                     verdict=Verdict.REPLAYED,
                 )

@@ -1,6 +1,7 @@
 """Outcomes of one_ms_sooner."""
 
 from kip_replay.replay.table import (
+    AT,
     MS,
     RECORDING,
     REQUEST_ID,
@@ -14,6 +15,13 @@ from kip_replay.replay.table import (
 SOONER_OUTCOMES = Table(
     "sooner_outcomes",
     "one_ms_sooner: how long each FETCH waits",
-    (RECORDING, *WHAT_IF, REQUEST_ID, Column("wait_ms", MS, "until the response"), *VERDICT),
+    (
+        RECORDING,
+        *WHAT_IF,
+        REQUEST_ID,
+        Column("built_at", AT, "the response was built"),
+        Column("wait_ms", MS, "until the response"),
+        *VERDICT,
+    ),
     key=(*WHAT_IF_KEY, "request_id"),
 )

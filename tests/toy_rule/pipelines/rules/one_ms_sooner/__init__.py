@@ -27,7 +27,7 @@ def events(read, increment) -> DataFrame:
 
 
 def latencies(read, phases) -> DataFrame:
-    return measured(read(SOONER_OUTCOMES), METRIC, "wait_ms", {})
+    return measured(read(SOONER_OUTCOMES), METRIC, "wait_ms", {}, at="built_at")
 
 
 class Figures(RuleFigures):
