@@ -25,6 +25,8 @@ from report_examples import (
     spread,
 )
 
+from kip_replay.pipelines.analysis.intervals import Interval
+from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.values import Percentiles, RuleFigures
 from kip_replay.pipelines.report.view import Section, Table
 from kip_replay.pipelines.rules import RULES
@@ -275,3 +277,20 @@ def test_unknown_outcomes_are_counted_where_they_are_seen() -> None:
     assert found.doubts_count == "10 outcomes unknown, 2 to which the rule does not apply"
     doubt = ["unknown", "the session began before the log", "one, two"]
     assert cells(found.doubts, "FETCHes")[:3] == doubt
+
+
+def test_key_figures_have_the_intervals_of_both() -> None:
+    slow = replace(spread(250.0), intervals={"p50": Interval(240.0, 262.0)})
+    fast = replace(spread(14.0), intervals={"p50": Interval(12.0, 15.6), "p99": None})
+
+    assert sections.ms_key("Wait", "p50", slow, fast) == (
+        "Wait",
+        "250",
+        "14.0",
+        "ms",
+        "240 to 262 → 12.0 to 15.6",
+    )
+    assert sections.ms_key("Wait", "p50", fast)[1:] == (None, "14.0", "ms", "12.0 to 15.6")
+    assert sections.ms_key("Wait", "p99", slow, fast).within == "not enough data"
+    only_after = sections.within([None, Interval(1.0, 2.0)], words.short_ms)
+    assert only_after == "not enough data → 1.0 to 2.0"
