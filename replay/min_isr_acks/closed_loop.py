@@ -46,10 +46,15 @@ class Sent(IntEnum):
 
 
 class Alone(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The response to a PRODUCE as it arrived, under one rule; latency null: not known."""
+    """The response to a PRODUCE as it arrived, under one rule; latency null: not known.
+
+    ``after_ack_us``: from the last acknowledgement to it, where consumers get theirs first
+    (``consumers``).
+    """
 
     latency_us: int | None
     error: int | None
+    after_ack_us: int = 0
 
 
 class Produce(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -330,5 +335,10 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         del self.groups[group]
         running = self.running[missing[1]]
         running.groups.remove(group)
-        if not running.groups:
+        if running.groups:
+            return
+        after_us = self._alone(self.produces[missing[1]]).after_ack_us
+        if after_us:
+            heapq.heappush(self.events, (at_us + after_us, _RESPONDED, missing[1]))
+        else:
             self._respond(missing[1], at_us, 0, responses)

@@ -8,6 +8,7 @@ cut into increments.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 import msgspec
@@ -47,7 +48,11 @@ _EVENT_COLUMNS = (
     "acks",
     "connection",
 )
+#: When the last replica that counts had a batch, by rule.
+_ACKED_AT = {"acks_all": "all_isr_acked_at", "min_isr": "min_isr_acked_at"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OUTCOME_COLUMNS = (
+    *_ACKED_AT.values(),
     "request_id",
     "isr",
     "min_insync_replicas",
@@ -308,7 +313,12 @@ def _produce_of(recorded: _Recorded, rows: Sequence[Mapping[str, Any]], node_id:
         if not is_known or latency_ms is None:
             return Alone(recorded_us, None)
         errors = (row[f"{name}_error"] for row in rows)
-        return Alone(round(latency_ms * 1000), max(error or 0 for error in errors))
+        acked = [row[_ACKED_AT[name]] for row in rows]
+        after_us = 0
+        if None not in acked:
+            acked_us = max(_micros(at) for at in acked) - recorded.received_us
+            after_us = max(round(latency_ms * 1000) - max(acked_us, recorded.handling_us), 0)
+        return Alone(round(latency_ms * 1000), max(error or 0 for error in errors), after_us)
 
     groups = [
         (tuple(one for one in row["isr"] if one != node_id), row["min_insync_replicas"] - 1)
@@ -323,6 +333,10 @@ def _produce_of(recorded: _Recorded, rows: Sequence[Mapping[str, Any]], node_id:
         reason=reason,
         **{name: getattr(recorded, name) for name in _CARRIED},
     )
+
+
+def _micros(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)
 
 
 def _recorded_ms(produce: Produce) -> float | None:

@@ -186,6 +186,11 @@ def test_a_wait_of_more_than_a_second_ends_as_that_of_the_request_alone() -> Non
     assert (response.built_us, response.error) == (us(100 + WOKEN + 1_000), REQUEST_TIMED_OUT)
 
 
+def test_consumers_that_come_first_are_before_the_producer_in_either_cluster() -> None:
+    late = Alone(us(64), NONE, after_ack_us=us(4))
+    assert latencies([produce(1, 100, acks_min_isr=late)]) == {1: (100, WOKEN + 10 + 4)}
+
+
 def test_what_was_not_appended_is_responded_to_as_it_was() -> None:
     refused = produce(1, 100, is_appended=False, acks_min_isr=Alone(us(2), 19), groups=[])
     assert latencies([refused]) == {1: (100, 2.0)}
