@@ -44,6 +44,8 @@ def replay_options(config: Config) -> Options:
         section = {name: config[rule.name][name] for name in rule.switches}
         for name, least in rule.sweeps.items():
             section[name] = _sweep(config, rule.name, name, least)
+        for name, least in rule.numbers.items():
+            section[name] = _number(config, rule.name, name, least)
         options[rule.name] = section
     return options
 
@@ -69,6 +71,13 @@ def _sweep(config: Config, section: str, key: str, least: int) -> tuple[int, ...
             f"such as {example!r}"
         )
     return tuple(sorted(set(values)))
+
+
+def _number(config: Config, section: str, key: str, least: int) -> int:
+    value = config[section][key]
+    if type(value) is not int or value < least:
+        raise UserError(f"{section}.{key} is {value!r}: write a whole number, {least} or more")
+    return value
 
 
 def replay_as_configured(job: Job, recordings: Sequence[Recording], warehouse: Warehouse) -> None:

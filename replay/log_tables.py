@@ -241,12 +241,14 @@ BROKER_HEARTBEATS = Table(
     key=("recording", "request_id"),
 )
 
-#: ``partitions``: how many the API speaks of. ``configs``: how many it names (CREATE_TOPICS,
-#: ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS). ``feature_level``: the new level (UPDATE_FEATURES).
+#: ``partitions``: how many the API speaks of. ``replicas``: of all these together (CREATE_TOPICS).
+#: ``configs``: how many it names (CREATE_TOPICS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS).
+#: ``feature_level``: the new level (UPDATE_FEATURES).
 METADATA_WRITE_RESOURCE = struct(
     ("resource_type", TEXT),
     ("name", TEXT),
     ("partitions", INT),
+    ("replicas", INT),
     ("configs", INT),
     ("feature_level", INT),
     ("error_code", INT),

@@ -35,7 +35,8 @@ class Event(NamedTuple):
     ``broker_id`` is the node that the row is about: the sender of a heartbeat or FETCH, the server
     of API_VERSIONS, who learned. ``offset`` is inclusive for heartbeats and API_VERSIONS (the last
     offset applied), and the fetch offset (exclusive end of the log) for FETCHes.
-    ``written``, ``partitions`` and ``configs`` count what a write names and was granted.
+    ``written``, ``partitions``, ``replicas`` and ``configs`` count what a write names and was
+    granted.
     """
 
     at_us: int
@@ -57,6 +58,7 @@ class Event(NamedTuple):
     leader_epoch: int = -1
     last_fetched_epoch: int = -1
     high_watermark: int = NOT_SENT
+    response_high_watermark: int = -1
     is_diverging: bool = False
     api_name: str = ""
     client_id: str | None = None
@@ -65,6 +67,7 @@ class Event(NamedTuple):
     validate_only: bool = False
     written: int = 0
     partitions: int = 0
+    replicas: int = 0
     configs: int = 0
     variant: str = ""
 

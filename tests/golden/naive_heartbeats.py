@@ -121,6 +121,8 @@ def _event(line: Line, brokers: set[int]) -> Event | None:
         last_fetched_epoch=fetch.last_fetched_epoch,
         high_watermark=NOT_SENT if fetch.api_version < 18 else fetch.high_watermark,
         is_diverging=fetch.is_diverging or fetch.is_snapshot,
+        response_high_watermark=fetch.response_high_watermark,
+        correlation_id=fetch.correlation_id,
     )
 
 
@@ -143,7 +145,8 @@ def _write(line: Line, api: int) -> Event:
     results = response["topics" if api == CREATE_TOPICS else "responses"]
     key = "resourceName" if api == ALTER_CONFIGS else "name"
     granted = {result[key] for result in results if result["errorCode"] == 0}
-    created = request["topics"] if api == CREATE_TOPICS else []
+    topics = request["topics"] if api == CREATE_TOPICS else []
+    created = [topic for topic in topics if topic["name"] in granted]
     return _clocked(
         line,
         events.WRITE,
@@ -155,9 +158,17 @@ def _write(line: Line, api: int) -> Event:
         is_forwarded=line.what["isForwarded"],
         validate_only=request.get("validateOnly", False),
         written=len(granted),
-        partitions=sum(t["numPartitions"] for t in created if t["name"] in granted),
-        configs=sum(len(t["configs"]) for t in created if t["name"] in granted),
+        partitions=sum(t["numPartitions"] for t in created),
+        replicas=sum(_replicas(topic) for topic in created),
+        configs=sum(len(t["configs"]) for t in created),
     )
+
+
+def _replicas(topic: dict[str, Any]) -> int:
+    if topic["assignments"]:
+        return sum(len(partition["brokerIds"]) for partition in topic["assignments"])
+    replicas: int = topic["numPartitions"] * topic["replicationFactor"]
+    return max(0, replicas)
 
 
 def _learned(name: str) -> Iterator[Event]:

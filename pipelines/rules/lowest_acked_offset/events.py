@@ -98,6 +98,7 @@ def write_events(metadata_writes: DataFrame) -> DataFrame:
         validate_only=F.col("validate_only"),
         written=F.size("_granted"),
         partitions=_sum("_granted", "partitions"),
+        replicas=_sum("_granted", "replicas"),
         configs=_sum("_granted", "configs"),
     )
 
@@ -113,7 +114,14 @@ def _sum(resources: str, field: str) -> Column:
 
 def fetch_events(fetches: DataFrame) -> DataFrame:
     """Raft FETCHes of the metadata log, also those that were turned away."""
-    same = ("leader_epoch", "last_fetched_epoch", "high_watermark", "error_code")
+    same = (
+        "leader_epoch",
+        "last_fetched_epoch",
+        "high_watermark",
+        "error_code",
+        "response_high_watermark",
+        "correlation_id",
+    )
     return _events(
         metadata_fetches(fetches),
         kinds_of.FETCH,
