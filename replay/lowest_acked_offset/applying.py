@@ -55,6 +55,15 @@ class Estimate(NamedTuple):
     applied_us: int | None = None
     reason: str | None = None
 
+    def no_later(self, has_us: int | None) -> Estimate:
+        """No later than a heartbeat that has it; if that is before the response, another carried it."""
+        if has_us is None or self.shown_us is None or self.applied_us is None:
+            return self
+        if has_us < self.learned_us - STAMP_SLACK_US:
+            return Estimate(self.offset, self.learned_us, reason=NO_RESPONSE)
+        applied = min(self.applied_us, max(has_us, self.learned_us))
+        return self._replace(shown_us=min(self.shown_us, applied), applied_us=applied)
+
 
 @dataclass
 class Creations:
@@ -128,30 +137,27 @@ class Applying:
 
     def _estimate(self, learned: Learned, work_us: int, evidence: BrokerEvidence) -> Estimate:
         unknown = Estimate(learned.offset, learned.learned_us)
-        has = evidence.signs[HEARTBEAT].has.reached(learned.offset)
-        has_us = None if has is None else has[0]
-        lacked_us = evidence.reports.lacked_until(learned.offset)
         if learned.handled_us is None:
             return unknown._replace(reason=NO_NEXT_FETCH)
         if not learned.is_running:
             return unknown._replace(reason=STARTING)
-        if has_us is not None and has_us < learned.learned_us - STAMP_SLACK_US:
-            return unknown._replace(reason=NO_RESPONSE)
         shown = max(learned.handled_us, self.free_us)
         applied = shown + work_us
+        has = evidence.signs[HEARTBEAT].has.reached(learned.offset)
+        lacked_us = evidence.reports.lacked_until(learned.offset)
         if lacked_us > applied + SLOW_US:
-            if has_us is None:
+            if has is None:
                 return unknown._replace(reason=SLOW)
             applied = lacked_us
-        if has_us is not None and has_us < applied:
-            applied = max(has_us, learned.learned_us)
-        self.free_us = applied
-        return unknown._replace(shown_us=min(shown, applied), applied_us=applied)
+        estimate = unknown._replace(shown_us=shown, applied_us=applied)
+        estimate = estimate.no_later(None if has is None else has[0])
+        self.free_us = max(self.free_us, estimate.applied_us or 0)
+        return estimate
 
-    def of(self, offset: int) -> Estimate | None:
-        """The estimate of the response that first carried an offset; None if none did."""
+    def of(self, offset: int, has_us: int | None) -> Estimate | None:
+        """Of the response that carried an offset first, which a heartbeat has; None if none did."""
         index = bisect_left(self.estimates, offset, key=lambda each: each.offset)
-        return self.estimates[index] if index < len(self.estimates) else None
+        return self.estimates[index].no_later(has_us) if index < len(self.estimates) else None
 
     def forget(self, before: int) -> None:
         """Drop what was learned before a time."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kip_replay.replay.outcomes import Variant, Verdict
 
-from .applying import Estimate
+from .applying import Applying, Estimate
 from .evidence import (
     API_VERSIONS,
     EVIDENCE,
@@ -40,10 +40,10 @@ def visibility_rows(write: Write, state: State, log_end_us: int | None) -> Itera
         signs = state.evidence.of(broker_id)
         if signs.is_seen_between(alive_since, write.until_us):
             known_us, _ = write.reached(state.recorded.known_by_broker.get(broker_id))
-            broker = state.applying.get(broker_id)
-            estimate = None if broker is None else broker.of(offsets.high)
             yield {
-                **_estimated(write, offsets, estimate, signs.signs[HEARTBEAT].has),
+                **_estimated(
+                    write, offsets, state.applying.get(broker_id), signs.signs[HEARTBEAT].has
+                ),
                 "broker_id": broker_id,
                 "known_at": known_us,
             }
@@ -78,24 +78,23 @@ def _sign(
     }
 
 
-def _estimated(
-    write: Write, offsets: Offsets, estimate: Estimate | None, heartbeats: Rising
-) -> Row:
+def _estimated(write: Write, offsets: Offsets, broker: Applying | None, heartbeats: Rising) -> Row:
     """The estimate, between the response that carried the commit and the heartbeat that has it."""
-    reason = NO_RESPONSE if estimate is None else estimate.reason
-    learned_us = offsets.committed_us if estimate is None else estimate.learned_us
-    shown_us, applied_us = (None, None) if estimate is None else estimate[2:4]
-    if applied_us is not None and applied_us > write.until_us:
-        shown_us, applied_us, reason = None, None, HORIZON
     latest, _ = write.reached(heartbeats)
+    estimate = None if broker is None else broker.of(offsets.high, latest)
+    if estimate is None:
+        estimate = Estimate(offsets.high, offsets.committed_us, reason=NO_RESPONSE)
+    elif estimate.applied_us is not None and estimate.applied_us > write.until_us:
+        estimate = Estimate(estimate.offset, estimate.learned_us, reason=HORIZON)
+    learned_us, reason = estimate.learned_us, estimate.reason
     return {
         **Variant(LOWEST_ACKED).what_if(RULE),
         "request_id": write.row.request_id,
         "evidence": ESTIMATED,
         "applied_at_earliest": learned_us if latest is None else min(learned_us, latest),
         "applied_at_latest": latest,
-        "shown_at": shown_us,
-        "applied_at": applied_us,
+        "shown_at": estimate.shown_us,
+        "applied_at": estimate.applied_us,
         "verdict": Verdict.REPLAYED if reason is None else Verdict.UNKNOWN,
         "reason": reason,
     }
@@ -133,5 +132,5 @@ def _is_estimated(write: Write, state: State) -> bool:
     if has is None or has > at:
         return True
     broker = state.applying.get(last_broker)
-    estimate = None if broker is None else broker.of(write.offsets.high)
-    return estimate is not None and estimate.applied_us is not None and estimate.applied_us <= at
+    estimate = None if broker is None else broker.of(write.offsets.high, has)
+    return estimate is not None and estimate.applied_us is not None
