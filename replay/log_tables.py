@@ -397,6 +397,21 @@ CLIENT_OBSERVATIONS = Table(
     key=("recording", "operation", "topic", "broker_id", "requested_at"),
 )
 
+APPLIED_OBSERVATIONS = Table(
+    "applied_observations",
+    "When brokers had applied metadata offsets, where they noted it themselves; no replay reads it",
+    (
+        RECORDING,
+        key_column("broker_id", INT, "the broker"),
+        key_column("metadata_offset", LONG, "last offset of its new metadata image, inclusive"),
+        Column("applied_at", AT, "its BrokerMetadataPublisher had run on it"),
+    ),
+    key=("recording", "broker_id", "metadata_offset"),
+)
+
+#: What a recording may have beside its logs: truth, to judge by.
+OBSERVATIONS = (CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS)
+
 #: What is typed of the lines, a table for each kind of body.
 TYPED_TABLES = (
     FETCHES,

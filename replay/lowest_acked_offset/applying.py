@@ -56,7 +56,7 @@ class Estimate(NamedTuple):
     reason: str | None = None
 
     def no_later(self, has_us: int | None) -> Estimate:
-        """No later than a heartbeat that has it; if that is before the response, another carried it."""
+        """No later than a heartbeat that has it; if that is before the response, it was another."""
         if has_us is None or self.shown_us is None or self.applied_us is None:
             return self
         if has_us < self.learned_us - STAMP_SLACK_US:
