@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .events import STAMP_SLACK_US, Event
-from .evidence import HEARTBEAT, BrokerEvidence
+from .evidence import HEARTBEAT, BrokerEvidence, Creations
 from .progress import SLOW_US
 from .reasons import NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING
 
@@ -63,26 +63,6 @@ class Estimate(NamedTuple):
             return Estimate(self.offset, self.learned_us, reason=NO_RESPONSE)
         applied = min(self.applied_us, max(has_us, self.learned_us))
         return self._replace(shown_us=min(self.shown_us, applied), applied_us=applied)
-
-
-@dataclass
-class Creations:
-    """What brokers have to do for topics that were created: by offset, a broker's share of it."""
-
-    #: (when the controller responded, offset, microseconds), in order of time.
-    shares: list[tuple[int, int, int]] = field(default_factory=list)
-
-    def add(self, at: int, offset: int, us: int) -> None:
-        """A batch that ends at an offset creates replicas."""
-        self.shares.append((at, offset, us))
-
-    def between(self, after: int, upto: int) -> int:
-        """What creating everything behind an offset takes, up to another."""
-        return sum(us for _, offset, us in self.shares if after < offset <= upto)
-
-    def forget(self, before: int) -> None:
-        """Drop what was responded to before a time."""
-        self.shares = [share for share in self.shares if share[0] >= before]
 
 
 @dataclass

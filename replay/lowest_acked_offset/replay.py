@@ -213,7 +213,7 @@ class LowestAckedOffset:
         )
         state.be_certain(beat.handled_us, self._settings)
         self._heartbeat_rows.add(**heartbeat_row(row, state.recorded.heartbeat(beat)))
-        self._claim(state.evidence.of(row.broker_id).heartbeat(row))
+        self._claim(state.evidence.of(row.broker_id).heartbeat(row, state.creations))
         self._applying(row.broker_id).heartbeat(row.is_fenced)
         for claimed in (state.finest, state.estimated):
             claimed.keep(beat.handled_us, beat.broker_id, beat.offset, beat)
@@ -243,7 +243,7 @@ class LowestAckedOffset:
         """Bring all managers forward: the recorded one up to a time, the others where settled."""
         state = self._state
         state.recorded.advance(until)
-        self._claim(state.evidence.expire(settled))
+        self._claim(state.evidence.expire(settled, state.creations))
         state.finest.advance(settled)
         self._estimate(settled)
         state.estimated.advance(settled)

@@ -12,13 +12,13 @@ import msgspec
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED, Variant
 
-from .applying import Applying, Creations
+from .applying import Applying
 from .brokers import Sessions
 from .cadence import Recorded
 from .claimed import Claimed
 from .controller import HeartbeatManager
 from .events import Event
-from .evidence import Evidence
+from .evidence import Creations, Evidence
 from .outcomes import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, Write
 from .simulation import Simulation
 from .writes import CommittedOffsets, Forwarding

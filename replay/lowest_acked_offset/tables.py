@@ -113,7 +113,7 @@ METADATA_WRITE_VISIBILITY = Table(
             "applied_at_latest",
             AT,
             "first sign that it had; fetch_high_watermark: 500 ms after the broker knew it to be"
-            " committed, null where a heartbeat denies it",
+            " committed, later where it creates replicas, null where a heartbeat denies it",
         ),
         Column("shown_at", AT, "estimated: from then on its METADATA responses show it"),
         Column("applied_at", AT, "estimated: it has applied it, as its heartbeats would carry"),

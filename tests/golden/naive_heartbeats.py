@@ -11,16 +11,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from notation.heartbeats import in_order
 from notation.recorded import replay_of as parking_of
+from recorded_logs import folder_of
 
 from kip_replay.replay.hwm_parking import variants
 from kip_replay.replay.lowest_acked_offset import events
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
 
-from .naive_log import RECORDINGS, Line, lines_of, metadata_fetch, recording
+from .naive_log import Line, lines_of, metadata_fetch, recording
 
 METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, ALTER_CONFIGS = 3, 18, 19, 20, 44
 DESCRIBE_QUORUM, BROKER_HEARTBEAT = 55, 63
@@ -38,19 +40,23 @@ class Poll(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """A recording: the rule's input, and the truth beside it."""
+    """A recording: the rule's input, and the truth beside it.
+
+    ``applied``: by broker, (last offset of an image, when its publishers had run on it), in order.
+    """
 
     events: list[Event]
     polls: dict[int, list[Poll]]
     high_watermarks: list[tuple[int, int]]
     created: dict[str, str]
     deleted_us: dict[str, int]
+    applied: dict[int, list[tuple[int, int]]]
 
 
 @cache
 def observed(name: str) -> Observed:
     """Read a recording, controllers and brokers."""
-    folder = RECORDINGS[name]
+    folder = folder_of(name)
     manifest = json.loads((folder / "recording.json").read_text())
     lines = [
         line
@@ -78,7 +84,13 @@ def observed(name: str) -> Observed:
             if _api(line) == DELETE_TOPICS and line.node_id in brokers
             for name in line.what["request"]["topicNames"]
         },
+        {broker: _applied(folder / f"applied-{broker}.txt") for broker in brokers},
     )
+
+
+def _applied(file: Path) -> list[tuple[int, int]]:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [(int(offset), int(at)) for offset, at in map(str.split, lines)]
 
 
 def _api(line: Line) -> int:

@@ -119,7 +119,7 @@ class Recording(NamedTuple):
 @cache
 def recording(name: str) -> Recording:
     """Read a recording: each controller's FETCHes in replay order, and the steady phase."""
-    folder = RECORDINGS[name]
+    folder = folder_of(name)
     manifest = json.loads((folder / "recording.json").read_text())
     controllers = {n["node_id"]: n["log"] for n in manifest["nodes"] if n["role"] == "controller"}
     lines = {node: list(lines_of(folder / log, node)) for node, log in controllers.items()}

@@ -166,7 +166,13 @@ def clusters(draw: st.DrawFn, *, is_rough: bool = False) -> Cluster:
         ms += draw(st.integers(60, 30_000 if is_rough else 3_000))
         partitions = draw(st.integers(1, 4))
         extra = draw(st.integers(0, 1))
-        write = create_topic(ms, ms + 50, partitions=partitions, correlation_id=number)
+        write = create_topic(
+            ms,
+            ms + 50,
+            partitions=partitions,
+            correlation_id=number,
+            replicas=draw(st.integers(0, 6)),
+        )
         offset += 1 + partitions
         cluster.writes[write.request_id] = offset - 1
         offset += extra
