@@ -4,18 +4,19 @@ A broker learns of commits in FETCH responses (released Kafka, read in 4.0). ``K
 appends the response's records, raises the high watermark, at most to its own log end, hands over
 what that commits (``MetadataLoader.handleCommit``) and sends its next FETCH at once. The loader
 runs the publishers on one thread, batch after batch: ``BrokerMetadataPublisher.onMetadataUpdate``
-first sets the image that METADATA is served from, then creates the replicas that the broker is to
-have. Only after that does a heartbeat carry the offset. So a broker
+first sets the image that METADATA is served from, then creates and deletes the broker's replicas
+(``ReplicaManager.applyDelta``). Only after that does a heartbeat carry the offset. So a broker
 
 * shows a commit when its next FETCH arrives, or once what came before is applied if that is later:
   a broker that stands still sends no FETCH;
-* has applied it when it has created its replicas, each in ``replica_apply_us``. Requests show how
-  many replicas a topic has, and not where: each broker that counts is taken to have an equal share.
+* has applied it when it has created or deleted its replicas, each in ``replica_apply_ms``. Requests
+  show how many replicas a topic has (``Replicas``), and not where: each broker that counts is taken
+  to have an equal share.
 
 The loader of a broker that starts waits until it has caught up, so nothing is estimated of it until
 it is unfenced. Heartbeats correct the rest: what one has was applied by then, what one lacks at its
-arrival at the soonest. Not counted, as no request shows how much it is: what a deletion or replicas
-that move cost.
+arrival at the soonest. Not counted are replicas that move, and those of deleted topics whose
+creation the log does not have.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .events import STAMP_SLACK_US, Event
-from .evidence import HEARTBEAT, BrokerEvidence, Creations
+from .evidence import HEARTBEAT, BrokerEvidence, Replicas
 from .progress import SLOW_US
 from .reasons import NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING
 
-#: Creating one replica, unless configured: measured on brokers of Kafka 4.0 on a shared disk.
+#: What one replica takes, unless configured: measured on brokers of Kafka 4.0 on a shared disk.
 REPLICA_APPLY_MS = 20
 
 
@@ -105,12 +106,12 @@ class Applying:
             self.waiting.append(Learned(row.at_us, handled_us, offset, self.is_running))
 
     def estimate(
-        self, until: int, evidence: BrokerEvidence, creations: Creations
+        self, until: int, evidence: BrokerEvidence, replicas: Replicas
     ) -> Iterator[Estimate]:
         """Settle what was handled up to a time; heartbeats are known well beyond it."""
         while self.waiting and (self.waiting[0].handled_us or 0) <= until:
             learned = self.waiting.pop(0)
-            work_us = creations.between(self.settled, learned.offset)
+            work_us = replicas.work_us(self.settled, learned.offset)
             self.settled = learned.offset
             self.estimates.append(self._estimate(learned, work_us, evidence))
             yield self.estimates[-1]

@@ -12,10 +12,10 @@
     A Raft FETCH v18 carries the high watermark h that its broker knows: everything below h is
     committed. Before, the broker cannot have applied it. After, it does so as fast as its queue
     allows, which no line shows, so it counts as applied ``APPLY_GRACE_US`` later, or more where it
-    has replicas to create (``COLD_FACTOR``), and only if no heartbeat denies it. This is the one
-    kind of evidence that is an assumption. An older FETCH shows as much of the one before it: the
-    response to that one carried at least the leader's high watermark at its dequeue, up to the
-    sender's own log end.
+    has replicas to create or delete (``COLD_FACTOR``), and only if no heartbeat denies it. This is
+    the one kind of evidence that is an assumption. An older FETCH shows as much of the one before
+    it: the response to that one carried at least the leader's high watermark at its dequeue, up to
+    the sender's own log end.
 
 A broker can be slow: a topic of 192 partitions takes seconds to apply. So what a FETCH claims is
 taken back where the next heartbeat denies it (``Claims``), and is not taken at all while a
@@ -38,25 +38,34 @@ EVIDENCE = (HEARTBEAT, API_VERSIONS, FETCH_HIGH_WATERMARK)
 
 #: A broker has this long to apply what it knows: over three times what METADATA responses showed.
 APPLY_GRACE_US = 500_000
-#: Creating replicas may take this many times as long as usual: a broker's first ones do.
+#: Replicas may take this many times as long as usual: a broker's first ones do.
 COLD_FACTOR = 10
 #: What a FETCH claims stands if no heartbeat comes for this long: longer than any interval.
 CLAIM_WAIT_US = 15_000_000
 
 
 @dataclass
-class Creations:
-    """What brokers have to do for topics that were created: by offset, a broker's share of it."""
+class Replicas:
+    """What brokers have to do for topics that are created and deleted, by metadata offset."""
 
-    #: (when the controller responded, offset, microseconds), in order of time.
+    #: By topic, of those whose creation the log has.
+    of_topic: dict[str, int] = field(default_factory=dict)
+    #: (when the controller responded, offset, a broker's share in microseconds), in order of time.
     shares: list[tuple[int, int, int]] = field(default_factory=list)
 
-    def add(self, at: int, offset: int, us: int) -> None:
-        """A batch that ends at an offset creates replicas."""
-        self.shares.append((at, offset, us))
+    def write(self, row: Event, offset: int | None, replica_us: int, brokers: int) -> None:
+        """A write whose last record has this offset; each broker has an equal share of it."""
+        count = 0
+        if row.api_name == "CREATE_TOPICS":
+            self.of_topic.update(zip(row.topics, row.replicas, strict=True))
+            count = sum(row.replicas)
+        elif row.api_name == "DELETE_TOPICS":
+            count = sum(self.of_topic.pop(topic, 0) for topic in row.topics)
+        if count and offset is not None:
+            self.shares.append((row.at_us, offset, replica_us * count // max(1, brokers)))
 
-    def between(self, after: int, upto: int) -> int:
-        """What creating everything behind an offset takes, up to another."""
+    def work_us(self, after: int, upto: int) -> int:
+        """How long a broker works on what lies behind an offset, up to another."""
         return sum(us for _, offset, us in self.shares if after < offset <= upto)
 
     def forget(self, before: int) -> None:
@@ -90,14 +99,14 @@ class Claims:
         """A FETCH shows that the broker knows everything up to an offset to be committed."""
         self.known.append((at, offset))
 
-    def fall_due(self, until: int, creations: Creations) -> Iterator[tuple[int, int]]:
+    def fall_due(self, until: int, replicas: Replicas) -> Iterator[tuple[int, int]]:
         """(when it counts as applied, offset) of what was known long enough before a time.
 
-        Not sooner: only by then it is sure to be known what the controller created.
+        Not sooner: only by then it is sure to be known what the controller has responded to.
         """
         while self.known and self.known[0][0] + APPLY_GRACE_US <= until:
             at, offset = self.known.pop(0)
-            work_us = COLD_FACTOR * creations.between(self.last_offset, offset)
+            work_us = COLD_FACTOR * replicas.work_us(self.last_offset, offset)
             grace_us = APPLY_GRACE_US + min(work_us, CLAIM_WAIT_US)
             self.last_due_us = max(at + grace_us, self.last_due_us)
             self.last_offset = max(offset, self.last_offset)
@@ -146,11 +155,11 @@ class BrokerEvidence:
     last_fetch_us: int | None = None
     last_response_us: int = 0
 
-    def heartbeat(self, row: Event, creations: Creations) -> Iterator[Claim]:
+    def heartbeat(self, row: Event, replicas: Replicas) -> Iterator[Claim]:
         """Take a heartbeat whose response has no error."""
         at, offset = row.received_us, row.offset
         self._see(at)
-        self.fall_due(at, creations)
+        self.fall_due(at, replicas)
         signs = self.signs[HEARTBEAT]
         signs.has.add(at, offset)
         signs.lacks.add(offset + 1, min(self.last_response_us, at))
@@ -180,9 +189,9 @@ class BrokerEvidence:
             self.claims.fetch(at, known - 1)
         self.last_fetch_us = row.dequeued_us
 
-    def fall_due(self, until: int, creations: Creations) -> None:
+    def fall_due(self, until: int, replicas: Replicas) -> None:
         """Take what FETCHes long enough before a time show to be applied."""
-        for due, offset in self.claims.fall_due(until, creations):
+        for due, offset in self.claims.fall_due(until, replicas):
             self.signs[FETCH_HIGH_WATERMARK].has.add(due, offset)
 
     def is_seen_between(self, since: int, until: int) -> bool:
@@ -215,10 +224,10 @@ class Evidence:
             self.brokers[broker_id] = BrokerEvidence(Claims(broker_id))
         return self.brokers[broker_id]
 
-    def expire(self, until: int, creations: Creations) -> Iterator[Claim]:
+    def expire(self, until: int, replicas: Replicas) -> Iterator[Claim]:
         """What FETCHes claimed and no heartbeat settled, in order of brokers."""
         for broker_id in sorted(self.brokers):
-            self.brokers[broker_id].fall_due(until, creations)
+            self.brokers[broker_id].fall_due(until, replicas)
             yield from self.brokers[broker_id].claims.expire(until)
 
     def forget(self, before: int) -> None:

@@ -182,10 +182,9 @@ class LowestAckedOffset:
             has_response = row.error_code == 0
             offsets = state.committed.offsets(row) if has_response else NOT_ANSWERED
             state.writes.append(Write(row, offsets))
-            if isinstance(offsets, Offsets):
-                work_us = self._settings.replica_apply_ms * 1000 * row.replicas
-                brokers = max(1, len(state.recorded.raw.by_node))
-                state.creations.add(row.at_us, offsets.high, work_us // brokers)
+            offset = offsets.high if isinstance(offsets, Offsets) else None
+            replica_us = self._settings.replica_apply_ms * 1000
+            state.replicas.write(row, offset, replica_us, len(state.recorded.raw.by_node))
 
     def _is_broker(self, node_id: int) -> bool:
         """A voter is no broker, unless it sends heartbeats."""
@@ -213,7 +212,7 @@ class LowestAckedOffset:
         )
         state.be_certain(beat.handled_us, self._settings)
         self._heartbeat_rows.add(**heartbeat_row(row, state.recorded.heartbeat(beat)))
-        self._claim(state.evidence.of(row.broker_id).heartbeat(row, state.creations))
+        self._claim(state.evidence.of(row.broker_id).heartbeat(row, state.replicas))
         self._applying(row.broker_id).heartbeat(row.is_fenced)
         for claimed in (state.finest, state.estimated):
             claimed.keep(beat.handled_us, beat.broker_id, beat.offset, beat)
@@ -243,7 +242,7 @@ class LowestAckedOffset:
         """Bring all managers forward: the recorded one up to a time, the others where settled."""
         state = self._state
         state.recorded.advance(until)
-        self._claim(state.evidence.expire(settled, state.creations))
+        self._claim(state.evidence.expire(settled, state.replicas))
         state.finest.advance(settled)
         self._estimate(settled)
         state.estimated.advance(settled)
@@ -253,7 +252,7 @@ class LowestAckedOffset:
         state = self._state
         for broker_id, applying in sorted(state.applying.items()):
             evidence = state.evidence.of(broker_id)
-            for estimate in applying.estimate(until, evidence, state.creations):
+            for estimate in applying.estimate(until, evidence, state.replicas):
                 self._applied_rows.add(**applied_row(broker_id, estimate))
                 if estimate.applied_us is not None:
                     state.estimated.keep(estimate.applied_us, broker_id, estimate.offset)

@@ -18,7 +18,7 @@ from .cadence import Recorded
 from .claimed import Claimed
 from .controller import HeartbeatManager
 from .events import Event
-from .evidence import Creations, Evidence
+from .evidence import Evidence, Replicas
 from .outcomes import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, Write
 from .simulation import Simulation
 from .writes import CommittedOffsets, Forwarding
@@ -59,7 +59,7 @@ class State:
     pending: list[tuple[int, Event]] = field(default_factory=list)
     #: By broker what it applies when, and what they have to do for it.
     applying: dict[int, Applying] = field(default_factory=dict)
-    creations: Creations = field(default_factory=Creations)
+    replicas: Replicas = field(default_factory=Replicas)
     writes: list[Write] = field(default_factory=list)
     #: Variants of which the log has when brokers learned.
     learned: set[str] = field(default_factory=set)
@@ -91,7 +91,7 @@ class State:
 
     def forget(self, before: int, settings: Settings) -> None:
         """Drop what was over before a time."""
-        for part in (self.committed, self.forwarding, self.evidence, self.beats, self.creations):
+        for part in (self.committed, self.forwarding, self.evidence, self.beats, self.replicas):
             part.forget(before)
         for applying in self.applying.values():
             applying.forget(before)

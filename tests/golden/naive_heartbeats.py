@@ -171,7 +171,8 @@ def _write(line: Line, api: int) -> Event:
         validate_only=request.get("validateOnly", False),
         written=len(granted),
         partitions=sum(t["numPartitions"] for t in created),
-        replicas=sum(_replicas(topic) for topic in created),
+        topics=[topic["name"] for topic in created] or sorted(granted),
+        replicas=[_replicas(topic) for topic in created],
         configs=sum(len(t["configs"]) for t in created),
     )
 

@@ -171,7 +171,8 @@ def clusters(draw: st.DrawFn, *, is_rough: bool = False) -> Cluster:
             ms + 50,
             partitions=partitions,
             correlation_id=number,
-            replicas=draw(st.integers(0, 6)),
+            topics=["t"],
+            replicas=[draw(st.integers(0, 6))],
         )
         offset += 1 + partitions
         cluster.writes[write.request_id] = offset - 1

@@ -280,7 +280,7 @@ def test_fetch_is_not_believed_against_a_heartbeat() -> None:
 
 
 def claims_of(claims: evidence.Claims, at_ms: float, offset: int) -> list[tuple[int, int]]:
-    list(claims.fall_due(us(at_ms), evidence.Creations()))
+    list(claims.fall_due(us(at_ms), evidence.Replicas()))
     return [(c.at_us, c.offset) for c in claims.heartbeat(us(at_ms), offset)]
 
 
@@ -305,8 +305,8 @@ def test_claim_within_its_grace_waits_for_the_heartbeat_after() -> None:
 def test_claim_that_no_heartbeat_settles_stands() -> None:
     claims = evidence.Claims(12)
     claims.fetch(us(100), 30)
-    assert not list(claims.fall_due(us(599), evidence.Creations()))
-    assert list(claims.fall_due(us(600), evidence.Creations())) == [(us(600), 30)]
+    assert not list(claims.fall_due(us(599), evidence.Replicas()))
+    assert list(claims.fall_due(us(600), evidence.Replicas())) == [(us(600), 30)]
     assert not list(claims.expire(us(599)))
     assert list(claims.expire(us(600))) == [(us(600), 12, 30)]
     assert claims_of(claims, 2000, 30) == [(us(2000), 30)]
@@ -319,7 +319,9 @@ def test_replicas_to_create_may_take_ten_times_as_long_as_usual() -> None:
         raft_fetch(12, *span, high_watermark=h) for span, h in zip(spans, (20, 22), strict=True)
     ]
     for replicas, more_ms in ((2, 200), (2_000, 15_000)):
-        found = cluster(*beats(11, 5006, 2), *beats(12, 5106, 10), *fetches, replicas=replicas)
+        found = cluster(
+            *beats(11, 5006, 2), *beats(12, 5106, 10), *fetches, replicas=[replicas], topics=["t"]
+        )
         assert sign(found, "fetch_high_watermark")[1] == us(5061 + 500 + more_ms)
 
 

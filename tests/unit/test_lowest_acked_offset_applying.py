@@ -69,11 +69,11 @@ CASES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
     ),
     # Three replicas on two brokers at 20 ms each.
     "it creates its share of the replicas before it has applied it": (
-        cluster(*REPORTS, *fetches(12, OF_12), replicas=3),
+        cluster(*REPORTS, *fetches(12, OF_12), replicas=[3], topics=["t"]),
         (5060, 5064, 5094, 5106, None),
     ),
     "what a heartbeat has was applied when it arrived": (
-        cluster(*REPORTS, *fetches(12, OF_12), replicas=30),
+        cluster(*REPORTS, *fetches(12, OF_12), replicas=[30], topics=["t"]),
         (5060, 5064, 5106, 5106, None),
     ),
     "what a heartbeat lacks was applied when that arrived, at the soonest": (
@@ -142,20 +142,30 @@ def test_nothing_is_estimated_of_a_broker_that_starts() -> None:
     assert found == (5060, None, None, 5200, reasons.STARTING)
 
 
-def test_commits_are_applied_one_after_the_other() -> None:
-    """12 learns of a second topic while it creates the replicas of the first."""
+@pytest.mark.parametrize(
+    ("write", "applied_ms"),
+    [
+        ({"topics": ["u"], "replicas": [1]}, 5114),
+        ({"topics": ["t"], "api_name": "DELETE_TOPICS"}, 5144),
+        # Created before the log began.
+        ({"topics": ["v"], "api_name": "DELETE_TOPICS"}, 5104),
+    ],
+)
+def test_commits_are_applied_one_after_the_other(write: dict[str, Any], applied_ms: float) -> None:
+    """12 learns of another write while it creates its two replicas of topic t."""
     events = cluster(
         *beats(11, 6006, 2, 23),
         *beats(12, 6106, 2, 23),
         *fetches(12, ((4990, 5060, 20, 22), (5064, 5080, 22, 24), (5084, 5500, 24, 24))),
-        create_topic(5055, 5078, correlation_id=8, replicas=1),
+        create_topic(5055, 5078, correlation_id=8, **write),
         *voters_fetch(5070, 24),
-        replicas=4,
+        topics=["t"],
+        replicas=[4],
     )
     rows = replayed(events).applied
     assert [(r["metadata_offset"], r["shown_at"], r["applied_at"]) for r in rows] == [
         (21, us(5064), us(5104)),
-        (23, us(5104), us(5114)),
+        (23, us(5104), us(applied_ms)),
     ]
 
 
@@ -172,7 +182,7 @@ def estimated(*events: Event, **write: Any) -> tuple[Any, ...]:
 def test_write_is_applied_everywhere_when_the_last_broker_has_it() -> None:
     both = [*fetches(11, OF_11), *fetches(12, OF_12)]
     assert estimated(*REPORTS, *both) == (5064, 12, 14, 64, None)
-    assert estimated(*REPORTS, *both, replicas=2) == (5084, 12, 34, 84, None)
+    assert estimated(*REPORTS, *both, replicas=[2], topics=["t"]) == (5084, 12, 34, 84, None)
 
 
 def test_it_is_unknown_where_only_a_heartbeat_has_it() -> None:
@@ -191,6 +201,6 @@ def test_broker_that_is_fenced_needs_no_estimate() -> None:
 
 
 def test_time_to_create_a_replica_is_a_setting() -> None:
-    events = cluster(*REPORTS, *fetches(12, OF_12), replicas=3)
+    events = cluster(*REPORTS, *fetches(12, OF_12), replicas=[3], topics=["t"])
     assert of_12(events, replica_apply_ms=0)[2] == 5064
     assert of_12(events, replica_apply_ms=4)[2] == 5070
