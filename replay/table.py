@@ -120,7 +120,5 @@ WHAT_IF_KEY = ("recording", *(column.name for column in WHAT_IF))
 
 VERDICT = (
     key_column("verdict", TEXT, "replayed, not_applicable or unknown"),
-    Column(
-        "reason", TEXT, "why not applicable or unknown, or what is known of an unexplained response"
-    ),
+    Column("reason", TEXT, "why not applicable or unknown"),
 )

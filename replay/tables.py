@@ -95,9 +95,12 @@ PREDICTION_ACCURACY = Table(
         key_column("predicted_from", TEXT, "recording the prediction was made from"),
         key_column("recorded_in", TEXT, "recording it is held against; the same for a self-check"),
         *_GROUP,
+        Column("kind", TEXT, "other_cluster, self_check, bound, or two_runs: never to be added up"),
         Column("unit", TEXT, "unit of predicted, recorded, error and tolerance"),
         Column("baseline", MS, "what a constant or a naive guess gives"),
-        Column("predicted", MS, "the replay's figure"),
+        Column(
+            "predicted", MS, "the replay's figure; of two_runs what predicted_from's brokers did"
+        ),
         Column("recorded", MS, "what the brokers did"),
         Column("error", MS, "predicted - recorded"),
         Column("relative_error", MS, "error / recorded"),
@@ -105,6 +108,7 @@ PREDICTION_ACCURACY = Table(
         Column("passed", BOOL, "|error| <= tolerance"),
         Column("sample_count", LONG, "values behind predicted"),
         Column("unknown_count", LONG, "outcomes that were unknown: each counts as a miss"),
+        Column("is_enough", BOOL, "30 values or more, of recordings with 10 s or more"),
     ),
     key=(*WHAT_IF_KEY, "predicted_from", "recorded_in", "metric", "group_kind", "group_value"),
 )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kip_replay.pipelines.analysis import headlines
+from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S, Kind
 from kip_replay.pipelines.analysis.headlines import accuracy_line
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.recordings import stored_recordings
@@ -24,38 +25,69 @@ _ROOT = Path(__file__).resolve().parents[1]
 _BEGIN, _END = "<!-- printed by make docs -->", "<!-- until here -->"
 #: Kinds of clients and replicas that stand in it.
 _KINDS = ("broker", "follower")
-_HEAD = """# How good the predictions are
+_HEAD = f"""# How good the predictions are
 
-Printed by `make docs` from the table `prediction_accuracy`; do not edit. A prediction is made
-from one recording under the rule that another's brokers ran (or its own: a self-check), and held
-against what those brokers did. An outcome that is unknown counts as a miss.
+Printed by `make docs` from the table `prediction_accuracy`; do not edit. Three kinds of figures,
+never added up: a prediction of another cluster is made from one recording under the rule that
+another's brokers ran, and held against what those did; a self-check is held against its own
+recording; a bound holds if nothing lies outside it. An outcome that is unknown counts as a miss.
+*Two runs*: how far apart two real runs of the same thing are, where there are two. *Little data*:
+fewer than {FEW} values, or less than {SHORT_S} s.
 """
+_TITLES = {
+    Kind.OTHER_CLUSTER: "Predictions of other clusters",
+    Kind.SELF_CHECK: "Self-checks",
+    Kind.BOUND: "Bounds",
+}
+_FIGURES = ("baseline", "predicted", "recorded", "error")
 
 
 def page(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The page: a section for each rule, in it one for each pair of recordings."""
+    """The page: a part for each kind, in it a section for each rule and pair of recordings."""
     judged = [row for row in rows if row["tolerance"] is not None]
+    noise = _noise(rows)
     about = {steps.name: steps.words.accuracy for steps in RULES}
-    lines = [_HEAD, f"{accuracy_line(rows).capitalize()}.\n"]
-    for rule, of_rule in groupby(judged, key=itemgetter("rule")):
-        found = list(of_rule)
-        lines += [f"## {rule}\n", f"{about[rule]}\n", f"{accuracy_line(found).capitalize()}.\n"]
-        for pair, of_pair in groupby(found, itemgetter("predicted_from", "recorded_in", "variant")):
-            lines += _section(pair, list(of_pair))
+    rules = "\n".join(f"* {rule}: {text}" for rule, text in about.items())
+    lines = [_HEAD, f"{accuracy_line(rows).capitalize()}.\n", f"{rules}\n"]
+    for kind, title in _TITLES.items():
+        found = [row for row in judged if row["kind"] == kind]
+        lines += [f"## {title}\n", f"{accuracy_line(found).capitalize()}.\n"]
+        by = itemgetter("rule", "predicted_from", "recorded_in", "variant")
+        for pair, of_pair in groupby(found, by):
+            lines += _section(pair, list(of_pair), noise)
     return "\n".join(lines)
 
 
-def _section(pair: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    before, after, variant = pair
-    how = "replayed as it ran" if before == after else f"predicted from {before}"
-    yield f"### {after}, {how} ({variant})\n"
-    yield "| figure | baseline | predicted | recorded | error | tolerance | within |"
-    yield "|---|--:|--:|--:|--:|--:|---|"
+_MEASURE = itemgetter("rule", "recorded_in", "metric", "group_kind", "group_value")
+
+
+def _noise(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, ...], float]:
+    """How far apart two runs of the same thing are at most, by what was measured."""
+    found: dict[tuple[str, ...], float] = {}
     for row in rows:
-        names = ("baseline", "predicted", "recorded", "error")
-        cells = [headlines.measure_name(row), *(headlines.figure(row[name]) for name in names)]
+        if row["kind"] == Kind.TWO_RUNS and row["error"] is not None:
+            measure = _MEASURE(row)
+            found[measure] = max(found.get(measure, 0.0), abs(row["error"]))
+    return found
+
+
+def _section(
+    pair: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+    noise: Mapping[tuple[str, ...], float],
+) -> Iterator[str]:
+    rule, before, after, variant = pair
+    how = "replayed as it ran" if before == after else f"predicted from {before}"
+    yield f"### {rule}: {after}, {how} ({variant})\n"
+    yield "| figure | baseline | predicted | recorded | error | two runs | tolerance | within |"
+    yield "|---|--:|--:|--:|--:|--:|--:|---|"
+    for row in rows:
+        cells = [headlines.measure_name(row), *(headlines.figure(row[name]) for name in _FIGURES)]
+        cells.append(headlines.figure(noise.get(_MEASURE(row))))
         unknown = f", {row['unknown_count']} unknown" if row["unknown_count"] else ""
-        cells += [f"{row['tolerance']:.3g}", f"{'yes' if row['passed'] else '**no**'}{unknown}"]
+        little = "" if row["is_enough"] else ", little data"
+        passed = "yes" if row["passed"] else "**no**"
+        cells += [f"{row['tolerance']:.3g}", f"{passed}{unknown}{little}"]
         yield f"| {' | '.join(cells)} |"
     yield ""
 
@@ -67,13 +99,15 @@ def predictions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "|---|---|---|--:|--:|---|"
     for row in rows:
         is_shown = row["group_kind"] in ("all", "node_id") or row["group_value"] in _KINDS
-        is_shown &= row["predicted_from"] != row["recorded_in"] and row["metric"] in names
+        is_shown &= row["kind"] == Kind.OTHER_CLUSTER and row["metric"] in names
         if row["tolerance"] is None or not is_shown:
             continue
         of = "" if row["group_value"] == "all" else f", {row['group_value']}"
         cells = [row["predicted_from"], row["recorded_in"], f"{names[row['metric']]}{of}"]
         cells += [headlines.figure(row[name]) for name in ("predicted", "recorded")]
-        yield f"| {' | '.join(cells)} | {'' if row['passed'] else '**off**'} |"
+        cells.append("" if row["passed"] else "**off**")
+        cells[-1] += "" if row["is_enough"] else " little data"
+        yield f"| {' | '.join(cells)} |"
 
 
 def main(warehouse: Warehouse) -> None:

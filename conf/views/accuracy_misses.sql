@@ -1,6 +1,7 @@
 -- Predictions that are off by more than their tolerance, the worst first when ordered by times_tolerance.
 -- predicted_from: recording the prediction was made from
 -- recorded_in: recording it is held against; the same for a self-check
+-- kind: other_cluster, self_check or bound
 -- rule: rule that predicts
 -- variant: protocol that was predicted
 -- metric: what is measured
@@ -13,7 +14,7 @@
 -- times_tolerance: the error in tolerances; null where the tolerance is 0
 -- unknown_count: outcomes that were unknown
 SELECT
-  predicted_from, recorded_in, rule, variant, metric, group_kind, group_value, unit,
+  predicted_from, recorded_in, kind, rule, variant, metric, group_kind, group_value, unit,
   predicted, recorded, tolerance,
   abs(error) / nullif(tolerance, 0) AS times_tolerance,
   unknown_count

@@ -12,12 +12,17 @@ All of it is SQL in a DuckDB session with a view of each table of the warehouse,
 
 What is unknown is a miss: it ranks last in percentiles, is in the denominator of shares, and a
 figure that is null because of it does not pass.
+
+Rows are of three kinds, never added up: predictions of another cluster, self-checks, and bounds, of
+which nothing may lie outside. Where two recordings of one workload ran the same protocol, a fourth
+kind has how far apart two real runs are: the noise, beside which an error is seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -27,6 +32,18 @@ from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.table import BOOL, LONG, MS, TEXT
 from kip_replay.replay.tables import PREDICTION_ACCURACY
+
+#: Figures of fewer values, or of a shorter steady phase, say little.
+FEW, SHORT_S = 30, 10
+
+
+class Kind(StrEnum):
+    """What a row of prediction_accuracy is."""
+
+    OTHER_CLUSTER = "other_cluster"
+    SELF_CHECK = "self_check"
+    BOUND = "bound"
+    TWO_RUNS = "two_runs"
 
 
 class Tolerance(NamedTuple):
@@ -45,7 +62,8 @@ class Judgement:
 
     ``shown`` is a query for the rows of ``side_by_side`` that are kept. It may replace their
     ``baseline``, ``is_judged`` and ``scale``: what a relative tolerance is relative to, null for
-    |recorded|. Metrics without one of ``tolerances`` are shown and not judged.
+    |recorded|. Metrics without one of ``tolerances`` are shown and not judged. ``bounds``: those of
+    ``shares`` that hold only if nothing lies outside.
     """
 
     wanted: str
@@ -53,6 +71,7 @@ class Judgement:
     shares: str
     tolerances: Sequence[Tolerance]
     shown: str = "FROM side_by_side"
+    bounds: Sequence[str] = ()
 
 
 # They have as many rows as there are figures, whatever a log's length.
@@ -107,18 +126,49 @@ SELECT predicted_from, recorded_in, own_variant AS variant, metric, group_kind, 
        sample_count, unknown_count
 FROM shares JOIN wanted ON recording = predicted_from AND recording = recorded_in"""
 
-_JUDGED = """
+# Two recordings of one workload whose brokers ran the same protocol, and that predict nothing of
+# each other, are two runs of the same thing.
+_TWO_RUNS = f"""
+WITH own AS (
+    SELECT recorded_in AS recording, own_variant FROM wanted WHERE predicted_from = recorded_in
+)
+SELECT pairs.predicted_from, pairs.recorded_in, '{RECORDED}' AS variant, measures.metric,
+       measures.group_kind, measures.group_value, measures.unit, other.value AS predicted,
+       measures.value AS recorded, FALSE AS is_judged, other.sample_count, other.unknown_count
+FROM pairs
+JOIN own AS one ON one.recording = pairs.recorded_in
+JOIN own AS two ON two.recording = pairs.predicted_from AND two.own_variant = one.own_variant
+ANTI JOIN wanted ON wanted.predicted_from IN (pairs.predicted_from, pairs.recorded_in)
+    AND wanted.recorded_in IN (pairs.predicted_from, pairs.recorded_in)
+    AND wanted.predicted_from <> wanted.recorded_in
+JOIN measures ON measures.recording = pairs.recorded_in AND measures.variant = '{RECORDED}'
+JOIN measures AS other
+    ON other.recording = pairs.predicted_from AND other.variant = '{RECORDED}'
+    AND (other.metric, other.group_kind, other.group_value)
+        = (measures.metric, measures.group_kind, measures.group_value)
+WHERE pairs.predicted_from <> pairs.recorded_in"""
+
+_JUDGED = f"""
+WITH spans AS (SELECT recording, (until_us - from_us) / 1e6 AS span_s FROM phases)
 SELECT predicted_from AS recording, $rule AS rule, variant,
        'none' AS parameter, -1 AS parameter_value,
-       predicted_from, recorded_in, metric, group_kind, group_value, unit,
+       predicted_from, recorded_in, metric, group_kind, group_value,
+       CASE WHEN variant = '{RECORDED}' THEN '{Kind.TWO_RUNS}'
+            WHEN list_contains($bounds, metric) THEN '{Kind.BOUND}'
+            WHEN self_check THEN '{Kind.SELF_CHECK}' ELSE '{Kind.OTHER_CLUSTER}' END AS kind, unit,
        baseline, predicted, recorded, predicted - recorded AS error,
        CASE WHEN recorded <> 0 THEN error / recorded END AS relative_error,
        CASE WHEN is_judged THEN greatest(absolute, relative * coalesce(scale, abs(recorded))) END
            AS tolerance,
        CASE WHEN tolerance IS NOT NULL THEN coalesce(abs(error) <= tolerance, FALSE) END AS passed,
-       sample_count, unknown_count
+       sample_count, unknown_count,
+       sample_count + unknown_count >= {FEW}
+           AND coalesce(least(one.span_s, other.span_s) >= {SHORT_S}, FALSE) AS is_enough
 FROM (SELECT *, predicted_from = recorded_in AS self_check FROM rows)
+JOIN wanted_pairs USING (predicted_from, recorded_in)
 LEFT JOIN tolerances USING (metric, variant, self_check)
+LEFT JOIN spans AS one ON one.recording = predicted_from
+LEFT JOIN spans AS other ON other.recording = recorded_in
 ORDER BY ALL"""
 
 _PAIRS = pa.schema({"predicted_from": TEXT, "recorded_in": TEXT})
@@ -137,7 +187,10 @@ def prediction_accuracy(
     """Rows of prediction_accuracy for pairs (predicted_from, recorded_in); judgements by rule."""
     spans = [(name, phase.from_us, phase.until_us) for name, phase in phases.items()]
     database.register("phases", _arrow_table(spans, _PHASES))
-    database.register("pairs", _arrow_table(pairs, _PAIRS))
+    database.register("wanted_pairs", _arrow_table(pairs, _PAIRS))
+    # What a recording's brokers ran, its self-check says.
+    own = {(name, name) for pair in pairs for name in pair}
+    database.register("pairs", _arrow_table(sorted({*pairs, *own}), _PAIRS))
     database.execute(_SHARED)
     schema = PREDICTION_ACCURACY.arrow_schema
     judged = [_judged(database, rule, judgements[rule]).cast(schema) for rule in judgements]
@@ -150,9 +203,12 @@ def _judged(database: DuckDBPyConnection, rule: str, judgement: Judgement) -> pa
         database.execute(f"INSERT INTO {name} BY NAME FROM ({getattr(judgement, name)})")
     database.execute(_SIDE_BY_SIDE)
     rows = f"FROM ({judgement.shown}) UNION ALL BY NAME ({_HELD_AGAINST_ONE})"
+    rows += f" UNION ALL BY NAME ({_TWO_RUNS})"
     database.execute(f"CREATE OR REPLACE TEMP VIEW rows AS {rows}")
     database.register("tolerances", _arrow_table(judgement.tolerances, _TOLERANCES))
-    return database.sql(_JUDGED, params={"rule": rule}).to_arrow_table()
+    return database.sql(
+        _JUDGED, params={"rule": rule, "bounds": [*judgement.bounds]}
+    ).to_arrow_table()
 
 
 def _arrow_table(rows: Collection[Sequence[object]], schema: pa.Schema) -> pa.Table:

@@ -7,13 +7,21 @@ from itertools import groupby, product
 from operator import itemgetter
 from typing import Any
 
+from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.report.data import rule_figures
 from kip_replay.pipelines.report.logs import Logs
 from kip_replay.pipelines.report.values import RuleFigures
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.tables import PREDICTION_ACCURACY
 
+#: Kinds of rows that are judged, in words.
+_KINDS = {
+    Kind.OTHER_CLUSTER: "of another cluster, within tolerance",
+    Kind.SELF_CHECK: "self-checks, within tolerance",
+    Kind.BOUND: "bounds that hold",
+}
 #: The rules in the order of their replays.
 _ORDER = tuple(steps.name for steps in RULES)
 
@@ -25,7 +33,7 @@ def headline_figures(
     logs = [Logs(name) for name in recordings]
     with warehouse.database(recordings) as database:
         found = {
-            steps.name: rule_figures(database, steps.figures, logs, ("verdicts",))
+            steps.name: rule_figures(database, steps.figures, logs, steps.figures.ON_TERMINAL)
             for steps in RULES
         }
     return {(one.recording, rule): one for rule, every in found.items() for one in every}
@@ -65,7 +73,8 @@ def side_by_side(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         of_rule = list(found)
         width = max(44, *(len(measure_name(row)) for row in of_rule))
         figures = f"{'baseline':>10}{'predicted':>11}{'recorded':>10}{'error':>9}"
-        lines += [f"{rule} (variant {variant})", f"  {'figure':<{width}}{figures}  within"]
+        of = "two runs of the same thing" if variant == RECORDED else f"variant {variant}"
+        lines += [f"{rule} ({of})", f"  {'figure':<{width}}{figures}  within"]
         lines += [_side(row, width) for row in of_rule]
     return lines
 
@@ -77,6 +86,7 @@ def _side(row: Mapping[str, Any], width: int) -> str:
     columns = {"baseline": 10, "predicted": 11, "recorded": 10, "error": 9}
     figures = "".join(f"{figure(row[name]):>{wide}}" for name, wide in columns.items())
     unknown = f"   unknown: {row['unknown_count']}" if row["unknown_count"] else ""
+    unknown += "" if row["is_enough"] else "   little data"
     return f"  {measure_name(row):<{width}}{figures}  {verdict}{unknown}"
 
 
@@ -95,7 +105,10 @@ def figure(value: float | None) -> str:
 
 
 def accuracy_line(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How many of the judged figures are within their tolerance."""
-    judged = [row for row in rows if row["tolerance"] is not None]
-    passed = sum(bool(row["passed"]) for row in judged)
-    return f"predictions within their tolerance: {passed} of {len(judged)}"
+    """How many of the judged figures pass, by kind: kinds are never added up."""
+    counts = []
+    for kind, name in _KINDS.items():
+        judged = [row for row in rows if row["kind"] == kind and row["tolerance"] is not None]
+        if judged:
+            counts.append(f"{name} {sum(bool(row['passed']) for row in judged)} of {len(judged)}")
+    return f"predictions: {'; '.join(counts) or 'none held against a recording'}"

@@ -8,6 +8,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
+from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S, Kind
 from kip_replay.pipelines.report import pictures, registered, words
 from kip_replay.pipelines.report.values import Row
 
@@ -17,7 +18,10 @@ MOST_ROWS = 20
 
 @dataclass(frozen=True)
 class Check:
-    """A prediction beside what was recorded; ``tolerance`` is None where it is not judged."""
+    """A prediction beside what was recorded; ``tolerance`` is None where it is not judged.
+
+    ``noise``: how far apart two real runs of the same thing are, None where there are no two.
+    """
 
     rule: str
     predicted_from: str
@@ -35,6 +39,9 @@ class Check:
     passed: bool | None
     sample_count: int
     unknown_count: int
+    kind: str
+    is_enough: bool
+    noise: float | None
 
     @property
     def is_self_check(self) -> bool:
@@ -53,9 +60,14 @@ def query() -> str:
     """SQL for the rows that the report shows: the judged, and what is shown beside them."""
     beside = [f"'{metric}'" for steps in registered.rules() for metric in steps.words.beside]
     return f"""
+        WITH runs AS (
+            SELECT rule, recorded_in, metric, group_kind, group_value, max(abs(error)) AS noise
+            FROM prediction_accuracy WHERE kind = '{Kind.TWO_RUNS}' GROUP BY ALL
+        )
         SELECT {", ".join(Check.__dataclass_fields__)} FROM prediction_accuracy
-        WHERE tolerance IS NOT NULL
-            OR (metric IN ({", ".join(beside)}) AND recorded IS NOT NULL)"""
+        LEFT JOIN runs USING (rule, recorded_in, metric, group_kind, group_value)
+        WHERE kind <> '{Kind.TWO_RUNS}' AND (tolerance IS NOT NULL
+            OR (metric IN ({", ".join(beside)}) AND recorded IS NOT NULL))"""
 
 
 @cache
@@ -78,15 +90,33 @@ def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> l
     return sorted((Check(**row) for row in shown), key=order)
 
 
+#: Kinds of predictions in words, in the order of the page: a title, one and many of them, and what
+#: those that pass do.
+KINDS = {
+    Kind.OTHER_CLUSTER: ("Predictions of other clusters", "prediction of another cluster", "lie"),
+    Kind.SELF_CHECK: ("Self-checks", "self-check", "lie"),
+    Kind.BOUND: ("Bounds", "bound", "hold"),
+}
+_MANY = {"prediction of another cluster": "predictions of other clusters"}
+
+
 def sentence(found: Sequence[Check]) -> str:
+    """How many of each kind pass: kinds are never added up."""
     judged = [check for check in found if check.tolerance is not None]
     if not judged:
         return "No prediction was held against a recording."
+    counts = (_count(kind, [one for one in judged if one.kind == kind]) for kind in KINDS)
+    return f"{'; '.join(count for count in counts if count)}."
+
+
+def _count(kind: Kind, judged: Sequence[Check]) -> str | None:
+    if not judged:
+        return None
+    _, one, verb = KINDS[kind]
     passed = sum(bool(check.passed) for check in judged)
-    missed = len(judged) - passed
-    rest = f"; {words.number(missed)} {'does' if missed == 1 else 'do'} not" if missed else ""
-    predictions = f"{words.number(passed)} of {words.count(len(judged), 'prediction')}"
-    return f"{predictions} {'lies' if passed == 1 else 'lie'} within tolerance{rest}."
+    counted = words.count(len(judged), one, _MANY.get(one))
+    text = f"{words.number(passed)} of {counted} {verb}{'s' if passed == 1 else ''}"
+    return text if kind is Kind.BOUND else f"{text} within tolerance"
 
 
 def baseline_sentence(found: Sequence[Check]) -> str | None:
@@ -120,11 +150,14 @@ def view(found: Sequence[Check], questions: Sequence[tuple[str, str]]) -> dict[s
     rules = []
     for rule, question in questions:
         checks = [check for check in found if check.rule == rule]
-        parts = [[check for check in checks if check.is_self_check is own] for own in (True, False)]
-        own, crossed = ({"sentence": sentence(of), "pairs": [*_pairs(of)]} for of in parts)
+        parts = []
+        for kind, (title, _, _) in KINDS.items():
+            of = [check for check in checks if check.kind == kind]
+            parts.append({"title": title, "sentence": sentence(of), "pairs": [*_pairs(of)]})
         named = {"id": rule.replace("_", "-"), "question": question}
-        rules.append({**named, **_sentences(checks), "own": own, "crossed": crossed})
-    return {**_sentences(found), "any": bool(found), "rules": rules}
+        rules.append({**named, **_sentences(checks), "parts": parts})
+    little = f"fewer than {FEW} values, or less than {SHORT_S} s"
+    return {**_sentences(found), "any": bool(found), "little": little, "rules": rules}
 
 
 def _sentences(found: Sequence[Check]) -> dict[str, str | None]:
@@ -144,6 +177,7 @@ def _pairs(found: Sequence[Check]) -> Iterator[dict[str, Any]]:
             "count": len(judged),
             "missed": missed,
             "variant": words.variant_name(rows[0].variant),
+            "is_own": rows[0].is_self_check,
             "rows": [_check(check) for check in kept],
             "left_out": len(rows) - len(kept),
         }
@@ -162,17 +196,23 @@ def _most_telling(rows: Sequence[Check]) -> list[Check]:
 
 def _check(check: Check) -> dict[str, Any]:
     unit, tolerance = check.unit, check.tolerance
-    names = ("predicted", "recorded", "tolerance", "baseline", "error")
+    names = ("predicted", "recorded", "tolerance", "baseline", "error", "noise")
     shown = {name: words.in_unit(getattr(check, name), unit) for name in names}
     if (check.error or 0) > 0 and shown["error"].strip("0."):
         shown["error"] = f"+{shown['error']}"
     passed = bool(check.passed)
     verdict = "within" if passed else "outside"
+    if check.kind == Kind.BOUND:
+        verdict = "holds" if passed else "does not hold"
+    if tolerance is None:
+        verdict = "not judged"
     return shown | {
         "name": metric_name(check),
         "unit": words.UNITS.get(unit, unit),
         "band": "" if tolerance is None else pictures.band(check.error, tolerance, passed),
-        "verdict": "not judged" if tolerance is None else verdict,
+        "verdict": verdict,
+        "missed": tolerance is not None and not passed,
+        "is_enough": check.is_enough,
         "samples": words.number(check.sample_count),
         "unknown": words.number(check.unknown_count),
     }

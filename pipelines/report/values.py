@@ -115,6 +115,8 @@ class RuleFigures:
     SWEEP: ClassVar[str]
     #: Metrics that latency_curves has, each of one kind of group.
     CURVES: ClassVar[tuple[tuple[str, str], ...]] = ()
+    #: Those of QUERIES that the terminal shows.
+    ON_TERMINAL: ClassVar[tuple[str, ...]] = ("verdicts",)
     #: SQL besides the summary tables; "verdicts" is made by ``reading.counted``.
     QUERIES: ClassVar[Mapping[str, str]]
 

@@ -20,6 +20,9 @@ leader's Raft thread responds) is gathered in ``evidence``.
     Leader and replicas, started anew: which FETCHes would exist, when, and what they would carry.
 ``explain``
     The open-loop check: could the rule have given the response that was recorded?
+``drains``
+    What no KIP has and every release does: the leader completes all who are parked, empty and
+    early, since its thread stalled between preparing records and appending them.
 ``HwmParking`` (``replay``)
     The whole replay of one controller's log, an ``epoch`` for each that it led: recorded FETCHes
     in, outcomes and lags out. It runs a fixed span (``LOOKAHEAD_US``) behind the log, so its
@@ -27,11 +30,12 @@ leader's Raft thread responds) is gathered in ``evidence``.
 
 What is read of a response
 --------------------------
-*Inputs of the rule:* ``built_at`` (only through appends, gaps and service times),
-``record_bytes`` (which appends it carried), ``response_bytes`` (the envelope around the records),
+*Inputs of the rule:* ``built_at`` (only through appends, drains, gaps and how long the Raft thread
+took from a cause to its response), ``record_bytes`` (which appends it carried), ``response_bytes``
+(the envelope around the records), whether it was diverging or a snapshot (no drain gives those),
 and whether the error is "not the leader" (6, 74, 75 and others), which bounds a leader's epoch.
-*Never read by the closed loop:* the high watermark carried, the completion, how long it took
-because of the rule; ``tests/unit/test_hwm_parking.py`` blanks them and gets the same rows. The
+*Never read by the closed loop:* the high watermark carried, the completion, how long a FETCH
+waited for its cause; ``tests/unit/test_hwm_parking.py`` blanks them and gets the same rows. The
 recorded variant and ``explain`` read them, since they are what is compared.
 
 Assumptions, and where they can fail
@@ -39,22 +43,23 @@ Assumptions, and where they can fail
 * A gap between a response and the next FETCH is the replica's own: it does not depend on the rule.
   The gap used is the replica's recorded one nearest in time; nothing is drawn, because the slow
   moments of a machine hit all its replicas together.
-* The Raft thread handles one FETCH at a time. The time for one response is taken from the recorded
-  spread of the responses that one append causes, nearest in time.
+* From an append, or from the FETCH that moves the high watermark, to a replica's response the
+  Raft thread takes what it took for that replica's recorded one nearest in time, stalls included.
+  Without the KIP no move wakes anybody: there it takes as long as after an append. FETCHes that
+  arrive it handles one after the other; the time for one is the mean step between the responses of
+  one append.
 * A replica that sends nothing for more than ``ABSENCE_US`` is away (frozen, restarting, cut off):
   no variant lets it FETCH in that span.
 * An append is known from the first response that carries it; if no FETCH was parked at the time, it
   was a little earlier.
-* The leader's own empty wake-ups (responses that are early, empty and carry nothing new) are in no
-  KIP: they are ``unexplained`` and no variant has them. Where all who were parked woke together,
-  as a drain without a batch does it, that is the reason.
+* Drains without a batch come from stalls, so they are given as the appends are, and every variant
+  has them. One that finds nobody parked does not show.
 """
 
 from .explain import STAMP_SLACK_US
 from .kip_1166 import NOT_SENT, UNKNOWN_OFFSET, Completion
 from .metadata_log import INPUT_SCHEMA, NO_RESPONSE, RecordedFetch
 from .outcomes import (
-    EMPTY_WAKE,
     LAG_SCHEMA,
     PARKING_SCHEMA,
     RULE,
@@ -65,7 +70,6 @@ from .outcomes import (
 from .replay import HwmParking, Outcomes, replayed
 
 __all__ = [
-    "EMPTY_WAKE",
     "INPUT_SCHEMA",
     "LAG_SCHEMA",
     "NOT_SENT",

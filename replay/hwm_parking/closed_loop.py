@@ -6,8 +6,8 @@ import heapq
 
 import msgspec
 
-from .evidence import Evidence
-from .kip_1166 import NOT_SENT, UNKNOWN_OFFSET, Fetch, Leader, Replica, Response
+from .evidence import Evidence, ReplicaEvidence
+from .kip_1166 import NOT_SENT, UNKNOWN_OFFSET, Completion, Fetch, Leader, Replica, Response
 from .lag import Advance, LagTracker
 from .metadata_log import RecordedFetch
 
@@ -33,8 +33,8 @@ class SimulatedFetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ClosedLoop(msgspec.Struct, array_like=True):
-    """One leader epoch replayed under one rule: the leader's appends and the replicas' gaps are
-    given, every FETCH and every response follows from the rule.
+    """One leader epoch replayed under one rule: the leader's appends and drains and the
+    replicas' gaps are given, every FETCH and every response follows from the rule.
 
     ``max_wait_us`` replaces the recorded maxWaitMs (a sweep); None keeps it. ``events`` is a heap
     of (time, kind, log end offset or replica, token). ``unheard`` are replicas whose next FETCH
@@ -57,6 +57,10 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         """The leader will append up to an offset at a time (from the log)."""
         heapq.heappush(self.events, (at, _APPEND, log_end_offset, 0))
 
+    def drain(self, at: int) -> None:
+        """The leader will drain no batch at a time (from the log): its log end offset stays."""
+        self.append(at, 0)
+
     def advance(self, evidence: Evidence, until: int) -> list[SimulatedFetch]:
         """Run up to a time and return the FETCHes completed since the last call."""
         leader = self.leader
@@ -74,13 +78,13 @@ class ClosedLoop(msgspec.Struct, array_like=True):
                 previous = leader.high_watermark
                 responses = leader.append(what)
                 self._advanced(evidence, at, previous)
-                self._complete(evidence, at, responses)
+                self._complete(evidence, at, responses, at)
             elif kind == _ARRIVE:
                 self._arrive(evidence, at, what)
             elif kind == _PROCESS:
                 self._process(evidence, at, token)
             elif responses := leader.expire(token):
-                self._complete(evidence, at + evidence.service_us(at), responses)
+                self._complete(evidence, at, responses, at)
         completed, self.completed = self.completed, []
         return completed
 
@@ -89,7 +93,7 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         completed = self.advance(evidence, at)
         waiting = sorted(self.in_flight.keys() - self.leader.parked.keys())
         rejected = self.leader.resign([self.in_flight[token].fetch for token in waiting])
-        self._complete(evidence, at, rejected)
+        self._complete(evidence, at, rejected, at)
         return completed + self.completed
 
     def _join(self, first: RecordedFetch) -> None:
@@ -117,28 +121,33 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         previous = leader.high_watermark
         responses = leader.fetch(waiting.fetch)
         if token in leader.parked:
-            heapq.heappush(self.events, (at + waiting.fetch.max_wait_us, _EXPIRE, 0, token))
+            # A timer thread completes what expires, so an append may still come first.
+            expires = at + waiting.fetch.max_wait_us
+            expired = expires + evidence.service_us(expires)
+            heapq.heappush(self.events, (expired, _EXPIRE, 0, token))
         self._advanced(evidence, waiting.dequeued_us, previous)
-        self._complete(evidence, at, responses)
+        self._complete(evidence, at, responses, waiting.dequeued_us)
 
     def _advanced(self, evidence: Evidence, at: int, previous: int) -> None:
         high_watermark = self.leader.high_watermark
         if high_watermark != previous:
             self.lag.advanced(Advance(at, previous, high_watermark), evidence.replicas)
 
-    def _complete(self, evidence: Evidence, at: int, responses: list[Response]) -> None:
-        """The Raft thread builds responses one after the other, the first at ``at``."""
-        service = evidence.service_us(at) if len(responses) > 1 else 0
-        built = at
-        for response in responses:
+    def _complete(
+        self, evidence: Evidence, at: int, responses: list[Response], cause_us: int
+    ) -> None:
+        """Build the responses to what the Raft thread handles at ``at``, due since ``cause_us``."""
+        service = evidence.service_us(at)
+        for position, response in enumerate(responses):
+            replica_id = response.fetch.replica_id
+            seen = _built_us(evidence.replicas[replica_id], response, at, cause_us)
+            built = at + position * service if seen is None else seen
             self.free_us = max(self.free_us, built)
             done = self.in_flight.pop(response.fetch.token)
             self.completed.append(SimulatedFetch(done.sequence, done.dequeued_us, built, response))
-            replica_id = response.fetch.replica_id
             self.lag.learned(replica_id, built, response.high_watermark)
             self.replicas[replica_id].receive(response, self.leader)
             self._schedule(evidence, replica_id, built)
-            built += service
 
     def _schedule(self, evidence: Evidence, replica_id: int, built: int) -> None:
         following = evidence.replicas[replica_id].next_fetch(built)
@@ -151,3 +160,18 @@ class ClosedLoop(msgspec.Struct, array_like=True):
             offset = min(self.replicas[replica_id].fetch_offset, absence.fetch_offset)
             self.replicas[replica_id] = Replica(offset, absence.last_fetched_epoch)
         heapq.heappush(self.events, (at, _ARRIVE, replica_id, 0))
+
+
+def _built_us(replica: ReplicaEvidence, response: Response, at: int, cause_us: int) -> int | None:
+    """As long after its cause as the log shows of the replica; None where it shows nothing."""
+    completion = response.completion
+    if response.parked or completion is Completion.HIGH_WATERMARK:
+        handling = replica.handling_us(completion, cause_us)
+        if handling is not None:
+            return cause_us + handling
+    if response.parked and completion in (Completion.HIGH_WATERMARK, Completion.DRAIN):
+        # It completes the parked as an append does.
+        handling = replica.handling_us(Completion.RECORDS, at)
+        if handling is not None:
+            return at + handling
+    return None

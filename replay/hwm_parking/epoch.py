@@ -11,13 +11,19 @@ import pyarrow as pa
 from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
 
 from .closed_loop import ClosedLoop, SimulatedFetch
+from .drains import Drains
 from .evidence import Evidence
-from .explain import Parked, explain
+from .explain import (
+    HANDLING_SLACK_US,
+    carries_one_of_its_wait,
+    causes_of,
+    explain,
+    woken_by,
+)
 from .kip_1166 import UNKNOWN_OFFSET, Completion, Leader
 from .lag import Advance, LagTracker
 from .metadata_log import NO_RESPONSE, NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
 from .outcomes import (
-    EMPTY_WAKE,
     HWM_AWARE,
     MIDDLE_OF_EPOCH,
     NOT_IN_LOG,
@@ -42,8 +48,8 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
 
     ``recorded`` is the leader as the log shows it, None until its first FETCH is followed;
     ``voter_fetches`` are those that it is yet to follow, a heap of (dequeued_us, request id,
-    replica, fetch offset). ``taken`` are FETCHes yet to be explained; ``sequences`` count each
-    replica's.
+    replica, fetch offset). ``taken`` are FETCHes yet to be explained; ``drained_us`` is when the
+    leader last drained no batch; ``sequences`` count each replica's.
     """
 
     controller: Controller
@@ -57,6 +63,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     loops: list[ClosedLoop] = []
     voter_fetches: list[tuple[int, str, int, int]] = []
     taken: list[Taken] = []
+    drained_us: int = 0
     first_dequeued_us: int | None = None
     resigned_us: int | None = None
     last_us: int = 0
@@ -105,7 +112,8 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         """The log is known up to ``front``: replay what nothing still to come can change."""
         self._follow_leader(front - lookahead_us // 2)
         until = front - lookahead_us
-        self._explain(until, emitted)
+        # The loops read how long the leader took, before and after.
+        self._explain(front - lookahead_us * 3 // 4, emitted)
         self._emit_lags(Variant(RECORDED), self.recorded_lag, emitted)
         for position, loop in enumerate(self.loops):
             fetches = loop.advance(self.evidence, until)
@@ -186,28 +194,41 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
 
     def _explain(self, until: int | None, emitted: Emitted) -> None:
         """Explain FETCHes completed up to a time, or all of them."""
-        parked = Parked([each.row for each in self.taken if each.outcome is None])
+        rows = [each.row for each in self.taken if each.outcome is None]
+        drains = Drains(rows)
         explained: list[tuple[Taken, Outcome]] = []
         for each in self.taken:
             if until is not None and each.row.built_us > until:
                 break
-            explained.append((each, each.outcome or self._outcome(each.row, parked)))
+            explained.append((each, each.outcome or self._outcome(each.row, drains)))
         del self.taken[: len(explained)]
         if explained:
             emitted.parking.append(self._rows.recorded(explained))
 
-    def _outcome(self, row: RecordedFetch, parked: Parked) -> Outcome:
+    def _outcome(self, row: RecordedFetch, drains: Drains) -> Outcome:
         if row.error_code != 0:
             return Outcome(Completion.ERROR, row.error_code in NOT_LEADING)
         self.recorded_lag.learned(row.replica_id, row.built_us, row.response_high_watermark)
-        completion, was_parked = explain(row, self.log_end_offset, self.high_watermark)
+        causes = causes_of(row, self.log_end_offset, self.high_watermark)
+        if (woken := woken_by(row, causes)) is not None:
+            self.evidence.replicas[row.replica_id].handled(woken, causes[woken], row.built_us)
+        if drains.completed(row, causes):
+            self._drained(row.built_us)
+            if carries_one_of_its_wait(row, self.high_watermark):
+                return Outcome(Completion.DRAIN, parked=True)
+        completion, was_parked = explain(row, causes, self.high_watermark)
         if completion is Completion.UNEXPLAINED:
             known = self.high_watermark.value(row.built_us) != UNKNOWN_OFFSET
             if not known and self.evidence.epoch_start_offset < 0:
                 return Outcome(completion, was_parked, Verdict.UNKNOWN, MIDDLE_OF_EPOCH)
-            if parked.all_woken(row):
-                return Outcome(completion, was_parked, reason=EMPTY_WAKE)
         return Outcome(completion, was_parked)
+
+    def _drained(self, at: int) -> None:
+        """A drain completed a FETCH; the first that it completed shows when."""
+        if at > self.drained_us + HANDLING_SLACK_US:
+            self.drained_us = at
+            for loop in self.loops:
+                loop.drain(at)
 
     def _emit(
         self, variant: Variant, loop: ClosedLoop, fetches: list[SimulatedFetch], emitted: Emitted

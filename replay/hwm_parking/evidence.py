@@ -13,6 +13,7 @@ import msgspec
 
 from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 
+from .kip_1166 import Completion
 from .log_bytes import LogBytes
 from .metadata_log import ABSENCE_US, WAKE_SPREAD_US, RecordedFetch
 from .timelines import Samples
@@ -39,12 +40,18 @@ class Envelope(NamedTuple):
 
 
 class ReplicaEvidence(msgspec.Struct, array_like=True):
-    """What the log shows of one replica; its FETCHes are known up to ``heard_until_us``."""
+    """What the log shows of one replica; its FETCHes are known up to ``heard_until_us``.
+
+    ``carried_us`` is when a response first carried the records of the ``last`` one: who lost a
+    response FETCHes them again.
+    """
 
     first: RecordedFetch
     last: RecordedFetch
+    carried_us: int
     heard_until_us: int
     gaps: Samples[int] = msgspec.field(default_factory=Samples)
+    handling: dict[Completion, Samples[int]] = {}
     absences: list[Absence] = []
     envelopes: Samples[Envelope] = msgspec.field(default_factory=Samples)
 
@@ -55,6 +62,16 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
             if absence.since_us < at and built_us < absence.until_us:
                 return max(at, absence.until_us), absence
         return None if at > self.heard_until_us else (at, None)
+
+    def handled(self, completion: Completion, cause_us: int, built_us: int) -> None:
+        """The Raft thread built a response after an append or a move of the high watermark."""
+        samples = self.handling.setdefault(completion, Samples())
+        samples.add(cause_us, max(0, built_us - cause_us))
+
+    def handling_us(self, completion: Completion, at: int) -> int | None:
+        """How long it took from such a cause to the response, nearest in time; None if unknown."""
+        samples = self.handling.get(completion)
+        return None if samples is None else samples.nearest(at)
 
     def is_away(self, at: int) -> bool:
         """The replica is frozen, restarting or cut off at a time."""
@@ -100,9 +117,13 @@ class Evidence(msgspec.Struct, array_like=True):
         built = row.built_us
         replica = self.replicas.get(row.replica_id)
         if replica is None:
-            self.replicas[row.replica_id] = replica = ReplicaEvidence(row, row, built)
+            self.replicas[row.replica_id] = replica = ReplicaEvidence(row, row, built, built)
         else:
             self._follow(replica, row)
+            last = replica.last
+            again = row.fetch_offset, row.record_bytes
+            if again != (last.fetch_offset, last.record_bytes):
+                replica.carried_us = built
             replica.last, replica.heard_until_us = row, built
         if row.request_bytes is not None and row.response_bytes is not None:
             request = row.request_bytes - (HIGH_WATERMARK_TAG_BYTES if row.hwm_aware else 0)
@@ -137,9 +158,9 @@ class Evidence(msgspec.Struct, array_like=True):
                 continue
             end = min((e for e in self.reached_us if e > last.fetch_offset), default=None)
             if end is None:
-                self._carried(last, last.fetch_offset + 1)
+                self._carried(replica, last.fetch_offset + 1)
             else:
-                self.reached_us[end] = min(self.reached_us[end], last.built_us)
+                self.reached_us[end] = min(self.reached_us[end], replica.carried_us)
 
     def _follow(self, replica: ReplicaEvidence, row: RecordedFetch) -> None:
         last = replica.last
@@ -155,16 +176,17 @@ class Evidence(msgspec.Struct, array_like=True):
         if row.fetch_offset <= last.fetch_offset or restarted:
             return
         if last.record_bytes > 0:
-            self._carried(last, row.fetch_offset)
+            self._carried(replica, row.fetch_offset)
         else:
             # It advanced without records: by a snapshot (FETCH_SNAPSHOT).
             self.log_start_offset = max(self.log_start_offset, last.fetch_offset + 1)
-            self.snapshot = row.fetch_offset
+            self.snapshot = max(self.snapshot or 0, row.fetch_offset)
 
-    def _carried(self, row: RecordedFetch, end: int) -> None:
+    def _carried(self, replica: ReplicaEvidence, end: int) -> None:
+        last, at = replica.last, replica.carried_us
         if end > self.appended_offset:
-            self.reached_us[end] = min(self.reached_us.get(end, row.built_us), row.built_us)
-        self.log_bytes.carried(row.fetch_offset, end, row.record_bytes, row.built_us)
+            self.reached_us[end] = min(self.reached_us.get(end, at), at)
+        self.log_bytes.carried(last.fetch_offset, end, last.record_bytes, last.built_us)
 
     def take_appends(self, until: int) -> list[tuple[int, int]]:
         """Appends up to a time that were not taken yet, in order: (time, log end offset after it).
@@ -211,7 +233,8 @@ class Evidence(msgspec.Struct, array_like=True):
         """
         self.service.forget(before)
         for replica in self.replicas.values():
-            replica.gaps.forget(before)
+            for samples in (replica.gaps, *replica.handling.values()):
+                samples.forget(before)
             replica.envelopes.forget(before)
             replica.absences = [a for a in replica.absences if a.until_us >= before]
         last = {replica.last.fetch_offset for replica in self.replicas.values()}

@@ -33,6 +33,7 @@ class Completion(StrEnum):
 
     RECORDS = "records"
     HIGH_WATERMARK = "high_watermark"
+    DRAIN = "drain"
     TIMEOUT = "timeout"
     DIVERGING = "diverging"
     SNAPSHOT = "snapshot"
@@ -127,14 +128,14 @@ class Leader(msgspec.Struct, array_like=True):
         return self._complete(Completion.HIGH_WATERMARK) if self.hwm_aware else []
 
     def append(self, log_end_offset: int) -> list[Response]:
-        """Append: complete who is parked at or below the log end offset (``flushLeaderLog``).
+        """Append, or drain no batch: complete who is parked up to the end (``flushLeaderLog``).
 
         "KRaft completes all of the parked requests with the new appended records" (Motivation).
         """
         self.log_end_offset = max(self.log_end_offset, log_end_offset)
         # A single voter commits what it appends, before it responds.
         responses = self._update_high_watermark()
-        return responses + self._complete(Completion.RECORDS, self.log_end_offset)
+        return responses + self._complete(Completion.DRAIN, self.log_end_offset)
 
     def expire(self, token: int) -> list[Response]:
         """A wait is over: "500ms is the maximum amount of time" (Motivation)."""
@@ -146,8 +147,9 @@ class Leader(msgspec.Struct, array_like=True):
         rejected = [(response.fetch, True) for response in self.parked.values()]
         rejected += [(fetch, False) for fetch in waiting]
         self.parked.clear()
-        error, unknown = Completion.ERROR, UNKNOWN_OFFSET
-        return [Response(f, error, parked, unknown, f.fetch_offset) for f, parked in rejected]
+        return [
+            Response(f, Completion.ERROR, p, UNKNOWN_OFFSET, f.fetch_offset) for f, p in rejected
+        ]
 
     def _complete(self, completion: Completion, offset: int | None = None) -> list[Response]:
         """Complete FETCHes parked at or below an offset, or all, whatever ``_due`` is by now."""

@@ -40,11 +40,14 @@ class LogBytes(msgspec.Struct, array_like=True):
         return start in below
 
     def between(self, start: int, end: int) -> int | None:
-        """Bytes of the records from an offset to another; None if no response shows it."""
+        """Bytes of the records from an offset to another.
+
+        None if no response shows it, or if responses contradict each other.
+        """
         if end <= start:
             return 0
         first, last = self.bytes_below.get(start), self.bytes_below.get(end)
-        return None if first is None or last is None else last - first
+        return None if first is None or last is None or last <= first else last - first
 
     def forget(self, before: int, kept: Collection[int]) -> None:
         """Drop offsets that the log's end had passed before a time, but those to be ``kept``."""

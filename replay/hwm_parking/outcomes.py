@@ -27,7 +27,6 @@ NOT_LEADER = "asked a controller that did not lead"
 AWAY = "the replica was away (silent for over a second) when the high watermark moved"
 NEVER_LEARNED = "the leader's epoch or the log ended before the replica learned"
 MIDDLE_OF_EPOCH = "the log begins within the leader's epoch: its high watermark is not known yet"
-EMPTY_WAKE = "woken early and empty with everyone who was parked: the leader drained no batch"
 NOT_IN_LOG = "the log has no answer: its level was switched while the FETCH waited"
 
 #: Output of the replay: rows of these two tables, less what the caller knows (recording, phase).

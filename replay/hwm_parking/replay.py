@@ -19,7 +19,7 @@ LOOKAHEAD_US = 60_000_000
 #: How often the replay advances, in log time.
 STEPS_PER_LOOKAHEAD = 6
 #: The form of what ``HwmParking.saved`` returns; no other is read.
-SAVED_VERSION = 2
+SAVED_VERSION = 3
 
 
 class Outcomes(NamedTuple):

@@ -41,7 +41,8 @@ FETCH_PARKING_OUTCOMES = Table(
         Column(
             "completion",
             TEXT,
-            "records, high_watermark, timeout, diverging, snapshot, error or unexplained",
+            "records, high_watermark, drain (by a flush without records: a stall), timeout, "
+            "diverging, snapshot, error or unexplained",
         ),
         Column(
             "parked_ms",

@@ -51,7 +51,11 @@ class Fetch:
                 np.concatenate([changes.removed, changes.replaced]),
                 np.concatenate([changes.added_slots, changes.replacing_slots]),
             )
-        self.response = followed.respond(self.returned, row.number, row.is_full)
+        sent_us, waited_us = row.dequeued_us - stream.built_us, row.built_us - row.dequeued_us
+        has_waited = waited_us >= sent_us
+        self.response = followed.respond(
+            self.returned, row.number, row.is_full, row.uses_topic_ids, has_waited
+        )
 
     def topics(self, listed: Listed, at: Ints) -> TopicTotals:
         """What the topics of some positions take."""

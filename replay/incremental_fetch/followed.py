@@ -133,10 +133,13 @@ class FollowedPartitions:
         """Bytes of the tagged fields with which all partitions are requested."""
         return int(self.requested[TAGS, self.slots.all()].sum()) if self.has_tags else 0
 
-    def respond(self, returned: Returned, row: int, is_full: bool) -> Response:
+    def respond(
+        self, returned: Returned, row: int, is_full: bool, by_id: bool, has_waited: bool
+    ) -> Response:
         """Compare a row's response with the ones before, and remember it.
 
-        Partitions that are not followed count for nothing.
+        ``by_id``: topics go by id. ``has_waited``: the FETCH waited for longer than its client had
+        taken to send it. Partitions that are not followed count for nothing.
         """
         listed = returned.rows[row]
         if listed.start == listed.stop:
@@ -152,7 +155,9 @@ class FollowedPartitions:
         is_changed = np.logical_or.reduce(differs)
         changed = is_changed.nonzero()[0]
         self.returned[:, slots[changed]] = now[:, changed]
-        not_read = _not_read(now[ERROR], before[ERROR]) if returned.errors[row] else None
+        not_read = None
+        if returned.errors[row]:
+            not_read = _not_read(now[ERROR], before[ERROR], by_id, has_waited)
         return Response(at, slots, before, now, is_changed, not_read)
 
     def renumber(self) -> Ints:
@@ -169,13 +174,16 @@ class FollowedPartitions:
         return kept
 
 
-def _not_read(error: Ints, before: Ints) -> Bools | None:
+def _not_read(error: Ints, before: Ints, by_id: bool, has_waited: bool) -> Bools | None:
     """Whose log the broker did not look at (``KafkaApis.handleFetchRequest``).
 
-    A partition that it does not have any more is found while the FETCH waits, since that is where
-    FETCHes spend their time; from the next FETCH on, the broker knows before it reads.
+    A partition that it does not have any more was read if it went while the FETCH waited, and not
+    if it had gone before. A new one was there if its topic's id was known, else its error is
+    another. Any other went since the response before: which of the two took longer decides, as
+    FETCHes spend their time waiting unless the client was away.
     """
     is_missing = error == _UNKNOWN_TOPIC_OR_PARTITION
-    was_read = (before != ABSENT) & (before != _UNKNOWN_TOPIC_OR_PARTITION)
+    was_there = has_waited & (before != _UNKNOWN_TOPIC_OR_PARTITION)
+    was_read = np.where(before == ABSENT, by_id, was_there)
     not_read = np.isin(error, _NEVER_READ) | (is_missing & ~was_read)
     return not_read if not_read.any() else None

@@ -70,7 +70,7 @@ class Stream(msgspec.Struct, array_like=True):
 
     ``unknown``: why its partitions are not known; None: they are. ``is_broken``: the next full
     FETCH starts a session whatever the protocol, since this one broke down. ``sessions`` by number:
-    caches that create one for the same FETCH share its orders.
+    caches that create one for the same FETCH share its orders. ``built_us``: its last response.
     """
 
     number: int
@@ -87,6 +87,7 @@ class Stream(msgspec.Struct, array_like=True):
     draft_has_uuid: bool = False
     sessions: dict[int, FetchSession] = {}
     last_seen_us: int = 0
+    built_us: int = 0
 
     def starts_anew(self, row: RecordedFetch) -> bool:
         """A full FETCH starts a session even where none was refused or dropped.
@@ -179,6 +180,7 @@ class Streams(msgspec.Struct, array_like=True):
         """The client has the recorded response (``FetchSessionHandler.handleResponse``)."""
         if row.error_code is None:
             return
+        stream.built_us = row.built_us
         if row.error_code == FETCH_SESSION_ID_NOT_FOUND:
             self._set_session(stream, NO_SESSION)
         elif row.error_code:

@@ -90,7 +90,8 @@ class Event(NamedTuple):
     received_us: int | None = None
     dequeued_us: int | None = None
     handled_us: int | None = None
-    #: When the response was built. PRODUCE: recorded, written out, never read by the rule.
+    #: When the response was built. PRODUCE: recorded, written out, not read by the rule.
+    #: PRODUCE and FETCH: by the closed loop, for when producers and followers were free again.
     #: CONSUMER_FETCH: read for whether it was parked at a time, not for when it was responded to.
     built_us: int | None = None
     #: FETCH: the follower. HEARTBEAT: the broker. METADATA: the node that responded.
@@ -103,6 +104,8 @@ class Event(NamedTuple):
     is_full: bool | None = None
     min_bytes: int | None = None
     client_id: str | None = None
+    #: PRODUCE: the connection that it came on.
+    connection: str | None = None
     acks: int | None = None
     timeout_us: int | None = None
     is_transactional: bool | None = None
@@ -121,7 +124,17 @@ class Event(NamedTuple):
     partitions: list[Partition] | None = None
 
 
-_TEXTS = {"topic", "topic_id", "request_id", "kind", "client_id", "name", "operation", "value"}
+_TEXTS = {
+    "topic",
+    "topic_id",
+    "request_id",
+    "kind",
+    "client_id",
+    "connection",
+    "name",
+    "operation",
+    "value",
+}
 _LISTS = {"isr", "replicas"}
 _LONGS = {"record_bytes", "base_offset", "fetch_offset", "high_watermark", "replica_epoch"}
 

@@ -15,6 +15,7 @@ from kip_replay.replay.min_isr_acks.ordering import RIVALS_MAX
 from kip_replay.replay.min_isr_acks.packing import packed_levels, packed_places
 from kip_replay.replay.min_isr_acks.partition_log import APPLY_US_MAX
 from kip_replay.replay.min_isr_acks.state import (
+    ALONE,
     BATCH,
     BROKER,
     EDGE,
@@ -41,7 +42,7 @@ _TYPES: dict[str, Any] = {
     "used": USED,
     "requests": REQUEST,
     "batches": BATCH,
-    "all_at_append": bool,
+    "alone": ALONE,
     "leaders": LEADER,
     "followers": FOLLOWER,
     "heads": HEAD,
@@ -59,8 +60,8 @@ _TYPES: dict[str, Any] = {
 def empty_state(node_id: int, variants: int) -> State:
     """Nothing is known yet."""
     seats = {"followers": _SEATS, "stands": _SEATS}
-    per_variant = dict.fromkeys(("batch_min_isrs", "all_at_append", "min_isrs"), variants)
-    widths = {**seats, **per_variant, "sets": 1}
+    per_variant = dict.fromkeys(("batch_min_isrs", "min_isrs"), variants)
+    widths = {**seats, **per_variant, "alone": 2 * variants, "sets": 1}
     state = State(
         *(
             np.zeros((0, widths[name]) if name in widths else 0, _type(name))
@@ -97,7 +98,7 @@ def with_room(s: State, rows: int, requests: int, *, may_rival: bool) -> State:
         requests=grown(s.requests, int(used["requests"]), int(used["requests"]) + requests),
         batches=grown(s.batches, batches, batches + rows),
         batch_min_isrs=grown(s.batch_min_isrs, batches, batches + rows),
-        all_at_append=grown(s.all_at_append, batches, batches + rows),
+        alone=grown(s.alone, batches, batches + rows),
         memberships=grown(s.memberships, int(used["memberships"]), int(used["memberships"]) + rows),
     )
     if may_rival:

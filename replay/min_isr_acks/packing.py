@@ -73,7 +73,7 @@ def _packed_batches(s: State, used: Array, requests: Array) -> State:
         requests=waiting,
         batches=kept,
         batch_min_isrs=s.batch_min_isrs[:n][is_kept],
-        all_at_append=s.all_at_append[:n][is_kept],
+        alone=s.alone[:n][is_kept],
         leaders=leaders,
         remembered=_renumbered(s, position),
         rivals=np.zeros(len(rivals), RIVAL),

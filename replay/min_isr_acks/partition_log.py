@@ -80,7 +80,8 @@ def produce(
     batch = s.batches[b]
     for variant in range(s.min_isrs.shape[1]):
         s.batch_min_isrs[b, variant] = effective(s, p, variant)
-        s.all_at_append[b, variant] = False
+        for which in (COMMITTED, COPIED):
+            s.alone[b, 2 * variant + which].at_us = NULL
     batch.appended_us, batch.base_offset, batch.record_bytes = at_us, base_offset, record_bytes
     batch.floor = leader.log_end if base_offset == NULL else base_offset
     batch.ceiling, batch.next_base_offset, batch.log_end = NULL, NULL, leader.log_end
@@ -113,7 +114,10 @@ def _append(s: State, p: int, b: int, begun_us: int) -> None:
     for variant in range(s.min_isrs.shape[1]):
         k = s.batch_min_isrs[b, variant]
         enough = k != UNKNOWN_MIN_ISR and leader.isr >= 0 and s.set_sizes[leader.isr] >= k
-        s.all_at_append[b, variant] = alone and enough
+        if alone and enough:
+            _has_alone(s, b, 2 * variant + COMMITTED, moment(batch.appended_us))
+        if k == 1:
+            _has_alone(s, b, 2 * variant + COPIED, moment(batch.appended_us))
     order(s, p, b)
     rival(s, p, b, begun_us)
     place(s, p, b)
@@ -274,7 +278,8 @@ def evaluate(s: State, p: int, span: Span, late: Span) -> None:
     if leader.isr < 0 or leader.leads == 0:
         return
     high_watermark = _held_at(s, p, span.at_us)
-    if high_watermark == _NOBODY:
+    nobody = high_watermark == _NOBODY
+    if nobody:
         high_watermark = leader.log_end
     _rank(s, p)
     isr_size = s.set_sizes[leader.isr]
@@ -295,6 +300,30 @@ def evaluate(s: State, p: int, span: Span, late: Span) -> None:
         offset = s.ranked[max(k, 1) - 1]
         if rises(s, copied, offset):
             rise(s, copied, p, offset, span, after)
+        _alone(s, p, 2 * variant + COMMITTED, span, nobody)
+        _alone(s, p, 2 * variant + COPIED, span, k <= 1)
+
+
+@compiled
+def _alone(s: State, p: int, which: int, span: Span, is_enough: bool) -> None:
+    """Whether the leader's own copy is enough now: then it is for whatever waits.
+
+    The log end offset says so of batches that logged theirs, but is a lower bound of the others'.
+    """
+    head = s.heads[level_of(s, s.leaders[p].level_set, 0, which)]
+    if is_enough and not head.is_alone:
+        b = s.leaders[p].first_open
+        while b != NOWHERE:
+            if s.batches[b].base_offset == NULL and s.alone[b, which].at_us == NULL:
+                _has_alone(s, b, which, span)
+            b = s.batches[b].after
+    head.is_alone = is_enough
+
+
+@compiled
+def _has_alone(s: State, b: int, which: int, span: Span) -> None:
+    one = s.alone[b, which]
+    one.at_us, one.earliest_us, one.latest_us = span.at_us, span.earliest_us, span.latest_us
 
 
 @compiled

@@ -43,7 +43,7 @@ from kip_replay.replay.min_isr_acks.variants import ACKS_SCHEMA
 from kip_replay.replay.outcomes import Variant
 
 #: Of what ``saved`` returns: another one is another layout or meaning.
-STATE_VERSION = 2
+STATE_VERSION = 3
 #: Partitions of events for which room is made at once, if one event has no more.
 _ROWS_AT_ONCE = 16_384
 #: Arrays are packed when they hold twice what they held when last packed, and this.

@@ -28,13 +28,13 @@ from kip_replay.replay.min_isr_acks.reasons import (
     NOT_LEADER_OR_FOLLOWER,
     REQUEST_TIMED_OUT,
 )
-from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, UNKNOWN_MIN_ISR, Array, State
+from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, UNKNOWN_MIN_ISR, Array, Span, State
 
 #: Positions in ``REASONS``, as compiled functions carry them.
 _ISR_NOT_IN_LOG, _MIN_ISR_NOT_IN_LOG, _OFFSET_NOT_IN_LOG, _NOTHING_APPENDED = 1, 2, 3, 4
 _REFUSED_AS_RECORDED, _LEADER_LOST, _FENCED_WHEN, _LOG_ENDED = 5, 6, 7, 8
-#: The offset was passed by the append itself.
-AT_APPEND = -2
+#: The leader's own copy was enough.
+ALONE = -2
 
 
 class Response(NamedTuple):
@@ -42,7 +42,7 @@ class Response(NamedTuple):
 
     Times are microseconds; ``at_us`` and its bounds are NULL if unknown, for ``reason`` (a code).
     ``passed_us``: when enough replicas had the batch, maybe after the response (a timeout), maybe
-    before it (``consumers``); ``passing`` is how: a position, ``AT_APPEND`` or NOWHERE.
+    before it (``consumers``); ``passing`` is how: a position, ``ALONE`` or NOWHERE.
     """
 
     at_us: int
@@ -109,16 +109,12 @@ def acks_all(s: State, b: int, variant: int, timeout_us: int) -> Response:
     Never NOT_ENOUGH_REPLICAS_AFTER_APPEND: while the ISR is too small, the high watermark stands
     still, so that a producer times out.
     """
-    if s.all_at_append[b, variant]:
-        return _at(s.batches[b].appended_us, NONE, s.batches[b].appended_us, AT_APPEND)
     return _first_of(s, b, variant, COMMITTED, timeout_us)
 
 
 @compiled
 def acks_min_isr(s: State, b: int, variant: int, timeout_us: int) -> Response:
     """acks=-2: min.insync.replicas replicas have the batch, the leader among them."""
-    if s.batch_min_isrs[b, variant] == 1:
-        return _at(s.batches[b].appended_us, NONE, s.batches[b].appended_us, AT_APPEND)
     return _first_of(s, b, variant, COPIED, timeout_us)
 
 
@@ -133,9 +129,13 @@ def _first_of(s: State, b: int, variant: int, which: int, timeout_us: int) -> Re
     deadline_us = appended_us + timeout_us
     passed_us = NULL
     if passing != NOWHERE:
+        span = _span(s, b, variant, which, passing)
+        if passing == ALONE and span.at_us <= appended_us:
+            return _at(appended_us, NONE, appended_us, ALONE)
         # No response before the handler of the PRODUCE is done.
-        passed_us = max(s.passings[passing].at_us, appended_us)
-        span = responded_at(s, passing)
+        passed_us = max(span.at_us, appended_us)
+        if passing != ALONE:
+            span = responded_at(s, passing)
         at_us = max(span.at_us, appended_us)
         if at_us <= (deadline_us if lost_us == NULL else min(deadline_us, lost_us)):
             earliest_us = max(span.earliest_us, appended_us)
@@ -153,10 +153,10 @@ def _first_of(s: State, b: int, variant: int, which: int, timeout_us: int) -> Re
 def visible_us(s: State, b: int, variant: int) -> int:
     """When consumers could see an appended batch, whatever its producer received, or NULL."""
     appended_us = s.batches[b].appended_us
-    if s.all_at_append[b, variant]:
-        return int(appended_us)
     passing, _ = _passing(s, b, variant, COMMITTED)
-    return NULL if passing == NOWHERE else int(max(s.passings[passing].at_us, appended_us))
+    if passing == NOWHERE:
+        return NULL
+    return int(max(_span(s, b, variant, COMMITTED, passing).at_us, appended_us))
 
 
 # --- what the log leaves open --------------------------------------------------------------------
@@ -187,6 +187,11 @@ def _passing(s: State, b: int, variant: int, which: int) -> tuple[int, int]:
     level = level_of(s, batch.level_set, variant, which)
     least, most = least_of(s, b), most_of(s, b)
     first = passed(s, level, least)
+    alone_us = s.alone[b, 2 * variant + which].at_us
+    if alone_us != NULL:
+        at_append = alone_us <= batch.appended_us
+        if at_append or first == NOWHERE or alone_us <= s.passings[first].at_us:
+            return ALONE, 0
     if least == most or first == NOWHERE:
         return first, 0
     if most == NULL or most < least or batch.is_doubtful:
@@ -196,5 +201,15 @@ def _passing(s: State, b: int, variant: int, which: int) -> tuple[int, int]:
         one, other = s.passings[first], s.passings[last]
         same = one.at_us == other.at_us and one.earliest_us == other.earliest_us
         if same and one.latest_us == other.latest_us:
-            return first, 0
+            return last, 0
     return NOWHERE, _OFFSET_NOT_IN_LOG
+
+
+@compiled
+def _span(s: State, b: int, variant: int, which: int, passing: int) -> Span:
+    """When enough replicas had a batch, however it is known."""
+    one = s.alone[b, 2 * variant + which]
+    if passing == ALONE:
+        return Span(one.at_us, one.earliest_us, one.latest_us)
+    other = s.passings[passing]
+    return Span(other.at_us, other.earliest_us, other.latest_us)

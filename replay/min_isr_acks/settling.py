@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kip_replay.replay.min_isr_acks.compiled import compiled
 from kip_replay.replay.min_isr_acks.levels import COMMITTED, COPIED, completed, level_of, passed
+from kip_replay.replay.min_isr_acks.ordering import most_of
 from kip_replay.replay.min_isr_acks.partition_log import close, forget_closed
 from kip_replay.replay.min_isr_acks.reasons import NONE
 from kip_replay.replay.min_isr_acks.responses import (
@@ -234,8 +235,9 @@ def _write_responses(
     if min_isr.error == NONE and min_isr.passing != NOWHERE:
         replicas = 1
         if min_isr.passing >= 0:
+            most = most_of(s, b)
             for seat in range(s.stands.shape[1]):
-                replicas += s.stands[min_isr.passing, seat] > s.batches[b].floor
+                replicas += s.stands[min_isr.passing, seat] > most
     out.replicas[row] = replicas
 
 

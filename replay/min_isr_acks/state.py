@@ -91,8 +91,10 @@ FOLLOWER = _record(
 #: A level passed ``offset``: when. ``late_...``: when producers who waited are responded to, if
 #: consumers are responded to first, else NULL.
 PASSING = _record("offset at_us earliest_us latest_us late_at_us late_earliest_us late_latest_us")
-#: A stretch of a shared array.
-HEAD = _record("start length capacity")
+#: ``Span`` as a record.
+ALONE = _record("at_us earliest_us latest_us")
+#: A stretch of a shared array. ``is_alone``, of a level: the leader's own copy is enough now.
+HEAD = _record("start length capacity", "is_alone")
 #: The batch numbered ``number`` begins at ``offset``.
 EDGE = _record("offset number")
 #: ``batch`` may have been appended before or after ``owner``.
@@ -106,8 +108,10 @@ BROKER = _record("broker_id epoch", "is_unfenced is_active")
 
 
 class State(NamedTuple):
-    """The arrays. ``min_isrs`` and ``all_at_append`` have a column per variant.
+    """The arrays. ``min_isrs`` has a column per variant.
 
+    ``alone`` has a row per batch and a column per level of its level set: when the leader's own
+    copy was enough, NULL if it was not.
     ``followers`` has a row per leader and a column per seat; ``stands`` goes with ``passings``: the
     offsets of the seats then. ``heads`` are the levels': a level set has two for each variant, the
     high watermark's and the copied offset's. ``sets`` are sets of brokers, ascending, one a row.
@@ -117,7 +121,7 @@ class State(NamedTuple):
     requests: Array
     batches: Array
     batch_min_isrs: Array
-    all_at_append: Array
+    alone: Array
     leaders: Array
     min_isrs: Array
     followers: Array

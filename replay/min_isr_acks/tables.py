@@ -1,4 +1,4 @@
-"""Outcomes of min_isr_acks: partitions of PRODUCEs."""
+"""Outcomes of min_isr_acks: partitions of PRODUCEs, and PRODUCEs of producers that react."""
 
 from __future__ import annotations
 
@@ -73,4 +73,32 @@ PRODUCE_ACK_OUTCOMES = Table(
         *VERDICT,
     ),
     key=(*WHAT_IF_KEY, "request_id", "topic", "partition"),
+)
+
+PRODUCE_CLOSED_LOOP_OUTCOMES = Table(
+    "produce_closed_loop_outcomes",
+    "min_isr_acks: every PRODUCE that waited for all replicas in a cluster whose producers react:"
+    " what comes behind an earlier response is sent when it was ready",
+    (
+        RECORDING,
+        *WHAT_IF,
+        REQUEST_ID,
+        NODE_ID,
+        Column("client_id", TEXT, "clientId, null if the client sent none"),
+        Column(
+            "is_own",
+            BOOL,
+            "came on its own: more than 20 ms after its connection's previous response; any other"
+            " was sent between the arrival of the previous PRODUCE and the response to it",
+        ),
+        Column("recorded_received_at", AT, "arrival in the log"),
+        Column("received_at", AT, "arrival in the other cluster, estimated"),
+        Column("request_recorded_latency_ms", MS, "arrival until the response was built"),
+        Column("latency_ms", MS, "in the other cluster: the estimate"),
+        Column("latency_sent_earliest_ms", MS, "if all were sent as early as the log allows"),
+        Column("latency_sent_latest_ms", MS, "if all were sent as late as the log allows"),
+        Column("error_code", INT, "Kafka's error code of the response; null: not known"),
+        *VERDICT,
+    ),
+    key=(*WHAT_IF_KEY, "request_id"),
 )

@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from kip_replay.pipelines.analysis.accuracy import (
     Judgement,
+    Kind,
     Tolerance,
     distribution,
     prediction_accuracy,
 )
 from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.tables import PREDICTION_ACCURACY
 
 #: A query without rows.
@@ -39,7 +41,8 @@ def values_of(columns: str, *rows: tuple[object, ...]) -> str:
 
 def judged(judgement: Judgement) -> list[Row]:
     with database({}) as session:
-        rows = prediction_accuracy(session, {"a rule": judgement}, {}, [])
+        pairs = session.sql(f"SELECT predicted_from, recorded_in FROM ({judgement.wanted})")
+        rows = prediction_accuracy(session, {"a rule": judgement}, {}, pairs.fetchall())
     assert rows.schema == PREDICTION_ACCURACY.arrow_schema
     assert set(rows.column("rule").to_pylist()) <= {"a rule"}
     found: list[Row] = rows.to_pylist()
@@ -105,6 +108,43 @@ def test_what_is_known_beforehand_is_demanded_of_self_checks_only() -> None:
     assert [r["passed"] for r in rows] == [True, False]
 
 
+def test_two_runs_of_the_same_thing_show_the_noise() -> None:
+    """Those whose brokers ran the same protocol, and that predict nothing of each other."""
+    measures = measured(
+        ("a", RECORDED, "wait", "ms", 21.0),
+        ("b", RECORDED, "wait", "ms", 12.0),
+        ("c", RECORDED, "wait", "ms", 5.0),
+    )
+    wants = wanted(("a", "a", "old"), ("b", "b", "old"), ("c", "c", "new"), ("a", "c", "new"))
+    judgement = Judgement(wants, measures, NOTHING, ())
+    with database({}) as session:
+        pairs = [("a", "b"), ("b", "a"), ("a", "c"), ("b", "c"), ("a", "a")]
+        rows = prediction_accuracy(session, {"a rule": judgement}, {}, pairs).to_pylist()
+    of = itemgetter("predicted_from", "recorded_in", "predicted", "recorded", "error", "passed")
+    assert [of(r) for r in rows if r["kind"] == Kind.TWO_RUNS] == [
+        ("a", "b", 21.0, 12.0, 9.0, None),
+        ("b", "a", 12.0, 21.0, -9.0, None),
+    ]
+
+
+def test_kinds_are_apart_and_little_data_is_marked() -> None:
+    share = "recording, metric, value, sample_count, unknown_count"
+    shares = values_of(share, ("a", "bound", 1.0, 20, 10), ("a", "share", 1.0, 20, 9))
+    demands = [Tolerance(name, "old", True, 0.0, None) for name in ("bound", "share")]
+    measures = measured(("b", RECORDED, "wait", "ms", 12.0))
+    wants = wanted(("a", "a", "old"), ("a", "b", "old"))
+    judgement = Judgement(wants, measures, shares, demands, bounds=("bound",))
+    phases = {"a": SteadyPhase(0, 10_000_000), "b": SteadyPhase(0, 9_999_999)}
+    with database({}) as session:
+        pairs = [("a", "a"), ("a", "b")]
+        rows = prediction_accuracy(session, {"a rule": judgement}, phases, pairs).to_pylist()
+    assert {r["metric"]: (r["kind"], r["is_enough"]) for r in rows} == {
+        "bound": (Kind.BOUND, True),
+        "share": (Kind.SELF_CHECK, False),
+        "wait": (Kind.OTHER_CLUSTER, False),
+    }
+
+
 TOLERANCES = (
     Tolerance("either", "v", True, 1.0, 0.1),
     Tolerance("either", "v", False, 2.0, 0.5),
@@ -133,7 +173,8 @@ def judgement(rows: list[Shown], scale: float | None = None, is_judged: bool = T
     with database({}) as session:
         session.register("given_rows", pa.Table.from_pylist(given_rows, schema=SIDES))
         judgements = {"rule": Judgement("FROM pairs", NOTHING, NOTHING, TOLERANCES, shown)}
-        found = prediction_accuracy(session, judgements, {}, []).to_pylist()
+        pairs = [("a", "a"), ("a", "b")]
+        found = prediction_accuracy(session, judgements, {}, pairs).to_pylist()
     return sorted(found, key=lambda r: str(r["group_value"]))
 
 

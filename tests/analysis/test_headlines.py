@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import pyarrow as pa
-from constructed import Row, arrow_table, row
+from constructed import Row, arrow_table, at, row
 from pyarrow import dataset
 
+from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.analysis.headlines import (
     accuracy_line,
     accuracy_rows,
@@ -15,12 +16,15 @@ from kip_replay.pipelines.analysis.headlines import (
     headlines,
     side_by_side,
 )
+from kip_replay.pipelines.rules.min_isr_acks.figures import REACTING
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT
 from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
+from kip_replay.replay.min_isr_acks.reasons import LOG_ENDED
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_CLOSED_LOOP_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import BANDWIDTH_SUMMARY, LATENCY_SUMMARY, PREDICTION_ACCURACY
@@ -46,8 +50,9 @@ def traffic(rule: str, variant: str, kind: str, requests: int, partitions: int) 
     ]
 
 
-def check(rule: str, variant: str, metric: str, passed: bool | None) -> Row:
+def check(rule: str, variant: str, metric: str, passed: bool | None, kind: str) -> Row:
     what = {"rule": rule, "variant": variant, "predicted_from": "r", "recorded_in": "s"}
+    what |= {"kind": kind, "is_enough": passed is not False}
     group = {"metric": metric, "group_kind": "all", "group_value": "all", "unit": "ms"}
     figures = {"predicted": 12.5, "recorded": 12.0, "error": 0.5, "unknown_count": 0}
     tolerance = None if passed is None else 1.0
@@ -56,6 +61,11 @@ def check(rule: str, variant: str, metric: str, passed: bool | None) -> Row:
 
 def fetch(variant: str) -> Row:
     return row(FETCH_SESSION_OUTCOMES, rule="incremental_fetch", variant=variant, verdict="unknown")
+
+
+def reaction(is_own: bool, reason: str | None) -> Row:
+    what = {"rule": "min_isr_acks", "variant": ACKS_MIN_INSYNC_REPLICAS, "reason": reason}
+    return row(PRODUCE_CLOSED_LOOP_OUTCOMES, **what, is_own=is_own, recorded_received_at=at(1))
 
 
 ROWS: dict[Table, list[Row]] = {
@@ -79,13 +89,17 @@ ROWS: dict[Table, list[Row]] = {
             for group in ("all", "broker", "voter")
         ),
         *(
-            latency("min_isr_acks", variant, "produce_latency", p50, unknown=unknown)
+            latency("min_isr_acks", variant, REACTING, p50, unknown=unknown)
             for variant, p50, unknown in (
                 (RECORDED, 241.0, 0),
                 (ACKS_ALL, 240.5, 2),
                 (ACKS_MIN_INSYNC_REPLICAS, 13.5, 7),
             )
         ),
+        latency("min_isr_acks", ACKS_MIN_INSYNC_REPLICAS, f"{REACTING}_sent_earliest", 13.0),
+        latency("min_isr_acks", ACKS_MIN_INSYNC_REPLICAS, f"{REACTING}_sent_latest", 14.0),
+        latency("min_isr_acks", ACKS_ALL, "produce_latency", 251.0),
+        latency("min_isr_acks", ACKS_MIN_INSYNC_REPLICAS, "produce_latency", 20.5),
         latency("min_isr_acks", ACKS_MIN_INSYNC_REPLICAS, "exposure", 113.6, unknown=9),
         latency("lowest_acked_offset", LOWEST_ACKED, "stale_window", 1417.0),
         latency("lowest_acked_offset", ESTIMATED, "stale_window", 229.0, unknown=3),
@@ -99,10 +113,11 @@ ROWS: dict[Table, list[Row]] = {
         },
     ],
     FETCH_SESSION_OUTCOMES: [fetch(INCREMENTAL), fetch(FULL)],
+    PRODUCE_CLOSED_LOOP_OUTCOMES: [reaction(True, None), reaction(False, LOG_ENDED)],
     PREDICTION_ACCURACY: [
-        check("min_isr_acks", ACKS_ALL, "produce_latency_p50", passed=False),
-        check("incremental_fetch", INCREMENTAL, "fetch_bytes", passed=None),
-        check("hwm_parking", WITH_KIP, "high_watermark_lag_p50", passed=True),
+        check("min_isr_acks", ACKS_ALL, "closed_loop_latency_p50", False, Kind.OTHER_CLUSTER),
+        check("incremental_fetch", INCREMENTAL, "fetch_bytes", None, Kind.SELF_CHECK),
+        check("hwm_parking", WITH_KIP, "high_watermark_lag_p50", True, Kind.SELF_CHECK),
     ],
 }
 
@@ -133,18 +148,22 @@ def test_each_rule_has_a_block() -> None:
     assert lines[6] == (
         "  full 64.00, 400   incremental 3.00, 400   incremental_draft 4.00, 400   unknown: 1"
     )
-    assert lines[8] == (
-        "  until the response: recorded 241.0 / 482.0   acks_all 240.5 / 481.0   "
-        "acks_min_insync_replicas 13.5 / 27.0   unknown: 7"
-    )
-    assert lines[9] == "  exposure, p90: 227.2   unknown: 9"
-    assert lines[11] == (
+    assert lines[8:12] == [
+        "  if they react: recorded 241.0 / 482.0   acks_all 240.5 / 481.0   "
+        "acks_min_insync_replicas 13.5 / 27.0   unknown: 7",
+        "    1 of 2 PRODUCEs came on their own; the others may have been sent earlier or later:"
+        " p50 13.0 to 14.0",
+        "    the log ended before 1 of the responses",
+        "  each as it arrived: acks_all 251.0 / 502.0   acks_min_insync_replicas 20.5 / 41.0",
+    ]
+    assert lines[12] == "  exposure, p90: 227.2   unknown: 9"
+    assert lines[14] == (
         "  stale window 229.0 / 458.0   unknown: 3 (at most, by heartbeats: 1,417.0 / 2,834.0)"
     )
-    assert lines[12] == (
+    assert lines[15] == (
         "  read-after-write 281.0 / 562.0 (known, by heartbeats: 3,213.0 / 6,426.0   unknown: 1)"
     )
-    assert len(lines) == 13
+    assert len(lines) == 16
 
 
 def test_nothing_takes_one_line_for_each_rule() -> None:
@@ -159,13 +178,17 @@ def test_predictions_are_in_the_order_of_the_rules() -> None:
 
     assert [row["rule"] for row in rows] == ["hwm_parking", "incremental_fetch", "min_isr_acks"]
     assert accuracy_rows(WAREHOUSE, ["s"], ["r"]) == []
-    assert accuracy_line(rows) == "predictions within their tolerance: 1 of 2"
+    assert accuracy_line(rows) == (
+        "predictions: of another cluster, within tolerance 0 of 1;"
+        " self-checks, within tolerance 1 of 1"
+    )
+    assert accuracy_line([]) == "predictions: none held against a recording"
     lines = side_by_side(rows)
     assert [line for line in lines if not line.startswith("  ")] == [
         "hwm_parking (variant with_kip_1166)",
         "incremental_fetch (variant incremental)",
         "min_isr_acks (variant acks_all)",
     ]
-    verdicts = [line.rsplit("  ", 1)[1] for line in lines if " ms " in line]
-    assert verdicts == ["1 yes", "not judged", "1 NO"]
+    verdicts = [line.split("  ", 1)[1].rsplit("0.5  ", 1)[1] for line in lines if " ms " in line]
+    assert verdicts == ["1 yes", "not judged", "1 NO   little data"]
     assert side_by_side([]) == []

@@ -18,7 +18,7 @@ from constructed import (
     rule_steps,
 )
 
-from kip_replay.replay.hwm_parking import EMPTY_WAKE, WITH_KIP, WITHOUT_KIP, Completion
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP, Completion
 from kip_replay.replay.hwm_parking.registration import RULE as HWM_PARKING
 from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.outcomes import RECORDED, Verdict
@@ -60,12 +60,10 @@ def fetch(recording: str, leader_epoch: int, sequence: int, **values: object) ->
 
 
 def odd_responses(recording: str) -> list[Row]:
-    """Two that no rule explains, one of them a wake of all; one unknown; one of no leader."""
+    """One that no rule explains, one unknown, one of no leader."""
     usual: Row = {"variant": RECORDED, "dequeued_at": at(5), "built_at": at(5)}
-    unexplained: Row = {"completion": Completion.UNEXPLAINED.value}
     odd: list[Row] = [
-        unexplained,
-        unexplained | {"reason": EMPTY_WAKE},
+        {"completion": Completion.UNEXPLAINED.value},
         {"verdict": Verdict.UNKNOWN.value, "reason": "the log began later"},
         {"verdict": Verdict.NOT_APPLICABLE.value, "reason": "no leader"},
     ]
@@ -157,12 +155,10 @@ def test_a_fetch_of_a_rare_completion_is_held_against_all_fetches(held: dict[Key
 def test_what_is_unknown_is_not_explained(held: dict[Key, Row]) -> None:
     for recording in RAN:
         explained = sum(FETCHED[recording].values())
-        responses = explained + 3
+        responses = explained + 2
         of = (recording, recording)
         found = held[*of, "answers_explained", "all", "all"]
-        woken = held[*of, "answers_explained_or_woken", "all", "all"]
         assert found["predicted"] == explained / responses
-        assert woken["predicted"] == (explained + 1) / responses
         assert (found["sample_count"], found["unknown_count"]) == (responses, 1)
 
 

@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kip_replay.pipelines.analysis.accuracy import Tolerance, prediction_accuracy
+from kip_replay.pipelines.analysis.accuracy import Kind, Tolerance, prediction_accuracy
 from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.data_files import DataFile
@@ -110,12 +110,15 @@ def accuracy(
     recordings: Sequence[str],
     pairs: Iterable[tuple[str, str]],
 ) -> dict[Key, Row]:
-    """Rows of prediction_accuracy by (predicted_from, recorded_in, metric, kind, value)."""
+    """Rows of prediction_accuracy by (predicted_from, recorded_in, metric, kind, value).
+
+    Those of two runs of the same thing are left out: they hold no prediction.
+    """
     with database(tables) as session:
         judgements = {steps.name: steps.judgement}
         rows = prediction_accuracy(session, judgements, phases(*recordings), [*pairs])
     assert rows.schema == PREDICTION_ACCURACY.arrow_schema
-    found = rows.to_pylist()
+    found = [r for r in rows.to_pylist() if r["kind"] != Kind.TWO_RUNS]
     assert all(r["recording"] == r["predicted_from"] and r["rule"] == steps.name for r in found)
     assert {(r["parameter"], r["parameter_value"]) for r in found} <= {("none", -1)}
     return keyed(found, ("predicted_from", "recorded_in", "metric", "group_kind", "group_value"))

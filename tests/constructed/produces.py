@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from typing import Any
 
 from constructed import Key, Micros, Row, at, micros, row, rule_steps
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.min_isr_acks.registration import RULE as MIN_ISR_ACKS
-from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
+from kip_replay.replay.min_isr_acks.tables import (
+    PRODUCE_ACK_OUTCOMES,
+    PRODUCE_CLOSED_LOOP_OUTCOMES,
+)
 from kip_replay.replay.outcomes import RECORDED, Verdict
 
 STEPS = rule_steps(MIN_ISR_ACKS.name)
@@ -18,14 +22,25 @@ VARIANTS = {
     ACKS_MIN_INSYNC_REPLICAS: "min_isr",
 }
 #: three: waits for fewer than its ISR. two and alone: acks=all waits for just as many. blind: the
-#: log tells no ISR. asked: nobody waited for replicas.
-ISR = {"three": [11, 12, 13], "two": [11, 12], "alone": [11, 12], "blind": None, "asked": None}
+#: log tells no ISR. asked: nobody waited for replicas. early: its brokers have the KIP.
+ISR = {
+    "three": [11, 12, 13],
+    "two": [11, 12],
+    "alone": [11, 12],
+    "blind": None,
+    "asked": None,
+    "early": [11, 12, 13],
+}
 RECORDINGS = tuple(ISR)
 
 
 def produce(recording: str, second: float, partition: int, ms: Row, **values: object) -> Row:
     """A partition of a PRODUCE whose latencies (ms) are recorded, acks_all and min_isr."""
-    early, late = (None if ms["acks_all"] is None else ms["acks_all"] + d for d in (-0.5, 0.5))
+    bounds = {
+        f"request_{of}_latency_{end}_ms": None if ms[of] is None else ms[of] + d
+        for of in ("acks_all", "min_isr")
+        for end, d in (("earliest", -0.5), ("latest", 0.5))
+    }
     usual: Row = {
         "recording": recording,
         "rule": MIN_ISR_ACKS.name,
@@ -41,8 +56,7 @@ def produce(recording: str, second: float, partition: int, ms: Row, **values: ob
         "acks_all_error": 0,
         "min_isr_error": 0,
         "exposure_ms": None if ms["min_isr"] is None else ms["acks_all"] - ms["min_isr"],
-        "request_acks_all_latency_earliest_ms": early,
-        "request_acks_all_latency_latest_ms": late,
+        **bounds,
         **{f"{of}_{name}_latency_ms": ms[name] for of in ("partition", "request") for name in ms},
     }
     return row(PRODUCE_ACK_OUTCOMES, **(usual | values))
@@ -56,6 +70,12 @@ def drawn(dice: random.Random, wait_us: int) -> Row:
     return {"recorded": recorded / 1000, "acks_all": replayed / 1000, "min_isr": few / 1000}
 
 
+def drawn_early(dice: random.Random, wait_us: int) -> Row:
+    """The same of brokers that respond early."""
+    ms = drawn(dice, wait_us)
+    return ms | {"recorded": ms["min_isr"] + dice.choice([0.0, 1.5, 2.5])}
+
+
 UNKNOWN: Row = {"recorded": 5.0, "acks_all": None, "min_isr": None}
 NOT_REPLAYED: Row = {
     "verdict": Verdict.UNKNOWN.value,
@@ -65,13 +85,13 @@ NOT_REPLAYED: Row = {
 }
 
 
-def history(recording: str, wait_us: int) -> list[Row]:
+def history(recording: str, wait_us: int, drawing: Any = drawn) -> list[Row]:
     """Single PRODUCEs of partitions 0 (many), 1 (30 with those not known) and 2 (29)."""
     dice = random.Random(recording)
     rows = []
     for partition, produces, unknown in ((0, 40, 1), (1, 30, 4), (2, 29, 0)):
         for number in range(produces):
-            ms, more = (UNKNOWN, NOT_REPLAYED) if number < unknown else (drawn(dice, wait_us), {})
+            ms, more = (UNKNOWN, NOT_REPLAYED) if number < unknown else (drawing(dice, wait_us), {})
             second = dice.randint(0, 120_000) / 1000
             rows.append(produce(recording, second, partition, ms, **more))
     return rows
@@ -116,8 +136,40 @@ ROWS = [
     # One PRODUCE only: no rate follows from it.
     produce("alone", 5, 0, {"recorded": 4.0, "acks_all": 4.5, "min_isr": 4.5}),
     *(produce("blind", second, 0, UNKNOWN, **NOT_REPLAYED) for second in range(40)),
+    *history("early", 60_000, drawn_early),
     *(produce("asked", second, 0, drawn(random.Random(1), 9_000), acks=1) for second in (1, 3)),
 ]
+
+
+def reactions(waited: Row) -> list[Row]:
+    """The same PRODUCE in a cluster whose producers react, under both variants."""
+    dice = random.Random(waited["request_id"])
+    recorded = waited["request_recorded_latency_ms"]
+    usual = {name: waited[name] for name in ("recording", "rule", "request_id", "node_id")} | {
+        "is_own": dice.random() < 0.3,
+        "recorded_received_at": waited["received_at"],
+        "request_recorded_latency_ms": recorded,
+    }
+    unknown = {"verdict": Verdict.UNKNOWN.value, "reason": "isr"}
+    return [
+        row(
+            PRODUCE_CLOSED_LOOP_OUTCOMES,
+            **usual,
+            variant=variant,
+            **{name: dice.randint(1_000, 20_000) / 1000 for name in REACTIONS}
+            if is_replayed(waited)
+            else unknown,
+        )
+        for variant in (ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)
+    ]
+
+
+#: Columns of latencies, and their metrics.
+REACTIONS = {
+    "latency_ms": "closed_loop_latency",
+    "latency_sent_earliest_ms": "closed_loop_latency_sent_earliest",
+    "latency_sent_latest_ms": "closed_loop_latency_sent_latest",
+}
 
 
 def values() -> dict[Key, list[Micros]]:
@@ -148,6 +200,16 @@ def values() -> dict[Key, list[Micros]]:
             for variant, value in of_request:
                 key = (recording, variant, *of_sweep, "produce_request_latency", *group)
                 found[key].append(value)
+    for r in REACTION_ROWS:
+        arrival = "own" if r["is_own"] else "held_back"
+        groups = [("all", "all"), ("node_id", str(r["node_id"])), ("arrival", arrival)]
+        for group in groups:
+            key = (r["recording"], r["variant"], "none", -1)
+            for column, metric in REACTIONS.items():
+                found[*key, metric, *group].append(micros(r[column]))
+            if r["variant"] == ACKS_MIN_INSYNC_REPLICAS:
+                key = (r["recording"], RECORDED, "none", -1, "closed_loop_latency")
+                found[*key, *group].append(micros(r["request_recorded_latency_ms"]))
     return found
 
 
@@ -162,3 +224,12 @@ def by_variant(r: Row, of: str, are_known: bool) -> list[tuple[str, Micros]]:
         (v, micros(r[f"{of}_{VARIANTS[v]}_latency_ms"]) if are_known or v == RECORDED else None)
         for v in variants
     ]
+
+
+REACTION_ROWS = [
+    reaction
+    for r in ROWS
+    if (r["acks"], r["parameter"], r["partition"] < 3) == (-1, "none", True)
+    and "two partitions" not in r["request_id"]
+    for reaction in reactions(r)
+]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from recorded_logs import folder_of
 
 from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, variants
+from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
 from kip_replay.replay.min_isr_acks.events import (
     KIND_ORDER,
     MIN_INSYNC_REPLICAS,
@@ -87,6 +88,17 @@ def replay(node: int, events: list[Event], sweep: tuple[int, ...] = ()) -> list[
     return rows
 
 
+@cache
+def reacting_rows_of(recording: str) -> list[Row]:
+    """Rows of producers that react, of every leader of a recording."""
+    rows: list[Row] = []
+    for node, events in events_of(recording).items():
+        react = ProducersReact(node, partial(MinIsrAcks, node, variants(), None))
+        emitted = [react.feed(batch_of(events))[1], react.finish()[1]]
+        rows += pa.Table.from_batches(emitted).to_pylist()
+    return rows
+
+
 def _lines(recording: str) -> Iterator[Line]:
     folder = folder_of(recording)
     manifest = json.loads((folder / "recording.json").read_text())
@@ -135,6 +147,7 @@ def _produce(line: Line) -> Event:
         handled_us=_handled(line),
         built_us=line.built_us,
         client_id=line.what["requestHeader"]["clientId"],
+        connection=line.what["connection"],
         acks=request["acks"],
         timeout_us=request["timeoutMs"] * 1000,
         is_transactional=request["transactionalId"] is not None,
@@ -203,6 +216,7 @@ def _fetch(line: Line, own: dict[int, list[Event]]) -> None:
             line.digest,
             dequeued_us=line.dequeued_us,
             handled_us=handled,
+            built_us=line.built_us,
             replica_id=replica,
             replica_epoch=state.get("replicaEpoch", -1),
             session_id=response["sessionId"],
@@ -262,7 +276,7 @@ def _facts(line: Line, api: int) -> Iterator[Event]:
 def _metadata(line: Line) -> Iterator[Event]:
     responded = []
     for topic in line.what["response"]["topics"]:
-        if topic["errorCode"] == 0 and topic.get("topicId"):
+        if topic["name"] and topic.get("topicId"):
             yield _event(
                 -1, Kind.TOPIC, topic["topicId"], name=topic["name"], value=topic["topicId"]
             )

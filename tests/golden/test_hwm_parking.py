@@ -44,6 +44,24 @@ FAILOVER_AFTER = Epoch("failover-4.0", 2, 2, WITHOUT_KIP)
 EVERY_EPOCH = [METADATA_4_0, METADATA_4_1, FREEZE_4_1, FAILOVER_BEFORE, FAILOVER_AFTER]
 DISTURBED = [FREEZE_4_1, FAILOVER_BEFORE, FAILOVER_AFTER]
 
+#: The leader of each recording; brokers produce and consume on the same machine, which stalls it.
+LEADERS = {
+    "acks-not-enough": Epoch("acks-not-enough", 1, 1, WITHOUT_KIP),
+    "acks-open": Epoch("acks-open", 3, 1, WITHOUT_KIP),
+    "acks-open-minisr": Epoch("acks-open-minisr", 1, 1, WITHOUT_KIP),
+    "acks-slow-follower": Epoch("acks-slow-follower", 3, 1, WITHOUT_KIP),
+    "acks-two-replicas": Epoch("acks-two-replicas", 1, 1, WITHOUT_KIP),
+    "acks-varying": Epoch("acks-varying", 3, 1, WITH_KIP),
+    "mixed-4.2": Epoch("mixed-4.2", 2, 1, WITH_KIP),
+    "sessions-off": Epoch("sessions-off", 2, 1, WITHOUT_KIP),
+    "sessions-on": Epoch("sessions-on", 2, 2, WITHOUT_KIP),
+    "metadata-4.0": METADATA_4_0,
+    "metadata-4.1": METADATA_4_1,
+    "freeze-4.1": FREEZE_4_1,
+    "metadata-applied": Epoch("metadata-applied", 3, 1, WITHOUT_KIP),
+    "failover-4.0": FAILOVER_AFTER,
+}
+
 #: Broker 13 is stopped for 14 s; controller 1 is away for 8 s and comes back in the next epoch.
 FROZEN, RESTARTED = 13, 1
 MAX_WAIT_US = 500_000
@@ -53,10 +71,10 @@ Replays = dict[tuple[str, int], Replayed]
 
 @pytest.fixture(scope="session")
 def replays() -> Replays:
-    """Every controller's log of the four recordings, replayed once."""
+    """Every controller's log of every recording, replayed once."""
     return {
         (name, node): replay_of(node, recording(name).voters, variants(), [fetches])
-        for name in RECORDINGS
+        for name in LEADERS
         for node, fetches in recording(name).fetches.items()
     }
 
@@ -126,6 +144,21 @@ def test_steady_phase_is_what_kafka_did(
     assert predicted.p99_ms == pytest.approx(recorded.p99_ms, abs=p99_ms)
 
 
+#: The largest error of each percentile of the lag, of the recorded one.
+WITHIN = {"p50_ms": 0.02, "p90_ms": 0.02, "p99_ms": 0.07}
+
+
+@pytest.mark.parametrize("name", LEADERS)
+def test_leader_that_stalls_is_as_late_as_it_was(replays: Replays, name: str) -> None:
+    """The rule of the brokers that were recorded; the machine's stalls are in the log."""
+    predicted = figures_of(replays, LEADERS[name], LEADERS[name].own_rule)
+    recorded = figures_of(replays, LEADERS[name], RECORDED)
+    for percentile_ms, error in WITHIN.items():
+        limit = pytest.approx(getattr(recorded, percentile_ms), rel=error)
+        assert getattr(predicted, percentile_ms) == limit, percentile_ms
+    assert predicted.fetches_per_second == pytest.approx(recorded.fetches_per_second, rel=0.005)
+
+
 def test_kip_changes_the_figures_by_more_than_the_tolerances(replays: Replays) -> None:
     """Else the comparisons above would hold whatever the rule is."""
     without = figures_of(replays, METADATA_4_0, RECORDED)
@@ -160,8 +193,8 @@ def by_cause(row: Row) -> str:
 def test_fetches_are_as_many_when_and_why_they_were(replays: Replays, epoch: Epoch) -> None:
     """Each replica's within 2 %, and those of each cause within 2 % of all.
 
-    The early wakes that no KIP explains are waits in the replay. By the second 1.8 % (freeze),
-    1.6 % and 1.1 % (failover) are misplaced: a FETCH at a second's end slips over.
+    By the second 0.6 % (freeze), 1.4 % and 0.1 % (failover) are misplaced: a FETCH at a second's
+    end slips over.
     """
     recorded_rows = parking_of(replays, epoch, RECORDED)
     predicted_rows = parking_of(replays, epoch, epoch.own_rule)
@@ -174,7 +207,7 @@ def test_fetches_are_as_many_when_and_why_they_were(replays: Replays, epoch: Epo
         assert difference <= 0.02 * recorded.total(), completion
     recorded, predicted = counts(recorded_rows, by_second), counts(predicted_rows, by_second)
     misplaced = sum(abs(predicted[s] - recorded[s]) for s in recorded | predicted)
-    assert misplaced <= 0.025 * recorded.total()
+    assert misplaced <= 0.015 * recorded.total()
 
 
 def test_frozen_broker_sends_nothing_while_it_is_frozen(replays: Replays) -> None:
@@ -225,18 +258,43 @@ def test_constant_is_a_fair_baseline_where_nothing_happens(replays: Replays, epo
 # --- verdicts ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epoch", EVERY_EPOCH, ids=str)
-def test_rule_explains_all_but_a_few_early_empty_responses(replays: Replays, epoch: Epoch) -> None:
-    """kafka-semantics.md, section 2: empty, early, nothing new (once the leader has started)."""
-    steady = recording(epoch.recording).steady
-    rows = parking_of(replays, epoch, RECORDED)
+@pytest.mark.parametrize("name", LEADERS)
+def test_rule_explains_all_but_what_is_a_tenth_of_a_second_late(
+    replays: Replays, name: str
+) -> None:
+    """At most 0.39 % (freeze-4.1, while its leader starts)."""
+    logs = recording(name).fetches
+    rows = [row for node in logs for row in replays[name, node].variant(RECORDED).parking]
     unexplained = [row for row in rows if row["completion"] == "unexplained"]
-    assert len(unexplained) <= 0.01 * len(rows)
+    assert len(unexplained) <= 0.005 * sum(row["verdict"] == "replayed" for row in rows)
     for row in unexplained:
-        if row["dequeued_at"] in steady:
-            assert row["record_bytes"] == 0
-            assert row["parked_ms"] < 500
-            assert row["response_high_watermark"] <= row["fetch_offset"]
+        assert row["built_at"] - row["dequeued_at"] > 100_000
+
+
+#: Drains without a batch of the steady phase: how many, and of how many FETCHes.
+DRAINS = {
+    "acks-open": (1, 5),
+    "freeze-4.1": (1, 5),
+    "metadata-4.0": (2, 10),
+    "metadata-applied": (1, 5),
+    "mixed-4.2": (1, 5),
+    "sessions-off": (1, 5),
+    "sessions-on": (2, 10),
+}
+
+
+@pytest.mark.parametrize("name", LEADERS)
+def test_drains_complete_all_replicas_at_once_and_seldom(replays: Replays, name: str) -> None:
+    epoch, steady = LEADERS[name], recording(name).steady
+    for variant in (RECORDED, epoch.own_rule):
+        rows = parking_of(replays, epoch, variant)
+        built = sorted(
+            row["built_at"]
+            for row in rows
+            if row["completion"] == "drain" and row["dequeued_at"] in steady
+        )
+        drains = [at for n, at in enumerate(built) if n == 0 or at - built[n - 1] > 100_000]
+        assert (len(drains), len(built)) == DRAINS.get(name, (0, 0))
 
 
 @pytest.mark.parametrize("epoch", EVERY_EPOCH, ids=str)

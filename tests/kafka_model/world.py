@@ -96,7 +96,11 @@ class World:
             client.replica_id,
             list(client.wanted.values()),
             dict(client.state),
-            frozenset(k for k in client.wanted if _is_not_read(client.state[k], before.get(k))),
+            frozenset(
+                key
+                for key in client.wanted
+                if _is_not_read(client.state[key], before.get(key), lasts >= wait)
+            ),
             throttled,
         )
         if throttled:
@@ -168,9 +172,12 @@ class World:
             client.wanted[moved] = client.wanted.pop(moved)
 
 
-def _is_not_read(returned: ReturnedPartition, before: ReturnedPartition | None) -> bool:
-    if returned.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-        return before is None or before.error_code == UNKNOWN_TOPIC_OR_PARTITION
+def _is_not_read(
+    returned: ReturnedPartition, before: ReturnedPartition | None, has_waited: bool
+) -> bool:
+    """Topics go by id: one that is gone when a new partition comes is an unknown id."""
+    if returned.error_code == UNKNOWN_TOPIC_OR_PARTITION and before is not None:
+        return not has_waited or before.error_code == UNKNOWN_TOPIC_OR_PARTITION
     return returned.error_code == UNKNOWN_TOPIC_ID
 
 

@@ -15,14 +15,15 @@ at`` (an earlier epoch); last the rule. A leader that is not among the voters do
 
 Events: ``N fetches OFFSET`` (and ``knowing HIGH WATERMARK``, ``of epoch N`` for the last fetched
 epoch, ``waiting N ms``); ``N then fetches ...`` also checks that this is what replica N builds
-after the responses it received; ``leader appends to``; ``leader rolls its segment``; ``leader
-resigns``; ``N ms pass``.
+after the responses it received; ``leader appends to``; ``leader drains no batch``; ``leader
+rolls its segment``; ``leader resigns``; ``N ms pass``.
 
 Responses, semicolon between: ``[N:] records A..B, high watermark H``; ``high watermark H``
-(completed because of it); ``timeout, high watermark H``; ``diverging``; ``snapshot``; ``error``.
-Without a name it is the response to the FETCH of the line, at once; with one it is another's, who
-was parked. ``parked``: the FETCH of the line waits. ``nobody``: no responses. ``leader has high
-watermark H``: what the leader has by then. A bar parts what holds without and with KIP-1166.
+(completed because of it); ``timeout, high watermark H``; ``drain, high watermark H``;
+``diverging``; ``snapshot``; ``error``. Without a name it is the response to the FETCH of the line,
+at once; with one it is another's, who was parked. ``parked``: the FETCH of the line waits.
+``nobody``: no responses. ``leader has high watermark H``: what the leader has by then. A bar parts
+what holds without and with KIP-1166.
 
 -1 is a high watermark that is not known; a FETCH without ``knowing`` has no such field (below v18).
 """
@@ -74,6 +75,10 @@ class Appends(NamedTuple):
     log_end_offset: int
 
 
+class DrainsNoBatch(NamedTuple):
+    """The leader drains the accumulator before it may."""
+
+
 class RollsSegment(NamedTuple):
     """The leader starts a new segment."""
 
@@ -88,7 +93,7 @@ class Passes(NamedTuple):
     milliseconds: int
 
 
-Event = Fetches | Appends | RollsSegment | Resigns | Passes
+Event = Fetches | Appends | DrainsNoBatch | RollsSegment | Resigns | Passes
 
 
 class Completed(NamedTuple):
@@ -238,6 +243,7 @@ _FETCHES = re.compile(
 )
 _OTHERS: dict[str, Callable[..., Event]] = {
     r"leader appends to (\d+)": lambda end: Appends(int(end)),
+    r"leader drains no batch": DrainsNoBatch,
     r"leader rolls its segment": RollsSegment,
     r"leader resigns": Resigns,
     r"(\d+) ms pass": lambda wait: Passes(int(wait)),
@@ -275,7 +281,7 @@ def _read_event(number: int, text: str) -> Event:
             return event(*found.groups())
     raise NotationError(
         f"line {number}: {text!r} is no event (N fetches ..., leader appends to ...,"
-        " leader rolls its segment, leader resigns, N ms pass)"
+        " leader drains no batch, leader rolls its segment, leader resigns, N ms pass)"
     )
 
 
@@ -285,10 +291,11 @@ _RESPONSE = re.compile(
     r"(?:(?P<replica>\d+): )?"
     r"(?:(?P<records>records (?P<start>\d+)\.\.(?P<end>\d+), high watermark (?P<r_hwm>-?\d+))"
     r"|(?P<timeout>timeout, high watermark (?P<t_hwm>-?\d+))"
+    r"|(?P<drain>drain, high watermark (?P<d_hwm>-?\d+))"
     r"|(?P<high_watermark>high watermark (?P<h_hwm>-?\d+))"
     r"|(?P<diverging>diverging)|(?P<snapshot>snapshot)|(?P<error>error))"
 )
-_COMPLETIONS = ("records", "timeout", "high_watermark", "diverging", "snapshot", "error")
+_COMPLETIONS = ("records", "timeout", "drain", "high_watermark", "diverging", "snapshot", "error")
 _LEADER_HAS = re.compile(r"leader has high watermark (-?\d+)")
 
 
@@ -316,7 +323,7 @@ def _read_response(number: int, text: str, event: Event) -> Completed:
     if replica_id is None:
         raise NotationError(f"line {number}: whose response is {text!r}?")
     completion = next(name for name in _COMPLETIONS if found[name] is not None)
-    high_watermark = found["r_hwm"] or found["t_hwm"] or found["h_hwm"]
+    high_watermark = found["r_hwm"] or found["t_hwm"] or found["d_hwm"] or found["h_hwm"]
     return Completed(
         replica_id,
         completion,

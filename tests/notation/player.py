@@ -8,6 +8,7 @@ from kip_replay.replay.hwm_parking.kip_1166 import Completion, Fetch, Leader, Re
 from .grammar import (
     Appends,
     Completed,
+    DrainsNoBatch,
     Event,
     Fetches,
     History,
@@ -74,6 +75,8 @@ class _Player:
                 return self._fetch(step, event)
             case Appends(log_end_offset):
                 return self._leader.append(log_end_offset)
+            case DrainsNoBatch():
+                return self._leader.append(0)
             case Resigns():
                 return self._leader.resign()
             case RollsSegment():
@@ -149,6 +152,7 @@ def _completed(response: Response) -> Completed:
     has_high_watermark = has_records or completion in (
         Completion.TIMEOUT,
         Completion.HIGH_WATERMARK,
+        Completion.DRAIN,
     )
     return Completed(
         response.fetch.replica_id,

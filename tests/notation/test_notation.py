@@ -7,7 +7,16 @@ import pytest
 from kip_replay.replay.hwm_parking import NOT_SENT, UNKNOWN_OFFSET
 
 from . import NotationError, check
-from .grammar import Appends, Completed, Fetches, Passes, Resigns, RollsSegment, parse
+from .grammar import (
+    Appends,
+    Completed,
+    DrainsNoBatch,
+    Fetches,
+    Passes,
+    Resigns,
+    RollsSegment,
+    parse,
+)
 
 SCENE = "voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166\n"
 BOTH = SCENE.replace("with KIP-1166", "without | with KIP-1166")
@@ -43,9 +52,10 @@ def test_other_events_are_read() -> None:
     steps = parse(
         SCENE
         + "leader appends to 20 -> nobody\nleader rolls its segment -> nobody\n"
-        + "500 ms pass -> nobody\nleader resigns -> nobody"
+        + "500 ms pass -> nobody\nleader resigns -> nobody\nleader drains no batch -> nobody"
     ).steps
-    assert [step.event for step in steps] == [Appends(20), RollsSegment(), Passes(500), Resigns()]
+    events = [Appends(20), RollsSegment(), Passes(500), Resigns(), DrainsNoBatch()]
+    assert [step.event for step in steps] == events
 
 
 def test_comments_and_blank_lines_are_skipped() -> None:

@@ -86,6 +86,11 @@ class LeaderMachine(RuleBasedStateMachine):
         self.take(self.leader.append(self.leader.log_end_offset + records))
         assert not any(f.fetch_offset < self.leader.log_end_offset for f in self.waiting.values())
 
+    @rule()
+    def drain(self) -> None:
+        self.take(self.leader.append(self.leader.log_end_offset))
+        assert not any(f.fetch_offset <= self.leader.log_end_offset for f in self.waiting.values())
+
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
     def expires(self, data: st.DataObject) -> None:

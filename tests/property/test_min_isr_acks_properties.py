@@ -25,10 +25,11 @@ _HANDLERS_MS = st.sampled_from([0.5, 0.5, 3, 30])
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> History:
+def histories(draw: st.DrawFn, *, alters: bool = False) -> History:
     """A leader whose batches hold one to three records, followers that lag, an ISR that changes.
 
-    Consumers, with a session or without, are parked or not while handlers overlap.
+    Consumers, with a session or without, are parked or not while handlers overlap. ``alters``:
+    min.insync.replicas changes too.
     """
     min_isr = draw(st.integers(1, 3))
     isr = draw(st.sampled_from(ISRS))
@@ -40,10 +41,17 @@ def histories(draw: st.DrawFn) -> History:
         records = draw(st.integers(1, 3))
         if action == "fetch":
             replica = draw(st.sampled_from(REPLICAS[1:]))
-            ahead = [edge for edge in edges if edge >= stand[replica]]
+            offset = stand[replica]
+            ahead = [edge for edge in edges if edge >= offset]
             stand[replica] = draw(st.sampled_from(ahead))
-            history.fetch(now, replica, stand[replica], until_ms=now + draw(_HANDLERS_MS))
-        elif action == "consumer":
+            history.fetch(
+                now,
+                replica,
+                offset,
+                until_ms=now + draw(_HANDLERS_MS),
+                sent_bytes=100 * ahead.index(stand[replica]),
+            )
+        elif not alters and action == "consumer":
             session = draw(st.integers(0, 2))
             history.consumer_fetch(
                 now,
@@ -53,6 +61,9 @@ def histories(draw: st.DrawFn) -> History:
                 session=session,
                 full=draw(st.booleans()) or not session,
             )
+        elif alters and action == "consumer":
+            min_isr = draw(st.integers(1, 3))
+            history.config(now, min_isr)
         elif action == "isr":
             isr = draw(st.sampled_from(ISRS))
             history.alter_partition(now, isr, now + 0.5)
@@ -122,6 +133,17 @@ def test_the_early_answer_is_never_after_the_late_one(history: History) -> None:
                 row[f"request_{name}_latency{which}_ms"] for which in ("", "_earliest", "_latest")
             )
             assert (best is None) or low <= best <= high
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(histories(), histories(alters=True)))
+def test_early_ack_is_never_after_the_whole_isr_has_it(history: History) -> None:
+    """Whatever acks a batch was sent with, and while min.insync.replicas changes."""
+    for row in replay(history, sweep=(1, 2, 3)):
+        if row["min_isr_error"] in (NONE, REQUEST_TIMED_OUT) and row["visible_at"]:
+            assert row["min_isr_acked_at"] <= row["visible_at"]
+        if row["acks_all_error"] == NONE:
+            assert row["min_isr_error"] in (NONE, None)
 
 
 @settings(max_examples=100, deadline=None)

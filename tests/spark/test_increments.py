@@ -341,15 +341,19 @@ def depends(rule: str, *tables: tuple[Table, list[dict[str, Any]]]) -> list[obje
         return BY_NAME[rule].dependencies(database, UNTIL_US, PHASE)
 
 
-def topic(name: str, topic_id: str, second: float, source: str = "METADATA") -> dict[str, Any]:
+def topic(
+    name: str, topic_id: str, second: float, source: str = "METADATA", error_code: int = 0
+) -> dict[str, Any]:
     values = {"topic": name, "topic_id": topic_id, "built_at": at(second), "source": source}
-    return row(TOPICS, **values, node_id=11, error_code=0)
+    return row(TOPICS, **values, node_id=11, error_code=error_code)
 
 
 @pytest.mark.parametrize("rule", ["incremental_fetch", "min_isr_acks"])
 def test_names_of_topic_ids_are_depended_on(rule: str) -> None:
     none = depends(rule)
-    assert depends(rule, (TOPICS, [topic("orders", "id", 90)])) != none
+    named = depends(rule, (TOPICS, [topic("orders", "id", 90)]))
+    assert named != none
+    assert depends(rule, (TOPICS, [topic("orders", "id", 90, error_code=3)])) == named
     assert depends(rule, (TOPICS, [topic("orders", "id", 61, "CREATE_TOPICS")])) != none
     # Created so much later, no request until then can have carried it.
     assert depends(rule, (TOPICS, [topic("orders", "id", 200, "CREATE_TOPICS")])) == none

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from golden.naive_leader_log import events_of, rows_of
+from golden.naive_leader_log import events_of, reacting_rows_of, rows_of
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,7 +22,7 @@ from kip_replay.pipelines.replaying.replay import Rules, replay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
 from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.rules.incremental_fetch.events import topic_names
+from kip_replay.pipelines.rules.incremental_fetch.events import names_by_recording
 from kip_replay.pipelines.rules.min_isr_acks.events import consumer_fetch_events
 from kip_replay.pipelines.warehouse.data_files import TableFiles, by_key
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -212,7 +212,7 @@ def test_the_draft_of_kip_227_knows_the_names_that_the_log_tells(log: Replayed) 
         f"SELECT count(*) FROM fetch_session_outcomes WHERE {draft} AND request_bytes > 0"
     )
     assert sized > 500
-    [told] = topic_names(log.warehouse.read(TOPICS, [FAILOVER])).collect()
+    [told] = names_by_recording(log.warehouse.read(TOPICS, [FAILOVER])).collect()
     names = [(name.topic_id, name.topic) for name in told.topic_names]
     assert len(names) > 30
     assert names == sorted(set(names))
@@ -226,14 +226,16 @@ def test_acks_are_those_of_a_naive_reader(log: Replayed) -> None:
     """All heartbeats and all METADATA instead of changes, other pieces."""
     # The readers name requests each in its own way, and only Spark's looks at INIT_PRODUCER_ID.
     apart = {"recording", "request_id", "is_idempotent"}
-    [acks] = BY_NAME["min_isr_acks"].outcomes
-    rows = [log.warehouse.rows(acks, [ACKS]).to_pylist(), rows_of(ACKS, SWEEP)]
-    found, naive = (
-        sorted(repr(sorted(kv for kv in row.items() if kv[0] not in apart)) for row in of_reader)
-        for of_reader in rows
-    )
-    assert len(found) == 2748 * (1 + len(SWEEP))
-    assert found == naive
+    acks, reacting = BY_NAME["min_isr_acks"].outcomes
+    numbers = {acks: 2748 * (1 + len(SWEEP)), reacting: 886 * 2}
+    naive = {acks: rows_of(ACKS, SWEEP), reacting: reacting_rows_of(ACKS)}
+    for table, number in numbers.items():
+        found, expected = (
+            sorted(repr(sorted(kv for kv in row.items() if kv[0] not in apart)) for row in rows)
+            for rows in (log.warehouse.rows(table, [ACKS]).to_pylist(), naive[table])
+        )
+        assert len(found) == number
+        assert found == expected
 
 
 def test_idempotent_producers_are_those_that_asked_for_an_id(log: Replayed) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.data import Report
 from kip_replay.pipelines.report.logs import Logs
@@ -129,15 +130,15 @@ def acks(name: str = "one", latencies: dict[str, Percentiles] | None = None) -> 
     usual = {RECORDED: spread(241.0), ACKS: spread(240.5), MIN_ISR: spread(13.5, unknown=2)}
     latencies = latencies or usual
     spreads = {("exposure", MIN_ISR, "all", "all", None): spread(113.6)}
+    of_all = ("closed_loop_latency", "produce_latency", "produce_request_latency")
     for variant, found in latencies.items():
-        spreads["produce_latency", variant, "all", "all", None] = found
-        spreads["produce_request_latency", variant, "all", "all", None] = found
+        spreads |= {(metric, variant, "all", "all", None): found for metric in of_all}
         for node in ("11", "12"):
-            spreads["produce_latency", variant, "node_id", node, None] = found
+            spreads["closed_loop_latency", variant, "node_id", node, None] = found
     spreads["exposure", MIN_ISR, "node_id", "11", None] = spread(113.6)
     for at, wait in ((1, 0.4), (2, 13.5), (3, 240.5)):
         spreads["produce_latency", MIN_ISR, "all", "all", at] = spread(wait)
-    curves = {("produce_latency", v, "all"): line(s.p50 or 0.0) for v, s in latencies.items()}
+    curves = {("closed_loop_latency", v, "all"): line(s.p50 or 0.0) for v, s in latencies.items()}
     return min_isr_acks.Figures(
         name,
         "Kafka 4.0.0",
@@ -232,6 +233,9 @@ def check(name: str = "one", passed: bool | None = True, error: float = 0.8) -> 
         passed=passed,
         sample_count=627,
         unknown_count=3,
+        kind=Kind.SELF_CHECK,
+        is_enough=True,
+        noise=1.5,
     )
 
 

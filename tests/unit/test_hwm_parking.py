@@ -24,14 +24,14 @@ from kip_replay.replay.hwm_parking import (
     variants,
 )
 from kip_replay.replay.hwm_parking.closed_loop import ClosedLoop, SimulatedFetch
+from kip_replay.replay.hwm_parking.drains import DRAIN_APPEND_US, Drains
 from kip_replay.replay.hwm_parking.evidence import Evidence
-from kip_replay.replay.hwm_parking.explain import HANDLING_SLACK_US, Parked, explain
+from kip_replay.replay.hwm_parking.explain import HANDLING_SLACK_US, causes_of, explain, woken_by
 from kip_replay.replay.hwm_parking.kip_1166 import Completion, Leader, Replica
 from kip_replay.replay.hwm_parking.lag import Advance, LagTracker
 from kip_replay.replay.hwm_parking.metadata_log import WAKE_SPREAD_US
 from kip_replay.replay.hwm_parking.outcomes import (
     AWAY,
-    EMPTY_WAKE,
     MIDDLE_OF_EPOCH,
     NEVER_LEARNED,
     NOT_IN_LOG,
@@ -85,66 +85,133 @@ EXPLAINED = {
     "move kept back": (of_9(1_020, 1_300, 16, 16, high_watermark=15), UNEXPLAINED, False),
     "records kept back": (of_9(900, 1_200, 15, **NINE), UNEXPLAINED, True),
     "parked too long": (of_9(100, 800, 15), UNEXPLAINED, True),
-    "move from the future": (of_9(900, 1_001, 15, 16, **NINE), UNEXPLAINED, True),
     "move from the past": (of_9(1_100, 1_600, 16, 15, high_watermark=16), UNEXPLAINED, True),
     "built this late": (of_9(900, 1_000 + HANDLING_SLACK_MS, 15, **NINE), RECORDS, True),
     "too late": (of_9(900, 1_000.001 + HANDLING_SLACK_MS, 15, **NINE), UNEXPLAINED, True),
     "stamps put it this early": (of_9(900, 998, 15, **NINE), RECORDS, True),
     "too early": (of_9(900, 997.999, 15, **NINE), UNEXPLAINED, True),
-    "stamps put the move this early": (of_9(508, 1_008, 16, 16), TIMEOUT, True),
-    "move too early": (of_9(508, 1_007.999, 16, 16), UNEXPLAINED, True),
-    "stamps put the move this late": (of_9(1_011.999, 1_512, 16, 15), TIMEOUT, True),
-    "move too late": (of_9(1_012, 1_512, 16, 15), UNEXPLAINED, True),
+    # A late stamp of the voter's FETCH puts the move too late, one of this FETCH the FETCH.
+    "carries a move this early": (of_9(485, 985, 16, 16), TIMEOUT, True),
+    "carries it too early": (of_9(484, 984.999, 16, 16), UNEXPLAINED, True),
+    "woken by a move this early": (of_9(900, 985, 16, 16, high_watermark=15), MOVE, True),
+    "woken too early": (of_9(900, 984.999, 16, 16, high_watermark=15), UNEXPLAINED, True),
+    "woken early without the move": (
+        *(of_9(900, 1_007.999, 16, 15, high_watermark=15), UNEXPLAINED, True),
+    ),
+    "does not carry a move this late": (of_9(1_034.999, 1_535, 16, 15), TIMEOUT, True),
+    "it is too late": (of_9(1_035, 1_535, 16, 15), UNEXPLAINED, True),
 }
 
 
 @pytest.mark.parametrize(("row", "completion", "parked"), EXPLAINED.values(), ids=EXPLAINED)
 def test_rule_explains(row: RecordedFetch, completion: Completion, parked: bool) -> None:
-    assert explain(row, LOG_END, HIGH_WATERMARK) == (completion, parked)
+    causes = causes_of(row, LOG_END, HIGH_WATERMARK)
+    assert explain(row, causes, HIGH_WATERMARK) == (completion, parked)
 
 
 def test_leader_without_a_high_watermark_may_be_busy_for_longer() -> None:
     row = fetched(9, 900, 2_500, 15, **NINE, response_high_watermark=UNKNOWN_OFFSET)
-    assert explain(row, LOG_END, Timeline()) == (Completion.RECORDS, True)
+    causes = causes_of(row, LOG_END, Timeline())
+    assert explain(row, causes, Timeline()) == (Completion.RECORDS, True)
 
 
 def test_move_that_the_fetch_knows_does_not_make_it_due() -> None:
     """A quick replica: completed at 1,010.5, it FETCHes at 1,011 knowing that, until an append."""
     log_end = Timeline([0, micros(1_300)], [16, 17])
     row = fetched(9, 1_011, 1_300, 16, high_watermark=16, response_high_watermark=16, **NINE)
-    assert explain(row, log_end, HIGH_WATERMARK) == (Completion.RECORDS, True)
+    causes = causes_of(row, log_end, HIGH_WATERMARK)
+    assert explain(row, causes, HIGH_WATERMARK) == (Completion.RECORDS, True)
 
 
-#: An empty response to 9, another FETCH, and whether that is a wake of all who were parked.
-WAKES = {
-    "with another": (fetched(9, 100, 300, 15), fetched(8, 110, 310, 15), True),
-    "one comes later": (fetched(9, 100, 300, 15), fetched(8, 320, 500, 15), True),
-    "one stays": (fetched(9, 100, 300, 15), fetched(8, 110, 500, 15), False),
-    "came just then": (fetched(9, 100, 300, 15), fetched(8, 300 - SPREAD_MS, 500, 15), True),
-    "spread": (fetched(9, 100, 300, 15), fetched(8, 110, 300 + SPREAD_MS, 15), True),
-    "over it": (fetched(9, 100, 300, 15), fetched(8, 110, 300.001 + SPREAD_MS, 15), False),
-    "records": (fetched(9, 100, 300, 15, **NINE), fetched(8, 320, 500, 15), False),
-    "timeout": (fetched(9, 100, 600, 15), fetched(8, 620, 700, 15), False),
-    "just before": (fetched(9, 100, 599.999, 15), fetched(8, 620, 700, 15), True),
-    "new move": (of_9(100, 300, 15, 15, high_watermark=14), fetched(8, 320, 500, 15), False),
-    "known move": (of_9(100, 300, 15, 15, high_watermark=15), fetched(8, 320, 500, 15), True),
+#: A FETCH, and what the Raft thread did when it built the response.
+WOKEN = {
+    "append": (of_9(900, 1_001, 15, **NINE), RECORDS),
+    "append, as late as it may be": (of_9(900, 1_000 + HANDLING_SLACK_MS, 15, **NINE), RECORDS),
+    "too late": (of_9(900, 1_000.001 + HANDLING_SLACK_MS, 15, **NINE), None),
+    "records were there": (of_9(1_005, 1_006, 15, **NINE), None),
+    "move": (of_9(1_005, 1_011, 16, 16, high_watermark=15), MOVE),
+    "move, as early as stamps can be": (of_9(900, 985, 16, high_watermark=15), MOVE),
+    "too early": (of_9(900, 984.999, 16, high_watermark=15), None),
+    "replica knows less": (of_9(1_020, 1_021, 16, 16, high_watermark=15), MOVE),
+    "move that nobody told": (of_9(1_005, 1_011, 16, 16), None),
+    "expiry is another thread": (of_9(300, 800, 15), None),
+    "diverging": (of_9(1_020, 1_021, 16, high_watermark=15, is_diverging=True), None),
+    "snapshot": (of_9(1_020, 1_021, 16, high_watermark=15, is_snapshot=True), None),
 }
 
 
-@pytest.mark.parametrize(("row", "other", "is_wake"), WAKES.values(), ids=WAKES)
-def test_empty_wake_is_the_leaders_if_nobody_stayed_parked(
-    row: RecordedFetch, other: RecordedFetch, is_wake: bool
+@pytest.mark.parametrize(("row", "completion"), WOKEN.values(), ids=WOKEN)
+def test_raft_thread_builds_a_response_because_of(
+    row: RecordedFetch, completion: Completion | None
 ) -> None:
-    assert Parked([row, other, fetched(7, 900, 901, 15)]).all_woken(row) == is_wake
+    assert woken_by(row, causes_of(row, LOG_END, HIGH_WATERMARK)) is completion
 
 
-def test_empty_wake_is_explained_as_one() -> None:
-    """All three are woken, and a hundred ms later all have records."""
-    rows = [fetched(r, 100 + r, 300, 15, response_high_watermark=-1) for r in (2, 3, 11)]
+#: An empty response to 9 before the append at 1,000 ms, another FETCH, and whether a drain without
+#: a batch completed it.
+LATER = fetched(8, 980, 1_000, 15, **NINE)
+EARLIEST_MS = 1_000 - DRAIN_APPEND_US / 1000
+DRAINED = {
+    "with another": (of_9(800, 950, 15), fetched(8, 810, 960, 15), True),
+    "another comes later": (of_9(800, 950, 15), LATER, True),
+    "another stays": (of_9(800, 950, 15), fetched(8, 810, 1_000, 15, **NINE), False),
+    "another stays for long": (of_9(800, 850, 15), fetched(8, 810, 1_310, 15), False),
+    "came just then": (of_9(800, 950, 15), fetched(8, 950 - SPREAD_MS, 1_000, 15, **NINE), True),
+    "thread takes long": (of_9(800, 850, 15), fetched(8, 810, 850 + HANDLING_SLACK_MS, 15), True),
+    "too long": (of_9(800, 850, 15), fetched(8, 810, 850.001 + HANDLING_SLACK_MS, 15), False),
+    "append follows": (of_9(300, EARLIEST_MS, 15), LATER, True),
+    "append is far": (of_9(300, EARLIEST_MS - 0.001, 15), LATER, False),
+    "no append follows": (of_9(1_020, 1_100, 16), LATER, False),
+    "append was before": (of_9(800, 1_000, 15), LATER, False),
+    "records": (of_9(800, 950, 15, **NINE), LATER, False),
+    "timeout": (of_9(450, 950, 15), LATER, False),
+    "diverging": (of_9(800, 950, 15, is_diverging=True), LATER, False),
+    "snapshot": (of_9(800, 950, 15, is_snapshot=True), LATER, False),
+    "replica knows less": (of_9(800, 950, 15, 15, high_watermark=14), LATER, False),
+    "replica knows as much": (of_9(800, 950, 15, 15, high_watermark=15), LATER, True),
+    "a move after the append": (of_9(800, 990, 15, 15, high_watermark=15), LATER, True),
+}
+
+
+@pytest.mark.parametrize(("row", "other", "is_drain"), DRAINED.values(), ids=DRAINED)
+def test_drain_completes_all_who_are_parked_and_the_append_follows(
+    row: RecordedFetch, other: RecordedFetch, is_drain: bool
+) -> None:
+    drains = Drains(in_order([row, other, fetched(7, 1_900, 1_901, 16)]))
+    assert drains.completed(row, causes_of(row, LOG_END, HIGH_WATERMARK)) == is_drain
+
+
+def test_move_that_may_have_come_before_the_append_is_no_drain() -> None:
+    """At 1,010, append at 1,020: a voter's FETCH stamped 25 ms late moved it at 985."""
+    row, log_end = of_9(800, 985, 15, 15, high_watermark=15), Timeline([0, micros(1_020)], [15, 16])
+    causes = causes_of(row, log_end, HIGH_WATERMARK)
+    assert not Drains([row]).completed(row, causes)
+    assert Drains([row]).completed(row._replace(built_us=row.built_us - 1), causes)
+
+
+def drained(carried: int = -1) -> Replayed:
+    """2, 3 and 11 have 15 and wait; completed at 300 ms, and with records at 350 ms."""
     first = [fetched(r, 0, 50 + r, 14, **NINE, last_fetched_epoch=EPOCH - 1) for r in (2, 3, 11)]
-    out = replay_of(1, [1, 2, 3], variants(), [in_order([*first, *rows])])
-    woken = [r for r in out.variant(RECORDED).parking if r["completion"] == "unexplained"]
-    assert [(r["verdict"], r["reason"]) for r in woken] == [("replayed", EMPTY_WAKE)] * 3
+    empty = [fetched(r, 100 + r, 300, 15, response_high_watermark=carried) for r in (2, 3, 11)]
+    then = [fetched(r, 301 + r, 350, 15, **NINE) for r in (2, 3, 11)]
+    last = [fetched(r, 360 + r, 860 + r, 16) for r in (2, 3, 11)]
+    return replay_of(1, [1, 2, 3], variants(), [in_order([*first, *empty, *then, *last])])
+
+
+def test_drain_is_in_the_log_and_in_every_variant() -> None:
+    """One drain for the three of them, though they fetch again at once."""
+    out = drained(15)
+    for variant in (RECORDED, WITHOUT_KIP, WITH_KIP):
+        rows = [r for r in out.variant(variant).parking if r["completion"] == "drain"]
+        assert [(r["replica_id"], r["decision"], r["verdict"]) for r in rows] == [
+            (replica, "parked", "replayed") for replica in (2, 3, 11)
+        ]
+
+
+def test_drain_whose_high_watermark_was_not_the_leaders_is_unexplained() -> None:
+    out = drained(99)
+    assert "drain" not in {r["completion"] for r in out.variant(RECORDED).parking}
+    assert out.variant(WITHOUT_KIP) == drained(15).variant(WITHOUT_KIP)
 
 
 # --- lags ----------------------------------------------------------------------------------------
@@ -286,6 +353,77 @@ def test_raft_thread_builds_responses_one_after_the_other() -> None:
     loop = Loop(*two_ms_each(parked_at=15, dequeued=0))
     loop.loop.append(micros(100), 16)
     assert [row.built_us for row in loop.advance(150)] == [micros(t) for t in (100, 102, 104)]
+
+
+def handled(loop: Loop, completion: Completion, **took_ms: float) -> Loop:
+    """The log shows at 90 ms how long after such a cause the replicas' responses were built."""
+    for name, took in took_ms.items():
+        replica = loop.evidence.replicas[int(name[1:])]
+        replica.handled(completion, micros(90), micros(90 + took))
+    return loop
+
+
+def test_response_comes_as_long_after_an_append_as_the_replicas_recorded_one() -> None:
+    """9 was not recorded to be woken: it has its turn, the third, by the thread's pace."""
+    loop = handled(Loop(*two_ms_each(parked_at=15, dequeued=0)), RECORDS, r7=30, r8=0.5)
+    loop.loop.append(micros(100), 16)
+    built = {row.response.fetch.replica_id: row.built_us for row in loop.advance(150)}
+    assert built == {7: micros(130), 8: micros(100.5), 9: micros(104)}
+
+
+def test_response_comes_as_long_after_the_fetch_that_moves_the_high_watermark() -> None:
+    """9 is parked knowing 14 when 3 has 15."""
+    rows = [fetched(9, 80, 580, 15, high_watermark=14), fetched(3, 100, 600, 15, high_watermark=14)]
+    loop = Loop(*rows, hwm_aware=True)
+    loop.loop.leader.high_watermark = 14
+    handled(loop, MOVE, r3=4, r9=3)
+    rows_of = {r.response.fetch.replica_id: r for r in loop.advance(110)}
+    assert [rows_of[r].built_us for r in (9, 3)] == [micros(103), micros(104)]
+    assert {r.response.completion for r in rows_of.values()} == {MOVE}
+
+
+@pytest.mark.parametrize("is_move", [True, False])
+def test_move_and_drain_complete_who_is_parked_as_an_append_does(is_move: bool) -> None:
+    """A log without the KIP shows no move; 9 is parked when 3 has 15 at 100 ms, or a drain is."""
+    rows = [fetched(9, 80, 580, 15), fetched(3, 100 if is_move else 900, 1_400, 15)]
+    loop = handled(Loop(*rows, hwm_aware=True), RECORDS, r9=3)
+    if not is_move:
+        loop.loop.drain(micros(100))
+    row, *_ = loop.advance(110)
+    assert row.response.completion is (MOVE if is_move else Completion.DRAIN)
+    assert (row.response.fetch.replica_id, row.built_us) == (9, micros(103))
+
+
+def test_records_that_are_there_are_returned_by_the_threads_pace() -> None:
+    loop = handled(Loop(*two_ms_each()), RECORDS, r7=30)
+    assert loop.advance(50)[0].built_us == micros(3)
+
+
+def test_samples_of_handling_are_none_before_the_first_and_never_negative() -> None:
+    replica = Loop(fetched(9, 0, 500, 15)).evidence.replicas[9]
+    assert replica.handling_us(RECORDS, micros(90)) is None
+    replica.handled(RECORDS, micros(100), micros(99))
+    assert replica.handling_us(RECORDS, micros(90)) == 0
+    assert replica.handling_us(MOVE, micros(90)) is None
+
+
+def test_drain_completes_who_is_parked_and_empty() -> None:
+    loop = Loop(*two_ms_each(parked_at=15, dequeued=0))
+    loop.loop.drain(micros(60))
+    rows = loop.advance(70)
+    assert [(row.response.completion, row.built_us) for row in rows] == [
+        (Completion.DRAIN, micros(at)) for at in (60, 62, 64)
+    ]
+    assert {row.response.log_end_offset for row in rows} == {15}
+
+
+def test_append_comes_before_the_timer_thread() -> None:
+    """9 is parked at 2 ms and over at 502; the timer's thread takes 2 ms as well."""
+    for append_ms, completion in [(504, RECORDS), (505, TIMEOUT)]:
+        loop = Loop(*two_ms_each(), fetched(6, 0, 500, 15))
+        loop.loop.append(micros(append_ms), 16)
+        row = next(r for r in loop.advance(600) if r.response.fetch.replica_id == 6)
+        assert (row.response.completion, row.built_us) == (completion, micros(504))
 
 
 def test_fetch_waits_for_the_raft_thread() -> None:
@@ -613,19 +751,17 @@ def test_state_of_another_form_or_of_other_settings_is_refused() -> None:
 def test_loops_do_not_read_what_the_rule_explains(name: str, leader: int) -> None:
     """Blank what the rule explains in every recorded FETCH: the closed-loop rows stay the same.
 
-    Blanked: the high watermark carried, whether the response was diverging or a snapshot, and when
-    it was sent (moved by a minute). What stays, since the loop takes it as input: ``built_us``
-    (only as the begin of a gap and as the time of an append), ``record_bytes`` (which appends a
-    response carried), the sizes on the wire, and whether an error is "not the leader" (it ends
-    the leader's epoch).
+    Blanked: the high watermark carried, and when it was sent (moved by a minute). What stays,
+    since the loop takes it as input: ``built_us`` (as the begin of a gap, as the time of an append
+    or a drain, and since when its cause had been), ``record_bytes`` (which appends a response
+    carried), whether it is diverging or a snapshot (no drain), the sizes on the wire, and whether
+    an error is "not the leader" (it ends the leader's epoch).
     """
     log = recording(name)
     recorded = log.fetches[leader]
     blanked = [
         row._replace(
             response_high_watermark=-7,
-            is_diverging=not row.is_diverging,
-            is_snapshot=not row.is_snapshot,
             completed_us=row.completed_us + 60_000_000,
         )
         for row in recorded

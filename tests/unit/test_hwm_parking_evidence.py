@@ -117,6 +117,18 @@ APPENDS = {
         [*carried(8, 100, 15, 17), *carried(9, 100, 15, 16)],
         [(100, 17)],
     ),
+    "who lost a response FETCHes the same records again": (
+        [records(8, 0, 90, 15), *carried(8, 110, 15, 17), *carried(9, 100, 15, 17)],
+        [(90, 17)],
+    ),
+    "more records are another append": (
+        [
+            records(8, 0, 90, 15, record_bytes=45),
+            *carried(8, 110, 15, 17),
+            *carried(9, 100, 15, 16),
+        ],
+        [(100, 16), (110, 17)],
+    ),
     "empty responses append nothing": ([fetched(9, 0, 500, 15), fetched(9, 501, 900, 15)], []),
     "a restarted replica may have lost or gained log": (
         [records(9, 0, 500, 15, correlation_id=80), fetched(9, 900, 1200, 30, correlation_id=1)],
@@ -295,6 +307,12 @@ def test_replica_that_advances_without_records_got_a_snapshot(
     assert (evidence.snapshot, evidence.log_start_offset) == found
 
 
+def test_latest_snapshot_counts_however_late_it_shows() -> None:
+    """Synthetic: 8 had asked for the older one before."""
+    rows = [fetched(9, 0, 1, 3), fetched(8, 0, 2, 3), fetched(9, 50, 51, 12), fetched(8, 60, 61, 9)]
+    assert evidence_of(*rows).snapshot == 12
+
+
 # --- how long a response takes -------------------------------------------------------------------
 
 
@@ -375,6 +393,13 @@ def test_bytes_are_linked_backwards_as_well() -> None:
         *(records(8, 150, 200, 12, record_bytes=200), fetched(8, 203, 204, 15)),
     )
     assert evidence.log_bytes.between(12, 16) == 290
+
+
+def test_responses_that_contradict_each_other_show_no_bytes() -> None:
+    """Synthetic: 15..18 is 90 bytes by one response, 15..16 is 150 by another."""
+    log_bytes = evidence_of(*carried(9, 100, 15, 18)).log_bytes
+    log_bytes.carried(15, 16, 150, micros(100))
+    assert log_bytes.between(16, 18) is None
 
 
 def test_ranges_without_a_neighbour_are_given_up_the_oldest_first() -> None:

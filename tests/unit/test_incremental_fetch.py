@@ -31,7 +31,8 @@ from kip_replay.replay.outcomes import RECORDED
 
 FOO, BAR, NEW_FOO = ("foo".ljust(22, "_"), "bar".ljust(22, "_"), "new-foo".ljust(22, "_"))
 NAMES = {FOO: "foo", BAR: "bar", NEW_FOO: "foo"}
-FOO_0, FOO_1, BAR_0, BAR_1 = (FOO, 0), (FOO, 1), (BAR, 0), (BAR, 1)
+NEW_BAR = "new-bar".ljust(22, "_")
+FOO_0, FOO_1, BAR_0, BAR_1, NEW_BAR_0 = (FOO, 0), (FOO, 1), (BAR, 0), (BAR, 1), (NEW_BAR, 0)
 SESSION = 77
 SECOND = 1000.0
 
@@ -316,8 +317,37 @@ def test_equals_recorded_sees_sizes() -> None:
 def test_partitions_that_are_not_read_stand_at_the_end(
     answers: list[ReturnedPartition], why: str
 ) -> None:
-    log = Log().full(both(FOO_0), both(BAR_0)).incremental([], answers)
+    log = Log().full(both(FOO_0), both(BAR_0)).incremental([], answers, lasts_ms=SECOND)
     assert log.replay().variant(INCREMENTAL)[1]["equals_recorded"], why
+
+
+def away(*answers: ReturnedPartition, version: int = 17, lasts_ms: float = 500) -> list[bool]:
+    """A follower of foo-0 and bar-0 sends its next FETCH a second later, and adds new-bar-0."""
+    log = Log(version).full(both(FOO_0), both(BAR_0))
+    log.incremental([requested(*NEW_BAR_0)], answers, lasts_ms=lasts_ms)
+    return [row["equals_recorded"] for row in log.replay().variant(INCREMENTAL)[1:]]
+
+
+def test_frozen_follower_returns_when_the_broker_knows_which_partitions_are_gone() -> None:
+    """foo-0 went while the follower was away, which was longer than its FETCH waits: not read.
+
+    Had the FETCH waited for longer, foo-0 would be read and stand where it stood.
+    """
+    first, last = failed(*FOO_0, 3), returned(*NEW_BAR_0)
+    assert away(last, first) == [True]
+    assert away(first, last) == [False]
+    assert away(first, last, lasts_ms=SECOND) == [True]
+
+
+def test_new_partition_that_is_gone_was_there_when_the_fetch_came() -> None:
+    """Else its topic id would not be known (100). It is read, and stands where it was added.
+
+    bar-0 came into the session before, and foo-0 is gone for the same reason as above.
+    """
+    rest = returned(*BAR_0, 9)
+    assert away(rest, failed(*NEW_BAR_0, 3), failed(*FOO_0, 3)) == [True]
+    assert away(rest, failed(*FOO_0, 3), failed(*NEW_BAR_0, 3)) == [False]
+    assert away(rest, failed(*FOO_0, 3), failed(*NEW_BAR_0, 100)) == [True]
 
 
 def test_partition_known_to_be_gone_is_not_read_again() -> None:

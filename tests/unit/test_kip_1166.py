@@ -179,7 +179,7 @@ HISTORIES = {
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
     9 fetches 17          -> parked
     leader appends to 16  -> nobody
-    leader appends to 17  -> 9: records 17..17, high watermark -1
+    leader appends to 17  -> 9: drain, high watermark -1
     """,
     # Synthetic. What the leader lacks is not cut off, and its records are not sent again.
     "replica ahead of the leader is woken by a move": """
@@ -209,6 +209,14 @@ HISTORIES = {
     9 fetches 15          -> parked
     8 fetches 15          -> parked
     leader appends to 16  -> 9: records 15..16, high watermark -1; 8: records 15..16, high watermark -1
+    """,
+    "drain without a batch completes who is parked at the log's end, with what is known by then": """
+    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
+    9 fetches 15 knowing 15 -> parked
+    8 fetches 20 knowing 15 -> parked
+    2 fetches 15 knowing 15 -> parked | 9: high watermark 15; 8: high watermark 15; parked
+    leader drains no batch  -> 9: drain, high watermark 15; 2: drain, high watermark 15 | 2: drain, high watermark 15
+    leader drains no batch  -> nobody
     """,
     "observers never move the high watermark": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166

@@ -27,6 +27,7 @@ from report_examples import (
     verdict,
 )
 
+from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.report.accuracy import MOST_ROWS
 from kip_replay.pipelines.report.data import Report
 from kip_replay.pipelines.report.page import render
@@ -233,7 +234,7 @@ def test_doubts_are_capped_and_what_is_unknown_comes_first() -> None:
 def test_failures_are_shown_as_plainly_as_passes() -> None:
     missed = check(passed=False, error=-30.0)
     text = text_of(render(report_of(recording(), checks=(check(), missed))))
-    assert "1 of 2 predictions lies within tolerance; 1 does not." in text
+    assert "1 of 2 self-checks lies within tolerance." in text
     assert "✓ within" in text
     assert "✗ outside" in text
     assert "−30.00" in text
@@ -254,25 +255,25 @@ def test_what_is_not_judged_counts_neither_way() -> None:
     rate = {"metric": "produces_per_second", "tolerance": None, "passed": None}
     rates = replace(acks_check("one", "one"), **rate)
     text = text_of(render(report_of(recording(), checks=(acks_check("one", "one"), rates))))
-    assert "1 of 1 prediction lies within tolerance." in text
+    assert "1 of 1 self-check lies within tolerance." in text
     assert "PRODUCEs a second" in text
     assert "not judged" in text
 
 
 def test_self_checks_and_predictions_of_others_are_apart() -> None:
-    crossed = replace(check("one"), recorded_in="two")
+    crossed = replace(check("one"), recorded_in="two", kind=Kind.OTHER_CLUSTER)
     text = text_of(render(report_of(recording(), recording("two"), checks=(check(), crossed))))
-    assert "Self-checks 1 of 1 prediction lies within tolerance. one" in text
-    assert "Predictions of other clusters 1 of 1 prediction" in text
+    assert "Self-checks 1 of 1 self-check lies within tolerance. one" in text
+    assert "Predictions of other clusters 1 of 1 prediction of another cluster lies" in text
     assert "From one , replayed without KIP-1166, to two : 1 of 1 within tolerance" in text
 
 
 def test_each_section_says_how_sure_it_is() -> None:
     page = render(report_of(recording(), checks=(check(), acks_check("one", "one", passed=False))))
     sure = [text_of(part.split("</p>")[0]) for part in page.split("How sure is this?")[1:]]
-    assert "1 of 1 prediction lies within tolerance" in sure[0]
+    assert "1 of 1 self-check lies within tolerance" in sure[0]
     assert "None of its predictions was held" in sure[1]
-    assert "0 of 1 prediction" in sure[2]
+    assert "0 of 1 self-check" in sure[2]
 
 
 def test_lines_add_up_or_the_page_says_that_they_do_not() -> None:

@@ -94,9 +94,9 @@ def check_rows(recording: str) -> list[dict[str, Any]]:
     pair = {"predicted_from": recording, "recorded_in": recording}
     group = {"metric": "fetches", "group_kind": "replica_id", "group_value": "11", "unit": "count"}
     figures = {"predicted": 210.0, "recorded": 208.0, "error": 2.0, "sample_count": 210}
-    passed = {"tolerance": 4.0, "passed": True, "unknown_count": 0}
+    passed = {"kind": "self_check", "tolerance": 4.0, "passed": True, "unknown_count": 0}
     judged = hwm(recording, WITHOUT_KIP) | pair | group | figures | passed
-    shown = {"tolerance": None, "passed": None}
+    shown = {"kind": "self_check", "tolerance": None, "passed": None}
     acks = what_if(recording, "min_isr_acks", ACKS_ALL) | {"metric": "produces_per_second"} | shown
     return [
         {**judged, "group_value": "9"},

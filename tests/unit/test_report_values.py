@@ -52,7 +52,7 @@ def test_sessions_and_slots() -> None:
 
 def test_waits_of_producers_and_leaders() -> None:
     one = acks()
-    nine = ("produce_latency", RECORDED, "node_id", "9", None)
+    nine = ("closed_loop_latency", RECORDED, "node_id", "9", None)
     assert (one.produced, one.waited) == (300, 200)
     assert replace(one, spreads={**one.spreads, nine: spread(1.0)}).leaders == ["9", "11", "12"]
     assert (one.exposure(), one.exposure(1)) == (spread(113.6), None)

@@ -169,8 +169,9 @@ do not tell when a replica learned of a change in the steady phase.
     method=words.lines("""
 The lag is the time from the moment the active controller commits a change until it answers a
   replica with word of it; the way through the network comes on top, for both protocols alike.
-When the leader appended, and how long each replica takes from an answer to its next FETCH, is taken
-  from the log: the replica’s own gap nearest in time. Nothing is drawn at random.
+When the leader appended or stalled, how long it takes to respond, and how long each replica takes
+  from an answer to its next FETCH, is taken from the log: the replica’s own nearest in time.
+  Nothing is drawn at random.
 All else follows from the rule: who is parked, who is answered when and why, when the high watermark
   moves, which FETCHes exist at all. Both protocols are simulated from the same log.
 Why an answer came, how long the rule made it wait and which high watermark it told is never read by
@@ -179,8 +180,9 @@ It assumes that a replica’s gap does not depend on the protocol, and that the 
   FETCH at a time, as fast as the log shows.
 A replica that was silent for over a second is away: it does not count for the changes it slept
   through.
-Leaders sometimes answer early with nothing. No rule says why; such answers are counted as
-  unexplained and left out of both protocols.
+A leader that stalls between preparing records and appending them completes all who are parked
+  early, with nothing (completion drain): in no KIP and in every release, so in both protocols.
+A response that is more than 100 ms late counts as unexplained.
 """),
     words=words.rows("""
 FETCH of the metadata log | The request with which a replica asks the active controller for the
@@ -215,7 +217,6 @@ WORDS = Words(
         "fetch_bytes_per_second": "bytes a second",
         "fetches": "FETCHes",
         "answers_explained": "responses that the rule explains",
-        "answers_explained_or_woken": "responses that it or a wake of all explains",
     },
     accuracy="FETCHes of the metadata log and how late brokers learn of a high watermark, in the "
     "steady phase. The baseline is a constant: one FETCH per append and replica (two with "

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kip_replay.pipelines.replaying.dependencies import usable_names
+from kip_replay.pipelines.replaying.dependencies import topic_names, usable_names
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.incremental_fetch.registration import RULE
@@ -26,7 +26,7 @@ def session_fetches(fetches: DataFrame, topics: DataFrame) -> DataFrame:
     """
     of_partitions = fetches.where(_is_of_topic_partitions())
     events = of_partitions.select(*_KEY, *(_read(field.name) for field in _SPARK))
-    names = topic_names(topics).join(events.select(*_KEY).distinct(), "recording")
+    names = names_by_recording(topics).join(events.select(*_KEY).distinct(), "recording")
     return events.unionByName(names.select(*_KEY, *(_read_name(field.name) for field in _SPARK)))
 
 
@@ -36,12 +36,10 @@ def _is_of_topic_partitions() -> Column:
     return ~F.coalesce(F.col("is_cluster_metadata"), is_raft)
 
 
-def topic_names(topics: DataFrame) -> DataFrame:
+def names_by_recording(topics: DataFrame) -> DataFrame:
     """One row a recording: ``topic_names``, sorted by id."""
-    named = topics.where("topic_id IS NOT NULL AND topic IS NOT NULL AND topic != topic_id")
-    one_each = named.groupBy("recording", "topic_id").agg(F.min("topic").alias("topic"))
-    pairs = F.sort_array(F.collect_list(F.struct("topic_id", "topic")))
-    return one_each.groupBy("recording").agg(pairs.alias("topic_names"))
+    pairs = F.sort_array(F.collect_list(F.struct("topic_id", F.col("name").alias("topic"))))
+    return topic_names(topics).groupBy("recording").agg(pairs.alias("topic_names"))
 
 
 def _read(name: str) -> Column:

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kip_replay.pipelines.replaying.dependencies import usable_names
+from kip_replay.pipelines.replaying.dependencies import NAMES_AN_ID, topic_names, usable_names
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.log_tables import (
@@ -89,12 +89,12 @@ def dependencies(database: DuckDBPyConnection, until_us: int, _: SteadyPhase) ->
     return found
 
 
-_LEADS = """
+_LEADS = f"""
 WITH produced AS (SELECT DISTINCT node_id, unnest(partitions) AS p FROM produces),
 led AS (
     SELECT produced.node_id, unnest([p.topic, p.topic_id, t.topic]) AS topic,
            p.partition AS partition
-    FROM produced LEFT JOIN (FROM topics WHERE topic <> topic_id) AS t ON t.topic_id = p.topic_id
+    FROM produced LEFT JOIN (FROM topics WHERE {NAMES_AN_ID}) AS t ON t.topic_id = p.topic_id
 ),
 stated AS (
     SELECT topic, partition FROM isr_changes
@@ -122,12 +122,6 @@ GROUP BY broker_id HAVING min(epoch_us(dequeued_at)) <= $until_us ORDER BY ALL
 
 
 # --- which topics and partitions are a leader's -----------------------------------------
-
-
-def topic_names(topics: DataFrame) -> DataFrame:
-    """recording, topic_id, name: the one name of each id that some line has."""
-    named = topics.where("topic_id IS NOT NULL AND topic != topic_id AND error_code = 0")
-    return named.groupBy("recording", "topic_id").agg(F.min("topic").alias("name"))
 
 
 def touched_partitions(produces: DataFrame, names: DataFrame) -> DataFrame:
@@ -174,6 +168,7 @@ def produce_events(produces: DataFrame, producer_ids: DataFrame) -> DataFrame:
         handled_us=F.unix_micros("handled_at"),
         built_us=F.unix_micros("built_at"),
         client_id=F.col("client_id"),
+        connection=F.col("connection"),
         acks=F.col("acks"),
         timeout_us=F.col("timeout_ms") * F.lit(1000),
         is_transactional=transactional,
@@ -210,6 +205,7 @@ def fetch_events(fetches: DataFrame, leaders: DataFrame) -> DataFrame:
         F.unix_micros("dequeued_at") + noted_us,
         dequeued_us=F.unix_micros("dequeued_at"),
         handled_us=F.unix_micros("handled_at"),
+        built_us=F.unix_micros("built_at"),
         replica_id=F.col("replica_id"),
         replica_epoch=F.col("replica_epoch"),
         session_id=F.col("response_session_id"),

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kip_replay.pipelines.report.reading import PLAIN, counted
-from kip_replay.pipelines.report.values import Percentiles, RuleFigures, both, medians
+from kip_replay.pipelines.report.values import Percentiles, RuleFigures, both, known, medians
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
+from kip_replay.replay.min_isr_acks.reasons import LOG_ENDED
 from kip_replay.replay.outcomes import RECORDED
 
 VARIANTS = (RECORDED, ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)
 LATENCY, REQUEST_LATENCY, EXPOSURE = "produce_latency", "produce_request_latency", "exposure"
+#: Of a cluster whose producers react; the others are of each PRODUCE as it arrived.
+REACTING = "closed_loop_latency"
 #: The error of each variant, by column of the outcomes.
 _ERRORS = dict(zip(VARIANTS, ("recorded_error", "acks_all_error", "min_isr_error"), strict=True))
 #: Rows for leaders at most, those with the most responses first.
@@ -25,7 +28,8 @@ class Figures(RuleFigures):
 
     NAME = RULE
     SWEEP = "min_insync_replicas"
-    CURVES = ((LATENCY, "all"), (EXPOSURE, "all"))
+    CURVES = ((REACTING, "all"), (EXPOSURE, "all"))
+    ON_TERMINAL = ("verdicts", "arrivals")
     QUERIES: ClassVar[Mapping[str, str]] = {
         "verdicts": counted("produce_ack_outcomes", "'partitions'", {"waited": "acks = -1"}),
         "errors": " UNION ALL ".join(
@@ -35,6 +39,13 @@ class Figures(RuleFigures):
             GROUP BY recording, {column}"""
             for variant, column in _ERRORS.items()
         ),
+        "arrivals": f"""
+            SELECT recording, count(*) AS n, count(*) FILTER (is_own) AS own,
+                   count(*) FILTER (reason = '{LOG_ENDED}') AS after_the_log,
+                   n * 1e6 / nullif(max(epoch_us(recorded_received_at))
+                       - min(epoch_us(recorded_received_at)), 0) AS per_second
+            FROM produce_closed_loop_outcomes WHERE variant = '{ACKS_MIN_INSYNC_REPLICAS}'
+            GROUP BY recording""",
     }
 
     @property
@@ -52,8 +63,17 @@ class Figures(RuleFigures):
 
     @property
     def waits(self) -> tuple[Percentiles, Percentiles] | None:
-        """How long producers wait with acks=all and with acks=min.insync.replicas."""
-        return both(*(self.spread(LATENCY, variant) for variant in VARIANTS[1:]))
+        """How long producers that react wait with acks=all and with acks=min.insync.replicas."""
+        return both(*(self.spread(REACTING, variant) for variant in VARIANTS[1:]))
+
+    @property
+    def sent_at_other_times(self) -> tuple[float, float] | None:
+        """The least and the most of the median with acks=min.insync.replicas, whenever producers
+        sent what the log leaves open."""
+        ends = ("", "_sent_earliest", "_sent_latest")
+        found = [self.spread(f"{REACTING}{end}", ACKS_MIN_INSYNC_REPLICAS) for end in ends]
+        all_known = known(spread.p50 for spread in known(found))
+        return (min(all_known), max(all_known)) if all_known else None
 
     @property
     def medians(self) -> tuple[float, float] | None:
@@ -74,7 +94,7 @@ class Figures(RuleFigures):
         """Node ids of the brokers with the most responses."""
         values: dict[str, int] = {}
         for (metric, _, kind, node, at), spread in self.spreads.items():
-            if (metric, kind, at) == (LATENCY, "node_id", None):
+            if (metric, kind, at) == (REACTING, "node_id", None):
                 values[node] = max(values.get(node, 0), spread.values)
         busiest = sorted(values, key=lambda node: (-values[node], int(node)))
         return sorted(busiest[:MOST_LEADERS], key=int)

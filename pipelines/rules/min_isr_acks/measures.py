@@ -11,7 +11,10 @@ from kip_replay.pipelines.analysis.phases import Phases
 from kip_replay.pipelines.analysis.summaries import WHAT_IF, grouped_by
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
-from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
+from kip_replay.replay.min_isr_acks.tables import (
+    PRODUCE_ACK_OUTCOMES,
+    PRODUCE_CLOSED_LOOP_OUTCOMES,
+)
 from kip_replay.replay.outcomes import RECORDED, Verdict
 
 #: Who waits how long: the variant, and the column of a partition's latency under it.
@@ -33,7 +36,9 @@ def latencies(read: Read, _: Phases) -> DataFrame:
     ``produce_latency`` per partition and ``produce_request_latency`` per request of producers that
     waited for all replicas: recorded, with acks=all and with acks=min.insync.replicas; the sweep
     has the last only. ``exposure``: from the early response until the whole ISR had the batch; a
-    PRODUCE that is refused exposes nothing.
+    PRODUCE that is refused exposes nothing. ``closed_loop_latency`` per request, recorded and in
+    the other cluster, where producers react; ``closed_loop_latency_sent_earliest`` and ``_latest``
+    if all that the log leaves open were sent at one end of their intervals.
     """
     produced = _applicable(read(PRODUCE_ACK_OUTCOMES))
     waited = produced.where(F.col("acks") == -1)
@@ -43,14 +48,47 @@ def latencies(read: Read, _: Phases) -> DataFrame:
     return reduce(
         DataFrame.unionByName,
         [
-            _values(_by_variant(waited, _LATENCIES), "produce_latency", _groups()),
+            _values(_by_variant(waited, _LATENCIES), F.lit("produce_latency"), _groups()),
             _values(
                 _by_variant(_requests(waited), _REQUEST_LATENCIES),
-                "produce_request_latency",
+                F.lit("produce_request_latency"),
                 {"node_id": F.col("node_id")},
             ),
-            _values(early.withColumn("value_ms", F.col("exposure_ms")), "exposure", _groups()),
+            _values(
+                early.withColumn("value_ms", F.col("exposure_ms")), F.lit("exposure"), _groups()
+            ),
+            _reacting(read(PRODUCE_CLOSED_LOOP_OUTCOMES)),
         ],
+    )
+
+
+def _reacting(outcomes: DataFrame) -> DataFrame:
+    """Values of the closed loop; what was recorded once, of the rows of one variant."""
+    ms = ("latency_ms", "latency_sent_earliest_ms", "latency_sent_latest_ms")
+    values = F.array(
+        *(_reaction(F.col("variant"), name) for name in ms),
+        F.when(
+            (outcomes["variant"] == ACKS_MIN_INSYNC_REPLICAS)
+            & F.col("request_recorded_latency_ms").isNotNull(),
+            _reaction(F.lit(RECORDED), "request_recorded_latency_ms"),
+        ),
+    )
+    groups = {
+        "node_id": F.col("node_id"),
+        "arrival": F.when(F.col("is_own"), "own").otherwise("held_back"),
+    }
+    rows = outcomes.withColumn("of", F.explode(F.array_compact(values)))
+    return _values(
+        rows.withColumns({"variant": F.col("of.variant"), "value_ms": F.col("of.ms")}),
+        F.col("of.metric"),
+        groups,
+    )
+
+
+def _reaction(variant: Column, value_ms: str) -> Column:
+    metric = "closed_loop_" + value_ms.removeprefix("request_recorded_").removesuffix("_ms")
+    return F.struct(
+        variant.alias("variant"), F.lit(metric).alias("metric"), F.col(value_ms).alias("ms")
     )
 
 
@@ -93,10 +131,10 @@ def _by_variant(rows: DataFrame, latency_of: dict[str, str]) -> DataFrame:
     )
 
 
-def _values(rows: DataFrame, metric: str, groups: dict[str, Column]) -> DataFrame:
+def _values(rows: DataFrame, metric: Column, groups: dict[str, Column]) -> DataFrame:
     return rows.withColumn("group", F.explode(grouped_by(groups))).select(
         *WHAT_IF,
-        F.lit(metric).alias("metric"),
+        metric.alias("metric"),
         "group.group_kind",
         "group.group_value",
         F.round(F.col("value_ms") * 1000).cast("bigint").alias("value_us"),

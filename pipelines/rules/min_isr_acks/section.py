@@ -10,7 +10,13 @@ from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Block, Detail, Head, KeyFigure, Row, Section, Table
 from kip_replay.pipelines.rules.min_isr_acks import figures
 from kip_replay.pipelines.rules.min_isr_acks import words as text
-from kip_replay.pipelines.rules.min_isr_acks.figures import EXPOSURE, LATENCY, VARIANTS, Figures
+from kip_replay.pipelines.rules.min_isr_acks.figures import (
+    EXPOSURE,
+    LATENCY,
+    REACTING,
+    VARIANTS,
+    Figures,
+)
 from kip_replay.replay.min_isr_acks import ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.outcomes import RECORDED
 
@@ -58,7 +64,7 @@ def _reported(one: Figures) -> tuple[object, object]:
 def _overview(one: Figures) -> list[str]:
     assert one.waits is not None
     return [
-        *sections.ms_cells(one.spread(LATENCY, RECORDED), of=["p50"]),
+        *sections.ms_cells(one.spread(REACTING, RECORDED), of=["p50"]),
         *sections.ms_cells(*one.waits, of=_SPREAD),
         words.number(max(wait.values for wait in one.waits)),
         sections.unknown_cell(*one.waits),
@@ -93,14 +99,17 @@ def _latencies(one: Figures, name: str) -> Sequence[Block]:
     for v in (*VARIANTS[1:], RECORDED):
         # Short enough for the picture.
         label = words.variant_name(v).removeprefix("acks=").replace("all", "acks=all")
-        curve = one.curves.get((LATENCY, v, "all"))
-        lines.append((words.variant_class(v), label, curve, one.spread(LATENCY, v)))
-    spreads = sections.spreads_of(one, LATENCY, VARIANTS)
-    spreads.append(("exposure", "other", one.exposure()))
-    tables = [sections.spread_table("Per partition with acks=all, ms", "values", spreads)]
+        curve = one.curves.get((REACTING, v, "all"))
+        lines.append((words.variant_class(v), label, curve, one.spread(REACTING, v)))
+    reacting = sections.spreads_of(one, REACTING, VARIANTS)
+    reacting.append(("exposure", "other", one.exposure()))
+    tables = [sections.spread_table("PRODUCEs of producers that react, ms", "values", reacting)]
+    as_arrived = sections.spreads_of(one, LATENCY, VARIANTS)
+    caption = "As each arrived, per partition, ms"
+    tables.append(sections.spread_table(caption, "values", as_arrived))
     of_requests = sections.spreads_of(one, figures.REQUEST_LATENCY, VARIANTS)
     if any(spread for _, _, spread in of_requests):
-        caption = "Per request (its slowest partition), ms"
+        caption = "As each arrived, per request (its slowest partition), ms"
         tables.append(sections.spread_table(caption, "values", of_requests))
     axis = "ms from the arrival until the answer; exposure: ms after it"
     labels = "Waits", "share of answers after so long"
@@ -109,7 +118,7 @@ def _latencies(one: Figures, name: str) -> Sequence[Block]:
 
 def _leaders(one: Figures) -> Iterator[Table]:
     columns = ("median|gap", "90 %")
-    lines = [*((LATENCY, v) for v in VARIANTS), (EXPOSURE, ACKS_MIN_INSYNC_REPLICAS)]
+    lines = [*((REACTING, v) for v in VARIANTS), (EXPOSURE, ACKS_MIN_INSYNC_REPLICAS)]
     rows = []
     for node in one.leaders:
         spreads = (one.spread(metric, v, "node_id", node) for metric, v in lines)
@@ -126,7 +135,7 @@ def _sweep(one: Figures) -> Iterator[Table]:
         spreads = sections.ms_cells(wait, one.exposure(at), of=_SPREAD)
         return [*spreads, sections.unknown_cell(wait)]
 
-    caption = "Another min.insync.replicas for every topic: acks=min.insync.replicas, ms"
+    caption = "Another min.insync.replicas for every topic, each PRODUCE as it arrived, ms"
     return sections.sweep(one, caption, _SWEEP, cells, "as configured")
 
 
