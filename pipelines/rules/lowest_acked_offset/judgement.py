@@ -6,7 +6,7 @@ applied offsets (applied_observations) and when clients saw topics (client_obser
 
 from __future__ import annotations
 
-from kip_replay.pipelines.analysis.accuracy import Judgement, Tolerance, distribution
+from kip_replay.pipelines.analysis.accuracy import FEW, Judgement, Tolerance, distribution
 from kip_replay.replay.lowest_acked_offset import (
     ESTIMATED,
     HEARTBEAT_INTERVAL,
@@ -27,8 +27,6 @@ RESPONSE_MS = 70
 FROZEN_POLL_MS = 2_000
 #: ... until so long after it goes on.
 THAWED_US = 3_000_000
-#: Fewer writes or offsets than this show nothing of percentiles.
-LEAST_SAMPLES = 30
 #: A broker whose heartbeats are this far apart stood still in between.
 STANDSTILL_US = 4_000_000
 #: How near a sweep's interval must be to the recorded one to be held against it.
@@ -80,6 +78,8 @@ SELECT recording, '{RECORDED}' AS variant, 'create_topics_stale_window_' || perc
 FROM ({distribution("histogram", "recording")})
 UNPIVOT INCLUDE NULLS (value_us FOR percentile IN (p50, p90))"""
 
+#: Metrics that are an error by themselves.
+_ERROR = "^(applied_error|clients_saw_it_later)"
 # How far estimates are from when brokers had applied offsets, and from when clients saw topics:
 # the latter later by a poll and its response. The baseline is what heartbeats prove.
 _ERRORS = f"""
@@ -167,22 +167,22 @@ WHERE parameter = 'none' OR (parameter = '{HEARTBEAT_INTERVAL}' AND apart <= {SA
 QUALIFY row_number() OVER (
     PARTITION BY recording, parameter, candidates.metric ORDER BY apart, interval_ms) = 1"""
 
-# An error is held against none.
 _MEASURES = f"""
-WITH errors AS MATERIALIZED ({_ERRORS})
 SELECT *, 'all' AS group_kind, 'all' AS group_value, 'ms' AS unit
 FROM (
-    ({_STALE_WINDOWS}) UNION ALL BY NAME ({_SIMULATED}) UNION ALL BY NAME (FROM errors)
-    UNION ALL BY NAME
-    SELECT recording, '{RECORDED}' AS variant, metric, 0 AS value, sample_count, unknown_count
-    FROM errors
+    ({_STALE_WINDOWS}) UNION ALL BY NAME ({_SIMULATED}) UNION ALL BY NAME ({_ERRORS})
 )"""
 
-# Few recordings have what clients or brokers saw, or were made at an interval of the sweep. A
-# prediction that is there and unknown is a miss, and stays. Few samples judge nothing.
+# An error is held against none. Few recordings have what clients or brokers saw, or were made at an
+# interval of the sweep; a prediction that is there and unknown is a miss, and stays. Few samples
+# judge nothing.
 _SHOWN = f"""
-SELECT * REPLACE (sample_count + unknown_count >= {LEAST_SAMPLES} AS is_judged)
-FROM side_by_side WHERE sample_count + unknown_count > 0 AND recorded IS NOT NULL"""
+FROM (
+    SELECT * REPLACE (
+        sample_count + unknown_count >= {FEW} AS is_judged,
+        CASE WHEN regexp_matches(metric, '{_ERROR}') THEN 0 ELSE recorded END AS recorded)
+    FROM side_by_side WHERE sample_count + unknown_count > 0
+) WHERE recorded IS NOT NULL"""
 
 # A claim: a broker had applied a topic's creation. What denies it is a later METADATA response of
 # that broker that it knows no such topic, until the topic's next deletion (it may have been deleted
@@ -275,24 +275,24 @@ _LIMITS_MS = {
     "create_topics_stale_window": (POLL_MS + 20.0, POLL_MS + RESPONSE_MS),
 }
 
+_BOUNDS = (
+    "claims_not_before_clients_saw_it",
+    "claims_not_before_brokers_applied",
+    "claims_no_broker_denied",
+)
+
 JUDGEMENT = Judgement(
     wanted=_WANTED,
     measures=_MEASURES,
     shares=_SHARES,
     shown=_SHOWN,
     tolerances=(
-        *(
-            Tolerance(f"claims_{what}", LOWEST_ACKED, True, 0.0, None)
-            for what in (
-                "not_before_clients_saw_it",
-                "not_before_brokers_applied",
-                "no_broker_denied",
-            )
-        ),
+        *(Tolerance(metric, LOWEST_ACKED, True, 0.0, None) for metric in _BOUNDS),
         *(
             Tolerance(f"{metric}_{p}", LOWEST_ACKED, True, limit, None)
             for metric, limits in _LIMITS_MS.items()
             for p, limit in zip(("p50", "p90"), limits, strict=True)
         ),
     ),
+    bounds=_BOUNDS,
 )
