@@ -24,6 +24,7 @@ heartbeat has shown the broker to be later than the grace.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -50,7 +51,7 @@ class Replicas:
 
     #: By topic, of those whose creation the log has.
     of_topic: dict[str, int] = field(default_factory=dict)
-    #: (when the controller responded, offset, a broker's share in microseconds), in order of time.
+    #: (offset, when the controller responded, a broker's share in microseconds), in order.
     shares: list[tuple[int, int, int]] = field(default_factory=list)
 
     def write(self, row: Event, offset: int | None, replica_us: int, brokers: int) -> None:
@@ -62,15 +63,16 @@ class Replicas:
         elif row.api_name == "DELETE_TOPICS":
             count = sum(self.of_topic.pop(topic, 0) for topic in row.topics)
         if count and offset is not None:
-            self.shares.append((row.at_us, offset, replica_us * count // max(1, brokers)))
+            insort(self.shares, (offset, row.at_us, replica_us * count // max(1, brokers)))
 
     def work_us(self, after: int, upto: int) -> int:
         """How long a broker works on what lies behind an offset, up to another."""
-        return sum(us for _, offset, us in self.shares if after < offset <= upto)
+        begin, end = (bisect_left(self.shares, (offset + 1,)) for offset in (after, upto))
+        return sum(us for _, _, us in self.shares[begin:end])
 
     def forget(self, before: int) -> None:
         """Drop what was responded to before a time."""
-        self.shares = [share for share in self.shares if share[0] >= before]
+        self.shares = [share for share in self.shares if share[1] >= before]
 
 
 class Claim(NamedTuple):
