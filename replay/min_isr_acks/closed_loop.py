@@ -301,7 +301,9 @@ class ClosedLoop(msgspec.Struct, array_like=True):
     def _travel(self, replica_id: int, at_us: int, cycles: Mapping[int, Cycles]) -> None:
         cycle = cycles[replica_id].after(at_us)
         if cycle is None:
-            heapq.heappush(self.events, (at_us + LOOKAHEAD_US, _LOOKED_FOR, replica_id))
+            # Often enough to see the end of a long pause before it is over.
+            later_us = at_us + LOOKAHEAD_US // 10
+            heapq.heappush(self.events, (later_us, _LOOKED_FOR, replica_id))
             return
         heapq.heappush(self.events, (cycle.noted_us, _NOTED, replica_id))
         heapq.heappush(self.events, (cycle.handled_us, _HANDLED, replica_id))

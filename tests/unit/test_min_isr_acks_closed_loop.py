@@ -196,6 +196,15 @@ def test_what_was_not_appended_is_responded_to_as_it_was() -> None:
     assert latencies([refused]) == {1: (100, 2.0)}
 
 
+def test_a_follower_that_was_away_for_long_is_back_when_it_was() -> None:
+    """For 14 s: longer than is looked ahead."""
+    away = {12: cycles_of((10, 13), (30, 14_030), (14_031, 14_034), (14_040, 14_043))}
+    produces = [produce(1, 40), produce(2, 14_029.5, connection="d")]
+    found = latencies(produces, followers=away, until_ms=14_100)
+    assert found[1] == (40, 1_000 + WOKEN)
+    assert found[2] == (14_029.5, pytest.approx(WOKEN + 3))
+
+
 def test_what_the_log_ends_before_has_no_response() -> None:
     assert latencies([produce(1, 100)], until_ms=105) == {}
 
