@@ -25,7 +25,11 @@ from kip_replay.replay.min_isr_acks.closed_loop import (
 )
 from kip_replay.replay.min_isr_acks.events import Kind
 from kip_replay.replay.min_isr_acks.follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
-from kip_replay.replay.min_isr_acks.reasons import LOG_ENDED, NOT_ENOUGH_REPLICAS
+from kip_replay.replay.min_isr_acks.reasons import (
+    LOG_ENDED,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
+)
 from kip_replay.replay.min_isr_acks.tables import PRODUCE_CLOSED_LOOP_OUTCOMES
 from kip_replay.replay.min_isr_acks.variants import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
 from kip_replay.replay.outcomes import Rows, Variant, Verdict
@@ -48,6 +52,7 @@ _EVENT_COLUMNS = (
     "acks",
     "connection",
 )
+_REFUSED = (NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER)
 #: When the last replica that counts had a batch, by rule.
 _ACKED_AT = {"acks_all": "all_isr_acked_at", "min_isr": "min_isr_acked_at"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -304,7 +309,8 @@ def _rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 def _produce_of(recorded: _Recorded, rows: Sequence[Mapping[str, Any]], node_id: int) -> Produce:
     reason = next((row["reason"] for row in rows if row["reason"] is not None), None)
-    refused = any(row["min_isr_error"] == NOT_ENOUGH_REPLICAS for row in rows)
+    # Refused, or the leader was lost: no follower acknowledges it.
+    refused = any(row["min_isr_error"] in _REFUSED for row in rows)
     is_known = reason is None and all(row["isr"] is not None for row in rows)
     recorded_us = (recorded.built_us or recorded.received_us) - recorded.received_us
 
