@@ -16,7 +16,7 @@ from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_i
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import CLIENT_OBSERVATIONS, LOG_TABLES
+from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,
@@ -30,7 +30,7 @@ from kip_replay.replay.tables import (
 #: The tables that each step writes; what is judged by other recordings stands in ``accuracy/...``.
 TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     "ingest": LOG_TABLES,
-    "client_observations": (CLIENT_OBSERVATIONS,),
+    "client_observations": OBSERVATIONS,
     **{steps.name: (*steps.outcomes, REPLAY_STATE) for steps in RULES},
     SUMMARIES: (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY),
     "quality": (QUALITY_RESULTS, QUALITY_FAILURES),
@@ -44,6 +44,8 @@ def replay_options(config: Config) -> Options:
         section = {name: config[rule.name][name] for name in rule.switches}
         for name, least in rule.sweeps.items():
             section[name] = _sweep(config, rule.name, name, least)
+        for name, least in rule.numbers.items():
+            section[name] = _number(config, rule.name, name, least)
         options[rule.name] = section
     return options
 
@@ -69,6 +71,13 @@ def _sweep(config: Config, section: str, key: str, least: int) -> tuple[int, ...
             f"such as {example!r}"
         )
     return tuple(sorted(set(values)))
+
+
+def _number(config: Config, section: str, key: str, least: int) -> int:
+    value = config[section][key]
+    if type(value) is not int or value < least:
+        raise UserError(f"{section}.{key} is {value!r}: write a whole number, {least} or more")
+    return value
 
 
 def replay_as_configured(job: Job, recordings: Sequence[Recording], warehouse: Warehouse) -> None:

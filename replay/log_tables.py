@@ -241,12 +241,14 @@ BROKER_HEARTBEATS = Table(
     key=("recording", "request_id"),
 )
 
-#: ``partitions``: how many the API speaks of. ``configs``: how many it names (CREATE_TOPICS,
-#: ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS). ``feature_level``: the new level (UPDATE_FEATURES).
+#: ``partitions``: how many the API speaks of. ``replicas``: of all these together (CREATE_TOPICS).
+#: ``configs``: how many it names (CREATE_TOPICS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS).
+#: ``feature_level``: the new level (UPDATE_FEATURES).
 METADATA_WRITE_RESOURCE = struct(
     ("resource_type", TEXT),
     ("name", TEXT),
     ("partitions", INT),
+    ("replicas", INT),
     ("configs", INT),
     ("feature_level", INT),
     ("error_code", INT),
@@ -394,6 +396,21 @@ CLIENT_OBSERVATIONS = Table(
     ),
     key=("recording", "operation", "topic", "broker_id", "requested_at"),
 )
+
+APPLIED_OBSERVATIONS = Table(
+    "applied_observations",
+    "When brokers had applied metadata offsets, where they noted it themselves; no replay reads it",
+    (
+        RECORDING,
+        key_column("broker_id", INT, "the broker"),
+        key_column("metadata_offset", LONG, "last offset of its new metadata image, inclusive"),
+        Column("applied_at", AT, "its BrokerMetadataPublisher had run on it"),
+    ),
+    key=("recording", "broker_id", "metadata_offset"),
+)
+
+#: What a recording may have beside its logs: truth, to judge by.
+OBSERVATIONS = (CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS)
 
 #: What is typed of the lines, a table for each kind of body.
 TYPED_TABLES = (

@@ -53,6 +53,11 @@ class Settings:
         """Whether an option of a rule is on; off where it is not configured."""
         return bool(self.options.get(rule, {}).get(name, False))
 
+    def number(self, rule: str, name: str, default: int) -> int:
+        """An option of a rule that is a whole number; ``default`` where it is not configured."""
+        value: int = self.options.get(rule, {}).get(name, default)
+        return value
+
     def identity(self, rule: Rule, recording: str) -> list[object]:
         """The options and facts that a rule's rows of a recording follow from."""
         facts = {name: getattr(self, name).get(recording) for name in rule.facts}
@@ -66,7 +71,8 @@ class Rule:
     ``tables``: those that it fills; a batch of each is emitted at every call, without the
     recording. ``facts``: fields of ``Settings`` by recording that its rows follow from. ``sweeps``:
     options that are lists of whole numbers, each with the least that makes sense; ``switches``:
-    options that are true or false.
+    options that are true or false; ``numbers``: whole numbers, each with the least that makes
+    sense.
     """
 
     name: str
@@ -78,3 +84,4 @@ class Rule:
     facts: tuple[str, ...] = ()
     sweeps: Mapping[str, int] = field(default_factory=dict)
     switches: tuple[str, ...] = ()
+    numbers: Mapping[str, int] = field(default_factory=dict)

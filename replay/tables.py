@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kip_replay.replay.log_tables import CLIENT_OBSERVATIONS, LOG_TABLES
+from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.rules import RULES
 from kip_replay.replay.table import (
     AT,
@@ -196,7 +196,7 @@ TABLES = {
     table.name: table
     for table in (
         *LOG_TABLES,
-        CLIENT_OBSERVATIONS,
+        *OBSERVATIONS,
         *(table for rule in RULES.values() for table in rule.tables),
         LATENCY_SUMMARY,
         LATENCY_CURVES,

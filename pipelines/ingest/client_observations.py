@@ -1,8 +1,10 @@
-"""What clients of a recorded cluster saw, where a recording has it: the truth beside its logs.
+"""What clients and brokers of a recorded cluster saw, where a recording has it: truth beside logs.
 
 A recording's folder may hold ``client_ops.jsonl``: one operation a line, with the seconds since the
 epoch at which a client requested it, had its response, and at which clients of each broker first
-saw it (``visible``, by broker id). Predictions are judged by it; no replay reads it.
+saw it (``visible``, by broker id). It may hold ``applied-<broker id>.txt``: in each line a metadata
+offset, and the microseconds since the epoch at which the broker's publishers had run on it.
+Predictions are judged by both; no replay reads them.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,9 +23,11 @@ import pyarrow as pa
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
-from kip_replay.replay.log_tables import CLIENT_OBSERVATIONS
+from kip_replay.replay.log_tables import APPLIED_OBSERVATIONS, CLIENT_OBSERVATIONS, OBSERVATIONS
+from kip_replay.replay.table import Table
 
 CLIENT_OPS = "client_ops.jsonl"
+APPLIED = re.compile(r"applied-(\d{1,9})\.txt")
 STEP = "client_observations"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -32,35 +37,55 @@ def ingest_client_observations(
     warehouse: Warehouse,
     pseudonyms: Pseudonyms | None = None,
 ) -> None:
-    """Writes client_observations of the recordings that have them; again only if they changed.
+    """Writes both tables of the recordings that have some of it; again only if that changed.
 
     To be called after ``ingest``, which sees to it that ``pseudonyms`` are the warehouse's.
     """
     lineage = warehouse.lineage([recording.name for recording in recordings])
     for recording in recordings:
-        file = recording.path / CLIENT_OPS if recording.path else None
-        if file is None or not file.is_file():
+        found = [] if recording.path is None else _files(recording.path)
+        if not found:
             continue
         digest = pseudonyms.content_digest() if pseudonyms else hashlib.blake2b(digest_size=16)
-        digest.update(file.read_bytes())
+        for file in found:
+            digest.update(file.name.encode() + b"\0" + file.read_bytes())
         follows_from = digest.hexdigest()
         if lineage.get((recording.name, STEP)) == follows_from:
             continue
-        rows = _observations(file, recording.name, pseudonyms)
-        writing = warehouse.writing(STEP, [recording.name], [CLIENT_OBSERVATIONS])
+        writing = warehouse.writing(STEP, [recording.name], OBSERVATIONS)
         files = writing.files()
-        files.write(CLIENT_OBSERVATIONS, rows)
+        clients = _rows_of(CLIENT_OBSERVATIONS, _seen, found, recording.name)
+        files.write(CLIENT_OBSERVATIONS, _hidden(clients, pseudonyms))
+        files.write(
+            APPLIED_OBSERVATIONS, _rows_of(APPLIED_OBSERVATIONS, _applied, found, recording.name)
+        )
         writing.begin()
-        writing.replace(CLIENT_OBSERVATIONS, files.closed())
+        added = files.closed()
+        for table in OBSERVATIONS:
+            writing.replace(table, added)
         writing.end({recording.name: follows_from})
 
 
-def _observations(file: Path, recording: str, pseudonyms: Pseudonyms | None) -> pa.RecordBatch:
-    """Rows of client_observations, by key: one per operation and broker at which it was seen."""
+def _files(folder: Path) -> list[Path]:
+    wanted = (f for f in folder.iterdir() if f.name == CLIENT_OPS or APPLIED.fullmatch(f.name))
+    return sorted(file for file in wanted if file.is_file())
+
+
+def _rows_of(
+    table: Table,
+    read: Callable[[Path], Iterator[dict[str, Any]]],
+    files: Iterable[Path],
+    recording: str,
+) -> pa.RecordBatch:
+    """The first row of each key."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in _rows(file, recording):
-        found.setdefault(tuple(row[name] for name in CLIENT_OBSERVATIONS.key), row)
-    rows = pa.RecordBatch.from_pylist([*found.values()], schema=CLIENT_OBSERVATIONS.arrow_schema)
+    for row in (row for file in files for row in read(file)):
+        whole = {"recording": recording, **row}
+        found.setdefault(tuple(whole[name] for name in table.key), whole)
+    return pa.RecordBatch.from_pylist([*found.values()], schema=table.arrow_schema)
+
+
+def _hidden(rows: pa.RecordBatch, pseudonyms: Pseudonyms | None) -> pa.RecordBatch:
     if pseudonyms is None:
         return rows
     anonymous = Anonymous(pseudonyms)
@@ -70,13 +95,15 @@ def _observations(file: Path, recording: str, pseudonyms: Pseudonyms | None) -> 
     return rows
 
 
-def _rows(file: Path, recording: str) -> Iterator[dict[str, Any]]:
+def _seen(file: Path) -> Iterator[dict[str, Any]]:
+    """Of client_observations: one per operation and broker at which it was seen."""
+    if file.name != CLIENT_OPS:
+        return
     with file.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             try:
                 observed = json.loads(line)
                 row = {
-                    "recording": recording,
                     "operation": str(observed["op"]),
                     "topic": str(observed["topic"]),
                     "requested_at": _at(observed["requested_at"]),
@@ -88,6 +115,17 @@ def _rows(file: Path, recording: str) -> Iterator[dict[str, Any]]:
             if row["requested_at"] is not None:
                 for broker, at in seen.items():
                     yield row | {"broker_id": broker, "visible_at": at}
+
+
+def _applied(file: Path) -> Iterator[dict[str, Any]]:
+    """Of applied_observations, without a line that was cut."""
+    broker = APPLIED.fullmatch(file.name)
+    if broker is not None:
+        text = file.read_text(encoding="utf-8", errors="replace")
+        for offset, at in re.findall(r"^(\d{1,18}) (\d{16})$", text, re.MULTILINE):
+            applied_at = _EPOCH + timedelta(microseconds=int(at))
+            of = {"broker_id": int(broker[1]), "metadata_offset": int(offset)}
+            yield {**of, "applied_at": applied_at}
 
 
 def _at(seconds: Any) -> datetime | None:

@@ -28,7 +28,7 @@ from deltalake.exceptions import DeltaError
 
 from kip_replay.pipelines.warehouse.commits import ACTIONS
 from kip_replay.pipelines.warehouse.tables import made_anew
-from kip_replay.replay.log_tables import CLIENT_OBSERVATIONS, LOG_TABLES
+from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
@@ -145,5 +145,5 @@ def _file_damage(folder: Path, table: Table, actions: pa.Table) -> str | None:
 
 def _way_on(folder: Path, table: Table) -> str:
     way = made_anew(table, str(folder))
-    is_read_from_logs = table in LOG_TABLES or table is CLIENT_OBSERVATIONS
+    is_read_from_logs = table in (*LOG_TABLES, *OBSERVATIONS)
     return f"restore the warehouse from a copy, or {way}" if is_read_from_logs else way

@@ -29,7 +29,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.session import spark_session
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DATA_FILE, DataFile, TableFiles
-from kip_replay.replay.log_tables import CLIENT_OBSERVATIONS, LOG_TABLES
+from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import LINEAGE, REPLAY_STATE, TABLES
 
@@ -346,7 +346,7 @@ def made_anew(table: Table, path: str) -> str:
 
     What rules and summaries wrote follows from the typed tables. What was read from logs does not.
     """
-    if table in LOG_TABLES or table is CLIENT_OBSERVATIONS:
+    if table in (*LOG_TABLES, *OBSERVATIONS):
         return (
             "run kip-replay run on the recordings with another --warehouse, which reads the logs "
             "anew"

@@ -23,13 +23,17 @@ applied, and known to be:
 ``writes``
     which offsets the log leaves a write, and which broker forwarded it.
 ``evidence``
-    how far each broker had applied the log, by three kinds of evidence.
+    how far each broker had applied the log, by three kinds of evidence: bounds.
+``applying``
+    when each broker showed a commit and had applied it: an estimate between the bounds.
+``claimed``
+    a controller that counts more than heartbeats: the finest evidence, or the estimate.
 ``cadence``, ``progress``, ``simulation``
     other heartbeat intervals, and brokers that learn as under KIP-1166: how recorded heartbeats
     came, what brokers had applied when, and what would have been sent.
 ``replay``
-    the whole replay of one cluster: events in, outcome rows out (``outcomes``), and the state that
-    it carries from one increment of the log to the next (``state``).
+    the whole replay of one cluster: events in, outcome rows out (``outcomes``, ``visibility``), and
+    the state that it carries from one increment of the log to the next (``state``).
 
 Variants of ``metadata_write_outcomes``:
 
@@ -39,20 +43,23 @@ Variants of ``metadata_write_outcomes``:
 ``finest_evidence``
     the recorded heartbeats, but the controller counts what Raft FETCHes show as well, wherever the
     next heartbeat does not deny it: how much of the cost lies in reports that come every 2 s only.
+``estimated``
+    no protocol: when brokers had applied the write, as ``applying`` estimates it. It is unknown
+    where the last broker's FETCH responses are not in the log.
 ``without_kip_1166``, ``with_kip_1166``
     simulated heartbeats, and brokers that learn of commits as ``hwm_parking`` replays it.
 
 In simulated variants ``applied_everywhere_at`` is the model's own (learned, plus each broker's
-delay); in the two others it is the latest moment that the evidence leaves.
+delay); with heartbeats and the finest evidence it is the latest moment that these leave.
 
 What is read of a response
 --------------------------
 Of a heartbeat's: whether it was an error, ``isFenced`` (fencing is the existing state machine's)
 and when it was built, which is when its broker receives it. Of a write's: errors, per resource too,
 and when it was built: the commit. Of a FETCH's: whether it was an error or diverging, and when it
-was built. Of API_VERSIONS's: ``finalizedFeaturesEpoch``. Never read: the high watermark of a
-response, isCaughtUp, shouldShutDown, the records of a FETCH. The times of ``high_watermark_lag``
-are an input of the simulated variants only.
+was built. Of API_VERSIONS's: ``finalizedFeaturesEpoch``. Never read: isCaughtUp, shouldShutDown,
+the records of a FETCH. The high watermark of a FETCH response is an input of the estimate only, the
+times of ``high_watermark_lag`` are one of the simulated variants only.
 
 Assumptions, and where they can fail
 ------------------------------------
@@ -72,8 +79,11 @@ Assumptions, and where they can fail
   broker's line, and where API_VERSIONS (a broker's clock) stands beside heartbeats.
 """
 
+from .applying import REPLICA_APPLY_MS
 from .events import INPUT_SCHEMA, ORDER
 from .outcomes import (
+    APPLIED_SCHEMA,
+    ESTIMATED,
     FINEST_EVIDENCE,
     HEARTBEAT_INTERVAL,
     HEARTBEAT_SCHEMA,
@@ -85,12 +95,15 @@ from .outcomes import (
 from .replay import LowestAckedOffset, Outcomes, replayed
 
 __all__ = [
+    "APPLIED_SCHEMA",
+    "ESTIMATED",
     "FINEST_EVIDENCE",
     "HEARTBEAT_INTERVAL",
     "HEARTBEAT_SCHEMA",
     "INPUT_SCHEMA",
     "LOWEST_ACKED",
     "ORDER",
+    "REPLICA_APPLY_MS",
     "RULE",
     "VISIBILITY_SCHEMA",
     "WRITE_SCHEMA",

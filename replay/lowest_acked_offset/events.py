@@ -6,6 +6,7 @@ times are when things happened before that. Times are microseconds since the epo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -35,7 +36,8 @@ class Event(NamedTuple):
     ``broker_id`` is the node that the row is about: the sender of a heartbeat or FETCH, the server
     of API_VERSIONS, who learned. ``offset`` is inclusive for heartbeats and API_VERSIONS (the last
     offset applied), and the fetch offset (exclusive end of the log) for FETCHes.
-    ``written``, ``partitions`` and ``configs`` count what a write names and was granted.
+    ``written``, ``partitions`` and ``configs`` count what a write names and was granted; of topics
+    that it creates or deletes these are the names and, if it creates them, ``replicas``.
     """
 
     at_us: int
@@ -57,6 +59,7 @@ class Event(NamedTuple):
     leader_epoch: int = -1
     last_fetched_epoch: int = -1
     high_watermark: int = NOT_SENT
+    response_high_watermark: int = -1
     is_diverging: bool = False
     api_name: str = ""
     client_id: str | None = None
@@ -65,6 +68,8 @@ class Event(NamedTuple):
     validate_only: bool = False
     written: int = 0
     partitions: int = 0
+    topics: Sequence[str] = ()
+    replicas: Sequence[int] = ()
     configs: int = 0
     variant: str = ""
 
@@ -81,6 +86,8 @@ _BOOL = (
 
 
 def _type(name: str) -> pa.DataType:
+    if name in ("topics", "replicas"):
+        return pa.list_(pa.string() if name == "topics" else pa.int64())
     if name in _TEXT:
         return pa.string()
     return pa.bool_() if name in _BOOL else pa.int64()

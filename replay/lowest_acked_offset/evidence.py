@@ -11,10 +11,11 @@
 ``fetch_high_watermark``
     A Raft FETCH v18 carries the high watermark h that its broker knows: everything below h is
     committed. Before, the broker cannot have applied it. After, it does so as fast as its queue
-    allows, which no line shows, so it counts as applied ``APPLY_GRACE_US`` later, and only if no
-    heartbeat denies it. This is the one kind of evidence that is an assumption. An older FETCH
-    shows as much of the one before it: the response to that one carried at least the leader's high
-    watermark at its dequeue, up to the sender's own log end.
+    allows, which no line shows, so it counts as applied ``APPLY_GRACE_US`` later, or more where it
+    has replicas to create or delete (``COLD_FACTOR``), and only if no heartbeat denies it. This is
+    the one kind of evidence that is an assumption. An older FETCH shows as much of the one before
+    it: the response to that one carried at least the leader's high watermark at its dequeue, up to
+    the sender's own log end.
 
 A broker can be slow: a topic of 192 partitions takes seconds to apply. So what a FETCH claims is
 taken back where the next heartbeat denies it (``Claims``), and is not taken at all while a
@@ -23,6 +24,7 @@ heartbeat has shown the broker to be later than the grace.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -37,8 +39,40 @@ EVIDENCE = (HEARTBEAT, API_VERSIONS, FETCH_HIGH_WATERMARK)
 
 #: A broker has this long to apply what it knows: over three times what METADATA responses showed.
 APPLY_GRACE_US = 500_000
+#: Replicas may take this many times as long as usual: a broker's first ones do.
+COLD_FACTOR = 10
 #: What a FETCH claims stands if no heartbeat comes for this long: longer than any interval.
 CLAIM_WAIT_US = 15_000_000
+
+
+@dataclass
+class Replicas:
+    """What brokers have to do for topics that are created and deleted, by metadata offset."""
+
+    #: By topic, of those whose creation the log has.
+    of_topic: dict[str, int] = field(default_factory=dict)
+    #: (offset, when the controller responded, a broker's share in microseconds), in order.
+    shares: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def write(self, row: Event, offset: int | None, replica_us: int, brokers: int) -> None:
+        """A write whose last record has this offset; each broker has an equal share of it."""
+        count = 0
+        if row.api_name == "CREATE_TOPICS":
+            self.of_topic.update(zip(row.topics, row.replicas, strict=True))
+            count = sum(row.replicas)
+        elif row.api_name == "DELETE_TOPICS":
+            count = sum(self.of_topic.pop(topic, 0) for topic in row.topics)
+        if count and offset is not None:
+            insort(self.shares, (offset, row.at_us, replica_us * count // max(1, brokers)))
+
+    def work_us(self, after: int, upto: int) -> int:
+        """How long a broker works on what lies behind an offset, up to another."""
+        begin, end = (bisect_left(self.shares, (offset + 1,)) for offset in (after, upto))
+        return sum(us for _, _, us in self.shares[begin:end])
+
+    def forget(self, before: int) -> None:
+        """Drop what was responded to before a time."""
+        self.shares = [share for share in self.shares if share[1] >= before]
 
 
 class Claim(NamedTuple):
@@ -55,16 +89,32 @@ class Claims:
 
     broker_id: int
     is_slow: bool = False
+    #: (arrival, offset) of FETCHes whose time to apply has not begun to run out.
+    known: list[tuple[int, int]] = field(default_factory=list)
     #: (when it counts as applied, offset) of FETCHes that wait for a heartbeat.
     waiting: list[tuple[int, int]] = field(default_factory=list)
     due: Rising = field(default_factory=Rising)
     last_due_us: int = 0
+    last_offset: int = -1
 
     def fetch(self, at: int, offset: int) -> None:
         """A FETCH shows that the broker knows everything up to an offset to be committed."""
-        self.last_due_us = max(at + APPLY_GRACE_US, self.last_due_us)
-        self.due.add(self.last_due_us, offset)
-        self.waiting.append((self.last_due_us, offset))
+        self.known.append((at, offset))
+
+    def fall_due(self, until: int, replicas: Replicas) -> Iterator[tuple[int, int]]:
+        """(when it counts as applied, offset) of what was known long enough before a time.
+
+        Not sooner: only by then it is sure to be known what the controller has responded to.
+        """
+        while self.known and self.known[0][0] + APPLY_GRACE_US <= until:
+            at, offset = self.known.pop(0)
+            work_us = COLD_FACTOR * replicas.work_us(self.last_offset, offset)
+            grace_us = APPLY_GRACE_US + min(work_us, CLAIM_WAIT_US)
+            self.last_due_us = max(at + grace_us, self.last_due_us)
+            self.last_offset = max(offset, self.last_offset)
+            self.due.add(self.last_due_us, offset)
+            self.waiting.append((self.last_due_us, offset))
+            yield self.last_due_us, offset
 
     def heartbeat(self, at: int, offset: int) -> Iterator[Claim]:
         """A heartbeat settles what has become due since the one before."""
@@ -107,10 +157,11 @@ class BrokerEvidence:
     last_fetch_us: int | None = None
     last_response_us: int = 0
 
-    def heartbeat(self, row: Event) -> Iterator[Claim]:
+    def heartbeat(self, row: Event, replicas: Replicas) -> Iterator[Claim]:
         """Take a heartbeat whose response has no error."""
         at, offset = row.received_us, row.offset
         self._see(at)
+        self.fall_due(at, replicas)
         signs = self.signs[HEARTBEAT]
         signs.has.add(at, offset)
         signs.lacks.add(offset + 1, min(self.last_response_us, at))
@@ -134,13 +185,16 @@ class BrokerEvidence:
             known, lacks_from = min(end, carried or 0), end
         else:
             known = lacks_from = min(end, row.high_watermark)
-        signs = self.signs[FETCH_HIGH_WATERMARK]
-        signs.has.add(at + APPLY_GRACE_US, max(-1, known - 1))
         # It learns more with the response at the earliest.
-        signs.lacks.add(max(0, lacks_from), row.at_us)
+        self.signs[FETCH_HIGH_WATERMARK].lacks.add(max(0, lacks_from), row.at_us)
         if known > 0:
             self.claims.fetch(at, known - 1)
         self.last_fetch_us = row.dequeued_us
+
+    def fall_due(self, until: int, replicas: Replicas) -> None:
+        """Take what FETCHes long enough before a time show to be applied."""
+        for due, offset in self.claims.fall_due(until, replicas):
+            self.signs[FETCH_HIGH_WATERMARK].has.add(due, offset)
 
     def is_seen_between(self, since: int, until: int) -> bool:
         """The broker sent something before the end of a span and after its beginning."""
@@ -172,9 +226,10 @@ class Evidence:
             self.brokers[broker_id] = BrokerEvidence(Claims(broker_id))
         return self.brokers[broker_id]
 
-    def expire(self, until: int) -> Iterator[Claim]:
+    def expire(self, until: int, replicas: Replicas) -> Iterator[Claim]:
         """What FETCHes claimed and no heartbeat settled, in order of brokers."""
         for broker_id in sorted(self.brokers):
+            self.brokers[broker_id].fall_due(until, replicas)
             yield from self.brokers[broker_id].claims.expire(until)
 
     def forget(self, before: int) -> None:

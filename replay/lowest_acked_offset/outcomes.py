@@ -1,12 +1,12 @@
-"""Outcome rows: of heartbeats, of writes under each variant, and of writes at each broker."""
+"""Outcome rows: of heartbeats, and of writes under each variant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kip_replay.replay.kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 from kip_replay.replay.lowest_acked_offset.tables import (
+    APPLIED_OFFSETS,
     HEARTBEAT_OUTCOMES,
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
@@ -15,9 +15,7 @@ from kip_replay.replay.outcomes import Variant, Verdict
 
 from .controller import Carried, HeartbeatManager
 from .events import NO_ANSWER, Event
-from .evidence import API_VERSIONS, EVIDENCE, FETCH_HIGH_WATERMARK, BrokerEvidence, Evidence
 from .reasons import (
-    DENIED,
     HORIZON,
     LEFT,
     LOG_ENDS,
@@ -25,7 +23,6 @@ from .reasons import (
     NOT_ACTIVE,
     NOT_ANSWERED,
     NOT_HEARD_YET,
-    NOT_LEARNED,
     NOTHING_WRITTEN,
 )
 from .timelines import Rising
@@ -34,12 +31,15 @@ from .writes import Offsets
 RULE = "lowest_acked_offset"
 LOWEST_ACKED = "lowest_acked_offset"
 FINEST_EVIDENCE = "finest_evidence"
+#: What brokers had applied by ``applying``; its rows of metadata_write_visibility are named so too.
+ESTIMATED = "estimated"
 HEARTBEAT_INTERVAL = "broker_heartbeat_interval_ms"
 
-#: Outputs of the replay: rows of these three tables, without what the caller knows.
+#: Outputs of the replay: rows of these four tables, without what the caller knows.
 HEARTBEAT_SCHEMA = HEARTBEAT_OUTCOMES.without("recording")
 WRITE_SCHEMA = METADATA_WRITE_OUTCOMES.without("recording")
 VISIBILITY_SCHEMA = METADATA_WRITE_VISIBILITY.without("recording")
+APPLIED_SCHEMA = APPLIED_OFFSETS.without("recording")
 
 #: A write is followed for this long after its response.
 HORIZON_US = 60_000_000
@@ -82,6 +82,7 @@ class Fate(NamedTuple):
     last_broker: int | None
     known_us: int | None
     known_everywhere_us: int | None
+    readable_us: int | None
 
 
 def heartbeat_row(row: Event, carried: Carried | None) -> Row:
@@ -122,20 +123,13 @@ def write_row(
     sender: Sender,
     variant: Variant,
     manager: HeartbeatManager,
-    *,
-    is_learned: bool,
+    unlearned: str | None,
     log_end_us: int | None,
 ) -> Row:
-    """A write under one variant. ``is_learned``: the log has when brokers learned in it."""
-    fate = Fate(
-        *write.reached(manager.applied_everywhere),
-        write.reached(None if sender.via is None else manager.known_by_broker.get(sender.via))[0],
-        write.reached(manager.known_everywhere)[0],
-    )
-    # Who forwarded it waits for its own knowledge, a client of the controller for everybody's.
-    known = fate.known_everywhere_us if sender.via is None else fate.known_us
+    """A write under one variant. ``unlearned``: why it is not known when brokers learned in it."""
+    fate = _fate(write, sender, variant, manager, unlearned)
     row, offsets = write.row, write.offsets
-    verdict, reason = _judgement(write, sender, fate, manager, is_learned, log_end_us)
+    verdict, reason = _judgement(write, fate, manager, unlearned, log_end_us)
     return {
         **variant.what_if(RULE),
         "request_id": row.request_id,
@@ -152,86 +146,60 @@ def write_row(
         "known_at": fate.known_us,
         "known_everywhere_at": fate.known_everywhere_us,
         "stale_window_ms": _elapsed_ms(row.at_us, fate.applied_us),
-        "read_after_write_ms": _elapsed_ms(sender.received_us, known),
+        "read_after_write_ms": _elapsed_ms(sender.received_us, fate.readable_us),
         "verdict": verdict,
         "reason": reason,
     }
 
 
-def _judgement(
+def _fate(
     write: Write,
     sender: Sender,
+    variant: Variant,
+    manager: HeartbeatManager,
+    unlearned: str | None,
+) -> Fate:
+    applied, last_broker = write.reached(manager.applied_everywhere)
+    if variant.name == ESTIMATED:
+        # It is no protocol: nobody is informed, and who polls all brokers waits for no more.
+        estimate = applied if unlearned is None else None
+        return Fate(estimate, last_broker, None, None, estimate)
+    via = None if sender.via is None else manager.known_by_broker.get(sender.via)
+    known, _ = write.reached(via)
+    everywhere, _ = write.reached(manager.known_everywhere)
+    # Who forwarded it waits for its own knowledge, a client of the controller for everybody's.
+    return Fate(
+        applied, last_broker, known, everywhere, everywhere if sender.via is None else known
+    )
+
+
+def _judgement(
+    write: Write,
     fate: Fate,
     manager: HeartbeatManager,
-    is_learned: bool,
+    unlearned: str | None,
     log_end_us: int | None,
 ) -> Judgement:
-    known = fate.known_everywhere_us if sender.via is None else fate.known_us
     if write.offsets == NOTHING_WRITTEN:
         return Verdict.NOT_APPLICABLE, NOTHING_WRITTEN
     if isinstance(write.offsets, str):
         return Verdict.UNKNOWN, write.offsets
-    if fate.applied_us is not None and known is not None:
+    if fate.applied_us is not None and fate.readable_us is not None:
         return Verdict.REPLAYED, None
-    if not is_learned:
-        return Verdict.UNKNOWN, NOT_LEARNED
+    if unlearned is not None:
+        return Verdict.UNKNOWN, unlearned
     if write.until_us < manager.certain_from_us:
         return Verdict.UNKNOWN, NOT_HEARD_YET
     if fate.applied_us is not None and fate.known_everywhere_us is not None:
         return Verdict.NOT_APPLICABLE, LEFT
-    return Verdict.UNKNOWN, _too_late(write, log_end_us)
+    return Verdict.UNKNOWN, too_late(write, log_end_us)
 
 
-def _too_late(write: Write, log_end_us: int | None) -> str:
+def too_late(write: Write, log_end_us: int | None) -> str:
+    """Why what became of a write was not seen."""
     return LOG_ENDS if log_end_us is not None and log_end_us < write.until_us else HORIZON
 
 
 def _elapsed_ms(since: int, until: int | None) -> float | None:
     """Milliseconds; 0 for what had happened before."""
     return None if until is None else max(0, until - since) / 1000
-
-
-# --- each broker ---------------------------------------------------------------------------------
-
-
-def visibility_rows(
-    write: Write, manager: HeartbeatManager, evidence: Evidence, log_end_us: int | None
-) -> Iterator[Row]:
-    """When each broker that was there had applied a write, by each kind of evidence."""
-    offsets = write.offsets
-    if not isinstance(offsets, Offsets):
-        return
-    alive_since = write.row.at_us - manager.sessions.fenced_after_us
-    for broker_id in sorted(manager.brokers):
-        signs = evidence.of(broker_id)
-        if signs.is_seen_between(alive_since, write.until_us):
-            known_us, _ = write.reached(manager.known_by_broker.get(broker_id))
-            for kind in EVIDENCE:
-                row = _sign(write, offsets, signs, kind, log_end_us)
-                if row is not None:
-                    yield row | {"broker_id": broker_id, "known_at": known_us}
-
-
-def _sign(
-    write: Write, offsets: Offsets, evidence: BrokerEvidence, kind: str, log_end_us: int | None
-) -> Row | None:
-    signs = evidence.signs[kind]
-    latest, _ = write.reached(signs.has)
-    judgement: Judgement = (Verdict.REPLAYED, None)
-    if latest is None:
-        if kind == API_VERSIONS:
-            # Clients connect when they like: that none did shows nothing.
-            return None
-        judgement = (Verdict.UNKNOWN, _too_late(write, log_end_us))
-    elif kind == FETCH_HIGH_WATERMARK and evidence.reports.lacked_until(offsets.low) > latest:
-        judgement, latest = (Verdict.UNKNOWN, DENIED), None
-    earliest = max(offsets.committed_us, signs.lacks.lacked_until(offsets.low))
-    return {
-        **Variant(LOWEST_ACKED).what_if(RULE),
-        "request_id": write.row.request_id,
-        "evidence": kind,
-        "applied_at_earliest": min(earliest, write.until_us if latest is None else latest),
-        "applied_at_latest": latest,
-        "verdict": judgement[0],
-        "reason": judgement[1],
-    }

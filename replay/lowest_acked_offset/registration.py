@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from kip_replay.replay import lowest_acked_offset
 from kip_replay.replay.lowest_acked_offset.tables import (
+    APPLIED_OFFSETS,
     HEARTBEAT_OUTCOMES,
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
@@ -20,6 +21,9 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
         settings.sweep(lowest_acked_offset.RULE, "broker_heartbeat_interval_ms"),
         settings.recorded_heartbeat_interval_ms.get(recording),
         settings.switch(lowest_acked_offset.RULE, "counts_stopping_brokers"),
+        replica_apply_ms=settings.number(
+            lowest_acked_offset.RULE, "replica_apply_ms", lowest_acked_offset.REPLICA_APPLY_MS
+        ),
         saved=saved,
     )
 
@@ -29,9 +33,15 @@ RULE = Rule(
     key=("recording",),
     order=lowest_acked_offset.ORDER,
     input_schema=lowest_acked_offset.INPUT_SCHEMA,
-    tables=(HEARTBEAT_OUTCOMES, METADATA_WRITE_OUTCOMES, METADATA_WRITE_VISIBILITY),
+    tables=(
+        HEARTBEAT_OUTCOMES,
+        METADATA_WRITE_OUTCOMES,
+        METADATA_WRITE_VISIBILITY,
+        APPLIED_OFFSETS,
+    ),
     start=_start,
     facts=("voters", "recorded_heartbeat_interval_ms"),
     sweeps={"broker_heartbeat_interval_ms": 1},
     switches=("counts_stopping_brokers",),
+    numbers={"replica_apply_ms": 0},
 )

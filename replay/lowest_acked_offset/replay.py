@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from heapq import heappop, heappush
 from operator import itemgetter
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
-from kip_replay.replay.outcomes import RECORDED, Rows, Variant
+from kip_replay.replay.outcomes import Rows
 
-from .brokers import SESSION_TIMEOUT_US, Heartbeat, Sessions
-from .cadence import Recorded
-from .controller import HeartbeatManager
+from .applying import REPLICA_APPLY_MS, Applying
+from .brokers import SESSION_TIMEOUT_US, Heartbeat
 from .events import (
     API_VERSIONS,
     FETCH,
@@ -28,23 +25,20 @@ from .events import (
 )
 from .evidence import CLAIM_WAIT_US, Claim
 from .outcomes import (
-    FINEST_EVIDENCE,
-    HEARTBEAT_INTERVAL,
+    APPLIED_SCHEMA,
     HEARTBEAT_SCHEMA,
     HORIZON_US,
-    LOWEST_ACKED,
     VISIBILITY_SCHEMA,
     WRITE_SCHEMA,
     Sender,
     Write,
     heartbeat_row,
-    visibility_rows,
     write_row,
 )
 from .reasons import NOT_ANSWERED
-from .simulation import Simulation
-from .state import FinestEvent, Settings, State, decode, encode
-from .writes import CommittedOffsets, is_forwarders_line, is_write
+from .state import LEARNED_OF, Settings, decode, encode, new_state
+from .visibility import applied_row, unlearned, visibility_rows
+from .writes import Offsets, is_forwarders_line, is_write
 
 #: Events are put into the order in which they happened this far behind the log: a line stands
 #: where its response was built, at most this long after it was taken up.
@@ -52,16 +46,14 @@ LOOKAHEAD_US = 30_000_000
 #: How often the replay moves on, in rows of the log.
 STEP_ROWS = 32_768
 
-#: By variant, whose learned times it simulates (``variant`` of high_watermark_lag).
-LEARNED_OF = {LOWEST_ACKED: RECORDED, WITHOUT_KIP: WITHOUT_KIP, WITH_KIP: WITH_KIP}
-
 
 class Outcomes(NamedTuple):
-    """What a replay emits: batches of the three schemas, in their order."""
+    """What a replay emits: batches of the four schemas, in their order."""
 
     heartbeats: pa.RecordBatch
     writes: pa.RecordBatch
     visibility: pa.RecordBatch
+    applied: pa.RecordBatch
 
 
 class LowestAckedOffset:
@@ -70,7 +62,8 @@ class LowestAckedOffset:
     ``voters`` are the ids of all voters, ``intervals_ms`` the heartbeat intervals of the sweep
     (below the session timeout), ``recorded_interval_ms`` the one that the log was made with
     (measured if None). ``counts_stopping``: brokers in controlled shutdown hold the offset back,
-    as the draft's "all unfenced brokers" can be read. ``step_rows``: it moves on this often.
+    as the draft's "all unfenced brokers" can be read. ``replica_apply_ms``: see ``applying``.
+    ``step_rows``: it moves on this often.
     ``saved`` is the saved state of a replay with the same settings, to resume from; ``ValueError``
     if it is not. Batches of ``INPUT_SCHEMA`` come in order of (at_us, kind, request_id); else
     ``ValueError``.
@@ -84,6 +77,7 @@ class LowestAckedOffset:
         counts_stopping: bool = False,
         session_timeout_ms: int = SESSION_TIMEOUT_US // 1000,
         step_rows: int = STEP_ROWS,
+        replica_apply_ms: int = REPLICA_APPLY_MS,
         saved: bytes | None = None,
     ) -> None:
         self._settings = Settings(
@@ -93,11 +87,13 @@ class LowestAckedOffset:
             counts_stopping,
             session_timeout_ms,
             step_rows,
+            replica_apply_ms,
         )
-        self._state = _new(self._settings) if saved is None else decode(saved, self._settings)
+        self._state = new_state(self._settings) if saved is None else decode(saved, self._settings)
         self._heartbeat_rows = Rows(HEARTBEAT_SCHEMA)
         self._write_rows = Rows(WRITE_SCHEMA)
         self._visibility_rows = Rows(VISIBILITY_SCHEMA)
+        self._applied_rows = Rows(APPLIED_SCHEMA)
 
     def saved(self) -> bytes:
         """All that it carries after what it was fed, for another one to resume from."""
@@ -124,12 +120,14 @@ class LowestAckedOffset:
         """The log is over: return what is left."""
         end = self._state.front[0]
         self._happen_until(None)
+        for applying in self._state.applying.values():
+            applying.close()
         self._view(end, end, end)
         self._settle(end, end)
         return self._emit()
 
     def _emit(self) -> Outcomes:
-        rows = (self._heartbeat_rows, self._write_rows, self._visibility_rows)
+        rows = (self._heartbeat_rows, self._write_rows, self._visibility_rows, self._applied_rows)
         return Outcomes(*(table.take() for table in rows))
 
     # --- events ----------------------------------------------------------------------------------
@@ -169,20 +167,33 @@ class LowestAckedOffset:
             self._heartbeat(row)
         elif row.kind == FETCH:
             state.committed.fetch(row)
+            if self._is_broker(row.broker_id):
+                self._applying(row.broker_id).fetch(row)
             if row.error_code == 0 and not row.is_diverging:
                 state.evidence.of(row.broker_id).fetch(row, state.committed.high_watermark)
         elif row.kind == API_VERSIONS:
             if row.broker_id not in state.committed.voters:
                 state.evidence.of(row.broker_id).api_versions(row)
         elif row.kind == LEARNED:
-            # A voter is no broker, unless it sends heartbeats.
-            if row.broker_id in state.beats.cadences or row.broker_id not in state.committed.voters:
+            if self._is_broker(row.broker_id):
                 state.learned.add(row.variant)
                 state.beats.learn(row)
         elif is_write(row):
             has_response = row.error_code == 0
             offsets = state.committed.offsets(row) if has_response else NOT_ANSWERED
             state.writes.append(Write(row, offsets))
+            offset = offsets.high if isinstance(offsets, Offsets) else None
+            replica_us = self._settings.replica_apply_ms * 1000
+            state.replicas.write(row, offset, replica_us, len(state.recorded.raw.by_node))
+
+    def _is_broker(self, node_id: int) -> bool:
+        """A voter is no broker, unless it sends heartbeats."""
+        return (
+            node_id in self._state.recorded.brokers or node_id not in self._state.committed.voters
+        )
+
+    def _applying(self, broker_id: int) -> Applying:
+        return self._state.applying.setdefault(broker_id, Applying())
 
     def _heartbeat(self, row: Event) -> None:
         state = self._state
@@ -199,49 +210,22 @@ class LowestAckedOffset:
             is_fenced=row.is_fenced,
             want_shut_down=row.want_shut_down,
         )
-        self._be_certain(beat.handled_us)
+        state.be_certain(beat.handled_us, self._settings)
         self._heartbeat_rows.add(**heartbeat_row(row, state.recorded.heartbeat(beat)))
-        self._claim(state.evidence.of(row.broker_id).heartbeat(row))
-        self._find(beat.handled_us, beat.broker_id, beat.offset, beat)
+        self._claim(state.evidence.of(row.broker_id).heartbeat(row, state.replicas))
+        self._applying(row.broker_id).heartbeat(row.is_fenced)
+        for claimed in (state.finest, state.estimated):
+            claimed.keep(beat.handled_us, beat.broker_id, beat.offset, beat)
         if state.simulations:
             is_steady = state.beats.heartbeat(row.received_us, beat, row.want_fence)
             for simulation in state.simulations:
                 simulation.heartbeat(row.received_us, beat, is_steady)
 
-    def _be_certain(self, at: int) -> None:
-        """From when on every broker that counts has sent a heartbeat, or was fenced."""
-        state = self._state
-        if state.recorded.certain_from_us == 0:
-            return
-        if state.first_heartbeat_us is None:
-            state.first_heartbeat_us = at
-        certain = state.first_heartbeat_us + state.recorded.sessions.fenced_after_us
-        if state.committed.began_empty and at < certain:
-            certain = 0
-        for _, manager in self._managers():
-            manager.certain_from_us = certain
-
     def _claim(self, claims: Iterable[Claim]) -> None:
         for claim in claims:
-            self._find(*claim)
-
-    def _find(self, at: int, broker_id: int, offset: int, beat: Heartbeat | None = None) -> None:
-        """Keep a claim or a heartbeat for the finest evidence."""
-        state = self._state
-        state.finest_count += 1
-        order = (at, beat is not None, state.finest_count)
-        heappush(state.finest_events, FinestEvent(*order, broker_id, offset, beat))
+            self._state.finest.keep(*claim)
 
     # --- moving on -------------------------------------------------------------------------------
-
-    def _managers(self) -> Iterator[tuple[Variant, HeartbeatManager]]:
-        yield Variant(LOWEST_ACKED), self._state.recorded
-        yield Variant(FINEST_EVIDENCE), self._state.finest
-        simulations = zip(self._settings.intervals_ms, self._state.simulations, strict=True)
-        for interval_ms, simulation in simulations:
-            for name, learned in LEARNED_OF.items():
-                variant = Variant(name, HEARTBEAT_INTERVAL, interval_ms)
-                yield variant, simulation.managers[learned]
 
     def _advance(self, front: int) -> None:
         """The log is known up to ``front``."""
@@ -252,24 +236,26 @@ class LowestAckedOffset:
         self._view(until, settled, None)
         self._settle(settled, None)
         before = settled - 2 * HORIZON_US
-        for part in (state.committed, state.forwarding, state.evidence, state.beats):
-            part.forget(before)
-        for _, manager in self._managers():
-            manager.forget(before)
+        state.forget(before, self._settings)
 
     def _view(self, until: int, settled: int, log_end_us: int | None) -> None:
         """Bring all managers forward: the recorded one up to a time, the others where settled."""
         state = self._state
         state.recorded.advance(until)
-        self._claim(state.evidence.expire(settled))
-        while state.finest_events and state.finest_events[0].at_us <= settled:
-            event = heappop(state.finest_events)
-            if event.beat is None:
-                state.finest.apply(event.at_us, event.broker_id, event.offset)
-            else:
-                state.finest.heartbeat(event.beat)
+        self._claim(state.evidence.expire(settled, state.replicas))
         state.finest.advance(settled)
+        self._estimate(settled)
+        state.estimated.advance(settled)
         self._simulate(settled, log_end_us)
+
+    def _estimate(self, until: int) -> None:
+        state = self._state
+        for broker_id, applying in sorted(state.applying.items()):
+            evidence = state.evidence.of(broker_id)
+            for estimate in applying.estimate(until, evidence, state.replicas):
+                self._applied_rows.add(**applied_row(broker_id, estimate))
+                if estimate.applied_us is not None:
+                    state.estimated.keep(estimate.applied_us, broker_id, estimate.offset)
 
     def _simulate(self, until: int, log_end_us: int | None) -> None:
         beats, simulations = self._state.beats, self._state.simulations
@@ -293,35 +279,12 @@ class LowestAckedOffset:
         state.writes = [w for w in state.writes if log_end_us is None and w.until_us > until]
         for write in ready:
             sender = Sender(*state.forwarding.via(write.row))
-            for variant, manager in self._managers():
-                is_simulated = variant.parameter == HEARTBEAT_INTERVAL
-                is_learned = not is_simulated or LEARNED_OF[variant.name] in state.learned
-                row = write_row(
-                    write, sender, variant, manager, is_learned=is_learned, log_end_us=log_end_us
-                )
+            for variant, manager in state.managers(self._settings):
+                why = unlearned(write, variant, state)
+                row = write_row(write, sender, variant, manager, why, log_end_us)
                 self._write_rows.add(**row)
-            for row in visibility_rows(write, state.recorded, state.evidence, log_end_us):
+            for row in visibility_rows(write, state, log_end_us):
                 self._visibility_rows.add(**row)
-
-
-def _new(settings: Settings) -> State:
-    """The state of a replay that begins."""
-
-    def manager(*, carries_applied: bool = False) -> HeartbeatManager:
-        sessions = Sessions(settings.session_timeout_ms * 1000)
-        return HeartbeatManager(carries_applied, settings.counts_stopping, sessions=sessions)
-
-    interval_ms = settings.recorded_interval_ms
-    return State(
-        committed=CommittedOffsets(frozenset(settings.voters)),
-        recorded=manager(),
-        finest=manager(carries_applied=True),
-        beats=Recorded(None if interval_ms is None else interval_ms * 1000),
-        simulations=[
-            Simulation(ms * 1000, {learned: manager() for learned in LEARNED_OF.values()})
-            for ms in settings.intervals_ms
-        ],
-    )
 
 
 def replayed(replay: LowestAckedOffset, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcomes]:

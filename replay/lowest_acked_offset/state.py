@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
 
-from .brokers import Heartbeat
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
+from kip_replay.replay.outcomes import RECORDED, Variant
+
+from .applying import Applying
+from .brokers import Sessions
 from .cadence import Recorded
+from .claimed import Claimed
 from .controller import HeartbeatManager
 from .events import Event
-from .evidence import Evidence
-from .outcomes import Write
+from .evidence import Evidence, Replicas
+from .outcomes import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, Write
 from .simulation import Simulation
 from .writes import CommittedOffsets, Forwarding
 
 #: Of the saved form; another one is refused.
-VERSION = 2
+VERSION = 3
+
+#: By variant, whose learned times it simulates (``variant`` of high_watermark_lag).
+LEARNED_OF = {LOWEST_ACKED: RECORDED, WITHOUT_KIP: WITHOUT_KIP, WITH_KIP: WITH_KIP}
 
 
 class Settings(NamedTuple):
@@ -30,20 +39,7 @@ class Settings(NamedTuple):
     counts_stopping: bool
     session_timeout_ms: int
     step_rows: int
-
-
-class FinestEvent(NamedTuple):
-    """What the controller sees of the finest evidence: a heartbeat, or else a claim.
-
-    The first three fields order them: at one time claims come first, then who came first.
-    """
-
-    at_us: int
-    is_beat: bool
-    number: int
-    broker_id: int
-    offset: int
-    beat: Heartbeat | None = None
+    replica_apply_ms: int
 
 
 @dataclass
@@ -52,7 +48,8 @@ class State:
 
     committed: CommittedOffsets
     recorded: HeartbeatManager
-    finest: HeartbeatManager
+    finest: Claimed
+    estimated: Claimed
     beats: Recorded
     #: One for each interval.
     simulations: list[Simulation]
@@ -60,15 +57,67 @@ class State:
     evidence: Evidence = field(default_factory=Evidence)
     #: Lines that wait for their turn, and when the rule has each happen.
     pending: list[tuple[int, Event]] = field(default_factory=list)
-    #: A heap of what comes later than where ``finest`` is, and how many there were.
-    finest_events: list[FinestEvent] = field(default_factory=list)
-    finest_count: int = 0
+    #: By broker what it applies when, and what they have to do for it.
+    applying: dict[int, Applying] = field(default_factory=dict)
+    replicas: Replicas = field(default_factory=Replicas)
     writes: list[Write] = field(default_factory=list)
     #: Variants of which the log has when brokers learned.
     learned: set[str] = field(default_factory=set)
     first_heartbeat_us: int | None = None
     fed: int = 0
     front: tuple[int, str, str] = (0, "", "")
+
+    def managers(self, settings: Settings) -> Iterator[tuple[Variant, HeartbeatManager]]:
+        """The controller of each variant."""
+        yield Variant(LOWEST_ACKED), self.recorded
+        yield Variant(FINEST_EVIDENCE), self.finest.manager
+        yield Variant(ESTIMATED), self.estimated.manager
+        for interval_ms, simulation in zip(settings.intervals_ms, self.simulations, strict=True):
+            for name, learned in LEARNED_OF.items():
+                variant = Variant(name, HEARTBEAT_INTERVAL, interval_ms)
+                yield variant, simulation.managers[learned]
+
+    def be_certain(self, at: int, settings: Settings) -> None:
+        """From when on every broker that counts has sent a heartbeat, or was fenced."""
+        if self.recorded.certain_from_us == 0:
+            return
+        if self.first_heartbeat_us is None:
+            self.first_heartbeat_us = at
+        certain = self.first_heartbeat_us + self.recorded.sessions.fenced_after_us
+        if self.committed.began_empty and at < certain:
+            certain = 0
+        for _, manager in self.managers(settings):
+            manager.certain_from_us = certain
+
+    def forget(self, before: int, settings: Settings) -> None:
+        """Drop what was over before a time."""
+        for part in (self.committed, self.forwarding, self.evidence, self.beats, self.replicas):
+            part.forget(before)
+        for applying in self.applying.values():
+            applying.forget(before)
+        for _, manager in self.managers(settings):
+            manager.forget(before)
+
+
+def new_state(settings: Settings) -> State:
+    """The state of a replay that begins."""
+
+    def manager(*, carries_applied: bool = False) -> HeartbeatManager:
+        sessions = Sessions(settings.session_timeout_ms * 1000)
+        return HeartbeatManager(carries_applied, settings.counts_stopping, sessions=sessions)
+
+    interval_ms = settings.recorded_interval_ms
+    return State(
+        committed=CommittedOffsets(frozenset(settings.voters)),
+        recorded=manager(),
+        finest=Claimed(manager(carries_applied=True)),
+        estimated=Claimed(manager(carries_applied=True)),
+        beats=Recorded(None if interval_ms is None else interval_ms * 1000),
+        simulations=[
+            Simulation(ms * 1000, {learned: manager() for learned in LEARNED_OF.values()})
+            for ms in settings.intervals_ms
+        ],
+    )
 
 
 def encode(settings: Settings, state: State) -> bytes:

@@ -63,19 +63,26 @@ METADATA_WRITE_OUTCOMES = Table(
             "applied_everywhere_at",
             AT,
             "every broker that counts had applied it: the latest that the evidence leaves;"
-            " with a heartbeat interval: as modelled from when brokers learned of commits",
+            " with a heartbeat interval: as modelled from when brokers learned of commits;"
+            " variant estimated: by applied_at of applied_offsets",
         ),
         Column(
             "last_broker_id", INT, "the broker that others waited for, maybe until it was fenced"
         ),
         Column("known_at", AT, "via_broker receives a lowest acknowledged offset >= the write's"),
-        Column("known_everywhere_at", AT, "every unfenced broker received one"),
+        Column(
+            "known_everywhere_at",
+            AT,
+            "every broker that counts received one; before known_at where via_broker was fenced or"
+            " shutting down, and so did not count",
+        ),
         Column("stale_window_ms", MS, "today: from the response until applied everywhere"),
         Column(
             "read_after_write_ms",
             MS,
             "under the rule: from the request until via_broker"
-            " (else every broker) knows it applied everywhere",
+            " (else every broker) knows it applied everywhere;"
+            " variant estimated: until it was, whether anybody knew or not",
         ),
         *VERDICT,
     ),
@@ -90,18 +97,26 @@ METADATA_WRITE_VISIBILITY = Table(
         *WHAT_IF,
         REQUEST_ID,
         key_column("broker_id", INT, "broker that applies it"),
-        key_column("evidence", TEXT, "heartbeat, api_versions or fetch_high_watermark"),
+        key_column(
+            "evidence",
+            TEXT,
+            "heartbeat, api_versions or fetch_high_watermark; estimated: no evidence, but when it"
+            " was, between the FETCH response that carried the commit and a heartbeat",
+        ),
         Column(
             "applied_at_earliest",
             AT,
-            "last sign that it had not applied it, at the soonest the write's commit",
+            "last sign that it had not applied it, at the soonest the write's commit; estimated:"
+            " the FETCH response that carried the commit was built",
         ),
         Column(
             "applied_at_latest",
             AT,
             "first sign that it had; fetch_high_watermark: 500 ms after the broker knew it to be"
-            " committed, null where a heartbeat denies it",
+            " committed, later where it creates replicas, null where a heartbeat denies it",
         ),
+        Column("shown_at", AT, "estimated: from then on its METADATA responses show it"),
+        Column("applied_at", AT, "estimated: it has applied it, as its heartbeats would carry"),
         Column(
             "known_at",
             AT,
@@ -111,4 +126,20 @@ METADATA_WRITE_VISIBILITY = Table(
         *VERDICT,
     ),
     key=(*WHAT_IF_KEY, "request_id", "broker_id", "evidence"),
+)
+
+APPLIED_OFFSETS = Table(
+    "applied_offsets",
+    "lowest_acked_offset: when a broker learned of commits, showed them and had applied them",
+    (
+        RECORDING,
+        *WHAT_IF,
+        key_column("broker_id", INT, "the broker"),
+        key_column("metadata_offset", LONG, "it learned that all up to this one is committed"),
+        Column("learned_at", AT, "the FETCH response that carried that was built"),
+        Column("shown_at", AT, "estimate: from then on its METADATA responses show it"),
+        Column("applied_at", AT, "estimate: it has applied it, as its heartbeats would carry"),
+        *VERDICT,
+    ),
+    key=(*WHAT_IF_KEY, "broker_id", "metadata_offset"),
 )

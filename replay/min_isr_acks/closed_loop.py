@@ -46,10 +46,15 @@ class Sent(IntEnum):
 
 
 class Alone(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The response to a PRODUCE as it arrived, under one rule; latency null: not known."""
+    """The response to a PRODUCE as it arrived, under one rule; latency null: not known.
+
+    ``after_ack_us``: from the last acknowledgement to it, where consumers get theirs first
+    (``consumers``).
+    """
 
     latency_us: int | None
     error: int | None
+    after_ack_us: int = 0
 
 
 class Produce(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -296,7 +301,9 @@ class ClosedLoop(msgspec.Struct, array_like=True):
     def _travel(self, replica_id: int, at_us: int, cycles: Mapping[int, Cycles]) -> None:
         cycle = cycles[replica_id].after(at_us)
         if cycle is None:
-            heapq.heappush(self.events, (at_us + LOOKAHEAD_US, _LOOKED_FOR, replica_id))
+            # Often enough to see the end of a long pause before it is over.
+            later_us = at_us + LOOKAHEAD_US // 10
+            heapq.heappush(self.events, (later_us, _LOOKED_FOR, replica_id))
             return
         heapq.heappush(self.events, (cycle.noted_us, _NOTED, replica_id))
         heapq.heappush(self.events, (cycle.handled_us, _HANDLED, replica_id))
@@ -330,5 +337,10 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         del self.groups[group]
         running = self.running[missing[1]]
         running.groups.remove(group)
-        if not running.groups:
+        if running.groups:
+            return
+        after_us = self._alone(self.produces[missing[1]]).after_ack_us
+        if after_us:
+            heapq.heappush(self.events, (at_us + after_us, _RESPONDED, missing[1]))
+        else:
             self._respond(missing[1], at_us, 0, responses)

@@ -8,6 +8,7 @@ cut into increments.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 import msgspec
@@ -24,7 +25,11 @@ from kip_replay.replay.min_isr_acks.closed_loop import (
 )
 from kip_replay.replay.min_isr_acks.events import Kind
 from kip_replay.replay.min_isr_acks.follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
-from kip_replay.replay.min_isr_acks.reasons import LOG_ENDED, NOT_ENOUGH_REPLICAS
+from kip_replay.replay.min_isr_acks.reasons import (
+    LOG_ENDED,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
+)
 from kip_replay.replay.min_isr_acks.tables import PRODUCE_CLOSED_LOOP_OUTCOMES
 from kip_replay.replay.min_isr_acks.variants import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
 from kip_replay.replay.outcomes import Rows, Variant, Verdict
@@ -47,7 +52,12 @@ _EVENT_COLUMNS = (
     "acks",
     "connection",
 )
+_REFUSED = (NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER)
+#: When the last replica that counts had a batch, by rule.
+_ACKED_AT = {"acks_all": "all_isr_acked_at", "min_isr": "min_isr_acked_at"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OUTCOME_COLUMNS = (
+    *_ACKED_AT.values(),
     "request_id",
     "isr",
     "min_insync_replicas",
@@ -299,7 +309,8 @@ def _rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 def _produce_of(recorded: _Recorded, rows: Sequence[Mapping[str, Any]], node_id: int) -> Produce:
     reason = next((row["reason"] for row in rows if row["reason"] is not None), None)
-    refused = any(row["min_isr_error"] == NOT_ENOUGH_REPLICAS for row in rows)
+    # Refused, or the leader was lost: no follower acknowledges it.
+    refused = any(row["min_isr_error"] in _REFUSED for row in rows)
     is_known = reason is None and all(row["isr"] is not None for row in rows)
     recorded_us = (recorded.built_us or recorded.received_us) - recorded.received_us
 
@@ -308,7 +319,12 @@ def _produce_of(recorded: _Recorded, rows: Sequence[Mapping[str, Any]], node_id:
         if not is_known or latency_ms is None:
             return Alone(recorded_us, None)
         errors = (row[f"{name}_error"] for row in rows)
-        return Alone(round(latency_ms * 1000), max(error or 0 for error in errors))
+        acked = [row[_ACKED_AT[name]] for row in rows]
+        after_us = 0
+        if None not in acked:
+            acked_us = max(_micros(at) for at in acked) - recorded.received_us
+            after_us = max(round(latency_ms * 1000) - max(acked_us, recorded.handling_us), 0)
+        return Alone(round(latency_ms * 1000), max(error or 0 for error in errors), after_us)
 
     groups = [
         (tuple(one for one in row["isr"] if one != node_id), row["min_insync_replicas"] - 1)
@@ -323,6 +339,10 @@ def _produce_of(recorded: _Recorded, rows: Sequence[Mapping[str, Any]], node_id:
         reason=reason,
         **{name: getattr(recorded, name) for name in _CARRIED},
     )
+
+
+def _micros(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)
 
 
 def _recorded_ms(produce: Produce) -> float | None:

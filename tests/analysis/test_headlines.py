@@ -25,7 +25,7 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT
 from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
-from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, LOWEST_ACKED
+from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.min_isr_acks.reasons import LOG_ENDED
 from kip_replay.replay.min_isr_acks.tables import PRODUCE_CLOSED_LOOP_OUTCOMES
@@ -116,7 +116,8 @@ ROWS: dict[Table, list[Row]] = {
         latency("min_isr_acks", ACKS_MIN_INSYNC_REPLICAS, "produce_latency", 20.5),
         latency("min_isr_acks", ACKS_MIN_INSYNC_REPLICAS, "exposure", 113.6, unknown=9),
         latency("lowest_acked_offset", LOWEST_ACKED, "stale_window", 1417.0),
-        latency("lowest_acked_offset", FINEST_EVIDENCE, "stale_window", 229.0),
+        latency("lowest_acked_offset", ESTIMATED, "stale_window", 229.0, unknown=3),
+        latency("lowest_acked_offset", ESTIMATED, "read_after_write", 281.0),
         latency("lowest_acked_offset", LOWEST_ACKED, "read_after_write", 3213.0, unknown=1),
         # A sweep is no headline.
         {
@@ -185,9 +186,12 @@ def test_each_rule_has_a_block() -> None:
         " p50 13.0 to 14.0",
         "    the log ended before 1 of the responses",
     ]
-    assert "stale window 1,417.0 [1,275.3 .. 1,700.4] / 2,834.0 [not enough data]" in lines[23]
-    assert lines[24] == LEGEND
-    assert len(lines) == 25
+    assert lines[23] == (
+        "  stale window 229.0 [206.1 .. 274.8] / 458.0 [not enough data]   unknown: 3"
+        " (at most, by heartbeats: 1,417.0 [1,275.3 .. 1,700.4] / 2,834.0 [not enough data])"
+    )
+    assert lines[25] == LEGEND
+    assert len(lines) == 26
 
 
 def test_nothing_takes_one_line_for_each_rule() -> None:

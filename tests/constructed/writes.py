@@ -6,7 +6,12 @@ import random
 from collections import defaultdict
 
 from constructed import STEADY_S, Key, Micros, Row, at, micros, row, rule_steps
-from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED
+from kip_replay.replay.lowest_acked_offset import (
+    ESTIMATED,
+    FINEST_EVIDENCE,
+    HEARTBEAT_INTERVAL,
+    LOWEST_ACKED,
+)
 from kip_replay.replay.lowest_acked_offset.registration import RULE as LOWEST_ACKED_OFFSET
 from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_OUTCOMES
 from kip_replay.replay.outcomes import Verdict
@@ -39,6 +44,13 @@ def swept(interval_ms: int, times: float, **more: object) -> list[Row]:
     return rows
 
 
+def estimated(write: Row) -> Row:
+    """A write as estimated: applied in a quarter of the time that heartbeats take to prove it."""
+    stale = write["stale_window_ms"]
+    sooner = None if stale is None else int(stale * 250) / 1000
+    return write | {"variant": ESTIMATED, "stale_window_ms": sooner, "read_after_write_ms": sooner}
+
+
 _DICE = random.Random(926)
 PLAIN = [
     *(
@@ -59,6 +71,7 @@ WRITES = [
     written(STEADY_S[1], 9e6, 9e6),
     written(60, 9e6, 9e6, verdict=Verdict.NOT_APPLICABLE.value),
     written(60, 11.0, 9e6, variant=FINEST_EVIDENCE),
+    *(estimated(write) for write in PLAIN),
     # 2000 and 2080 are within 5 % of the recorded 2000.5; the nearer one is meant.
     *swept(500, 0.4),
     *swept(2000, 1.03125),

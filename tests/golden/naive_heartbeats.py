@@ -11,16 +11,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from notation.heartbeats import in_order
 from notation.recorded import replay_of as parking_of
+from recorded_logs import folder_of
 
 from kip_replay.replay.hwm_parking import variants
 from kip_replay.replay.lowest_acked_offset import events
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
 
-from .naive_log import RECORDINGS, Line, lines_of, metadata_fetch, recording
+from .naive_log import Line, lines_of, metadata_fetch, recording
 
 METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, ALTER_CONFIGS = 3, 18, 19, 20, 44
 DESCRIBE_QUORUM, BROKER_HEARTBEAT = 55, 63
@@ -38,19 +40,23 @@ class Poll(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """A recording: the rule's input, and the truth beside it."""
+    """A recording: the rule's input, and the truth beside it.
+
+    ``applied``: by broker, (last offset of an image, when its publishers had run on it), in order.
+    """
 
     events: list[Event]
     polls: dict[int, list[Poll]]
     high_watermarks: list[tuple[int, int]]
     created: dict[str, str]
     deleted_us: dict[str, int]
+    applied: dict[int, list[tuple[int, int]]]
 
 
 @cache
 def observed(name: str) -> Observed:
     """Read a recording, controllers and brokers."""
-    folder = RECORDINGS[name]
+    folder = folder_of(name)
     manifest = json.loads((folder / "recording.json").read_text())
     lines = [
         line
@@ -78,7 +84,13 @@ def observed(name: str) -> Observed:
             if _api(line) == DELETE_TOPICS and line.node_id in brokers
             for name in line.what["request"]["topicNames"]
         },
+        {broker: _applied(folder / f"applied-{broker}.txt") for broker in brokers},
     )
+
+
+def _applied(file: Path) -> list[tuple[int, int]]:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [(int(offset), int(at)) for offset, at in map(str.split, lines)]
 
 
 def _api(line: Line) -> int:
@@ -121,6 +133,8 @@ def _event(line: Line, brokers: set[int]) -> Event | None:
         last_fetched_epoch=fetch.last_fetched_epoch,
         high_watermark=NOT_SENT if fetch.api_version < 18 else fetch.high_watermark,
         is_diverging=fetch.is_diverging or fetch.is_snapshot,
+        response_high_watermark=fetch.response_high_watermark,
+        correlation_id=fetch.correlation_id,
     )
 
 
@@ -143,7 +157,8 @@ def _write(line: Line, api: int) -> Event:
     results = response["topics" if api == CREATE_TOPICS else "responses"]
     key = "resourceName" if api == ALTER_CONFIGS else "name"
     granted = {result[key] for result in results if result["errorCode"] == 0}
-    created = request["topics"] if api == CREATE_TOPICS else []
+    topics = request["topics"] if api == CREATE_TOPICS else []
+    created = [topic for topic in topics if topic["name"] in granted]
     return _clocked(
         line,
         events.WRITE,
@@ -155,9 +170,18 @@ def _write(line: Line, api: int) -> Event:
         is_forwarded=line.what["isForwarded"],
         validate_only=request.get("validateOnly", False),
         written=len(granted),
-        partitions=sum(t["numPartitions"] for t in created if t["name"] in granted),
-        configs=sum(len(t["configs"]) for t in created if t["name"] in granted),
+        partitions=sum(t["numPartitions"] for t in created),
+        topics=[topic["name"] for topic in created] or sorted(granted),
+        replicas=[_replicas(topic) for topic in created],
+        configs=sum(len(t["configs"]) for t in created),
     )
+
+
+def _replicas(topic: dict[str, Any]) -> int:
+    if topic["assignments"]:
+        return sum(len(partition["brokerIds"]) for partition in topic["assignments"])
+    replicas: int = topic["numPartitions"] * topic["replicationFactor"]
+    return max(0, replicas)
 
 
 def _learned(name: str) -> Iterator[Event]:

@@ -1,11 +1,13 @@
 """lowest_acked_offset against real brokers: nothing is claimed that a broker's responses deny.
 
 The logs are read by ``naive_heartbeats``. Truth is what brokers returned to the clients that polled
-METADATA for each new topic, and what DESCRIBE_QUORUM returned; the rule reads neither.
+METADATA for each new topic, what DESCRIBE_QUORUM returned, and when brokers noted that they had
+applied an offset; the rule reads none of it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
@@ -14,6 +16,7 @@ import pytest
 from notation.heartbeats import VOTERS, Replayed, Row, batch_of, pieces_of, replay_of
 
 from kip_replay.replay.lowest_acked_offset import (
+    ESTIMATED,
     FINEST_EVIDENCE,
     LOWEST_ACKED,
     LowestAckedOffset,
@@ -23,12 +26,14 @@ from kip_replay.replay.lowest_acked_offset.events import STAMP_SLACK_US
 from kip_replay.replay.lowest_acked_offset.writes import CommittedOffsets
 
 from .naive_heartbeats import Observed, Poll, observed
-from .naive_log import RECORDINGS, percentile
+from .naive_log import RECORDINGS, percentile, recording
 
 pytestmark = pytest.mark.golden
 
 INTERVALS_MS = (100, 250, 500, 1000, 2000)
 EVERY = list(RECORDINGS)
+#: Their brokers noted when they had applied each offset.
+NOTED = ("metadata-applied", "acks-open", "acks-open-minisr")
 Replays = dict[str, Replayed]
 
 start = partial(LowestAckedOffset, VOTERS, INTERVALS_MS, 2000)
@@ -36,8 +41,8 @@ start = partial(LowestAckedOffset, VOTERS, INTERVALS_MS, 2000)
 
 @pytest.fixture(scope="session")
 def replays() -> Replays:
-    """The four recordings, replayed once."""
-    return {name: replay_of([observed(name).events], start) for name in RECORDINGS}
+    """The recordings, replayed once."""
+    return {name: replay_of([observed(name).events], start) for name in (*RECORDINGS, *NOTED)}
 
 
 def creations(name: str, rows: Iterable[Row]) -> list[Row]:
@@ -97,6 +102,98 @@ def test_no_write_is_known_before_and_finest_evidence_is_no_later(
     both = (replays[name].writes_of(variant) for variant in (FINEST_EVIDENCE, LOWEST_ACKED))
     for fine, coarse in zip(*both, strict=True):
         assert fine["applied_everywhere_at"] <= coarse["applied_everywhere_at"]
+
+
+# --- the estimate --------------------------------------------------------------------------------
+
+
+def noted_us(name: str, broker: int, offset: int) -> int | None:
+    """When a broker had applied an offset."""
+    noted = observed(name).applied[broker]
+    index = bisect_left(noted, (offset, 0))
+    return noted[index][1] if index < len(noted) else None
+
+
+def off_ms(estimated: Iterable[tuple[int | None, int | None]]) -> list[float]:
+    """How far estimates are off; one that is not there is off by more than any."""
+    return [
+        9e9 if at is None else abs(at - truth) / 1000
+        for at, truth in estimated
+        if truth is not None
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "offsets", "p50", "p90"),
+    [
+        ("metadata-applied", 744, 3.9, 16.0),
+        ("acks-open", 349, 2.3, 10.4),
+        ("acks-open-minisr", 335, 2.1, 9.0),
+    ],
+)
+def test_brokers_had_applied_offsets_when_it_is_estimated(
+    replays: Replays, name: str, offsets: int, p50: float, p90: float
+) -> None:
+    """Of the steady phase. The time to create a replica was measured on the first one alone."""
+    steady = recording(name).steady
+    found = off_ms(
+        (row["applied_at"], truth if truth in steady else None)
+        for row in replays[name].applied
+        for truth in [noted_us(name, row["broker_id"], row["metadata_offset"])]
+    )
+    assert len(found) == offsets
+    assert percentile(found, 0.5) == pytest.approx(p50, abs=0.1)
+    assert percentile(found, 0.9) == pytest.approx(p90, abs=0.1)
+
+
+def test_brokers_had_applied_writes_when_it_is_estimated(replays: Replays) -> None:
+    """And never later than heartbeats prove it, which is a second later."""
+    name = "metadata-applied"
+    offset = {r["request_id"]: r["offset_high"] for r in replays[name].writes_of(LOWEST_ACKED)}
+    rows = [
+        (row, noted_us(name, row["broker_id"], offset[row["request_id"]]))
+        for row in replays[name].visibility
+        if row["evidence"] == ESTIMATED
+    ]
+    found = off_ms((row["applied_at"], truth) for row, truth in rows)
+    assert len(found) == 318
+    assert percentile(found, 0.5) == pytest.approx(7.6, abs=0.1)
+    assert percentile(found, 0.9) == pytest.approx(25.8, abs=0.1)
+    proved = off_ms((row["applied_at_latest"], truth) for row, truth in rows)
+    assert percentile(proved, 0.5) == pytest.approx(1064, abs=1)
+
+
+@pytest.mark.parametrize("name", NOTED)
+@pytest.mark.parametrize("evidence", ["heartbeat", "fetch_high_watermark"])
+def test_no_broker_is_claimed_to_have_applied_what_it_noted_later(
+    replays: Replays, name: str, evidence: str
+) -> None:
+    offset = {r["request_id"]: r["offset_high"] for r in replays[name].writes_of(LOWEST_ACKED)}
+    for row in replays[name].visibility:
+        truth = noted_us(name, row["broker_id"], offset[row["request_id"]])
+        if row["evidence"] == evidence and row["applied_at_latest"] is not None:
+            assert truth is not None
+            assert truth <= row["applied_at_latest"] + STAMP_SLACK_US
+
+
+@pytest.mark.parametrize("name", [*EVERY, "metadata-applied"])
+def test_brokers_show_topics_when_it_is_estimated(replays: Replays, name: str) -> None:
+    """Between the last METADATA that does not know a topic and the first that does: they are some
+    40 ms apart.
+    """
+    log, found = observed(name), []
+    for row in creations(name, replays[name].visibility):
+        if row["evidence"] != ESTIMATED:
+            continue
+        topic = log.created[row["request_id"]]
+        polls = polls_for(log, row["broker_id"], topic, row["applied_at_earliest"] - 2_000_000)
+        first = next((at for at, poll in enumerate(polls) if topic in poll.shown), None)
+        if first:
+            before, after = polls[first - 1].dequeued_us, polls[first].built_us
+            found.append(max(before - row["shown_at"], row["shown_at"] - after, 0) / 1000)
+    assert len(found) >= 6
+    assert percentile(found, 0.5) <= 1
+    assert len(found) < 30 or percentile(found, 0.9) <= 10
 
 
 # --- what a prototype found ----------------------------------------------------------------------

@@ -216,6 +216,26 @@ def in_order(events: Iterable[Event]) -> list[Event]:
     return sorted(events, key=lambda event: (event.at_us, event.kind, event.request_id))
 
 
+def voters_fetch(ms: float, offset: int) -> list[Event]:
+    """Both followers of leader 2 have everything below an offset."""
+    return [raft_fetch(voter, ms, ms + 1, offset) for voter in (1, 3)]
+
+
+BEFORE = [*born_empty(), *voters_fetch(10, 20)]
+
+
+def cluster(*more: Event, **write: Any) -> list[Event]:
+    """Brokers 11 and 12 at 19 from 1 s on, and a write at 5.0 s of offsets 20 and 21."""
+    steady = [beat(b, 1000 + 100 * (b - 11) + ms, 19) for b in (11, 12) for ms in (0, 2002)]
+    write_and_commit = [create_topic(5000, 5050, **write), *voters_fetch(5040, 22)]
+    return in_order([*BEFORE, *steady, *write_and_commit, *more])
+
+
+def beats(broker: int, first_ms: float, count: int, offset: int = 21, **others: Any) -> list[Event]:
+    """Heartbeats every 2.004 s."""
+    return [beat(broker, first_ms + 2004 * n, offset, **others) for n in range(count)]
+
+
 def batch_of(events: Sequence[Event]) -> pa.RecordBatch:
     """Events as the batch that ``LowestAckedOffset.feed`` takes."""
     columns = list(zip(*events, strict=True)) or [()] * len(INPUT_SCHEMA)
@@ -229,11 +249,12 @@ Row = dict[str, Any]
 
 
 class Replayed(NamedTuple):
-    """Rows of the three outputs, times as microseconds since the epoch."""
+    """Rows of the four outputs, times as microseconds since the epoch."""
 
     heartbeats: list[Row]
     writes: list[Row]
     visibility: list[Row]
+    applied: list[Row]
 
     def writes_of(self, variant: str, interval_ms: int | None = None) -> list[Row]:
         """Writes under one variant, in the order of their responses."""
@@ -255,7 +276,7 @@ def replay_of(
 
     ``resumed``: after each piece the replay is saved, and another one resumes.
     """
-    rows, replay = Replayed([], [], []), start()
+    rows, replay = Replayed([], [], [], []), start()
     outcomes = []
     for piece in pieces:
         outcomes.append(replay.feed(batch_of(piece)))

@@ -27,10 +27,10 @@ from notation.heartbeats import (
     us,
 )
 
-from kip_replay.replay.lowest_acked_offset import LOWEST_ACKED, LowestAckedOffset
+from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED, LowestAckedOffset
 from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
 from kip_replay.replay.lowest_acked_offset.controller import Carried, HeartbeatManager
-from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
+from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, STAMP_SLACK_US, Event
 from kip_replay.replay.lowest_acked_offset.timelines import Rising
 
 pytestmark = pytest.mark.property
@@ -166,7 +166,14 @@ def clusters(draw: st.DrawFn, *, is_rough: bool = False) -> Cluster:
         ms += draw(st.integers(60, 30_000 if is_rough else 3_000))
         partitions = draw(st.integers(1, 4))
         extra = draw(st.integers(0, 1))
-        write = create_topic(ms, ms + 50, partitions=partitions, correlation_id=number)
+        write = create_topic(
+            ms,
+            ms + 50,
+            partitions=partitions,
+            correlation_id=number,
+            topics=["t"],
+            replicas=[draw(st.integers(0, 6))],
+        )
         offset += 1 + partitions
         cluster.writes[write.request_id] = offset - 1
         offset += extra
@@ -195,7 +202,15 @@ def _lives(draw: st.DrawFn, cluster: Cluster, broker: int, end_ms: int, is_rough
         cluster.events.append(learned(broker, ms, high_watermark))
         if is_rough:
             carried = draw(st.sampled_from([NOT_SENT, high_watermark]))
-            fetch = raft_fetch(broker, ms + 1, ms + 400, high_watermark, high_watermark=carried)
+            fetch = raft_fetch(
+                broker,
+                ms + 1,
+                ms + draw(st.integers(2, 400)),
+                high_watermark,
+                high_watermark=carried,
+                response_high_watermark=draw(st.sampled_from([-1, high_watermark])),
+                correlation_id=draw(st.sampled_from([ms, ms, 1])),
+            )
             image = api_versions(broker, ms + 40, ms + 41, high_watermark - 1)
             cluster.events += draw(st.sampled_from([(fetch,), (fetch, image), ()]))
     ms = draw(st.integers(1_000, 2_999))
@@ -227,13 +242,36 @@ def check_heartbeats(rows: list[Row]) -> None:
         assert row["lowest_acknowledged_offset_raw"] <= row["lowest_acknowledged_offset"]
 
 
+def check_estimates(rows: Replayed) -> None:
+    """Learned, then shown, then applied, one offset after the other; a heartbeat is the bound."""
+    for broker in BROKERS:
+        applied = [row for row in rows.applied if row["broker_id"] == broker]
+        offsets = [row["metadata_offset"] for row in applied]
+        assert offsets == sorted(set(offsets))
+        known = [row for row in applied if row["verdict"] == "replayed"]
+        for name in ("shown_at", "applied_at"):
+            assert [row[name] for row in known] == sorted(row[name] for row in known)
+        for row in known:
+            assert row["learned_at"] <= row["shown_at"] + STAMP_SLACK_US
+            assert row["shown_at"] <= row["applied_at"]
+    for row in rows.visibility:
+        if row["evidence"] == ESTIMATED and None not in (
+            row["applied_at"],
+            row["applied_at_latest"],
+        ):
+            assert row["applied_at"] <= row["applied_at_latest"] + STAMP_SLACK_US
+    for fine, coarse in zip(rows.writes_of(ESTIMATED), rows.writes_of(LOWEST_ACKED), strict=True):
+        if None not in (fine["applied_everywhere_at"], coarse["applied_everywhere_at"]):
+            assert fine["applied_everywhere_at"] <= coarse["applied_everywhere_at"]
+
+
 @given(clusters())
 @settings(max_examples=60, deadline=None)
 def test_every_claim_about_a_write_holds(cluster: Cluster) -> None:
     """Its last record lies in the interval, and nobody knows before all that counted had it."""
     rows = replayed(cluster).writes
-    # Two variants of the record, and three simulated ones at two intervals.
-    assert len(rows) == len(cluster.writes) * (2 + 3 * 2)
+    # Three variants of the record, and three simulated ones at two intervals.
+    assert len(rows) == len(cluster.writes) * (3 + 3 * 2)
     for row in rows:
         offset = cluster.writes[row["request_id"]]
         if row["offset_low"] is not None:
@@ -251,7 +289,7 @@ def test_every_claim_about_a_write_holds(cluster: Cluster) -> None:
 @given(clusters())
 @settings(max_examples=60, deadline=None)
 def test_no_broker_is_claimed_to_have_applied_what_it_has_not(cluster: Cluster) -> None:
-    heartbeats, _, visibility = replayed(cluster)
+    heartbeats, _, visibility, _ = replayed(cluster)
     check_heartbeats(heartbeats)
     for row in heartbeats:
         raw = row["lowest_acknowledged_offset_raw"]
@@ -283,6 +321,7 @@ def test_rows_depend_neither_on_cuts_nor_on_resuming(
     rows = replayed(cluster, **how)
     assert replayed(cluster, places, resumed=resumed, **how) == rows
     check_heartbeats(rows.heartbeats)
+    check_estimates(rows)
     for row in rows.writes_of(LOWEST_ACKED):
         known = row["known_everywhere_at"]
         assert known is None or known >= row["applied_everywhere_at"]

@@ -7,7 +7,12 @@ from constructed.writes import RECORDINGS, STEPS, WRITES, values
 from pyspark.sql import SparkSession
 from small_tables import latencies
 
-from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED
+from kip_replay.replay.lowest_acked_offset import (
+    ESTIMATED,
+    FINEST_EVIDENCE,
+    HEARTBEAT_INTERVAL,
+    LOWEST_ACKED,
+)
 from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_OUTCOMES
 
 
@@ -19,6 +24,7 @@ def test_every_figure_of_latency_summary(spark: SparkSession) -> None:
     assert {(key[1], key[2]) for key in expected} == {
         (LOWEST_ACKED, "none"),
         (LOWEST_ACKED, HEARTBEAT_INTERVAL),
+        (ESTIMATED, "none"),
         (FINEST_EVIDENCE, "none"),
         ("with_kip_1166", HEARTBEAT_INTERVAL),
     }

@@ -9,19 +9,22 @@ from typing import Any
 import msgspec
 import pytest
 from notation.heartbeats import (
+    BEFORE,
     VOTERS,
     Replayed,
     Row,
     api_versions,
     batch_of,
     beat,
-    born_empty,
+    beats,
+    cluster,
     create_topic,
     in_order,
     learned,
     raft_fetch,
     replay_of,
     us,
+    voters_fetch,
 )
 
 from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, evidence, progress, reasons
@@ -32,29 +35,6 @@ from kip_replay.replay.lowest_acked_offset.controller import HeartbeatManager
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
 from kip_replay.replay.lowest_acked_offset.timelines import Samples
 from kip_replay.replay.lowest_acked_offset.writes import Offsets
-
-# --- a small cluster -----------------------------------------------------------------------------
-
-
-def voters_fetch(ms: float, offset: int) -> list[Event]:
-    """Both followers of leader 2 have everything below an offset."""
-    return [raft_fetch(voter, ms, ms + 1, offset) for voter in (1, 3)]
-
-
-BEFORE = [*born_empty(), *voters_fetch(10, 20)]
-
-
-def cluster(*more: Event, **write: Any) -> list[Event]:
-    """Brokers 11 and 12 at 19 from 1 s on, and a write at 5.0 s of offsets 20 and 21."""
-    steady = [beat(b, 1000 + 100 * (b - 11) + ms, 19) for b in (11, 12) for ms in (0, 2002)]
-    write_and_commit = [create_topic(5000, 5050, **write), *voters_fetch(5040, 22)]
-    return in_order([*BEFORE, *steady, *write_and_commit, *more])
-
-
-def beats(broker: int, first_ms: float, count: int, offset: int = 21, **others: Any) -> list[Event]:
-    """Heartbeats every 2.004 s."""
-    return [beat(broker, first_ms + 2004 * n, offset, **others) for n in range(count)]
-
 
 #: Both brokers report the write with their next two heartbeats.
 REPORTS = [*beats(11, 5006, 2), *beats(12, 5106, 2)]
@@ -111,6 +91,17 @@ FATES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
     "a forwarding broker that left never knows": (
         cluster(beat(11, 5006, 19, want_shut_down=True, is_fenced=True), *beats(12, 5106, 2)),
         (5107, None, 5108, 12, reasons.LEFT),
+    ),
+    # Those that count know at 15.132 s, when 11 is fenced, and at 5.108 s, while 11 shuts down.
+    "a forwarding broker that was fenced knows after all that count": (
+        cluster(beat(11, 5006, 21), *beats(12, 5106, 8), beat(11, 18_000, 21)),
+        (5107, 18_002, 5007 + 10_125, 12, None),
+    ),
+    "a forwarding broker that shuts down knows after all that count": (
+        cluster(
+            *(beat(11, ms, 21, want_shut_down=True) for ms in (5006, 5200)), *beats(12, 5106, 2)
+        ),
+        (5107, 5202, 5108, 12, None),
     ),
     "no response": (
         cluster(*REPORTS, error_code=-2),
@@ -261,7 +252,7 @@ def test_api_versions_bounds_from_dequeue_to_response() -> None:
 
 def test_api_versions_of_a_controller_is_no_image_offset() -> None:
     rows = replayed(cluster(*REPORTS, api_versions(1, 5080, 5082, 21))).visibility
-    assert {row["evidence"] for row in rows} == {"heartbeat", "fetch_high_watermark"}
+    assert {row["evidence"] for row in rows} == {"estimated", "heartbeat", "fetch_high_watermark"}
 
 
 @pytest.mark.parametrize(
@@ -289,6 +280,7 @@ def test_fetch_is_not_believed_against_a_heartbeat() -> None:
 
 
 def claims_of(claims: evidence.Claims, at_ms: float, offset: int) -> list[tuple[int, int]]:
+    list(claims.fall_due(us(at_ms), evidence.Replicas()))
     return [(c.at_us, c.offset) for c in claims.heartbeat(us(at_ms), offset)]
 
 
@@ -313,9 +305,24 @@ def test_claim_within_its_grace_waits_for_the_heartbeat_after() -> None:
 def test_claim_that_no_heartbeat_settles_stands() -> None:
     claims = evidence.Claims(12)
     claims.fetch(us(100), 30)
+    assert not list(claims.fall_due(us(599), evidence.Replicas()))
+    assert list(claims.fall_due(us(600), evidence.Replicas())) == [(us(600), 30)]
     assert not list(claims.expire(us(599)))
     assert list(claims.expire(us(600))) == [(us(600), 12, 30)]
     assert claims_of(claims, 2000, 30) == [(us(2000), 30)]
+
+
+def test_replicas_to_create_may_take_ten_times_as_long_as_usual() -> None:
+    """Two replicas on two brokers, 20 ms each: 0.2 s more than half a second; and 15 s at most."""
+    spans = ((4900, 5060, 20), (5061, 5500, 22))
+    fetches = [
+        raft_fetch(12, *span, high_watermark=h) for span, h in zip(spans, (20, 22), strict=True)
+    ]
+    for replicas, more_ms in ((2, 200), (2_000, 15_000)):
+        found = cluster(
+            *beats(11, 5006, 2), *beats(12, 5106, 10), *fetches, replicas=[replicas], topics=["t"]
+        )
+        assert sign(found, "fetch_high_watermark")[1] == us(5061 + 500 + more_ms)
 
 
 def test_finest_evidence_knows_sooner_than_heartbeats() -> None:
@@ -645,7 +652,8 @@ def test_events_out_of_order_are_refused() -> None:
 def test_rows_are_emitted_once_nothing_can_change_them() -> None:
     replay = LowestAckedOffset(VOTERS, step_rows=20)
     outcomes = replay.feed(batch_of(cluster(*beats(11, 5006, 70), *beats(12, 5007, 70))))
-    assert outcomes.writes.num_rows == 2
+    # One of each variant.
+    assert outcomes.writes.num_rows == 3
     assert outcomes.heartbeats.num_rows > 50
     assert replay.finish().writes.num_rows == 0
 

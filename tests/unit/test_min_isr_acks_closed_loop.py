@@ -186,9 +186,23 @@ def test_a_wait_of_more_than_a_second_ends_as_that_of_the_request_alone() -> Non
     assert (response.built_us, response.error) == (us(100 + WOKEN + 1_000), REQUEST_TIMED_OUT)
 
 
+def test_consumers_that_come_first_are_before_the_producer_in_either_cluster() -> None:
+    late = Alone(us(64), NONE, after_ack_us=us(4))
+    assert latencies([produce(1, 100, acks_min_isr=late)]) == {1: (100, WOKEN + 10 + 4)}
+
+
 def test_what_was_not_appended_is_responded_to_as_it_was() -> None:
     refused = produce(1, 100, is_appended=False, acks_min_isr=Alone(us(2), 19), groups=[])
     assert latencies([refused]) == {1: (100, 2.0)}
+
+
+def test_a_follower_that_was_away_for_long_is_back_when_it_was() -> None:
+    """For 14 s: longer than is looked ahead."""
+    away = {12: cycles_of((10, 13), (30, 14_030), (14_031, 14_034), (14_040, 14_043))}
+    produces = [produce(1, 40), produce(2, 14_029.5, connection="d")]
+    found = latencies(produces, followers=away, until_ms=14_100)
+    assert found[1] == (40, 1_000 + WOKEN)
+    assert found[2] == (14_029.5, pytest.approx(WOKEN + 3))
 
 
 def test_what_the_log_ends_before_has_no_response() -> None:

@@ -82,6 +82,12 @@ def acked(partition: int, **values: Any) -> dict[str, Any]:
                isr=[1, 2], min_insync_replicas=2, replicas_at_min_isr_ack=1, **values)  # fmt: skip
 
 
+def beat(handled_at: datetime | None = None, **values: Any) -> dict[str, Any]:
+    """A heartbeat of broker 7 without error, while it counts."""
+    counts = {"broker_id": 7, "error_code": 0, "is_fenced": False, "want_shut_down": False}
+    return row("broker_heartbeats", handled_at=handled_at or AT, **(counts | values))
+
+
 RAFT = {"client_id": "raft-client-2"}
 AT_9 = [{"fetch_offset": 9, "high_watermark": 10, "current_leader_epoch": 1}]
 AT_8 = [{"fetch_offset": 8, "high_watermark": 8, "current_leader_epoch": 1}]
@@ -114,6 +120,7 @@ WRONG: dict[str, list[dict[str, Any]]] = {
     "broker_heartbeats": [
         row("broker_heartbeats", request_id="h1", received_at=AT, current_metadata_offset=5),
         row("broker_heartbeats", request_id="h2", received_at=LATE, current_metadata_offset=4),
+        beat(),
     ],
     "metadata_offsets": [
         row("metadata_offsets", kind="high_watermark", metadata_offset=9),
@@ -136,6 +143,9 @@ WRONG: dict[str, list[dict[str, Any]]] = {
     "heartbeat_outcomes": [
         row("heartbeat_outcomes", request_id="h1", built_at=AT, lowest_acknowledged_offset=5),
         row("heartbeat_outcomes", request_id="h2", built_at=LATE, lowest_acknowledged_offset=4),
+    ],
+    "metadata_write_outcomes": [
+        row("metadata_write_outcomes", via_broker=7, known_everywhere_at=AT, known_at=LATE),
     ],
     "latency_summary": [
         row("latency_summary", metric="high_watermark_lag", group_kind="all", count=7,
@@ -207,6 +217,35 @@ def test_lines_with_one_correlation_id_are_no_hole(tmp_path: Path) -> None:
     rows = {"requests": [*sent("1", 1, 2, 2, 3, client_id="broker-12-fetcher-0")]}
     lost = [each for each in load_suites() if each.name == "no_line_is_lost_of_own_counters"]
     assert validated(written(tmp_path, rows), ["r"], lost, 5, has_page=False)[0].success
+
+
+KNOWN = AT + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "success"),
+    [
+        (beat(KNOWN), False),
+        (beat(KNOWN - timedelta(seconds=10.124)), False),
+        (beat(KNOWN - timedelta(seconds=10.125)), True),
+        (beat(KNOWN, want_shut_down=True), True),
+        (beat(KNOWN, is_fenced=True), True),
+    ],
+)
+def test_who_does_not_count_may_know_after_all_that_do(
+    tmp_path: Path, heartbeat: dict[str, Any], success: bool
+) -> None:
+    """Fenced, silent for a session timeout and an eighth of it, or shutting down."""
+    later = KNOWN + timedelta(seconds=1)
+    write = row("metadata_write_outcomes", via_broker=7, known_everywhere_at=KNOWN, known_at=later)
+    rows = {
+        "broker_heartbeats": [beat(AT, request_id="before"), heartbeat],
+        "metadata_write_outcomes": [write],
+    }
+    name = "all_that_count_know_no_sooner_than_who_forwarded"
+    suites = [each for each in load_suites() if each.name == name]
+    (result,) = validated(written(tmp_path, rows), ["r"], suites, 5, has_page=False)
+    assert result.success is success
 
 
 def mine(query: str, **more: Any) -> Expectation:

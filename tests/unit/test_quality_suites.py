@@ -9,7 +9,7 @@ import pytest
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.quality.suites import Severity, load_suites
 from kip_replay.pipelines.rules import RULES
-from kip_replay.replay.log_tables import LOG_TABLES
+from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.tables import TABLES
 
 COLUMNS = 'columns = ["max_bytes", "min_bytes"]'
@@ -31,7 +31,8 @@ def test_what_ships_covers_every_table_and_rule() -> None:
     unique = {each.table: each for each in shipped if "column_list" in each.arguments}
     assert all(each.arguments["column_list"] == [*TABLES[t].key] for t, each in unique.items())
     assert {table.name for table in LOG_TABLES} <= unique.keys()
-    outside = {"client_observations", "latency_curves", "lineage", "replay_state"}
+    outside = {each.name for each in OBSERVATIONS}
+    outside |= {"latency_curves", "lineage", "replay_state"}
     assert {*TABLES} - unique.keys() <= {*outside, "quality_results", "quality_failures"}
     assert {each.severity for each in shipped} == {*Severity}
     assert len({each.place for each in shipped}) == len(shipped)

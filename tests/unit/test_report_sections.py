@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from report_examples import (
     ACKS,
+    ESTIMATED,
     FINEST,
     MIN_ISR,
     acks,
@@ -103,7 +104,8 @@ FEW_SLOTS = replace(
 SMALL = {(v, "follower", None): sessions(2, 150) for v in (RECORDED, "full", "incremental")}
 BUSY = replace(fetch("busy"), traffic=SMALL)
 WAIT_UNKNOWN = acks("one", {ACKS: spread(240.5), MIN_ISR: UNKNOWN})
-COARSE = without(lowest(), "spreads", lambda key: key[1] == FINEST)
+BOUNDED = without(lowest(), "spreads", lambda key: key[1] == ESTIMATED)
+COARSE = without(BOUNDED, "spreads", lambda key: key[1] == FINEST)
 FEW_RESPONSES = acks("few", dict.fromkeys((RECORDED, ACKS, MIN_ISR), spread(1.0, count=3)))
 
 
@@ -167,16 +169,27 @@ FEW_RESPONSES = acks("few", dict.fromkeys((RECORDED, ACKS, MIN_ISR), spread(1.0,
             [lowest()],
             answer,
             [
-                "may show the old state for up to 229 ms (median)",
-                "the broker that was asked would know 3,213 ms after the request",
+                "some broker shows the old state for 229 ms (median)",
+                "heartbeats prove that it is over after 1,417 ms",
+                "the broker that forwarded it would know 3,213 ms after the request",
             ],
         ),
         (
             [lowest()],
-            price,
-            ["8 bytes more in each answer to a heartbeat (71 instead of 63)"],
+            summary,
+            [
+                "some broker showed the old state for 229 ms (median)",
+                "heartbeats prove it after 1,417 ms",
+            ],
         ),
-        # Without finer evidence, heartbeats bound the stale window.
+        ([BOUNDED], summary, ["some broker may have shown the old state for up to 969 ms"]),
+        (
+            [lowest()],
+            price,
+            ["8 bytes more in each response to a heartbeat (71 instead of 63)"],
+        ),
+        # Without an estimate, evidence bounds the stale window.
+        ([BOUNDED], answer, ["up to 969 ms (median). With"]),
         ([COARSE], answer, ["up to 1,417 ms (median)"]),
     ],
 )
@@ -245,7 +258,8 @@ def test_produces_without_acks_all_are_not_silently_nothing() -> None:
 
 def test_metadata_writes_and_the_interval_that_would_be_needed() -> None:
     found = section(lowest())
-    row = ["229.0", "458.0", "1,417.0", "2,834.0", "3,213.0", "6,426.0", "120", "1"]
+    row = ["229.0", "458.0", "1,417.0", "2,834.0", "281.0", "562.0", "3,213.0", "6,426.0"]
+    row += ["120", "1"]
     assert cells(found.table, "one") == row
     needed = (
         "9 in 10 reads after writes: below 500 ms with a heartbeat every 100 ms (with KIP-1166); "
@@ -254,11 +268,12 @@ def test_metadata_writes_and_the_interval_that_would_be_needed() -> None:
     assert needed in [plain(str(getattr(b, "text", ""))) for b in found.details[0].blocks]
 
 
-def test_what_clients_saw_stands_beside_what_the_log_proves() -> None:
+def test_what_clients_saw_stands_beside_the_estimate() -> None:
     seen = replace(check(passed=None), rule="lowest_acked_offset", metric=SEEN, recorded=38.2)
     sure = plain(str(section(lowest(), checks=(seen,)).sure))
     assert (
-        "saw a new topic on every broker 38.2 ms after the answer (median of 1 recording)" in sure
+        "saw a new topic on every broker 38.2 ms after the response (median of 1 recording), where "
+        "the estimate is 329 ms." in sure
     )
     assert "Clients that watched" not in str(section(lowest()).sure)
 

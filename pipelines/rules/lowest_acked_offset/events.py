@@ -98,6 +98,10 @@ def write_events(metadata_writes: DataFrame) -> DataFrame:
         validate_only=F.col("validate_only"),
         written=F.size("_granted"),
         partitions=_sum("_granted", "partitions"),
+        topics=F.transform("_granted", lambda resource: F.coalesce(resource["name"], F.lit(""))),
+        replicas=F.transform(
+            "_granted", lambda resource: F.coalesce(resource["replicas"], F.lit(0)).cast("bigint")
+        ),
         configs=_sum("_granted", "configs"),
     )
 
@@ -113,7 +117,14 @@ def _sum(resources: str, field: str) -> Column:
 
 def fetch_events(fetches: DataFrame) -> DataFrame:
     """Raft FETCHes of the metadata log, also those that were turned away."""
-    same = ("leader_epoch", "last_fetched_epoch", "high_watermark", "error_code")
+    same = (
+        "leader_epoch",
+        "last_fetched_epoch",
+        "high_watermark",
+        "error_code",
+        "response_high_watermark",
+        "correlation_id",
+    )
     return _events(
         metadata_fetches(fetches),
         kinds_of.FETCH,
@@ -175,6 +186,6 @@ def _events(rows: DataFrame, kind: str, at_us: Column, **columns: Column) -> Dat
 
 
 def _filled(name: str, given: dict[str, Column]) -> Column:
-    default = F.lit(_DEFAULTS.get(name))
+    default = F.lit([] if _DEFAULTS.get(name) == () else _DEFAULTS.get(name))
     column = F.coalesce(given[name], default) if name in given else default
     return column.cast(_SPARK[name].dataType).alias(name)

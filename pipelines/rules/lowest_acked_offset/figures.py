@@ -9,6 +9,7 @@ from typing import ClassVar
 from kip_replay.pipelines.report.reading import PLAIN, counted
 from kip_replay.pipelines.report.values import Percentiles, RuleFigures, medians
 from kip_replay.replay.lowest_acked_offset import (
+    ESTIMATED,
     FINEST_EVIDENCE,
     HEARTBEAT_INTERVAL,
     LOWEST_ACKED,
@@ -43,13 +44,23 @@ class Figures(RuleFigures):
         return self.tally("n", variant=LOWEST_ACKED)
 
     @property
+    def estimated(self) -> Percentiles | None:
+        """The stale window as estimated from when brokers learned of commits."""
+        return self.spread(STALE, ESTIMATED)
+
+    @property
+    def readable(self) -> Percentiles | None:
+        """From a write's request until every broker has applied it, as estimated."""
+        return self.spread(READ_AFTER_WRITE, ESTIMATED)
+
+    @property
     def finest(self) -> Percentiles | None:
-        """The stale window by the finest evidence there is of each broker."""
+        """What the finest evidence there is of each broker leaves of it, at most."""
         return self.spread(STALE, FINEST_EVIDENCE)
 
     @property
     def stale(self) -> Percentiles | None:
-        """The stale window by heartbeats."""
+        """What heartbeats leave of it, at most."""
         return self.spread(STALE, LOWEST_ACKED)
 
     @property
@@ -59,8 +70,18 @@ class Figures(RuleFigures):
 
     @property
     def medians(self) -> tuple[float, float] | None:
-        """The median stale window by the best evidence, and the median read-after-write."""
-        return medians(self.finest or self.stale, self.read_after_write)
+        """The median stale window, estimated or else at most, and the median read-after-write."""
+        return medians(self.window, self.read_after_write)
+
+    @property
+    def is_estimated(self) -> bool:
+        """The stale window is an estimate, and not only a bound."""
+        return self.estimated is not None and self.estimated.p50 is not None
+
+    @property
+    def window(self) -> Percentiles | None:
+        """The stale window as estimated; else the finest bound of it."""
+        return self.estimated if self.is_estimated else self.finest or self.stale
 
     def variants(self, *, swept: bool) -> set[str]:
         """The variants of a sweep, or those without one."""
@@ -68,9 +89,9 @@ class Figures(RuleFigures):
         return {variant for variant, at in found if (at is not None) == swept}
 
     def of_api(self, api: str) -> list[Percentiles | None]:
-        """The stale window and read-after-write of an API's writes."""
-        metrics = STALE, READ_AFTER_WRITE
-        return [self.spread(metric, LOWEST_ACKED, "api_name", api) for metric in metrics]
+        """The stale window, estimated and at most, and read-after-write of an API's writes."""
+        wanted = (STALE, ESTIMATED), (STALE, LOWEST_ACKED), (READ_AFTER_WRITE, LOWEST_ACKED)
+        return [self.spread(*metric, "api_name", api) for metric in wanted]
 
     @property
     def apis(self) -> list[str]:

@@ -11,19 +11,23 @@ from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Detail, Head, Note, Row, Section, Table
 from kip_replay.pipelines.rules.lowest_acked_offset import words as text
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import READ_AFTER_WRITE, STALE, Figures
-from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, LOWEST_ACKED
+from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED
 
 _SPREAD, _COLUMNS = ("p50", "p90"), ("median|gap", "90 %")
 _OVERVIEW = (
     Head(["recording"]),
-    Head(_COLUMNS, "stale, by finest evidence", "gap without"),
-    Head(_COLUMNS, "stale, by heartbeats", "gap without"),
-    Head(["median|gap with", "90 %| with"], "read-after-write", "gap with"),
+    Head(_COLUMNS, "stale window, estimated", "gap without"),
+    Head(_COLUMNS, "at most, by heartbeats", "gap without"),
+    Head(_COLUMNS, "readable everywhere, estimated", "gap without"),
+    Head(["median|gap with", "90 %| with"], "known by the draft", "gap with"),
     Head(["writes|soft gap", "unknown|soft"]),
 )
-_STALE = Head(_COLUMNS, "stale window", "gap without")
-_READ = Head(_COLUMNS, "read-after-write", "gap with")
-_APIS = (Head(["request"]), _STALE, _READ, _OVERVIEW[-1])
+_APIS = (
+    Head(["request"]),
+    *_OVERVIEW[1:3],
+    Head(_COLUMNS, "read-after-write by the draft", "gap with"),
+    _OVERVIEW[-1],
+)
 
 
 def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
@@ -37,18 +41,19 @@ def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
 
 
 def _reported(one: Figures) -> tuple[object, object]:
-    return (one.writes, one.stale or one.read_after_write)
+    return (one.writes, one.window or one.read_after_write)
 
 
 def _overview(one: Figures) -> list[str]:
-    spreads = [one.finest, one.stale, one.read_after_write]
+    spreads = [one.estimated, one.stale, one.readable, one.read_after_write]
     cells = sections.ms_cells(*spreads, of=_SPREAD)
     return [*cells, words.number(one.writes), sections.unknown_cell(*spreads)]
 
 
 def _detail(one: Figures, place: int) -> Detail:
     facts = known([one.version, words.count(one.writes, "metadata write")])
-    windows = ("Stale window", one.finest or one.stale), ("Read-after-write", one.read_after_write)
+    name = "Stale window" if one.is_estimated else "Stale window at most"
+    windows = (name, one.window), ("Read-after-write", one.read_after_write)
     keys = [
         sections.ms_key(f"{name}, {which}", p, spread)
         for name, spread in windows
@@ -56,8 +61,9 @@ def _detail(one: Figures, place: int) -> Detail:
         for which, p in (("median", "p50"), ("90 %", "p90"))
     ]
     note = (
-        "The stale window begins with the answer and ends with the finest evidence that it is "
-        "over; read-after-write begins with the request."
+        "The stale window begins with the response and ends when the last broker has applied the "
+        "write, as estimated; read-after-write begins with the request and ends when the broker "
+        "that forwarded it knows that."
     )
     blocks = [*_visibility(one, f"known-{place}"), *_by_api(one), *_sweep(one)]
     blocks += [Note(sentence) for sentence in known([text.interval_sentence(one)])]
@@ -68,18 +74,18 @@ def _visibility(one: Figures, name: str) -> Sequence[view.Block]:
     variants = words.in_order(one.variants(swept=False))
     stale, known_after = (sections.spreads_of(one, m, variants) for m in (STALE, READ_AFTER_WRITE))
     tables = [
-        sections.spread_table("Stale window, from the answer, ms", "writes", stale),
+        sections.spread_table("Stale window, from the response, ms", "writes", stale),
         sections.spread_table("Read-after-write, from the request, ms", "writes", known_after),
     ]
     lines = [
         (style, label, one.curves.get((metric, variant, "all")), one.spread(metric, variant))
         for style, label, metric, variant in (
-            ("other", "stale, finest evidence", STALE, FINEST_EVIDENCE),
-            ("without", "stale window", STALE, LOWEST_ACKED),
+            ("without", "stale window", STALE, ESTIMATED),
+            ("other", "at most, by heartbeats", STALE, LOWEST_ACKED),
             ("with", "read-after-write", READ_AFTER_WRITE, LOWEST_ACKED),
         )
     ]
-    axis = "ms after the answer (stale window) or the request (read-after-write)"
+    axis = "ms after the response (stale window) or the request (read-after-write)"
     title, caption = "How late metadata writes are everywhere", "share after so long"
     return sections.distributions(
         one, name, lines, axis, title, ("Metadata writes", caption), tables

@@ -14,9 +14,9 @@ from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
 from kip_replay.pipelines.rule_steps import Words
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import READ_AFTER_WRITE, Figures
-from kip_replay.replay.lowest_acked_offset import FINEST_EVIDENCE, LOWEST_ACKED
+from kip_replay.replay.lowest_acked_offset import ESTIMATED, FINEST_EVIDENCE, LOWEST_ACKED
 
-#: What clients saw, beside what heartbeats show (metric of prediction_accuracy).
+#: What clients saw, beside the estimate (metric of prediction_accuracy).
 SEEN = "create_topics_stale_window_p50"
 #: What reads after writes should stay below, 9 in 10 times, to look for the interval it takes.
 _GOALS_MS = (500, 100)
@@ -27,23 +27,34 @@ def answer(every: Sequence[Figures]) -> Markup:
     telling = sections.enough([one for one in every if one.medians], lambda one: one.writes)
     medians = known(one.medians for one in telling)
     if not medians:
-        return Markup("These logs do not tell when every broker shows a metadata change.")
+        return Markup("These logs do not show when every broker has a metadata change.")
+    is_estimated = all(one.is_estimated for one in telling)
+    proofs = known(one.stale.p50 for one in telling if one.stale is not None)
+    proof = "; heartbeats prove that it is over after {}" if is_estimated and proofs else ""
     return Markup(
-        "After the answer to a metadata change, some broker may show the old state for up to {} "
-        "(median), and nobody is told when that is over. Told in heartbeats, the broker that was "
-        "asked would know {} after the request."
-    ).format(*(bold(words.between(of)) for of in zip(*medians, strict=True)))
+        f"After the response to a metadata change, some broker shows the old state for "
+        f"{'' if is_estimated else 'up to '}{{}} (median){proof}. With the offset carried in "
+        f"heartbeats, the broker that forwarded it would know {{}} after the request."
+    ).format(*(bold(words.between(of)) for of in _in_text(medians, proofs if proof else [])))
+
+
+def _in_text(medians: Sequence[tuple[float, float]], proofs: list[float]) -> list[list[float]]:
+    """Stale windows, what proves them if anything, and reads after writes."""
+    stale, known_after = ([*of] for of in zip(*medians, strict=True))
+    return [of for of in (stale, proofs, known_after) if of]
 
 
 def as_clients_saw(checks: Sequence[Check]) -> Markup:
     """When clients that watched saw new topics, if recordings have it."""
-    seen = known(c.recorded for c in checks if c.metric == SEEN and c.is_self_check)
-    if not seen:
+    found = [c for c in checks if c.metric == SEEN and c.is_self_check]
+    seen = known(check.recorded for check in found)
+    estimated = known(check.predicted for check in found)
+    if not seen or not estimated:
         return Markup("")
     return Markup(
-        " Clients that watched saw a new topic on every broker {} after the answer (median of {}): "
-        "the logs prove it only later."
-    ).format(words.between(seen), words.count(len(seen), "recording"))
+        " Clients that watched saw a new topic on every broker {} after the response (median of "
+        "{}), where the estimate is {}."
+    ).format(words.between(seen), words.count(len(seen), "recording"), words.between(estimated))
 
 
 def price(every: Sequence[Figures]) -> Markup | None:
@@ -55,7 +66,7 @@ def price(every: Sequence[Figures]) -> Markup | None:
     sums = (sum(row[name] for row in rows) for name in ("recorded", "replayed"))
     before, after = (of / heartbeats for of in sums)
     return Markup(
-        "The price: {} bytes more in each answer to a heartbeat ({} instead of {})."
+        "The price: {} bytes more in each response to a heartbeat ({} instead of {})."
     ).format(words.number(after - before), words.number(after), words.number(before))
 
 
@@ -64,14 +75,21 @@ def summary(one: Figures) -> Markup:
     if one.medians is None:
         spreads = known([one.stale, one.read_after_write])
         return Markup(
-            "The medians cannot be told: of {} of {} metadata writes it is unknown when every "
+            "The medians are not known: of {} of {} metadata writes it is unknown when every "
             "broker had them, or when that was known."
         ).format(words.number(max(s.unknown for s in spreads)), words.number(one.writes))
+    stale, known_after = (bold(words.milliseconds(median)) for median in one.medians)
+    proof = one.stale.p50 if one.is_estimated and one.stale else None
     return Markup(
-        "After the answer to a metadata write, some broker may have shown the old state for up to "
-        "{} (median). With the draft, the broker that was asked would have known that it was over "
-        "{} after the request."
-    ).format(*(bold(words.milliseconds(median)) for median in one.medians))
+        "After the response to a metadata write, some broker {} the old state for {} (median){}. "
+        "With the draft, the broker that forwarded it would have known that it was over {} after "
+        "the request."
+    ).format(
+        "showed" if one.is_estimated else "may have shown",
+        stale if one.is_estimated else Markup("up to {}").format(stale),
+        "" if proof is None else f"; heartbeats prove it after {words.milliseconds(proof)}",
+        known_after,
+    )
 
 
 def interval_sentence(one: Figures) -> str | None:
@@ -102,27 +120,30 @@ PROSE = Prose(
     short="Changes everywhere",
     question="When does every broker show a metadata change?",
     proposal="The draft of LowestAcknowledgedOffset in heartbeats, in no Kafka release",
-    about="Who creates a topic or changes a config is answered once the controller has committed "
-    "it. Any broker may then still answer from what it knew before: the stale window. Brokers "
-    "say in their heartbeats how far they have applied the metadata log. The draft has the "
-    "controller tell back the lowest offset that every unfenced broker has applied, so that a "
-    "broker knows when a change can be read everywhere: read-after-write.",
-    note="Stale window: from the controller’s answer until the log proves the write applied on "
-    "every unfenced broker, by heartbeats or by the finest evidence there is. Brokers have it "
-    "before they say so, so it is an upper bound. Read-after-write: from the request until the "
-    "broker that forwarded it is told (else, until every broker is).",
+    about="The controller responds to a change once it is committed. Any broker may then still "
+    "respond from what it knew before: the stale window. Heartbeats carry how far their broker has "
+    "applied the metadata log. The draft has the controller return the lowest offset that every "
+    "unfenced broker has applied, so that a broker knows when a change can be read everywhere: "
+    "read-after-write.",
+    note="Stale window: from the controller’s response until every unfenced broker has applied the "
+    "write. A broker learns of it in a FETCH response, has handled that before it sends its next "
+    "FETCH, and has applied it when it has created its replicas: the estimate. Heartbeats prove it "
+    "later: the bound. Read-after-write: from the request until the broker that forwarded it "
+    "receives such an offset (else, until every broker does); as estimated, until every broker has "
+    "applied it.",
     outcomes={"writes": "metadata writes"},
     outcomes_in="metadata_write_outcomes",
     silent=words.lines("""
 hold no metadata write. Those are in the request logs of the controllers.
-hold metadata writes, but none in the steady phase of which it could be told when every broker had
-  it.
+hold metadata writes, but none in the steady phase of which it is known when every broker had it.
 """),
     method=words.lines("""
 A metadata write’s offset is not logged. It lies between the controllers’ high watermarks before and
   after, recomputed from the voters’ FETCHes; claims take the upper end.
-Brokers that are fenced or shutting down do not count. The offset that is told never falls, though
-  what a controller computes can.
+Brokers that are fenced or shutting down do not count. The offset that is carried never falls,
+  though what a controller computes can.
+When a broker has applied a write is estimated from its FETCHes of the metadata log; how long it
+  takes to create a replica is a setting (replica_apply_ms).
 Other intervals are simulated: each broker keeps the phase of its heartbeats, and applies changes
   when the log shows, or, with and without KIP-1166, when that replay says it learns of them.
 After an upgrade of the metadata version the brokers’ renegotiation of ApiVersions waits for the
@@ -131,7 +152,7 @@ After an upgrade of the metadata version the brokers’ renegotiation of ApiVers
     words=words.rows("""
 Heartbeat | What each broker sends to the active controller every 2 s, unless configured.
 Fenced | Taken out by the controller: not heard of for too long, or not caught up yet.
-Stale window | How long after the answer some broker may still show the old state.
+Stale window | How long after the response some broker still shows the old state.
 Read-after-write | When a client can rely on reading what it wrote, from any broker.
 """),
     sources=words.rows("""
@@ -139,24 +160,45 @@ stale window, read-after-write | latency_summary | metrics `stale_window, read_a
   and by `api_name`
 other intervals | the same | rows with `parameter` broker_heartbeat_interval_ms
 writes not judged | metadata_write_outcomes | `verdict, reason`
+each broker’s progress | applied_offsets | `learned_at, shown_at, applied_at`
 bytes of heartbeats | heartbeat_outcomes | `response_bytes, replayed_response_bytes`
 """),
 )
 
 WORDS = Words(
     variants={
+        ESTIMATED: ("estimated", "without"),
         LOWEST_ACKED: ("carried in heartbeats", "with"),
         FINEST_EVIDENCE: ("finest evidence", "other"),
     },
     metrics={
+        "applied_error_p50": "offsets, estimate off what brokers noted, median",
+        "applied_error_p90": "offsets, estimate off what brokers noted, 90th percentile",
+        "applied_error_of_writes_p50": "writes, estimate off what brokers noted, median",
+        "applied_error_of_writes_p90": "writes, estimate off what brokers noted, 90th percentile",
+        "clients_saw_it_later_p50": "new topics, client saw it after the estimate, median",
+        "clients_saw_it_later_p90": "new topics, client saw it after the estimate, 90 %",
+        "claims_not_before_brokers_applied": "claims no earlier than the broker noted",
+        "claims_no_broker_denied": "claims that no METADATA response denies",
         "claims_not_before_clients_saw_it": "claims no earlier than a client saw it",
         "simulated_read_after_write_p50": "read-after-write, simulated heartbeats, median",
         "simulated_read_after_write_p90": "read-after-write, simulated heartbeats, 90th percentile",
         "create_topics_stale_window_p50": "stale window of new topics, as clients saw it, median",
         "create_topics_stale_window_p90": "stale window of new topics, as clients saw it, 90 %",
     },
-    # what clients saw: logs prove it only later
-    beside=("create_topics_stale_window_p50", "create_topics_stale_window_p90"),
-    accuracy="When metadata writes were applied, and who knew; held against what clients saw where "
-    "a recording has it, and simulated heartbeats against recorded ones.",
+    # one replay beside another, and what too few samples judge
+    beside=tuple(
+        f"{metric}_{p}"
+        for metric in (
+            "simulated_read_after_write",
+            "applied_error",
+            "applied_error_of_writes",
+            "clients_saw_it_later",
+            "create_topics_stale_window",
+        )
+        for p in ("p50", "p90")
+    ),
+    accuracy="When metadata writes were applied: estimates and proofs, held against what brokers "
+    "noted and clients saw where a recording has it; simulated heartbeats stand beside recorded "
+    "ones.",
 )

@@ -56,6 +56,7 @@ def resource(
     error_code: int | None,
     *,
     partitions: int | None = None,
+    replicas: int | None = None,
     configs: int | None = None,
     feature_level: int | None = None,
 ) -> dict[str, Any]:

@@ -67,7 +67,10 @@ def _resource(name: str, requested: Any, returned: Any) -> dict[str, Any]:
     error = returned.error_code if returned else None
     configs = len({config.name for config in requested.configs}) if requested else None
     partitions = _partitions(requested, returned)
-    return resource("topic", name, error, partitions=partitions, configs=configs)
+    factor = _replication_factor(requested, returned)
+    replicas = partitions * factor if partitions and factor else None
+    sizes = {"partitions": partitions, "replicas": replicas, "configs": configs}
+    return resource("topic", name, error, **sizes)
 
 
 def _topic(name: str, requested: Any, returned: Any) -> Row:

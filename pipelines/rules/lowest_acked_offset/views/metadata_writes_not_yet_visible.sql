@@ -1,21 +1,22 @@
 -- Metadata writes whose response came before every broker had applied them, as recorded.
 -- recording: name of the recording
--- evidence: heartbeats, which come every few seconds, or finest: all that the logs show
+-- evidence: estimate: when it was; as bounds heartbeats, which come every few seconds, and finest: all that the logs show
 -- request_id: key of metadata_writes
 -- api_name: API that wrote
 -- client_id: clientId, null if the client sent none
 -- responded_at: the controller had built the response
--- applied_everywhere_at: every unfenced broker had applied it, at the latest; null: not within the log
--- stale_window_ms: how long a client may have read stale metadata somewhere, at most; null: not known
+-- applied_everywhere_at: every unfenced broker had applied it, of bounds at the latest; null: not known within the log
+-- stale_window_ms: how long a client may have read stale metadata somewhere; null: not known
 -- last_broker_id: broker that the others waited for
--- read_after_write_ms: what waiting for the lowest acknowledged offset would cost the writer
+-- read_after_write_ms: what waiting for the lowest acknowledged offset would cost the writer; estimate: for it to be everywhere
 -- reason: why it is not known
 SELECT
   recording,
-  CASE variant WHEN 'finest_evidence' THEN 'finest' ELSE 'heartbeats' END AS evidence,
+  CASE variant WHEN 'estimated' THEN 'estimate' WHEN 'finest_evidence' THEN 'finest'
+    ELSE 'heartbeats' END AS evidence,
   request_id, api_name, client_id, responded_at, applied_everywhere_at,
   stale_window_ms, last_broker_id, read_after_write_ms, reason
 FROM metadata_write_outcomes
-WHERE parameter = 'none' AND variant IN ('lowest_acked_offset', 'finest_evidence')
+WHERE parameter = 'none' AND variant IN ('estimated', 'lowest_acked_offset', 'finest_evidence')
   AND verdict <> 'not_applicable'
   AND (applied_everywhere_at IS NULL OR applied_everywhere_at > responded_at)

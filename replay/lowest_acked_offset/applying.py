@@ -1,0 +1,145 @@
+"""When each broker shows a commit and has applied it: an estimate, where evidence only bounds it.
+
+A broker learns of commits in FETCH responses (released Kafka, read in 4.0). ``KafkaRaftClient``
+appends the response's records, raises the high watermark, at most to its own log end, hands over
+what that commits (``MetadataLoader.handleCommit``) and sends its next FETCH at once. The loader
+runs the publishers on one thread, batch after batch: ``BrokerMetadataPublisher.onMetadataUpdate``
+first sets the image that METADATA is served from, then creates and deletes the broker's replicas
+(``ReplicaManager.applyDelta``). Only after that does a heartbeat carry the offset. So a broker
+
+* shows a commit when its next FETCH arrives, or once what came before is applied if that is later:
+  a broker that stands still sends no FETCH;
+* has applied it when it has created or deleted its replicas, each in ``replica_apply_ms``. Requests
+  show how many replicas a topic has (``Replicas``), and not where: each broker that counts is taken
+  to have an equal share.
+
+The loader of a broker that starts waits until it has caught up, so nothing is estimated of it until
+it is unfenced. Heartbeats correct the rest: what one has was applied by then, what one lacks at its
+arrival at the soonest. Not counted are replicas that move, and those of deleted topics whose
+creation the log does not have.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .events import STAMP_SLACK_US, Event
+from .evidence import HEARTBEAT, BrokerEvidence, Replicas
+from .progress import SLOW_US
+from .reasons import NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING
+
+#: What one replica takes, unless configured: measured on brokers of Kafka 4.0 on a shared disk.
+REPLICA_APPLY_MS = 20
+
+
+class Learned(NamedTuple):
+    """A response raised what its broker knows to be committed; ``offset`` is inclusive.
+
+    ``handled_us`` is when its next FETCH arrived, None if the log ends before.
+    """
+
+    learned_us: int
+    handled_us: int | None
+    offset: int
+    is_running: bool
+
+
+class Estimate(NamedTuple):
+    """When a broker shows everything up to an offset, and has applied it; else a reason."""
+
+    offset: int
+    learned_us: int
+    shown_us: int | None = None
+    applied_us: int | None = None
+    reason: str | None = None
+
+    def no_later(self, has_us: int | None) -> Estimate:
+        """No later than a heartbeat that has it; if that is before the response, it was another."""
+        if has_us is None or self.shown_us is None or self.applied_us is None:
+            return self
+        if has_us < self.learned_us - STAMP_SLACK_US:
+            return Estimate(self.offset, self.learned_us, reason=NO_RESPONSE)
+        applied = min(self.applied_us, max(has_us, self.learned_us))
+        return self._replace(shown_us=min(self.shown_us, applied), applied_us=applied)
+
+
+@dataclass
+class Applying:
+    """One broker's FETCHes, in order of dequeue, and what it has applied when."""
+
+    is_running: bool = False
+    #: The last FETCH, whose response the broker handles before it sends the next.
+    last: Event | None = None
+    known: int = -1
+    waiting: list[Learned] = field(default_factory=list)
+    settled: int = -1
+    free_us: int = 0
+    #: In order of offsets.
+    estimates: list[Estimate] = field(default_factory=list)
+
+    def heartbeat(self, is_fenced: bool) -> None:
+        """A heartbeat without error, with its broker's state after it."""
+        self.is_running = self.is_running or not is_fenced
+
+    def fetch(self, row: Event) -> None:
+        """A Raft FETCH, also one with an error: its sender has handled the response before."""
+        last = self.last
+        if last is not None and row.correlation_id < last.correlation_id:
+            # Another process, which never got that response.
+            last, self.is_running = None, False
+        if last is not None and last.at_us <= row.received_us + STAMP_SLACK_US:
+            self._learn(last, max(last.at_us, row.received_us), row.offset)
+        self.last = row if row.error_code == 0 and not row.is_diverging else None
+
+    def close(self) -> None:
+        """The log is over."""
+        if self.last is not None:
+            self._learn(self.last, None, self.last.response_high_watermark)
+
+    def _learn(self, row: Event, handled_us: int | None, log_end: int) -> None:
+        offset = min(row.response_high_watermark, log_end) - 1
+        if offset > self.known:
+            self.known = offset
+            self.waiting.append(Learned(row.at_us, handled_us, offset, self.is_running))
+
+    def estimate(
+        self, until: int, evidence: BrokerEvidence, replicas: Replicas
+    ) -> Iterator[Estimate]:
+        """Settle what was handled up to a time; heartbeats are known well beyond it."""
+        while self.waiting and (self.waiting[0].handled_us or 0) <= until:
+            learned = self.waiting.pop(0)
+            work_us = replicas.work_us(self.settled, learned.offset)
+            self.settled = learned.offset
+            self.estimates.append(self._estimate(learned, work_us, evidence))
+            yield self.estimates[-1]
+
+    def _estimate(self, learned: Learned, work_us: int, evidence: BrokerEvidence) -> Estimate:
+        unknown = Estimate(learned.offset, learned.learned_us)
+        if learned.handled_us is None:
+            return unknown._replace(reason=NO_NEXT_FETCH)
+        if not learned.is_running:
+            return unknown._replace(reason=STARTING)
+        shown = max(learned.handled_us, self.free_us)
+        applied = shown + work_us
+        has = evidence.signs[HEARTBEAT].has.reached(learned.offset)
+        lacked_us = evidence.reports.lacked_until(learned.offset)
+        if lacked_us > applied + SLOW_US:
+            if has is None:
+                return unknown._replace(reason=SLOW)
+            applied = lacked_us
+        estimate = unknown._replace(shown_us=shown, applied_us=applied)
+        estimate = estimate.no_later(None if has is None else has[0])
+        self.free_us = max(self.free_us, estimate.applied_us or 0)
+        return estimate
+
+    def of(self, offset: int, has_us: int | None) -> Estimate | None:
+        """Of the response that carried an offset first, which a heartbeat has; None if none did."""
+        index = bisect_left(self.estimates, offset, key=lambda each: each.offset)
+        return self.estimates[index].no_later(has_us) if index < len(self.estimates) else None
+
+    def forget(self, before: int) -> None:
+        """Drop what was learned before a time."""
+        self.estimates = [each for each in self.estimates if each.learned_us >= before]

@@ -1,0 +1,49 @@
+"""A controller that counts what brokers have applied by more than their heartbeats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from .brokers import Heartbeat
+from .controller import HeartbeatManager
+
+
+class ClaimEvent(NamedTuple):
+    """A heartbeat, or else a claim: by other evidence a broker had applied an offset.
+
+    The first three fields order them: at one time claims come first, then who came first.
+    """
+
+    at_us: int
+    is_beat: bool
+    number: int
+    broker_id: int
+    offset: int
+    beat: Heartbeat | None = None
+
+
+@dataclass
+class Claimed:
+    """Such a controller, and a heap of what comes later than where it is."""
+
+    manager: HeartbeatManager
+    events: list[ClaimEvent] = field(default_factory=list)
+    count: int = 0
+
+    def keep(self, at: int, broker_id: int, offset: int, beat: Heartbeat | None = None) -> None:
+        """Keep a claim or a heartbeat for its turn."""
+        self.count += 1
+        order = (at, beat is not None, self.count)
+        heappush(self.events, ClaimEvent(*order, broker_id, offset, beat))
+
+    def advance(self, until: int) -> None:
+        """Bring the controller forward to a time."""
+        while self.events and self.events[0].at_us <= until:
+            event = heappop(self.events)
+            if event.beat is None:
+                self.manager.apply(event.at_us, event.broker_id, event.offset)
+            else:
+                self.manager.heartbeat(event.beat)
+        self.manager.advance(until)

@@ -1,0 +1,136 @@
+"""Outcome rows of brokers: when each had applied a write, and every offset that it learned of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kip_replay.replay.outcomes import Variant, Verdict
+
+from .applying import Applying, Estimate
+from .evidence import (
+    API_VERSIONS,
+    EVIDENCE,
+    FETCH_HIGH_WATERMARK,
+    HEARTBEAT,
+    BrokerEvidence,
+)
+from .outcomes import (
+    ESTIMATED,
+    HEARTBEAT_INTERVAL,
+    LOWEST_ACKED,
+    RULE,
+    Judgement,
+    Row,
+    Write,
+    too_late,
+)
+from .reasons import DENIED, HORIZON, NO_RESPONSE, NOT_LEARNED
+from .state import LEARNED_OF, State
+from .timelines import Rising
+from .writes import Offsets
+
+
+def visibility_rows(write: Write, state: State, log_end_us: int | None) -> Iterator[Row]:
+    """When each broker that was there had applied a write: an estimate, and what evidence shows."""
+    offsets = write.offsets
+    if not isinstance(offsets, Offsets):
+        return
+    alive_since = write.row.at_us - state.recorded.sessions.fenced_after_us
+    for broker_id in sorted(state.recorded.brokers):
+        signs = state.evidence.of(broker_id)
+        if signs.is_seen_between(alive_since, write.until_us):
+            known_us, _ = write.reached(state.recorded.known_by_broker.get(broker_id))
+            yield {
+                **_estimated(
+                    write, offsets, state.applying.get(broker_id), signs.signs[HEARTBEAT].has
+                ),
+                "broker_id": broker_id,
+                "known_at": known_us,
+            }
+            for kind in EVIDENCE:
+                row = _sign(write, offsets, signs, kind, log_end_us)
+                if row is not None:
+                    yield row | {"broker_id": broker_id, "known_at": known_us}
+
+
+def _sign(
+    write: Write, offsets: Offsets, evidence: BrokerEvidence, kind: str, log_end_us: int | None
+) -> Row | None:
+    signs = evidence.signs[kind]
+    latest, _ = write.reached(signs.has)
+    judgement: Judgement = (Verdict.REPLAYED, None)
+    if latest is None:
+        if kind == API_VERSIONS:
+            # Clients connect when they like: that none did shows nothing.
+            return None
+        judgement = (Verdict.UNKNOWN, too_late(write, log_end_us))
+    elif kind == FETCH_HIGH_WATERMARK and evidence.reports.lacked_until(offsets.low) > latest:
+        judgement, latest = (Verdict.UNKNOWN, DENIED), None
+    earliest = max(offsets.committed_us, signs.lacks.lacked_until(offsets.low))
+    return {
+        **Variant(LOWEST_ACKED).what_if(RULE),
+        "request_id": write.row.request_id,
+        "evidence": kind,
+        "applied_at_earliest": min(earliest, write.until_us if latest is None else latest),
+        "applied_at_latest": latest,
+        "verdict": judgement[0],
+        "reason": judgement[1],
+    }
+
+
+def _estimated(write: Write, offsets: Offsets, broker: Applying | None, heartbeats: Rising) -> Row:
+    """The estimate, between the response that carried the commit and the heartbeat that has it."""
+    latest, _ = write.reached(heartbeats)
+    estimate = None if broker is None else broker.of(offsets.high, latest)
+    if estimate is None:
+        estimate = Estimate(offsets.high, offsets.committed_us, reason=NO_RESPONSE)
+    elif estimate.applied_us is not None and estimate.applied_us > write.until_us:
+        estimate = Estimate(estimate.offset, estimate.learned_us, reason=HORIZON)
+    learned_us, reason = estimate.learned_us, estimate.reason
+    return {
+        **Variant(LOWEST_ACKED).what_if(RULE),
+        "request_id": write.row.request_id,
+        "evidence": ESTIMATED,
+        "applied_at_earliest": learned_us if latest is None else min(learned_us, latest),
+        "applied_at_latest": latest,
+        "shown_at": estimate.shown_us,
+        "applied_at": estimate.applied_us,
+        "verdict": Verdict.REPLAYED if reason is None else Verdict.UNKNOWN,
+        "reason": reason,
+    }
+
+
+def applied_row(broker_id: int, estimate: Estimate) -> Row:
+    """When a broker learned that everything up to an offset is committed, and applied it."""
+    return {
+        **Variant(LOWEST_ACKED).what_if(RULE),
+        "broker_id": broker_id,
+        "metadata_offset": estimate.offset,
+        "learned_at": estimate.learned_us,
+        "shown_at": estimate.shown_us,
+        "applied_at": estimate.applied_us,
+        "verdict": Verdict.REPLAYED if estimate.reason is None else Verdict.UNKNOWN,
+        "reason": estimate.reason,
+    }
+
+
+def unlearned(write: Write, variant: Variant, state: State) -> str | None:
+    """Why it is not known when brokers learned of a write under a variant; None if it is."""
+    if variant.name == ESTIMATED:
+        return None if _is_estimated(write, state) else NO_RESPONSE
+    is_simulated = variant.parameter == HEARTBEAT_INTERVAL
+    is_known = not is_simulated or LEARNED_OF[variant.name] in state.learned
+    return None if is_known else NOT_LEARNED
+
+
+def _is_estimated(write: Write, state: State) -> bool:
+    """When a write was applied everywhere is an estimate, and not when a heartbeat arrived."""
+    at, last_broker = write.reached(state.estimated.manager.applied_everywhere)
+    if at is None or last_broker is None or not isinstance(write.offsets, Offsets):
+        return True
+    has, _ = write.reached(state.evidence.of(last_broker).signs[HEARTBEAT].has)
+    if has is None or has > at:
+        return True
+    broker = state.applying.get(last_broker)
+    estimate = None if broker is None else broker.of(write.offsets.high, has)
+    return estimate is not None and estimate.applied_us is not None

@@ -1,0 +1,69 @@
+"""What clients and brokers saw is read from beside the logs, as far as it can be read."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
+from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import APPLIED_OBSERVATIONS, CLIENT_OBSERVATIONS
+from kip_replay.replay.table import Table
+
+BEGIN = datetime(2026, 11, 22, tzinfo=UTC)
+BEGIN_US = round(BEGIN.timestamp() * 1_000_000)
+
+
+def read(folder: Path, *tables: Table) -> list[list[dict[str, Any]]]:
+    """Rows of both tables by key, after the folder was read into a warehouse beside it."""
+    warehouse = Warehouse(folder.parent / "warehouse")
+    ingest_client_observations([Recording("r", "UTC", (), path=folder)], warehouse)
+    return [
+        sorted(
+            warehouse.rows(table, ["r"]).to_pylist(), key=lambda row: [row[k] for k in table.key]
+        )
+        for table in tables
+    ]
+
+
+def folder_with(tmp_path: Path, **texts: str) -> Path:
+    folder = tmp_path / "recording"
+    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (folder / name.replace("_", "-", 1)).with_suffix(".txt").write_text(text)
+    return folder
+
+
+def test_brokers_note_offsets_that_they_have_applied(tmp_path: Path) -> None:
+    """The first line of an offset counts, and none that was cut; other files are nothing."""
+    lines = [f"{offset} {BEGIN_US + ms * 1000}" for offset, ms in ((7, 1), (9, 250), (7, 400))]
+    text = "\n".join([*lines, "11 17953"]) + "\n"
+    folder = folder_with(tmp_path, applied_11=text, applied_12=lines[0], applied_x=lines[0])
+    of: dict[str, Any] = {"recording": "r"}
+    expected = [
+        {**of, "broker_id": broker, "metadata_offset": offset, "applied_at": BEGIN + later}
+        for broker, offset, later in (
+            (11, 7, timedelta(milliseconds=1)),
+            (11, 9, timedelta(milliseconds=250)),
+            (12, 7, timedelta(milliseconds=1)),
+        )
+    ]
+    assert read(folder, APPLIED_OBSERVATIONS) == [expected]
+
+
+def test_both_kinds_stand_beside_each_other_and_are_read_again_if_one_changed(
+    tmp_path: Path,
+) -> None:
+    folder = folder_with(tmp_path, applied_11=f"7 {BEGIN_US}\n")
+    seen = {"op": "create", "topic": "t", "requested_at": 1.5, "visible": {"11": 2.5, "12": None}}
+    (folder / "client_ops.jsonl").write_text(json.dumps(seen) + "\n" + '{"op": "cre')
+    clients, applied = read(folder, CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS)
+    assert [(row["broker_id"], row["topic"]) for row in clients] == [(11, "t"), (12, "t")]
+    assert [row["metadata_offset"] for row in applied] == [7]
+    folder_with(tmp_path, applied_11=f"8 {BEGIN_US}\n")
+    clients, applied = read(folder, CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS)
+    assert [row["metadata_offset"] for row in applied] == [8]
+    assert len(clients) == 2

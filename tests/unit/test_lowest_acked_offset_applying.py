@@ -1,0 +1,206 @@
+"""When brokers show a write and have applied it, estimated on constructed logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from notation.heartbeats import (
+    VOTERS,
+    Replayed,
+    beat,
+    beats,
+    cluster,
+    create_topic,
+    raft_fetch,
+    replay_of,
+    us,
+    voters_fetch,
+)
+
+from kip_replay.replay.lowest_acked_offset import ESTIMATED, LowestAckedOffset, reasons
+from kip_replay.replay.lowest_acked_offset.events import Event
+
+Span = tuple[float, float, int, int]
+#: Both brokers have the write by their next heartbeats.
+REPORTS = [*beats(11, 5006, 2), *beats(12, 5106, 2)]
+#: Where there is no other FETCH: broker 11 learns of the write at 5.045 s.
+OF_11 = ((4990, 5045, 20, 22), (5048, 5500, 22, 22))
+#: 12 learns of it at 5.06 s, and handles that by 5.064 s.
+OF_12 = ((4990, 5060, 20, 22), (5064, 5500, 22, 22))
+
+
+def fetches(broker: int, spans: Sequence[Span], **others: Any) -> list[Event]:
+    """(dequeued, built, fetch offset, high watermark of the response), milliseconds."""
+    return [
+        raft_fetch(
+            broker,
+            begin,
+            end,
+            offset,
+            **{"response_high_watermark": high_watermark, "correlation_id": 100 + n} | others,
+        )
+        for n, (begin, end, offset, high_watermark) in enumerate(spans)
+    ]
+
+
+def replayed(events: Sequence[Event], **settings: Any) -> Replayed:
+    return replay_of([events], lambda: LowestAckedOffset(VOTERS, **settings))
+
+
+def of_12(events: list[Event], broker: int = 12, **settings: Any) -> tuple[Any, ...]:
+    """(learned, shown, applied, heartbeat that has it, reason) of the first write, at a broker."""
+    row = next(
+        row
+        for row in replayed(events, **settings).visibility
+        if (row["broker_id"], row["evidence"]) == (broker, ESTIMATED)
+    )
+    names = ("applied_at_earliest", "shown_at", "applied_at", "applied_at_latest")
+    times = (None if row[name] is None else row[name] / 1000 for name in names)
+    return (*times, row["reason"])
+
+
+CASES: dict[str, tuple[list[Event], tuple[Any, ...]]] = {
+    # It has sent its next FETCH once it had handled the response.
+    "it shows a write when its next FETCH arrives": (
+        cluster(*REPORTS, *fetches(12, OF_12)),
+        (5060, 5064, 5064, 5106, None),
+    ),
+    # Three replicas on two brokers at 20 ms each.
+    "it creates its share of the replicas before it has applied it": (
+        cluster(*REPORTS, *fetches(12, OF_12), replicas=[3], topics=["t"]),
+        (5060, 5064, 5094, 5106, None),
+    ),
+    "what a heartbeat has was applied when it arrived": (
+        cluster(*REPORTS, *fetches(12, OF_12), replicas=[30], topics=["t"]),
+        (5060, 5064, 5106, 5106, None),
+    ),
+    "what a heartbeat lacks was applied when that arrived, at the soonest": (
+        cluster(beat(12, 5406, 19), *beats(12, 7410, 2), *fetches(12, OF_12)),
+        (5060, 5064, 5406, 7410, None),
+    ),
+    "a heartbeat's offset is read some time before it arrives": (
+        cluster(beat(12, 5106, 19), *beats(12, 7110, 2), *fetches(12, OF_12)),
+        (5060, 5064, 5064, 7110, None),
+    ),
+    "a broker that stands still sends no FETCH": (
+        cluster(
+            *beats(12, 18_000, 2), *fetches(12, ((4990, 5060, 20, 22), (17_500, 17_900, 22, 22)))
+        ),
+        (5060, 17_500, 17_500, 18_000, None),
+    ),
+    "it has no more than its own log": (
+        cluster(
+            *REPORTS,
+            *fetches(12, ((4990, 5060, 20, 22), (5064, 5070, 21, 22), (5074, 5500, 22, 22))),
+        ),
+        (5070, 5074, 5074, 5106, None),
+    ),
+    # The leader that responded is gone, and the new one's responses carry it later.
+    "an error carries nothing": (
+        cluster(
+            *REPORTS,
+            *fetches(12, ((4990, 5060, 20, 22),), error_code=6),
+            *fetches(12, ((5064, 5080, 22, 22), (5085, 5500, 22, 22))),
+        ),
+        (5080, 5085, 5085, 5106, None),
+    ),
+    "another process never had the response": (
+        cluster(
+            *REPORTS,
+            *fetches(12, ((4990, 5060, 20, 22),), correlation_id=900),
+            *fetches(12, ((5064, 5080, 22, 22), (5085, 5500, 22, 22)), correlation_id=1),
+        ),
+        (5080, None, None, 5106, reasons.STARTING),
+    ),
+    # 12 reported it at 5.106 s.
+    "no FETCH response that carried it in time": (
+        cluster(*REPORTS, *fetches(12, ((5400, 5700, 22, 22), (5703, 5900, 22, 22)))),
+        (5106, None, None, 5106, reasons.NO_RESPONSE),
+    ),
+    "no FETCH at all": (cluster(*REPORTS), (5040, None, None, 5106, reasons.NO_RESPONSE)),
+    "the log ends first": (
+        cluster(*REPORTS, *fetches(12, OF_12[:1])),
+        (5060, None, None, 5106, reasons.NO_NEXT_FETCH),
+    ),
+    "a slow broker that is never seen to have it": (
+        cluster(*beats(12, 5406, 3, 19), *fetches(12, OF_12)),
+        (5060, None, None, None, reasons.SLOW),
+    ),
+}
+
+
+@pytest.mark.parametrize(("events", "expected"), CASES.values(), ids=CASES)
+def test_when_a_broker_shows_a_write(events: list[Event], expected: tuple[Any, ...]) -> None:
+    assert of_12(events) == expected
+
+
+def test_nothing_is_estimated_of_a_broker_that_starts() -> None:
+    starts = [beat(13, 4000, 5, is_fenced=True), *fetches(13, OF_12), beat(13, 5200, 21)]
+    found = of_12(cluster(*REPORTS, *starts), broker=13)
+    assert found == (5060, None, None, 5200, reasons.STARTING)
+
+
+@pytest.mark.parametrize(
+    ("write", "applied_ms"),
+    [
+        ({"topics": ["u"], "replicas": [1]}, 5114),
+        ({"topics": ["t"], "api_name": "DELETE_TOPICS"}, 5144),
+        # Created before the log began.
+        ({"topics": ["v"], "api_name": "DELETE_TOPICS"}, 5104),
+    ],
+)
+def test_commits_are_applied_one_after_the_other(write: dict[str, Any], applied_ms: float) -> None:
+    """12 learns of another write while it creates its two replicas of topic t."""
+    events = cluster(
+        *beats(11, 6006, 2, 23),
+        *beats(12, 6106, 2, 23),
+        *fetches(12, ((4990, 5060, 20, 22), (5064, 5080, 22, 24), (5084, 5500, 24, 24))),
+        create_topic(5055, 5078, correlation_id=8, **write),
+        *voters_fetch(5070, 24),
+        topics=["t"],
+        replicas=[4],
+    )
+    rows = replayed(events).applied
+    assert [(r["metadata_offset"], r["shown_at"], r["applied_at"]) for r in rows] == [
+        (21, us(5064), us(5104)),
+        (23, us(5104), us(applied_ms)),
+    ]
+
+
+def estimated(*events: Event, **write: Any) -> tuple[Any, ...]:
+    """(applied everywhere, last broker, stale window, read after write, reason) as estimated."""
+    (row,) = replayed(cluster(*events, **write)).writes_of(ESTIMATED)
+    assert row["known_at"] is row["known_everywhere_at"] is None
+    assert (row["verdict"] == "replayed") is (row["reason"] is None)
+    at = row["applied_everywhere_at"]
+    ms = (row["stale_window_ms"], row["read_after_write_ms"])
+    return None if at is None else at / 1000, row["last_broker_id"], *ms, row["reason"]
+
+
+def test_write_is_applied_everywhere_when_the_last_broker_has_it() -> None:
+    both = [*fetches(11, OF_11), *fetches(12, OF_12)]
+    assert estimated(*REPORTS, *both) == (5064, 12, 14, 64, None)
+    assert estimated(*REPORTS, *both, replicas=[2], topics=["t"]) == (5084, 12, 34, 84, None)
+
+
+def test_it_is_unknown_where_only_a_heartbeat_has_it() -> None:
+    of_11 = fetches(11, OF_11)
+    assert estimated(*REPORTS, *of_11) == (None, 12, None, None, reasons.NO_RESPONSE)
+    # Where the other broker's estimate is later than the heartbeat, that one is the last.
+    late = [*fetches(11, ((4990, 5045, 20, 22), (5200, 5500, 22, 22))), *beats(11, 5306, 2)]
+    assert estimated(*late, *beats(12, 5106, 2)) == (5200, 11, 150, 200, None)
+
+
+def test_broker_that_is_fenced_needs_no_estimate() -> None:
+    """12's last heartbeat was taken up at 3.103 s: fenced at the latest 10.125 s later."""
+    fenced_ms = 3103 + 10_125
+    found = estimated(*beats(11, 5006, 6), *fetches(11, OF_11))
+    assert found == (fenced_ms, 12, fenced_ms - 5050, fenced_ms - 5000, None)
+
+
+def test_time_to_create_a_replica_is_a_setting() -> None:
+    events = cluster(*REPORTS, *fetches(12, OF_12), replicas=[3], topics=["t"])
+    assert of_12(events, replica_apply_ms=0)[2] == 5064
+    assert of_12(events, replica_apply_ms=4)[2] == 5070
