@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from kip_replay.replay.min_isr_acks.inputs import FETCH, ISR_ANSWERED, ISR_ASKED, METADATA, PRODUCE
+from kip_replay.replay.min_isr_acks.inputs import FETCH, ISR_ASKED, METADATA, PRODUCE
 from kip_replay.replay.min_isr_acks.log import ALL, NOWHERE, NULL, Array, Log, no_longs
 
 #: From learning of a commit until partitions follow it: applying takes longest on a cold broker.
@@ -113,24 +113,26 @@ class Leadership:
         self.leads, self.loss = 0, loss
         self.lost_epoch, self.lost_us = self.leader_epoch, at_us
 
-    def is_late(self, at_us: int) -> bool:
-        """It has learned that it does not lead, but has not applied it everywhere yet."""
-        return self.leads == 0 and at_us - self.lost_us <= APPLY_US_MAX
+    def take(self, at_us: int, kind: int, fact: Fact) -> bool:
+        """ALTER_PARTITION arrived, or its response was built, or METADATA was returned."""
+        self.replicas = fact.replicas or self.replicas
+        if kind == ISR_ASKED:
+            # Who is new in what the leader requests counts from now on.
+            if fact.isr is not None and self.isr is not None:
+                self.requested = fact.isr
+            return False
+        if kind == METADATA and not self._believes(at_us, fact):
+            return False
+        self.commit(at_us, fact.isr)
+        return True
 
-    def request(self, isr: Isr | None) -> bool:
-        """The leader requested an ISR: who is new in it counts from now on."""
-        if isr is not None and self.isr is not None:
-            self.requested = isr
-        return False
-
-    def commit(self, at_us: int, isr: Isr | None) -> bool:
+    def commit(self, at_us: int, isr: Isr | None) -> None:
         """An ISR was committed; None: the leader's request was refused."""
         self.requested = None
         if isr is not None and isr != self.isr:
             self.previous, self.isr, self.changed_us = self.isr, isr, at_us
-        return True
 
-    def believes(self, at_us: int, fact: Fact) -> bool:
+    def _believes(self, at_us: int, fact: Fact) -> bool:
         """METADATA may be old: an ISR or a leader in it is not always today's."""
         if not fact.isr or self.isr is None:
             return bool(fact.isr)
@@ -138,8 +140,11 @@ class Leadership:
         is_old = epoch is not None and epoch < self.leader_epoch
         return fact.is_active and not is_old and at_us - self.changed_us > STALE_US
 
-    def name_leader(self, at_us: int, leader_id: int, epoch: int) -> None:
-        """METADATA names the leader."""
+    def name_leader(self, at_us: int, fact: Fact) -> None:
+        """METADATA names the leader, or leaves it out."""
+        leader_id, epoch = fact.leader_id, fact.leader_epoch or 0
+        if leader_id is None:
+            return
         self.leader_id = leader_id
         if leader_id == self.node_id:
             if self.leads != 1 and epoch > self.lost_epoch:
@@ -197,8 +202,6 @@ class Leaderships:
     current: Array = field(default_factory=no_longs)
     _leads: Array = field(default_factory=no_longs)
     _epochs: Array = field(default_factory=no_longs)
-    _brokers: Array = field(default_factory=lambda: np.empty((0, 1), np.int64))
-    _taken: int = 0
 
     def add(self, more: Sequence[Isr]) -> None:
         """Partitions of which nothing is known yet but min.insync.replicas."""
@@ -230,13 +233,9 @@ class Leaderships:
     @property
     def brokers(self) -> Array:
         """Followers' ids by partition, a column per seat, NOWHERE if it is free."""
-        taken = sum(len(one.seats) for one in self.all)
-        if taken != self._taken or len(self._brokers) < len(self.all):
-            width = max([1, *(len(one.seats) for one in self.all)])
-            table = [one.seats + [NOWHERE] * (width - len(one.seats)) for one in self.all]
-            self._brokers = np.array(table, np.int64).reshape(-1, width)
-            self._taken = taken
-        return self._brokers
+        width = max([1, *(len(one.seats) for one in self.all)])
+        table = [one.seats + [NOWHERE] * (width - len(one.seats)) for one in self.all]
+        return np.array(table, np.int64).reshape(-1, width)
 
     def seats_of(self, partitions: Array, brokers: Array) -> Array:
         """Seats of followers at partitions, new ones for those that have none."""
@@ -278,54 +277,31 @@ class Leaderships:
     ) -> None:
         one, n, begin = self.all[p], len(details), 0
         for r in [*np.flatnonzero(details != NOWHERE).tolist(), n]:
-            while begin < r and one.leads != 1:
-                begin = self._lead_if_shown(p, log, epochs, begin, r)
+            if one.leads != 1:
+                self._lead_if_shown(p, log, epochs, begin, r)
             if begin < r:
-                self._epochs[p] = one.leader_epoch = max(
-                    one.leader_epoch, int(epochs[begin:r].max())
-                )
+                one.leader_epoch = max(one.leader_epoch, int(epochs[begin:r].max()))
+                self._epochs[p] = one.leader_epoch
             if r == n:
                 break
             at_us, kind, fact = int(log.at_us[r]), int(log.kind[r]), facts[details[r]]
-            moves = self._take_fact(p, kind, at_us, fact, log.condition[r:])
+            moves = fact(one, at_us) if callable(fact) else one.take(at_us, kind, fact)
+            log.condition[r:] = self._note(p)
+            if kind == METADATA and moves and isinstance(fact, Fact):
+                one.name_leader(at_us, fact)
+                log.condition[r + 1 :] = self._note(p)
             log.kind[r], log.loss[r] = ALL if moves else 0, one.loss
             one.loss, begin = 0, r + 1
-            if kind == METADATA and moves:
-                log.condition[begin:] = self._note(p)
 
-    def _take_fact(self, p: int, kind: int, at_us: int, fact: Any, condition: Array) -> bool:
-        one = self.all[p]
-        if kind == ALL:
-            moves: bool = fact(one, at_us)
-            condition[:] = self._note(p)
-            return moves
-        one.replicas = fact.replicas or one.replicas
-        if kind == ISR_ASKED:
-            moves = one.request(fact.isr)
-        elif kind == ISR_ANSWERED:
-            moves = one.commit(at_us, fact.isr)
-        else:
-            assert kind == METADATA
-            moves = one.believes(at_us, fact) and one.commit(at_us, fact.isr)
-        condition[:] = self._note(p)
-        if kind == METADATA and moves and fact.leader_id is not None:
-            one.name_leader(at_us, fact.leader_id, fact.leader_epoch or 0)
-        return moves
-
-    def _lead_if_shown(self, p: int, log: Log, epochs: Array, begin: int, end: int) -> int:
-        """Go on to the first row that only a leader can have; returns where that is, or the end."""
-        one = self.all[p]
-        kinds, bases = log.kind[begin:end].tolist(), log.base_offset[begin:end].tolist()
-        ats, shown = log.at_us[begin:end].tolist(), epochs[begin:end].tolist()
-        for r, kind in enumerate(kinds, begin):
-            i = r - begin
-            is_fetch = kind == FETCH and log.offset[r] != NULL and shown[i] > one.lost_epoch
-            is_append = kind == PRODUCE and bases[i] >= 0 and not one.is_late(ats[i])
-            if is_fetch or is_append:
-                if r > begin:
-                    one.leader_epoch = max(one.leader_epoch, max(shown[:i]))
-                one.lead()
-                log.condition[r:] = self._note(p)
-                return r
-        one.leader_epoch = max(one.leader_epoch, max(shown))
-        return end
+    def _lead_if_shown(self, p: int, log: Log, epochs: Array, begin: int, end: int) -> None:
+        """From the first row on that only a leader can have."""
+        one, rows = self.all[p], slice(begin, end)
+        is_noted = (log.kind[rows] == FETCH) & (log.offset[rows] != NULL)
+        is_append = (log.kind[rows] == PRODUCE) & (log.base_offset[rows] >= 0)
+        if one.leads == 0:
+            # It may not have applied everywhere yet that it does not lead any more.
+            is_append &= log.at_us[rows] - one.lost_us > APPLY_US_MAX
+        shown = np.flatnonzero(is_append | (is_noted & (epochs[rows] > one.lost_epoch)))
+        if len(shown):
+            one.lead()
+            log.condition[begin + int(shown[0]) :] = self._note(p)

@@ -5,9 +5,9 @@
 * "firstly check if current number of in-sync replicas is greater or equal to min.insync.replicas
   value, if not, throw NotEnoughReplicasException", as acks=all does: ``refusals``;
 * acks=all waits "for the full set of in-sync replicas to acknowledge the record" ("Public
-  Interfaces"): ``acks_all``;
+  Interfaces"): ``acknowledged`` by the high watermark;
 * acks=-2 waits "for the number of min.insync.replicas acknowledge, and then respond to the
-  producers": ``acks_min_isr``;
+  producers": ``acknowledged`` by the copied offset, then ``responses``;
 * "Allowing acks=min.insync.replicas producer to send idempotent/transactional data is acceptable":
   nothing here depends on that.
 
@@ -22,25 +22,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kip_replay.replay.min_isr_acks import reasons
 from kip_replay.replay.min_isr_acks.brokers import Doubt
 from kip_replay.replay.min_isr_acks.leadership import APPLY_US_MAX, LOST_BEFORE, UNKNOWN_MIN_ISR
 from kip_replay.replay.min_isr_acks.levels import Level, Stands, alone_since, passing
 from kip_replay.replay.min_isr_acks.log import NOWHERE, NULL, Array, Log
-from kip_replay.replay.min_isr_acks.reasons import (
-    FENCED_WHEN,
-    ISR_NOT_IN_LOG,
-    LEADER_LOST,
-    LOG_ENDED,
-    MIN_ISR_NOT_IN_LOG,
-    NONE,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER_OR_FOLLOWER,
-    NOTHING_APPENDED,
-    OFFSET_NOT_IN_LOG,
-    REASONS,
-    REFUSED_AS_RECORDED,
-    REQUEST_TIMED_OUT,
-)
 
 
 class Batches(NamedTuple):
@@ -99,7 +85,7 @@ class Responses(NamedTuple):
 
 
 def _reason(text: str) -> int:
-    return REASONS.index(text)
+    return reasons.REASONS.index(text)
 
 
 def is_appended(b: Batches) -> Array:
@@ -119,17 +105,19 @@ def refusals(b: Batches) -> tuple[Array, Array, Array]:
     is_unknown = (b.min_isr == UNKNOWN_MIN_ISR) | (b.isr_size == NOWHERE)
     is_turned_away = (b.base_offset == NOWHERE) & (b.leads == 0)
     causes = (
-        (b.min_isr == UNKNOWN_MIN_ISR, NULL, _reason(MIN_ISR_NOT_IN_LOG)),
-        (is_turned_away, NOT_LEADER_OR_FOLLOWER, 0),
-        (b.isr_size == NOWHERE, NULL, _reason(ISR_NOT_IN_LOG)),
-        (is_small, NOT_ENOUGH_REPLICAS, 0),
-        (b.base_offset == NULL, NULL, _reason(LEADER_LOST)),
+        (b.min_isr == UNKNOWN_MIN_ISR, NULL, _reason(reasons.MIN_ISR_NOT_IN_LOG)),
+        (is_turned_away, reasons.NOT_LEADER_OR_FOLLOWER, 0),
+        (b.isr_size == NOWHERE, NULL, _reason(reasons.ISR_NOT_IN_LOG)),
+        (is_small, reasons.NOT_ENOUGH_REPLICAS, 0),
+        (b.base_offset == NULL, NULL, _reason(reasons.LEADER_LOST)),
         # min.insync.replicas as the recorded broker had it is the first variant's.
-        (b.isr_size < b.recorded_min_isr, NULL, _reason(REFUSED_AS_RECORDED)),
+        (b.isr_size < b.recorded_min_isr, NULL, _reason(reasons.REFUSED_AS_RECORDED)),
     )
     conditions = [cause[0] for cause in causes]
     error = np.select(conditions, [cause[1] for cause in causes], NULL)
-    reason = np.select(conditions, [cause[2] for cause in causes], _reason(NOTHING_APPENDED))
+    reason = np.select(
+        conditions, [cause[2] for cause in causes], _reason(reasons.NOTHING_APPENDED)
+    )
     return is_unknown | is_small | ~is_appended(b), error, reason
 
 
@@ -152,7 +140,7 @@ def acknowledged(b: Batches, level: Level, log: Log, stands: Stands) -> Passed:
         is_same = (b.most >= b.least) & ~b.is_doubtful & (last != NOWHERE)
         for us in (log.at_us, log.earliest_us, log.latest_us):
             is_same &= us[first] == us[last]
-        reason[~is_logged & (first != NOWHERE) & ~is_same] = _reason(OFFSET_NOT_IN_LOG)
+        reason[~is_logged & (first != NOWHERE) & ~is_same] = _reason(reasons.OFFSET_NOT_IN_LOG)
         first = np.where(~is_logged & is_same, last, first)
     is_alone = (alone != NOWHERE) & ((first == NOWHERE) | (alone <= first))
     reason[is_alone] = 0
@@ -183,16 +171,16 @@ def responses(b: Batches, passed: Passed, doubts: Sequence[Doubt], front_us: int
     at_us = np.where(is_in_time, passed.responded_us, end_us)
     earliest_us = np.where(is_in_time, passed.earliest_us, at_us)
     latest_us = np.where(is_in_time, passed.latest_us, at_us + APPLY_US_MAX * is_lost)
-    error = np.where(is_lost, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT)
-    error = np.where(is_in_time, NONE, error)
+    error = np.where(is_lost, reasons.NOT_LEADER_OR_FOLLOWER, reasons.REQUEST_TIMED_OUT)
+    error = np.where(is_in_time, reasons.NONE, error)
     is_before = ~is_in_time & is_lost & (b.loss == LOST_BEFORE)
-    reason = np.where(is_before, _reason(LEADER_LOST), passed.reason)
+    reason = np.where(is_before, _reason(reasons.LEADER_LOST), passed.reason)
     reason = np.where(reason == 0, _uncertain(b, at_us, error, doubts, front_us), reason)
     reason = np.where(is_refused, refused_reason, reason)
     error = np.where(is_refused, refused_error, np.where(reason == 0, error, NULL))
     times = (np.where(is_refused, b.appended_us, us) for us in (at_us, earliest_us, latest_us))
     known = (np.where(reason == 0, us, NULL) for us in times)
-    is_gone = is_refused | (reason != 0) | (error == NOT_LEADER_OR_FOLLOWER)
+    is_gone = is_refused | (reason != 0) | (error == reasons.NOT_LEADER_OR_FOLLOWER)
     return Responses(*[*known, error, reason, np.where(is_gone, NULL, passed.at_us)])
 
 
@@ -200,9 +188,9 @@ def _uncertain(
     b: Batches, at_us: Array, error: Array, doubts: Sequence[Doubt], front_us: int
 ) -> Array:
     """What the log's end or an unclear fencing leaves open."""
-    is_ended = (error == REQUEST_TIMED_OUT) & (at_us > front_us)
-    reason = np.where(is_ended, _reason(LOG_ENDED), 0)
+    is_ended = (error == reasons.REQUEST_TIMED_OUT) & (at_us > front_us)
+    reason = np.where(is_ended, _reason(reasons.LOG_ENDED), 0)
     for since_us, until_us in doubts:
         is_fenced = (b.appended_us < until_us) & (since_us <= at_us) & (at_us <= until_us)
-        reason[is_fenced & ~is_ended] = _reason(FENCED_WHEN)
+        reason[is_fenced & ~is_ended] = _reason(reasons.FENCED_WHEN)
     return reason
