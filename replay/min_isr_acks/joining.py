@@ -31,18 +31,19 @@ class Fetches(NamedTuple):
         found: Array = self.at_us[np.searchsorted(keyed(coded, self.order), asked) - 1]
         return found
 
-    def after(self, other: Fetches) -> Fetches:
-        """These, and those of a later increment."""
-        columns = [np.concatenate(both) for both in zip(self, other, strict=True)]
-        places = np.argsort(columns[0], kind="stable")
-        return Fetches(*(column[places] for column in columns))
-
     def since(self, order: int, sessions: Array) -> Fetches:
         """Those from an event on, and of each session that is named the last one before."""
         is_last = np.append(self.session[1:] != self.session[:-1], True)
         is_last[:-1] |= self.order[1:] >= order
         kept = (self.order >= order) | (is_last & np.isin(self.session, sessions))
         return Fetches(*(column[kept] for column in self))
+
+
+def merged(parts: Sequence[Fetches]) -> Fetches:
+    """FETCHes of increments that follow one another."""
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    places = np.argsort(columns[0], kind="stable")
+    return Fetches(*(column[places] for column in columns))
 
 
 #: What each broker was from an event on: whether unfenced, and its epoch.

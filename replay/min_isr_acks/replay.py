@@ -103,7 +103,7 @@ class MinIsrAcks:
 
     def _begin(self, batch: pa.RecordBatch) -> None:
         state = self._state
-        requests = state.window.requests.num_rows
+        requests = sum(one.num_rows for one in state.window.requests)
         self._increment = Increment(batch, state.topics, state.order, requests)
         topics = state.topics.of_partitions()[len(state.leaderships.all) :]
         state.leaderships.add([self._min_isrs(topic) for topic in topics])
@@ -188,11 +188,12 @@ class MinIsrAcks:
     def _emitted(self, *, over: bool) -> Outcomes:
         state = self._state
         if not any(len(one.order) for one in (state.window.log, *state.window.more)):
+            state.window.requests, state.window.fetches = [], []
             return Outcomes(_NO_ROWS)
         view = state.window.view(state.leaderships)
         doubts = state.brokers.doubts
         settled = settled_of(
-            view, state.window.requests, state.appends, doubts, state.front.at_us, over=over
+            view, state.window.requests[0], state.appends, doubts, state.front.at_us, over=over
         )
         rows = _NO_ROWS
         if len(settled.rows):

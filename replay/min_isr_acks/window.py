@@ -13,8 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kip_replay.replay.min_isr_acks.events import INPUT_SCHEMA
-from kip_replay.replay.min_isr_acks.joining import Fetches, Standings, caught_up_us, joins_of
+from kip_replay.replay.min_isr_acks.joining import (
+    Fetches,
+    Standings,
+    caught_up_us,
+    joins_of,
+    merged,
+)
 from kip_replay.replay.min_isr_acks.leadership import Leaderships
 from kip_replay.replay.min_isr_acks.levels import (
     Conditions,
@@ -44,7 +49,6 @@ REQUEST_COLUMNS = [
     "built_us",
     "timeout_us",
 ]
-_REQUESTS = pa.schema([INPUT_SCHEMA.field(name) for name in REQUEST_COLUMNS])
 
 
 class View(NamedTuple):
@@ -65,12 +69,10 @@ class Window:
     """
 
     reached: Array
-    requests: pa.RecordBatch = field(
-        default_factory=lambda: pa.RecordBatch.from_pylist([], schema=_REQUESTS)
-    )
+    requests: list[pa.RecordBatch] = field(default_factory=list)
     log: Log = field(default_factory=lambda: Log(*np.empty((len(Log._fields), 0), np.int64)))
     more: list[Log] = field(default_factory=list)
-    fetches: Fetches = field(default_factory=lambda: Fetches(*np.empty((3, 0), np.int64)))
+    fetches: list[Fetches] = field(default_factory=list)
     standings: list[Standings] = field(default_factory=list)
 
     @property
@@ -80,10 +82,8 @@ class Window:
 
     def add(self, requests: pa.RecordBatch, fetches: Fetches) -> None:
         """Take the PRODUCEs of an increment and its FETCHes of followers."""
-        if requests.num_rows:
-            requests = requests.select(REQUEST_COLUMNS)
-            self.requests = pa.concat_batches([self.requests, requests])
-        self.fetches = self.fetches.after(fetches)
+        self.requests.append(requests.select(REQUEST_COLUMNS))
+        self.fetches.append(fetches)
 
     @property
     def is_due(self) -> bool:
@@ -98,10 +98,12 @@ class Window:
     def view(self, leaderships: Leaderships) -> View:
         """Work out what all rows show."""
         self.log, self.more = log, _ = by_partition(self.log, *self.more), []
+        self.requests = [pa.concat_batches(self.requests)]
+        self.fetches = [merged(self.fetches)]
         conditions = conditions_of(leaderships.conditions, log.condition)
         brokers = leaderships.brokers
         stands = stands_of(log, conditions, brokers.shape[1])
-        caught_up = caught_up_us(log, stands, self.fetches)
+        caught_up = caught_up_us(log, stands, self.fetches[0])
         joins = joins_of(log, stands, caught_up, brokers[log.partition], self.standings)
         _, begin = segments_of(log.partition)
         is_first = begin == np.arange(len(begin))
@@ -117,7 +119,7 @@ class Window:
         log.request[settled] = NOWHERE
         is_open = log.request != NOWHERE
         requests, log.request[is_open] = np.unique(log.request[is_open], return_inverse=True)
-        self.requests = self.requests.take(pa.array(requests))
+        self.requests = [self.requests[0].take(pa.array(requests))]
         if not len(log.order):
             return
         _, begin = segments_of(log.partition)
@@ -139,7 +141,7 @@ class Window:
         kept = log.at(places >= np.repeat(opens, ends - first))
         self.log = by_partition(folded, kept)
         since = int(kept.order.min(initial=self._newest(log)))
-        self.fetches = self.fetches.since(since, self.log.session)
+        self.fetches = [self.fetches[0].since(since, self.log.session)]
         later = [i for i, (order, _) in enumerate(self.standings) if order > since]
         self.standings = self.standings[max(0, (later or [len(self.standings)])[0] - 1) :]
 
