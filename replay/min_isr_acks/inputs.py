@@ -6,6 +6,7 @@ are ``NULL``, flags are 1, 0 or NULL.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,9 @@ ISR_ANSWERED = KIND_ORDER[Kind.ISR_ANSWERED]
 SINGLE = tuple(
     KIND_ORDER[kind] for kind in (Kind.CONFIG, Kind.HEARTBEAT, Kind.METADATA_FETCH, Kind.TOPIC)
 )
+
+#: Partitions of events that are taken at once, if one event has no more.
+_ROWS_AT_ONCE = 65_536
 
 
 class Events(NamedTuple):
@@ -81,6 +85,15 @@ def events_of(batch: pa.RecordBatch) -> Events:
     return Events(
         *(given[name] if name in given else longs(batch.column(name)) for name in Events._fields)
     )
+
+
+def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Slices of an increment: what a slice takes is a multiple of its partitions."""
+    lengths = longs(pc.list_value_length(batch.column("partitions")))
+    part = np.cumsum(np.maximum(lengths, 1)) // _ROWS_AT_ONCE
+    begins = np.flatnonzero(np.append(True, part[1:] != part[:-1])[: len(part)])
+    for begin, end in zip(begins, [*begins[1:], len(part)], strict=True):
+        yield batch.slice(begin, end - begin)
 
 
 def partitions_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:

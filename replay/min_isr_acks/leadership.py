@@ -140,13 +140,18 @@ class Leadership:
         is_old = epoch is not None and epoch < self.leader_epoch
         return fact.is_active and not is_old and at_us - self.changed_us > STALE_US
 
+    def configure(self, at_us: int, min_isrs: Isr) -> bool:
+        """min.insync.replicas is another one."""
+        self.min_isrs = min_isrs
+        return True
+
     def name_leader(self, at_us: int, fact: Fact) -> None:
         """METADATA names the leader, or leaves it out."""
-        leader_id, epoch = fact.leader_id, fact.leader_epoch or 0
-        if leader_id is None:
+        epoch = fact.leader_epoch or 0
+        if fact.leader_id is None:
             return
-        self.leader_id = leader_id
-        if leader_id == self.node_id:
+        self.leader_id = fact.leader_id
+        if fact.leader_id == self.node_id:
             if self.leads != 1 and epoch > self.lost_epoch:
                 self.lead()
         elif self.leads == 1 and epoch > self.leader_epoch >= 0:
@@ -172,21 +177,6 @@ class Leadership:
 
 #: What happens to all partitions at once: a function of the partition and the time.
 Change = Callable[[Leadership, int], bool]
-
-
-def configuring(min_isrs: Isr) -> Change:
-    """min.insync.replicas is another one."""
-
-    def change(one: Leadership, at_us: int) -> bool:
-        one.min_isrs = min_isrs
-        return True
-
-    return change
-
-
-def taking_out(broker: int, inactive: frozenset[int]) -> Change:
-    """A broker was fenced or stops; the controller makes none of the inactive ones a leader."""
-    return lambda one, at_us: one.take_out(at_us, broker, inactive)
 
 
 @dataclass
@@ -242,7 +232,8 @@ class Leaderships:
         seats = self._seats_of(partitions, brokers)
         new = seats == NOWHERE
         if new.any():
-            for p, broker in set(zip(partitions[new].tolist(), brokers[new].tolist(), strict=True)):
+            pairs = zip(partitions[new].tolist(), brokers[new].tolist(), strict=True)
+            for p, broker in sorted(set(pairs)):
                 self.all[p].seat(broker)
             seats = self._seats_of(partitions, brokers)
         return seats

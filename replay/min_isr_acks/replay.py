@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kip_replay.replay.min_isr_acks.brokers import Applied, Standing
 from kip_replay.replay.min_isr_acks.events import INPUT_SCHEMA, Event, Kind
@@ -16,6 +18,7 @@ from kip_replay.replay.min_isr_acks.inputs import (
     METADATA,
     PRODUCE,
     check_order,
+    parts_of,
     single_events,
 )
 from kip_replay.replay.min_isr_acks.leadership import (
@@ -23,8 +26,7 @@ from kip_replay.replay.min_isr_acks.leadership import (
     UNKNOWN_MIN_ISR,
     Change,
     Isr,
-    configuring,
-    taking_out,
+    Leadership,
 )
 from kip_replay.replay.min_isr_acks.levels import conditions_of
 from kip_replay.replay.min_isr_acks.log import ALL, NULL, Array
@@ -71,10 +73,14 @@ class MinIsrAcks:
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take an increment and return the outcomes that nothing still to come can change."""
+        names = batch.filter(pc.equal(batch["kind"], Kind.TOPIC.value))
+        values, topics = names["value"].to_pylist(), names["name"].to_pylist()
+        self._state.topics.named.update(zip(values, topics, strict=True))
+        emitted = [self._feed(part) for part in parts_of(batch)]
+        return Outcomes(pa.concat_batches(emitted or [_NO_ROWS]))
+
+    def _feed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         state, singles = self._state, single_events(batch)
-        for _, event in singles:
-            if event.kind == Kind.TOPIC:
-                state.topics.named[event.value or ""] = event.name or ""
         self._begin(batch)
         increment, events = self._increment, self._increment.events
         state.front = check_order(batch, events, state.front)
@@ -89,7 +95,7 @@ class MinIsrAcks:
         self._follow(batch.num_rows)
         state.window.add(batch.filter(pa.array(events.kind == PRODUCE)), increment.fetches())
         state.order += batch.num_rows
-        return self._emitted(over=False) if state.window.is_due else Outcomes(_NO_ROWS)
+        return self._emitted(over=False) if state.window.is_due else _NO_ROWS
 
     def finish(self) -> Outcomes:
         """The log is over: return what is left."""
@@ -97,7 +103,7 @@ class MinIsrAcks:
         self._place = 0
         self._apply(self._state.brokers.close())
         self._follow(0)
-        return self._emitted(over=True)
+        return Outcomes(self._emitted(over=True))
 
     # --- events ----------------------------------------------------------------------------------
 
@@ -157,7 +163,8 @@ class MinIsrAcks:
         of_partitions = np.array(self._state.topics.of_partitions(), object)
         for topic in sorted({*of_partitions} if changed == "" else {changed} & {*of_partitions}):
             some = np.flatnonzero(of_partitions == topic)
-            self._sweep(some, at_us, at_us, configuring(self._min_isrs(topic)))
+            change = partial(Leadership.configure, min_isrs=self._min_isrs(topic))
+            self._sweep(some, at_us, at_us, change)
 
     def _apply(self, changes: Iterable[Applied]) -> None:
         """Brokers were fenced, stopped or came back: every ISR may be another one."""
@@ -173,7 +180,7 @@ class MinIsrAcks:
             if standing is not Standing.UNFENCED:
                 inactive = frozenset(one for one in brokers.decided if not brokers.is_active(one))
                 everywhere = np.arange(len(state.leaderships.all))
-                change = taking_out(broker, inactive)
+                change = partial(Leadership.take_out, broker_id=broker, inactive=inactive)
                 self._sweep(everywhere, at_us, at_us + APPLY_US_MAX, change)
 
     def _sweep(self, some: Array, at_us: int, latest_us: int, change: Change) -> None:
@@ -185,11 +192,11 @@ class MinIsrAcks:
 
     # --- outcomes --------------------------------------------------------------------------------
 
-    def _emitted(self, *, over: bool) -> Outcomes:
+    def _emitted(self, *, over: bool) -> pa.RecordBatch:
         state = self._state
         if not any(len(one.order) for one in (state.window.log, *state.window.more)):
             state.window.requests, state.window.fetches = [], []
-            return Outcomes(_NO_ROWS)
+            return _NO_ROWS
         view = state.window.view(state.leaderships)
         doubts = state.brokers.doubts
         settled = settled_of(
@@ -204,7 +211,7 @@ class MinIsrAcks:
         state.leaderships.compact(state.window.log)
         oldest_us = int(state.window.log.at_us.min(initial=state.front.at_us))
         state.brokers.doubts = [one for one in doubts if one.until_us >= oldest_us]
-        return Outcomes(rows)
+        return rows
 
 
 def replayed(replay: MinIsrAcks, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcomes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ from kip_replay.replay.min_isr_acks.window import Window
 from kip_replay.replay.outcomes import Variant
 
 #: Of what ``saved`` returns: another one is another layout or meaning.
-STATE_VERSION = 3
+STATE_VERSION = 4
 
 
 @dataclass
@@ -31,38 +31,26 @@ class State:
     may not have applied yet.
     """
 
-    version: int
     node_id: int
     variants: list[Variant]
-    front: Event
-    order: int
     configs: MinIsrConfig
-    altered: list[Event]
-    topics: Topics
-    brokers: Brokers
     leaderships: Leaderships
-    consumers: Consumers
-    appends: Appends
     window: Window
+    version: int = STATE_VERSION
+    front: Event = field(default_factory=lambda: Event(-1, 0, "", ""))
+    order: int = 0
+    altered: list[Event] = field(default_factory=list)
+    topics: Topics = field(default_factory=Topics)
+    brokers: Brokers = field(default_factory=Brokers)
+    consumers: Consumers = field(default_factory=Consumers)
+    appends: Appends = field(default_factory=Appends)
 
 
 def started(node_id: int, variants: list[Variant], default_min_isr: int | None) -> State:
     """Nothing is known yet."""
-    return State(
-        STATE_VERSION,
-        node_id,
-        variants,
-        Event(-1, 0, "", ""),
-        0,
-        MinIsrConfig(default_min_isr),
-        [],
-        Topics(),
-        Brokers(),
-        Leaderships(node_id),
-        Consumers(),
-        Appends(),
-        Window(np.empty((0, 1 + 2 * len(variants)), np.int64)),
-    )
+    window = Window(np.empty((0, 1 + 2 * len(variants)), np.int64))
+    configs = MinIsrConfig(default_min_isr)
+    return State(node_id, variants, configs, Leaderships(node_id), window)
 
 
 def saved(state: State) -> bytes:

@@ -35,7 +35,6 @@ from kip_replay.replay.min_isr_acks.log import (
     Array,
     Log,
     by_partition,
-    segments_of,
 )
 
 #: Columns of a PRODUCE that its outcomes carry, or follow from.
@@ -75,11 +74,6 @@ class Window:
     fetches: list[Fetches] = field(default_factory=list)
     standings: list[Standings] = field(default_factory=list)
 
-    @property
-    def parts(self) -> list[Log]:
-        """All rows, in parts that follow one another."""
-        return [self.log, *self.more]
-
     def add(self, requests: pa.RecordBatch, fetches: Fetches) -> None:
         """Take the PRODUCEs of an increment and its FETCHes of followers."""
         self.requests.append(requests.select(REQUEST_COLUMNS))
@@ -105,10 +99,8 @@ class Window:
         stands = stands_of(log, conditions, brokers.shape[1])
         caught_up = caught_up_us(log, stands, self.fetches[0])
         joins = joins_of(log, stands, caught_up, brokers[log.partition], self.standings)
-        _, begin = segments_of(log.partition)
-        is_first = begin == np.arange(len(begin))
         before = self.reached[log.partition]
-        is_first &= before[:, 0] == conditions.term
+        is_first = _begins(log) & (before[:, 0] == conditions.term)
         reached = np.where(is_first[:, None], before[:, 1:], NOWHERE)
         levels = levels_of(log, conditions, stands, joins, reached)
         return View(log, conditions, stands, caught_up, levels)
@@ -120,11 +112,8 @@ class Window:
         is_open = log.request != NOWHERE
         requests, log.request[is_open] = np.unique(log.request[is_open], return_inverse=True)
         self.requests = [self.requests[0].take(pa.array(requests))]
-        if not len(log.order):
-            return
-        _, begin = segments_of(log.partition)
-        n, places = len(begin), np.arange(len(begin))
-        first = np.flatnonzero(begin == places)
+        n, places = len(log.order), np.arange(len(log.order))
+        first = np.flatnonzero(_begins(log))
         ends = np.append(first[1:], n)
         opens = np.minimum(np.minimum.reduceat(np.where(is_open, places, n), first), ends)
         last = opens[opens > first] - 1
@@ -140,11 +129,12 @@ class Window:
         folded.log_end[:] = np.repeat(log.log_end[last], is_kept.sum(axis=1))
         kept = log.at(places >= np.repeat(opens, ends - first))
         self.log = by_partition(folded, kept)
-        since = int(kept.order.min(initial=self._newest(log)))
+        since = int(kept.order.min(initial=log.order.max()))
         self.fetches = [self.fetches[0].since(since, self.log.session)]
         later = [i for i, (order, _) in enumerate(self.standings) if order > since]
         self.standings = self.standings[max(0, (later or [len(self.standings)])[0] - 1) :]
 
-    @staticmethod
-    def _newest(log: Log) -> int:
-        return int(log.order.max())
+
+def _begins(log: Log) -> Array:
+    """Which rows are the first of their partitions."""
+    return np.append(True, log.partition[1:] != log.partition[:-1])
