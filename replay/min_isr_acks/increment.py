@@ -127,11 +127,14 @@ class Increment:
         begun_us = np.where(begun_us == NULL, at_us, begun_us)
         details, facts = self._facts(some, event, is_fetch | is_produce)
         columns = [*log, epochs, details, begun_us, events.is_transactional[event]]
-        table = np.concatenate([np.stack(columns), *self._changes(facts)], axis=1)
-        if not table.size:
+        more = list(self._changes(facts))
+        if more:
+            columns = list(np.concatenate([np.stack(columns), *more], axis=1))
+        if not len(columns[0]):
             return None
-        table = table[:, np.lexsort((table[1], table[0]))]
-        return Part(*[Log(*table[:-4]), *table[-4:], facts])
+        places = np.lexsort((columns[1], columns[0]))
+        columns = [column[places] for column in columns]
+        return Part(*[Log(*columns[:-4]), *columns[-4:], facts])
 
     def _facts(
         self, some: Array, event: Array, is_none: Array

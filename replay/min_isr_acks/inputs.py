@@ -67,7 +67,7 @@ class Rows(NamedTuple):
 
 def longs(column: pa.Array) -> Array:
     """A column of integers or flags, nulls as ``NULL``."""
-    whole = column.cast(pa.int64())
+    whole = column if column.type == pa.int64() else column.cast(pa.int64())
     if whole.null_count:
         whole = pc.fill_null(whole, NULL)
     array: Array = whole.to_numpy(zero_copy_only=False)
@@ -111,9 +111,8 @@ def rows_of(columns: dict[str, pa.Array], partition: Array, first_row: Array) ->
 def single_events(batch: pa.RecordBatch) -> list[tuple[int, Event]]:
     """The events that are taken one by one, each with its place in the batch."""
     places = np.flatnonzero(np.isin(longs(batch.column("kind_order")), SINGLE))
-    few = batch.take(pa.array(places))
-    columns = [few.column(name).to_pylist() for name in Event._fields[:-1]]
-    events = (Event(*row) for row in zip(*columns, strict=True))
+    few = batch.select(Event._fields[:-1]).take(pa.array(places))
+    events = (Event(*row) for row in zip(*(one.to_pylist() for one in few.columns), strict=True))
     return list(zip(places.tolist(), events, strict=True))
 
 

@@ -268,7 +268,7 @@ class Leaderships:
     ) -> None:
         one, n, begin = self.all[p], len(details), 0
         for r in [*np.flatnonzero(details != NOWHERE).tolist(), n]:
-            if one.leads != 1:
+            if one.leads != 1 and begin < r:
                 self._lead_if_shown(p, log, epochs, begin, r)
             if begin < r:
                 one.leader_epoch = max(one.leader_epoch, int(epochs[begin:r].max()))

@@ -34,6 +34,7 @@ from kip_replay.replay.min_isr_acks.rows import emitted
 from kip_replay.replay.min_isr_acks.settling import settled_of
 from kip_replay.replay.min_isr_acks.state import resumed, saved, started
 from kip_replay.replay.min_isr_acks.variants import ACKS_SCHEMA
+from kip_replay.replay.min_isr_acks.window import REQUEST_COLUMNS
 from kip_replay.replay.outcomes import Variant
 
 _NO_EVENTS = pa.RecordBatch.from_pylist([], schema=INPUT_SCHEMA)
@@ -73,7 +74,7 @@ class MinIsrAcks:
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take an increment and return the outcomes that nothing still to come can change."""
-        names = batch.filter(pc.equal(batch["kind"], Kind.TOPIC.value))
+        names = batch.select(["name", "value"]).filter(pc.equal(batch["kind"], Kind.TOPIC.value))
         values, topics = names["value"].to_pylist(), names["name"].to_pylist()
         self._state.topics.named.update(zip(values, topics, strict=True))
         emitted = [self._feed(part) for part in parts_of(batch)]
@@ -93,7 +94,9 @@ class MinIsrAcks:
                 node = int(events.replica_id[self._place])
                 increment.is_active[self._place] = state.brokers.is_active(node)
         self._follow(batch.num_rows)
-        state.window.add(batch.filter(pa.array(events.kind == PRODUCE)), increment.fetches())
+        requests = batch.select(REQUEST_COLUMNS).filter(pa.array(events.kind == PRODUCE))
+        state.window.requests.append(requests)
+        state.window.fetches.append(increment.fetches())
         state.order += batch.num_rows
         return self._emitted(over=False) if state.window.is_due else _NO_ROWS
 

@@ -108,7 +108,10 @@ def _of_variant(
         **_slowest("min_isr", few, log.request, received_us),
     }
     all_columns = {**columns, **more}
-    arrays = [all_columns[field.name].cast(field.type) for field in ACKS_SCHEMA]
+    arrays = [
+        one if one.type == field.type else one.cast(field.type)
+        for one, field in ((all_columns[field.name], field) for field in ACKS_SCHEMA)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=ACKS_SCHEMA)
 
 

@@ -74,11 +74,6 @@ class Window:
     fetches: list[Fetches] = field(default_factory=list)
     standings: list[Standings] = field(default_factory=list)
 
-    def add(self, requests: pa.RecordBatch, fetches: Fetches) -> None:
-        """Take the PRODUCEs of an increment and its FETCHes of followers."""
-        self.requests.append(requests.select(REQUEST_COLUMNS))
-        self.fetches.append(fetches)
-
     @property
     def is_due(self) -> bool:
         """As many rows have come as there were: working all out anew costs no more than that."""
