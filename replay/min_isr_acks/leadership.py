@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,6 +75,8 @@ class Leadership:
     changed_us: int = 0
     term: int = 0
     loss: int = 0
+    #: What the last condition followed from.
+    noted: Any = None
     #: Followers by seat: who was ever in the ISR, or fetched.
     seats: list[int] = field(default_factory=list)
 
@@ -213,11 +215,13 @@ class Leaderships:
     def _note(self, p: int) -> int:
         """The condition that a partition is in now."""
         one = self.all[p]
-        condition = one.condition()
-        if not self.conditions or self.conditions[self.current[p]] != condition:
-            self.current[p] = len(self.conditions)
-            self.conditions.append(condition)
-        self._leads[p], self._epochs[p] = one.leads, one.leader_epoch
+        sets, numbers = (one.isr, one.requested, one.previous), (one.leads, one.term, one.replicas)
+        if one.noted != (*sets, *numbers, one.min_isrs):
+            one.noted, self._leads[p] = (*sets, *numbers, one.min_isrs), one.leads
+            condition = one.condition()
+            if not self.conditions or self.conditions[self.current[p]] != condition:
+                self.current[p] = len(self.conditions)
+                self.conditions.append(condition)
         return int(self.current[p])
 
     @property
@@ -230,10 +234,8 @@ class Leaderships:
     def seats_of(self, partitions: Array, brokers: Array) -> Array:
         """Seats of followers at partitions, new ones for those that have none."""
         seats = self._seats_of(partitions, brokers)
-        new = seats == NOWHERE
-        if new.any():
-            pairs = zip(partitions[new].tolist(), brokers[new].tolist(), strict=True)
-            for p, broker in sorted(set(pairs)):
+        if (seats == NOWHERE).any():
+            for p, broker in sorted({*zip(partitions.tolist(), brokers.tolist(), strict=True)}):
                 self.all[p].seat(broker)
             seats = self._seats_of(partitions, brokers)
         return seats
