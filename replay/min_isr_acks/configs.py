@@ -15,8 +15,8 @@ class MinIsrConfig:
     assigned: dict[str, int] = field(default_factory=dict)
     described: dict[str, int] = field(default_factory=dict)
 
-    def take(self, event: Event) -> str:
-        """Take a config; returns its topic, empty for the default."""
+    def take(self, event: Event) -> None:
+        """Take a config of a topic, or of the default where it has no name."""
         name, value = event.name or "", event.value
         number = int(value) if value is not None and value.isdigit() else None
         if event.operation == "describe":
@@ -33,7 +33,6 @@ class MinIsrConfig:
         elif name:
             self.assigned.pop(name, None)
             self.described.pop(name, None)
-        return name
 
     def of(self, topic: str) -> int | None:
         """The value in force for a topic, None if the log does not have it."""

@@ -157,16 +157,19 @@ class MinIsrAcks:
         for event in altered:
             described = event.operation == "describe" or event.built_us is None
             if described or self._state.brokers.committed_after(event.built_us or 0):
-                self._configure(self._state.configs.take(event), at_us)
+                self._configure(event, at_us)
             else:
                 self._state.altered.append(event)
 
-    def _configure(self, changed: str, at_us: int) -> None:
-        """min.insync.replicas of a topic (empty: of all) is another one."""
-        of_partitions = np.array(self._state.topics.of_partitions(), object)
-        for topic in sorted({*of_partitions} if changed == "" else {changed} & {*of_partitions}):
-            some = np.flatnonzero(of_partitions == topic)
-            change = partial(Leadership.configure, min_isrs=self._min_isrs(topic))
+    def _configure(self, event: Event, at_us: int) -> None:
+        """min.insync.replicas of a topic (no name: of all) may be another one."""
+        topics = self._state.topics
+        names = [event.name] if event.name in topics.names else [] if event.name else topics.names
+        before = {name: self._min_isrs(name) for name in names}
+        self._state.configs.take(event)
+        for name in [one for one in names if self._min_isrs(one) != before[one]]:
+            some = np.flatnonzero(np.array(topics.of_partitions(), object) == name)
+            change = partial(Leadership.configure, min_isrs=self._min_isrs(name))
             self._sweep(some, at_us, at_us, change)
 
     def _apply(self, changes: Iterable[Applied]) -> None:
