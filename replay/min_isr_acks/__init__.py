@@ -7,11 +7,13 @@ in-sync replica has them, the slowest too. KIP-926 (acks=-2) responds when min.i
 replicas, the leader among them, have them: the fastest in-sync followers. Until the slow ones have
 caught up, the record is *exposed*: acknowledged, but on fewer replicas than acks=all promises.
 
-A leader's log has when each batch was appended, and each FETCH of a follower at offset X shows that
-it has everything below X. ``partition_log`` turns that into the high watermark and the
-offset that enough replicas have; ``brokers`` follows which brokers may be in an ISR; ``responses``
-has the rule for one batch. ``MinIsrAcks`` reads the events of one leader and emits, for every
-partition of every PRODUCE, what acks=all and acks=-2 would have done:
+A leader's log has when each batch was appended, and each FETCH of a follower at offset X shows
+that it has everything below X. So the rule is an as-of search: ``log`` has a leader's log as one
+table, a row per partition of an event; ``levels`` the high watermark and the offset that enough
+replicas have, as they rise from row to row; ``responses`` the rule for batches, looked up there.
+``leadership`` follows ISRs and leaders, ``brokers`` which brokers may be in an ISR. ``MinIsrAcks``
+reads the events of one leader and emits, for every partition of every PRODUCE, what acks=all and
+acks=-2 would have done:
 
 * NOT_ENOUGH_REPLICAS (19) before the append, while the committed ISR is smaller than
   min.insync.replicas, for both (KIP-926, "Proposed Changes");
@@ -54,7 +56,7 @@ Assumptions, and where they can fail
 * Only replicas in the ISR count for acks=-2, the leader always does, and min.insync.replicas in
   force when they have it is what counts. The KIP leaves these open.
 * A PRODUCE with acks=0 logs no base offset. Its neighbours' bound it, and the bytes that followers
-  were sent (``places``); where a follower stood between the bounds, it is unknown
+  were sent (``unlogged``); where a follower stood between the bounds, it is unknown
   (``OFFSET_NOT_IN_LOG``).
 * The ISR is what METADATA and ALTER_PARTITION carry, and what heartbeats imply. Before the first of
   them it is unknown (``ISR_NOT_IN_LOG``).

@@ -21,9 +21,9 @@ what hangs on it is unknown), a session timeout that is not Kafka's default, no 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kip_replay.replay.min_isr_acks.events import SILENCE, SILENCE_US, Event
 
@@ -89,35 +89,17 @@ class _Pending:
 
 @dataclass
 class Brokers:
-    """Brokers' standings as one node knows them. Fed in order of time.
+    """Brokers' standings as one node knows them. Fed in order of time."""
 
-    ``partitions_with(broker)`` counts partitions with the broker in their ISR, as far as known.
-    """
-
-    partitions_with: Callable[[int], int]
     standings: dict[int, Standing] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     doubts: list[Doubt] = field(default_factory=list)
     #: What the controller made of a broker last, applied or not, and of which epoch.
     decided: dict[int, tuple[Standing, int]] = field(default_factory=dict)
-    _pending: list[_Pending] = field(default_factory=list)
-    _responses: list[_Response] = field(default_factory=list)
-    _fetch: Event | None = None
-    _fencings: list[tuple[_Pending, int]] = field(default_factory=list)
-
-    @property
-    def is_quiet(self) -> bool:
-        """Nothing is pending or in doubt: the next FETCH of the metadata log changes nothing."""
-        return not (self._pending or self._fencings or self.doubts)
-
-    def may_join(self, broker_id: int, epoch: int) -> bool:
-        """``isReplicaIsrEligible``: unfenced, not stopping, and the epoch it fetches with is its.
-
-        A broker of which no heartbeat is in the log fetches, so it is taken for unfenced.
-        """
-        if self.standings.get(broker_id, Standing.UNFENCED) is not Standing.UNFENCED:
-            return False
-        return epoch < 0 or self.epochs.get(broker_id, epoch) == epoch
+    pending: list[_Pending] = field(default_factory=list)
+    responses: list[_Response] = field(default_factory=list)
+    fetch: Event | None = None
+    fencings: list[tuple[_Pending, int]] = field(default_factory=list)
 
     def is_active(self, broker_id: int) -> bool:
         """The controller may make it a leader: it was not decided otherwise, applied or not."""
@@ -143,41 +125,44 @@ class Brokers:
         self._expect(standing, broker, epoch, event.built_us)
         if event.operation == SILENCE and standing is Standing.UNFENCED:
             due = event.dequeued_us + SESSION_US
-            self._pending.append(
+            self.pending.append(
                 _Pending(Standing.FENCED, broker, epoch, due, due + SCAN_US + SCAN_SLACK_US)
             )
-        return [] if self._fetch else self._apply_unseen()
+        return [] if self.fetch else self._apply_unseen()
 
     def _expect(self, standing: Standing, broker: int, epoch: int, built_us: int) -> None:
-        fenced = any(p.broker_id == broker and p.until_us is not None for p in self._pending)
+        fenced = any(p.broker_id == broker and p.until_us is not None for p in self.pending)
         if self.decided.get(broker) == (standing, epoch) and not fenced:
             return
         self.decided[broker] = (standing, epoch)
-        self._pending.append(_Pending(standing, broker, epoch, built_us))
+        self.pending.append(_Pending(standing, broker, epoch, built_us))
 
     def _apply_unseen(self) -> list[Applied]:
         """No responses with the metadata log are known: a change counts from its response on."""
-        known = [p for p in self._pending if p.until_us is None]
-        self._pending = [p for p in self._pending if p.until_us is not None]
+        known = [p for p in self.pending if p.until_us is None]
+        self.pending = [p for p in self.pending if p.until_us is not None]
         return [self._take(p, p.after_us) for p in known]
 
-    def metadata_fetch(self, event: Event) -> list[Applied]:
-        """This node FETCHes the metadata log: it has received the previous response."""
-        fetch, self._fetch = self._fetch, event
+    def metadata_fetch(self, event: Event, partitions_with: Callable[[int], int]) -> list[Applied]:
+        """This node FETCHes the metadata log: it has received the previous response.
+
+        ``partitions_with(broker)`` counts partitions with the broker in their ISR.
+        """
+        fetch, self.fetch = self.fetch, event
         if fetch is None or fetch.built_us is None or event.fetch_offset is None:
             return []
         start = -1 if fetch.fetch_offset is None else fetch.fetch_offset
         high_watermark = -1 if fetch.high_watermark is None else fetch.high_watermark
         response = _Response(fetch.built_us, start, event.fetch_offset, high_watermark)
-        before = self._responses[-1].built_us if self._responses else 0
-        self._find_fencings(response, before)
-        self._responses.append(response)
+        before = self.responses[-1].built_us if self.responses else 0
+        self._find_fencings(response, before, partitions_with)
+        self.responses.append(response)
         self._forget(response.built_us)
         return self._apply(response, event.at_us)
 
     def close(self) -> list[Applied]:
         """The log is over: the last response was received, if no FETCH shows it."""
-        fetch, self._fetch = self._fetch, None
+        fetch, self.fetch = self.fetch, None
         if fetch is None or fetch.built_us is None:
             return []
         high_watermark = -1 if fetch.high_watermark is None else fetch.high_watermark
@@ -188,41 +173,44 @@ class Brokers:
 
     def committed_after(self, after_us: int) -> bool:
         """The node has a response that shows a commit after a time (controller's)."""
-        if not self._responses:
-            return self._fetch is None
-        return self._shows(self._responses[-1], after_us)
+        if not self.responses:
+            return self.fetch is None
+        return self._shows(self.responses[-1], after_us)
 
     def _shows(self, response: _Response, after_us: int) -> bool:
         since = after_us - COMMIT_SLACK_US
         if response.built_us < since:
             return False
-        known = [a.high_watermark for a in self._responses if a.built_us < since]
+        known = [a.high_watermark for a in self.responses if a.built_us < since]
         return response.high_watermark > max(known, default=-1)
 
-    def _find_fencings(self, response: _Response, before_us: int) -> None:
-        records = response.end - response.start
-        for pending, since_us in self._fencings:
+    def _find_fencings(
+        self, response: _Response, before_us: int, partitions_with: Callable[[int], int]
+    ) -> None:
+        def may_fence(broker: int) -> bool:
+            least = max(FENCING_RECORDS_MIN, 1 + partitions_with(broker))
+            return response.end - response.start >= least
+
+        built_us = response.built_us
+        self.fencings = [one for one in self.fencings if (one[0].until_us or 0) >= built_us]
+        for pending, since_us in self.fencings:
             # A second append as large within the window: it may have been that one.
-            assert pending.until_us is not None
-            least = max(FENCING_RECORDS_MIN, 1 + self.partitions_with(pending.broker_id))
-            if response.built_us <= pending.until_us and records >= least:
-                self.doubts.append(Doubt(since_us, response.built_us))
-        for pending in self._pending:
+            if may_fence(pending.broker_id):
+                self.doubts.append(Doubt(since_us, built_us))
+        for pending in self.pending:
             if pending.until_us is None or pending.offset is not None:
                 continue
-            least = max(FENCING_RECORDS_MIN, 1 + self.partitions_with(pending.broker_id))
-            in_window = pending.after_us <= response.built_us <= pending.until_us
+            in_window = pending.after_us <= built_us <= pending.until_us
             # Who slept through the window learns of all at once.
-            slept = before_us < pending.after_us <= response.built_us
-            if (in_window or slept) and records >= least:
+            slept = before_us < pending.after_us <= built_us
+            if (in_window or slept) and may_fence(pending.broker_id):
                 pending.offset = response.end
                 self.decided[pending.broker_id] = (Standing.FENCED, pending.epoch)
-        self._fencings = [f for f in self._fencings if (f[0].until_us or 0) >= response.built_us]
 
     def _apply(self, response: _Response, at_us: int) -> list[Applied]:
         applied: list[Applied] = []
         kept: list[_Pending] = []
-        for pending in self._pending:
+        for pending in self.pending:
             if pending.until_us is None:
                 due = self._shows(response, pending.after_us)
             elif pending.offset is None:
@@ -235,9 +223,9 @@ class Brokers:
                 kept.append(pending)
                 continue
             if pending.until_us is not None and response.built_us <= pending.until_us:
-                self._fencings.append((pending, response.built_us))
+                self.fencings.append((pending, response.built_us))
             applied.append(self._take(pending, at_us))
-        self._pending = kept
+        self.pending = kept
         return applied
 
     def _take(self, pending: _Pending, at_us: int) -> Applied:
@@ -246,39 +234,7 @@ class Brokers:
         return Applied(at_us, pending.broker_id, pending.standing)
 
     def _forget(self, built_us: int) -> None:
-        if built_us - self._responses[0].built_us > 2 * RESPONSES_KEPT_US:
-            self._responses = [
-                a for a in self._responses if built_us - a.built_us < RESPONSES_KEPT_US
+        if built_us - self.responses[0].built_us > 2 * RESPONSES_KEPT_US:
+            self.responses = [
+                a for a in self.responses if built_us - a.built_us < RESPONSES_KEPT_US
             ]
-        self.doubts = [d for d in self.doubts if built_us - d.until_us < 4 * RESPONSES_KEPT_US]
-
-    def saved(self) -> dict[str, Any]:
-        """Plain values to start from."""
-        pending = [*self._pending, *(one for one, _ in self._fencings)]
-        return {
-            "standings": self.standings,
-            "epochs": self.epochs,
-            "doubts": self.doubts,
-            "decided": self.decided,
-            "pending": [asdict(one) for one in pending],
-            "applied": [since_us for _, since_us in self._fencings],
-            "responses": self._responses,
-            "fetch": self._fetch,
-        }
-
-    def start_from(self, plain: dict[str, Any]) -> None:
-        """Take what ``saved`` returned."""
-        self.standings = {broker: Standing(one) for broker, one in plain["standings"].items()}
-        self.epochs = plain["epochs"]
-        self.doubts = [Doubt(*one) for one in plain["doubts"]]
-        self.decided = {
-            broker: (Standing(one), epoch) for broker, (one, epoch) in plain["decided"].items()
-        }
-        pending = [
-            _Pending(**{**one, "standing": Standing(one["standing"])}) for one in plain["pending"]
-        ]
-        count = len(pending) - len(plain["applied"])
-        self._pending = pending[:count]
-        self._fencings = list(zip(pending[count:], plain["applied"], strict=True))
-        self._responses = [_Response(*one) for one in plain["responses"]]
-        self._fetch = None if plain["fetch"] is None else Event(*plain["fetch"])

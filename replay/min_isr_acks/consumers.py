@@ -10,9 +10,7 @@ first response. So with a consumer parked, a producer is responded to when the h
 done; ``AFTER_RESPONSE_US`` is what an ordinary one still has to do then.
 
 Only whether a FETCH was parked is read, never when exactly it was responded to. Its partitions are
-those of its session (KIP-227): a full FETCH lists all, an incremental one what changed. A fetcher
-(a session, or a single FETCH without one) and its partitions are linked by ``MEMBERSHIP``s, which
-are not unlinked but flagged, until the arrays are packed.
+those of its session (KIP-227): a full FETCH lists all, an incremental one what changed.
 
 Where it can fail:
 
@@ -25,9 +23,12 @@ Where it can fail:
 
 from __future__ import annotations
 
-from kip_replay.replay.min_isr_acks.compiled import compiled
-from kip_replay.replay.min_isr_acks.inputs import Events, Rows
-from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, State
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kip_replay.replay.min_isr_acks.inputs import CONSUMER_FETCH, Events, Rows
+from kip_replay.replay.min_isr_acks.log import NULL, Array, no_longs
 
 #: From the last response of a handler to its end. Where no consumer is parked, 0.2 to 0.7 ms pass
 #: (medians of recordings of Kafka 4.0 to 4.2), half of the time of a handler without a pause.
@@ -40,98 +41,52 @@ ENOUGH_BYTES = 1
 SESSIONS_KEPT = 10_000
 
 
-@compiled
-def consumer_fetch(s: State, events: Events, e: int, rows: Rows) -> None:
-    """Take a consumer's FETCH (``Kind.CONSUMER_FETCH``) and which partitions it lists."""
-    owner = events.party[e]
-    until_us = _parked_until_us(events, e)
-    fetcher, used = s.fetchers[owner], s.used[0]
-    if not fetcher.is_session and until_us <= events.at_us[e]:
-        return
-    if not fetcher.is_kept:
-        fetcher.is_kept = True
-        used.sessions += fetcher.is_session
-    used.turn += 1
-    fetcher.last_turn, fetcher.parked_until_us = used.turn, until_us
-    for r in range(events.first_row[e], events.first_row[e + 1]):
-        if rows.is_forgotten[r] == 1:
-            _leave(s, owner, rows.leader[r])
-        else:
-            _join(s, owner, rows.leader[r])
-    if events.is_full[e] == 1:
-        m = fetcher.memberships
-        while m != NOWHERE:
-            if s.memberships[m].turn != used.turn:
-                s.memberships[m].is_member = False
-            m = s.memberships[m].next_partition
-    if used.sessions > SESSIONS_KEPT:
-        _forget_unused(s)
+@dataclass
+class Consumers:
+    """Consumers' sessions with their partitions, and until when each partition had one parked."""
 
+    sessions: dict[int, set[int]] = field(default_factory=dict)
+    parked_until_us: Array = field(default_factory=no_longs)
 
-@compiled
-def is_parked(s: State, p: int, since_us: int) -> bool:
-    """Whether a FETCH with a partition is parked now, and was still parked at an earlier time."""
-    m = s.leaders[p].owners
-    while m != NOWHERE:
-        one = s.memberships[m]
-        if one.is_member and s.fetchers[one.fetcher].parked_until_us > since_us:
-            return True
-        m = one.next_owner
-    return False
+    def late_us(self, events: Events, rows: Rows, partitions: int, fetches: Array) -> Array:
+        """When producers are responded to who wait behind consumers, a time per row of FETCHes.
 
+        ``fetches``: positions of the rows of followers' FETCHes, in order. NULL: no consumer was
+        parked when the handler began.
+        """
+        unknown = np.full(partitions - len(self.parked_until_us), NULL)
+        self.parked_until_us = until_us = np.append(self.parked_until_us, unknown)
+        consumers = np.flatnonzero(events.kind == CONSUMER_FETCH)
+        event, partition = rows.event[fetches], rows.partition[fetches]
+        last_us = np.maximum(events.at_us, events.handled_us - AFTER_RESPONSE_US)[event]
+        since_us = events.dequeued_us[event]
+        late_us = np.full(len(fetches), NULL)
+        begins = [0, *np.searchsorted(event, consumers).tolist()]
+        for i, end in enumerate([*begins[1:], len(fetches)]):
+            if begins[i] < end:
+                some = slice(begins[i], end)
+                is_parked = until_us[partition[some]] > since_us[some]
+                late_us[some][is_parked] = last_us[some][is_parked]
+            if i < len(consumers):
+                self._park(events, rows, int(consumers[i]))
+        return late_us
 
-@compiled
-def _membership(s: State, owner: int, p: int) -> int:
-    m = s.leaders[p].owners
-    while m != NOWHERE and s.memberships[m].fetcher != owner:
-        m = s.memberships[m].next_owner
-    return int(m)
-
-
-@compiled
-def _join(s: State, owner: int, p: int) -> None:
-    m = _membership(s, owner, p)
-    used, leader, fetcher = s.used[0], s.leaders[p], s.fetchers[owner]
-    if m == NOWHERE:
-        m = used.memberships
-        used.memberships += 1
-        one = s.memberships[m]
-        one.fetcher, one.leader = owner, p
-        one.next_owner, leader.owners = leader.owners, m
-        one.next_partition, fetcher.memberships = fetcher.memberships, m
-    s.memberships[m].is_member = True
-    s.memberships[m].turn = used.turn
-
-
-@compiled
-def _leave(s: State, owner: int, p: int) -> None:
-    m = _membership(s, owner, p)
-    if m != NOWHERE:
-        s.memberships[m].is_member = False
-
-
-@compiled
-def _forget_unused(s: State) -> None:
-    """The session that was used the longest time ago."""
-    oldest = NOWHERE
-    for i in range(s.used[0].fetchers):
-        one = s.fetchers[i]
-        is_older = oldest == NOWHERE or one.last_turn < s.fetchers[oldest].last_turn
-        if one.is_session and one.is_kept and is_older:
-            oldest = i
-    forgotten = s.fetchers[oldest]
-    m = forgotten.memberships
-    while m != NOWHERE:
-        s.memberships[m].is_member = False
-        m = s.memberships[m].next_partition
-    forgotten.is_kept = False
-    s.used[0].sessions -= 1
-
-
-@compiled
-def _parked_until_us(events: Events, e: int) -> int:
-    """When a FETCH left the purgatory; -1 if it never was in it, or waits for many bytes."""
-    built_us, wanted = events.built_us[e], events.min_bytes[e]
-    if built_us == NULL or (wanted != NULL and wanted > ENOUGH_BYTES):
-        return -1
-    return built_us if built_us - events.at_us[e] > AT_ONCE_US else -1
+    def _park(self, events: Events, rows: Rows, e: int) -> None:
+        """Take a consumer's FETCH and which partitions it lists."""
+        some = slice(events.first_row[e], events.first_row[e + 1])
+        is_forgotten = rows.is_forgotten[some] == 1
+        listed = rows.partition[some][~is_forgotten]
+        session = int(events.session_id[e])
+        if session not in (0, NULL):
+            known = set() if events.is_full[e] == 1 else self.sessions.pop(session, set())
+            known.difference_update(rows.partition[some][is_forgotten].tolist())
+            known.update(listed.tolist())
+            self.sessions.pop(session, None)
+            self.sessions[session] = known
+            listed = np.fromiter(known, np.int64)
+            if len(self.sessions) > SESSIONS_KEPT:
+                del self.sessions[next(iter(self.sessions))]
+        built_us, wanted = events.built_us[e], events.min_bytes[e]
+        is_parked = built_us != NULL and built_us - events.at_us[e] > AT_ONCE_US
+        if is_parked and not wanted > ENOUGH_BYTES:
+            self.parked_until_us[listed] = np.maximum(self.parked_until_us[listed], built_us)

@@ -1,126 +1,205 @@
-"""When an offset that only rises first passed which value: the high watermark, the copied offset.
+"""When enough replicas had what: the high watermark and the copied offset, as they rise.
 
-A level is a stretch of ``State.passings``, offsets ascending; each passing has when, and who stood
-where. A batch is looked up afterwards, when its base offset is known, or its bounds.
+A follower's FETCH at offset X shows that it has everything below X, and it always stands on the
+edge of a batch. So a batch with base offset b is on a follower once that has fetched an offset
+above b: the last offset is not needed. Two offsets follow from the followers', and only rise:
+
+* the *high watermark*: the smallest of all replicas that must have a batch before acks=all is
+  complete (``maybeIncrementLeaderHW``): the maximal ISR, and whoever is caught up and may join it.
+  It stands still while the committed ISR is smaller than min.insync.replicas;
+* the *copied offset*: the min.insync.replicas-th largest of the leader's and the in-sync
+  followers' (KIP-926): that many replicas have everything below it.
+
+The leader has whatever it appended: where its own copy is enough, all that waits is passed, also
+batches whose offset is not logged.
 """
 
 from __future__ import annotations
 
-from kip_replay.replay.min_isr_acks.compiled import compiled
-from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, Span, State
+from collections.abc import Sequence
+from typing import NamedTuple
 
-#: Passings that a level remembers below the oldest batch that may be looked up.
-PASSINGS_KEPT = 1
-#: The two levels of a value of min.insync.replicas.
-COMMITTED, COPIED = 0, 1
+import numpy as np
 
+from kip_replay.replay.min_isr_acks.inputs import FETCH, PRODUCE
+from kip_replay.replay.min_isr_acks.leadership import UNKNOWN_MIN_ISR, Condition
+from kip_replay.replay.min_isr_acks.log import (
+    FOLDED,
+    NOWHERE,
+    NULL,
+    Array,
+    Log,
+    keyed,
+    last_of,
+    running_max,
+    segments_of,
+)
 
-@compiled
-def level_of(s: State, level_set: int, variant: int, which: int) -> int:
-    """Position of a level's head."""
-    return int((level_set * s.min_isrs.shape[1] + variant) * 2 + which)
-
-
-@compiled
-def rises(s: State, level: int, offset: int) -> bool:
-    """Whether ``offset`` is above where a level is."""
-    head = s.heads[level]
-    return bool(head.length == 0 or offset > s.passings[head.start + head.length - 1].offset)
-
-
-@compiled
-def responded_at(s: State, passing: int) -> Span:
-    """When producers who waited for a passing are responded to."""
-    one = s.passings[passing]
-    if one.late_at_us == NULL:
-        return Span(one.at_us, one.earliest_us, one.latest_us)
-    return Span(one.late_at_us, one.late_earliest_us, one.late_latest_us)
+#: replica.lag.time.max.ms: a follower that was caught up within it may hold the high watermark.
+LAG_US_MAX = 30_000_000
+#: More than any offset.
+_ENDLESS = 1 << 43
 
 
-@compiled
-def complete(s: State, level: int, at_us: int, latest_us: int) -> None:
-    """A handler completes all who wait for what was passed, also for another that is not done."""
-    head = s.heads[level]
-    for i in range(head.start + head.length - 1, head.start - 1, -1):
-        before = s.passings[i]
-        if before.late_at_us == NULL or before.late_at_us <= at_us:
-            return
-        before.late_at_us = at_us
-        before.late_latest_us = min(before.late_latest_us, latest_us)
+class Level(NamedTuple):
+    """An offset that only rises, after each row; ``alone``: rows where the leader's copy is enough.
 
-
-@compiled
-def rise(s: State, level: int, leader: int, offset: int, span: Span, late: Span) -> None:
-    """A level is at ``offset`` now, which is above where it was.
-
-    ``late``: when producers are responded to, if consumers are first; its time is NULL if not.
+    ``responded_us`` and ``latest_us``: when producers are responded to whom a row completes.
     """
-    if late.at_us == NULL:
-        complete(s, level, span.at_us, span.latest_us)
-    else:
-        complete(s, level, late.at_us, late.latest_us)
-    head = s.heads[level]
-    if head.length == head.capacity:
-        _move(s, level)
-    position = head.start + head.length
-    head.length += 1
-    one = s.passings[position]
-    one.offset = offset
-    one.at_us, one.earliest_us, one.latest_us = span.at_us, span.earliest_us, span.latest_us
-    one.late_at_us, one.late_earliest_us = late.at_us, late.earliest_us
-    one.late_latest_us = late.latest_us
-    for seat in range(s.followers.shape[1]):
-        s.stands[position, seat] = s.followers[leader, seat].offset
+
+    offset: Array
+    keys: Array
+    alone: Array
+    responded_us: Array
+    latest_us: Array
 
 
-@compiled
-def _move(s: State, level: int) -> None:
-    """A level's passings, and who stood where, go to the end of the array."""
-    head, used = s.heads[level], s.used[0]
-    capacity = max(4, 2 * head.capacity)
-    for i in range(head.length):
-        s.passings[used.passings + i] = s.passings[head.start + i]
-        for seat in range(s.stands.shape[1]):
-            s.stands[used.passings + i, seat] = s.stands[head.start + i, seat]
-    head.start, head.capacity = used.passings, capacity
-    used.passings += capacity
+class Stands(NamedTuple):
+    """Where the followers stand at each row, a column per seat: offset, and its last FETCH."""
+
+    segment: Array
+    begin: Array
+    offset: Array
+    fetch: Array
+    in_sync: Array
+    members: Array
 
 
-@compiled
-def first_above(s: State, level: int, offset: int) -> int:
-    """Position of a level's first passing of more than an offset; the end if there is none."""
-    head = s.heads[level]
-    low, high = head.start, head.start + head.length
-    while low < high:
-        middle = (low + high) // 2
-        if s.passings[middle].offset > offset:
-            high = middle
-        else:
-            low = middle + 1
-    return int(low)
+class Conditions(NamedTuple):
+    """``leadership.Condition`` as columns, looked up for each row."""
+
+    term: Array
+    leads: Array
+    isr_size: Array
+    previous_size: Array
+    in_sync: Array
+    members: Array
+    #: A column per variant.
+    min_isrs: Array
 
 
-@compiled
-def passed(s: State, level: int, base_offset: int) -> int:
-    """The passing by which a level first was above a base offset, NOWHERE if it is not yet."""
-    head = s.heads[level]
-    position = first_above(s, level, base_offset)
-    return position if position < head.start + head.length else NOWHERE
+def conditions_of(conditions: Sequence[Condition], places: Array) -> Conditions:
+    """The conditions at positions."""
+    numbers = np.array([[*one[:6], *one.min_isrs] for one in conditions], np.int64)
+    columns = numbers.reshape(len(conditions), -1)[places]
+    return Conditions(*[*columns[:, :6].T, columns[:, 6:]])
 
 
-@compiled
-def completed(s: State, level: int, base_offset: int, front_us: int) -> bool:
-    """Whether it passed a base offset, and no FETCH still to come can complete it sooner."""
-    passing = passed(s, level, base_offset)
-    return passing != NOWHERE and responded_at(s, passing).at_us <= front_us
+def stands_of(log: Log, conditions: Conditions, seats: int) -> Stands:
+    """Followers' offsets as they were at each row; they begin anew with each term."""
+    segment, begin = segments_of(log.partition, conditions.term)
+    is_fetch = (log.kind == FETCH) | (log.kind == FOLDED)
+    shape = (len(segment), seats)
+    offset, fetch = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    for seat in range(seats):
+        last = last_of(is_fetch & (log.seat == seat))
+        last[last < begin] = NOWHERE
+        fetch[:, seat] = last
+        offset[:, seat] = np.where(last == NOWHERE, NOWHERE, log.offset[last])
+    bits = np.arange(seats)
+    in_sync = (conditions.in_sync[:, None] >> bits & 1).astype(bool)
+    members = (conditions.members[:, None] >> bits & 1).astype(bool)
+    return Stands(segment, begin, offset, fetch, in_sync, members)
 
 
-@compiled
-def forget(s: State, level: int, below: int) -> None:
-    """No base offset below ``below`` is looked up any more."""
-    head = s.heads[level]
-    gone = first_above(s, level, below) - head.start - PASSINGS_KEPT
-    if gone > 0:
-        head.start += gone
-        head.length -= gone
-        head.capacity -= gone
+def levels_of(
+    log: Log, conditions: Conditions, stands: Stands, joins: Array, reached: Array
+) -> list[tuple[Level, Level]]:
+    """The high watermark and the copied offset for each variant.
+
+    ``joins``: who of the followers outside the ISR is caught up and may join it.
+    ``reached``: a row per row of the log, two columns per variant: where levels were before it, in
+    the first rows of segments, else NOWHERE.
+    """
+    high_watermark = np.where(stands.members | joins, stands.offset, _ENDLESS).min(
+        axis=1, initial=_ENDLESS
+    )
+    in_sync = np.where(stands.in_sync, stands.offset, NOWHERE)
+    in_sync = np.sort(in_sync, axis=1)[:, ::-1]
+    # What was appended was appended by a leader, whatever is known of it.
+    leads = (conditions.leads != 0) | ((log.kind == PRODUCE) & (log.base_offset >= 0))
+    is_noted = (log.kind != FOLDED) & leads
+    is_nobody = high_watermark == _ENDLESS
+    levels = []
+    for variant in range(conditions.min_isrs.shape[1]):
+        k = conditions.min_isrs[:, variant]
+        is_open = is_noted & (k != UNKNOWN_MIN_ISR) & (conditions.isr_size >= np.maximum(k, 0))
+        is_alone = is_open & (k <= 1)
+        nth = np.clip(k - 2, 0, in_sync.shape[1] - 1)
+        copied = np.take_along_axis(in_sync, nth[:, None], 1)[:, 0]
+        copied = np.where(is_alone, log.log_end, np.where(is_open, copied, NOWHERE))
+        nobody = is_open & is_nobody
+        committed = np.where(nobody, log.log_end, np.where(is_open, high_watermark, NOWHERE))
+        offsets = [
+            running_max(stands.segment, np.maximum(one, reached[:, 2 * variant + which]))
+            for which, one in enumerate((committed, copied))
+        ]
+        alone = np.flatnonzero(nobody), np.flatnonzero(is_alone)
+        levels.append(_levels(log, stands, offsets, alone))
+    return levels
+
+
+def _levels(
+    log: Log, stands: Stands, offsets: list[Array], alone: tuple[Array, Array]
+) -> tuple[Level, Level]:
+    """With when producers are responded to: consumers are woken by the high watermark alone."""
+    times = [(log.at_us, log.latest_us)] * 2
+    if (log.late_us != NULL).any():
+        rose = [_rises(stands.begin, one) for one in offsets]
+        is_late = rose[0] & (log.late_us != NULL)
+        responded_us = np.where(is_late, log.late_us, log.at_us)
+        for which, some in enumerate((rose[0], rose[0] | rose[1])):
+            is_waiting = is_late & rose[which]
+            times[which] = (
+                np.where(is_waiting, _least_since(stands.segment, responded_us, some), log.at_us),
+                np.where(
+                    is_waiting, _least_since(stands.segment, log.latest_us, some), log.latest_us
+                ),
+            )
+    committed, copied = (
+        Level(one, keyed(stands.segment, one), own, *us)
+        for one, own, us in zip(offsets, alone, times, strict=True)
+    )
+    return committed, copied
+
+
+def _rises(begin: Array, offset: Array) -> Array:
+    before = np.append(NOWHERE, offset[:-1])
+    before[begin == np.arange(len(begin))] = NOWHERE
+    risen: Array = offset > before
+    return risen
+
+
+def _least_since(segment: Array, us: Array, is_one: Array) -> Array:
+    """The least of the times of rows from each on: a handler completes all who wait."""
+    latest_us = us.max(initial=0)
+    ahead = np.where(is_one, latest_us - us, NOWHERE)[::-1]
+    largest = running_max(segment.max(initial=0) - segment[::-1], ahead)
+    least_us: Array = latest_us - largest[::-1]
+    return least_us
+
+
+def passing(level: Level, stands: Stands, rows: Array, base_offset: Array) -> Array:
+    """The row by which a level was above the offsets of batches, not before their own; or NOWHERE.
+
+    ``rows``: those of the batches.
+    """
+    segment = stands.segment[rows]
+    first = np.searchsorted(level.keys, keyed(segment, base_offset + 1))
+    return _in_segment(stands, rows, np.maximum(first, rows))
+
+
+def alone_since(level: Level, stands: Stands, rows: Array) -> Array:
+    """The row from which on the leader's copy was enough for batches, or NOWHERE."""
+    if not len(level.alone):
+        return np.full(len(rows), NOWHERE)
+    after = np.searchsorted(level.alone, rows)
+    first = level.alone[np.minimum(after, len(level.alone) - 1)]
+    return _in_segment(stands, rows, np.where(after < len(level.alone), first, len(stands.begin)))
+
+
+def _in_segment(stands: Stands, rows: Array, found: Array) -> Array:
+    n = len(stands.segment)
+    there = np.minimum(found, n - 1)
+    is_in = (found < n) & (stands.segment[there] == stands.segment[rows])
+    return np.where(is_in, there, NOWHERE)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kip_replay.replay import min_isr_acks
+from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
+from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.min_isr_acks.tables import (
     PRODUCE_ACK_OUTCOMES,
     PRODUCE_CLOSED_LOOP_OUTCOMES,
@@ -13,10 +15,6 @@ from kip_replay.replay.rule import Replay, Rule, Settings
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
-    # Imports numba, which takes half a second, and only workers that replay this rule need it.
-    from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
-    from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
-
     node_id = int(key["node_id"])
     default = settings.default_min_insync_replicas.get(str(key["recording"]))
     rules = min_isr_acks.variants(settings.sweep(min_isr_acks.RULE, "min_insync_replicas"))

@@ -3,213 +3,194 @@
 "Proposed Changes", sentence by sentence:
 
 * "firstly check if current number of in-sync replicas is greater or equal to min.insync.replicas
-  value, if not, throw NotEnoughReplicasException", as acks=all does: ``is_refused``, ``refused``;
+  value, if not, throw NotEnoughReplicasException", as acks=all does: ``refusals``;
 * acks=all waits "for the full set of in-sync replicas to acknowledge the record" ("Public
-  Interfaces"): ``acks_all``;
+  Interfaces"): ``acknowledged`` by the high watermark;
 * acks=-2 waits "for the number of min.insync.replicas acknowledge, and then respond to the
-  producers": ``acks_min_isr``;
+  producers": ``acknowledged`` by the copied offset, then ``responses``;
 * "Allowing acks=min.insync.replicas producer to send idempotent/transactional data is acceptable":
   nothing here depends on that.
 
-Both end after timeoutMs or when the leader is lost. What the log leaves open has a reason.
+Both end after timeoutMs or when the leader is lost. What the log leaves open has a reason. Every
+function takes all batches at once, an entry each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from kip_replay.replay.min_isr_acks.compiled import compiled
-from kip_replay.replay.min_isr_acks.levels import COMMITTED, COPIED, level_of, passed, responded_at
-from kip_replay.replay.min_isr_acks.ordering import least_of, most_of
-from kip_replay.replay.min_isr_acks.partition_log import APPLY_US_MAX
-from kip_replay.replay.min_isr_acks.reasons import (
-    NONE,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER_OR_FOLLOWER,
-    REQUEST_TIMED_OUT,
-)
-from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, UNKNOWN_MIN_ISR, Array, Span, State
+import numpy as np
 
-#: Positions in ``REASONS``, as compiled functions carry them.
-_ISR_NOT_IN_LOG, _MIN_ISR_NOT_IN_LOG, _OFFSET_NOT_IN_LOG, _NOTHING_APPENDED = 1, 2, 3, 4
-_REFUSED_AS_RECORDED, _LEADER_LOST, _FENCED_WHEN, _LOG_ENDED = 5, 6, 7, 8
-#: The leader's own copy was enough.
-ALONE = -2
+from kip_replay.replay.min_isr_acks import reasons
+from kip_replay.replay.min_isr_acks.brokers import Doubt
+from kip_replay.replay.min_isr_acks.leadership import APPLY_US_MAX, LOST_BEFORE, UNKNOWN_MIN_ISR
+from kip_replay.replay.min_isr_acks.levels import Level, Stands, alone_since, passing
+from kip_replay.replay.min_isr_acks.log import NOWHERE, NULL, Array, Log
 
 
-class Response(NamedTuple):
-    """When a producer would have been responded to for one partition, and with which error.
+class Batches(NamedTuple):
+    """Batches, their rows in the log, and what was known at the append.
 
-    Times are microseconds; ``at_us`` and its bounds are NULL if unknown, for ``reason`` (a code).
-    ``passed_us``: when enough replicas had the batch, maybe after the response (a timeout), maybe
-    before it (``consumers``); ``passing`` is how: a position, ``ALONE`` or NOWHERE.
+    ``least`` and ``most`` bound the base offset, NULL: not bounded. ``min_isr`` is that of a
+    variant, ``recorded_min_isr`` as the recorded broker had it. A batch is followed until
+    ``until_us``.
     """
 
-    at_us: int
-    earliest_us: int
-    latest_us: int
-    error: int
-    passed_us: int
-    passing: int
-    reason: int
+    row: Array
+    appended_us: Array
+    deadline_us: Array
+    until_us: Array
+    base_offset: Array
+    least: Array
+    most: Array
+    is_doubtful: Array
+    leads: Array
+    isr_size: Array
+    min_isr: Array
+    recorded_min_isr: Array
+    lost_us: Array
+    loss: Array
 
 
-@compiled
-def _at(at_us: int, error: int, passed_us: int, passing: int) -> Response:
-    return Response(at_us, at_us, at_us, error, passed_us, passing, 0)
+class Passed(NamedTuple):
+    """When enough replicas had the batches, or NULL, and the rows by which; and reasons.
+
+    From ``decided_us`` on that is certain; NULL if it is not yet.
+    """
+
+    row: Array
+    at_us: Array
+    responded_us: Array
+    earliest_us: Array
+    latest_us: Array
+    reason: Array
+    decided_us: Array
 
 
-@compiled
-def _unknown(reason: int) -> Response:
-    return Response(NULL, NULL, NULL, NULL, NULL, NOWHERE, reason)
+class Responses(NamedTuple):
+    """When producers would have been responded to, and with which error.
+
+    ``at_us`` and its bounds are NULL if unknown, for ``reason``, a position in ``REASONS``.
+    ``passed_us``: when enough replicas had the batch, maybe after the response (a timeout), maybe
+    before it (``consumers``).
+    """
+
+    at_us: Array
+    earliest_us: Array
+    latest_us: Array
+    error: Array
+    reason: Array
+    passed_us: Array
+
+
+def _reason(text: str) -> int:
+    return reasons.REASONS.index(text)
+
+
+def is_appended(b: Batches) -> Array:
+    """Which batches the leader took."""
+    return np.where(b.base_offset == NULL, b.leads != 0, b.base_offset >= 0)
 
 
 # --- "firstly check if current number of in-sync replicas is greater or equal" -------------------
 
 
-@compiled
-def is_refused(s: State, b: int, variant: int) -> bool:
-    """Whether a batch is responded to without an append, or may not have been appended."""
-    batch, k = s.batches[b], s.batch_min_isrs[b, variant]
-    if k == UNKNOWN_MIN_ISR or batch.isr < 0 or s.set_sizes[batch.isr] < k:
-        return True
-    if batch.base_offset == NULL:
-        return bool(batch.leads == 0)
-    return bool(batch.base_offset < 0)
+def refusals(b: Batches) -> tuple[Array, Array, Array]:
+    """Which batches are responded to without an append (``Partition.appendRecordsToLeader``).
 
-
-@compiled
-def refused(s: State, b: int, variant: int) -> Response:
-    """The response for a batch that ``is_refused`` (``Partition.appendRecordsToLeader``)."""
-    batch, k = s.batches[b], s.batch_min_isrs[b, variant]
-    if k == UNKNOWN_MIN_ISR:
-        return _unknown(_MIN_ISR_NOT_IN_LOG)
-    if batch.base_offset != NULL and batch.base_offset < 0 and batch.leads == 0:
-        return _at(batch.appended_us, NOT_LEADER_OR_FOLLOWER, NULL, NOWHERE)
-    if batch.isr < 0:
-        return _unknown(_ISR_NOT_IN_LOG)
-    isr_size = s.set_sizes[batch.isr]
-    if isr_size < k:
-        return _at(batch.appended_us, NOT_ENOUGH_REPLICAS, NULL, NOWHERE)
-    if batch.base_offset == NULL:
-        return _unknown(_LEADER_LOST)
-    # min.insync.replicas as the recorded broker had it is the first variant's.
-    if isr_size < s.batch_min_isrs[b, 0]:
-        return _unknown(_REFUSED_AS_RECORDED)
-    return _unknown(_NOTHING_APPENDED)
+    And with which error, NULL if unknown, for which reason. With acks=all and acks=-2 alike.
+    """
+    is_small = b.isr_size < b.min_isr
+    is_unknown = (b.min_isr == UNKNOWN_MIN_ISR) | (b.isr_size == NOWHERE)
+    is_turned_away = (b.base_offset == NOWHERE) & (b.leads == 0)
+    causes = (
+        (b.min_isr == UNKNOWN_MIN_ISR, NULL, _reason(reasons.MIN_ISR_NOT_IN_LOG)),
+        (is_turned_away, reasons.NOT_LEADER_OR_FOLLOWER, 0),
+        (b.isr_size == NOWHERE, NULL, _reason(reasons.ISR_NOT_IN_LOG)),
+        (is_small, reasons.NOT_ENOUGH_REPLICAS, 0),
+        (b.base_offset == NULL, NULL, _reason(reasons.LEADER_LOST)),
+        # min.insync.replicas as the recorded broker had it is the first variant's.
+        (b.isr_size < b.recorded_min_isr, NULL, _reason(reasons.REFUSED_AS_RECORDED)),
+    )
+    conditions = [cause[0] for cause in causes]
+    error = np.select(conditions, [cause[1] for cause in causes], NULL)
+    reason = np.select(
+        conditions, [cause[2] for cause in causes], _reason(reasons.NOTHING_APPENDED)
+    )
+    return is_unknown | is_small | ~is_appended(b), error, reason
 
 
 # --- "If yes, we wait for the number of min.insync.replicas acknowledge, and then respond" -------
 
 
-@compiled
-def acks_all(s: State, b: int, variant: int, timeout_us: int) -> Response:
-    """acks=all: the high watermark passes the batch (``Partition.checkEnoughReplicasReachOffset``).
+def acknowledged(b: Batches, level: Level, log: Log, stands: Stands) -> Passed:
+    """When a level passed the batches (``Partition.checkEnoughReplicasReachOffset``).
+
+    acks=all: the high watermark; acks=-2: min.insync.replicas replicas, the leader among them. Not
+    known where the base offset is not, and a follower stood between its bounds.
+    """
+    first = _followed(passing(level, stands, b.row, b.least), b, log)
+    alone = _followed(alone_since(level, stands, b.row), b, log)
+    last, reason = first, np.zeros(len(first), np.int64)
+    is_logged = b.least == b.most
+    if not is_logged.all():
+        most = np.where(is_logged, b.least, b.most)
+        last = _followed(passing(level, stands, b.row, most), b, log)
+        is_same = (b.most >= b.least) & ~b.is_doubtful & (last != NOWHERE)
+        for us in (log.at_us, log.earliest_us, log.latest_us):
+            is_same &= us[first] == us[last]
+        reason[~is_logged & (first != NOWHERE) & ~is_same] = _reason(reasons.OFFSET_NOT_IN_LOG)
+        first = np.where(~is_logged & is_same, last, first)
+    is_alone = (alone != NOWHERE) & ((first == NOWHERE) | (alone <= first))
+    reason[is_alone] = 0
+    row = np.where(is_alone, alone, np.where(reason == 0, first, NOWHERE))
+    last = np.where(is_alone, alone, last)
+    # No response before the handler of the PRODUCE is done.
+    times = (log.at_us, level.responded_us, log.earliest_us, level.latest_us)
+    clipped = (np.where(row == NOWHERE, NULL, np.maximum(us[row], b.appended_us)) for us in times)
+    decided_us = np.where(last == NOWHERE, NULL, level.responded_us[last])
+    return Passed(*[row, *clipped, reason, decided_us])
+
+
+def _followed(row: Array, b: Batches, log: Log) -> Array:
+    return np.where(log.at_us[row] <= b.until_us, row, NOWHERE)
+
+
+def responses(b: Batches, passed: Passed, doubts: Sequence[Doubt], front_us: int) -> Responses:
+    """The first of: enough replicas have it, leader lost, timed out (``DelayedProduce``).
 
     Never NOT_ENOUGH_REPLICAS_AFTER_APPEND: while the ISR is too small, the high watermark stands
     still, so that a producer times out.
     """
-    return _first_of(s, b, variant, COMMITTED, timeout_us)
+    is_refused, refused_error, refused_reason = refusals(b)
+    lost_us = np.where(b.lost_us == NULL, NULL, np.maximum(b.lost_us, b.appended_us))
+    is_lost = (lost_us != NULL) & (lost_us < b.deadline_us)
+    end_us = np.where(is_lost, lost_us, b.deadline_us)
+    is_in_time = (passed.row != NOWHERE) & (passed.responded_us <= end_us)
+    at_us = np.where(is_in_time, passed.responded_us, end_us)
+    earliest_us = np.where(is_in_time, passed.earliest_us, at_us)
+    latest_us = np.where(is_in_time, passed.latest_us, at_us + APPLY_US_MAX * is_lost)
+    error = np.where(is_lost, reasons.NOT_LEADER_OR_FOLLOWER, reasons.REQUEST_TIMED_OUT)
+    error = np.where(is_in_time, reasons.NONE, error)
+    is_before = ~is_in_time & is_lost & (b.loss == LOST_BEFORE)
+    reason = np.where(is_before, _reason(reasons.LEADER_LOST), passed.reason)
+    reason = np.where(reason == 0, _uncertain(b, at_us, error, doubts, front_us), reason)
+    reason = np.where(is_refused, refused_reason, reason)
+    error = np.where(is_refused, refused_error, np.where(reason == 0, error, NULL))
+    times = (np.where(is_refused, b.appended_us, us) for us in (at_us, earliest_us, latest_us))
+    known = (np.where(reason == 0, us, NULL) for us in times)
+    is_gone = is_refused | (reason != 0) | (error == reasons.NOT_LEADER_OR_FOLLOWER)
+    return Responses(*[*known, error, reason, np.where(is_gone, NULL, passed.at_us)])
 
 
-@compiled
-def acks_min_isr(s: State, b: int, variant: int, timeout_us: int) -> Response:
-    """acks=-2: min.insync.replicas replicas have the batch, the leader among them."""
-    return _first_of(s, b, variant, COPIED, timeout_us)
-
-
-@compiled
-def _first_of(s: State, b: int, variant: int, which: int, timeout_us: int) -> Response:
-    """The first of: enough replicas have it, leader lost, timed out (``DelayedProduce``)."""
-    batch = s.batches[b]
-    passing, reason = _passing(s, b, variant, which)
-    if reason:
-        return _unknown(reason)
-    appended_us, lost_us = batch.appended_us, batch.lost_us
-    deadline_us = appended_us + timeout_us
-    passed_us = NULL
-    if passing != NOWHERE:
-        span = _span(s, b, variant, which, passing)
-        if passing == ALONE and span.at_us <= appended_us:
-            return _at(appended_us, NONE, appended_us, ALONE)
-        # No response before the handler of the PRODUCE is done.
-        passed_us = max(span.at_us, appended_us)
-        if passing != ALONE:
-            span = responded_at(s, passing)
-        at_us = max(span.at_us, appended_us)
-        if at_us <= (deadline_us if lost_us == NULL else min(deadline_us, lost_us)):
-            earliest_us = max(span.earliest_us, appended_us)
-            latest_us = max(span.latest_us, appended_us)
-            return Response(at_us, earliest_us, latest_us, NONE, passed_us, passing, 0)
-    if lost_us != NULL and lost_us < deadline_us:
-        if batch.lost_when_unknown:
-            return _unknown(_LEADER_LOST)
-        latest_us = lost_us + APPLY_US_MAX
-        return Response(lost_us, lost_us, latest_us, NOT_LEADER_OR_FOLLOWER, NULL, NOWHERE, 0)
-    return _at(deadline_us, REQUEST_TIMED_OUT, passed_us, passing)
-
-
-@compiled
-def visible_us(s: State, b: int, variant: int) -> int:
-    """When consumers could see an appended batch, whatever its producer received, or NULL."""
-    appended_us = s.batches[b].appended_us
-    passing, _ = _passing(s, b, variant, COMMITTED)
-    if passing == NOWHERE:
-        return NULL
-    return int(max(_span(s, b, variant, COMMITTED, passing).at_us, appended_us))
-
-
-# --- what the log leaves open --------------------------------------------------------------------
-
-
-@compiled
-def certain(response: Response, appended_us: int, doubts: Array, front_us: int) -> Response:
-    """Take back what the log's end or an unclear fencing leaves open.
-
-    ``doubts`` has a row for each: since when and until when (``brokers.Doubt``).
-    """
-    if response.at_us == NULL:
-        return response
-    if response.error == REQUEST_TIMED_OUT and response.at_us > front_us:
-        return _unknown(_LOG_ENDED)
-    for i in range(len(doubts)):
-        if appended_us < doubts[i, 1] and doubts[i, 0] <= response.at_us <= doubts[i, 1]:
-            return _unknown(_FENCED_WHEN)
-    return response
-
-
-@compiled
-def _passing(s: State, b: int, variant: int, which: int) -> tuple[int, int]:
-    """When a level passed a batch, and a reason where its unlogged base offset leaves it open."""
-    batch = s.batches[b]
-    if batch.base_offset != NULL and batch.base_offset < 0:
-        return NOWHERE, 0
-    level = level_of(s, batch.level_set, variant, which)
-    least, most = least_of(s, b), most_of(s, b)
-    first = passed(s, level, least)
-    alone_us = s.alone[b, 2 * variant + which].at_us
-    if alone_us != NULL:
-        at_append = alone_us <= batch.appended_us
-        if at_append or first == NOWHERE or alone_us <= s.passings[first].at_us:
-            return ALONE, 0
-    if least == most or first == NOWHERE:
-        return first, 0
-    if most == NULL or most < least or batch.is_doubtful:
-        return NOWHERE, _OFFSET_NOT_IN_LOG
-    last = passed(s, level, most)
-    if last != NOWHERE:
-        one, other = s.passings[first], s.passings[last]
-        same = one.at_us == other.at_us and one.earliest_us == other.earliest_us
-        if same and one.latest_us == other.latest_us:
-            return last, 0
-    return NOWHERE, _OFFSET_NOT_IN_LOG
-
-
-@compiled
-def _span(s: State, b: int, variant: int, which: int, passing: int) -> Span:
-    """When enough replicas had a batch, however it is known."""
-    one = s.alone[b, 2 * variant + which]
-    if passing == ALONE:
-        return Span(one.at_us, one.earliest_us, one.latest_us)
-    other = s.passings[passing]
-    return Span(other.at_us, other.earliest_us, other.latest_us)
+def _uncertain(
+    b: Batches, at_us: Array, error: Array, doubts: Sequence[Doubt], front_us: int
+) -> Array:
+    """What the log's end or an unclear fencing leaves open."""
+    is_ended = (error == reasons.REQUEST_TIMED_OUT) & (at_us > front_us)
+    reason = np.where(is_ended, _reason(reasons.LOG_ENDED), 0)
+    for since_us, until_us in doubts:
+        is_fenced = (b.appended_us < until_us) & (since_us <= at_us) & (at_us <= until_us)
+        reason[is_fenced & ~is_ended] = _reason(reasons.FENCED_WHEN)
+    return reason

@@ -1,256 +1,268 @@
-"""Requests that nothing still to come can change: when, and the rows that are written of them."""
+"""Batches that nothing still to come can change, and what is known of them then."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from kip_replay.replay.min_isr_acks.compiled import compiled
-from kip_replay.replay.min_isr_acks.levels import COMMITTED, COPIED, completed, level_of, passed
-from kip_replay.replay.min_isr_acks.ordering import most_of
-from kip_replay.replay.min_isr_acks.partition_log import close, forget_closed
-from kip_replay.replay.min_isr_acks.reasons import NONE
+import numpy as np
+import pyarrow as pa
+
+from kip_replay.replay.min_isr_acks.appends import Appends
+from kip_replay.replay.min_isr_acks.brokers import Doubt
+from kip_replay.replay.min_isr_acks.inputs import PRODUCE, longs
+from kip_replay.replay.min_isr_acks.leadership import UNKNOWN_MIN_ISR
+from kip_replay.replay.min_isr_acks.log import NOWHERE, NULL, Array, Log, keyed
 from kip_replay.replay.min_isr_acks.responses import (
-    Response,
-    acks_all,
-    acks_min_isr,
-    certain,
-    is_refused,
-    refused,
-    visible_us,
+    Batches,
+    Passed,
+    Responses,
+    acknowledged,
+    is_appended,
+    refusals,
+    responses,
 )
-from kip_replay.replay.min_isr_acks.state import NOWHERE, NULL, UNKNOWN_MIN_ISR, Array, Span, State
+from kip_replay.replay.min_isr_acks.window import View
 
-#: A batch is left alone this long: lines a few milliseconds apart may be out of order.
-SETTLE_US = 5_000_000
 #: How long after its timeout a batch may still be followed, for its exposure and last offset.
 FOLLOWED_US_MAX = 60_000_000
+#: acks of a PRODUCE that waits for the whole ISR (acks=all).
+ACKS_ALL = -1
+#: A batch is left alone this long: lines a few milliseconds apart may be out of order.
+SETTLE_US = 5_000_000
+_NEVER = 1 << 62
 
 
-class Written(NamedTuple):
-    """Columns of outcomes, each in its own array; an entry per variant and batch.
+class Bounded(NamedTuple):
+    """Base offsets as far as they are known, NULL where not, and the offset that follows."""
 
-    ``request`` and ``leader`` are positions, ``variant`` a number; the others are integers or
-    NULL. ``every_...`` is acks=all, ``few_...`` acks=-2; ``request_...`` is
-    their slowest partition.
+    base_offset: Array
+    least: Array
+    most: Array
+    is_doubtful: Array
+    next_base_offset: Array
+    #: When the next one was appended, and whether the last offset is one below it.
+    next_us: Array
+    is_next_certain: Array
+
+
+class Outcome(NamedTuple):
+    """Of one variant, an entry per batch; nothing that comes after ``settled_us`` changes it."""
+
+    batches: Batches
+    committed: Passed
+    copied: Passed
+    acks_all: Responses
+    acks_min_isr: Responses
+    settled_us: Array
+
+
+class Settled(NamedTuple):
+    """Batches that are settled, in the order of events; ``rows`` are theirs in the view.
+
+    ``requests``: the PRODUCEs, an entry per batch. ``stands``: followers' offsets at their early
+    acks, a table per variant.
     """
 
-    request: Array
-    leader: Array
-    variant: Array
-    acks: Array
-    is_transactional: Array
-    is_idempotent: Array
-    received_us: Array
-    built_us: Array
-    partitions: Array
-    record_bytes: Array
-    error_code: Array
-    base_offset: Array
-    last_offset: Array
-    appended_us: Array
-    min_isr: Array
-    isr: Array
-    all_us: Array
-    all_error: Array
-    all_passed_us: Array
-    min_isr_us: Array
-    min_isr_error: Array
-    min_isr_passed_us: Array
-    visible_us: Array
-    replicas: Array
-    reason: Array
-    request_all_us: Array
-    request_all_earliest_us: Array
-    request_all_latest_us: Array
-    request_min_isr_us: Array
-    request_min_isr_earliest_us: Array
-    request_min_isr_latest_us: Array
+    rows: Array
+    log: Log
+    requests: pa.RecordBatch
+    known: Bounded
+    has_previous_isr: Array
+    outcomes: list[Outcome]
+    stands: list[Array]
 
 
-@compiled
-def settle(s: State, doubts: Array, out: Written, front_us: int, over: bool) -> None:
-    """Write the requests that nothing still to come can change; all of them if it is over."""
-    used = s.used[0]
-    settled, last_settled = NOWHERE, NOWHERE
-    i, before = used.first_request, NOWHERE
-    while i != NOWHERE:
-        following = s.requests[i].next
-        if over or _is_settled(s, i, front_us):
-            _write(s, i, doubts, out, front_us)
-            _unchain(s, i, before)
-            if settled == NOWHERE:
-                settled = i
-            else:
-                s.requests[last_settled].next = i
-            last_settled = i
-        else:
-            before = i
-        i = following
-    _close(s, settled)
+def settled_of(
+    view: View,
+    requests: pa.RecordBatch,
+    appends: Appends,
+    doubts: Sequence[Doubt],
+    front_us: int,
+    *,
+    over: bool,
+) -> Settled:
+    """The requests all whose batches are settled at a time; all of them if the log is over.
 
-
-@compiled
-def _unchain(s: State, i: int, before: int) -> None:
-    used, request = s.used[0], s.requests[i]
-    if before == NOWHERE:
-        used.first_request = request.next
-    else:
-        s.requests[before].next = request.next
-    if used.last_request == i:
-        used.last_request = before
-    request.next, request.is_waiting = NOWHERE, False
-
-
-@compiled
-def _close(s: State, settled: int) -> None:
-    """Close the batches of a chain of requests, then forget what only they needed."""
-    i = settled
-    while i != NOWHERE:
-        request = s.requests[i]
-        for b in range(request.first_batch, request.first_batch + request.batches):
-            close(s, b)
-        i = request.next
-    i = settled
-    while i != NOWHERE:
-        request = s.requests[i]
-        for b in range(request.first_batch, request.first_batch + request.batches):
-            if s.leaders[s.batches[b].leader].is_touched:
-                forget_closed(s, s.batches[b].leader)
-        i = request.next
-
-
-@compiled
-def _is_settled(s: State, i: int, front_us: int) -> bool:
-    request = s.requests[i]
-    since_us = front_us - request.handled_us
-    if since_us < SETTLE_US:
-        return False
-    if since_us > request.timeout_us + FOLLOWED_US_MAX:
-        return True
-    # What is decided stays so: the next look goes on where this one ended.
-    while request.decided < request.batches:
-        if not _is_decided(s, request.first_batch + request.decided, front_us):
-            return False
-        request.decided += 1
-    return True
-
-
-@compiled
-def _is_decided(s: State, b: int, front_us: int) -> bool:
-    batch = s.batches[b]
-    if batch.lost_us != NULL or batch.isr < 0:
-        return True
-    if batch.base_offset != NULL and batch.base_offset < 0:
-        return True
-    known = batch.ceiling if batch.base_offset == NULL else batch.next_base_offset
-    if known == NULL:
-        return False
-    last = known if batch.base_offset == NULL else batch.floor
-    for variant in range(s.min_isrs.shape[1]):
-        k = s.batch_min_isrs[b, variant]
-        if k == UNKNOWN_MIN_ISR or s.set_sizes[batch.isr] < k:
-            continue
-        if not completed(s, level_of(s, batch.level_set, variant, COMMITTED), last, front_us):
-            return False
-        if passed(s, level_of(s, batch.level_set, variant, COPIED), last) == NOWHERE:
-            return False
-    return True
-
-
-@compiled
-def _write(s: State, i: int, doubts: Array, out: Written, front_us: int) -> None:
-    """The rows of a request: for each variant, one of each of its batches."""
-    request, used = s.requests[i], s.used[0]
-    for variant in range(s.min_isrs.shape[1]):
-        first = used.rows
-        all_, min_isr = _none_yet(), _none_yet()
-        for b in range(request.first_batch, request.first_batch + request.batches):
-            if is_refused(s, b, variant):
-                one = refused(s, b, variant)
-                other = one
-            else:
-                since_us = s.batches[b].appended_us
-                one = acks_all(s, b, variant, request.timeout_us)
-                one = certain(one, since_us, doubts, front_us)
-                other = acks_min_isr(s, b, variant, request.timeout_us)
-                other = certain(other, since_us, doubts, front_us)
-            all_, min_isr = _slower(all_, one), _slower(min_isr, other)
-            row = used.rows
-            used.rows += 1
-            out.request[row], out.variant[row] = i, variant
-            _write_batch(s, b, variant, out, row)
-            _write_responses(s, b, variant, out, row, one, other)
-        for row in range(first, used.rows):
-            _write_request(s, i, out, row, all_, min_isr)
-
-
-@compiled
-def _none_yet() -> Span:
-    return Span(0, 0, 0)
-
-
-@compiled
-def _slower(slowest: Span, response: Response) -> Span:
-    """When a request would be completed: with its last partition; NULL if one is unknown."""
-    if slowest.at_us == NULL or response.at_us == NULL:
-        return Span(NULL, NULL, NULL)
-    return Span(
-        max(slowest.at_us, response.at_us),
-        max(slowest.earliest_us, response.earliest_us),
-        max(slowest.latest_us, response.latest_us),
+    ``doubts``: since when and until when a broker may have been fenced.
+    """
+    log = view.log
+    rows = np.flatnonzero(log.kind == PRODUCE)
+    is_open = log.request[rows] != NOWHERE
+    known = _at(bounded(log, rows, appends), is_open)
+    rows = rows[is_open]
+    request = log.request[rows]
+    timeout_us, acks = longs(requests["timeout_us"])[request], longs(requests["acks"])[request]
+    has_previous_isr = is_of_previous_isr(view, rows, acks)
+    timeout_us = np.maximum(timeout_us, 0)
+    batches = batches_of(view, rows, timeout_us, has_previous_isr)
+    known = _until(known, batches, log.log_end[rows])
+    found = outcomes(view, batches, known, doubts, front_us)
+    settled_us = np.zeros(requests.num_rows, np.int64)
+    for one in found:
+        np.maximum.at(settled_us, request, one.settled_us)
+    some = np.flatnonzero(over | (settled_us[request] <= front_us))
+    some = some[np.argsort(request[some], kind="stable")]
+    found = [_at(one, some) for one in found]
+    return Settled(
+        rows[some],
+        log.at(rows[some]),
+        requests.take(pa.array(request[some])),
+        _at(known, some),
+        has_previous_isr[some],
+        found,
+        [view.stands.offset[one.copied.row] for one in found],
     )
 
 
-@compiled
-def _write_batch(s: State, b: int, variant: int, out: Written, row: int) -> None:
-    batch = s.batches[b]
-    base = batch.base_offset
-    was_appended = base == NULL or base >= 0
-    if base == NULL and batch.ceiling == batch.floor:
-        base = batch.floor
-    following = batch.next_base_offset
-    # Transaction markers and acks=0 lie between batches without a trace of their own.
-    is_certain = not s.leaders[batch.leader].has_markers and not batch.is_followed_blind
-    out.leader[row] = batch.leader
-    out.record_bytes[row], out.error_code[row] = batch.record_bytes, batch.error_code
-    out.base_offset[row] = NULL if base < 0 else base
-    out.last_offset[row] = following - 1 if following != NULL and is_certain else NULL
-    out.appended_us[row] = batch.appended_us if was_appended else NULL
-    min_isr = s.batch_min_isrs[b, variant]
-    out.min_isr[row] = NULL if min_isr == UNKNOWN_MIN_ISR else min_isr
-    out.isr[row] = batch.isr
+def _at(columns: Any, some: Array) -> Any:
+    """Some entries of columns, or of tuples of columns."""
+    if isinstance(columns, np.ndarray):
+        return columns[some]
+    return type(columns)(*(_at(column, some) for column in columns))
 
 
-@compiled
-def _write_responses(
-    s: State, b: int, variant: int, out: Written, row: int, all_: Response, min_isr: Response
-) -> None:
-    out.all_us[row], out.all_error[row] = all_.at_us, all_.error
-    out.all_passed_us[row] = all_.passed_us
-    out.min_isr_us[row], out.min_isr_error[row] = min_isr.at_us, min_isr.error
-    out.min_isr_passed_us[row] = min_isr.passed_us
-    out.visible_us[row] = visible_us(s, b, variant)
-    out.reason[row] = all_.reason if all_.reason else min_isr.reason
-    replicas = NULL
-    if min_isr.error == NONE and min_isr.passing != NOWHERE:
-        replicas = 1
-        if min_isr.passing >= 0:
-            most = most_of(s, b)
-            for seat in range(s.stands.shape[1]):
-                replicas += s.stands[min_isr.passing, seat] > most
-    out.replicas[row] = replicas
+def bounded(log: Log, rows: Array, appends: Appends) -> Bounded:
+    """What is known of base offsets; ``rows`` are those of all PRODUCEs."""
+    base = log.base_offset[rows]
+    base_offset, least, most = base.copy(), base.copy(), base.copy()
+    is_doubtful, bounded_us = np.zeros(len(rows), bool), np.full(len(rows), _NEVER)
+    for i in np.flatnonzero(base == NULL).tolist():
+        unlogged = appends.unlogged.get(int(log.partition[rows[i]]))
+        own = unlogged and unlogged.bounds(int(log.order[rows[i]]))
+        if own:
+            base_offset[i] = NULL if own.base_offset is None else own.base_offset
+            least[i], is_doubtful[i] = own.least, own.is_doubtful
+            most[i] = NULL if own.most is None else own.most
+            bounded_us[i] = _NEVER if own.most is None else own.bounded_us
+    is_in_order = log.log_end[rows] == base + 1
+    following = _following(log.partition[rows], log.at_us[rows], base, is_in_order)
+    is_known = following != NOWHERE
+    next_us = np.where(is_known, log.at_us[rows][following], _NEVER)
+    blind = np.cumsum(base == NULL)
+    markers_us = appends.markers_since_us[log.partition[rows]]
+    is_certain = (blind[following] <= blind) & (base != NULL)
+    is_certain &= markers_us > np.maximum(next_us, log.at_us[rows] + SETTLE_US)
+    next_base = np.where(is_known, base[following], NULL)
+    next_us = np.where(base == NULL, bounded_us, next_us)
+    return Bounded(base_offset, least, most, is_doubtful, next_base, next_us, is_certain & is_known)
 
 
-@compiled
-def _write_request(s: State, i: int, out: Written, row: int, all_: Span, min_isr: Span) -> None:
-    request = s.requests[i]
-    out.acks[row], out.partitions[row] = request.acks, request.batches
-    out.is_transactional[row] = request.is_transactional
-    out.is_idempotent[row] = request.is_idempotent
-    out.received_us[row], out.built_us[row] = request.received_us, request.built_us
-    out.request_all_us[row] = all_.at_us
-    out.request_all_earliest_us[row] = all_.earliest_us
-    out.request_all_latest_us[row] = all_.latest_us
-    out.request_min_isr_us[row] = min_isr.at_us
-    out.request_min_isr_earliest_us[row] = min_isr.earliest_us
-    out.request_min_isr_latest_us[row] = min_isr.latest_us
+def _following(partition: Array, at_us: Array, base: Array, is_in_order: Array) -> Array:
+    """Which batch has the next larger base offset, NOWHERE if none is known.
+
+    The order of handlers is not that of appends, but a batch that comes long after one with a
+    larger base offset is a retry, and was appended before.
+    """
+    logged = np.flatnonzero(base >= 0)
+    found = np.full(len(base), NOWHERE)
+    keys = keyed(partition[logged], base[logged])
+    order = np.argsort(keys, kind="stable")
+    logged, keys = logged[order], keys[order]
+    place = np.searchsorted(keys, keys, "right")
+    waiting = np.flatnonzero(place < len(keys))
+    while len(waiting):
+        one, other = logged[waiting], logged[place[waiting]]
+        is_same = partition[one] == partition[other]
+        gap_us = at_us[other] - at_us[one]
+        is_next = is_same & (gap_us > -SETTLE_US) & ((gap_us <= SETTLE_US) | is_in_order[other])
+        found[one[is_next]] = other[is_next]
+        waiting = waiting[is_same & ~is_next]
+        place[waiting] += 1
+        waiting = waiting[place[waiting] < len(keys)]
+    return found
+
+
+def batches_of(view: View, rows: Array, timeout_us: Array, has_previous_isr: Array) -> Batches:
+    """Batches as they were appended, but for what follows from their base offsets."""
+    log, conditions = view.log, view.conditions
+    at_us, base, isr_sizes = log.at_us[rows], log.base_offset[rows], conditions.isr_size[rows]
+    horizon_us = at_us + timeout_us + FOLLOWED_US_MAX
+    lost_us, loss = _losses(log, rows, conditions.leads[rows], horizon_us)
+    batches = Batches(
+        rows,
+        at_us,
+        deadline_us=at_us + timeout_us,
+        until_us=horizon_us,
+        base_offset=base,
+        least=base,
+        most=base,
+        is_doubtful=np.zeros(len(rows), bool),
+        leads=conditions.leads[rows],
+        isr_size=np.where(has_previous_isr, conditions.previous_size[rows], isr_sizes),
+        min_isr=conditions.min_isrs[rows, 0],
+        recorded_min_isr=conditions.min_isrs[rows, 0],
+        lost_us=lost_us,
+        loss=loss,
+    )
+    ended_us = np.maximum(at_us, lost_us) + SETTLE_US
+    return batches._replace(until_us=np.where(_is_over(batches), ended_us, horizon_us))
+
+
+def _is_over(b: Batches) -> Array:
+    """Of which batches nothing is to be waited for."""
+    is_over: Array = (b.lost_us != NULL) | (b.isr_size == NOWHERE) | ~is_appended(b)
+    return is_over
+
+
+def _until(known: Bounded, b: Batches, log_end: Array) -> Bounded:
+    """Without what was known too late."""
+    is_late = known.next_us > b.until_us
+    is_open = is_late & (b.base_offset == NULL)
+    return known._replace(
+        base_offset=np.where(is_open, NULL, known.base_offset),
+        least=np.where(is_open, np.minimum(known.least, log_end - 1), known.least),
+        most=np.where(is_open, NULL, known.most),
+        next_base_offset=np.where(is_late, NULL, known.next_base_offset),
+        next_us=np.where(is_late, _NEVER, known.next_us),
+        is_next_certain=known.is_next_certain & ~is_late,
+    )
+
+
+def outcomes(
+    view: View, b: Batches, known: Bounded, doubts: Sequence[Doubt], front_us: int
+) -> list[Outcome]:
+    """What each variant gives for batches."""
+    b = b._replace(least=known.least, most=known.most, is_doubtful=known.is_doubtful)
+    min_isrs = view.conditions.min_isrs[b.row].T
+    found = []
+    for min_isr, levels in zip(min_isrs, view.levels, strict=True):
+        b = b._replace(min_isr=min_isr)
+        is_refused, _, _ = refusals(b)
+        is_over = _is_over(b)
+        next_us = np.where(is_over, b.lost_us, known.next_us)
+        # Whether the high watermark passes what was appended beside a small ISR, as recorded.
+        is_followed = is_refused & (min_isr == b.recorded_min_isr) & (min_isr != UNKNOWN_MIN_ISR)
+        is_done = is_over | (is_refused & ~is_followed & (next_us != _NEVER))
+        ended_us = np.maximum(b.appended_us, next_us) + SETTLE_US
+        own = b._replace(until_us=np.where(is_done, np.minimum(ended_us, b.until_us), b.until_us))
+        passed = [acknowledged(own, one, view.log, view.stands) for one in levels]
+        for one, is_needed in zip(passed, (True, ~is_followed), strict=True):
+            passed_us = np.where(one.decided_us == NULL, _NEVER, one.decided_us)
+            later_us = np.maximum(next_us, passed_us)
+            next_us = np.where(~is_done & is_needed, later_us, next_us)
+        settled_us = np.maximum(b.appended_us, next_us) + SETTLE_US
+        both = [responses(own, one, doubts, front_us) for one in passed]
+        settled_us = np.minimum(settled_us, b.until_us)
+        found.append(Outcome(*[own, *passed, *both, settled_us]))
+    return found
+
+
+def is_of_previous_isr(view: View, rows: Array, acks: Array) -> Array:
+    """Which batches the leader took before it applied what made the ISR too small."""
+    log, conditions = view.log, view.conditions
+    is_small = conditions.isr_size[rows] < conditions.min_isrs[rows, 0]
+    was_checked = (acks == ACKS_ALL) & (log.base_offset[rows] >= 0)
+    is_previous: Array = was_checked & is_small & (conditions.isr_size[rows] != NOWHERE)
+    return is_previous
+
+
+def _losses(log: Log, rows: Array, leads: Array, until_us: Array) -> tuple[Array, Array]:
+    """When the leader lost its leadership while batches waited, NULL if it did not; and how."""
+    lost = np.append(np.flatnonzero(log.loss), len(log.loss) - 1)
+    after = lost[np.minimum(np.searchsorted(lost, rows), len(lost) - 1)]
+    is_lost = (log.loss[after] != 0) & (after >= rows) & (log.at_us[after] <= until_us)
+    is_lost &= log.partition[after] == log.partition[rows]
+    lost_us = np.where(is_lost, log.at_us[after], NULL)
+    was_lost = (leads == 0) & (log.base_offset[rows] >= 0)
+    return np.where(was_lost, log.at_us[rows], lost_us), np.where(was_lost, 0, log.loss[after])

@@ -20,7 +20,8 @@ from notation.leader_log import LEADER, History
 
 from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, variants
 from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition, batch_of
-from kip_replay.replay.min_isr_acks.replay import STATE_VERSION, MinIsrAcks
+from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
+from kip_replay.replay.min_isr_acks.state import STATE_VERSION
 
 pytestmark = pytest.mark.property
 

@@ -154,6 +154,16 @@ def test_what_was_refused_would_be_taken_with_a_smaller_minimum_and_nobody_knows
     assert (swept[1]["verdict"], swept[1]["reason"]) == ("unknown", REFUSED_AS_RECORDED)
 
 
+def test_what_was_appended_beside_a_small_isr_is_visible_once_the_isr_is_large_enough() -> None:
+    """acks=1 is not refused; follower 12 comes back after more than the time that lines take."""
+    history = History(isr=(11,)).then("12:0@-10")
+    history.produce(0, 0, acks=1)
+    history.produce(5, 1, acks=1)
+    row = first(history.then("12:2@8000 isr=11,12@8010-8020 12:3@8600"), 60_000)
+    assert responses(row) == (1, NOT_ENOUGH_REPLICAS, 1, NOT_ENOUGH_REPLICAS)
+    assert ms(row["visible_at"]) == 8020
+
+
 def test_timeout_stays_a_timeout() -> None:
     row = first(near_and_far(timeout_ms=30))
     assert responses(row) == (31, REQUEST_TIMED_OUT, 5, NONE)
@@ -233,6 +243,13 @@ def test_last_offset_is_one_below_the_next_base_offset() -> None:
     history = near_and_far().then("p7@100 12:9@110 13:9@110")
     assert first(history, 200_000)["last_offset"] == 6
     assert history.row(history.produced[1])["last_offset"] is None
+
+
+def test_last_offset_is_known_where_handlers_end_in_another_order_than_they_append() -> None:
+    """7 and 9 are taken within a millisecond, and 9 first; a retry that comes late is none."""
+    history = History(isr=(11,), min_isr=1).then("p0@0 p9@9.4 p7@9.8 p12@20 p3@6000 p14@6001")
+    rows = sorted(history.rows(until_ms=200_000), key=lambda row: row["request_id"])
+    assert [row["last_offset"] for row in rows[:4]] == [6, 11, 8, 13]
 
 
 def test_transaction_markers_and_acks_0_leave_the_last_offset_open() -> None:

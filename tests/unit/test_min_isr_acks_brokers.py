@@ -6,7 +6,7 @@ import pytest
 from notation.leader_log import History, Row, ms
 
 from kip_replay.replay.min_isr_acks.brokers import SCAN_US, SESSION_US
-from kip_replay.replay.min_isr_acks.partition_log import APPLY_US_MAX
+from kip_replay.replay.min_isr_acks.leadership import APPLY_US_MAX
 from kip_replay.replay.min_isr_acks.reasons import (
     FENCED_WHEN,
     NONE,

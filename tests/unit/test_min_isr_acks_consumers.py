@@ -175,13 +175,12 @@ def test_only_who_waits_behind_consumers_is_completed_sooner() -> None:
 def test_sessions_that_were_used_last_are_remembered(session: int, wakes: bool) -> None:
     """One session more than are kept; 1 is used again, so 2 is forgotten.
 
-    All have the partition, but all except one completed before it mattered.
+    All have the partition, and all completed before it mattered; one of them fetches once more.
     """
     history = slow_handler()
     for number in range(1, SESSIONS_KEPT + 2):
-        until_ms = 500 if number == session else 30
-        history.consumer_fetch(10 + number / 1000, 0, until_ms=until_ms, session=number)
+        history.consumer_fetch(10 + number / 1000, 0, until_ms=30, session=number)
         if number == 2:
-            until_ms = 500 if session == 1 else 30
-            history.consumer_fetch(10.0025, until_ms=until_ms, session=1, full=False)
+            history.consumer_fetch(10.0025, until_ms=30, session=1, full=False)
+    history.consumer_fetch(40, until_ms=500, session=session, full=False)
     assert latency(history) == (BEHIND if wakes else AT_ONCE)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -43,9 +41,3 @@ def test_units_stand_at_the_end_of_names() -> None:
 
 def test_the_page_of_tables_is_up_to_date() -> None:
     assert (REPOSITORY / "docs" / "tables.md").read_text(encoding="utf-8") == table_page()
-
-
-def test_naming_the_tables_compiles_nothing() -> None:
-    """Every command and worker imports them; numba takes half a second."""
-    program = "import sys, kip_replay.replay.tables; sys.exit('numba' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -12,8 +12,8 @@ import pytest
 from notation.leader_log import History, Row
 
 from kip_replay.replay.min_isr_acks.events import Partition
-from kip_replay.replay.min_isr_acks.places import BATCHES_KEPT, MARKER_BYTES
 from kip_replay.replay.min_isr_acks.reasons import OFFSET_NOT_IN_LOG
+from kip_replay.replay.min_isr_acks.unlogged import BATCHES_KEPT, MARKER_BYTES
 
 #: Base offset (None: acks=0, not logged) and bytes of a batch.
 Sized = tuple[int | None, int | None]

@@ -1,0 +1,135 @@
+"""The stretch of a log that is still open: rows since the oldest batch that is not settled.
+
+Everything is worked out anew from the rows whenever as many have come as there were, so that what
+a batch's outcome is depends on the log alone. What lies before a partition's oldest open batch is
+folded: of each follower its last FETCH, and how far the levels had risen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kip_replay.replay.min_isr_acks.joining import (
+    Fetches,
+    Standings,
+    caught_up_us,
+    joins_of,
+    merged,
+)
+from kip_replay.replay.min_isr_acks.leadership import Leaderships
+from kip_replay.replay.min_isr_acks.levels import (
+    Conditions,
+    Level,
+    Stands,
+    conditions_of,
+    levels_of,
+    stands_of,
+)
+from kip_replay.replay.min_isr_acks.log import (
+    FOLDED,
+    NOWHERE,
+    Array,
+    Log,
+    by_partition,
+)
+
+#: Columns of a PRODUCE that its outcomes carry, or follow from.
+REQUEST_COLUMNS = [
+    "request_id",
+    "client_id",
+    "acks",
+    "is_transactional",
+    "is_idempotent",
+    "received_us",
+    "built_us",
+    "timeout_us",
+]
+
+
+class View(NamedTuple):
+    """All rows, by partition, and what follows from them at each."""
+
+    log: Log
+    conditions: Conditions
+    stands: Stands
+    caught_up_us: Array
+    levels: list[tuple[Level, Level]]
+
+
+@dataclass
+class Window:
+    """Rows that are still open, FETCHes by session, brokers' standings, and where levels were.
+
+    ``reached``: by partition the term, then a column per variant and level.
+    """
+
+    reached: Array
+    requests: list[pa.RecordBatch] = field(default_factory=list)
+    log: Log = field(default_factory=lambda: Log(*np.empty((len(Log._fields), 0), np.int64)))
+    more: list[Log] = field(default_factory=list)
+    fetches: list[Fetches] = field(default_factory=list)
+    standings: list[Standings] = field(default_factory=list)
+
+    @property
+    def is_due(self) -> bool:
+        """As many rows have come as there were: working all out anew costs no more than that."""
+        return sum(len(one.order) for one in self.more) >= len(self.log.order)
+
+    def grow(self, partitions: int) -> None:
+        """Room for new partitions."""
+        more = partitions - len(self.reached)
+        self.reached = np.append(self.reached, np.full((more, self.reached.shape[1]), NOWHERE), 0)
+
+    def view(self, leaderships: Leaderships) -> View:
+        """Work out what all rows show."""
+        self.log, self.more = log, _ = by_partition(self.log, *self.more), []
+        self.requests = [pa.concat_batches(self.requests)]
+        self.fetches = [merged(self.fetches)]
+        conditions = conditions_of(leaderships.conditions, log.condition)
+        brokers = leaderships.brokers
+        stands = stands_of(log, conditions, brokers.shape[1])
+        caught_up = caught_up_us(log, stands, self.fetches[0])
+        joins = joins_of(log, stands, caught_up, brokers[log.partition], self.standings)
+        before = self.reached[log.partition]
+        is_first = _begins(log) & (before[:, 0] == conditions.term)
+        reached = np.where(is_first[:, None], before[:, 1:], NOWHERE)
+        levels = levels_of(log, conditions, stands, joins, reached)
+        return View(log, conditions, stands, caught_up, levels)
+
+    def fold(self, view: View, settled: Array) -> None:
+        """Leave out what is settled: rows of PRODUCEs, and whatever only they needed."""
+        log, stands = view.log, view.stands
+        log.request[settled] = NOWHERE
+        is_open = log.request != NOWHERE
+        requests, log.request[is_open] = np.unique(log.request[is_open], return_inverse=True)
+        self.requests = [self.requests[0].take(pa.array(requests))]
+        n, places = len(log.order), np.arange(len(log.order))
+        first = np.flatnonzero(_begins(log))
+        ends = np.append(first[1:], n)
+        opens = np.minimum(np.minimum.reduceat(np.where(is_open, places, n), first), ends)
+        last = opens[opens > first] - 1
+        partitions = log.partition[last]
+        self.reached[partitions, 0] = view.conditions.term[last]
+        for i, level in enumerate(level for both in view.levels for level in both):
+            self.reached[partitions, 1 + i] = level.offset[last]
+        fetch = stands.fetch[last]
+        is_kept = fetch != NOWHERE
+        folded = log.at(fetch[is_kept])
+        folded.kind[:] = FOLDED
+        folded.caught_up_us[:] = view.caught_up_us[last][is_kept]
+        folded.log_end[:] = np.repeat(log.log_end[last], is_kept.sum(axis=1))
+        kept = log.at(places >= np.repeat(opens, ends - first))
+        self.log = by_partition(folded, kept)
+        since = int(kept.order.min(initial=log.order.max()))
+        self.fetches = [self.fetches[0].since(since, self.log.session)]
+        later = [i for i, (order, _) in enumerate(self.standings) if order > since]
+        self.standings = self.standings[max(0, (later or [len(self.standings)])[0] - 1) :]
+
+
+def _begins(log: Log) -> Array:
+    """Which rows are the first of their partitions."""
+    return np.append(True, log.partition[1:] != log.partition[:-1])
