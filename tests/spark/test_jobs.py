@@ -42,7 +42,7 @@ def test_a_second_run_changes_nothing_and_needs_no_spark(
     assert report.read_bytes() == page
     printed = capsys.readouterr().out
     assert "hwm_parking on freeze-4.1" in printed
-    assert "predictions within their tolerance" in printed
+    assert "predictions: self-checks, within tolerance" in printed
     assert f"report: {report}" in printed
     assert "seconds: start Spark" in printed
 
@@ -57,8 +57,9 @@ def test_compare_prints_prediction_beside_recording(
     assert status == 0
     assert "freeze-4.1 predicted from failover-4.0" in printed
     assert "hwm_parking (variant with_kip_1166)" in printed
-    # Both ran fetch sessions, so the one predicts nothing of the other.
-    assert "incremental_fetch: failover-4.0 shows nothing that freeze-4.1 recorded" in printed
+    # Both ran fetch sessions, so the one predicts nothing of the other: they are two runs.
+    assert "incremental_fetch (two runs of the same thing)" in printed
+    assert "min_isr_acks: failover-4.0 shows nothing that freeze-4.1 recorded" in printed
     assert "fetches_per_second, 1/s" in printed
     assert "baseline" in printed
 
