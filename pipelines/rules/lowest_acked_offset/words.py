@@ -73,7 +73,7 @@ def price(every: Sequence[Figures]) -> Markup | None:
 def summary(one: Figures) -> Markup:
     """The stale window and read-after-write of one recording."""
     if one.medians is None:
-        spreads = known([one.stale, one.read_after_write])
+        spreads = known([one.window, one.read_after_write])
         return Markup(
             "The medians are not known: of {} of {} metadata writes it is unknown when every "
             "broker had them, or when that was known."
