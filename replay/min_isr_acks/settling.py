@@ -195,13 +195,19 @@ def batches_of(view: View, rows: Array, timeout_us: Array, has_previous_isr: Arr
         lost_us=lost_us,
         loss=loss,
     )
-    ended_us = np.maximum(at_us, lost_us) + SETTLE_US
+    # Of what is over at once, nothing later counts: not even that the leader is lost.
+    ended_us = np.where(_is_over_at_once(batches), at_us, np.maximum(at_us, lost_us)) + SETTLE_US
     return batches._replace(until_us=np.where(_is_over(batches), ended_us, horizon_us))
 
 
 def _is_over(b: Batches) -> Array:
     """Of which batches nothing is to be waited for."""
-    is_over: Array = (b.lost_us != NULL) | (b.isr_size == NOWHERE) | ~is_appended(b)
+    is_over: Array = (b.lost_us != NULL) | _is_over_at_once(b)
+    return is_over
+
+
+def _is_over_at_once(b: Batches) -> Array:
+    is_over: Array = (b.isr_size == NOWHERE) | ~is_appended(b)
     return is_over
 
 
