@@ -143,6 +143,7 @@ def ingest_job(log: Path, out: Path) -> Work:
     """Ours: ``kip-replay ingest`` as a whole, from the file to all Delta tables."""
     import deltalake
     import numpy as np
+    from pyarrow import dataset
 
     from kip_replay.jobs.ingest import main
     from kip_replay.pipelines.session import spark_session
@@ -155,7 +156,9 @@ def ingest_job(log: Path, out: Path) -> Work:
     seconds = time.perf_counter() - begin
     if status:
         raise RuntimeError(f"kip-replay ingest ended with status {status}")
-    table = deltalake.DeltaTable(out / "requests").to_pyarrow_table(columns=["total_ms"])
+    # Read past delta-rs: its file system may abort a process that ends right after.
+    files = deltalake.DeltaTable(out / "requests").file_uris()
+    table = dataset.dataset(files).to_table(columns=["total_ms"])
     total_us = int(np.rint(table.column("total_ms").to_numpy() * 1000).sum())
     return Work(seconds, table.num_rows, total_us)
 
