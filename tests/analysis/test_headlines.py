@@ -79,7 +79,10 @@ def fetch(variant: str) -> Row:
 
 def reaction(is_own: bool, reason: str | None) -> Row:
     what = {"rule": "min_isr_acks", "variant": ACKS_MIN_INSYNC_REPLICAS, "reason": reason}
-    return row(PRODUCE_CLOSED_LOOP_OUTCOMES, **what, is_own=is_own, recorded_received_at=at(1))
+    received_at = at(1) if is_own else at(5)
+    return row(
+        PRODUCE_CLOSED_LOOP_OUTCOMES, **what, is_own=is_own, recorded_received_at=received_at
+    )
 
 
 ROWS: dict[Table, list[Row]] = {
@@ -182,8 +185,8 @@ def test_each_rule_has_a_block() -> None:
     assert "    13.5 [10.5 .. 17.3]   27.0 [not enough data]        7" in reacting
     assert "20.5 [18.4 .. 24.6]" in lines[18]
     assert lines[20:22] == [
-        "    1 of 2 PRODUCEs came on their own; the others may have been sent earlier or later:"
-        " p50 13.0 to 14.0",
+        "    1 of 2 PRODUCEs (0.5 a second, as recorded) came on their own; the others may have"
+        " been sent earlier or later: p50 13.0 to 14.0",
         "    the log ended before 1 of the responses",
     ]
     assert lines[23] == (

@@ -34,9 +34,11 @@ def headline(one: Figures) -> Iterator[str]:
     sent = one.sent_at_other_times
     between = "" if sent is None else f": p50 {sent[0]:,.1f} to {sent[1]:,.1f}"
     for row in one.found("arrivals"):
+        rate = row["per_second"]
+        per_second = "" if rate is None else f" ({rate:.1f} a second, as recorded)"
         yield (
-            f"    {row['own']} of {row['n']} PRODUCEs came on their own; the others may have been"
-            f" sent earlier or later{between}"
+            f"    {row['own']} of {row['n']} PRODUCEs{per_second} came on their own; the others may"
+            f" have been sent earlier or later{between}"
         )
         if row["after_the_log"]:
             yield f"    the log ended before {row['after_the_log']} of the responses"
