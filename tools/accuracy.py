@@ -16,6 +16,7 @@ from typing import Any
 from kip_replay.pipelines.analysis import headlines
 from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S, Kind
 from kip_replay.pipelines.analysis.headlines import accuracy_line
+from kip_replay.pipelines.report.accuracy import KINDS
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.recordings import stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -34,11 +35,6 @@ recording; a bound holds if nothing lies outside it. An outcome that is unknown 
 *Two runs*: how far apart two real runs of the same thing are, where there are two. *Little data*:
 fewer than {FEW} values, or less than {SHORT_S} s.
 """
-_TITLES = {
-    Kind.OTHER_CLUSTER: "Predictions of other clusters",
-    Kind.SELF_CHECK: "Self-checks",
-    Kind.BOUND: "Bounds",
-}
 _FIGURES = ("baseline", "predicted", "recorded", "error")
 
 
@@ -49,7 +45,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     about = {steps.name: steps.words.accuracy for steps in RULES}
     rules = "\n".join(f"* {rule}: {text}" for rule, text in about.items())
     lines = [_HEAD, f"{accuracy_line(rows).capitalize()}.\n", f"{rules}\n"]
-    for kind, title in _TITLES.items():
+    for kind, (title, _, _) in KINDS.items():
         found = [row for row in judged if row["kind"] == kind]
         lines += [f"## {title}\n", f"{accuracy_line(found).capitalize()}.\n"]
         by = itemgetter("rule", "predicted_from", "recorded_in", "variant")
