@@ -9,8 +9,8 @@ one before. ``Sent`` is which time of these a loop takes.
 Given by the log are when producers send, how long handlers take, and each follower's cycle
 (``follower_cycles``). What follows are the FETCHes: one that finds nothing new is parked until an
 append (``DelayedFetch``), at most max.wait. So a batch is acknowledged by a follower one or two
-cycles after its append, and its producer gets its response when all followers of the ISR
-(acks=all) or all but the slowest have it (KIP-926, "Proposed Changes").
+cycles after its append, and its producer gets its response when all followers of the ISR have it
+(acks=all), or as many as make min.insync.replicas with the leader (KIP-926, "Proposed Changes").
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ LONG_WAIT_US = 1_000_000
 #: Where in the handler of a PRODUCE a parked FETCH gets its response: the median of 8 leaders'
 #: logs, each between 0.65 and 0.75.
 WOKEN_AT = 0.7
+#: replica.fetch.wait.max.ms: how long a follower's FETCH is parked.
+MAX_WAIT_US = 500_000
 
 # Kinds of event; of two at one time the lower number comes first.
 _NOTED, _HANDLED, _APPENDED, _RESPONDED, _OVERDUE, _ARRIVED, _LOOKED_FOR = range(7)
@@ -46,23 +48,21 @@ class Sent(IntEnum):
 
 
 class Alone(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The response to a PRODUCE as it arrived, under one rule; latency null: not known.
+    """The response to a PRODUCE as it arrived, under one rule; as recorded where that is unknown.
 
     ``after_ack_us``: from the last acknowledgement to it, where consumers get theirs first
     (``consumers``).
     """
 
-    latency_us: int | None
+    latency_us: int
     error: int | None
     after_ack_us: int = 0
 
 
-class Produce(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A recorded PRODUCE. Times are microseconds, ``number`` its place in the leader's log.
+class Recorded(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A PRODUCE of the log. Times are microseconds, ``number`` its place in the leader's log.
 
     ``previous_received_us`` and ``previous_built_us`` are of its connection's previous PRODUCE.
-    ``groups``: of each partition the followers in its ISR, and how many of them acks=-2 waits for.
-    ``is_appended``: the leader took it, and its ISR is known.
     """
 
     number: int
@@ -71,11 +71,22 @@ class Produce(msgspec.Struct, array_like=True, frozen=True, gc=False):
     connection: str
     acks: int
     received_us: int
+    dequeued_us: int
     built_us: int | None
     previous_received_us: int
     previous_built_us: int | None
     handling_us: int
     is_own: bool
+    partitions: int
+
+
+class Produce(Recorded, array_like=True, frozen=True, gc=False):
+    """A PRODUCE and what is known of it as it arrived.
+
+    ``groups``: of each partition the followers in its ISR, and how many of them acks=-2 waits for.
+    ``is_appended``: the leader took it, and its ISR is known.
+    """
+
     is_appended: bool
     groups: list[tuple[tuple[int, ...], int]]
     acks_all: Alone
@@ -134,19 +145,18 @@ class _Follower(msgspec.Struct, array_like=True):
 class ClosedLoop(msgspec.Struct, array_like=True):
     """One leader whose producers react, under one rule and one reading of when they sent.
 
-    ``events`` is a heap of (time, kind, number or follower); ``free_us`` when a connection's last
-    response was built, absent while it has none; ``groups`` are acknowledgements still missing and
-    the PRODUCE that they are of.
+    ``events`` is a heap of (time, kind, number or follower). Of connections: ``queued`` are the
+    PRODUCEs behind the one that is under way, absent if none is; ``free_us`` is when the last
+    response was built, absent if that is too long ago to matter. ``groups`` are acknowledgements
+    still missing and the PRODUCE that they are of.
     """
 
     waits_for_all: bool
     sent: Sent
-    max_wait_us: int = 500_000
     events: list[tuple[int, int, int]] = []
     produces: dict[int, Produce] = {}
-    busy: dict[str, bool] = {}
-    free_us: dict[str, int] = {}
     queued: dict[str, list[int]] = {}
+    free_us: dict[str, int] = {}
     running: dict[int, _Running] = {}
     followers: dict[int, _Follower] = {}
     groups: dict[int, list[int]] = {}
@@ -161,10 +171,12 @@ class ClosedLoop(msgspec.Struct, array_like=True):
     def add(self, produce: Produce) -> None:
         """The next PRODUCE of the log; PRODUCEs of one connection come in their order."""
         self.produces[produce.number] = produce
-        if self.busy.get(produce.connection):
-            self.queued.setdefault(produce.connection, []).append(produce.number)
-        else:
+        queued = self.queued.get(produce.connection)
+        if queued is None:
+            self.queued[produce.connection] = []
             self._send(produce)
+        else:
+            queued.append(produce.number)
 
     def advance(self, cycles: Mapping[int, Cycles], until_us: int) -> dict[int, Response]:
         """Everything that happens before a time: responses by number of the PRODUCE."""
@@ -183,18 +195,19 @@ class ClosedLoop(msgspec.Struct, array_like=True):
             elif kind == _LOOKED_FOR:
                 self._travel(number, at_us, cycles)
             elif number in self.running:
-                self._overdue(number, at_us, kind, responses)
+                if kind == _OVERDUE:
+                    self._overdue(number, at_us)
+                else:
+                    alone = self._alone(self.produces[number])
+                    self._respond(number, at_us, alone.error, responses)
+        # Whatever is sent from now on arrives later than that by itself.
+        free_us = self.free_us.items()
+        self.free_us = {name: us for name, us in free_us if us + OWN_US >= until_us}
         return responses
-
-    @property
-    def is_idle(self) -> bool:
-        """Every PRODUCE has its response."""
-        return not self.produces
 
     # --- producers -------------------------------------------------------------------------------
 
     def _send(self, produce: Produce) -> None:
-        self.busy[produce.connection] = True
         ready_us = produce.ready_us(self.sent)
         free_us = self.free_us.get(produce.connection)
         if free_us is not None:
@@ -209,24 +222,18 @@ class ClosedLoop(msgspec.Struct, array_like=True):
             heapq.heappush(self.events, (woken_us, _APPENDED, number))
         else:
             self.running[number] = _Running(at_us)
-            latency_us = self._alone(produce).latency_us or 0
+            latency_us = self._alone(produce).latency_us
             heapq.heappush(self.events, (at_us + latency_us, _RESPONDED, number))
 
     def _alone(self, produce: Produce) -> Alone:
         return produce.acks_all if self.waits_for_all else produce.acks_min_isr
 
-    def _overdue(self, number: int, at_us: int, kind: int, responses: dict[int, Response]) -> None:
+    def _overdue(self, number: int, at_us: int) -> None:
         """A long wait: respond as to the PRODUCE alone, now or when that is."""
-        produce, alone = self.produces[number], self._alone(self.produces[number])
-        arrived_us = self.running[number].arrived_us
-        if kind == _OVERDUE:
-            if alone.latency_us is None:
-                return
-            later_us = max(arrived_us, produce.received_us) + alone.latency_us
-            if later_us > at_us:
-                heapq.heappush(self.events, (later_us, _RESPONDED, number))
-                return
-        self._respond(number, at_us, alone.error, responses)
+        produce = self.produces[number]
+        since_us = max(self.running[number].arrived_us, produce.received_us)
+        later_us = max(since_us + self._alone(produce).latency_us, at_us)
+        heapq.heappush(self.events, (later_us, _RESPONDED, number))
 
     def _respond(
         self, number: int, at_us: int, error: int | None, responses: dict[int, Response]
@@ -238,11 +245,11 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         responses[number] = Response(running.arrived_us, built_us, error)
         connection = produce.connection
         self.free_us[connection] = built_us
-        queued = self.queued.get(connection)
+        queued = self.queued[connection]
         if queued:
             self._send(self.produces[queued.pop(0)])
         else:
-            self.busy[connection] = False
+            del self.queued[connection]
 
     # --- followers -------------------------------------------------------------------------------
 
@@ -283,9 +290,9 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         if parked_us < 0:
             return
         cycle = cycles[replica_id].after(parked_us)
-        round_us = self.max_wait_us + (0 if cycle is None else cycle.handled_us - parked_us)
+        round_us = MAX_WAIT_US + (0 if cycle is None else cycle.handled_us - parked_us)
         since_us = (at_us - parked_us) % round_us
-        if since_us < self.max_wait_us:
+        if since_us < MAX_WAIT_US:
             self._respond_to(replica_id, at_us, cycles)
         else:
             # It got an empty response after max.wait, and its next FETCH is on its way.

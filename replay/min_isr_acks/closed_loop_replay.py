@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -20,6 +20,7 @@ from kip_replay.replay.min_isr_acks.closed_loop import (
     Alone,
     ClosedLoop,
     Produce,
+    Recorded,
     Response,
     Sent,
 )
@@ -33,6 +34,7 @@ from kip_replay.replay.min_isr_acks.reasons import (
 from kip_replay.replay.min_isr_acks.tables import PRODUCE_CLOSED_LOOP_OUTCOMES
 from kip_replay.replay.min_isr_acks.variants import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
 from kip_replay.replay.outcomes import Rows, Variant, Verdict
+from kip_replay.replay.rule import Replay
 
 #: Of what ``saved`` returns: another one is another layout or meaning.
 STATE_VERSION = 1
@@ -61,7 +63,6 @@ _OUTCOME_COLUMNS = (
     "request_id",
     "isr",
     "min_insync_replicas",
-    "verdict",
     "reason",
     "acks_all_error",
     "min_isr_error",
@@ -80,39 +81,15 @@ _AS_LOGGED = (
 )
 
 
-class OpenLoop(Protocol):
-    """The replay of each PRODUCE as it arrived (``MinIsrAcks``)."""
-
-    def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]: ...
-    def finish(self) -> Sequence[pa.RecordBatch]: ...
-    def saved(self) -> bytes: ...
-
-
-class _Recorded(msgspec.Struct, array_like=True):
-    """A PRODUCE of the log whose outcome as it arrived is not known yet."""
-
-    number: int
-    request_id: str
-    client_id: str | None
-    connection: str
-    acks: int
-    received_us: int
-    dequeued_us: int
-    built_us: int | None
-    previous_received_us: int
-    previous_built_us: int | None
-    handling_us: int
-    is_own: bool
-    partitions: int
-
-
-#: What a PRODUCE takes over of its line.
-_CARRIED = set(Produce.__struct_fields__) & set(_Recorded.__struct_fields__)
-
-
 class _Last(msgspec.Struct, array_like=True):
+    """The last PRODUCE of a connection."""
+
     received_us: int
     built_us: int | None
+
+    @property
+    def until_us(self) -> int:
+        return self.received_us if self.built_us is None else self.built_us
 
 
 class _State(msgspec.Struct, array_like=True):
@@ -121,7 +98,7 @@ class _State(msgspec.Struct, array_like=True):
     loops: list[ClosedLoop]
     cycles: dict[int, Cycles] = {}
     last: dict[str, _Last] = {}
-    waiting: list[_Recorded] = []
+    waiting: list[Recorded] = []
     known: dict[str, list[dict[str, Any]]] = {}
     responses: dict[int, tuple[Produce, list[Response | None]]] = {}
     number: int = 0
@@ -144,7 +121,7 @@ class ProducersReact:
     def __init__(
         self,
         node_id: int,
-        open_loop: Callable[[bytes | None], OpenLoop],
+        open_loop: Callable[[bytes | None], Replay],
         saved: bytes | None = None,
     ) -> None:
         self._node_id = node_id
@@ -223,7 +200,7 @@ class ProducersReact:
             handling_us = state.own_handling_us
             state.held_back_us = max(state.held_back_us, event["handled_us"])
         previous_us = received_us if last is None else last.received_us
-        recorded = _Recorded(
+        recorded = Recorded(
             number=state.number,
             received_us=received_us,
             previous_received_us=max(previous_us, dequeued_us - LOOKAHEAD_US),
@@ -273,6 +250,9 @@ class ProducersReact:
             self._emit(*state.responses.pop(number))
         for cycles in state.cycles.values():
             cycles.forget(until_us)
+        # What comes on a connection that long after its last response comes on its own.
+        last = state.last.items()
+        state.last = {name: one for name, one in last if one.until_us + OWN_US >= until_us}
 
     def _emit(self, produce: Produce, responses: Sequence[Response | None]) -> None:
         for first in range(0, len(_LOOPS), len(Sent)):
@@ -307,7 +287,7 @@ def _rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     return events
 
 
-def _produce_of(recorded: _Recorded, rows: Sequence[Mapping[str, Any]], node_id: int) -> Produce:
+def _produce_of(recorded: Recorded, rows: Sequence[Mapping[str, Any]], node_id: int) -> Produce:
     reason = next((row["reason"] for row in rows if row["reason"] is not None), None)
     # Refused, or the leader was lost: no follower acknowledges it.
     refused = any(row["min_isr_error"] in _REFUSED for row in rows)
@@ -337,7 +317,7 @@ def _produce_of(recorded: _Recorded, rows: Sequence[Mapping[str, Any]], node_id:
         acks_all=alone("acks_all"),
         acks_min_isr=alone("min_isr"),
         reason=reason,
-        **{name: getattr(recorded, name) for name in _CARRIED},
+        **msgspec.structs.asdict(recorded),
     )
 
 

@@ -49,11 +49,13 @@ def produce(number: int, received_ms: float, **more: Any) -> Produce:
         "connection": "c",
         "acks": -1,
         "received_us": us(received_ms),
+        "dequeued_us": us(received_ms),
         "built_us": us(received_ms + 60),
         "previous_received_us": us(received_ms),
         "previous_built_us": None,
         "handling_us": 1000,
         "is_own": True,
+        "partitions": 1,
         "is_appended": True,
         "groups": [((12, 13), 1)],
         "acks_all": Alone(us(60), NONE),
@@ -223,7 +225,17 @@ def test_stopping_and_going_on_changes_nothing() -> None:
         responses |= parts.advance(cycles(), us(until_ms))
     assert responses == whole.advance(cycles(), us(987))
     assert len(responses) == len(produces)
-    assert whole.is_idle
+    assert not whole.produces
+
+
+def test_connections_that_are_gone_leave_nothing() -> None:
+    loop = ClosedLoop(False, Sent.ESTIMATE)
+    loop.add_follower(12, 0)
+    for n in range(100):
+        loop.add(produce(n, 100 + 20 * n, connection=f"c{n}"))
+    assert len(loop.advance(cycles(), us(2_100))) == 100
+    assert not loop.queued
+    assert len(loop.free_us) < 5
 
 
 # --- a follower's cycles
