@@ -12,6 +12,7 @@ from kip_replay.pipelines.rules.min_isr_acks.figures import (
     VARIANTS,
     Figures,
 )
+from kip_replay.replay.outcomes import RECORDED
 
 
 def headline(one: Figures) -> Iterator[str]:
@@ -21,7 +22,8 @@ def headline(one: Figures) -> Iterator[str]:
         yield f"min_isr_acks on {one.recording}: no PRODUCE with acks=all"
         return
     yield f"min_isr_acks on {one.recording}: how long producers with acks=all wait, and exposure"
-    rows = {f"{variant}, if they react": waits[variant] for variant in VARIANTS}
+    rows = {RECORDED: waits[RECORDED]}
+    rows |= {f"{v}, if they react": waits[v] for v in VARIANTS[1:]}
     rows |= {f"{v}, each as it arrived": one.spread(LATENCY, v) for v in VARIANTS[1:]}
     rows["exposure"] = one.spread(EXPOSURE, VARIANTS[-1])
     yield from table(
