@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from kip_replay.replay.log_gaps import Gaps, LogGap, Touch
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.table import Table
 
@@ -33,15 +34,17 @@ class Settings:
     """What the replays of all rules are given besides the log.
 
     Facts by recording: ``voters`` (ids), ``default_min_insync_replicas`` and
-    ``recorded_heartbeat_interval_ms`` (of the manifest, which only fills what logs leave open), and
-    ``steady_phases`` (a log alone does not state its phases). ``options``: of each rule by name,
-    its section of the configuration.
+    ``recorded_heartbeat_interval_ms`` (of the manifest, which only fills what logs leave open),
+    ``steady_phases`` (a log alone does not state its phases), and ``log_gaps`` (a replay knows of a
+    hole from its beginning on). ``options``: of each rule by name, its section of the
+    configuration.
     """
 
     voters: Mapping[str, Sequence[int]]
     default_min_insync_replicas: Mapping[str, int] = field(default_factory=dict)
     recorded_heartbeat_interval_ms: Mapping[str, int] = field(default_factory=dict)
     steady_phases: Mapping[str, SteadyPhase] = field(default_factory=dict)
+    log_gaps: Gaps = field(default_factory=dict)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def sweep(self, rule: str, parameter: str) -> Sequence[int]:
@@ -72,7 +75,7 @@ class Rule:
     recording. ``facts``: fields of ``Settings`` by recording that its rows follow from. ``sweeps``:
     options that are lists of whole numbers, each with the least that makes sense; ``switches``:
     options that are true or false; ``numbers``: whole numbers, each with the least that makes
-    sense.
+    sense. ``touches``: by name of a table, which of its rows a hole in a log can touch.
     """
 
     name: str
@@ -85,3 +88,37 @@ class Rule:
     sweeps: Mapping[str, int] = field(default_factory=dict)
     switches: tuple[str, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)
+    touches: Mapping[str, Touch] = field(default_factory=dict)
+
+    def started(
+        self, settings: Settings, key: Mapping[str, str | int], saved: bytes | None
+    ) -> Replay:
+        """The replay of a key; rows that holes of its recording touch are ``unknown``."""
+        replay = self.start(settings, key, saved)
+        gaps = settings.log_gaps.get(str(key["recording"]), ())
+        touches = [self.touches.get(table.name) for table in self.tables]
+        return _Marked(replay, touches, gaps) if gaps else replay
+
+
+class _Marked:
+    """A replay whose rows are marked where holes touch them. ``touches``: of each of its tables."""
+
+    def __init__(
+        self, replay: Replay, touches: Sequence[Touch | None], gaps: Sequence[LogGap]
+    ) -> None:
+        self._replay, self._touches, self._gaps = replay, touches, gaps
+
+    def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
+        return self._marked(self._replay.feed(batch))
+
+    def finish(self) -> Sequence[pa.RecordBatch]:
+        return self._marked(self._replay.finish())
+
+    def saved(self) -> bytes:
+        return self._replay.saved()
+
+    def _marked(self, emitted: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        return [
+            rows if touch is None else touch.marked(rows, self._gaps)
+            for rows, touch in zip(emitted, self._touches, strict=True)
+        ]

@@ -157,7 +157,7 @@ class _Task:
             if replay is None or each != key:
                 self._end(key, replay)
                 key, saved = each, rows.column(_STATE)[0].as_py()
-                replay = self.rule.start(self.settings, self._named(key), saved)
+                replay = self.rule.started(self.settings, self._named(key), saved)
                 # Only the first row of a key can be its state.
                 rows = rows.slice(0 if saved is None else 1)
             self._write(key, replay.feed(rows.select(schema.names).cast(schema)))

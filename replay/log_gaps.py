@@ -1,0 +1,93 @@
+"""Holes in logs, and which outcomes they touch.
+
+An outcome rests on the lines of some nodes over some span of time. Where lines of that span are
+missing, the log does not bear it: it is ``unknown``, with ``LOG_GAP`` as the reason. Each rule says
+by table what its rows rest on (``Touch``); what stays wrong for longer than a row's own span
+(sessions, an ISR) a rule forgets itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kip_replay.replay.outcomes import Verdict
+
+#: Reason of outcomes that rest on lines that are missing.
+LOG_GAP = "lines of a log that it rests on are missing"
+#: Bounds of a hole that reaches from the beginning of the log, or to its end; UTC microseconds.
+ALWAYS_SINCE_US, ALWAYS_UNTIL_US = -(1 << 62), 1 << 62
+
+
+class LogGap(NamedTuple):
+    """Lines of a node are missing that were written between two moments, UTC microseconds.
+
+    ``after_us``: completion of the last line before; ``before_us``: arrival of the first after.
+    """
+
+    node_id: int
+    after_us: int
+    before_us: int
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Which rows of a table a hole touches: those whose span overlaps it.
+
+    A row's span is from ``back_us`` before the first of its times ``since`` until ``ahead_us``
+    after the last of its times ``until``; times that are null do not count, and a row without any
+    is not touched. ``node``: the column with the node on whose lines it rests; None: any node.
+    ``clears``: columns that say nothing then.
+    """
+
+    since: tuple[str, ...]
+    until: tuple[str, ...]
+    node: str | None
+    clears: tuple[str, ...] = ()
+    back_us: int = 0
+    ahead_us: int = 0
+
+    def marked(self, rows: pa.RecordBatch, gaps: Sequence[LogGap]) -> pa.RecordBatch:
+        """The rows; those that a hole touches are unknown. Rows that were so keep their reason."""
+        touched = self._touched(rows, gaps)
+        is_new = touched & (rows.column("verdict").to_numpy(False) != Verdict.UNKNOWN.value)
+        if not is_new.any():
+            return rows
+        new = pa.array(is_new)
+        values = {"verdict": Verdict.UNKNOWN.value, "reason": LOG_GAP} | dict.fromkeys(self.clears)
+        return pa.RecordBatch.from_arrays(
+            [
+                pc.if_else(new, pa.scalar(values[name], column.type), column)
+                if name in values
+                else column
+                for name, column in zip(rows.schema.names, rows.columns, strict=True)
+            ],
+            schema=rows.schema,
+        )
+
+    def _touched(self, rows: pa.RecordBatch, gaps: Sequence[LogGap]) -> npt.NDArray[np.bool_]:
+        since, until = _times(rows, self.since), _times(rows, self.until)
+        first_us = pc.fill_null(pc.min_element_wise(*since), ALWAYS_UNTIL_US).to_numpy()
+        last_us = pc.fill_null(pc.max_element_wise(*until), ALWAYS_SINCE_US).to_numpy()
+        nodes = None if self.node is None else rows.column(self.node).to_numpy(False)
+        touched = np.zeros(rows.num_rows, bool)
+        for gap in gaps:
+            overlaps = (first_us - self.back_us < gap.before_us) & (
+                last_us + self.ahead_us > gap.after_us
+            )
+            touched |= overlaps if nodes is None else overlaps & (nodes == gap.node_id)
+        return touched
+
+
+def _times(rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
+    return [rows.column(name).cast(pa.int64()) for name in names]
+
+
+#: The holes of each recording.
+Gaps = Mapping[str, Sequence[LogGap]]
