@@ -16,7 +16,7 @@ from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_i
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
+from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,
@@ -31,6 +31,7 @@ from kip_replay.replay.tables import (
 TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     "ingest": LOG_TABLES,
     "client_observations": OBSERVATIONS,
+    "log_gaps": (LOG_GAPS,),
     **{steps.name: (*steps.outcomes, REPLAY_STATE) for steps in RULES},
     SUMMARIES: (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY),
     "quality": (QUALITY_RESULTS, QUALITY_FAILURES),

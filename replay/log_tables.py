@@ -382,6 +382,30 @@ PRODUCER_IDS = Table(
     key=("recording", "request_id"),
 )
 
+LOG_GAPS = Table(
+    "log_gaps",
+    "Holes in logs: spans of time in which lines of a node are missing",
+    (
+        RECORDING,
+        NODE_ID,
+        key_column("number", INT, "from 1, of the node's holes by time"),
+        Column("after_at", AT, "last completion before it; null: the log's beginning is missing"),
+        Column("before_at", AT, "first completion after it; null: the log's end is missing"),
+        Column(
+            "evidence",
+            TEXT,
+            "what shows it: correlation_id or session_epoch (numbers that were skipped),"
+            " fetch_offset (moved by records that no response carried), connection or session"
+            " (used without having been opened), rejected_line, begins_late (while the node ran),"
+            " ends_early (while it led), no_log",
+        ),
+        Column("lines_missing", LONG, "at least so many; null: not known"),
+        Column("last_request_id", TEXT, "the request before it, on the same connection or session"),
+        Column("next_request_id", TEXT, "the first request that shows it"),
+    ),
+    key=("recording", "node_id", "number"),
+)
+
 CLIENT_OBSERVATIONS = Table(
     "client_observations",
     "What clients of the cluster saw, where a recording has it; no replay reads it",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
+from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.rules import RULES
 from kip_replay.replay.table import (
     AT,
@@ -197,6 +197,7 @@ TABLES = {
     for table in (
         *LOG_TABLES,
         *OBSERVATIONS,
+        LOG_GAPS,
         *(table for rule in RULES.values() for table in rule.tables),
         LATENCY_SUMMARY,
         LATENCY_CURVES,

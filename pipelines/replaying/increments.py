@@ -160,10 +160,12 @@ class GrowingReplay:
         """What rows up to a time follow from: the ingests seen, the rule, its dependencies."""
         if ingest_epoch is None:
             ingest_epoch = max(file["ingest_epoch"] for file in self._files)
-        phase = self._rules.settings.steady_phases[self._recording]
+        settings = self._rules.settings
+        phase = settings.steady_phases[self._recording]
+        gaps = [g for g in settings.log_gaps.get(self._recording, ()) if g.after_us <= until_us]
         with self._warehouse.database([self._recording]) as database:
             depends = self._steps.dependencies(database, until_us, phase)
-        return f"{until_us} {ingest_epoch} {self._identity} {fingerprint(depends)}"
+        return f"{until_us} {ingest_epoch} {self._identity} {fingerprint(depends, gaps)}"
 
     def _replay(self, saved: _Saved | None, until_us: int | None, follows_from: str) -> None:
         read = self._warehouse.reader([self._recording])

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from kip_replay.pipelines.analysis.log_gaps import find_log_gaps, gap_warnings, log_gaps
 from kip_replay.pipelines.analysis.phases import steady_phases
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
@@ -53,7 +54,7 @@ def replay(
     anew from the typed tables.
     """
     names = [recording.name for recording in recordings]
-    rules = Rules(recordings, warehouse, options)
+    rules = Rules(recordings, warehouse, options, True, say)
     lineage = warehouse.lineage(names)
     current = []
     for steps in RULES:
@@ -99,7 +100,7 @@ def replay_what_is_new(
     ``late_after_s``: how long after an event its line may still be written. ``rebuild``: saved
     states are not used.
     """
-    rules = Rules(recordings, warehouse, options)
+    rules = Rules(recordings, warehouse, options, False, say)
     for recording in recordings:
         name = recording.name
         complete = settled(rules.files_of(name), late_after_s)
@@ -123,18 +124,28 @@ class Rules:
     """The rules' settings for some recordings, and what outcomes under them follow from."""
 
     def __init__(
-        self, recordings: Sequence[Recording], warehouse: Warehouse, options: Options
+        self,
+        recordings: Sequence[Recording],
+        warehouse: Warehouse,
+        options: Options,
+        is_final: bool,
+        say: Say,
     ) -> None:
         names = [r.name for r in recordings]
+        voters = {r.name: voters_of(r) for r in recordings}
+        find_log_gaps(warehouse, voters, is_final)
+        for sentence in gap_warnings(warehouse, names):
+            say(f"warning: {sentence}")
         self._ingested = warehouse.rows(INGESTED_FILES, names).to_pylist()
         self._contents = contents(self._ingested, names)
         replicas = {r.name: r.min_insync_replicas for r in recordings}
         intervals = {r.name: r.broker_heartbeat_interval_ms for r in recordings}
         self.settings = Settings(
-            voters={r.name: voters_of(r) for r in recordings},
+            voters=voters,
             default_min_insync_replicas={n: v for n, v in replicas.items() if v is not None},
             recorded_heartbeat_interval_ms={n: v for n, v in intervals.items() if v is not None},
             steady_phases=steady_phases(warehouse, names),
+            log_gaps=log_gaps(warehouse, names),
             options=options,
         )
 
@@ -153,7 +164,8 @@ class Rules:
 
     def follows_from(self, steps: RuleSteps, recording: str) -> str:
         """What a rule's outcomes of a whole recording follow from."""
-        return fingerprint(self.identity(steps, recording), self._contents[recording])
+        gaps = self.settings.log_gaps.get(recording, ())
+        return fingerprint(self.identity(steps, recording), self._contents[recording], gaps)
 
 
 def require_replayed(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, list[str]]:

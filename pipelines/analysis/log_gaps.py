@@ -1,0 +1,146 @@
+"""Holes in the logs of recordings: found before anything is replayed, and kept in ``log_gaps``.
+
+``log_gaps.sql`` says what shows a hole. While a recording grows, only lines are looked at that came
+since, and those shortly before; when it is closed, all of them once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.resources import files
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from kip_replay.pipelines.warehouse.data_files import microseconds
+from kip_replay.pipelines.warehouse.lineage import code_of
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap
+from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS
+
+#: The step of ``lineage``.
+STEP = "log_gaps"
+_SQL = files(__package__) / "log_gaps.sql"
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+#: Holes of a recording that are told one by one.
+_TOLD = 3
+
+
+def find_log_gaps(
+    warehouse: Warehouse, voters: Mapping[str, Collection[int]], is_final: bool
+) -> None:
+    """Writes ``log_gaps`` of recordings, given their voters, where logs or this code changed.
+
+    ``is_final``: the logs do not grow any more.
+    """
+    ingested = warehouse.rows(INGESTED_FILES, voters).to_pylist()
+    lineage = warehouse.lineage(voters)
+    code = code_of((__name__,), (str(_SQL),))
+    for recording, ids in voters.items():
+        readings = [row for row in ingested if row["recording"] == recording]
+        epoch = max((row["ingest_epoch"] for row in readings), default=0)
+        seen = lineage.get((recording, STEP), "").split()
+        follows_from = f"{epoch} {is_final} {code}"
+        if seen == follows_from.split():
+            continue
+        kept: list[dict[str, Any]] = []
+        since_at = _BEGINNING
+        if not is_final and seen[1:] == ["False", code]:
+            new = (r["first_received_at"] for r in readings if r["ingest_epoch"] > int(seen[0]))
+            since_at = min((at for at in new if at is not None), default=since_at)
+            kept = [
+                row
+                for row in warehouse.rows(LOG_GAPS, [recording]).to_pylist()
+                if row["before_at"] is not None and row["before_at"] <= since_at
+            ]
+        with warehouse.database([recording]) as database:
+            found = gaps_in(database, ids, since_at, is_final)
+        kept = [row for row in kept if not any(_overlap(row, other) for other in found)]
+        _write(warehouse, recording, [*kept, *found], follows_from)
+
+
+def gaps_in(
+    database: DuckDBPyConnection,
+    voters: Collection[int],
+    since_at: datetime = _BEGINNING,
+    is_final: bool = True,
+) -> list[dict[str, Any]]:
+    """Rows of ``log_gaps``, without numbers, of the recording whose tables a database has."""
+    values = {"since_at": since_at, "is_final": is_final, "voters": [*voters]}
+    return database.sql(_SQL.read_text(), params=values).to_arrow_table().to_pylist()
+
+
+def _write(
+    warehouse: Warehouse, recording: str, gaps: list[dict[str, Any]], follows_from: str
+) -> None:
+    def place(gap: Mapping[str, Any]) -> tuple[int, int, int]:
+        return gap["node_id"], *_span_us(gap)
+
+    of_nodes = groupby(sorted(gaps, key=place), key=itemgetter("node_id"))
+    rows = [{**gap, "number": n} for _, of_node in of_nodes for n, gap in enumerate(of_node, 1)]
+    writing = warehouse.writing(STEP, [recording], [LOG_GAPS])
+    written = writing.files()
+    table = pa.Table.from_pylist(rows, LOG_GAPS.arrow_schema)
+    for batch in table.to_batches():
+        written.write(LOG_GAPS, batch)
+    writing.begin()
+    writing.replace(LOG_GAPS, written.closed())
+    writing.end({recording: follows_from})
+
+
+def log_gaps(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, list[LogGap]]:
+    """The holes of each recording that has any, by node and time."""
+    gaps: dict[str, list[LogGap]] = {}
+    for row in warehouse.rows(LOG_GAPS, recordings).to_pylist():
+        gaps.setdefault(row["recording"], []).append(LogGap(row["node_id"], *_span_us(row)))
+    return {name: sorted(of) for name, of in gaps.items()}
+
+
+def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    (first, until), (from_, last) = _span_us(one), _span_us(other)
+    return one["node_id"] == other["node_id"] and first < last and from_ < until
+
+
+def _span_us(row: Mapping[str, Any]) -> tuple[int, int]:
+    after_at, before_at = row["after_at"], row["before_at"]
+    return (
+        ALWAYS_SINCE_US if after_at is None else microseconds(after_at),
+        ALWAYS_UNTIL_US if before_at is None else microseconds(before_at),
+    )
+
+
+def gap_warnings(warehouse: Warehouse, recordings: Sequence[str]) -> list[str]:
+    """A sentence for each of the first holes of a recording, and one that counts the others."""
+    rows = warehouse.rows(LOG_GAPS, recordings).to_pylist()
+    sentences = []
+    for name in recordings:
+        mine = sorted(
+            (row for row in rows if row["recording"] == name),
+            key=lambda row: (row["node_id"], row["number"]),
+        )
+        sentences += [_sentence(row) for row in mine[:_TOLD]]
+        if len(mine) > _TOLD:
+            sentences.append(
+                f"recording {name!r} has {len(mine) - _TOLD:,} more holes: see table log_gaps"
+            )
+    return sentences
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    of = f"node {row['node_id']} of recording {row['recording']!r}"
+    after, before = (_time(row[name]) for name in ("after_at", "before_at"))
+    if row["evidence"] == "no_log":
+        return f"{of} has no log: what rests on it is unknown"
+    lines = f"{row['lines_missing']:,} lines or more" if row["lines_missing"] else "lines"
+    if after is None:
+        return f"{of} ran before its log begins at {before}: what rests on it is unknown"
+    until = f"between {after} and {before}" if before else f"after {after}"
+    return f"{of}: {lines} are missing {until} ({row['evidence']}): what rests on them is unknown"
+
+
+def _time(at: datetime | None) -> str | None:
+    return at and f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d} UTC"
