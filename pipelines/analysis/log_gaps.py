@@ -71,7 +71,8 @@ def gaps_in(
 ) -> list[dict[str, Any]]:
     """Rows of ``log_gaps``, without numbers, of the recording whose tables a database has."""
     values = {"since_at": since_at, "is_final": is_final, "voters": [*voters]}
-    return database.sql(_SQL.read_text(), params=values).to_arrow_table().to_pylist()
+    rows: pa.Table = database.sql(_SQL.read_text(), params=values).to_arrow_table()
+    return rows.to_pylist()
 
 
 def _write(
@@ -143,4 +144,6 @@ def _sentence(row: Mapping[str, Any]) -> str:
 
 
 def _time(at: datetime | None) -> str | None:
-    return at and f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d} UTC"
+    if at is None:
+        return None
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d} UTC"

@@ -7,7 +7,8 @@
 --     its line is missing. A ReplicaFetcherThread's client has one destination, as has that of a
 --     NodeToControllerChannelManager. Raft's and InterBrokerSendThread's use up ids for requests
 --     that are never sent, but not Raft's between two FETCHes that the leader of one epoch
---     responded to.
+--     responded to. librdkafka numbers what it sends to each broker, with SASL also what
+--     authenticates anew and is not logged.
 --   * A fetch session's epoch rises by one from FETCH to FETCH, and begins with 0.
 --   * A replica's fetch offset in the metadata log rises only by records that the leader returned.
 --   * A Raft client opens each connection by API_VERSIONS, and so does a broker's for heartbeats.
@@ -23,9 +24,8 @@ WITH lines AS (
             THEN request_partitions[1].current_leader_epoch END AS leader_epoch,
         request_partitions[1].fetch_offset AS fetch_offset,
         response_partitions[1].record_bytes AS record_bytes,
-        -- librdkafka takes ids to authenticate anew, which is not logged.
-        security_protocol LIKE 'SASL%' AND NOT starts_with(software_name, 'apache-kafka')
-            AS may_skip
+        regexp_matches(software_name, 'rdkafka|^confluent-kafka') AS is_rdkafka,
+        security_protocol LIKE 'SASL%' AS is_sasl
     FROM requests AS r LEFT JOIN fetches USING (recording, request_id)
     WHERE r.completed_at > $since_at - INTERVAL 11 MINUTE AND NOT is_forwarded
 ),
@@ -35,7 +35,8 @@ steps AS (
         lag(request_id) OVER by_id AS last_request_id,
         is_to_controller AND lag(is_to_controller) OVER by_id
             OR leader_epoch = lag(leader_epoch) OVER by_id
-            OR replica_id >= 0 AND NOT is_raft AS has_one_destination
+            OR replica_id >= 0 AND NOT is_raft
+            OR is_rdkafka AND NOT is_sasl AS has_one_destination
     FROM (
         SELECT *, api_name IN ('BROKER_HEARTBEAT', 'BROKER_REGISTRATION', 'CONTROLLER_REGISTRATION',
             'ALTER_PARTITION', 'ALLOCATE_PRODUCER_IDS', 'ASSIGN_REPLICAS_TO_DIRS')
@@ -48,22 +49,27 @@ connections AS (
     SELECT recording, node_id, connection, any_value(client_id) AS client_id,
         min(received_at) AS first_at, max(completed_at) AS last_at,
         bool_or(api_name = 'API_VERSIONS') AS is_opened,
-        bool_and(NOT is_raft AND NOT coalesce(may_skip, FALSE)
-            AND api_name NOT IN ('WRITE_TXN_MARKERS', 'ADD_PARTITIONS_TO_TXN'))
+        bool_or(api_name IN ('FETCH', 'FIND_COORDINATOR', 'HEARTBEAT', 'CONSUMER_GROUP_HEARTBEAT'))
+            AS is_consumer,
+        bool_and(NOT is_raft AND NOT coalesce(is_rdkafka, FALSE) AND api_name NOT IN (
+            'WRITE_TXN_MARKERS', 'ADD_PARTITIONS_TO_TXN'))
             AND max(correlation_id) - min(correlation_id) < 1000 * count(*) AS is_numbered
     FROM steps GROUP BY recording, node_id, connection
 ),
 -- Ids that a connection skips and that no line of that client has about that time, on any node:
 -- clocks may differ. What several connections skip was sent to the node that was silent for
--- longest. A request to a node that dies is lost too, and ends a connection.
+-- longest. A request to a node that dies is lost too, and ends a connection; of a consumer also
+-- requests that it does not get to send then (ConsumerNetworkClient).
 skipped AS MATERIALIZED (
     SELECT *, correlation_id - missing AS first_id,
         unnest(range(first_id, first_id + least(missing, 100))) AS skipped_id
-    FROM steps SEMI JOIN (FROM connections WHERE is_numbered) USING (recording, node_id, connection)
+    FROM steps JOIN (
+        SELECT recording, node_id, connection, is_consumer FROM connections WHERE is_numbered
+    ) USING (recording, node_id, connection)
     WHERE missing > 0 AND NOT coalesce(has_one_destination, FALSE)
 ),
 unseen AS MATERIALIZED (
-    SELECT recording, node_id, connection, client_id, previous_at, after_at, received_at,
+    SELECT recording, node_id, connection, client_id, is_consumer, after_at, received_at,
         completed_at, last_request_id, request_id, skipped_id
     FROM skipped WHERE NOT EXISTS (
         FROM lines WHERE lines.recording = skipped.recording
@@ -86,8 +92,9 @@ lost AS (
         FROM connections AS other WHERE other.recording = unseen.recording
             AND other.client_id IS NOT DISTINCT FROM unseen.client_id
             AND (other.node_id, other.connection) <> (unseen.node_id, unseen.connection)
-            AND other.last_at BETWEEN unseen.after_at - INTERVAL 1 SECOND
-                AND unseen.received_at + INTERVAL 1 SECOND)
+            AND other.last_at > unseen.after_at
+                - CASE WHEN unseen.is_consumer THEN INTERVAL 1 MINUTE ELSE INTERVAL 1 SECOND END
+            AND other.last_at < unseen.received_at + INTERVAL 1 SECOND)
     GROUP BY ALL
 ),
 sessions AS (

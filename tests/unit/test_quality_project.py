@@ -105,6 +105,10 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         row("requests", total_ms=9.0, remote_ms=1.0, **dict.fromkeys(TIMES, 1.0)),
         row("requests", total_ms=1.0, remote_ms=0.0, **dict.fromkeys(TIMES, 1.0)),
     ],
+    "log_gaps": [
+        row("log_gaps", evidence="correlation_id", lines_missing=3, next_request_id="2-3"),
+        row("log_gaps", evidence="no_log", node_id=7),
+    ],
     "rejected_lines": [row("rejected_lines")],
     "fetches": [
         fetch("nowhere"),
@@ -201,22 +205,14 @@ def test_every_expectation_that_ships_can_fail(tmp_path: Path) -> None:
     assert [each.place for each in results if each.success] == []
     assert [each.place for each in results if not 1 <= len(each.kept) <= 2] == []
     assert all(each.rows_checked == len(rows[each.expectation.table]) for each in results)
-    lost = json.loads(of(results, "no_line_is_lost_of_own_counters").kept[0])
-    assert (lost["correlation_id_before"], lost["lost_lines"]) == (2, 1)
-    epochs = json.loads(of(results, "session_epochs_have_no_holes").kept[0])
-    assert (epochs["epoch_before"], epochs["epoch"], epochs["lost_lines"]) == (1, 3, 1)
+    hole = json.loads(of(results, "log_has_no_hole").kept[0])
+    assert (hole["lines_missing"], hole["client_id"]) == (3, "java")
     assert list(tmp_path.glob("gx*")) == []
 
 
 def test_what_is_not_there_is_not_wrong(tmp_path: Path) -> None:
     results = validated(Warehouse(tmp_path), ["r"], load_suites(), kept_rows=2, has_page=False)
     assert {(each.failing_rows, each.rows_checked, each.kept) for each in results} == {(0, 0, ())}
-
-
-def test_lines_with_one_correlation_id_are_no_hole(tmp_path: Path) -> None:
-    rows = {"requests": [*sent("1", 1, 2, 2, 3, client_id="broker-12-fetcher-0")]}
-    lost = [each for each in load_suites() if each.name == "no_line_is_lost_of_own_counters"]
-    assert validated(written(tmp_path, rows), ["r"], lost, 5, has_page=False)[0].success
 
 
 KNOWN = AT + timedelta(minutes=1)
