@@ -72,7 +72,7 @@ def gaps_in(
     """Rows of ``log_gaps``, without numbers, of the recording whose tables a database has."""
     values = {"since_at": since_at, "is_final": is_final, "voters": [*voters]}
     rows: pa.Table = database.sql(_SQL.read_text(), params=values).to_arrow_table()
-    return rows.to_pylist()
+    return list(rows.to_pylist())
 
 
 def _write(
