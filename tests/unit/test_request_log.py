@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -216,6 +217,26 @@ def test_a_request_takes_a_leap_year_at_most(ms: int, expected: str | None) -> N
     assert reason(replaced(b'"remoteTimeMs":10.0', b'"remoteTimeMs":%d' % ms)) == expected
 
 
+@pytest.mark.parametrize("day", [b"1970-01-01", b"9996-12-31"])
+@pytest.mark.parametrize("zone", ["Etc/GMT-14", "Etc/GMT+12"])
+def test_what_follows_from_any_stamp_and_duration_is_a_date(day: bytes, zone: str) -> None:
+    line = replaced(b"2026-11-20", day)
+    for name in (b"totalTimeMs", b"requestQueueTimeMs", b"localTimeMs", b"sendTimeMs"):
+        line = re.sub(b'"%s":[0-9.]+' % name, b'"%s":31622400000' % name, line)
+    (row,) = parse(line, zone=zone)  # dates of Python, which end with the year 9999
+    assert row["rejected"] is None
+
+
+@pytest.mark.parametrize("ms", [b"1e300", b"1e400", b"1e18", b"9" * 400, b"-1", b"NaN", b"-0.001"])
+@pytest.mark.parametrize("name", [b"totalTimeMs", b"throttleTimeMs", b"sendTimeMs"])
+def test_durations_that_cannot_be_reject_the_line(name: bytes, ms: bytes) -> None:
+    assert reason(re.sub(b'"%s":[0-9.]+' % name, b'"%s":%s' % (name, ms), LINE)) in (
+        "absurd_times",
+        "bad_json",
+        "bad_envelope",
+    )
+
+
 # What is not
 
 
@@ -239,6 +260,10 @@ def test_a_request_takes_a_leap_year_at_most(ms: int, expected: str | None) -> N
         (replaced(b'"request":{}', b'"request":{"a":}'), "bad_json"),
         (replaced(b"2026-11-20", b"2026-13-20"), "bad_stamp"),
         (replaced(b"2026-11-20", b"20261-1-20"), "bad_stamp"),
+        *(
+            (replaced(b"2026-11-20", day), "stamp_out_of_range")
+            for day in (b"0001-01-01", b"1969-12-31", b"9997-01-01", b"9999-12-31")
+        ),
         (replaced(b"20:30:34,831", b"20:30:34.831"), "bad_stamp"),
         (replaced(b"20:30:34,831", b"20:30: 4,831"), "bad_stamp"),
         (replaced(b"20:30:34,831", b"20:30:34,8"), "bad_stamp"),
