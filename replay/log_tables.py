@@ -57,6 +57,9 @@ INGESTED_FILES = Table(
         ),
         Column("disk_bytes", LONG, "the file's size then; null where something was left in it"),
         Column("modified_at", AT, "its last modification then; null where something was left"),
+        Column(
+            "damage", TEXT, "why and where reading ended before the file's end, null if it did not"
+        ),
     ),
     key=("recording", "node_id", "source_file", "content_hash"),
 )

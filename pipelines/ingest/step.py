@@ -80,6 +80,7 @@ class IngestSettings:
     ``final``: logs do not grow any more, so a last line without its end is read as it is.
     Logs of at most ``survey_on_driver_bytes_max`` (compressed) are surveyed without Spark.
     A task parses ``task_bytes_max`` (uncompressed) at most, and writes a file per table.
+    Gzip files are read until they have unpacked to more than ``gzip_ratio_max`` times their size.
     ``tasks``: tasks that parse.
     """
 
@@ -89,6 +90,7 @@ class IngestSettings:
     survey_on_driver_bytes_max: int = 1 << 30
     task_bytes_max: int = 512 << 20
     node_gap_minutes_max: float = 10.0
+    gzip_ratio_max: float = 250.0
     tasks: int | None = None
 
 
@@ -198,6 +200,7 @@ def _surveyed(
         known=known,
         final=settings.final,
         pseudonyms=pseudonyms,
+        gzip_ratio_max=settings.gzip_ratio_max,
     )
     if sum(found.bytes for found in files.values()) <= settings.survey_on_driver_bytes_max:
         # Hashing, inflating and reading let other threads run.
@@ -382,6 +385,7 @@ def _ingested_files(
             "first_event_at": time.first_event_us,
             "disk_bytes": found.bytes if found else None,
             "modified_at": found.modified_at if found else None,
+            "damage": s.damage,
         }
         rows = pa.RecordBatch.from_pylist([row], schema=INGESTED_FILES.arrow_schema)
         files.write(INGESTED_FILES, rows)

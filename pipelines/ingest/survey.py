@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.log_bytes import LogBytes, is_gzip, split_lines
+from kip_replay.pipelines.ingest.log_bytes import Damage, LogBytes, is_gzip, split_lines
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.replay.kafka.request_log import (
     LocalTime,
@@ -75,7 +75,7 @@ class Survey:
     known, what comes after is half a line. ``content_hash`` is of the bytes [0, end).
     ``second_pass_line``: first line whose ambiguous stamps are the second pass, None if none are;
     ``fold_is_known`` is False where the file holds ambiguous stamps and does not show which pass.
-    ``damage`` completes a sentence that begins with the file's name.
+    ``damage`` completes a sentence that begins with the file's name; a line in which it lies is left.
     """
 
     file: LogFile
@@ -106,6 +106,7 @@ def survey(
     known: Collection[Content] = (),
     final: bool = True,
     pseudonyms: Pseudonyms | None = None,
+    gzip_ratio_max: float | None = None,
 ) -> Survey:
     """Reads the file once (twice where its span holds an ambiguous hour), a chunk at a time.
 
@@ -114,7 +115,7 @@ def survey(
     opened or read.
     """
     try:
-        return _survey(file, range_bytes, known, final, pseudonyms)
+        return _survey(file, range_bytes, known, final, pseudonyms, gzip_ratio_max)
     except OSError as error:
         raise UserError(
             f"{file.source_file} of recording {file.recording!r} cannot be read "
@@ -128,11 +129,12 @@ def survey_or_error(
     known: Mapping[tuple[str, int], Collection[Content]],
     final: bool,
     pseudonyms: Pseudonyms | None,
+    gzip_ratio_max: float | None,
 ) -> Survey | UserError:
     """The same for a Spark task, out of which an exception would come as a trace of the JVM."""
     try:
         known_here = known[file.recording, file.node_id]
-        return survey(file, range_bytes, known_here, final, pseudonyms)
+        return survey(file, range_bytes, known_here, final, pseudonyms, gzip_ratio_max)
     except UserError as error:
         return error
 
@@ -143,8 +145,9 @@ def _survey(
     known: Collection[Content],
     final: bool,
     pseudonyms: Pseudonyms | None,
+    gzip_ratio_max: float | None,
 ) -> Survey:
-    log = LogBytes(file.path)
+    log = LogBytes(file.path, ratio_max=gzip_ratio_max)
     contents, stamps = _Contents(known, pseudonyms), _Stamps()
     splits = _Splits(range_bytes, {content.bytes for content in known})
     has_requests = False
@@ -156,7 +159,7 @@ def _survey(
         has_requests = has_requests or MARKER in border or MARKER in chunk
         stamps.see(border, chunk)
         before = (before + chunk[-_OVERLAP_BYTES:])[-_OVERLAP_BYTES:]
-    is_whole = final or before.removesuffix(b"\r").endswith(LOGGER)
+    is_whole = (final and log.damage is None) or before.removesuffix(b"\r").endswith(LOGGER)
     end = max(splits.bytes_seen if is_whole else splits.line_start, contents.longest)
     first_byte = contents.longest
     if 0 < first_byte < end and splits.is_in_line(first_byte):
@@ -176,8 +179,16 @@ def _survey(
         last_stamp=stamps.last,
         second_pass_line=second_pass_line,
         fold_is_known=fold_is_known,
-        damage=log.damage,
+        damage=log.damage and _where(log.damage, splits),
         ranges=splits.ranges(first_byte, end),
+    )
+
+
+def _where(damage: Damage, splits: _Splits) -> str:
+    line = splits.lines(0, splits.line_start) + 1
+    return (
+        f"{damage.what} at its byte {damage.compressed_byte:,}: byte {splits.bytes_seen:,} when "
+        f"unpacked, in line {line:,}"
     )
 
 

@@ -48,7 +48,7 @@ def warnings_of(surveys: Sequence[Survey]) -> list[str]:
         name = f"{survey.file.source_file} of recording {survey.file.recording!r}"
         if survey.damage:
             warnings.append(
-                f"{name} {survey.damage}: what comes before that is read, what follows is lost"
+                f"{name} {survey.damage}: the lines before are read, what follows is lost"
             )
         if not survey.fold_is_known:
             warnings.append(
@@ -64,7 +64,7 @@ def notes_of(surveys: Sequence[Survey]) -> list[str]:
         f"{survey.file.source_file} does not end with a line end: its last "
         f"{survey.left_bytes:,} bytes are left for a later run, or for one with --final"
         for survey in surveys
-        if survey.left_bytes
+        if survey.left_bytes and survey.damage is None
     ]
 
 

@@ -126,28 +126,76 @@ def test_members_and_padding_of_gzip(tmp_path: Path) -> None:
     assert log.damage is None
 
 
-@pytest.mark.parametrize("keep", [3, 12, 50, 4000])
-def test_damaged_gzip_gives_what_was_before_the_damage(tmp_path: Path, keep: int) -> None:
-    content = random.Random(1).randbytes(9000)
-    compressed = gzip.compress(content)
-    path = tmp_path / "a.gz"
-    path.write_bytes(compressed[:keep])
-    log = LogBytes(str(path))
-    head = b"".join(log.chunks())
-    assert content.startswith(head)
-    assert len(head) >= keep - 100
-    assert log.damage == "ends in the middle of its gzip stream"
-    path.write_bytes(compressed[:-8] + b"\1" * 8)  # checksum
-    assert b"".join(log.chunks()) in (content, b"")
-    assert log.damage == "has a damaged gzip stream"
+def read(path: Path, compressed: bytes) -> tuple[bytes, tuple[str, int] | None]:
+    """What is read of a file, and the damage that was met."""
+    path.write_bytes(compressed)
+    log = LogBytes(str(path), ratio_max=250)
+    content = b"".join(log.chunks())
+    return content, None if log.damage is None else (log.damage.what, log.damage.compressed_byte)
 
 
-def test_a_zip_bomb_comes_in_chunks(tmp_path: Path) -> None:
+ENDS, DAMAGED = "ends in the middle of its gzip stream", "has a damaged gzip stream"
+
+
+@pytest.mark.parametrize("chunk_bytes", [7, 1 << 20])
+def test_damaged_gzip_gives_what_was_before_the_damage(
+    tmp_path: Path, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_bytes, "CHUNK_BYTES", chunk_bytes)
+    path, whole = tmp_path / "a.gz", b"".join(line(f"20:00:{n % 60:02}") for n in range(900))
+    compressed = gzip.compress(whole)
+    assert read(path, compressed) == (whole, None)
+    for keep in (3, 12, 50, 600):
+        head, damage = read(path, compressed[:keep])
+        assert whole.startswith(head)
+        assert damage == (ENDS, keep)
+    assert len(head) > 300
+    size = len(compressed)
+    wrong_crc, wrong_length = compressed[:-8] + b"\1" + compressed[-7:], compressed[:-1] + b"\1"
+    assert read(path, wrong_crc) == (whole, (DAMAGED, size - 8 + 3))
+    assert read(path, wrong_length) == (whole, (DAMAGED, size - 1))
+    assert read(path, compressed + b"garbage") == (whole, (DAMAGED, size + 1))
+    zeros = compressed[: size // 2] + bytes(50) + compressed[size // 2 + 50 :]
+    flipped = bytearray(random_gzip := gzip.compress(random.Random(1).randbytes(9000)))
+    flipped[10] |= 6  # a type of block that deflate does not have
+    assert read(path, bytes(flipped)) == (b"", (DAMAGED, 10))
+    assert read(path, compressed + bytes(flipped)) == (whole, (DAMAGED, size + 10))
+    for broken, at in ((zeros, size // 2), (random_gzip[:5000] + bytes(4000), 5000)):
+        head, damage = read(path, broken)
+        assert damage is not None
+        assert damage[0] in (DAMAGED, ENDS)
+        assert damage[1] >= at
+        assert len(head) > 2000
+
+
+def test_a_survey_says_where_a_file_is_damaged_and_leaves_the_line(tmp_path: Path) -> None:
+    whole = b"".join(LINES)
+    path, keep = tmp_path / "a.gz", len(gzip.compress(whole)) - 20
+    found = survey_of(path, gzip.compress(whole)[:keep])
+    read_lines = found.lines
+    assert 3 < read_lines < len(LINES)
+    assert (found.end, found.left_bytes > 0) == (read_lines * len(LINES[0]), True)
+    (warning,) = warnings_of([found])
+    assert warning == (
+        f"a.gz of recording 'r' {ENDS} at its byte {keep}: byte {found.end + found.left_bytes} when"
+        f" unpacked, in line {read_lines + 1}: the lines before are read, what follows is lost"
+    )
+    assert notes_of([found]) == []
+    mended = grown(path, whole[: found.end], gzip.compress(whole))
+    assert (mended.first_byte, mended.lines) == (found.end, len(LINES) - read_lines)
+    assert mended.damage is None
+
+
+def test_a_zip_bomb_comes_in_chunks_and_ends_early(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"\n" * (5 << 20)))
     sizes = [len(chunk) for chunk in LogBytes(str(path)).chunks()]
     assert sum(sizes) == 5 << 20
     assert max(sizes) <= log_bytes.CHUNK_BYTES
+    found = survey(LogFile("r", 1, "UTC", "a.gz", str(path)), gzip_ratio_max=250)
+    assert 1 << 20 <= found.lines <= 3 << 20
+    assert found.damage is not None
+    assert found.damage.startswith("unpacks to more than 250 times its size at its byte ")
 
 
 # --- survey
