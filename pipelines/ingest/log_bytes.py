@@ -35,10 +35,13 @@ class Damage:
     """Why a gzip file is not read further than to a byte of it.
 
     ``what`` continues a sentence about the file: "ends in the middle of its gzip stream".
+    From the uncompressed byte ``unsure_from_byte`` on, what comes out may not be what went in; None
+    where it is.
     """
 
     what: str
     compressed_byte: int
+    unsure_from_byte: int | None = None
 
 
 @dataclass
@@ -87,21 +90,21 @@ class LogBytes:
                         yield chunk
                     if self.ratio_max and unpacked > self.ratio_max * taken + _UNPACKED_FREE_BYTES:
                         what = f"unpacks to more than {self.ratio_max:g} times its size"
-                        raise _DamagedError(what, taken)
+                        raise _DamagedError(Damage(what, taken))
             except _DamagedError as error:
-                self.damage = Damage(error.what, error.compressed_byte)
+                self.damage = error.damage
 
 
 class _DamagedError(Exception):
-    def __init__(self, what: str, compressed_byte: int) -> None:
-        super().__init__(what)
-        self.what = what
-        self.compressed_byte = compressed_byte
+    def __init__(self, damage: Damage) -> None:
+        super().__init__(damage.what)
+        self.damage = damage
 
 
 def _inflated(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
     """Every gzip member in turn: a chunk, and how much of the file has been taken in for it."""
     member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+    unpacked = member_begin = 0
     while compressed := file.read(CHUNK_BYTES):
         while compressed:
             place = file.tell() - len(compressed)
@@ -111,18 +114,20 @@ def _inflated(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
             except zlib.error:
                 chunk, good_bytes = _up_to_damage(before, compressed)
                 yield chunk, place + good_bytes
-                raise _DamagedError("has a damaged gzip stream", place + good_bytes) from None
+                what = "has a damaged gzip stream"
+                raise _DamagedError(Damage(what, place + good_bytes, member_begin)) from None
+            unpacked += len(chunk)
             if member.eof:
                 # Members may follow one another, and zeros may pad the last one.
                 compressed = member.unused_data.lstrip(b"\0")
                 if compressed or _is_followed(file):
-                    member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+                    member, member_begin = zlib.decompressobj(_GZIP_WINDOW_BITS), unpacked
             else:
                 compressed = member.unconsumed_tail
             yield chunk, file.tell() - len(compressed)
     if not member.eof:
         yield _rest_of(member), file.tell()
-        raise _DamagedError("ends in the middle of its gzip stream", file.tell())
+        raise _DamagedError(Damage("ends in the middle of its gzip stream", file.tell()))
 
 
 def _is_followed(file: BinaryIO) -> bool:

@@ -25,7 +25,7 @@ from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_range
 from kip_replay.pipelines.ingest.parse_task import tasks_of
 from kip_replay.pipelines.ingest.recording import Recording, RecordingOptions, load_recording
 from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
-from kip_replay.pipelines.ingest.survey import Survey, survey
+from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -304,7 +304,7 @@ def test_a_file_says_what_it_can_hold_so_that_spark_need_not_open_it(ingested: I
 @pytest.mark.parametrize("range_bytes", [1, 10_000])
 def test_ranges_cover_every_line_once(ingested: Ingested, range_bytes: int) -> None:
     for file in find_log_files(ingested.recordings["garbage"]):
-        whole, cut = survey(file), survey(file, range_bytes)
+        whole, cut = survey(file), survey(file, SurveySettings(range_bytes))
         assert replace(cut, ranges=whole.ranges) == whole
         assert len(cut.ranges) > len(whole.ranges)
         assert _rows(cut) == _rows(whole)
@@ -312,7 +312,10 @@ def test_ranges_cover_every_line_once(ingested: Ingested, range_bytes: int) -> N
 
 @pytest.mark.parametrize("parts", [1, 2, 7])
 def test_tasks_parse_every_line_once(ingested: Ingested, parts: int) -> None:
-    surveys = [survey(file, 10_000) for file in find_log_files(ingested.recordings["garbage"])]
+    surveys = [
+        survey(file, SurveySettings(10_000))
+        for file in find_log_files(ingested.recordings["garbage"])
+    ]
     ranges = [ParsedRange.of(of_file, r) for of_file in surveys for r in of_file.ranges]
     tasks = tasks_of(ranges, parts, TableFiles("warehouse", "part"), 1 << 20)
     assert len(tasks) == parts

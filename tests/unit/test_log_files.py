@@ -14,14 +14,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_logs import BROKER
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import log_bytes
+from kip_replay.pipelines.ingest.file_reading import ByteRange, Content
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, LongLine, split_lines
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_range
 from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.ingest.survey import ByteRange, Content, Survey, survey
+from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
 from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
 from kip_replay.replay.kafka.request_log import LineParser
 
@@ -39,7 +41,7 @@ def recording_of(path: Path, nodes: dict[int, str], timezone: str = "UTC") -> Re
 
 def survey_of(path: Path, content: bytes, range_bytes: int = 1 << 20, zone: str = "UTC") -> Survey:
     path.write_bytes(content)
-    return survey(LogFile("r", 1, zone, path.name, str(path)), range_bytes)
+    return survey(LogFile("r", 1, zone, path.name, str(path)), SurveySettings(range_bytes))
 
 
 # --- finding
@@ -177,13 +179,28 @@ def test_a_survey_says_where_a_file_is_damaged_and_leaves_the_line(tmp_path: Pat
     assert (found.end, found.left_bytes > 0) == (read_lines * len(LINES[0]), True)
     (warning,) = warnings_of([found])
     assert warning == (
-        f"a.gz of recording 'r' {ENDS} at its byte {keep}: byte {found.end + found.left_bytes} when"
-        f" unpacked, in line {read_lines + 1}: the lines before are read, what follows is lost"
+        f"a.gz of recording 'r' {ENDS} at its byte {keep}, and is sound up to byte {found.end} "
+        f"when unpacked, where line {read_lines + 1} begins: the lines before are read, what "
+        "follows is lost"
     )
     assert notes_of([found]) == []
     mended = grown(path, whole[: found.end], gzip.compress(whole))
     assert (mended.first_byte, mended.lines) == (found.end, len(LINES) - read_lines)
     assert mended.damage is None
+
+
+def test_of_a_damaged_gzip_nothing_is_read_that_did_not_go_in(tmp_path: Path) -> None:
+    """Deflate mostly goes on after the damage, with a text of its own."""
+    log = BROKER * 3
+    path, compressed, lines = tmp_path / "a.gz", gzip.compress(log), set(BROKER.splitlines())
+    for at in range(100, len(compressed) - 50, len(compressed) // 8):
+        broken = compressed[:at] + bytes(30) + compressed[at + 30 :]
+        found = survey_of(path, compressed + broken)
+        assert found.damage is not None
+        assert found.damage.startswith("has a damaged gzip stream at its byte ")
+        read_text = b"".join(LogBytes(str(path), 0, found.end).chunks())
+        assert read_text.startswith(log)  # the member before it
+        assert lines.issuperset(read_text.splitlines())
 
 
 def test_a_zip_bomb_comes_in_chunks_and_ends_early(tmp_path: Path) -> None:
@@ -192,7 +209,7 @@ def test_a_zip_bomb_comes_in_chunks_and_ends_early(tmp_path: Path) -> None:
     sizes = [len(chunk) for chunk in LogBytes(str(path)).chunks()]
     assert sum(sizes) == 5 << 20
     assert max(sizes) <= log_bytes.CHUNK_BYTES
-    found = survey(LogFile("r", 1, "UTC", "a.gz", str(path)), gzip_ratio_max=250)
+    found = survey(LogFile("r", 1, "UTC", "a.gz", str(path)), SurveySettings(gzip_ratio_max=250))
     assert 1 << 20 <= found.lines <= 3 << 20
     assert found.damage is not None
     assert found.damage.startswith("unpacks to more than 250 times its size at its byte ")
@@ -261,7 +278,7 @@ def grown(path: Path, before: bytes, now: bytes, final: bool = False) -> Survey:
     path.write_bytes(now)
     file = LogFile("r", 1, "UTC", path.name, str(path))
     known = {content(before), content(b"other\n"), content(LINES[0])}
-    return survey(file, range_bytes=100, known=known, final=final)
+    return survey(file, SurveySettings(100, final), known)
 
 
 @pytest.mark.parametrize("packed", [bytes, gzip.compress])
@@ -337,14 +354,14 @@ def test_pieces_are_the_whole(
     for end in [*ends, len(whole)]:
         path.write_bytes(whole[:end])
         is_last = final and end == len(whole)
-        found = survey(file, range_bytes=50, known=known, final=is_last)
+        found = survey(file, SurveySettings(50, is_last), known)
         rows = lines_of(found)
         assert len(rows) == found.lines
         assert not (found.is_known and rows)
         read += rows
         known.add(Content(found.end, found.content_hash))
     path.write_bytes(whole)
-    assert read == lines_of(survey(file, final=final))
+    assert read == lines_of(survey(file, SurveySettings(final=final)))
 
 
 def test_a_line_above_the_limit_is_rejected_as_the_parser_would(tmp_path: Path) -> None:

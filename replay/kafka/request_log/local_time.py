@@ -22,7 +22,7 @@ _CACHE_SIZE_MAX = 1 << 16
 _QUARTER = timedelta(minutes=15)
 #: Of stamps. Zone and durations (``request_columns``) move times by less than three years, and what
 #: follows must be a date in every reader of the tables, which Python's end with the year 9999.
-_YEARS = range(1970, 9997)
+YEARS = range(1970, 9997)
 
 
 def parse_local(stamp: bytes) -> datetime:
@@ -43,7 +43,7 @@ def _parse_second(text: bytes) -> datetime:
         local = datetime(*(int(part) for part in parts))  # type: ignore[arg-type]  # noqa: DTZ001
     except ValueError:
         raise Unreadable(Reason.bad_stamp) from None
-    if local.year not in _YEARS:
+    if local.year not in YEARS:
         raise Unreadable(Reason.stamp_out_of_range)
     return local
 
