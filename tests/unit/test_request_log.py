@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from kip_replay.pipelines.ingest.log_tables import LISTS, STRUCTS
+from kip_replay.replay.kafka.messages import schemas
 from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser, Reason, stamp_of
 
 LINES = gzip.decompress(
@@ -335,6 +337,105 @@ def test_body_that_lacks_a_field_rejects_its_line_alone(api: str, field: str) ->
 def test_values_of_another_type_reject_their_lines_alone(index: int) -> None:
     fetches = [line for line in LINES if b'"maxWaitMs":' in line][:20]
     assert_rejected_alone(fetches, index, b'"maxWaitMs":', b'"maxWaitMs":"x","other":')
+
+
+#: Fields that nothing follows from.
+NOT_READ = {
+    "response.throttleTimeMs",
+    "response.responses.partitions.abortedTransactions.firstOffset",
+    "response.responses.partitionResponses.recordErrors.batchIndex",
+}
+MESSAGES = {
+    "FETCH": (schemas.FETCH_REQUEST, schemas.FETCH_RESPONSE),
+    "PRODUCE": (schemas.PRODUCE_REQUEST, schemas.PRODUCE_RESPONSE),
+    "BROKER_HEARTBEAT": (schemas.BROKER_HEARTBEAT_REQUEST, schemas.BROKER_HEARTBEAT_RESPONSE),
+}
+
+
+def fields_of(
+    schema: schemas.Schema, struct: Any, place: str
+) -> Iterator[tuple[dict[str, Any], str, str, schemas.Schema]]:
+    """Each field of a body: the object that has it, its key, its path and its schema."""
+    for field in schema["fields"]:
+        key = field["name"][0].lower() + field["name"][1:]
+        if key not in struct:
+            continue
+        yield struct, key, f"{place}.{key}", field
+        value = struct[key]
+        for inner in value[:1] if isinstance(value, list) else [value]:
+            if "fields" in field and isinstance(inner, dict):
+                yield from fields_of(field, inner, f"{place}.{key}")
+
+
+@pytest.mark.parametrize("api", list(MESSAGES))
+def test_a_field_that_is_absent_or_null_without_a_default_rejects_its_line(api: str) -> None:
+    """Each such field of the message schemas that a recorded line of the API has."""
+    quoted = b'"requestApiKeyName":"%s"' % api.encode()
+    tried = set()
+    for text in [line for line in LINES if quoted in line]:
+        start, end = text.index(b"{"), text.rindex(b"}") + 1
+        for side, schema in zip(("request", "response"), MESSAGES[api], strict=True):
+            count = len([*fields_of(schema, json.loads(text[start:end])[side] or {}, side)])
+            for number in range(count):
+                for is_null in (False, True):
+                    body = json.loads(text[start:end])
+                    struct, key, place, field = [*fields_of(schema, body[side], side)][number]
+                    may_be = {"default", "tag", "nullableVersions"}.isdisjoint(field)
+                    if place in NOT_READ or (place, is_null) in tried or not may_be:
+                        continue
+                    tried.add((place, is_null))
+                    struct[key] = None
+                    if not is_null:
+                        del struct[key]
+                    line = text[:start] + json.dumps(body).encode() + text[end:]
+                    (row,) = parse(line)
+                    assert row["rejected"]["reason"] == "bad_body"
+                    assert row["rejected"]["detail"] == f"{place} is missing"
+    assert len(tried) >= 12
+
+
+@pytest.mark.parametrize(
+    ("api", "field", "new", "detail"),
+    [
+        (b"FETCH", b"maxWaitMs", b'"maxWaitMs":"x"', "request.maxWaitMs is of another type"),
+        (
+            b"FETCH",
+            b"fetchOffset",
+            b'"fetchOffset":"x"',
+            "request.topics.partitions.fetchOffset is of another type",
+        ),
+        (
+            b"FETCH",
+            b"fetchOffset",
+            b'"fetchOffset":%d' % 10**20,
+            "a body does not have its API's form",
+        ),
+        (
+            b"METADATA",
+            b"leaderId",
+            b'"x":1',
+            "Object missing required field `leaderId` - at `$.topics[0].partitions[0]`",
+        ),
+        (
+            b"METADATA",
+            b"leaderId",
+            b'"leaderId":null',
+            "Expected `int`, got `null` - at `$.topics[0].partitions[0].leaderId`",
+        ),
+        (
+            b"FETCH",
+            b"correlationId",
+            b'"correlationId":"x"',
+            "Expected `int`, got `str` - at `$.requestHeader.correlationId`",
+        ),
+    ],
+)
+def test_the_field_is_named_that_rejects_a_line(
+    api: bytes, field: bytes, new: bytes, detail: str
+) -> None:
+    line = next(x for x in LINES if b'"%s"' % api in x and b'"%s":' % field in x)
+    (row,) = parse(re.sub(b'"%s":-?[0-9]+' % field, new, line, count=1))
+    assert row["rejected"]["detail"] == detail
 
 
 def assert_rejected_alone(lines: list[bytes], index: int, old: bytes, new: bytes) -> None:

@@ -245,8 +245,8 @@ def _bodies(reading: Reading, view: _View) -> tuple[Positions, Columns]:
     """Positions and body columns of an API's lines; those that do not fit are rejected."""
     positions = reading.positions_of(view.api_key)
     bodies = read_bodies(reading.of(positions), APIS[view.api_key], view.type)
-    for position in np.delete(positions, bodies.positions).tolist():
-        reading.reject(position, Reason.bad_body)
+    for line, misfit in bodies.misfits.items():
+        reading.reject(int(positions[line]), Reason.bad_body, misfit)
     return positions[bodies.positions], view.columns(bodies)
 
 

@@ -70,7 +70,7 @@ class Reading:
             try:
                 typed[position] = readers[int(keys[position])](envelope)
             except Unreadable as unreadable:
-                self.reject(position, unreadable.reason)
+                self.reject(position, unreadable.reason, unreadable.detail)
         return typed
 
     def positions_of(self, api_key: int) -> Positions:
@@ -119,6 +119,8 @@ def read_envelopes(
             stamp_us = time.microseconds(stamp, position >= second_pass_from)
             envelope = decode_envelope(json)
         except Unreadable as unreadable:
+            if unreadable.detail is not None:
+                reading.details[position] = unreadable.detail
             reading.reasons.append(unreadable.reason)
             reading.envelopes.append(None)
             reading.stamps_us.append(0)

@@ -26,8 +26,9 @@ class Reason(Enum):
 
 
 class Unreadable(Exception):
-    """Raised while one line is read; carries the ``Reason``."""
+    """Raised while one line is read; carries the ``Reason``, and what is known beyond it."""
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: Reason, detail: str | None = None) -> None:
         super().__init__(reason.value)
         self.reason = reason
+        self.detail = detail
