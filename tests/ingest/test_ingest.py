@@ -135,6 +135,11 @@ def _recordings(folder: Path) -> Iterator[Any]:
     for name, stamps in changes.items():
         log = {"c.log": stamped(*stamps)}
         yield write_recording(folder / name, log, {2: "c.log"}, timezone="Europe/Berlin")
+    lines = lines_of(CONTROLLER)
+    lines[3] = b"[0001-01-01 00:00:00,000" + lines[3][24:]
+    lines[20] = b"[2426" + lines[20][5:]
+    forged = both | {"controller-2.log": b"".join(lines)}
+    yield write_recording(folder / "forged", forged, controller | broker)
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "c.log").write_bytes(CONTROLLER)
@@ -211,7 +216,7 @@ def test_of_half_a_gzip_stream_what_can_be_read_is(ingested: Ingested) -> None:
     }
     assert damage["broker-11.log"] is None
     assert damage["c.log.gz"].startswith(
-        "ends in the middle of its gzip stream at its byte 4,000: "
+        "ends in the middle of its gzip stream at its byte 4,000, "
     )
     warnings = [said for said in ingested.printed if said.startswith("warning")]
     assert any("c.log.gz" in w and "in the middle of its gzip stream" in w for w in warnings)
@@ -227,6 +232,19 @@ def test_binary_garbage_is_rejected_and_nothing_else_is(ingested: Ingested) -> N
     lines = ingested.read["garbage"]
     assert lines.repeated > 0
     assert lines.lines_read == LINES + lines.rejected + lines.repeated
+
+
+def test_stamps_that_cannot_be_reject_their_lines_alone(ingested: Ingested) -> None:
+    forged, whole = ingested.contents("forged"), ingested.contents("plain")
+    assert set(forged["requests"]) < set(whole["requests"])
+    assert len(forged["requests"]) == LINES - 2
+    rejected = {r["line_number"]: r for r in ingested.rows(REJECTED_LINES, "forged")}
+    reasons = {number: row["reason"] for number, row in rejected.items()}
+    assert reasons == {4: "stamp_out_of_range", 21: "stray_stamp"}
+    assert rejected[21]["detail"].startswith("2426-11-20 20:")
+    files = ingested.rows(INGESTED_FILES, "forged")
+    times = [row[name] for row in files for name in ("first_received_at", "last_completed_at")]
+    assert {time.year for time in times} == {2026}
 
 
 def test_an_hour_occurs_twice_or_never_where_clocks_change(ingested: Ingested) -> None:
