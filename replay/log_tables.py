@@ -57,6 +57,7 @@ INGESTED_FILES = Table(
         ),
         Column("disk_bytes", LONG, "the file's size then; null where something was left in it"),
         Column("modified_at", AT, "its last modification then; null where something was left"),
+        Column("damage", TEXT, "why and where reading ended early, null if it did not"),
     ),
     key=("recording", "node_id", "source_file", "content_hash"),
 )
@@ -108,6 +109,7 @@ REJECTED_LINES = Table(
         Column("source_file", TEXT, "file that held the copy read first"),
         Column("line_number", LONG, "line in it, from 1, uncompressed"),
         Column("reason", TEXT, "why it could not be read"),
+        Column("detail", TEXT, "the stamp or the field that was it, where one was; null elsewhere"),
         Column("line", TEXT, "its first 1,000 bytes, not UTF-8 as U+FFFD; null if anonymized"),
         Column("line_bytes", LONG, "its whole length"),
     ),

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kip_replay.pipelines.errors import IngestError
+from kip_replay.pipelines.ingest.file_reading import Content
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.survey import Content, Survey
+from kip_replay.pipelines.ingest.survey import Survey
 from kip_replay.pipelines.warehouse.data_files import microseconds
 
 #: What names a file in every log table: recording, node id and source file.

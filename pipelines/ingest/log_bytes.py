@@ -7,16 +7,20 @@ early or is damaged gives everything before the damage.
 from __future__ import annotations
 
 import hashlib
+import os
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 #: Bytes per read; what is in memory is one chunk and the line under way.
 CHUNK_BYTES = 1 << 20
 #: Of a line that is too long, this much is kept.
 LONG_LINE_HEAD_BYTES = 1000
 _GZIP_MAGIC = b"\x1f\x8b"
+#: Of a gzip file this much may be more than its ratio allows.
+_UNPACKED_FREE_BYTES = 1 << 20
 _GZIP_WINDOW_BITS = 31  # zlib: a gzip header, the largest window
 
 
@@ -26,20 +30,35 @@ def is_gzip(path: str | Path) -> bool:
         return file.read(2) == _GZIP_MAGIC
 
 
+@dataclass(frozen=True)
+class Damage:
+    """Why a gzip file is not read further than to a byte of it.
+
+    ``what`` continues a sentence about the file: "ends in the middle of its gzip stream".
+    From the uncompressed byte ``unsure_from_byte`` on, what comes out may not be what went in; None
+    where it is.
+    """
+
+    what: str
+    compressed_byte: int
+    unsure_from_byte: int | None = None
+
+
 @dataclass
 class LogBytes:
     """The uncompressed bytes [start, end) of a file, plain or gzip.
 
-    A gzip stream cannot be entered in the middle: what comes before ``start`` is inflated too.
+    A gzip stream cannot be entered in the middle: what comes before ``start`` is inflated too. One
+    that unpacks to more than ``ratio_max`` times its size is read as far as it does not.
 
-    ``damage`` is None until ``chunks()`` has met damage, then it says which, for a sentence about
-    the file: "ends in the middle of its gzip stream".
+    ``damage`` is None until ``chunks()`` has met damage.
     """
 
     path: str
     start: int = 0
     end: int | None = None
-    damage: str | None = field(default=None, init=False)
+    ratio_max: float | None = None
+    damage: Damage | None = field(default=None, init=False)
 
     def chunks(self) -> Iterator[bytes]:
         """Non-empty chunks of at most ``CHUNK_BYTES``."""
@@ -62,39 +81,89 @@ class LogBytes:
                 yield chunk
 
     def _gunzipped(self) -> Iterator[bytes]:
-        """Every member of the file in turn; ``max_length`` keeps a zip bomb from filling memory."""
+        unpacked = 0
         with Path(self.path).open("rb") as file:
-            member = zlib.decompressobj(_GZIP_WINDOW_BITS)
-            compressed = file.read(CHUNK_BYTES)
-            while compressed:
-                try:
-                    chunk = member.decompress(compressed, CHUNK_BYTES)
-                except zlib.error:
-                    self.damage = "has a damaged gzip stream"
-                    return
-                if chunk:
-                    yield chunk
-                if member.eof:
-                    # Members may follow one another, and zeros may pad the last one.
-                    compressed = member.unused_data.lstrip(b"\0") or file.read(CHUNK_BYTES)
-                    compressed = compressed.lstrip(b"\0")
-                    if compressed:
-                        member = zlib.decompressobj(_GZIP_WINDOW_BITS)
-                else:
-                    compressed = member.unconsumed_tail or file.read(CHUNK_BYTES)
-            if not member.eof:
-                yield from self._rest_of(member)
-                self.damage = "ends in the middle of its gzip stream"
+            try:
+                for chunk, taken in _inflated(file):
+                    unpacked += len(chunk)
+                    if chunk:
+                        yield chunk
+                    if self.ratio_max and unpacked > self.ratio_max * taken + _UNPACKED_FREE_BYTES:
+                        what = f"unpacks to more than {self.ratio_max:g} times its size"
+                        raise _DamagedError(Damage(what, taken))
+            except _DamagedError as error:
+                self.damage = error.damage
 
-    @staticmethod
-    def _rest_of(member: zlib._Decompress) -> Iterator[bytes]:
-        """What a member that never ended still holds back."""
+
+class _DamagedError(Exception):
+    def __init__(self, damage: Damage) -> None:
+        super().__init__(damage.what)
+        self.damage = damage
+
+
+def _inflated(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
+    """Every gzip member in turn: a chunk, and how much of the file has been taken in for it."""
+    member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+    unpacked = member_begin = 0
+    while compressed := file.read(CHUNK_BYTES):
+        while compressed:
+            place = file.tell() - len(compressed)
+            before = member.copy()
+            try:
+                chunk = member.decompress(compressed, CHUNK_BYTES)
+            except zlib.error:
+                chunk, good_bytes = _up_to_damage(before, compressed)
+                yield chunk, place + good_bytes
+                what = "has a damaged gzip stream"
+                raise _DamagedError(Damage(what, place + good_bytes, member_begin)) from None
+            unpacked += len(chunk)
+            if member.eof:
+                # Members may follow one another, and zeros may pad the last one.
+                compressed = member.unused_data.lstrip(b"\0")
+                if compressed or _is_followed(file):
+                    member, member_begin = zlib.decompressobj(_GZIP_WINDOW_BITS), unpacked
+            else:
+                compressed = member.unconsumed_tail
+            yield chunk, file.tell() - len(compressed)
+    if not member.eof:
+        yield _rest_of(member), file.tell()
+        raise _DamagedError(Damage("ends in the middle of its gzip stream", file.tell()))
+
+
+def _is_followed(file: BinaryIO) -> bool:
+    """Skips zeros; whether anything else follows."""
+    while padding := file.read(CHUNK_BYTES):
+        left = len(padding.lstrip(b"\0"))
+        if left:
+            file.seek(-left, os.SEEK_CUR)
+            return True
+    return False
+
+
+def _up_to_damage(member: zlib._Decompress, compressed: bytes) -> tuple[bytes, int]:
+    """What a member gives before it fails, and how many bytes it takes: a chunk at most.
+
+    zlib keeps to itself what a call has inflated that fails, so it gets less and less at a time.
+    """
+    unpacked: list[bytes] = []
+    taken, step = 0, len(compressed)
+    while step:
+        before = member.copy()
         try:
-            rest = member.flush()
+            unpacked.append(member.decompress(compressed[taken : taken + step]))
         except zlib.error:
-            return
-        if rest:
-            yield rest
+            member, step = before, step // 2
+        else:
+            taken += step
+    return b"".join(unpacked), taken
+
+
+def _rest_of(member: zlib._Decompress) -> bytes:
+    """What a member that never ended still holds back."""
+    try:
+        return member.flush()
+    except zlib.error:
+        return b""
 
 
 def _between(chunks: Iterable[bytes], start: int, end: int | None) -> Iterator[bytes]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from kip_replay.pipelines.ingest.file_reading import ByteRange
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, LongLine, line_batches
-from kip_replay.pipelines.ingest.survey import ByteRange, Survey
+from kip_replay.pipelines.ingest.stamps import Stray
+from kip_replay.pipelines.ingest.survey import Survey
 from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser, Pseudonyms, Reason
 from kip_replay.replay.kafka.request_log.reading import line_digest
 
@@ -21,7 +23,10 @@ _BATCH_LINES = 1 << 15
 
 @dataclass(frozen=True)
 class ParsedRange:
-    """What a task must know of a range: bytes [start, end) of a node's file."""
+    """What a task must know of a range: bytes [start, end) of a node's file.
+
+    ``strays`` are those of the whole file.
+    """
 
     recording: str
     node_id: int
@@ -32,6 +37,7 @@ class ParsedRange:
     end: int
     first_line_number: int
     second_pass_line: int | None
+    strays: tuple[Stray, ...] = ()
 
     @staticmethod
     def of(survey: Survey, byte_range: ByteRange) -> ParsedRange:
@@ -47,6 +53,7 @@ class ParsedRange:
             end=byte_range.end,
             first_line_number=byte_range.first_line_number,
             second_pass_line=survey.second_pass_line,
+            strays=survey.strays,
         )
 
 
@@ -85,12 +92,15 @@ def parse_range(
     chunks = LogBytes(part.path, part.start, part.end).chunks()
     digest = line_digest(part.node_id, pseudonyms)
     line_number = part.first_line_number
+    strays = {stray.line_number: stray.why for stray in part.strays}
     for lines in line_batches(chunks, line_bytes_max, _BATCH_BYTES, _BATCH_LINES, digest):
         if isinstance(lines, LongLine):
             head = None if pseudonyms else lines.head.decode(errors="replace")
             batch = _rejected_as_too_long(part, lines, head, line_number)
         else:
-            batch = parser.parse_batch(lines, part.source_file, line_number, part.second_pass_line)
+            batch = parser.parse_batch(
+                lines, part.source_file, line_number, part.second_pass_line, strays
+            )
         yield batch
         line_number += batch.num_rows
 
@@ -108,6 +118,7 @@ def _rejected_as_too_long(
             "reason": Reason.too_long.name,
             "line": head,
             "line_bytes": line.line_bytes,
+            "detail": None,
         },
         "isr_changes": [],
         "topics": [],

@@ -51,7 +51,7 @@ from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange,
 from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, parse_or_error, tasks_of
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.repeated_lines import kept_files, without_repeated
-from kip_replay.pipelines.ingest.survey import RANGE_BYTES, Survey, survey_or_error
+from kip_replay.pipelines.ingest.survey import RANGE_BYTES, Survey, SurveySettings, survey_or_error
 from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, microseconds
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
@@ -80,6 +80,8 @@ class IngestSettings:
     ``final``: logs do not grow any more, so a last line without its end is read as it is.
     Logs of at most ``survey_on_driver_bytes_max`` (compressed) are surveyed without Spark.
     A task parses ``task_bytes_max`` (uncompressed) at most, and writes a file per table.
+    Gzip files are read until they have unpacked to more than ``gzip_ratio_max`` times their size.
+    ``accept_stray_stamps``: lines are read even if their stamps cannot be where they stand.
     ``tasks``: tasks that parse.
     """
 
@@ -89,6 +91,8 @@ class IngestSettings:
     survey_on_driver_bytes_max: int = 1 << 30
     task_bytes_max: int = 512 << 20
     node_gap_minutes_max: float = 10.0
+    gzip_ratio_max: float = 250.0
+    accept_stray_stamps: bool = False
     tasks: int | None = None
 
 
@@ -194,9 +198,13 @@ def _surveyed(
     known = {(file.recording, file.node_id): accounting.known(file) for file in files}
     one = partial(
         survey_or_error,
-        range_bytes=settings.range_bytes,
+        settings=SurveySettings(
+            settings.range_bytes,
+            settings.final,
+            settings.gzip_ratio_max,
+            settings.accept_stray_stamps,
+        ),
         known=known,
-        final=settings.final,
         pseudonyms=pseudonyms,
     )
     if sum(found.bytes for found in files.values()) <= settings.survey_on_driver_bytes_max:
@@ -382,6 +390,7 @@ def _ingested_files(
             "first_event_at": time.first_event_us,
             "disk_bytes": found.bytes if found else None,
             "modified_at": found.modified_at if found else None,
+            "damage": s.damage,
         }
         rows = pa.RecordBatch.from_pylist([row], schema=INGESTED_FILES.arrow_schema)
         files.write(INGESTED_FILES, rows)

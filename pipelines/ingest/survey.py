@@ -18,15 +18,22 @@ left for a later run, but for a whole request line, which ends as such lines do.
 
 from __future__ import annotations
 
-import hashlib
-import re
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.log_bytes import LogBytes, is_gzip, split_lines
+from kip_replay.pipelines.ingest.correlation_ids import contradicted
+from kip_replay.pipelines.ingest.file_reading import (
+    ByteRange,
+    Content,
+    Contents,
+    FileReading,
+    Splits,
+)
+from kip_replay.pipelines.ingest.garbled import first_garbled_byte
+from kip_replay.pipelines.ingest.log_bytes import Damage, LogBytes, is_gzip, split_lines
 from kip_replay.pipelines.ingest.log_files import LogFile
+from kip_replay.pipelines.ingest.stamps import Doubt, Stamps, Stray, shown, stamp_at
 from kip_replay.replay.kafka.request_log import (
     LocalTime,
     Pseudonyms,
@@ -34,37 +41,24 @@ from kip_replay.replay.kafka.request_log import (
     has_ambiguous_hour,
     stamp_of,
 )
-from kip_replay.replay.kafka.request_log.line import LOGGER, MARKER
+from kip_replay.replay.kafka.request_log.line import LOGGER
 from kip_replay.replay.kafka.request_log.local_time import parse_local
 from kip_replay.replay.kafka.request_log.reasons import Unreadable
 
 #: Files can be parsed in ranges of about this size.
 RANGE_BYTES = 8 << 20
-CONTENT_HASH_BYTES = 16
-
-_STAMP = re.compile(rb"\n\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
-#: Of one chunk kept for the next, so that a stamp, a marker or the logger's name across the border
-#: is seen.
-_OVERLAP_BYTES = 32
 #: Above this span of days a file is read for its fold at once instead of searching the calendar.
 _CALENDAR_DAYS_MAX = 800
 
 
-@dataclass(frozen=True, order=True)
-class Content:
-    """The first bytes of some file of a node, which have been read: how many, and their hash."""
-
-    bytes: int
-    content_hash: str
-
-
 @dataclass(frozen=True)
-class ByteRange:
-    """Uncompressed bytes [start, end) of a file, whole lines."""
+class SurveySettings:
+    """Of ``IngestSettings``. ``gzip_ratio_max`` None is no limit."""
 
-    start: int
-    end: int
-    first_line_number: int
+    range_bytes: int = RANGE_BYTES
+    final: bool = True
+    gzip_ratio_max: float | None = None
+    accept_stray_stamps: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,9 @@ class Survey:
     known, what comes after is half a line. ``content_hash`` is of the bytes [0, end).
     ``second_pass_line``: first line whose ambiguous stamps are the second pass, None if none are;
     ``fold_is_known`` is False where the file holds ambiguous stamps and does not show which pass.
-    ``damage`` completes a sentence that begins with the file's name.
+    ``damage`` completes a sentence that begins with the file's name; the line it lies in is left.
+    ``strays``: lines to be rejected for their stamps, in order; ``undecided``: sentences about
+    those of which that cannot be known. ``awaits_stamps``: lines are left because of their stamps.
     """
 
     file: LogFile
@@ -92,6 +88,9 @@ class Survey:
     second_pass_line: int | None
     fold_is_known: bool
     damage: str | None
+    strays: tuple[Stray, ...]
+    undecided: tuple[str, ...]
+    awaits_stamps: bool
     ranges: tuple[ByteRange, ...]
 
     @property
@@ -102,19 +101,20 @@ class Survey:
 
 def survey(
     file: LogFile,
-    range_bytes: int = RANGE_BYTES,
+    settings: SurveySettings = SurveySettings(),
     known: Collection[Content] = (),
-    final: bool = True,
     pseudonyms: Pseudonyms | None = None,
 ) -> Survey:
-    """Reads the file once (twice where its span holds an ambiguous hour), a chunk at a time.
+    """Reads the file a chunk at a time: once, or once more for what few files have.
+
+    That is an ambiguous hour, damage, or stamps that others do not decide on.
 
     ``known`` is what has been read of the node. With ``pseudonyms``, contents are hashed with its
     key: of a short log a guess could be confirmed otherwise. Raises UserError if the file cannot be
     opened or read.
     """
     try:
-        return _survey(file, range_bytes, known, final, pseudonyms)
+        return _survey(file, settings, known, pseudonyms)
     except OSError as error:
         raise UserError(
             f"{file.source_file} of recording {file.recording!r} cannot be read "
@@ -124,60 +124,99 @@ def survey(
 
 def survey_or_error(
     file: LogFile,
-    range_bytes: int,
+    settings: SurveySettings,
     known: Mapping[tuple[str, int], Collection[Content]],
-    final: bool,
     pseudonyms: Pseudonyms | None,
 ) -> Survey | UserError:
     """The same for a Spark task, out of which an exception would come as a trace of the JVM."""
     try:
-        known_here = known[file.recording, file.node_id]
-        return survey(file, range_bytes, known_here, final, pseudonyms)
+        return survey(file, settings, known[file.recording, file.node_id], pseudonyms)
     except UserError as error:
         return error
 
 
 def _survey(
     file: LogFile,
-    range_bytes: int,
+    settings: SurveySettings,
     known: Collection[Content],
-    final: bool,
     pseudonyms: Pseudonyms | None,
 ) -> Survey:
-    log = LogBytes(file.path)
-    contents, stamps = _Contents(known, pseudonyms), _Stamps()
-    splits = _Splits(range_bytes, {content.bytes for content in known})
-    has_requests = False
-    before = b"\n"
-    for chunk in log.chunks():
-        border = before + chunk[:_OVERLAP_BYTES]
-        contents.see(chunk)
-        splits.see(chunk)
-        has_requests = has_requests or MARKER in border or MARKER in chunk
-        stamps.see(border, chunk)
-        before = (before + chunk[-_OVERLAP_BYTES:])[-_OVERLAP_BYTES:]
-    is_whole = final or before.removesuffix(b"\r").endswith(LOGGER)
-    end = max(splits.bytes_seen if is_whole else splits.line_start, contents.longest)
+    def reading(end: int | None = None) -> FileReading:
+        return FileReading(
+            LogBytes(file.path, 0, end, settings.gzip_ratio_max),
+            Contents(known, pseudonyms),
+            Splits(settings.range_bytes, {content.bytes for content in known}),
+            Stamps(file.timezone, settings.accept_stray_stamps),
+        ).done()
+
+    found = whole = reading()
+    damage = whole.log.damage
+    is_whole = settings.final and damage is None
+    whole.stamps.ended(is_final=is_whole)
+    is_read = is_whole or whole.end.removesuffix(b"\r").endswith(LOGGER)
+    end = whole.splits.bytes_seen if is_read else whole.splits.line_start
+    awaited = whole.stamps.undecided_byte
+    sound = first_garbled_byte(file, damage) if damage else None
+    readable = min(place for place in (awaited, sound, end) if place is not None)
+    if readable < end:
+        end = max(readable, whole.contents.longest)
+        found = reading(end)
+    contents, splits = found.contents, found.splits
     first_byte = contents.longest
+    end = max(end, first_byte)
     if 0 < first_byte < end and splits.is_in_line(first_byte):
         first_byte += _line_end_bytes(file.path, first_byte)
-    second_pass_line, fold_is_known = _fold(file, stamps)
+    strays, undecided = _strays(file, whole.stamps)
+    first_stamp, last_stamp = _ends(whole.stamps, strays)
+    second_pass_line, fold_is_known = _fold(file, first_stamp, last_stamp, strays)
     return Survey(
         file=file,
         is_gzip=is_gzip(file.path),
         content_hash=contents.hash_of(end),
         first_byte=first_byte,
         end=end,
-        left_bytes=splits.bytes_seen - end,
+        left_bytes=whole.splits.bytes_seen - end,
         lines=splits.lines(first_byte, end),
         is_known=contents.is_known(end),
-        has_requests=has_requests,
-        first_stamp=stamps.first,
-        last_stamp=stamps.last,
+        has_requests=whole.has_requests,
+        first_stamp=first_stamp,
+        last_stamp=last_stamp,
         second_pass_line=second_pass_line,
         fold_is_known=fold_is_known,
-        damage=log.damage,
+        damage=_where(damage, end, splits.lines(0, end) + 1) if damage else None,
+        strays=strays,
+        undecided=undecided,
+        awaits_stamps=awaited is not None and awaited == end,
         ranges=splits.ranges(first_byte, end),
+    )
+
+
+def _strays(file: LogFile, stamps: Stamps) -> tuple[tuple[Stray, ...], tuple[str, ...]]:
+    """Lines whose stamps cannot be where they stand, in order, and which may be such."""
+    found, undecided = stamps.strays, []
+    if stamps.suspects:
+        strays = {stray.line_number for stray in found}
+        contradictions = contradicted(stamps.suspects, strays, _numbered_lines(file.path))
+        found = sorted([*found, *contradictions], key=lambda stray: stray.line_number)
+        proved = {stray.line_number for stray in contradictions}
+        undecided = [
+            f"its {suspect.doubt.name} line {suspect.line_number:,} has {shown(suspect.second)} "
+            f"beside {shown(suspect.median_s)}, and no correlation id shows that it cannot"
+            for suspect in stamps.suspects
+            if suspect.doubt is not Doubt.back and suspect.line_number not in proved
+        ]
+    return tuple(found), tuple(undecided)
+
+
+def _where(damage: Damage, end: int, line_number: int) -> str:
+    state = (
+        "sound"
+        if damage.unsure_from_byte is None
+        else "well formed, though letters may be altered,"
+    )
+    return (
+        f"{damage.what} at its byte {damage.compressed_byte:,}, and is {state} up to byte {end:,} "
+        f"when unpacked, where line {line_number:,} begins"
     )
 
 
@@ -187,153 +226,26 @@ def _line_end_bytes(path: str, at: int) -> int:
     return next((len(end) for end in (b"\r\n", b"\n") if written.startswith(end)), 0)
 
 
-class _Contents:
-    """Hashes a file as it goes by, and compares where known contents end."""
-
-    def __init__(self, known: Collection[Content], pseudonyms: Pseudonyms | None) -> None:
-        self._known = frozenset(known)
-        self._sizes = sorted({content.bytes for content in known})
-        self._digest = (
-            pseudonyms.content_digest()
-            if pseudonyms
-            else hashlib.blake2b(digest_size=CONTENT_HASH_BYTES)
-        )
-        self._at_line_start = self._digest.copy()
-        self._seen = 0
-        #: Bytes of the longest known content that the file begins with.
-        self.longest = 0
-
-    def see(self, chunk: bytes) -> None:
-        line_start = chunk.rfind(b"\n") + 1
-        sizes = self._sizes[bisect_right(self._sizes, self._seen) :]
-        ends = [size - self._seen for size in sizes if size - self._seen <= len(chunk)]
-        view = memoryview(chunk)
-        hashed = 0
-        for end in sorted({*ends, line_start, len(chunk)}):
-            self._digest.update(view[hashed:end])
-            hashed = end
-            if end == line_start and end:
-                self._at_line_start = self._digest.copy()
-            if Content(self._seen + end, self._digest.copy().hexdigest()) in self._known:
-                self.longest = self._seen + end
-        self._seen += len(chunk)
-
-    def hash_of(self, end: int) -> str:
-        """Of the bytes [0, end): all of them, or those of whole lines."""
-        return (self._digest if end == self._seen else self._at_line_start).hexdigest()
-
-    def is_known(self, end: int) -> bool:
-        """Whether all that is to be read has been."""
-        return self.longest == end and (end > 0 or Content(0, self.hash_of(0)) in self._known)
+def _ends(stamps: Stamps, strays: Collection[Stray]) -> tuple[bytes | None, bytes | None]:
+    """First and last stamp; where correlation ids contradict it, what stands beside it."""
+    proved = {stray.line_number for stray in strays}
+    beside = {s.doubt: stamp_at(s.median_s) for s in stamps.suspects if s.line_number in proved}
+    return beside.get(Doubt.first, stamps.first), beside.get(Doubt.last, stamps.last)
 
 
-class _Stamps:
-    """The first and the last stamp at the beginning of a line."""
-
-    def __init__(self) -> None:
-        self.first: bytes | None = None
-        self.last: bytes | None = None
-
-    def see(self, border: bytes, chunk: bytes) -> None:
-        """``border``: the last bytes before the chunk and its first ones."""
-        if self.first is None:
-            match = _STAMP.search(border) or _STAMP.search(chunk)
-            self.first = match.group(1) if match else None
-        self.last = _last_stamp(chunk) or _last_stamp(border) or self.last
-
-
-def _last_stamp(text: bytes) -> bytes | None:
-    # From the end: nearly always one step, where a search from the front reads the chunk.
-    at = text.rfind(b"\n[")
-    while at >= 0:
-        match = _STAMP.match(text, at)
-        if match:
-            return match.group(1)
-        at = text.rfind(b"\n[", 0, at)
-    return None
-
-
-class _Splits:
-    """Counts bytes and lines, and notes where a range of about ``range_bytes`` can end.
-
-    Also notes how many lines end before each of ``places``, at which reading may begin.
-    """
-
-    def __init__(self, range_bytes: int, places: Collection[int]) -> None:
-        self._range_bytes = range_bytes
-        self._starts = [(0, 1)]
-        self._line_ends = 0
-        self._places = sorted(places)
-        self._line_ends_before = {0: 0}
-        self._in_line: set[int] = set()
-        self.bytes_seen = 0
-        #: Where the last line begins that has no end yet.
-        self.line_start = 0
-
-    def see(self, chunk: bytes) -> None:
-        self._note_places(chunk)
-        counted = 0
-        while True:
-            wanted = self._starts[-1][0] + self._range_bytes - self.bytes_seen
-            # The LF that ends the line which holds the byte before ``wanted``.
-            line_end = chunk.find(b"\n", max(wanted - 1, counted)) if wanted <= len(chunk) else -1
-            if line_end < 0:
-                break
-            self._line_ends += chunk.count(b"\n", counted, line_end + 1)
-            counted = line_end + 1
-            self._starts.append((self.bytes_seen + counted, self._line_ends + 1))
-        self._line_ends += chunk.count(b"\n", counted)
-        last = chunk.rfind(b"\n")
-        if last >= 0:
-            self.line_start = self.bytes_seen + last + 1
-        self.bytes_seen += len(chunk)
-
-    def _note_places(self, chunk: bytes) -> None:
-        first = bisect_right(self._places, self.bytes_seen)
-        for place in self._places[first:]:
-            at = place - self.bytes_seen
-            if at > len(chunk):
-                break
-            self._line_ends_before[place] = self._line_ends + chunk.count(b"\n", 0, at)
-            if chunk[at - 1 : at] != b"\n":
-                self._in_line.add(place)
-
-    def is_in_line(self, place: int) -> bool:
-        """Whether the byte before is no line end."""
-        return place in self._in_line
-
-    def lines(self, start: int, end: int) -> int:
-        """Lines of [start, end), the last one also where it has no line end.
-
-        ``end`` is where the file ends, or its last line begins.
-        """
-        return self._line_ends - self._before(start) + (end > max(self.line_start, start))
-
-    def ranges(self, start: int, end: int) -> tuple[ByteRange, ...]:
-        """Ranges that cover [start, end)."""
-        first = (start, self._before(start) + 1)
-        starts = [first, *(place for place in self._starts if start < place[0] < end)]
-        ends = [place for place, _ in starts[1:]] + [end]
-        return tuple(
-            ByteRange(start, end, first_line_number)
-            for (start, first_line_number), end in zip(starts, ends, strict=True)
-            if start < end
-        )
-
-    def _before(self, start: int) -> int:
-        """Lines that end before a place, or before the line end that stands there."""
-        if start in self._line_ends_before:
-            return self._line_ends_before[start]
-        return self._line_ends_before[max(p for p in self._line_ends_before if p < start)] + 1
-
-
-def _fold(file: LogFile, stamps: _Stamps) -> tuple[int | None, bool]:
+def _fold(
+    file: LogFile, first: bytes | None, last: bytes | None, strays: Collection[Stray]
+) -> tuple[int | None, bool]:
     """First line of the second pass, and whether the file shows it."""
-    if stamps.first is None or stamps.last is None:
+    if first is None or last is None or not _may_be_ambiguous(file.timezone, first, last):
         return None, True
-    if not _may_be_ambiguous(file.timezone, stamps.first, stamps.last):
-        return None, True
-    boundary = fold_boundary(_numbered_stamps(file.path), file.timezone)
+    passed_over = {stray.line_number for stray in strays}
+    stamps = (
+        (number, stamp)
+        for number, line in _numbered_lines(file.path)
+        if number not in passed_over and (stamp := stamp_of(line)) is not None
+    )
+    boundary = fold_boundary(stamps, file.timezone)
     return boundary.changes_at_line, boundary.decided
 
 
@@ -346,13 +258,12 @@ def _may_be_ambiguous(timezone: str, first: bytes, last: bytes) -> bool:
         return True
 
 
-def _numbered_stamps(path: str) -> Iterator[tuple[int, bytes]]:
+def _numbered_lines(path: str) -> Iterator[tuple[int, bytes]]:
     # A line too long to parse is too long for its stamp to matter.
     lines = split_lines(LogBytes(path).chunks(), line_bytes_max=RANGE_BYTES)
     for line_number, line in enumerate(lines, start=1):
-        stamp = stamp_of(line) if isinstance(line, bytes) else None
-        if stamp is not None:
-            yield line_number, stamp
+        if isinstance(line, bytes):
+            yield line_number, line
 
 
 def span_us(surveys: Iterable[Survey]) -> tuple[int, int] | None:

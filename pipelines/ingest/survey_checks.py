@@ -17,6 +17,7 @@ Span = tuple[int, int]  # first and last stamp, UTC microseconds since 1970
 
 _MINUTE_US = 60_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_AWAITS_STAMPS = "ends with stamps that only what follows can confirm"
 #: Zones differ by half and whole hours (a few by quarters), from UTC-12 to UTC+14.
 _OFFSETS_MINUTES = sorted(range(-26 * 60, 26 * 60 + 1, 30), key=abs)
 
@@ -48,7 +49,15 @@ def warnings_of(surveys: Sequence[Survey]) -> list[str]:
         name = f"{survey.file.source_file} of recording {survey.file.recording!r}"
         if survey.damage:
             warnings.append(
-                f"{name} {survey.damage}: what comes before that is read, what follows is lost"
+                f"{name} {survey.damage}: the lines before are read, what follows is lost"
+            )
+        warnings += [f"{name}: {doubt}: it is believed" for doubt in survey.undecided]
+        if survey.strays:
+            first = survey.strays[0]
+            warnings.append(
+                f"{name} has stamps that cannot be where they stand, in {len(survey.strays):,} of "
+                f"its lines, first in line {first.line_number:,} ({first.why}): they are rejected, "
+                "unless ingest.accept_stray_stamps is set"
             )
         if not survey.fold_is_known:
             warnings.append(
@@ -59,12 +68,13 @@ def warnings_of(surveys: Sequence[Survey]) -> list[str]:
 
 
 def notes_of(surveys: Sequence[Survey]) -> list[str]:
-    """A sentence per file whose last line may be half written."""
+    """A sentence per file of which something is left for a later run."""
     return [
-        f"{survey.file.source_file} does not end with a line end: its last "
+        f"{survey.file.source_file} "
+        f"{_AWAITS_STAMPS if survey.awaits_stamps else 'does not end with a line end'}: its last "
         f"{survey.left_bytes:,} bytes are left for a later run, or for one with --final"
         for survey in surveys
-        if survey.left_bytes
+        if survey.left_bytes and survey.damage is None
     ]
 
 

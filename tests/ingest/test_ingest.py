@@ -25,7 +25,7 @@ from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_range
 from kip_replay.pipelines.ingest.parse_task import tasks_of
 from kip_replay.pipelines.ingest.recording import Recording, RecordingOptions, load_recording
 from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
-from kip_replay.pipelines.ingest.survey import Survey, survey
+from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -135,6 +135,11 @@ def _recordings(folder: Path) -> Iterator[Any]:
     for name, stamps in changes.items():
         log = {"c.log": stamped(*stamps)}
         yield write_recording(folder / name, log, {2: "c.log"}, timezone="Europe/Berlin")
+    lines = lines_of(CONTROLLER)
+    lines[3] = b"[0001-01-01 00:00:00,000" + lines[3][24:]
+    lines[20] = b"[2426" + lines[20][5:]
+    forged = both | {"controller-2.log": b"".join(lines)}
+    yield write_recording(folder / "forged", forged, controller | broker)
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "c.log").write_bytes(CONTROLLER)
@@ -205,8 +210,14 @@ def test_of_half_a_gzip_stream_what_can_be_read_is(ingested: Ingested) -> None:
     half, whole = ingested.contents("half-gzip"), ingested.contents("plain")
     assert 0 < len(half["requests"]) < LINES
     assert set(half["requests"]) < set(whole["requests"])
-    (rejected,) = ingested.rows(REJECTED_LINES, "half-gzip")
-    assert rejected["reason"] == "truncated"
+    assert half["rejected_lines"] == []  # the half line is left for a mended file
+    damage = {
+        row["source_file"]: row["damage"] for row in ingested.rows(INGESTED_FILES, "half-gzip")
+    }
+    assert damage["broker-11.log"] is None
+    assert damage["c.log.gz"].startswith(
+        "ends in the middle of its gzip stream at its byte 4,000, "
+    )
     warnings = [said for said in ingested.printed if said.startswith("warning")]
     assert any("c.log.gz" in w and "in the middle of its gzip stream" in w for w in warnings)
     assert warnings == [f"warning: {w}" for w in ingested.read["half-gzip"].warnings]
@@ -221,6 +232,19 @@ def test_binary_garbage_is_rejected_and_nothing_else_is(ingested: Ingested) -> N
     lines = ingested.read["garbage"]
     assert lines.repeated > 0
     assert lines.lines_read == LINES + lines.rejected + lines.repeated
+
+
+def test_stamps_that_cannot_be_reject_their_lines_alone(ingested: Ingested) -> None:
+    forged, whole = ingested.contents("forged"), ingested.contents("plain")
+    assert set(forged["requests"]) < set(whole["requests"])
+    assert len(forged["requests"]) == LINES - 2
+    rejected = {r["line_number"]: r for r in ingested.rows(REJECTED_LINES, "forged")}
+    reasons = {number: row["reason"] for number, row in rejected.items()}
+    assert reasons == {4: "stamp_out_of_range", 21: "stray_stamp"}
+    assert rejected[21]["detail"].startswith("2426-11-20 20:")
+    files = ingested.rows(INGESTED_FILES, "forged")
+    times = [row[name] for row in files for name in ("first_received_at", "last_completed_at")]
+    assert {time.year for time in times} == {2026}
 
 
 def test_an_hour_occurs_twice_or_never_where_clocks_change(ingested: Ingested) -> None:
@@ -298,7 +322,7 @@ def test_a_file_says_what_it_can_hold_so_that_spark_need_not_open_it(ingested: I
 @pytest.mark.parametrize("range_bytes", [1, 10_000])
 def test_ranges_cover_every_line_once(ingested: Ingested, range_bytes: int) -> None:
     for file in find_log_files(ingested.recordings["garbage"]):
-        whole, cut = survey(file), survey(file, range_bytes)
+        whole, cut = survey(file), survey(file, SurveySettings(range_bytes))
         assert replace(cut, ranges=whole.ranges) == whole
         assert len(cut.ranges) > len(whole.ranges)
         assert _rows(cut) == _rows(whole)
@@ -306,7 +330,10 @@ def test_ranges_cover_every_line_once(ingested: Ingested, range_bytes: int) -> N
 
 @pytest.mark.parametrize("parts", [1, 2, 7])
 def test_tasks_parse_every_line_once(ingested: Ingested, parts: int) -> None:
-    surveys = [survey(file, 10_000) for file in find_log_files(ingested.recordings["garbage"])]
+    surveys = [
+        survey(file, SurveySettings(10_000))
+        for file in find_log_files(ingested.recordings["garbage"])
+    ]
     ranges = [ParsedRange.of(of_file, r) for of_file in surveys for r in of_file.ranges]
     tasks = tasks_of(ranges, parts, TableFiles("warehouse", "part"), 1 << 20)
     assert len(tasks) == parts

@@ -22,11 +22,12 @@ from recorded_logs import folder_of
 from kip_replay.jobs._anonymize import KEY_VARIABLE, pseudonyms_of
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import parse_task as parse_task_module
+from kip_replay.pipelines.ingest.file_reading import Content
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.log_tables import rows_of
 from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange, parse_range
 from kip_replay.pipelines.ingest.parse_task import ParseError, parse_or_error, tasks_of
-from kip_replay.pipelines.ingest.survey import Content, survey
+from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.replay.incremental_fetch import INCREMENTAL_DRAFT, INPUT_SCHEMA, IncrementalFetch
 from kip_replay.replay.kafka.request_log import PARSED_LINE, Anonymous, LineParser, Pseudonyms
@@ -43,6 +44,7 @@ KEPT = {
     "line_id",
     "source_file",
     "rejected.reason",
+    "rejected.detail",
     "metadata_write.resources.resource_type",
     "configs.resource_type",
     "configs.operation",
@@ -169,7 +171,12 @@ def test_all_but_texts_is_as_without_a_key() -> None:
     assert _without_texts(requests) == _without_texts(without_key)
     assert not set(hidden.column("line_id").to_pylist()) & set(raw.column("line_id").to_pylist())
     rejected = hidden.column("rejected").to_pylist()[-1]
-    assert rejected == {"reason": "not_a_request_line", "line": None, "line_bytes": 14}
+    assert rejected == {
+        "reason": "not_a_request_line",
+        "detail": None,
+        "line": None,
+        "line_bytes": 14,
+    }
 
 
 def test_a_line_too_long_leaves_its_length_and_a_keyed_hash(tmp_path: Path) -> None:

@@ -14,14 +14,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_logs import BROKER
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import log_bytes
+from kip_replay.pipelines.ingest.file_reading import ByteRange, Content
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, LongLine, split_lines
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_range
 from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.ingest.survey import ByteRange, Content, Survey, survey
+from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
 from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
 from kip_replay.replay.kafka.request_log import LineParser
 
@@ -39,7 +41,7 @@ def recording_of(path: Path, nodes: dict[int, str], timezone: str = "UTC") -> Re
 
 def survey_of(path: Path, content: bytes, range_bytes: int = 1 << 20, zone: str = "UTC") -> Survey:
     path.write_bytes(content)
-    return survey(LogFile("r", 1, zone, path.name, str(path)), range_bytes)
+    return survey(LogFile("r", 1, zone, path.name, str(path)), SurveySettings(range_bytes))
 
 
 # --- finding
@@ -126,28 +128,91 @@ def test_members_and_padding_of_gzip(tmp_path: Path) -> None:
     assert log.damage is None
 
 
-@pytest.mark.parametrize("keep", [3, 12, 50, 4000])
-def test_damaged_gzip_gives_what_was_before_the_damage(tmp_path: Path, keep: int) -> None:
-    content = random.Random(1).randbytes(9000)
-    compressed = gzip.compress(content)
-    path = tmp_path / "a.gz"
-    path.write_bytes(compressed[:keep])
-    log = LogBytes(str(path))
-    head = b"".join(log.chunks())
-    assert content.startswith(head)
-    assert len(head) >= keep - 100
-    assert log.damage == "ends in the middle of its gzip stream"
-    path.write_bytes(compressed[:-8] + b"\1" * 8)  # checksum
-    assert b"".join(log.chunks()) in (content, b"")
-    assert log.damage == "has a damaged gzip stream"
+def read(path: Path, compressed: bytes) -> tuple[bytes, tuple[str, int] | None]:
+    """What is read of a file, and the damage that was met."""
+    path.write_bytes(compressed)
+    log = LogBytes(str(path), ratio_max=250)
+    content = b"".join(log.chunks())
+    return content, None if log.damage is None else (log.damage.what, log.damage.compressed_byte)
 
 
-def test_a_zip_bomb_comes_in_chunks(tmp_path: Path) -> None:
+ENDS, DAMAGED = "ends in the middle of its gzip stream", "has a damaged gzip stream"
+
+
+@pytest.mark.parametrize("chunk_bytes", [7, 1 << 20])
+def test_damaged_gzip_gives_what_was_before_the_damage(
+    tmp_path: Path, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_bytes, "CHUNK_BYTES", chunk_bytes)
+    path, whole = tmp_path / "a.gz", b"".join(line(f"20:00:{n % 60:02}") for n in range(900))
+    compressed = gzip.compress(whole)
+    assert read(path, compressed) == (whole, None)
+    for keep in (3, 12, 50, 600):
+        head, damage = read(path, compressed[:keep])
+        assert whole.startswith(head)
+        assert damage == (ENDS, keep)
+    assert len(head) > 300
+    size = len(compressed)
+    wrong_crc, wrong_length = compressed[:-8] + b"\1" + compressed[-7:], compressed[:-1] + b"\1"
+    assert read(path, wrong_crc) == (whole, (DAMAGED, size - 8 + 3))
+    assert read(path, wrong_length) == (whole, (DAMAGED, size - 1))
+    assert read(path, compressed + b"garbage") == (whole, (DAMAGED, size + 1))
+    zeros = compressed[: size // 2] + bytes(50) + compressed[size // 2 + 50 :]
+    flipped = bytearray(random_gzip := gzip.compress(random.Random(1).randbytes(9000)))
+    flipped[10] |= 6  # a type of block that deflate does not have
+    assert read(path, bytes(flipped)) == (b"", (DAMAGED, 10))
+    assert read(path, compressed + bytes(flipped)) == (whole, (DAMAGED, size + 10))
+    for broken, at in ((zeros, size // 2), (random_gzip[:5000] + bytes(4000), 5000)):
+        head, damage = read(path, broken)
+        assert damage is not None
+        assert damage[0] in (DAMAGED, ENDS)
+        assert damage[1] >= at
+        assert len(head) > 2000
+
+
+def test_a_survey_says_where_a_file_is_damaged_and_leaves_the_line(tmp_path: Path) -> None:
+    whole = b"".join(LINES)
+    path, keep = tmp_path / "a.gz", len(gzip.compress(whole)) - 20
+    found = survey_of(path, gzip.compress(whole)[:keep])
+    read_lines = found.lines
+    assert 3 < read_lines < len(LINES)
+    assert (found.end, found.left_bytes > 0) == (read_lines * len(LINES[0]), True)
+    (warning,) = warnings_of([found])
+    assert warning == (
+        f"a.gz of recording 'r' {ENDS} at its byte {keep}, and is sound up to byte {found.end} "
+        f"when unpacked, where line {read_lines + 1} begins: the lines before are read, what "
+        "follows is lost"
+    )
+    assert notes_of([found]) == []
+    mended = grown(path, whole[: found.end], gzip.compress(whole))
+    assert (mended.first_byte, mended.lines) == (found.end, len(LINES) - read_lines)
+    assert mended.damage is None
+
+
+def test_of_a_damaged_gzip_nothing_is_read_that_did_not_go_in(tmp_path: Path) -> None:
+    """Deflate mostly goes on after the damage, with a text of its own."""
+    log = BROKER * 3
+    path, compressed, lines = tmp_path / "a.gz", gzip.compress(log), set(BROKER.splitlines())
+    for at in range(100, len(compressed) - 50, len(compressed) // 8):
+        broken = compressed[:at] + bytes(30) + compressed[at + 30 :]
+        found = survey_of(path, compressed + broken)
+        assert found.damage is not None
+        assert found.damage.startswith("has a damaged gzip stream at its byte ")
+        read_text = b"".join(LogBytes(str(path), 0, found.end).chunks())
+        assert read_text.startswith(log)  # the member before it
+        assert lines.issuperset(read_text.splitlines())
+
+
+def test_a_zip_bomb_comes_in_chunks_and_ends_early(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"\n" * (5 << 20)))
     sizes = [len(chunk) for chunk in LogBytes(str(path)).chunks()]
     assert sum(sizes) == 5 << 20
     assert max(sizes) <= log_bytes.CHUNK_BYTES
+    found = survey(LogFile("r", 1, "UTC", "a.gz", str(path)), SurveySettings(gzip_ratio_max=250))
+    assert 1 << 20 <= found.lines <= 3 << 20
+    assert found.damage is not None
+    assert found.damage.startswith("unpacks to more than 250 times its size at its byte ")
 
 
 # --- survey
@@ -213,7 +278,7 @@ def grown(path: Path, before: bytes, now: bytes, final: bool = False) -> Survey:
     path.write_bytes(now)
     file = LogFile("r", 1, "UTC", path.name, str(path))
     known = {content(before), content(b"other\n"), content(LINES[0])}
-    return survey(file, range_bytes=100, known=known, final=final)
+    return survey(file, SurveySettings(100, final), known)
 
 
 @pytest.mark.parametrize("packed", [bytes, gzip.compress])
@@ -289,14 +354,14 @@ def test_pieces_are_the_whole(
     for end in [*ends, len(whole)]:
         path.write_bytes(whole[:end])
         is_last = final and end == len(whole)
-        found = survey(file, range_bytes=50, known=known, final=is_last)
+        found = survey(file, SurveySettings(50, is_last), known)
         rows = lines_of(found)
         assert len(rows) == found.lines
         assert not (found.is_known and rows)
         read += rows
         known.add(Content(found.end, found.content_hash))
     path.write_bytes(whole)
-    assert read == lines_of(survey(file, final=final))
+    assert read == lines_of(survey(file, SurveySettings(final=final)))
 
 
 def test_a_line_above_the_limit_is_rejected_as_the_parser_would(tmp_path: Path) -> None:

@@ -96,7 +96,9 @@ SESSION = {"is_cluster_metadata": False, "session_id": 7, "response_session_id":
 TIMES = ("request_queue_ms", "local_ms", "response_queue_ms", "send_ms")
 #: At least one wrong row for every expectation in SQL.
 WRONG: dict[str, list[dict[str, Any]]] = {
-    "ingested_files": [row("ingested_files", lines_read=9, requests=1, rejected=1, repeated=0)],
+    "ingested_files": [
+        row("ingested_files", lines_read=9, requests=1, rejected=1, repeated=0, damage="x"),
+    ],
     "requests": [
         *sent("1", 1, 2, 4, client_id="broker-12-fetcher-0"),
         *sent("2", 1, 3, client_id="java"),

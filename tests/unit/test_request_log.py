@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from kip_replay.pipelines.ingest.log_tables import LISTS, STRUCTS
+from kip_replay.replay.kafka.messages import schemas
 from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser, Reason, stamp_of
 
 LINES = gzip.decompress(
@@ -216,6 +219,26 @@ def test_a_request_takes_a_leap_year_at_most(ms: int, expected: str | None) -> N
     assert reason(replaced(b'"remoteTimeMs":10.0', b'"remoteTimeMs":%d' % ms)) == expected
 
 
+@pytest.mark.parametrize("day", [b"1970-01-01", b"9996-12-31"])
+@pytest.mark.parametrize("zone", ["Etc/GMT-14", "Etc/GMT+12"])
+def test_what_follows_from_any_stamp_and_duration_is_a_date(day: bytes, zone: str) -> None:
+    line = replaced(b"2026-11-20", day)
+    for name in (b"totalTimeMs", b"requestQueueTimeMs", b"localTimeMs", b"sendTimeMs"):
+        line = re.sub(b'"%s":[0-9.]+' % name, b'"%s":31622400000' % name, line)
+    (row,) = parse(line, zone=zone)  # dates of Python, which end with the year 9999
+    assert row["rejected"] is None
+
+
+@pytest.mark.parametrize("ms", [b"1e300", b"1e400", b"1e18", b"9" * 400, b"-1", b"NaN", b"-0.001"])
+@pytest.mark.parametrize("name", [b"totalTimeMs", b"throttleTimeMs", b"sendTimeMs"])
+def test_durations_that_cannot_be_reject_the_line(name: bytes, ms: bytes) -> None:
+    assert reason(re.sub(b'"%s":[0-9.]+' % name, b'"%s":%s' % (name, ms), LINE)) in (
+        "absurd_times",
+        "bad_json",
+        "bad_envelope",
+    )
+
+
 # What is not
 
 
@@ -239,6 +262,10 @@ def test_a_request_takes_a_leap_year_at_most(ms: int, expected: str | None) -> N
         (replaced(b'"request":{}', b'"request":{"a":}'), "bad_json"),
         (replaced(b"2026-11-20", b"2026-13-20"), "bad_stamp"),
         (replaced(b"2026-11-20", b"20261-1-20"), "bad_stamp"),
+        *(
+            (replaced(b"2026-11-20", day), "stamp_out_of_range")
+            for day in (b"0001-01-01", b"1969-12-31", b"9997-01-01", b"9999-12-31")
+        ),
         (replaced(b"20:30:34,831", b"20:30:34.831"), "bad_stamp"),
         (replaced(b"20:30:34,831", b"20:30: 4,831"), "bad_stamp"),
         (replaced(b"20:30:34,831", b"20:30:34,8"), "bad_stamp"),
@@ -310,6 +337,105 @@ def test_body_that_lacks_a_field_rejects_its_line_alone(api: str, field: str) ->
 def test_values_of_another_type_reject_their_lines_alone(index: int) -> None:
     fetches = [line for line in LINES if b'"maxWaitMs":' in line][:20]
     assert_rejected_alone(fetches, index, b'"maxWaitMs":', b'"maxWaitMs":"x","other":')
+
+
+#: Fields that nothing follows from.
+NOT_READ = {
+    "response.throttleTimeMs",
+    "response.responses.partitions.abortedTransactions.firstOffset",
+    "response.responses.partitionResponses.recordErrors.batchIndex",
+}
+MESSAGES = {
+    "FETCH": (schemas.FETCH_REQUEST, schemas.FETCH_RESPONSE),
+    "PRODUCE": (schemas.PRODUCE_REQUEST, schemas.PRODUCE_RESPONSE),
+    "BROKER_HEARTBEAT": (schemas.BROKER_HEARTBEAT_REQUEST, schemas.BROKER_HEARTBEAT_RESPONSE),
+}
+
+
+def fields_of(
+    schema: schemas.Schema, struct: Any, place: str
+) -> Iterator[tuple[dict[str, Any], str, str, schemas.Schema]]:
+    """Each field of a body: the object that has it, its key, its path and its schema."""
+    for field in schema["fields"]:
+        key = field["name"][0].lower() + field["name"][1:]
+        if key not in struct:
+            continue
+        yield struct, key, f"{place}.{key}", field
+        value = struct[key]
+        for inner in value[:1] if isinstance(value, list) else [value]:
+            if "fields" in field and isinstance(inner, dict):
+                yield from fields_of(field, inner, f"{place}.{key}")
+
+
+@pytest.mark.parametrize("api", list(MESSAGES))
+def test_a_field_that_is_absent_or_null_without_a_default_rejects_its_line(api: str) -> None:
+    """Each such field of the message schemas that a recorded line of the API has."""
+    quoted = b'"requestApiKeyName":"%s"' % api.encode()
+    tried = set()
+    for text in [line for line in LINES if quoted in line]:
+        start, end = text.index(b"{"), text.rindex(b"}") + 1
+        for side, schema in zip(("request", "response"), MESSAGES[api], strict=True):
+            count = len([*fields_of(schema, json.loads(text[start:end])[side] or {}, side)])
+            for number in range(count):
+                for is_null in (False, True):
+                    body = json.loads(text[start:end])
+                    struct, key, place, field = [*fields_of(schema, body[side], side)][number]
+                    may_be = {"default", "tag", "nullableVersions"}.isdisjoint(field)
+                    if place in NOT_READ or (place, is_null) in tried or not may_be:
+                        continue
+                    tried.add((place, is_null))
+                    struct[key] = None
+                    if not is_null:
+                        del struct[key]
+                    line = text[:start] + json.dumps(body).encode() + text[end:]
+                    (row,) = parse(line)
+                    assert row["rejected"]["reason"] == "bad_body"
+                    assert row["rejected"]["detail"] == f"{place} is missing"
+    assert len(tried) >= 12
+
+
+@pytest.mark.parametrize(
+    ("api", "field", "new", "detail"),
+    [
+        (b"FETCH", b"maxWaitMs", b'"maxWaitMs":"x"', "request.maxWaitMs is of another type"),
+        (
+            b"FETCH",
+            b"fetchOffset",
+            b'"fetchOffset":"x"',
+            "request.topics.partitions.fetchOffset is of another type",
+        ),
+        (
+            b"FETCH",
+            b"fetchOffset",
+            b'"fetchOffset":%d' % 10**20,
+            "a body does not have its API's form",
+        ),
+        (
+            b"METADATA",
+            b"leaderId",
+            b'"x":1',
+            "Object missing required field `leaderId` - at `$.topics[0].partitions[0]`",
+        ),
+        (
+            b"METADATA",
+            b"leaderId",
+            b'"leaderId":null',
+            "Expected `int`, got `null` - at `$.topics[0].partitions[0].leaderId`",
+        ),
+        (
+            b"FETCH",
+            b"correlationId",
+            b'"correlationId":"x"',
+            "Expected `int`, got `str` - at `$.requestHeader.correlationId`",
+        ),
+    ],
+)
+def test_the_field_is_named_that_rejects_a_line(
+    api: bytes, field: bytes, new: bytes, detail: str
+) -> None:
+    line = next(x for x in LINES if b'"%s"' % api in x and b'"%s":' % field in x)
+    (row,) = parse(re.sub(b'"%s":-?[0-9]+' % field, new, line, count=1))
+    assert row["rejected"]["detail"] == detail
 
 
 def assert_rejected_alone(lines: list[bytes], index: int, old: bytes, new: bytes) -> None:

@@ -56,12 +56,6 @@ class Field:
         return f"{name}SizeInBytes" if self.type == "records" else name
 
     @property
-    def is_required(self) -> bool:
-        """Whether every version must write it."""
-        may_be_absent = self.has_default or self.is_tagged or self.is_nullable
-        return self.versions.start == 0 and not may_be_absent
-
-    @property
     def has_fixed_size(self) -> bool:
         """Whether every value takes as many bytes."""
         return not self.is_array and self.type in _FIXED_BYTES

@@ -31,6 +31,7 @@ _KEPT = frozenset(
         "line_id",
         "source_file",
         "rejected.reason",
+        "rejected.detail",
         "metadata_write.resources.resource_type",
         "configs.resource_type",
         "configs.operation",

@@ -1,37 +1,95 @@
 """Bodies of the APIs that are rare: one line at a time, through typed structs.
 
-A struct names the fields that are used, in Kafka's order and Python's spelling; one that some
-versions lack is a pair of its type and Kafka's default. ``decoder(topics=structs(name=str,
-count=Int32), validate_only=(bool, False))`` reads a CreatePartitionsRequest.
+A struct names the fields that are used, in Kafka's order and Python's spelling. As in
+``mandatory``, a field must be there in every version that has it, unless it can be null or has a
+default: then it is a pair of type and default. ``at("1+", Int16, 0)`` is 0 before version 1.
+``Body(topics=structs(name=str), topic_id=at("6+", str, None))`` reads two fields.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import GenericAlias
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from .envelope import EMPTY_BODY
+from ..messages.layout import versions_of
+from .envelope import EMPTY_BODY, Envelope
 from .reasons import Reason, Unreadable
 
 Row = tuple[Any, ...]
+#: All higher versions are alike.
+_VERSION_MAX = 63
 
 
-def structs(**fields: Any) -> Any:
+class At(NamedTuple):
+    """A field of some versions: its type there, and what it is elsewhere."""
+
+    versions: range
+    type: Any
+    default: Any
+
+
+def at(versions: str, type_: Any, default: Any) -> At:
+    """A field of ``versions``, as Kafka's schemas write them: ``3+``, ``0-2``."""
+    return At(versions_of(versions), type_, default)
+
+
+@dataclass(frozen=True)
+class Structs:
+    """The type of a list of structs, in each version."""
+
+    fields: dict[str, Any]
+    is_nullable: bool = False
+
+    def or_null(self) -> Structs:
+        """The same, or null."""
+        return Structs(self.fields, is_nullable=True)
+
+
+def structs(**fields: Any) -> Structs:
     """The type of a list of structs."""
-    return GenericAlias(list, (_struct(fields),))
+    return Structs(fields)
 
 
-def decoder(**fields: Any) -> msgspec.json.Decoder[Any]:
-    """Decodes a body; raises ``msgspec.ValidationError`` where it does not fit."""
-    return msgspec.json.Decoder(_struct(fields))
+class Body:
+    """Reads requests or responses of an API."""
+
+    def __init__(self, **fields: Any) -> None:
+        self._fields = fields
+        self._decoders: dict[int, msgspec.json.Decoder[Any]] = {}
+
+    def decoder(self, version: int) -> msgspec.json.Decoder[Any]:
+        """Raises ``msgspec.ValidationError`` where a body does not fit."""
+        version = min(max(version, -1), _VERSION_MAX)
+        decoder = self._decoders.get(version)
+        if decoder is None:
+            decoder = msgspec.json.Decoder(_struct(self._fields, version))
+            self._decoders[version] = decoder
+        return decoder
 
 
-def _struct(fields: dict[str, Any]) -> type[msgspec.Struct]:
-    named = [(name, *(t if isinstance(t, tuple) else (t,))) for name, t in fields.items()]
+def _struct(fields: dict[str, Any], version: int) -> type[msgspec.Struct]:
+    named = [(name, *_field(type_, version)) for name, type_ in fields.items()]
     return msgspec.defstruct("Body", named, rename="camel", frozen=True, kw_only=True)
+
+
+def _field(type_: Any, version: int) -> tuple[Any, ...]:
+    """The type, and the default of a field that may be absent."""
+    if isinstance(type_, At):
+        inner = _type(type_.type, version)
+        return (inner,) if version in type_.versions else (inner, type_.default)
+    if isinstance(type_, tuple):
+        return _type(type_[0], version), type_[1]
+    return (_type(type_, version),)
+
+
+def _type(type_: Any, version: int) -> Any:
+    if not isinstance(type_, Structs):
+        return type_
+    of_list = GenericAlias(list, (_struct(type_.fields, version),))
+    return of_list | None if type_.is_nullable else of_list
 
 
 @dataclass(frozen=True)
@@ -64,11 +122,22 @@ def resource(
     return locals()
 
 
-def decode(raw: msgspec.Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
+def decode_request(envelope: Envelope, body: Body) -> Any:
     """None where the log has no body. Raises ``Unreadable`` (bad_body) where it does not fit."""
+    return _decoded(envelope.request, body, envelope.request_header.request_api_version)
+
+
+def decode_response(envelope: Envelope, body: Body) -> Any:
+    """The same of the response."""
+    return _decoded(envelope.response, body, envelope.request_header.request_api_version)
+
+
+def _decoded(raw: msgspec.Raw, body: Body, version: int) -> Any:
     if memoryview(raw) == EMPTY_BODY:
         return None
     try:
-        return decoder.decode(raw)
+        return body.decoder(version).decode(raw)
+    except msgspec.ValidationError as error:
+        raise Unreadable(Reason.bad_body, str(error)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise Unreadable(Reason.bad_body) from None

@@ -7,7 +7,7 @@ log of the two writing APIs only; here they are null everywhere.
 
 from typing import Any
 
-from .bodies import Row, TypedRows, decode, decoder, resource, structs
+from .bodies import Body, Row, TypedRows, decode_request, decode_response, resource, structs
 from .envelope import Envelope, Int8, Int16
 
 DESCRIBE_CONFIGS = 32
@@ -21,7 +21,7 @@ _RESOURCE_TYPES = {2: "topic", 4: "broker", 8: "broker_logger", 16: "client_metr
 _OPERATIONS = {0: "set", 1: "delete", 2: "append", 3: "subtract"}
 
 
-_describe_response = decoder(
+_describe_response = Body(
     results=structs(
         error_code=Int16,
         resource_type=Int8,
@@ -30,22 +30,28 @@ _describe_response = decoder(
             name=str,
             value=(str | None, None),
             config_source=(Int8 | None, None),
-            is_sensitive=(bool, False),
+            is_sensitive=bool,
         ),
     )
 )
-_alter_request = decoder(
-    resources=structs(
-        resource_type=Int8,
-        resource_name=str,
-        # ALTER_CONFIGS only sets
-        configs=structs(name=str, config_operation=(Int8, 0), value=(str | None, None)),
-    ),
-    validate_only=(bool, False),
-)
-_alter_response = decoder(
-    responses=structs(error_code=Int16, resource_type=Int8, resource_name=str)
-)
+
+
+def _alter_request(**config: Any) -> Body:
+    return Body(
+        resources=structs(
+            resource_type=Int8,
+            resource_name=str,
+            configs=structs(name=str, value=(str | None, None), **config),
+        ),
+        validate_only=bool,
+    )
+
+
+_alter_requests = {
+    ALTER_CONFIGS: _alter_request(config_operation=(Int8, 0)),  # it only sets
+    INCREMENTAL_ALTER_CONFIGS: _alter_request(config_operation=Int8),
+}
+_alter_response = Body(responses=structs(error_code=Int16, resource_type=Int8, resource_name=str))
 
 
 def shown(value: str | None, is_sensitive: bool = False) -> str | None:
@@ -60,7 +66,7 @@ def resource_type(code: int) -> str:
 
 def read_describe(envelope: Envelope) -> TypedRows:
     """Every config of the response."""
-    response = decode(envelope.response, _describe_response)
+    response = decode_response(envelope, _describe_response)
     rows: dict[tuple[str, str, str], Row] = {}
     for described in response.results if response else ():
         type_, resource_name = resource_type(described.resource_type), described.resource_name
@@ -80,8 +86,8 @@ def read_describe(envelope: Envelope) -> TypedRows:
 
 def read_alter(envelope: Envelope) -> TypedRows:
     """What was altered, each resource with its error; no config with ``validateOnly``."""
-    request = decode(envelope.request, _alter_request)
-    response = decode(envelope.response, _alter_response)
+    request = decode_request(envelope, _alter_requests[envelope.request_header.request_api_key])
+    response = decode_response(envelope, _alter_response)
     error = None if response is None else 0
     if request is None:
         return TypedRows(metadata_write=(None, error, None))

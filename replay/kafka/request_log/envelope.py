@@ -83,7 +83,8 @@ def decode_envelope(json: memoryview) -> Envelope:
         envelope = _decoder.decode(json)
     except msgspec.ValidationError as error:
         missing = "missing required field" in str(error)
-        raise Unreadable(Reason.missing_field if missing else Reason.bad_envelope) from None
+        reason = Reason.missing_field if missing else Reason.bad_envelope
+        raise Unreadable(reason, str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Unreadable(Reason.bad_json) from None
     for body in (envelope.request, envelope.response):

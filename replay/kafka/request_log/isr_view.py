@@ -6,47 +6,44 @@ a partition error returns ``isr: []``, which is no empty ISR: null here.
 
 from typing import Any
 
-from .bodies import Row, TypedRows, decode, decoder, structs
+from .bodies import Body, Row, TypedRows, at, decode_request, decode_response, structs
 from .envelope import Envelope, Int16, Int32
 
 ALTER_PARTITION = 56
 METADATA = 3
 
-_topic_key = {"topic_name": (str | None, None), "topic_id": (str | None, None)}
-_alter_request = decoder(
+_topic_key = {"topic_name": at("0-1", str, None), "topic_id": at("2+", str, None)}
+_alter_request = Body(
     topics=structs(
         **_topic_key,
         partitions=structs(
             partition_index=Int32,
             leader_epoch=Int32,
-            new_isr=(list[Int32] | None, None),
-            new_isr_with_epochs=(structs(broker_id=Int32) | None, None),
+            new_isr=at("0-2", list[Int32], None),
+            new_isr_with_epochs=at("3+", structs(broker_id=Int32), None),
             partition_epoch=Int32,
         ),
     )
 )
-_alter_response = decoder(
-    error_code=(Int16, 0),
-    topics=(
-        structs(
-            **_topic_key,
-            partitions=structs(
-                partition_index=Int32,
-                error_code=Int16,
-                leader_id=(Int32, -1),
-                leader_epoch=(Int32, -1),
-                isr=(list[Int32], []),
-                partition_epoch=(Int32, -1),
-            ),
+_alter_response = Body(
+    error_code=Int16,
+    topics=structs(
+        **_topic_key,
+        partitions=structs(
+            partition_index=Int32,
+            error_code=Int16,
+            leader_id=Int32,
+            leader_epoch=Int32,
+            isr=list[Int32],
+            partition_epoch=Int32,
         ),
-        [],
     ),
 )
-_metadata_response = decoder(
+_metadata_response = Body(
     topics=structs(
         error_code=Int16,
         name=(str | None, None),
-        topic_id=(str | None, None),
+        topic_id=at("10+", str, None),
         is_internal=(bool, False),
         partitions=structs(
             error_code=Int16,
@@ -69,8 +66,8 @@ def read_alter_partition(envelope: Envelope) -> TypedRows:
 
     A top-level error is each partition's.
     """
-    request = decode(envelope.request, _alter_request)
-    response = decode(envelope.response, _alter_response)
+    request = decode_request(envelope, _alter_request)
+    response = decode_response(envelope, _alter_response)
     returned = {
         (_name(topic), partition.partition_index): (topic, partition)
         for topic in (response.topics if response else ())
@@ -118,7 +115,7 @@ def _requested_isr(partition: Any) -> list[int]:
 
 def read_metadata(envelope: Envelope) -> TypedRows:
     """Every topic and partition of the response."""
-    response = decode(envelope.response, _metadata_response)
+    response = decode_response(envelope, _metadata_response)
     topics: dict[str, Row] = {}
     partitions: dict[_Key, Row] = {}
     for topic in response.topics if response else ():

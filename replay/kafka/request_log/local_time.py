@@ -20,10 +20,13 @@ _MILLIS_US = {b",%03d" % millis: millis * 1000 for millis in range(1000)}
 _CACHE_SIZE_MAX = 1 << 16
 #: Zones change at quarters of an hour, and by no less than half an hour.
 _QUARTER = timedelta(minutes=15)
+#: Of stamps. Zone and durations (``request_columns``) move times by less than three years, and what
+#: follows must be a date in every reader of the tables, which Python's end with the year 9999.
+YEARS = range(1970, 9997)
 
 
 def parse_local(stamp: bytes) -> datetime:
-    """A stamp as a naive local datetime. Raises ``Unreadable`` (bad_stamp)."""
+    """A stamp as a naive local datetime. Raises ``Unreadable`` (bad_stamp, stamp_out_of_range)."""
     millis_us = _MILLIS_US.get(stamp[19:])
     if millis_us is None:
         raise Unreadable(Reason.bad_stamp)
@@ -37,9 +40,12 @@ def _parse_second(text: bytes) -> datetime:
     if separators != b"-- ::" or not all(part.isdigit() for part in parts):
         raise Unreadable(Reason.bad_stamp)
     try:
-        return datetime(*(int(part) for part in parts))  # type: ignore[arg-type]  # noqa: DTZ001
+        local = datetime(*(int(part) for part in parts))  # type: ignore[arg-type]  # noqa: DTZ001
     except ValueError:
         raise Unreadable(Reason.bad_stamp) from None
+    if local.year not in YEARS:
+        raise Unreadable(Reason.stamp_out_of_range)
+    return local
 
 
 class LocalTime:
@@ -52,7 +58,8 @@ class LocalTime:
     def microseconds(self, stamp: bytes, second_pass: bool = False) -> int:
         """UTC microseconds since 1970 of a stamp of 23 bytes.
 
-        Raises ``Unreadable``: bad_stamp, or stamp_not_in_time_zone in a gap of spring.
+        Raises ``Unreadable``: bad_stamp, stamp_out_of_range, or stamp_not_in_time_zone in a gap of
+        spring.
         """
         second = self._seconds.get(stamp[:19])
         millis_us = _MILLIS_US.get(stamp[19:])
@@ -79,10 +86,7 @@ class LocalTime:
         local = _parse_second(text)
         if len(self._seconds) >= _CACHE_SIZE_MAX:
             self._seconds.clear()
-        try:
-            both = (self._utc_us(local, 0), self._utc_us(local, 1))
-        except OverflowError:  # years 1 and 9999
-            raise Unreadable(Reason.bad_stamp) from None
+        both = (self._utc_us(local, 0), self._utc_us(local, 1))
         self._seconds[text] = both
         return both
 

@@ -18,7 +18,7 @@ Source: ``ApiVersionsResponse.json``, ``BrokerRegistration{Request,Response}.jso
 
 from typing import Any
 
-from .bodies import Row, TypedRows, decode, decoder, structs
+from .bodies import Body, Row, TypedRows, decode_request, decode_response, structs
 from .envelope import Envelope, Int16, Int32, Int64
 from .fetch_view import METADATA_TOPIC
 
@@ -26,31 +26,28 @@ API_VERSIONS = 18
 DESCRIBE_QUORUM = 55
 BROKER_REGISTRATION = 62
 
-_api_versions = decoder(finalized_features_epoch=(Int64, -1))
-_registration = decoder(broker_id=Int32)
-_registered = decoder(error_code=Int16, broker_epoch=(Int64, -1))
-_replicas: Any = (structs(replica_id=Int32, log_end_offset=Int64), [])
-_describe_quorum = decoder(
-    topics=(
-        structs(
-            topic_name=str,
-            partitions=structs(
-                error_code=Int16,
-                leader_id=Int32,
-                leader_epoch=Int32,
-                high_watermark=Int64,
-                current_voters=_replicas,
-                observers=_replicas,
-            ),
+_api_versions = Body(finalized_features_epoch=(Int64, -1))
+_registration = Body(broker_id=Int32)
+_registered = Body(error_code=Int16, broker_epoch=(Int64, -1))
+_replicas = structs(replica_id=Int32, log_end_offset=Int64)
+_describe_quorum = Body(
+    topics=structs(
+        topic_name=str,
+        partitions=structs(
+            error_code=Int16,
+            leader_id=Int32,
+            leader_epoch=Int32,
+            high_watermark=Int64,
+            current_voters=_replicas,
+            observers=_replicas,
         ),
-        [],
     )
 )
 
 
 def read_api_versions(envelope: Envelope, node_id: int) -> TypedRows:
     """Where the node that logged stood."""
-    response = decode(envelope.response, _api_versions)
+    response = decode_response(envelope, _api_versions)
     if response is None or response.finalized_features_epoch < 0:
         return TypedRows()
     row = (node_id, "finalized_features_epoch", response.finalized_features_epoch, None)
@@ -59,8 +56,8 @@ def read_api_versions(envelope: Envelope, node_id: int) -> TypedRows:
 
 def read_broker_registration(envelope: Envelope) -> TypedRows:
     """The offset of the registration, if it was one."""
-    request = decode(envelope.request, _registration)
-    response = decode(envelope.response, _registered)
+    request = decode_request(envelope, _registration)
+    response = decode_response(envelope, _registered)
     if request is None or response is None or response.error_code or response.broker_epoch < 0:
         return TypedRows()
     return TypedRows(
@@ -70,7 +67,7 @@ def read_broker_registration(envelope: Envelope) -> TypedRows:
 
 def read_describe_quorum(envelope: Envelope) -> TypedRows:
     """The high watermark and the log end offsets that the leader returned."""
-    response = decode(envelope.response, _describe_quorum)
+    response = decode_response(envelope, _describe_quorum)
     rows: list[Row] = []
     for topic in response.topics if response else ():
         for partition in topic.partitions:

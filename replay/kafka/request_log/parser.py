@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 #: How much of a rejected line is kept.
 _REJECTED_LINE_BYTES = 1000
 _MIB = 1 << 20
+_NONE: Mapping[int, str] = {}
 
 #: APIs read one line at a time.
 _READERS: dict[int, Callable[[Envelope], TypedRows]] = {
@@ -166,14 +167,19 @@ class LineParser:
         source_file: str,
         first: int,
         fold_changes_at_line: int | None = None,
+        strays: Mapping[int, str] = _NONE,
     ) -> pa.RecordBatch:
         """One batch of lines without their line ends, as many as there are; the first is ``first``.
 
-        For whoever has them in memory already, and knows how many are too many.
+        For whoever has them in memory already, and knows how many are too many. ``strays``: numbers
+        of lines whose stamps cannot be where they stand, and why.
         """
         n = len(lines)
         second_pass_from = n if fold_changes_at_line is None else fold_changes_at_line - first
         reading = read_envelopes(lines, self._time, second_pass_from, self._line_bytes_max)
+        for number in range(first, first + n) if strays else ():
+            if number in strays:
+                reading.reject(number - first, Reason.stray_stamp, strays[number])
         columns = {
             "recording": pa.repeat(pa.scalar(self.recording, TEXT), n),
             "line_id": pa.array(line_ids(self._line_digest, lines), TEXT),
@@ -181,23 +187,21 @@ class LineParser:
             "source_file": pa.repeat(pa.scalar(source_file, TEXT), n),
             "line_number": pa.array(np.arange(first, first + n), LONG),
             **_typed_columns(reading, self.node_id),
-            "rejected": _rejected(lines, reading.reasons, is_kept=self._anonymous is None),
+            "rejected": _rejected(lines, reading, is_kept=self._anonymous is None),
         }
         batch = pa.record_batch([columns[name] for name in PARSED_LINE.names], schema=PARSED_LINE)
         return self._anonymous.lines(batch) if self._anonymous else batch
 
 
-def _rejected(
-    lines: Sequence[bytes], reasons: Sequence[Reason | None], is_kept: bool
-) -> pa.StructArray:
+def _rejected(lines: Sequence[bytes], reading: Reading, is_kept: bool) -> pa.StructArray:
     """Why lines could not be read; with their text where that ``is_kept``."""
     rows: list[Row] = []
     positions: list[int] = []
-    for position, reason in enumerate(reasons):
+    for position, reason in enumerate(reading.reasons):
         if reason is not None:
             line = lines[position]
             text = line[:_REJECTED_LINE_BYTES].decode(errors="replace") if is_kept else None
-            rows.append((reason.name, text, len(line)))
+            rows.append((reason.name, reading.details.get(position), text, len(line)))
             positions.append(position)
     rejected = struct_rows(parsed_line.REJECTED, rows, {})
     return scatter(rejected, np.array(positions, np.int64), len(lines))
@@ -241,8 +245,8 @@ def _bodies(reading: Reading, view: _View) -> tuple[Positions, Columns]:
     """Positions and body columns of an API's lines; those that do not fit are rejected."""
     positions = reading.positions_of(view.api_key)
     bodies = read_bodies(reading.of(positions), APIS[view.api_key], view.type)
-    for position in np.delete(positions, bodies.positions).tolist():
-        reading.reject(position, Reason.bad_body)
+    for line, misfit in bodies.misfits.items():
+        reading.reject(int(positions[line]), Reason.bad_body, misfit)
     return positions[bodies.positions], view.columns(bodies)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -30,16 +30,22 @@ _NO_API = -(2**15) - 1
 
 @dataclass
 class Reading:
-    """Envelope and stamp of each line, None and 0 where it has a reason why not."""
+    """Envelope and stamp of each line, None and 0 where it has a reason why not.
+
+    ``details``: what is known beyond the reason, by position.
+    """
 
     reasons: list[Reason | None]
     envelopes: list[Envelope | None]
     stamps_us: list[int]
+    details: dict[int, str] = field(default_factory=dict)
 
-    def reject(self, position: int, reason: Reason) -> None:
+    def reject(self, position: int, reason: Reason, detail: str | None = None) -> None:
         """The first reason stays."""
         if self.reasons[position] is None:
             self.reasons[position] = reason
+            if detail is not None:
+                self.details[position] = detail
             self.envelopes[position] = None
             self._api_keys[position] = _NO_API
 
@@ -64,7 +70,7 @@ class Reading:
             try:
                 typed[position] = readers[int(keys[position])](envelope)
             except Unreadable as unreadable:
-                self.reject(position, unreadable.reason)
+                self.reject(position, unreadable.reason, unreadable.detail)
         return typed
 
     def positions_of(self, api_key: int) -> Positions:
@@ -113,6 +119,8 @@ def read_envelopes(
             stamp_us = time.microseconds(stamp, position >= second_pass_from)
             envelope = decode_envelope(json)
         except Unreadable as unreadable:
+            if unreadable.detail is not None:
+                reading.details[position] = unreadable.detail
             reading.reasons.append(unreadable.reason)
             reading.envelopes.append(None)
             reading.stamps_us.append(0)

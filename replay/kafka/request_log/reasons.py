@@ -13,6 +13,8 @@ class Reason(Enum):
     too_long = "It is longer than the configured limit."
     binary = "It holds NUL bytes or is not UTF-8."
     bad_stamp = "What stands between the first [ and ] is no yyyy-MM-dd HH:mm:ss,SSS."
+    stamp_out_of_range = "The stamp lies before the year 1970 or after 9996."
+    stray_stamp = "Its stamp is far from those around it, or contradicts correlation ids."
     stamp_not_in_time_zone = "The stamp is a local time that the recording's time zone skipped."
     truncated = "It begins as a request line but does not end with (kafka.request.logger)."
     interleaved = "A second line begins inside it: two writers shared the file."
@@ -24,8 +26,9 @@ class Reason(Enum):
 
 
 class Unreadable(Exception):
-    """Raised while one line is read; carries the ``Reason``."""
+    """Raised while one line is read; carries the ``Reason``, and what is known beyond it."""
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: Reason, detail: str | None = None) -> None:
         super().__init__(reason.value)
         self.reason = reason
+        self.detail = detail

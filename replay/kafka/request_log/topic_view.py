@@ -6,37 +6,33 @@ v7+ ids). With ``validateOnly`` nothing is created: a write without topics and c
 
 from typing import Any
 
-from .bodies import Row, TypedRows, decode, decoder, resource, structs
+from .bodies import Body, Row, TypedRows, at, decode_request, decode_response, resource, structs
 from .config_view import shown
 from .envelope import Envelope, Int8, Int16, Int32
 
 API_KEY = 19
 
-_request = decoder(
+_request = Body(
     topics=structs(
         name=str,
-        num_partitions=(Int32, -1),
-        replication_factor=(Int16, -1),
-        assignments=(structs(broker_ids=list[Int32]), []),
-        configs=(structs(name=str, value=(str | None, None)), []),
+        num_partitions=Int32,
+        replication_factor=Int16,
+        assignments=structs(broker_ids=list[Int32]),
+        configs=structs(name=str, value=(str | None, None)),
     ),
     validate_only=(bool, False),
 )
-_response = decoder(
+_response = Body(
     topics=structs(
         name=str,
-        topic_id=(str | None, None),
+        topic_id=at("7+", str, None),
         error_code=Int16,
         num_partitions=(Int32, -1),
         replication_factor=(Int16, -1),
         configs=(
             structs(
-                name=str,
-                value=(str | None, None),
-                config_source=(Int8, -1),
-                is_sensitive=(bool, False),
-            )
-            | None,
+                name=str, value=(str | None, None), config_source=(Int8, -1), is_sensitive=bool
+            ).or_null(),
             None,
         ),
     )
@@ -45,8 +41,8 @@ _response = decoder(
 
 def read(envelope: Envelope) -> TypedRows:
     """Requested topics with their results; the results alone where the log has no request."""
-    request = decode(envelope.request, _request)
-    response = decode(envelope.response, _response)
+    request = decode_request(envelope, _request)
+    response = decode_response(envelope, _response)
     requested = {topic.name: topic for topic in (request.topics if request else ())}
     returned = {topic.name: topic for topic in (response.topics if response else ())}
     names = list(requested) if request else list(returned)

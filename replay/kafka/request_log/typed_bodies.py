@@ -10,6 +10,7 @@ written out.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -21,10 +22,11 @@ import pyarrow.json
 
 from kip_replay.replay.table import BOOL, INT, LONG, TEXT
 
-from .arrow_rows import Bools, Positions, any_in_row, list_of, lists_in, nulls_of
+from .arrow_rows import Bools, Positions, list_of, lists_in, nulls_of
+from .mandatory import lacking
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import msgspec
 
@@ -48,41 +50,48 @@ _BEFORE_REQUEST = b'{"request":'
 _BEFORE_RESPONSE = b',"response":'
 _AFTER = b"}\n"
 _NULL = b"null"
+#: In what Arrow's reader says, which also has values.
+_COLUMN = re.compile(r"Column\(/([A-Za-z/\[\]]*)")
+_NO_BODY = "a body does not have its API's form"
 
 
 @dataclass(frozen=True)
 class Bodies:
     """Bodies of one API: what the columns of a request and of a response hold of each line.
 
-    Null where there is no body. ``positions`` are those of the lines whose bodies fit.
+    Null where there is no body. ``positions`` are those of the lines whose bodies fit; ``misfits``
+    says of the others what does not.
     """
 
     positions: Positions
     request: Columns
     response: Columns
     has_response: pa.BooleanArray
+    misfits: Mapping[int, str]
 
 
 def read_bodies(envelopes: Sequence[Envelope], api: Api, row: pa.StructType) -> Bodies:
     """Bodies of lines of one API, whose table has the columns of ``row``.
 
-    A line does not fit if a value is not of its field's type, or if a field is missing that every
-    version must write.
+    A line does not fit if a value is not of its field's type, or if a field is missing or null that
+    its version must have.
     """
     types = [_json_type(message, row) for message in (api.request, api.response)]
     schema = pa.schema(list(zip(("request", "response"), types, strict=True)))
-    positions, table = _read_fitting(envelopes, schema)
+    positions, table, misfits = _read_fitting(envelopes, schema)
+    versions = np.array([e.request_header.request_api_version for e in envelopes], np.int64)
+    fits = np.ones(len(positions), np.bool_)
+    for name, message in (("request", api.request), ("response", api.response)):
+        bodies = _one_chunk(table.column(name))
+        for line, place in lacking(message.body, bodies, versions[positions]).items():
+            misfits.setdefault(int(positions[line]), f"{name}.{place} is missing")
+            fits[line] = False
+    if not fits.all():
+        positions, table = positions[fits], table.filter(pa.array(fits))
     request, response = (_one_chunk(table.column(name)) for name in schema.names)
-    requested, no_request = _columns_of(api.request.body, request, row)
-    returned, no_response = _columns_of(api.response.body, response, row)
-    lacking = no_request | no_response
-    has_response = response.is_valid()
-    if lacking.any():
-        fits = pa.array(~lacking)
-        positions, has_response = positions[~lacking], has_response.filter(fits)
-        requested = {name: column.filter(fits) for name, column in requested.items()}
-        returned = {name: column.filter(fits) for name, column in returned.items()}
-    return Bodies(positions, requested, returned, has_response)
+    requested = _columns_of(api.request.body, request, row)
+    returned = _columns_of(api.response.body, response, row)
+    return Bodies(positions, requested, returned, response.is_valid(), misfits)
 
 
 # --- the types that a body is read with
@@ -130,25 +139,33 @@ def _type_of(field: Field, column: pa.DataType, row: pa.StructType) -> pa.DataTy
 # --- lines to structs
 
 
-def _read_fitting(envelopes: Sequence[Envelope], schema: pa.Schema) -> tuple[Positions, pa.Table]:
-    """Arrow reads all lines or none: where it refuses, they are halved until one stands alone."""
+def _read_fitting(
+    envelopes: Sequence[Envelope], schema: pa.Schema
+) -> tuple[Positions, pa.Table, dict[int, str]]:
+    """The lines that can be read, and what of the others cannot.
+
+    Arrow reads all lines or none: where it refuses, they are halved until one stands alone.
+    """
     good: list[int] = []
+    bad: dict[int, str] = {}
     tables: list[pa.Table] = [schema.empty_table()]
     pending = [(0, len(envelopes))]
     while pending:
         start, end = pending.pop()
         table = _read(envelopes[start:end], schema)
-        if table is not None:
+        if isinstance(table, pa.Table):
             good.extend(range(start, end))
             tables.append(table)
         elif end - start > 1:
             middle = (start + end) // 2
             pending += [(middle, end), (start, middle)]
-    return np.array(good, np.int64), pa.concat_tables(tables)
+        else:
+            bad[start] = table
+    return np.array(good, np.int64), pa.concat_tables(tables), bad
 
 
-def _read(envelopes: Sequence[Envelope], schema: pa.Schema) -> pa.Table | None:
-    """None where some line does not fit, or is several objects."""
+def _read(envelopes: Sequence[Envelope], schema: pa.Schema) -> pa.Table | str:
+    """What does not fit, where some line does not."""
     if not envelopes:
         return schema.empty_table()
     parts: list[msgspec.Raw | bytes] = []
@@ -169,9 +186,12 @@ def _read(envelopes: Sequence[Envelope], schema: pa.Schema) -> pa.Table | None:
                 explicit_schema=schema, unexpected_field_behavior="ignore"
             ),
         )
-    except pa.ArrowInvalid:
-        return None
-    return table if table.num_rows == len(envelopes) else None
+    except pa.ArrowInvalid as error:
+        column = _COLUMN.search(str(error))
+        if column is None:
+            return _NO_BODY
+        return f"{column[1].replace('/[]', '').replace('/', '.')} is of another type"
+    return table if table.num_rows == len(envelopes) else _NO_BODY
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.StructArray:
@@ -182,19 +202,14 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.StructArray:
 # --- structs to columns
 
 
-def _columns_of(
-    struct: Struct, bodies: pa.StructArray, row: pa.StructType
-) -> tuple[Columns, Bools]:
-    """Columns of bodies, and which of these lack a required field."""
+def _columns_of(struct: Struct, bodies: pa.StructArray, row: pa.StructType) -> Columns:
     absent = nulls_of(bodies)
     columns = _values(struct, bodies, row, absent)
-    lacking = _lack_required(struct, bodies) & ~absent
     for field in _fields_read(struct, bodies):
         if field.partitions is not None:
             topics = pc.struct_field(bodies, field.json_name)
-            columns[field.column], bad = _listed(field, field.partitions, topics, row, absent)
-            lacking |= bad
-    return columns, lacking
+            columns[field.column] = _listed(field, field.partitions, topics, row, absent)
+    return columns
 
 
 def _values(
@@ -225,12 +240,8 @@ def _values(
 
 def _listed(
     field: Field, partitions: Field, topics: pa.ListArray, row: pa.StructType, absent: Bools
-) -> tuple[pa.ListArray, Bools]:
-    """Partitions under topics as partitions that carry their topic.
-
-    Also which rows have a topic that has neither id nor name or no list of partitions, or a
-    partition that lacks a required field.
-    """
+) -> pa.ListArray:
+    """Partitions under topics as partitions that carry their topic."""
     assert field.struct is not None
     topics_per_row, topic = lists_in(topics)
     listed = pc.struct_field(topic, partitions.json_name)
@@ -244,32 +255,21 @@ def _listed(
         if name is not partitions
     }
     columns = {name: array.take(parent) for name, array in names.items()}
-    nameless = np.logical_and.reduce([nulls_of(array) for array in names.values()])
-    lacking = any_in_row(topics_per_row, nameless | nulls_of(listed))
     if partitions.struct is None:
         columns[partitions.column] = flat
     else:
         inner_row = row.field(field.column).type.value_type
         columns |= _values(partitions.struct, flat, inner_row)
-        lacking |= any_in_row(lengths, _lack_required(partitions.struct, flat))
-    return list_of(lengths, _struct_of(columns), absent), lacking
+    return list_of(lengths, _struct_of(columns), absent)
 
 
 def _fields_read(struct: Struct, array: pa.StructArray) -> list[Field]:
     return [f for f in struct.fields if array.type.get_field_index(f.json_name) >= 0]
 
 
-def _lack_required(struct: Struct, array: pa.StructArray) -> Bools:
-    lacking = np.zeros(len(array), np.bool_)
-    for field in _fields_read(struct, array):
-        if field.is_required:
-            lacking |= nulls_of(pc.struct_field(array, field.json_name))
-    return lacking
-
-
 def _with_default(field: Field, value: pa.Array, parent: pa.StructArray) -> pa.Array:
     """Nulls replaced where there is a parent; without one nothing is known."""
-    if value.null_count == 0 or field.default is None or field.is_required:
+    if value.null_count == 0 or field.default is None:
         return value
     filled = value.fill_null(field.default)
     if parent.null_count == 0:

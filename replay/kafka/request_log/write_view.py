@@ -7,22 +7,19 @@ returns them by position (ACLs). ``partitions`` is a count where the API speaks 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-import msgspec
-
-from .bodies import TypedRows, decode, decoder, resource, structs
+from .bodies import Body, TypedRows, at, decode_request, decode_response, resource, structs
 from .envelope import Envelope, Int8, Int16, Int32
 
 _Resources = list[dict[str, Any]]
-_VALIDATE_ONLY = (bool, False)
 #: An API that has no error at the top returns 0 there.
 _TOP_LEVEL = (Int16, 0)
 
 
 class _Write(NamedTuple):
-    """How an API's bodies are read, and the resources in them; ``response`` may be None there."""
+    """How an API's bodies are read, and the resources in them; the response may be None there."""
 
-    request: msgspec.json.Decoder[Any]
-    response: msgspec.json.Decoder[Any]
+    request: Body
+    response: Body
     resources: Callable[[Any, Any], _Resources]
 
 
@@ -107,57 +104,59 @@ def _users(request: Any, response: Any) -> _Resources:
     return [resource("user", name, errors.get(name)) for name in names]
 
 
-_NAME_OR_ID = {"name": (str | None, None), "topic_id": (str | None, None)}
+_NAME_OR_ID = {"name": (str | None, None), "topic_id": at("6+", str, None)}
 _ENTITY = structs(entity_type=str, entity_name=(str | None, None))
 _ERRORS = structs(error_code=Int16)
 
 _DELETE_TOPICS = _Write(
-    decoder(topics=(structs(**_NAME_OR_ID), []), topic_names=(list[str], [])),
-    decoder(responses=structs(**_NAME_OR_ID, error_code=Int16), error_code=_TOP_LEVEL),
+    Body(topics=at("6+", structs(**_NAME_OR_ID), []), topic_names=at("0-5", list[str], [])),
+    Body(responses=structs(**_NAME_OR_ID, error_code=Int16), error_code=_TOP_LEVEL),
     _deleted_topics,
 )
 _CREATE_ACLS = _Write(
-    decoder(creations=structs(resource_type=Int8, resource_name=str)),
-    decoder(results=_ERRORS, error_code=_TOP_LEVEL),
+    Body(creations=structs(resource_type=Int8, resource_name=str)),
+    Body(results=_ERRORS, error_code=_TOP_LEVEL),
     _created_acls,
 )
 _DELETE_ACLS = _Write(
-    decoder(filters=structs(resource_type_filter=Int8, resource_name_filter=(str | None, None))),
-    decoder(filter_results=_ERRORS, error_code=_TOP_LEVEL),
+    Body(filters=structs(resource_type_filter=Int8, resource_name_filter=(str | None, None))),
+    Body(filter_results=_ERRORS, error_code=_TOP_LEVEL),
     _deleted_acls,
 )
 _CREATE_PARTITIONS = _Write(
-    decoder(topics=structs(name=str, count=Int32), validate_only=_VALIDATE_ONLY),
-    decoder(results=structs(name=str, error_code=Int16), error_code=_TOP_LEVEL),
+    Body(topics=structs(name=str, count=Int32), validate_only=bool),
+    Body(results=structs(name=str, error_code=Int16), error_code=_TOP_LEVEL),
     _grown_topics,
 )
 _ELECT_LEADERS = _Write(
-    decoder(topic_partitions=(structs(topic=str, partitions=list[Int32]) | None, None)),
-    decoder(
-        error_code=_TOP_LEVEL, replica_election_results=structs(topic=str, partition_result=_ERRORS)
+    Body(topic_partitions=(structs(topic=str, partitions=list[Int32]).or_null(), None)),
+    Body(
+        error_code=at("1+", Int16, 0),
+        replica_election_results=structs(topic=str, partition_result=_ERRORS),
     ),
     _elections,
 )
 _ALTER_PARTITION_REASSIGNMENTS = _Write(
-    decoder(topics=structs(name=str, partitions=structs(partition_index=Int32))),
-    decoder(error_code=_TOP_LEVEL, responses=structs(name=str, partitions=_ERRORS)),
+    Body(topics=structs(name=str, partitions=structs(partition_index=Int32))),
+    Body(error_code=Int16, responses=structs(name=str, partitions=_ERRORS)),
     _reassignments,
 )
 _ALTER_CLIENT_QUOTAS = _Write(
-    decoder(entries=structs(entity=_ENTITY), validate_only=_VALIDATE_ONLY),
-    decoder(entries=structs(error_code=Int16, entity=_ENTITY), error_code=_TOP_LEVEL),
+    Body(entries=structs(entity=_ENTITY), validate_only=bool),
+    Body(entries=structs(error_code=Int16, entity=_ENTITY), error_code=_TOP_LEVEL),
     _quotas,
 )
 _ALTER_USER_SCRAM_CREDENTIALS = _Write(
-    decoder(deletions=structs(name=str), upsertions=structs(name=str)),
-    decoder(results=structs(user=str, error_code=Int16), error_code=_TOP_LEVEL),
+    Body(deletions=structs(name=str), upsertions=structs(name=str)),
+    Body(results=structs(user=str, error_code=Int16), error_code=_TOP_LEVEL),
     _users,
 )
 _UPDATE_FEATURES = _Write(
-    decoder(
-        feature_updates=structs(feature=str, max_version_level=Int16), validate_only=_VALIDATE_ONLY
+    Body(
+        feature_updates=structs(feature=str, max_version_level=Int16),
+        validate_only=(bool, False),
     ),
-    decoder(error_code=Int16, results=(structs(feature=str, error_code=Int16), [])),
+    Body(error_code=Int16, results=at("0-1", structs(feature=str, error_code=Int16), [])),
     _features,
 )
 
@@ -178,8 +177,8 @@ API_KEYS = tuple(_WRITES)
 def read(envelope: Envelope) -> TypedRows:
     """The write of one line; its resources are None where the request is missing."""
     write = _WRITES[envelope.request_header.request_api_key]
-    request = decode(envelope.request, write.request)
-    response = decode(envelope.response, write.response)
+    request = decode_request(envelope, write.request)
+    response = decode_response(envelope, write.response)
     error = None if response is None else response.error_code
     if request is None:
         return TypedRows(metadata_write=(None, error, None))

@@ -1,0 +1,172 @@
+"""One reading of a log file: content hashed and compared, lines counted, stamps seen."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kip_replay.pipelines.ingest.log_bytes import LogBytes
+from kip_replay.pipelines.ingest.stamps import Stamps
+from kip_replay.replay.kafka.request_log import Pseudonyms
+from kip_replay.replay.kafka.request_log.line import MARKER
+
+CONTENT_HASH_BYTES = 16
+#: Of one chunk kept for the next, so that a marker or the logger's name across the border is seen.
+_OVERLAP_BYTES = 32
+
+
+@dataclass(frozen=True, order=True)
+class Content:
+    """The first bytes of some file of a node, which have been read: how many, and their hash."""
+
+    bytes: int
+    content_hash: str
+
+
+@dataclass(frozen=True)
+class ByteRange:
+    """Uncompressed bytes [start, end) of a file, whole lines."""
+
+    start: int
+    end: int
+    first_line_number: int
+
+
+@dataclass
+class FileReading:
+    """One reading of a file."""
+
+    log: LogBytes
+    contents: Contents
+    splits: Splits
+    stamps: Stamps
+    has_requests: bool = False
+    #: Its last bytes.
+    end: bytes = b"\n"
+
+    def done(self) -> FileReading:
+        """Reads the file, a chunk at a time."""
+        for chunk in self.log.chunks():
+            self.contents.see(chunk)
+            self.splits.see(chunk)
+            self.stamps.see(chunk)
+            border = self.end + chunk[:_OVERLAP_BYTES]
+            self.has_requests = self.has_requests or MARKER in border or MARKER in chunk
+            self.end = (self.end + chunk[-_OVERLAP_BYTES:])[-_OVERLAP_BYTES:]
+        return self
+
+
+class Contents:
+    """Hashes a file as it goes by, and compares where known contents end."""
+
+    def __init__(self, known: Collection[Content], pseudonyms: Pseudonyms | None) -> None:
+        self._known = frozenset(known)
+        self._sizes = sorted({content.bytes for content in known})
+        self._digest = (
+            pseudonyms.content_digest()
+            if pseudonyms
+            else hashlib.blake2b(digest_size=CONTENT_HASH_BYTES)
+        )
+        self._at_line_start = self._digest.copy()
+        self._seen = 0
+        #: Bytes of the longest known content that the file begins with.
+        self.longest = 0
+
+    def see(self, chunk: bytes) -> None:
+        line_start = chunk.rfind(b"\n") + 1
+        sizes = self._sizes[bisect_right(self._sizes, self._seen) :]
+        ends = [size - self._seen for size in sizes if size - self._seen <= len(chunk)]
+        view = memoryview(chunk)
+        hashed = 0
+        for end in sorted({*ends, line_start, len(chunk)}):
+            self._digest.update(view[hashed:end])
+            hashed = end
+            if end == line_start and end:
+                self._at_line_start = self._digest.copy()
+            if Content(self._seen + end, self._digest.copy().hexdigest()) in self._known:
+                self.longest = self._seen + end
+        self._seen += len(chunk)
+
+    def hash_of(self, end: int) -> str:
+        """Of the bytes [0, end): all of them, or those of whole lines."""
+        return (self._digest if end == self._seen else self._at_line_start).hexdigest()
+
+    def is_known(self, end: int) -> bool:
+        """Whether all that is to be read has been."""
+        return self.longest == end and (end > 0 or Content(0, self.hash_of(0)) in self._known)
+
+
+class Splits:
+    """Counts bytes and lines, and notes where a range of about ``range_bytes`` can end.
+
+    Also notes how many lines end before each of ``places``, at which reading may begin.
+    """
+
+    def __init__(self, range_bytes: int, places: Collection[int]) -> None:
+        self._range_bytes = range_bytes
+        self._starts = [(0, 1)]
+        self._line_ends = 0
+        self._places = sorted(places)
+        self._line_ends_before = {0: 0}
+        self._in_line: set[int] = set()
+        self.bytes_seen = 0
+        #: Where the last line begins that has no end yet.
+        self.line_start = 0
+
+    def see(self, chunk: bytes) -> None:
+        self._note_places(chunk)
+        counted = 0
+        while True:
+            wanted = self._starts[-1][0] + self._range_bytes - self.bytes_seen
+            # The LF that ends the line which holds the byte before ``wanted``.
+            line_end = chunk.find(b"\n", max(wanted - 1, counted)) if wanted <= len(chunk) else -1
+            if line_end < 0:
+                break
+            self._line_ends += chunk.count(b"\n", counted, line_end + 1)
+            counted = line_end + 1
+            self._starts.append((self.bytes_seen + counted, self._line_ends + 1))
+        self._line_ends += chunk.count(b"\n", counted)
+        last = chunk.rfind(b"\n")
+        if last >= 0:
+            self.line_start = self.bytes_seen + last + 1
+        self.bytes_seen += len(chunk)
+
+    def _note_places(self, chunk: bytes) -> None:
+        first = bisect_right(self._places, self.bytes_seen)
+        for place in self._places[first:]:
+            at = place - self.bytes_seen
+            if at > len(chunk):
+                break
+            self._line_ends_before[place] = self._line_ends + chunk.count(b"\n", 0, at)
+            if chunk[at - 1 : at] != b"\n":
+                self._in_line.add(place)
+
+    def is_in_line(self, place: int) -> bool:
+        """Whether the byte before is no line end."""
+        return place in self._in_line
+
+    def lines(self, start: int, end: int) -> int:
+        """Lines of [start, end), the last one also where it has no line end.
+
+        ``end`` is where the file ends, or its last line begins.
+        """
+        return self._line_ends - self._before(start) + (end > max(self.line_start, start))
+
+    def ranges(self, start: int, end: int) -> tuple[ByteRange, ...]:
+        """Ranges that cover [start, end)."""
+        first = (start, self._before(start) + 1)
+        starts = [first, *(place for place in self._starts if start < place[0] < end)]
+        ends = [place for place, _ in starts[1:]] + [end]
+        return tuple(
+            ByteRange(start, end, first_line_number)
+            for (start, first_line_number), end in zip(starts, ends, strict=True)
+            if start < end
+        )
+
+    def _before(self, start: int) -> int:
+        """Lines that end before a place, or before the line end that stands there."""
+        if start in self._line_ends_before:
+            return self._line_ends_before[start]
+        return self._line_ends_before[max(p for p in self._line_ends_before if p < start)] + 1
