@@ -75,6 +75,7 @@ class Job:
             timezone=given.timezone,
             kafka_version=given.kafka_version,
             voters=voters_from_text(given.voters) if given.voters else None,
+            allow_outside=given.allow_outside,
         )
         return load_recordings(given.recordings, options)
 
@@ -134,6 +135,11 @@ class JobParser(argparse.ArgumentParser):
         """The same parser, asking for recordings."""
         self.add_argument(
             "recordings", nargs="*", metavar="RECORDING", help="folder with a recording.json"
+        )
+        self.add_argument(
+            "--allow-outside",
+            action="store_true",
+            help="let a recording.json name logs outside of its folder, or link to them",
         )
         one = self.add_argument_group(
             "a recording without a manifest, or over it", "for one recording at a time"
