@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 
 from pyspark.sql import SparkSession
 
+from kip_replay.pipelines.analysis.printable import visible
 from kip_replay.pipelines.errors import IngestError, UserError, WriteConflictError
 from kip_replay.pipelines.ingest.recording import (
     Recording,
@@ -39,8 +40,10 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 
 Config = dict[str, dict[str, Any]]
 
-#: Progress, a line at a time, also where stdout is a pipe.
-say = partial(print, flush=True)
+
+def say(line: object) -> None:
+    """Progress, a line at a time, also where stdout is a pipe."""
+    print(visible(str(line)), flush=True)
 
 
 class Exit(IntEnum):
@@ -287,7 +290,7 @@ def _toml_value(text: str) -> object:
 
 
 def _failed(sentence: str, status: Exit) -> int:
-    print(f"error: {sentence}", file=sys.stderr, flush=True)
+    print(f"error: {visible(sentence)}", file=sys.stderr, flush=True)
     return int(status)
 
 
@@ -321,5 +324,6 @@ def _keep_traceback(name: str, warehouse: str) -> Path:
             return folder / file_name
         except OSError:
             continue
-    print(text, file=sys.stderr)
+    for line in text.splitlines():
+        print(visible(line), file=sys.stderr)
     return Path("stderr")

@@ -28,6 +28,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from kip_replay.pipelines.analysis.printable import visible
+
 SPARK_HOME = Path(pyspark.__file__).parent
 # Made at set-up by tools/class_archive.py; where it is missing, starting takes longer.
 CLASS_ARCHIVE = SPARK_HOME / "spark-classes.jsa"
@@ -188,7 +190,9 @@ class _Relay:
     def _run(self) -> None:
         for line in self._source:
             if self._is_open.is_set():
-                os.write(2, line)  # not sys.stderr: that is what an inherited stderr would do
+                # Not sys.stderr: that is what an inherited stderr would do.
+                text = line.decode(errors="replace").rstrip("\r\n").split("\t")
+                os.write(2, "\t".join(map(visible, text)).encode() + b"\n")
             else:
                 self.held_back.append(line.decode(errors="replace").rstrip())
 
