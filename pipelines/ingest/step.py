@@ -42,6 +42,7 @@ from kip_replay.pipelines.ingest.line_accounting import (
     Node,
     Times,
     balanced,
+    file_key,
     file_of,
     read_spans,
 )
@@ -52,7 +53,12 @@ from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, parse_or_e
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.repeated_lines import kept_files, without_repeated
 from kip_replay.pipelines.ingest.survey import RANGE_BYTES, Survey, survey_or_error
-from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
+from kip_replay.pipelines.ingest.survey_checks import (
+    check_recording,
+    notes_of,
+    rewritten,
+    warnings_of,
+)
 from kip_replay.pipelines.warehouse.data_files import DataFile, microseconds
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
@@ -143,11 +149,13 @@ def ingest(
     for recording in recordings:
         of_recording = [s for s in surveys if s.file.recording == recording.name]
         known = read_spans([r for r in ingested if r["recording"] == recording.name])
-        check_recording(recording, of_recording, settings.node_gap_minutes_max, known)
-    for warning in warnings_of(surveys):
+        gap_minutes_max = settings.node_gap_minutes_max
+        check_recording(recording, of_recording, gap_minutes_max, known, settings.final)
+    for warning in (*warnings_of(surveys), *rewritten(surveys, ingested)):
         say(f"warning: {warning}")
 
-    fresh = [s for s in surveys if not s.is_known or _is_noted_anew(s)]
+    noted = {(*file_key(row), row["content_hash"]) for row in ingested}
+    fresh = [s for s in surveys if not s.is_known or _is_noted_anew(s, noted)]
     for recording in recordings:
         _announce(recording, surveys, unchanged, say)
     counts: dict[FileKey, Counts] = {}
@@ -167,12 +175,14 @@ def ingest(
     return read
 
 
-def _is_noted_anew(survey: Survey) -> bool:
+def _is_noted_anew(survey: Survey, noted: Collection[tuple[object, ...]]) -> bool:
     """Whether all of a file is known under another name, or from before it was compressed.
 
-    Then a row without lines notes the file, so that the next run need not open it.
+    Then a row without lines notes the file, so that the next run need not open it. ``noted``: the
+    names of files with their content hashes, each of which has one row.
     """
-    return survey.is_known and _is_read_whole(survey) and survey.end > 0
+    is_new = (*file_of(survey.file), survey.content_hash) not in noted
+    return is_new and survey.is_known and _is_read_whole(survey) and survey.end > 0
 
 
 def _is_read_whole(survey: Survey) -> bool:

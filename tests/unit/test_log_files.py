@@ -23,7 +23,7 @@ from kip_replay.pipelines.ingest.log_bytes import LogBytes, LongLine, split_line
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_range
 from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.ingest.survey import ByteRange, Content, Survey, survey
+from kip_replay.pipelines.ingest.survey import ByteRange, Content, Survey, span_us, survey
 from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
 from kip_replay.replay.kafka.request_log import LineParser
 
@@ -415,14 +415,21 @@ def test_an_ambiguous_hour_that_stays_ambiguous_is_warned_about(tmp_path: Path) 
 # --- whole recordings
 
 
-def check(tmp_path: Path, logs: dict[int, bytes], zones: dict[int, str] | None = None) -> None:
+def check(
+    tmp_path: Path,
+    logs: dict[int, bytes],
+    zones: dict[int, str] | None = None,
+    known: dict[int, tuple[int, int]] | None = None,
+    final: bool = True,
+) -> list[str]:
     nodes, surveys = [], []
     for node_id, content in logs.items():
         path, zone = tmp_path / f"{node_id}.log", (zones or {}).get(node_id, "UTC")
         path.write_bytes(content)
         nodes.append(Node(node_id, None, (path.name,), zone))
-        surveys.append(survey(LogFile("r", node_id, zone, path.name, str(path))))
-    check_recording(Recording("r", "UTC", tuple(nodes), tmp_path), surveys, gap_minutes_max=10)
+        surveys.append(survey(LogFile("r", node_id, zone, path.name, str(path)), final=final))
+    check_recording(Recording("r", "UTC", tuple(nodes), tmp_path), surveys, 10, known, final)
+    return notes_of(surveys)
 
 
 def test_nodes_that_logged_at_the_same_time_pass(tmp_path: Path) -> None:
@@ -454,3 +461,15 @@ def test_a_log_without_a_request_is_named(tmp_path: Path) -> None:
         check(tmp_path, {1: line("20:00:00"), 2: b""})
     with pytest.raises(UserError, match=r"node 2 .* holds not a single request line"):
         check(tmp_path, {1: line("20:00:00"), 2: b"[2026-11-20 20:00:00,000] INFO hello\n"})
+
+
+def test_a_log_that_was_rotated_a_moment_ago_stops_nothing(tmp_path: Path) -> None:
+    logs = {1: line("20:00:00"), 2: b""}
+    at_us = span_us([survey_of(tmp_path / "0.log", logs[1])])
+    assert at_us is not None
+    assert check(tmp_path, logs, final=False) == ["2.log is empty"]
+    assert check(tmp_path, logs, known={2: at_us}) == ["2.log is empty"]
+    (note,) = check(tmp_path, {1: line("20:00:00"), 2: line("20:00:00")[:30]}, final=False)
+    assert "2.log does not end with a line end" in note
+    with pytest.raises(UserError, match=r"node 2 .* holds not a single request line"):
+        check(tmp_path, {1: line("20:00:00"), 2: b"hello\n"}, final=False)
