@@ -36,6 +36,7 @@ from kip_replay.pipelines.ingest.recording import (
 from kip_replay.pipelines.session import SparkStartError, conf_dir, of_rules, spark_session
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
 from kip_replay.pipelines.warehouse.disk_space import is_disk_full
+from kip_replay.pipelines.warehouse.place import require_named, require_writable
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
 Config = dict[str, dict[str, Any]]
@@ -87,16 +88,18 @@ class Job:
         return spark_session(f"kafka protocol replay: {self.name}", warehouse=self.warehouse_path)
 
     def warehouse(self) -> Warehouse:
-        """The warehouse, with a Spark session. Raises DamagedTableError."""
+        """The warehouse, to be written to. Raises UserError, DamagedTableError."""
+        require_writable(self.warehouse_path)
         require_whole(self.warehouse_path)
         return Warehouse(self.warehouse_path)
 
-    def existing_warehouse_path(self) -> str:
+    def existing_warehouse_path(self, writes: bool = False) -> str:
         """Absolute path of a warehouse that is there, without Spark.
 
         Raises UserError, DamagedTableError.
         """
         path = self.warehouse_path
+        (require_writable if writes else require_named)(path)
         if "://" in path:
             return path.rstrip("/")
         if not any(Path(path).glob("*/_delta_log")):
@@ -303,9 +306,11 @@ def _no_space(warehouse: str) -> str:
 
 
 def _known_cause(error: Exception, warehouse: str) -> str | None:
-    """What is behind an error that says it in Spark's words, or Delta's: a disk, a damaged file."""
+    """What is behind an error that says it in other words: a disk, rights, a damaged file."""
     if is_disk_full(error):
         return _no_space(warehouse)
+    if isinstance(error, PermissionError | NotADirectoryError | IsADirectoryError):
+        return f"{error.filename} cannot be used ({error.strerror}): correct its rights or its name"
     try:
         require_whole(warehouse)
     except DamagedTableError as damage:

@@ -38,7 +38,7 @@ def work(job: Job) -> Exit:
     if (name is None) != (action == "list"):
         wanted = "takes no name" if action == "list" else "needs the name of a recording"
         raise UserError(f"{action} {wanted}: kip-replay recordings --help shows examples")
-    warehouse = Warehouse(job.existing_warehouse_path())
+    warehouse = Warehouse(job.existing_warehouse_path(writes=action == "delete"))
     found = recordings.stored_recordings(warehouse, [steps.name for steps in RULES])
     by_name = {one.name: one for one in found}
     if action == "list":
