@@ -370,7 +370,7 @@ def _ingested_files(
     times: Mapping[FileKey, Times],
 ) -> list[DataFile]:
     """A row per file: committed last, they state that the files are in."""
-    files = writing.files()
+    rows = []
     for s in surveys:
         count, time = counts[file_of(s.file)], times.get(file_of(s.file), Times())
         found = files_on_disk[s.file] if _is_read_whole(s) else None
@@ -393,8 +393,9 @@ def _ingested_files(
             "disk_bytes": found.bytes if found else None,
             "modified_at": found.modified_at if found else None,
         }
-        rows = pa.RecordBatch.from_pylist([row], schema=INGESTED_FILES.arrow_schema)
-        files.write(INGESTED_FILES, rows)
+        rows.append(row)
+    files = writing.files()
+    files.write(INGESTED_FILES, pa.RecordBatch.from_pylist(rows, INGESTED_FILES.arrow_schema))
     return files.closed()
 
 

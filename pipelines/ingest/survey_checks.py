@@ -91,18 +91,16 @@ def rewritten(surveys: Sequence[Survey], ingested: Sequence[Mapping[str, Any]]) 
 
 
 def notes_of(surveys: Sequence[Survey]) -> list[str]:
-    """A sentence per file whose last line may be half written, or that is empty."""
-    empty = [
-        f"{survey.file.source_file} is empty"
-        for survey in surveys
-        if not survey.end + survey.left_bytes
-    ]
-    return empty + [
+    """A sentence per file whose last line may be half written, and one on those that are empty."""
+    halves = [
         f"{survey.file.source_file} does not end with a line end: its last "
         f"{survey.left_bytes:,} bytes are left for a later run, or for one with --final"
         for survey in surveys
         if survey.left_bytes
     ]
+    empty = [s.file.source_file for s in surveys if not s.end + s.left_bytes]
+    more = f" and {len(empty) - 3:,} more" if len(empty) > 3 else ""
+    return [*halves, f"empty: {', '.join(empty[:3])}{more}"] if empty else halves
 
 
 def _without_requests(recording: Recording, node_id: int, files: Sequence[Survey]) -> str:
