@@ -2,10 +2,6 @@
 
 A job is a parser and a function of ``Job`` that returns an ``Exit``. Whatever goes wrong is one
 sentence on stderr after ``error:``. What was not foreseen also leaves its traceback in a file.
-
-Configuration is TOML: conf/defaults.toml and each rule's, over them the file of ``--conf``, over it
-each ``--set``.
-Only keys that the defaults have are taken, so that a misspelt key is not silently nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +9,18 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import tomllib
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pyspark.sql import SparkSession
 
+from kip_replay.jobs._config import Config, read_config
 from kip_replay.pipelines.analysis.printable import visible
 from kip_replay.pipelines.errors import IngestError, UserError, WriteConflictError
 from kip_replay.pipelines.ingest.recording import (
@@ -33,13 +29,11 @@ from kip_replay.pipelines.ingest.recording import (
     load_recordings,
     voters_from_text,
 )
-from kip_replay.pipelines.session import SparkStartError, conf_dir, of_rules, spark_session
+from kip_replay.pipelines.session import SparkStartError, spark_session
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
 from kip_replay.pipelines.warehouse.disk_space import is_disk_full
 from kip_replay.pipelines.warehouse.place import require_named, require_writable
 from kip_replay.pipelines.warehouse.tables import Warehouse
-
-Config = dict[str, dict[str, Any]]
 
 
 def say(line: object) -> None:
@@ -231,65 +225,6 @@ def command(
     if module == "__main__":
         sys.exit(run(parser, work))
     return partial(run, parser, work)
-
-
-def read_config(file: str | None, settings: Sequence[str]) -> Config:
-    """Defaults, then the file, then ``section.key=value`` each. Raises UserError."""
-    config = _toml(conf_dir() / "defaults.toml")
-    for defaults in of_rules("defaults.toml"):
-        config |= _toml(defaults)
-    if file is not None:
-        for section, values in _toml(Path(file)).items():
-            if not isinstance(values, Mapping):
-                raise UserError(f"{section!r} in {file} stands outside of a [section]: move it")
-            for key, value in values.items():
-                _set(config, section, key, value, file)
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        section, dot, key = name.strip().partition(".")
-        if not (equals and dot):
-            raise UserError(
-                f"--set {setting!r} is not SECTION.KEY=VALUE: write for instance "
-                "--set ingest.max_rejected_share=0.05"
-            )
-        _set(config, section, key, _toml_value(text.strip()), f"--set {setting!r}")
-    return config
-
-
-def _set(config: Config, section: str, key: str, value: object, source: str) -> None:
-    if key not in config.get(section, {}):
-        known = [f"{name}.{k}" for name, keys in config.items() for k in keys]
-        raise UserError(
-            f"{source}: there is no setting {section}.{key}: there are {', '.join(sorted(known))}"
-        )
-    default = config[section][key]
-    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if type(value) is not type(default):
-        raise UserError(
-            f"{source}: {section}.{key} is {value!r}: write a {_type_name(default)} such as "
-            f"{default!r}"
-        )
-    config[section][key] = value
-
-
-def _type_name(value: object) -> str:
-    names = {int: "whole number", float: "number", bool: "truth value", list: "list", str: "text"}
-    return names.get(type(value), "value")
-
-
-def _toml(path: Path) -> Config:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"the configuration {path} cannot be read ({error}): correct it") from None
-
-
-def _toml_value(text: str) -> object:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text  # a text without quotes
 
 
 def _failed(sentence: str, status: Exit) -> int:

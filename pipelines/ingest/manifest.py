@@ -57,6 +57,8 @@ FACTS = frozenset(
 _ROLES = frozenset({"broker", "controller"})
 #: Ids and counts are INT32 in Kafka.
 _INT_MAX = 2**31 - 1
+#: What Spark and Hive call a folder without a value.
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 #: No manifest is as long: a log is, which would be in memory as a whole.
 _MANIFEST_BYTES_MAX = 64 << 20
 
@@ -137,8 +139,8 @@ def require_name(name: str) -> None:
     """Raises UserError for a name that folders, tables or terminals cannot bear."""
     if not name.isprintable():
         wrong = "holds control or invisible characters"
-    elif not name.strip():
-        wrong = "is blank"
+    elif not name.strip() or name == _HIVE_NULL:
+        wrong = "is that of no recording"
     elif len(partition_folder(name)) > 255:  # its folder in each table, of which 255 bytes may be
         wrong = "is too long"
     else:

@@ -141,8 +141,13 @@ def ingest(
     rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP)
     ingested = rows.to_pylist()
     accounting = LineAccounting.of(ingested)
-    # A file that is as it was when it was read is not opened, whatever it is called by now.
-    as_read = {(r["recording"], r["node_id"], r["disk_bytes"], r["modified_at"]) for r in ingested}
+    # A file that is as it was when it was read is not opened, whatever it is called by now; but for
+    # an empty one, which may be all that a node has.
+    as_read = {
+        (r["recording"], r["node_id"], r["disk_bytes"], r["modified_at"])
+        for r in ingested
+        if r["disk_bytes"]
+    }
     unchanged = {f for f, found in files.items() if (f.recording, f.node_id, *found) in as_read}
     changed = {file: found for file, found in files.items() if file not in unchanged}
     surveys = _surveyed(warehouse, changed, accounting, settings, pseudonyms)

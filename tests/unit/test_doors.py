@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_logs import plain
+from small_logs import plain, write_recording
 
 from kip_replay.jobs import compare, ingest, maintain, replay, run
 from kip_replay.pipelines import session
@@ -79,6 +79,22 @@ def test_a_disk_that_is_full_is_found_at_once(
     assert run.main([recording, "--warehouse", str(tmp_path / "w")]) == 1
     assert "there is no space left on the disk of the warehouse" in capsys.readouterr().err
     assert not (tmp_path / "w").exists()
+
+
+def test_a_growing_recording_may_begin_with_empty_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(session, "_launch_jvm", None)
+    logs = {2: "c.log", 11: "b.log"}
+    recording = str(write_recording(tmp_path / "r", {"c.log": b"", "b.log": b""}, logs).path)
+    arguments = [recording, "--warehouse", str(tmp_path / "w")]
+    for _ in range(2):
+        assert run.main([*arguments, "--growing"]) == 0
+        printed = capsys.readouterr().out.splitlines()
+        assert "ingest r: lines read 0 = requests 0 + rejected 0 + repeated 0" in printed
+        assert printed[-1] == "nothing was logged yet"
+    assert run.main([*arguments, "--final"]) == 2
+    assert "log of node 2 of recording 'r' (c.log) is empty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["a%41", "a\\b", "a[1]", "{a}", "a*", "a?", "a\nb", "\udcff"])

@@ -96,7 +96,8 @@ def test_what_a_manifest_leaves_out_is_none(tmp_path: Path) -> None:
         ({"name": "\ud800"}, r"name '\\ud800' holds control"),
         ({"name": "a\u202eb"}, "holds control or invisible"),
         ({"name": "a\nb"}, "holds control"),
-        ({"name": " "}, "name ' ' is blank"),
+        ({"name": " "}, "name ' ' is that of no recording"),
+        ({"name": "__HIVE_DEFAULT_PARTITION__"}, "is that of no recording"),
         ({"name": "é" * 41}, "is too long"),
     ],
 )
