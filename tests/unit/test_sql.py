@@ -327,7 +327,10 @@ NAMED_TO_HARM = "x\x1b[31m\x9b2J\u202ey\nz"
 
 
 def test_nothing_that_a_terminal_obeys_reaches_it(
-    catalog: Catalog, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    catalog: Catalog,
+    warehouse: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     statement = f"SELECT '{NAMED_TO_HARM}' AS \"{NAMED_TO_HARM}\""
     shown = r"x\x1b[31m\x9b2J\u202ey\x0az"
@@ -343,8 +346,7 @@ def test_nothing_that_a_terminal_obeys_reaches_it(
     (line,) = capsys.readouterr().out.splitlines()
     assert line.isprintable()
     assert json.loads(line) == {NAMED_TO_HARM: NAMED_TO_HARM}
-    said = ["--warehouse", f"/nowhere/{NAMED_TO_HARM}", "SELECT 1"]
-    assert main(said) == 2
+    assert main(["--warehouse", str(warehouse), "--answer", f"/nowhere/{NAMED_TO_HARM}"]) == 2
     assert shown in (printed := capsys.readouterr().err)
     assert printed.removesuffix("\n").isprintable()
 
