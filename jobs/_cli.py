@@ -2,10 +2,6 @@
 
 A job is a parser and a function of ``Job`` that returns an ``Exit``. Whatever goes wrong is one
 sentence on stderr after ``error:``. What was not foreseen also leaves its traceback in a file.
-
-Configuration is TOML: conf/defaults.toml and each rule's, over them the file of ``--conf``, over it
-each ``--set``.
-Only keys that the defaults have are taken, so that a misspelt key is not silently nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +9,19 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import tomllib
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pyspark.sql import SparkSession
 
+from kip_replay.jobs._config import Config, read_config
+from kip_replay.pipelines.analysis.printable import visible
 from kip_replay.pipelines.errors import IngestError, UserError, WriteConflictError
 from kip_replay.pipelines.ingest.recording import (
     Recording,
@@ -32,15 +29,16 @@ from kip_replay.pipelines.ingest.recording import (
     load_recordings,
     voters_from_text,
 )
-from kip_replay.pipelines.session import SparkStartError, conf_dir, of_rules, spark_session
+from kip_replay.pipelines.session import SparkStartError, spark_session
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
 from kip_replay.pipelines.warehouse.disk_space import is_disk_full
+from kip_replay.pipelines.warehouse.place import require_named, require_writable
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
-Config = dict[str, dict[str, Any]]
 
-#: Progress, a line at a time, also where stdout is a pipe.
-say = partial(print, flush=True)
+def say(line: object) -> None:
+    """Progress, a line at a time, also where stdout is a pipe."""
+    print(visible(str(line)), flush=True)
 
 
 class Exit(IntEnum):
@@ -75,6 +73,7 @@ class Job:
             timezone=given.timezone,
             kafka_version=given.kafka_version,
             voters=voters_from_text(given.voters) if given.voters else None,
+            allow_outside=given.allow_outside,
         )
         return load_recordings(given.recordings, options)
 
@@ -83,16 +82,18 @@ class Job:
         return spark_session(f"kafka protocol replay: {self.name}", warehouse=self.warehouse_path)
 
     def warehouse(self) -> Warehouse:
-        """The warehouse, with a Spark session. Raises DamagedTableError."""
+        """The warehouse, to be written to. Raises UserError, DamagedTableError."""
+        require_writable(self.warehouse_path)
         require_whole(self.warehouse_path)
         return Warehouse(self.warehouse_path)
 
-    def existing_warehouse_path(self) -> str:
+    def existing_warehouse_path(self, writes: bool = False) -> str:
         """Absolute path of a warehouse that is there, without Spark.
 
         Raises UserError, DamagedTableError.
         """
         path = self.warehouse_path
+        (require_writable if writes else require_named)(path)
         if "://" in path:
             return path.rstrip("/")
         if not any(Path(path).glob("*/_delta_log")):
@@ -134,6 +135,11 @@ class JobParser(argparse.ArgumentParser):
         """The same parser, asking for recordings."""
         self.add_argument(
             "recordings", nargs="*", metavar="RECORDING", help="folder with a recording.json"
+        )
+        self.add_argument(
+            "--allow-outside",
+            action="store_true",
+            help="let a recording.json name logs outside of its folder, or link to them",
         )
         one = self.add_argument_group(
             "a recording without a manifest, or over it", "for one recording at a time"
@@ -221,67 +227,8 @@ def command(
     return partial(run, parser, work)
 
 
-def read_config(file: str | None, settings: Sequence[str]) -> Config:
-    """Defaults, then the file, then ``section.key=value`` each. Raises UserError."""
-    config = _toml(conf_dir() / "defaults.toml")
-    for defaults in of_rules("defaults.toml"):
-        config |= _toml(defaults)
-    if file is not None:
-        for section, values in _toml(Path(file)).items():
-            if not isinstance(values, Mapping):
-                raise UserError(f"{section!r} in {file} stands outside of a [section]: move it")
-            for key, value in values.items():
-                _set(config, section, key, value, file)
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        section, dot, key = name.strip().partition(".")
-        if not (equals and dot):
-            raise UserError(
-                f"--set {setting!r} is not SECTION.KEY=VALUE: write for instance "
-                "--set ingest.max_rejected_share=0.05"
-            )
-        _set(config, section, key, _toml_value(text.strip()), f"--set {setting!r}")
-    return config
-
-
-def _set(config: Config, section: str, key: str, value: object, source: str) -> None:
-    if key not in config.get(section, {}):
-        known = [f"{name}.{k}" for name, keys in config.items() for k in keys]
-        raise UserError(
-            f"{source}: there is no setting {section}.{key}: there are {', '.join(sorted(known))}"
-        )
-    default = config[section][key]
-    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if type(value) is not type(default):
-        raise UserError(
-            f"{source}: {section}.{key} is {value!r}: write a {_type_name(default)} such as "
-            f"{default!r}"
-        )
-    config[section][key] = value
-
-
-def _type_name(value: object) -> str:
-    names = {int: "whole number", float: "number", bool: "truth value", list: "list", str: "text"}
-    return names.get(type(value), "value")
-
-
-def _toml(path: Path) -> Config:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"the configuration {path} cannot be read ({error}): correct it") from None
-
-
-def _toml_value(text: str) -> object:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text  # a text without quotes
-
-
 def _failed(sentence: str, status: Exit) -> int:
-    print(f"error: {sentence}", file=sys.stderr, flush=True)
+    print(f"error: {visible(sentence)}", file=sys.stderr, flush=True)
     return int(status)
 
 
@@ -294,9 +241,11 @@ def _no_space(warehouse: str) -> str:
 
 
 def _known_cause(error: Exception, warehouse: str) -> str | None:
-    """What is behind an error that says it in Spark's words, or Delta's: a disk, a damaged file."""
+    """What is behind an error that says it in other words: a disk, rights, a damaged file."""
     if is_disk_full(error):
         return _no_space(warehouse)
+    if isinstance(error, PermissionError | NotADirectoryError | IsADirectoryError):
+        return f"{error.filename} cannot be used ({error.strerror}): correct its rights or its name"
     try:
         require_whole(warehouse)
     except DamagedTableError as damage:
@@ -315,5 +264,6 @@ def _keep_traceback(name: str, warehouse: str) -> Path:
             return folder / file_name
         except OSError:
             continue
-    print(text, file=sys.stderr)
+    for line in text.splitlines():
+        print(visible(line), file=sys.stderr)
     return Path("stderr")

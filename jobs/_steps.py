@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 
-from kip_replay.jobs._cli import Config, Job, read_config, say
+from kip_replay.jobs._cli import Job, say
+from kip_replay.jobs._config import Config, read_config
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording

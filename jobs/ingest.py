@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kip_replay.jobs._anonymize import pseudonyms_of, with_anonymize
-from kip_replay.jobs._cli import Config, Exit, Job, JobParser, command, say
+from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
+from kip_replay.jobs._config import Config
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest

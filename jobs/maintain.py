@@ -49,7 +49,7 @@ def work(job: Job) -> Exit:
             f"{SAFE_RETENTION_HOURS}: files that running jobs need could be deleted; where none "
             "runs, add --allow-short-retention"
         )
-    path = job.existing_warehouse_path()
+    path = job.existing_warehouse_path(writes=not given.dry_run)
     warehouse = Warehouse(path)
     old = [] if given.keep_days is None else _ended_before(warehouse, given.keep_days)
     if given.dry_run:

@@ -9,6 +9,7 @@ from datetime import datetime
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import TABLES_OF_STEPS, say_all
 from kip_replay.jobs._text import in_columns, size_text
+from kip_replay.pipelines.analysis.printable import visible
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse import recordings
@@ -37,7 +38,7 @@ def work(job: Job) -> Exit:
     if (name is None) != (action == "list"):
         wanted = "takes no name" if action == "list" else "needs the name of a recording"
         raise UserError(f"{action} {wanted}: kip-replay recordings --help shows examples")
-    warehouse = Warehouse(job.existing_warehouse_path())
+    warehouse = Warehouse(job.existing_warehouse_path(writes=action == "delete"))
     found = recordings.stored_recordings(warehouse, [steps.name for steps in RULES])
     by_name = {one.name: one for one in found}
     if action == "list":
@@ -78,7 +79,8 @@ def _show(one: StoredRecording) -> Iterator[str]:
     yield f"lines          {logs.lines:,}"
     yield f"requests       {logs.requests:,}"
     yield f"rejected       {logs.rejected:,} ({logs.rejected_share:.2%})"
-    yield f"replayed       {', '.join(one.rules) or 'no rule'}\n"
+    yield f"replayed       {', '.join(one.rules) or 'no rule'}"
+    yield ""
     rows = [("table", "rows", "files", "size")]
     for name, size in one.sizes.items():
         rows.append((name, f"{size.rows:,}", f"{size.files}", size_text(size.bytes)))
@@ -97,7 +99,7 @@ def _confirmed(one: StoredRecording) -> bool:
     if not sys.stdin.isatty():
         raise UserError("nobody can be asked whether to delete here: add --yes")
     question = f"delete {one.name} ({one.size.rows:,} rows in {len(one.sizes)} tables)? [y/N] "
-    return input(question).strip().lower() in ("y", "yes")
+    return input(visible(question)).strip().lower() in ("y", "yes")
 
 
 def _time(at: datetime | None) -> str:

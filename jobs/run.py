@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from kip_replay.jobs._anonymize import pseudonyms_of, with_anonymize
@@ -26,10 +27,13 @@ from kip_replay.pipelines.analysis.headlines import (
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.log_files import find_log_files
+from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.quality import check, summary
 from kip_replay.pipelines.replaying.replay import voters_of
 from kip_replay.pipelines.report.page import REPORT_NAME, write_report
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import INGESTED_FILES
 
 PARSER = (
     JobParser(
@@ -54,7 +58,6 @@ def work(job: Job) -> Exit:
     """Runs every step on the recordings named."""
     watch = Stopwatch()
     recordings, pseudonyms = job.recordings(), pseudonyms_of(job.arguments)
-    names = names_of(recordings)
     replay_options(job.config)  # reports what is wrong before Spark starts
     expected = quality_settings(job.config)
     for recording in recordings:  # reports what is missing before Spark starts
@@ -66,6 +69,11 @@ def work(job: Job) -> Exit:
         settings = ingest_settings(job)
         read = ingest(recordings, warehouse, settings, say, pseudonyms)
         ingest_client_observations(recordings, warehouse, pseudonyms)
+    recordings = _logged(recordings, warehouse)
+    names = names_of(recordings)
+    if not names:
+        say("nothing was logged yet")
+        return Exit.DONE
     with watch.phase("replay"):
         replay_as_configured(job, recordings, warehouse)
     with watch.phase("summarize"):
@@ -92,6 +100,13 @@ def work(job: Job) -> Exit:
     is_critical = quality is not None and quality.is_critical
     too_many = too_many_rejected(read, job.config)
     return Exit.FELL_SHORT if is_critical or too_many else Exit.DONE
+
+
+def _logged(recordings: Sequence[Recording], warehouse: Warehouse) -> list[Recording]:
+    """Those of which there is a request: a recording that grows may begin with empty logs."""
+    rows = warehouse.rows(INGESTED_FILES, names_of(recordings)).to_pylist()
+    logged = {row["recording"] for row in rows if row["first_received_at"] is not None}
+    return [recording for recording in recordings if recording.name in logged]
 
 
 main = command(PARSER, work, __name__)

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ import pyarrow as pa
 from kip_replay.jobs._cli import Exit, Job, JobParser, run
 from kip_replay.jobs._text import in_columns
 from kip_replay.pipelines.analysis.catalog import Catalog
-from kip_replay.pipelines.analysis.printable import as_text, json_object
+from kip_replay.pipelines.analysis.printable import as_text, csv_text, json_object, visible
 from kip_replay.pipelines.analysis.views import read_views
 from kip_replay.pipelines.errors import UserError
 
@@ -106,7 +106,7 @@ class Shell:
                 if not self.obey(statement):
                     return
             except UserError as error:
-                print(f"error: {error}", file=sys.stderr)
+                print(f"error: {visible(str(error))}", file=sys.stderr)
             except KeyboardInterrupt:
                 print("interrupted", file=sys.stderr)
 
@@ -136,9 +136,11 @@ class Shell:
             for row in rows:
                 print(json_object(schema.names, row))
         else:
+            is_seen = sys.stdout.isatty()
             writer = csv.writer(sys.stdout, lineterminator="\n")
-            writer.writerow(schema.names)
-            writer.writerows(map(as_text, row) for row in rows)
+            for row in chain([schema.names], rows):
+                cells = map(csv_text, row)
+                writer.writerow(map(visible, cells) if is_seen else cells)
 
     def table(self, statement: str) -> list[str]:
         """What a statement gives, as lines in columns. Raises UserError."""
@@ -146,15 +148,10 @@ class Shell:
         found = [[as_text(value) for value in row] for row in islice(rows, self.rows_max + 1)]
         if len(found) > self.rows_max:
             print(f"more than {self.rows_max} rows: --rows shows more", file=sys.stderr)
-        lines = [[_visible(text) for text in row] for row in [schema.names, *found]]
+        lines = [[visible(text) for text in row] for row in [schema.names, *found]]
         is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
         right = [at for at, kind in enumerate(schema.types) if any(is_(kind) for is_ in is_number)]
         return in_columns(lines[: self.rows_max + 1], right)
-
-
-def _visible(text: str) -> str:
-    """Control characters as their codes: a client may call itself by a terminal's commands."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def statements(lines: Iterable[str]) -> Iterator[str]:

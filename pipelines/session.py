@@ -10,7 +10,6 @@ PYSPARK_SUBMIT_ARGS or spark-submit may name ``--packages``), ``format("delta")`
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import sys
@@ -27,6 +26,9 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
+
+from kip_replay.pipelines.analysis.printable import visible
+from kip_replay.pipelines.scratch import run_folder
 
 SPARK_HOME = Path(pyspark.__file__).parent
 # Made at set-up by tools/class_archive.py; where it is missing, starting takes longer.
@@ -82,6 +84,8 @@ def spark_session(
 
     if SparkContext._gateway is None:  # a JVM outlives a session of this process that was stopped
         settings["spark.driver.extraJavaOptions"] = java_options(settings)
+        if is_local and "SPARK_LOCAL_DIRS" not in os.environ:
+            settings.setdefault("spark.local.dir", str(run_folder()))
         _launch_jvm(settings)
     jvm = SparkContext._jvm
     assert jvm is not None, "a running JVM is connected"
@@ -121,9 +125,7 @@ def _as_text(value: SettingValue) -> str:
 
 def _send_code(context: SparkContext) -> None:
     """Sends executors the packages as a zip, also those that start later."""
-    folder = tempfile.TemporaryDirectory(prefix="kip-replay-")
-    atexit.register(folder.cleanup)
-    path = Path(folder.name, "kip_replay.zip")
+    path = run_folder() / "kip_replay.zip"
     with zipfile.ZipFile(path, "w", strict_timestamps=False) as archive:
         archive.mkdir("kip_replay")  # or Python 3.11 sees no namespace package
         for package in ("jobs", "pipelines", "replay"):
@@ -155,17 +157,24 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb") as jvm_stderr:
         relay = _Relay(os.fdopen(read_end, "rb"))
+        elsewhere, tempfile.tempdir = tempfile.tempdir, str(run_folder())
         try:
             gateway = launch_gateway(conf, {"stderr": jvm_stderr})
         except PySparkRuntimeError as error:
             raise SparkStartError(_reason_of_failure(relay.held_back)) from error
+        finally:
+            tempfile.tempdir = elsewhere
     relay.open()
     SparkContext._ensure_initialized(gateway=gateway)
 
 
 def java_options(settings: Mapping[str, str]) -> str:
-    """The options that need a path of this clone, before those that the settings have."""
-    options = [f"-Dlog4j2.configurationFile={(conf_dir() / 'log4j2.properties').as_uri()}"]
+    """The options that need a path of this machine, before those that the settings have."""
+    options = [
+        f"-Dlog4j2.configurationFile={(conf_dir() / 'log4j2.properties').as_uri()}",
+        f'"-Djava.io.tmpdir={run_folder()}"',
+        "-XX:-UsePerfData",  # a file for each JVM, in a place of its own
+    ]
     if CLASS_ARCHIVE.is_file():
         # auto: an archive of another Java or of other jars is ignored, and -Xlog: without a word.
         options += [f'"-XX:SharedArchiveFile={CLASS_ARCHIVE}"', "-Xshare:auto", "-Xlog:cds*=off"]
@@ -188,7 +197,9 @@ class _Relay:
     def _run(self) -> None:
         for line in self._source:
             if self._is_open.is_set():
-                os.write(2, line)  # not sys.stderr: that is what an inherited stderr would do
+                # Not sys.stderr: that is what an inherited stderr would do.
+                text = line.decode(errors="replace").rstrip("\r\n").split("\t")
+                os.write(2, "\t".join(map(visible, text)).encode() + b"\n")
             else:
                 self.held_back.append(line.decode(errors="replace").rstrip())
 

@@ -1,17 +1,43 @@
 """Values of any query as text or JSON.
 
 Times and intervals are ISO 8601, times in UTC with microseconds; nested values JSON, bytes hex.
+
+Names come from whoever sent a request. A terminal would obey the control characters in them, and
+show others in another order; a spreadsheet would run what begins like a formula.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+_FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def visible(text: str) -> str:
+    """A text in one line, each character that cannot be seen as its code."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _code(c) for c in text)
+
+
+def _code(character: str) -> str:
+    at = ord(character)
+    return f"\\x{at:02x}" if at < 0x100 else f"\\u{at:04x}" if at < 0x10000 else f"\\U{at:08x}"
+
+
+def csv_text(value: Any) -> str:
+    """``as_text`` for csv: a ' before what a spreadsheet would take for a formula. Numbers stay."""
+    text = as_text(value)
+    is_number = isinstance(value, int | float | Decimal) or _NUMBER.fullmatch(text)
+    return f"'{text}" if text.startswith(_FORMULA_BEGINS) and not is_number else text
 
 
 def as_text(value: Any) -> str:
@@ -30,7 +56,10 @@ def json_object(names: Sequence[str], row: Sequence[Any]) -> str:
 def _json(value: Any) -> str:
     if isinstance(value, float) and value - value != 0:  # JSON has no NaN and no infinity
         value = str(value)
-    return json.dumps(value, default=_plain, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, default=_plain, ensure_ascii=False, separators=(",", ":"))
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def _plain(value: Any) -> Any:

@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kip_replay.pipelines.ingest.manifest import is_whole_number
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
@@ -43,7 +44,7 @@ def ingest_client_observations(
     """
     lineage = warehouse.lineage([recording.name for recording in recordings])
     for recording in recordings:
-        found = [] if recording.path is None else _files(recording.path)
+        found = _files(recording)
         if not found:
             continue
         digest = pseudonyms.content_digest() if pseudonyms else hashlib.blake2b(digest_size=16)
@@ -66,9 +67,18 @@ def ingest_client_observations(
         writing.end({recording.name: follows_from})
 
 
-def _files(folder: Path) -> list[Path]:
+def _files(recording: Recording) -> list[Path]:
+    """Files of the recording's folder; where links may lead out of it, so may these."""
+    folder = recording.path
+    if folder is None:
+        return []
     wanted = (f for f in folder.iterdir() if f.name == CLIENT_OPS or APPLIED.fullmatch(f.name))
-    return sorted(file for file in wanted if file.is_file())
+    is_anywhere = all(node.is_anywhere for node in recording.nodes)
+    return sorted(
+        file
+        for file in wanted
+        if file.is_file() and (is_anywhere or file.resolve().is_relative_to(folder.resolve()))
+    )
 
 
 def _rows_of(
@@ -109,8 +119,18 @@ def _seen(file: Path) -> Iterator[dict[str, Any]]:
                     "requested_at": _at(observed["requested_at"]),
                     "responded_at": _at(observed.get("responded_at")),
                 }
+                f"{row['operation']}{row['topic']}".encode()  # or no column takes it
                 seen = {int(broker): _at(at) for broker, at in (observed["visible"] or {}).items()}
-            except (ValueError, TypeError, KeyError, AttributeError):
+                if not all(map(is_whole_number, seen)):
+                    continue
+            except (
+                ValueError,
+                TypeError,
+                KeyError,
+                AttributeError,
+                ArithmeticError,
+                RecursionError,
+            ):
                 continue  # another kind of operation, or a line that was cut
             if row["requested_at"] is not None:
                 for broker, at in seen.items():

@@ -25,6 +25,11 @@ def file_of(file: LogFile) -> FileKey:
     return file.recording, file.node_id, file.source_file
 
 
+def file_key(row: Mapping[str, Any]) -> FileKey:
+    """The same of a row of ``ingested_files``."""
+    return row["recording"], row["node_id"], row["source_file"]
+
+
 @dataclass(frozen=True)
 class Counts:
     """What became of lines."""

@@ -2,10 +2,15 @@
 
 A name in the manifest stands for itself: rotated siblings (``kafka-request.log.2026-11-20-20``) are
 read where the manifest gives a glob (``kafka-request.log*``) or a folder.
+
+A manifest may come from anyone, so it names files of its own folder only, unless the user says
+otherwise. What is no regular file is never opened: a FIFO has no end, and reading a device or
+``/proc`` can do more than read.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +22,8 @@ from kip_replay.pipelines.ingest.recording import Node, Recording
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GLOB_CHARACTERS = frozenset("*?[")
+#: What the kernel makes up as it is read, also where it looks like a regular file.
+_OF_THE_KERNEL = (Path("/proc"), Path("/sys"))
 #: What a folder stands for: Kafka's own name first, else whatever looks like a log.
 _FOLDER_GLOBS = ("kafka-request.log*", "*.log*")
 
@@ -52,21 +59,66 @@ def find_log_files(recording: Recording) -> list[LogFile]:
 
 def _files_of(node: Node, recording: Recording) -> list[LogFile]:
     found: dict[str, str] = {}
+    base = recording.path if recording.path is not None else Path.cwd()
+    root = base.resolve()
     for log in node.log:
-        base = recording.path if recording.path is not None else Path.cwd()
-        matches = list(_matches(base, log))
-        if not matches:
+        who = f"node {node.node_id} of recording {recording.name!r}"
+        if not node.is_anywhere and not _absolute(base / log).is_relative_to(_absolute(base)):
+            # Before a folder elsewhere is listed.
+            _require_within(root, Path(os.path.realpath(base / log)), f"{who} has a log {log!r}")
+        try:
+            matches = list(_matches(base, log))
+        except (OSError, ValueError) as error:  # no rights, too long a name, no pattern
             raise UserError(
-                f"node {node.node_id} of recording {recording.name!r} has no log: nothing there "
-                f"matches {log!r}, correct its 'log' in the manifest or pass --node "
-                f"{node.node_id}=PATH"
+                f"the log {log!r} of {who} cannot be read ({error}): correct its rights or its name"
+            ) from None
+        if not matches:
+            is_special = not _is_glob(log) and (base / log).exists()
+            why = "this is no regular file" if is_special else "nothing there"
+            raise UserError(
+                f"{who} has no log: {why} matches {log!r}, correct its 'log' in the manifest or "
+                f"pass --node {node.node_id}=PATH"
             )
         for path in matches:
-            found[str(path.resolve())] = _name_within(path, base, log)
+            place = path.resolve()
+            if not node.is_anywhere:
+                _require_within(root, place, f"{who} has a log {str(path)!r}")
+            _require_readable(place, who)
+            found[str(place)] = _name_within(path, base, log)
     return [
         LogFile(recording.name, node.node_id, node.timezone, source_file, path)
         for path, source_file in sorted(found.items(), key=lambda item: item[1])
     ]
+
+
+def _require_within(root: Path, place: Path, subject: str) -> None:
+    if not place.is_relative_to(root):
+        raise UserError(
+            f"{subject}, which leads out of the recording's folder to {place}: move the log there, "
+            "name it with --node ID=PATH, or add --allow-outside if this manifest is yours"
+        )
+
+
+def _require_readable(place: Path, who: str) -> None:
+    if any(place.is_relative_to(folder) for folder in _OF_THE_KERNEL):
+        wrong = "is no file of a disk"
+    elif _surrogates(str(place)):
+        wrong = "has a name that is no UTF-8"
+    elif not os.access(place, os.R_OK):
+        wrong = "may not be read by this user"
+    else:
+        return
+    raise UserError(f"the log {str(place)!r} of {who} {wrong}: name another, or correct it")
+
+
+def _absolute(path: Path) -> Path:
+    """Without ``..``, links as they are."""
+    return Path(os.path.normpath(path.absolute()))
+
+
+def _surrogates(text: str) -> bool:
+    """Whether some of a name's bytes are no text."""
+    return any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _matches(base: Path, log: str) -> Iterator[Path]:

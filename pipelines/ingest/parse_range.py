@@ -1,10 +1,11 @@
-"""Parses one byte range of a log file: bytes to lines, lines to wide rows."""
+"""Parses byte ranges of log files: bytes to lines, lines to wide rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from kip_replay.pipelines.ingest.file_reading import ByteRange
@@ -19,6 +20,8 @@ LINE_BYTES_MAX = 256 << 20
 #: Lines parsed at once: what is read of them costs memory several times.
 _BATCH_BYTES = 16 << 20
 _BATCH_LINES = 1 << 15
+#: Small files are parsed together until they have so many bytes: a batch takes as long as 50 lines.
+_TOGETHER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,67 @@ def joined(ranges: Sequence[ParsedRange], bytes_max: int | None = None) -> list[
         else:
             whole.append(part)
     return whole
+
+
+def together(ranges: Sequence[ParsedRange], line_bytes_max: int) -> Iterator[list[ParsedRange]]:
+    """Ranges in their order, those of small files of a node with the ones that follow."""
+    held: list[ParsedRange] = []
+    held_bytes = 0
+    for part in ranges:
+        size = part.end - part.start
+        # No line of it can be too long, and its lines are read by their zone alone.
+        plain = ParsedRange(part.recording, part.node_id, part.timezone, "", "", 0, 0, 1, None)
+        is_small = size <= min(line_bytes_max, _TOGETHER_BYTES) and _without_place(part) == plain
+        fits = held_bytes + size <= _TOGETHER_BYTES and held and _without_place(held[-1]) == plain
+        if held and not (is_small and fits):
+            yield held
+            held, held_bytes = [], 0
+        held.append(part)
+        held_bytes += size if is_small else _TOGETHER_BYTES
+    if held:
+        yield held
+
+
+def _without_place(part: ParsedRange) -> ParsedRange:
+    return replace(part, source_file="", path="", start=0, end=0, first_line_number=1)
+
+
+def parse_together(
+    parts: Sequence[ParsedRange],
+    line_bytes_max: int = LINE_BYTES_MAX,
+    pseudonyms: Pseudonyms | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """``parse_range`` of what ``together`` gives, several ranges in one batch."""
+    if len(parts) == 1:
+        yield from parse_range(parts[0], line_bytes_max, pseudonyms)
+        return
+    of_node = parts[0]
+    parser = LineParser(
+        of_node.recording,
+        of_node.node_id,
+        of_node.timezone,
+        line_bytes_max=line_bytes_max,
+        pseudonyms=pseudonyms,
+    )
+    lines: list[bytes] = []
+    counts: list[int] = []
+    for part in parts:
+        chunks = LogBytes(part.path, part.start, part.end).chunks()
+        before = len(lines)
+        for batch in line_batches(chunks, line_bytes_max, _BATCH_BYTES, _BATCH_LINES):
+            assert isinstance(batch, list), "a range has no line that is longer than itself"
+            lines += batch
+        counts.append(len(lines) - before)
+    names = pa.array([part.source_file for part in parts])
+    numbers = [np.arange(n) + part.first_line_number for part, n in zip(parts, counts, strict=True)]
+    rows = parser.parse_batch(lines, of_node.source_file, 1)
+    for name, values in (
+        ("source_file", names.take(pa.array(np.repeat(np.arange(len(parts)), counts)))),
+        ("line_number", pa.array(np.concatenate(numbers))),
+    ):
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, rows.schema.field(place), values)
+    yield rows
 
 
 def parse_range(

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Times
 from kip_replay.pipelines.ingest.log_tables import tables_of
-from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined, parse_range
+from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined, parse_together, together
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.kafka.messages import newer_versions
 from kip_replay.replay.kafka.request_log import Pseudonyms
@@ -108,9 +108,10 @@ def parse_task(task: ParseTask) -> Parsed:
     parsed = Parsed(task.number)
     tables = task.files
     ends = _Ends()
-    for part in task.ranges:
+    for parts in together(task.ranges, task.line_bytes_max):
+        part = parts[0]
         recent = ends.recent(part)
-        for lines in parse_range(part, task.line_bytes_max, task.pseudonyms):
+        for lines in parse_together(parts, task.line_bytes_max, task.pseudonyms):
             kept = recent.without_repeated(lines)
             _count(parsed, part, lines, kept)
             for table, rows in tables_of(kept):
@@ -211,33 +212,52 @@ def _edge(lines: pa.RecordBatch, batch: Batch, at_start: bool) -> Edge:
 
 
 def _count(parsed: Parsed, part: ParsedRange, lines: pa.RecordBatch, kept: pa.RecordBatch) -> None:
-    file = (part.recording, part.node_id, part.source_file)
-    requests = kept.num_rows - kept.column("request").null_count
-    parsed.counts[file] = parsed.counts.get(file, Counts()) + Counts(
-        requests=requests,
-        rejected=kept.num_rows - requests,
-        repeated=lines.num_rows - kept.num_rows,
-    )
-    parsed.newer_versions += newer_versions(kept.column("request"))
+    is_request = kept.column("request").is_valid().to_numpy(zero_copy_only=False)
+    kept_rows = _rows_of_files(kept)
     # Of all lines, since it depends on the number of tasks which copies are dropped here.
-    parsed.times[file] = parsed.times.get(file, Times()).with_other(_times(lines))
+    times = _times(lines)
+    for source_file, rows in _rows_of_files(lines).items():
+        file = (part.recording, part.node_id, source_file)
+        mine = is_request[kept_rows.get(source_file, slice(0))]
+        parsed.counts[file] = parsed.counts.get(file, Counts()) + Counts(
+            requests=int(mine.sum()),
+            rejected=int((~mine).sum()),
+            repeated=rows.stop - rows.start - len(mine),
+        )
+        known = parsed.times.get(file, Times())
+        parsed.times[file] = known.with_other(Times(*(of(rows) for of in times)))
+    parsed.newer_versions += newer_versions(kept.column("request"))
 
 
-def _times(lines: pa.RecordBatch) -> Times:
-    def ends(name: str, rows: pa.RecordBatch) -> tuple[int | None, int | None]:
-        times = pc.struct_field(rows.column("request"), name).cast(pa.int64())
-        span = pc.min_max(times)
-        return span["min"].as_py(), span["max"].as_py()
+def _rows_of_files(lines: pa.RecordBatch) -> dict[str, slice]:
+    """Where the lines of each file stand, which follow one another."""
+    runs = pc.run_end_encode(lines.column("source_file"))
+    ends = runs.run_ends.to_pylist()
+    starts = [0, *ends[:-1]]
+    return dict(zip(runs.values.to_pylist(), map(slice, starts, ends), strict=True))
 
+
+def _times(lines: pa.RecordBatch) -> list[Callable[[slice], int | None]]:
+    """The fields of ``Times``, each of any slice of the lines."""
     lengths = (pc.list_value_length(lines.column(name)) for name in _LISTS_OF_EVENTS)
     has_events = [pc.fill_null(pc.greater(length, 0), False) for length in lengths]
     has_events += [lines.column(name).is_valid() for name in _EVENTS]
-    typed = reduce(pc.or_, has_events)
-    return Times(
-        ends("received_at", lines)[0],
-        ends("completed_at", lines)[1],
-        ends("received_at", lines.filter(typed))[0],
+    received, completed = (
+        pc.struct_field(lines.column("request"), name).cast(pa.int64())
+        for name in ("received_at", "completed_at")
     )
+    of_events = pc.if_else(reduce(pc.or_, has_events), received, None)
+    return [partial(_least, received), partial(_greatest, completed), partial(_least, of_events)]
+
+
+def _least(times: pa.Array, rows: slice) -> int | None:
+    least: int | None = pc.min(times[rows]).as_py()
+    return least
+
+
+def _greatest(times: pa.Array, rows: slice) -> int | None:
+    greatest: int | None = pc.max(times[rows]).as_py()
+    return greatest
 
 
 def tasks_of(

@@ -17,32 +17,32 @@ both; then the options win. The manifest::
     }
 
 ``name``, ``timezone`` and ``nodes`` must be known; the rest may be missing, and a rule that needs
-it asks for it by name. Every further entry is kept in ``Recording.extra``.
+it asks for it by name. How the recording was made may stand there too (``manifest.FACTS``), and is
+kept in ``Recording.extra``; anything else is refused by name (``manifest``).
 """
 
 from __future__ import annotations
 
-import json
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from kip_replay.pipelines.errors import UserError
-
-MANIFEST = "recording.json"
-_KNOWN_ENTRIES = frozenset(
-    {
-        "name",
-        "kafka_version",
-        "timezone",
-        "nodes",
-        "voters",
-        "min_insync_replicas",
-        "broker_heartbeat_interval_ms",
-    }
+from kip_replay.pipelines.ingest.manifest import (
+    ENTRIES,
+    MANIFEST,
+    NODE_ENTRIES,
+    is_whole_number,
+    read_manifest,
+    require_known,
+    require_name,
+    role,
+    text,
+    whole_number,
 )
 
 
@@ -52,12 +52,14 @@ class Node:
 
     ``log`` holds files, globs or folders, relative to the recording's folder or absolute.
     ``timezone`` is the zone of this node's stamps, ``role`` is what the manifest says or ``None``.
+    ``is_anywhere``: the log may lie outside of the recording's folder, since the user wrote so.
     """
 
     node_id: int
     role: str | None
     log: tuple[str, ...]
     timezone: str
+    is_anywhere: bool = field(default=False, compare=False)
 
     @property
     def is_controller(self) -> bool:
@@ -95,7 +97,8 @@ class RecordingOptions:
     """What the command line says about a recording; every field that is set wins over the manifest.
 
     ``nodes`` are texts ``ID=PATH`` where PATH is a file, a glob or a folder, relative to the
-    current folder.
+    current folder. ``allow_outside``, of any number of recordings: a manifest may name logs outside
+    of its folder.
     """
 
     nodes: tuple[str, ...] = ()
@@ -103,6 +106,7 @@ class RecordingOptions:
     timezone: str | None = None
     kafka_version: str | None = None
     voters: tuple[int, ...] | None = None
+    allow_outside: bool = field(default=False, compare=False)
 
     def __bool__(self) -> bool:
         return self != RecordingOptions()
@@ -143,13 +147,14 @@ def load_recording(
 
     Raises UserError that names what is missing or wrong.
     """
-    folder, manifest = _read_manifest(path, needed=not options.nodes)
-    timezone = options.timezone or _text(manifest, "timezone")
-    nodes = _nodes_of_manifest(manifest, timezone)
+    folder, manifest = read_manifest(path, needed=not options.nodes)
+    timezone = options.timezone or text(manifest, "timezone")
+    nodes = _nodes_of_manifest(manifest, timezone, options.allow_outside)
     nodes.update(_nodes_of_options(options, timezone, nodes))
-    name = options.name or _text(manifest, "name") or (folder.name if folder else None)
+    name = options.name or text(manifest, "name") or (folder.name if folder else None)
     if not name:
         raise UserError("the recording has no name: pass --name NAME")
+    require_name(name)
     if not nodes:
         raise UserError(
             f"recording {name!r} names no nodes: list them under 'nodes' in {MANIFEST}, or pass "
@@ -163,79 +168,64 @@ def load_recording(
         )
     for node in nodes.values():
         _check_zone(node, name)
+    voters = options.voters or _voters(manifest)
+    _check_voters(voters or (), nodes.values(), name)
     return Recording(
         name=name,
         timezone=timezone or next(iter(nodes.values())).timezone,
         nodes=tuple(nodes[node_id] for node_id in sorted(nodes)),
         path=folder,
-        kafka_version=options.kafka_version or _text(manifest, "kafka_version"),
-        voters=options.voters or _voters(manifest),
-        min_insync_replicas=_whole_number(manifest, "min_insync_replicas"),
-        broker_heartbeat_interval_ms=_whole_number(manifest, "broker_heartbeat_interval_ms"),
-        extra={k: v for k, v in manifest.items() if k not in _KNOWN_ENTRIES},
+        kafka_version=options.kafka_version or text(manifest, "kafka_version"),
+        voters=voters,
+        min_insync_replicas=whole_number(manifest, "min_insync_replicas"),
+        broker_heartbeat_interval_ms=whole_number(manifest, "broker_heartbeat_interval_ms"),
+        extra={k: v for k, v in manifest.items() if k not in ENTRIES},
     )
 
 
-def voters_from_text(text: str) -> tuple[int, ...]:
+def voters_from_text(listed: str) -> tuple[int, ...]:
     """``1,2,3`` as (1, 2, 3). Raises UserError for anything else."""
     try:
-        return _unique_ids(int(part) for part in text.split(","))
+        voters = _unique_ids(int(part) for part in listed.split(","))
     except ValueError:
+        voters = ()
+    if not voters or not all(map(is_whole_number, voters)):
         raise UserError(
-            f"--voters {text!r} is not a list of node ids: write for instance --voters 1,2,3"
-        ) from None
+            f"--voters {listed!r} is not a list of node ids: write for instance --voters 1,2,3"
+        )
+    return voters
 
 
-def _read_manifest(path: str | Path | None, needed: bool) -> tuple[Path | None, dict[str, Any]]:
-    if path is None:
-        return None, {}
-    folder = Path(path)
-    file = folder / MANIFEST
-    if folder.is_file():
-        folder, file = folder.parent, folder
-    if not folder.is_dir():
-        raise UserError(f"there is no recording at {path}: no such folder")
-    if not file.is_file():
-        if needed:
-            raise UserError(
-                f"{folder} holds no {MANIFEST}: write one, or name the logs with --node ID=PATH"
-            )
-        return folder, {}
-    try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise UserError(f"{file} cannot be read as JSON ({error}): correct it") from None
-    if not isinstance(manifest, dict):
-        raise UserError(f"{file} is not a JSON object: see docs for what a manifest holds")
-    return folder, manifest
-
-
-def _nodes_of_manifest(manifest: dict[str, Any], timezone: str | None) -> dict[int, Node]:
+def _nodes_of_manifest(
+    manifest: dict[str, Any], timezone: str | None, allow_outside: bool
+) -> dict[int, Node]:
     entries = manifest.get("nodes", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise UserError(f"'nodes' in {MANIFEST} is not a list of objects: correct it")
     nodes: dict[int, Node] = {}
     for position, entry in enumerate(entries, start=1):
         node_id = entry.get("node_id")
-        if not _is_whole_number(node_id):
+        if not is_whole_number(node_id):
             raise UserError(
                 f"node number {position} of {MANIFEST} has no whole number 'node_id': add it"
             )
+        require_known(entry, NODE_ENTRIES, f"node {node_id} of {MANIFEST}", "remove it")
         if node_id in nodes:
             raise UserError(
                 f"{MANIFEST} lists node {node_id} twice: merge the entries, 'log' may be a list"
             )
         log = entry.get("log")
         paths = [log] if isinstance(log, str) else log
-        if not paths or not all(isinstance(p, str) and p for p in paths):
+        if not isinstance(paths, list) or not paths or not all(map(_is_path, paths)):
             raise UserError(
                 f"node {node_id} of {MANIFEST} names no 'log': add its file name, glob or folder"
             )
         nodes[node_id] = Node(
             node_id=node_id,
-            role=_text(entry, "role"),
+            role=role(entry, node_id),
             log=tuple(paths),
-            timezone=_text(entry, "timezone") or timezone or "",
+            timezone=text(entry, "timezone") or timezone or "",
+            is_anywhere=allow_outside,
         )
     return nodes
 
@@ -244,14 +234,16 @@ def _nodes_of_options(
     options: RecordingOptions, timezone: str | None, known: Mapping[int, Node]
 ) -> dict[int, Node]:
     nodes: dict[int, Node] = {}
-    for text in options.nodes:
-        id_text, equals, path = text.partition("=")
-        if not equals or not path or not id_text.strip().isdecimal():
+    for given in options.nodes:
+        id_text, equals, path = given.partition("=")
+        if not equals or not _is_path(path) or not re.fullmatch(r" *\d{1,10} *", id_text, re.ASCII):
             raise UserError(
-                f"--node {text!r} is not ID=PATH: write for instance --node "
+                f"--node {given!r} is not ID=PATH: write for instance --node "
                 "11=logs/broker-11/kafka-request.log"
             )
         node_id = int(id_text)
+        if not is_whole_number(node_id):
+            raise UserError(f"--node {given!r} has an id beyond those of Kafka: correct it")
         if node_id in nodes:
             raise UserError(
                 f"--node names node {node_id} twice: pass a glob or a folder for several files"
@@ -260,9 +252,10 @@ def _nodes_of_options(
         log = (str(Path(path).expanduser().absolute()),)
         if node_id in known:
             before = known[node_id]
-            nodes[node_id] = replace(before, log=log, timezone=options.timezone or before.timezone)
+            zone = options.timezone or before.timezone
+            nodes[node_id] = replace(before, log=log, timezone=zone, is_anywhere=True)
         else:
-            nodes[node_id] = Node(node_id, role=None, log=log, timezone=timezone or "")
+            nodes[node_id] = Node(node_id, None, log, timezone or "", is_anywhere=True)
     return nodes
 
 
@@ -276,36 +269,42 @@ def _check_zone(node: Node, recording: str) -> None:
         ) from None
 
 
+def _check_voters(voters: Collection[int], nodes: Collection[Node], recording: str) -> None:
+    """Raises UserError for voters that cannot be the quorum's, as far as nodes have roles.
+
+    One that is no node may be a controller whose log is not there. But where a controller that is
+    there is no voter, an id is wrong.
+    """
+    others = {node.node_id for node in nodes if node.role and not node.is_controller}
+    controllers = {node.node_id for node in nodes if node.is_controller}
+    known = controllers | {node.node_id for node in nodes if not node.role}
+    wrong = sorted(others.intersection(voters))
+    if voters and not wrong and not controllers.issubset(voters):
+        wrong = sorted(set(voters) - known)
+    if wrong:
+        raise UserError(
+            f"voters of recording {recording!r} are controllers, which {_ids(wrong)} is not: "
+            f"its nodes with that role are {_ids(controllers) or 'none'}, correct 'voters' in "
+            f"{MANIFEST} or --voters"
+        )
+
+
+def _ids(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(ids)))
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and value != "" and "\0" not in value
+
+
 def _voters(manifest: Mapping[str, Any]) -> tuple[int, ...] | None:
     voters = manifest.get("voters")
     if voters is None:
         return None
-    if not isinstance(voters, list) or not voters or not all(map(_is_whole_number, voters)):
+    if not isinstance(voters, list) or not voters or not all(map(is_whole_number, voters)):
         raise UserError(f"'voters' in {MANIFEST} is not a list of node ids: write [1, 2, 3]")
     return _unique_ids(voters)
 
 
 def _unique_ids(ids: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(set(ids)))
-
-
-def _text(entries: Mapping[str, Any], name: str) -> str | None:
-    value = entries.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value:
-        raise UserError(f"'{name}' in {MANIFEST} is {value!r}: write a text")
-    return value
-
-
-def _whole_number(entries: Mapping[str, Any], name: str) -> int | None:
-    value = entries.get(name)
-    if value is None:
-        return None
-    if not _is_whole_number(value) or value < 0:
-        raise UserError(f"'{name}' in {MANIFEST} is {value!r}: write a whole number")
-    return int(value)
-
-
-def _is_whole_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -3,6 +3,10 @@
 Only where spans of time overlap (``overlaps``) are lines looked at: Spark compares their ids, in
 this run and with what the warehouse holds, and tasks write the files anew that have repeated lines.
 Of copies in one run the least (source_file, line_number) stays; one that an earlier run kept stays.
+
+On a connection, a correlation id names one request. A line of this run that has connection, id and
+time of another line, and differs all the same, is no copy: a log was altered, and both would count.
+Such a run is refused.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.window import Window
 
+from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Node
 from kip_replay.pipelines.ingest.overlaps import Span
 from kip_replay.pipelines.ingest.parse_task import Parsed
@@ -32,6 +37,14 @@ from kip_replay.replay.log_tables import REJECTED_LINES, REQUESTS
 from kip_replay.replay.table import INT, TEXT, Table
 from kip_replay.replay.tables import TABLES
 
+#: What names a request; not a forwarded one, whose id is one of many clients' on one connection.
+_NAME = {
+    "connection": "string",
+    "correlation_id": "int",
+    "api_key": "int",
+    "completed_at": "timestamp",  # ids begin again when a node does
+}
+_OF_REQUESTS = {**_NAME, "is_forwarded": "boolean"}
 #: A line: what it is, where it stands, and the file and task of this run that it is in.
 _PLACE = ("source_file", "line_number")
 _DROPPED = pa.schema([("recording", TEXT), ("task", INT), ("files", TEXT), ("counts", TEXT)])
@@ -47,7 +60,8 @@ def without_repeated(
     """The files to commit, and what that changes in line accounting.
 
     ``spans``: where requests of a node can be repeated; rejected lines, which have no time, can be
-    anywhere. ``file_name`` begins the names of this run's files.
+    anywhere. ``file_name`` begins the names of this run's files. Raises UserError where a log was
+    altered.
     """
     files: dict[tuple[str, int], list[DataFile]] = {}
     for of in parsed:
@@ -57,6 +71,7 @@ def without_repeated(
     if not candidates:
         return [file for of in parsed for file in of.files], []
     lines = reduce(DataFrame.unionByName, candidates)
+    _require_unaltered(lines)
     root = warehouse.path
 
     def drop(
@@ -158,6 +173,10 @@ def _lines(rows: DataFrame, table: Table, recording: str, task: Column, run: int
         "node_id",
         *_PLACE,
         F.lit(table is REJECTED_LINES).alias("is_rejected"),
+        *(
+            (F.col(name) if table is REQUESTS else F.lit(None)).cast(kind).alias(name)
+            for name, kind in _OF_REQUESTS.items()
+        ),
         task.alias("task"),
         F.lit(run).alias("run"),
     )
@@ -176,8 +195,29 @@ def _copies(lines: DataFrame) -> DataFrame:
         .filter("run = 1")
         .withColumn("stays", F.min("copy").over(in_task) == 1)
         .filter("dropped")
-        .drop("copy", "run", "dropped")
+        .drop("copy", "run", "dropped", *_OF_REQUESTS)
     )
+
+
+def _require_unaltered(lines: DataFrame) -> None:
+    """Raises UserError for a line of this run that contradicts another of the same request."""
+    own = lines.where("NOT is_forwarded")  # which rejected lines are neither
+    here, other = own.where("run = 1").alias("here"), own.alias("other")
+    condition = F.col("here.line_id") != F.col("other.line_id")
+    for name in ("recording", "node_id", *_NAME):
+        condition &= F.col(f"here.{name}") == F.col(f"other.{name}")
+    places = [f"{side}.{name}" for side in ("here", "other") for name in _PLACE]
+    pair = F.struct("here.recording", "here.node_id", *(F.col(p).alias(p) for p in places))
+    found = here.join(other, condition).agg(F.min(pair).alias("pair"), F.count("*").alias("n"))
+    ((first, count),) = found.collect()
+    if first is not None:
+        recording, node_id, file, line, other_file, other_line = first
+        raise UserError(
+            f"line {line:,} of {file} and line {other_line:,} of {other_file} are of one request "
+            f"to node {node_id} of recording {recording!r} and differ (such pairs: {count:,}): "
+            "a log was altered, give its recording another name, or take what was read out of the "
+            "warehouse with kip-replay recordings delete"
+        )
 
 
 # --- files without them

@@ -42,6 +42,7 @@ from kip_replay.pipelines.ingest.line_accounting import (
     Node,
     Times,
     balanced,
+    file_key,
     file_of,
     read_spans,
 )
@@ -52,7 +53,12 @@ from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, parse_or_e
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.repeated_lines import kept_files, without_repeated
 from kip_replay.pipelines.ingest.survey import RANGE_BYTES, Survey, SurveySettings, survey_or_error
-from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
+from kip_replay.pipelines.ingest.survey_checks import (
+    check_recording,
+    notes_of,
+    rewritten,
+    warnings_of,
+)
 from kip_replay.pipelines.warehouse.data_files import DataFile, microseconds
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
@@ -139,19 +145,26 @@ def ingest(
     rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP)
     ingested = rows.to_pylist()
     accounting = LineAccounting.of(ingested)
-    # A file that is as it was when it was read is not opened, whatever it is called by now.
-    as_read = {(r["recording"], r["node_id"], r["disk_bytes"], r["modified_at"]) for r in ingested}
+    # A file that is as it was when it was read is not opened, whatever it is called by now; but for
+    # an empty one, which may be all that a node has.
+    as_read = {
+        (r["recording"], r["node_id"], r["disk_bytes"], r["modified_at"])
+        for r in ingested
+        if r["disk_bytes"]
+    }
     unchanged = {f for f, found in files.items() if (f.recording, f.node_id, *found) in as_read}
     changed = {file: found for file, found in files.items() if file not in unchanged}
     surveys = _surveyed(warehouse, changed, accounting, settings, pseudonyms)
     for recording in recordings:
         of_recording = [s for s in surveys if s.file.recording == recording.name]
         known = read_spans([r for r in ingested if r["recording"] == recording.name])
-        check_recording(recording, of_recording, settings.node_gap_minutes_max, known)
-    for warning in warnings_of(surveys):
+        gap_minutes_max = settings.node_gap_minutes_max
+        check_recording(recording, of_recording, gap_minutes_max, known, settings.final)
+    for warning in (*warnings_of(surveys), *rewritten(surveys, ingested)):
         say(f"warning: {warning}")
 
-    fresh = [s for s in surveys if not s.is_known or _is_noted_anew(s)]
+    noted = {(*file_key(row), row["content_hash"]) for row in ingested}
+    fresh = [s for s in surveys if not s.is_known or _is_noted_anew(s, noted)]
     for recording in recordings:
         _announce(recording, surveys, unchanged, say)
     counts: dict[FileKey, Counts] = {}
@@ -171,12 +184,14 @@ def ingest(
     return read
 
 
-def _is_noted_anew(survey: Survey) -> bool:
+def _is_noted_anew(survey: Survey, noted: Collection[tuple[object, ...]]) -> bool:
     """Whether all of a file is known under another name, or from before it was compressed.
 
-    Then a row without lines notes the file, so that the next run need not open it.
+    Then a row without lines notes the file, so that the next run need not open it. ``noted``: the
+    names of files with their content hashes, each of which has one row.
     """
-    return survey.is_known and _is_read_whole(survey) and survey.end > 0
+    is_new = (*file_of(survey.file), survey.content_hash) not in noted
+    return is_new and survey.is_known and _is_read_whole(survey) and survey.end > 0
 
 
 def _is_read_whole(survey: Survey) -> bool:
@@ -368,7 +383,7 @@ def _ingested_files(
     times: Mapping[FileKey, Times],
 ) -> list[DataFile]:
     """A row per file: committed last, they state that the files are in."""
-    files = writing.files()
+    rows = []
     for s in surveys:
         count, time = counts[file_of(s.file)], times.get(file_of(s.file), Times())
         found = files_on_disk[s.file] if _is_read_whole(s) else None
@@ -392,8 +407,9 @@ def _ingested_files(
             "modified_at": found.modified_at if found else None,
             "damage": s.damage,
         }
-        rows = pa.RecordBatch.from_pylist([row], schema=INGESTED_FILES.arrow_schema)
-        files.write(INGESTED_FILES, rows)
+        rows.append(row)
+    files = writing.files()
+    files.write(INGESTED_FILES, pa.RecordBatch.from_pylist(rows, INGESTED_FILES.arrow_schema))
     return files.closed()
 
 

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.line_accounting import FileKey, file_key, file_of
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.survey import Survey, by_node, span_us
+from kip_replay.pipelines.warehouse.data_files import microseconds
 
 Span = tuple[int, int]  # first and last stamp, UTC microseconds since 1970
 
 _MINUTE_US = 60_000_000
+#: Lines are written in the order of completion, within some of this.
+_OUT_OF_ORDER_US = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AWAITS_STAMPS = "ends with stamps that only what follows can confirm"
 #: Zones differ by half and whole hours (a few by quarters), from UTC-12 to UTC+14.
@@ -27,17 +32,21 @@ def check_recording(
     surveys: Sequence[Survey],
     gap_minutes_max: float,
     known: Mapping[int, Span] | None = None,
+    final: bool = True,
 ) -> None:
     """Raises UserError if a node logged no request, or logged at another time than the others.
 
-    ``known``: what has been read of nodes before.
+    ``known``: what has been read of nodes before. A log that was rotated a moment ago is empty, so
+    that one without a whole line is no error for a node that is known, or unless it is ``final``.
     """
     nodes = by_node(surveys)
+    known = known or {}
     for node_id, files in sorted(nodes.items()):
-        if not any(file.has_requests for file in files):
+        may_follow = node_id in known or not (final or any(file.end for file in files))
+        if not may_follow and not any(file.has_requests for file in files):
             raise UserError(_without_requests(recording, node_id, files))
     spans = {node_id: span for node_id, files in nodes.items() if (span := span_us(files))}
-    for node_id, span in (known or {}).items():
+    for node_id, span in known.items():
         spans[node_id] = _hull([span, spans.get(node_id, span)])
     _check_spans(recording, spans, round(gap_minutes_max * _MINUTE_US))
 
@@ -67,15 +76,41 @@ def warnings_of(surveys: Sequence[Survey]) -> list[str]:
     return warnings
 
 
+def rewritten(surveys: Sequence[Survey], ingested: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence per file that is neither what was read under its name, grown, nor its successor.
+
+    ``ingested``: rows of ``ingested_files``. A log that is rotated begins where the last one ended.
+    """
+    last_us: dict[FileKey, int] = {}
+    for row in ingested:
+        if row["last_completed_at"] is not None:
+            last = microseconds(row["last_completed_at"])
+            last_us[file_key(row)] = max(last, last_us.get(file_key(row), last))
+    warnings = []
+    for survey in surveys:
+        span = None if survey.first_byte else span_us([survey])
+        read_us = last_us.get(file_of(survey.file))
+        if span is not None and read_us is not None and span[0] < read_us - _OUT_OF_ORDER_US:
+            warnings.append(
+                f"{survey.file.source_file} of recording {survey.file.recording!r} no longer "
+                "begins with what was read of it, though it is of the same time: lines that were "
+                "read stay, and only those that are new are added"
+            )
+    return warnings
+
+
 def notes_of(surveys: Sequence[Survey]) -> list[str]:
-    """A sentence per file of which something is left for a later run."""
-    return [
+    """A sentence per file of which something is left for a later run, and one on empty ones."""
+    halves = [
         f"{survey.file.source_file} "
         f"{_AWAITS_STAMPS if survey.awaits_stamps else 'does not end with a line end'}: its last "
         f"{survey.left_bytes:,} bytes are left for a later run, or for one with --final"
         for survey in surveys
         if survey.left_bytes and survey.damage is None
     ]
+    empty = [s.file.source_file for s in surveys if not s.end + s.left_bytes]
+    more = f" and {len(empty) - 3:,} more" if len(empty) > 3 else ""
+    return [*halves, f"empty: {', '.join(empty[:3])}{more}"] if empty else halves
 
 
 def _without_requests(recording: Recording, node_id: int, files: Sequence[Survey]) -> str:

@@ -23,6 +23,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.quality.suites import Expectation
+from kip_replay.pipelines.scratch import run_folder
 from kip_replay.replay.tables import TABLES
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # read when it is imported
@@ -82,7 +83,7 @@ def validate(
     """
     run_id = RunIdentifier(run_name=_run_name(recordings))
     failed = set()
-    with TemporaryDirectory(prefix="kip-replay-quality-") as elsewhere:
+    with TemporaryDirectory(prefix="quality-", dir=run_folder()) as elsewhere:
         folder = Path(warehouse) / "gx" if is_kept else Path(elsewhere)
         for generated in ("validations", "data_docs"):
             shutil.rmtree(folder / "uncommitted" / generated, ignore_errors=True)
@@ -105,7 +106,7 @@ def failing_rows(
 ) -> dict[Place, Found]:
     """How many rows of a recording fail each expectation, and the first of them as JSON."""
     found = {}
-    with TemporaryDirectory(prefix="kip-replay-quality-") as folder:
+    with TemporaryDirectory(prefix="quality-", dir=run_folder()) as folder:
         context = _project(Path(folder), url(warehouse, [recording]), expectations)
         for definition in _definitions(context):
             result_format = {

@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.session import spark_session
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DATA_FILE, DataFile, TableFiles
@@ -130,7 +131,7 @@ class Warehouse:
 
         Tables that were never made are there without rows.
         """
-        connection = duckdb.connect()
+        connection = duckdb.connect(config={"temp_directory": str(run_folder() / "duckdb")})
         for table in TABLES.values():
             connection.register(f"_{table.name}", self._dataset(table))
             where = ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -218,7 +220,9 @@ def test_of_half_a_gzip_stream_what_can_be_read_is(ingested: Ingested) -> None:
     assert damage["c.log.gz"].startswith(
         "ends in the middle of its gzip stream at its byte 4,000, "
     )
-    warnings = [said for said in ingested.printed if said.startswith("warning")]
+    warnings = [
+        said for said in ingested.printed if said.startswith("warning") and "half-gzip" in said
+    ]
     assert any("c.log.gz" in w and "in the middle of its gzip stream" in w for w in warnings)
     assert warnings == [f"warning: {w}" for w in ingested.read["half-gzip"].warnings]
 
@@ -417,6 +421,37 @@ def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
     assert sorted(epochs) == [1, 1, 2, 2, 3, 3, 3, 3]
     (again,) = ingest([recording], warehouse, GROWING, quiet)
     assert (again.files_read, again.lines_read) == (0, 0)
+
+
+def test_a_log_that_was_altered_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    folder, warehouse = tmp_path / "r", Warehouse(tmp_path / "warehouse")
+    logs = {2: "c.log*", 11: "b.log"}
+    ingest([write_recording(folder, {"c.log": CONTROLLER, "b.log": BROKER}, logs)], warehouse)
+    before = contents(warehouse, "r", places=True)
+    lines = lines_of(CONTROLLER)
+    at = next(n for n, line in enumerate(lines) if b'"isForwarded":false' in line)
+    lines[at] = re.sub(rb'"totalTimeMs":[\d.]+', b'"totalTimeMs":7777.7', lines[at])
+    said: list[str] = []
+    where = rf"line {at + 1} of c\.log\S* and line {at + 1} of c\.log are of one request to node 2"
+    for name in ("c.log", "c.log.1"):
+        recording = write_recording(folder, {name: b"".join(lines)}, logs)
+        with pytest.raises(
+            UserError, match=rf"{where} of recording 'r' and differ \(such pairs: 1"
+        ):
+            ingest([recording], warehouse, say=said.append)
+        assert contents(warehouse, "r", places=True) == before
+    (warning,) = {line for line in said if line.startswith("warning")}
+    assert "c.log of recording 'r' no longer begins with what was read of it" in warning
+
+
+def test_a_log_that_was_only_touched_is_noted_once(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path / "warehouse")
+    recording = plain(tmp_path / "r")
+    ingest([recording], warehouse, say=quiet)
+    for file in (tmp_path / "r").glob("*.log"):
+        os.utime(file, (0, 0))
+    ingest([recording], warehouse, say=quiet)
+    assert len(read(warehouse, INGESTED_FILES, "r")) == 2
 
 
 def killed(recording: Recording, warehouse: Warehouse, number: int) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
-from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import APPLIED_OBSERVATIONS, CLIENT_OBSERVATIONS
 from kip_replay.replay.table import Table
@@ -17,10 +17,10 @@ BEGIN = datetime(2026, 11, 22, tzinfo=UTC)
 BEGIN_US = round(BEGIN.timestamp() * 1_000_000)
 
 
-def read(folder: Path, *tables: Table) -> list[list[dict[str, Any]]]:
+def read(folder: Path, *tables: Table, nodes: tuple[Node, ...] = ()) -> list[list[dict[str, Any]]]:
     """Rows of both tables by key, after the folder was read into a warehouse beside it."""
     warehouse = Warehouse(folder.parent / "warehouse")
-    ingest_client_observations([Recording("r", "UTC", (), path=folder)], warehouse)
+    ingest_client_observations([Recording("r", "UTC", nodes, path=folder)], warehouse)
     return [
         sorted(
             warehouse.rows(table, ["r"]).to_pylist(), key=lambda row: [row[k] for k in table.key]
@@ -67,3 +67,25 @@ def test_both_kinds_stand_beside_each_other_and_are_read_again_if_one_changed(
     clients, applied = read(folder, CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS)
     assert [row["metadata_offset"] for row in applied] == [8]
     assert len(clients) == 2
+
+
+def test_what_no_column_takes_and_what_lies_elsewhere_is_left_out(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path)
+    at, sound = BEGIN.timestamp(), {"11": BEGIN.timestamp()}
+    operations = [
+        ("fine", at, sound),
+        ("too late", 1e300, sound),
+        ("no text \ud800", at, sound),
+        ("no broker", at, {"-1": at, "99999999999": at}),
+    ]
+    lines = [
+        json.dumps({"op": name, "topic": "t", "requested_at": requested_at, "visible": visible})
+        for name, requested_at, visible in operations
+    ]
+    (folder / "client_ops.jsonl").write_text("\n".join([*lines, "[" * 100_000]))
+    (tmp_path / "elsewhere.txt").write_text(f"7 {BEGIN_US}\n")
+    (folder / "applied-11.txt").symlink_to(tmp_path / "elsewhere.txt")
+    node = Node(1, None, ("c.log",), "UTC")
+    clients, applied = read(folder, CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS, nodes=(node,))
+    assert [row["operation"] for row in clients] == ["fine"]
+    assert applied == []

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from benchmarks import kip_227
+from small_logs import BROKER, CONTROLLER, lines_of
 
+from kip_replay.pipelines.ingest.line_accounting import Counts
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange
-from kip_replay.pipelines.ingest.parse_task import parse_task, tasks_of
+from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange, together
+from kip_replay.pipelines.ingest.parse_task import Parsed, parse_task, tasks_of
 from kip_replay.pipelines.ingest.step import newer_versions_warning
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
@@ -70,3 +74,64 @@ def test_versions_newer_than_the_schemas_are_read_and_counted(tmp_path: Path) ->
     assert all(row["max_wait_ms"] is not None for row in rows)
     warning = newer_versions_warning(parsed.newer_versions)
     assert warning.endswith("API key 1 version 19 (2 requests), API key 1 version 20 (1 request)")
+
+
+def _ranges_of_files(folder: Path, contents: list[bytes], node_id: int = 11) -> list[ParsedRange]:
+    ranges = []
+    for number, content in enumerate(contents):
+        path = folder / f"{node_id}.log.{number}"
+        path.write_bytes(content)
+        found = survey(LogFile("r", node_id, "UTC", path.name, str(path)))
+        ranges += [ParsedRange.of(found, part) for part in found.ranges]
+    return ranges
+
+
+def test_small_files_are_parsed_together_and_give_what_they_give_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = lines_of(BROKER)
+    files = [b"".join(lines[at : at + 3]) for at in range(0, len(lines), 3)]
+    files[1] = files[1].removesuffix(b"\n")
+    files[2] = files[2].replace(b"\n", b"\r\n")
+    files[3:3] = [b"", b"no line of ours\n\n", files[0]]
+    controller = _ranges_of_files(tmp_path, [CONTROLLER[:9000]], 2)
+    ranges = [*_ranges_of_files(tmp_path, files), *controller]
+
+    def parsed(name: str) -> tuple[int, Parsed, dict[str, list[str]]]:
+        root = tmp_path / name
+        (task,) = tasks_of(ranges, 1, TableFiles(str(root), "part"), LINE_BYTES_MAX)
+        batches = [*together(task.ranges, LINE_BYTES_MAX)]
+        assert [part for parts in batches for part in parts] == [*task.ranges]
+        of = parse_task(task)
+        rows = {
+            table.name: sorted(map(repr, pq.read_table(table, partitioning=None).to_pylist()))
+            for table in root.iterdir()
+        }
+        return len(batches), of, rows
+
+    batches, of, rows = parsed("together")
+    monkeypatch.setattr("kip_replay.pipelines.ingest.parse_range._TOGETHER_BYTES", 0)
+    batches_apart, of_apart, rows_apart = parsed("apart")
+    assert (batches, batches_apart) == (2, len(ranges))
+    assert of.counts == of_apart.counts
+    assert of.times == of_apart.times
+    assert of.newer_versions == of_apart.newer_versions
+    assert rows == rows_apart
+    assert of.counts["r", 11, "11.log.4"] == Counts(rejected=2)
+    assert of.counts["r", 11, "11.log.5"] == Counts(repeated=3)
+
+
+def test_what_is_not_read_by_its_zone_alone_is_parsed_alone(tmp_path: Path) -> None:
+    one, two, three, four = _ranges_of_files(tmp_path, [b"1\n", b"2\n", b"3\n", b"4\n"])
+    late = replace(two, second_pass_line=1)
+    elsewhere = replace(four, timezone="Asia/Tokyo")
+    large = replace(one, end=LINE_BYTES_MAX)
+
+    def counts(*ranges: ParsedRange, line_bytes_max: int = LINE_BYTES_MAX) -> list[int]:
+        return [len(parts) for parts in together(ranges, line_bytes_max)]
+
+    assert counts(one, two, three, four) == [4]
+    assert counts(one, late, three, four) == [1, 1, 2]
+    assert counts(one, two, three, elsewhere) == [3, 1]
+    assert counts(large, two, three, large) == [1, 2, 1]
+    assert counts(one, two, line_bytes_max=1) == [1, 1]

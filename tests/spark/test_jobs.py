@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from kip_replay.jobs import compare, replay, run, summarize
-from kip_replay.jobs._cli import read_config
+from kip_replay.jobs._config import read_config
 from kip_replay.jobs._steps import replay_options
 from kip_replay.pipelines.ingest.recording import load_recordings
 from kip_replay.pipelines.replaying import replay as replaying

@@ -213,7 +213,7 @@ def test_a_mistake_of_the_parser_is_reported_without_the_line(
     def fails(*args: object) -> Iterator[pa.RecordBatch]:
         raise KeyError("acme")
 
-    monkeypatch.setattr(parse_task_module, "parse_range", fails)
+    monkeypatch.setattr(parse_task_module, "parse_together", fails)
     (task,) = tasks_of(ranges, 1, TableFiles(str(tmp_path), "part"), LINE_BYTES_MAX, PSEUDONYMS)
     with pytest.raises(ParseError, match=r"KeyError in fails \(test_anonymize") as raised:
         parse_or_error(task)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import random
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -23,7 +25,7 @@ from kip_replay.pipelines.ingest.log_bytes import LogBytes, LongLine, split_line
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_range
 from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
+from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, span_us, survey
 from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
 from kip_replay.replay.kafka.request_log import LineParser
 
@@ -34,8 +36,10 @@ def line(stamp: str) -> bytes:
     return b"[2026-11-20 " + stamp.encode() + b",000" + REST
 
 
-def recording_of(path: Path, nodes: dict[int, str], timezone: str = "UTC") -> Recording:
-    listed = tuple(Node(i, None, (log,), timezone) for i, log in nodes.items())
+def recording_of(
+    path: Path, nodes: dict[int, str], timezone: str = "UTC", is_anywhere: bool = True
+) -> Recording:
+    listed = tuple(Node(i, None, (log,), timezone, is_anywhere) for i, log in nodes.items())
     return Recording("r", timezone, listed, path)
 
 
@@ -89,6 +93,89 @@ def test_a_node_without_a_log_and_a_log_of_two_nodes_are_named(tmp_path: Path) -
     (tmp_path / "a.log").write_bytes(b"")
     with pytest.raises(UserError, match=r"a\.log .* of node 1 and of node 2"):
         find_log_files(recording_of(tmp_path, {1: "a.log", 2: "*.log"}))
+
+
+LEADS_OUT = r"leads out of the recording's folder to .*: .* --allow-outside"
+
+
+@pytest.mark.parametrize("log", ["../logs/a.log", "../logs", "{0}/logs/a.log", "x/../../logs/*"])
+def test_a_manifest_names_logs_of_its_folder_unless_the_user_allows_others(
+    tmp_path: Path, log: str
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a.log").write_bytes(b"")
+    recording = recording_of(tmp_path / "recording", {1: log.format(tmp_path)}, is_anywhere=False)
+    (tmp_path / "recording" / "x").mkdir(parents=True)
+    with pytest.raises(UserError, match=LEADS_OUT):
+        find_log_files(recording)
+    allowed = recording_of(tmp_path / "recording", {1: log.format(tmp_path)})
+    assert [Path(file.path) for file in find_log_files(allowed)] == [tmp_path / "logs" / "a.log"]
+
+
+def test_links_lead_no_further_than_names(tmp_path: Path) -> None:
+    folder = tmp_path / "recording"
+    (folder / "logs").mkdir(parents=True)
+    (folder / "logs" / "a.log").write_bytes(b"")
+    (folder / "near.log").symlink_to("logs/a.log")
+    (tmp_path / "passwd").write_bytes(b"")
+    (folder / "far.log").symlink_to(tmp_path / "passwd")
+    (folder / "out").symlink_to(tmp_path)
+    (folder / "loop").symlink_to("loop")
+    (folder / "logs" / "round").symlink_to("..")
+
+    def found(log: str, is_anywhere: bool = False) -> list[str]:
+        recording = recording_of(folder, {1: log}, is_anywhere=is_anywhere)
+        return [file.source_file for file in find_log_files(recording)]
+
+    assert found("near.log") == ["near.log"]
+    assert found("logs/round/logs/round/near.log") == ["logs/round/logs/round/near.log"]
+    assert found("**/a.log") == ["logs/a.log"]
+    for log in ("far.log", "f*", "out/passwd", "out/p*"):
+        with pytest.raises(UserError, match=LEADS_OUT):
+            found(log)
+        assert len(found(log, is_anywhere=True)) == 1
+    with pytest.raises(UserError, match="nothing there matches 'loop'"):
+        found("loop")
+
+
+@pytest.mark.parametrize("log", ["pipe", "socket", "/dev/zero", "/dev/null"])
+def test_what_is_no_regular_file_is_not_opened(tmp_path: Path, log: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(tmp_path / "socket"))
+        with pytest.raises(UserError, match=f"no log: this is no regular file matches '{log}'"):
+            find_log_files(recording_of(tmp_path, {1: log}))
+    with pytest.raises(UserError, match="no log: nothing there"):
+        find_log_files(recording_of(tmp_path, {1: "*"}))
+
+
+@pytest.mark.parametrize("log", ["/proc/self/environ", "/proc/self/root/proc/version"])
+def test_what_the_kernel_makes_up_is_not_opened(tmp_path: Path, log: str) -> None:
+    with pytest.raises(UserError, match="is no file of a disk"):
+        find_log_files(recording_of(tmp_path, {1: log}))
+
+
+@pytest.mark.parametrize(
+    ("log", "message"),
+    [
+        ("x" * 300, "cannot be read .*File name too long"),
+        ("**x", "cannot be read .*Invalid pattern"),
+        ("\udcff.log", "has a name that is no UTF-8"),
+    ],
+)
+def test_names_that_cannot_be_used_are_one_sentence(tmp_path: Path, log: str, message: str) -> None:
+    (tmp_path / "\udcff.log").write_bytes(b"")
+    with pytest.raises(UserError, match=message):
+        find_log_files(recording_of(tmp_path, {1: log}))
+
+
+def test_a_log_that_may_not_be_read_is_named_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.log").write_bytes(b"")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may read everything
+    with pytest.raises(UserError, match=r"a\.log' of node 1 .* may not be read by this user"):
+        find_log_files(recording_of(tmp_path, {1: "a.log"}))
 
 
 # --- bytes and lines
@@ -393,14 +480,22 @@ def test_an_ambiguous_hour_that_stays_ambiguous_is_warned_about(tmp_path: Path) 
 # --- whole recordings
 
 
-def check(tmp_path: Path, logs: dict[int, bytes], zones: dict[int, str] | None = None) -> None:
+def check(
+    tmp_path: Path,
+    logs: dict[int, bytes],
+    zones: dict[int, str] | None = None,
+    known: dict[int, tuple[int, int]] | None = None,
+    final: bool = True,
+) -> list[str]:
     nodes, surveys = [], []
     for node_id, content in logs.items():
         path, zone = tmp_path / f"{node_id}.log", (zones or {}).get(node_id, "UTC")
         path.write_bytes(content)
         nodes.append(Node(node_id, None, (path.name,), zone))
-        surveys.append(survey(LogFile("r", node_id, zone, path.name, str(path))))
-    check_recording(Recording("r", "UTC", tuple(nodes), tmp_path), surveys, gap_minutes_max=10)
+        file = LogFile("r", node_id, zone, path.name, str(path))
+        surveys.append(survey(file, SurveySettings(final=final)))
+    check_recording(Recording("r", "UTC", tuple(nodes), tmp_path), surveys, 10, known, final)
+    return notes_of(surveys)
 
 
 def test_nodes_that_logged_at_the_same_time_pass(tmp_path: Path) -> None:
@@ -432,3 +527,16 @@ def test_a_log_without_a_request_is_named(tmp_path: Path) -> None:
         check(tmp_path, {1: line("20:00:00"), 2: b""})
     with pytest.raises(UserError, match=r"node 2 .* holds not a single request line"):
         check(tmp_path, {1: line("20:00:00"), 2: b"[2026-11-20 20:00:00,000] INFO hello\n"})
+
+
+def test_a_log_that_was_rotated_a_moment_ago_stops_nothing(tmp_path: Path) -> None:
+    one = b"".join(line(f"20:00:0{second}") for second in range(5))
+    logs = {1: one, 2: b""}
+    at_us = span_us([survey_of(tmp_path / "0.log", logs[1])])
+    assert at_us is not None
+    assert check(tmp_path, logs, final=False) == ["empty: 2.log"]
+    assert check(tmp_path, logs, known={2: at_us}) == ["empty: 2.log"]
+    (note,) = check(tmp_path, {1: one, 2: line("20:00:00")[:30]}, final=False)
+    assert "2.log does not end with a line end" in note
+    with pytest.raises(UserError, match=r"node 2 .* holds not a single request line"):
+        check(tmp_path, {1: one, 2: b"hello\n"}, final=False)

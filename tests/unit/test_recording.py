@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,25 @@ def test_what_a_manifest_leaves_out_is_none(tmp_path: Path) -> None:
         ({"voters": []}, "'voters' .* not a list"),
         ({"min_insync_replicas": "2"}, "'min_insync_replicas' .* is '2'"),
         ({"min_insync_replicas": -1}, "'min_insync_replicas' .* is -1"),
+        ({"min_insync_replicas": 2**31}, "'min_insync_replicas' .* is 2147483648"),
+        ({"nodes": [NODES[0] | {"role": "leader"}]}, "node 11 .* has the role 'leader'"),
+        ({"nodes": [NODES[0] | {"role": "broker,broker"}]}, "has the role 'broker,broker'"),
+        ({"nodes": [NODES[0] | {"log": 5}]}, "node 11 .* names no 'log'"),
+        ({"nodes": [NODES[0] | {"log": "a\0"}]}, "node 11 .* names no 'log'"),
+        ({"nodes": [NODES[0] | {"node_id": -1}]}, "no whole number 'node_id'"),
+        ({"nodes": [NODES[0] | {"time_zone": "UTC"}]}, "'time_zone' .* is 'timezone' meant"),
+        ({"voters": [1, 2, 11]}, "which 11 is not: its nodes with that role are 1"),
+        ({"voters": [7]}, "which 7 is not: its nodes with that role are 1"),
+        ({"voters": [1, -2]}, "'voters' .* not a list"),
+        ({"voter": [1]}, "key 'voter' that is not known: is 'voters' meant"),
+        ({"colour": "blue"}, "key 'colour' that is not known: 'facts' may hold"),
+        ({"name": "a\0b"}, r"name 'a\\x00b' holds control"),
+        ({"name": "\ud800"}, r"name '\\ud800' holds control"),
+        ({"name": "a\u202eb"}, "holds control or invisible"),
+        ({"name": "a\nb"}, "holds control"),
+        ({"name": " "}, "name ' ' is that of no recording"),
+        ({"name": "__HIVE_DEFAULT_PARTITION__"}, "is that of no recording"),
+        ({"name": "é" * 41}, "is too long"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, entries: dict[str, Any], message: str) -> None:
@@ -86,7 +106,50 @@ def test_what_is_wrong_is_named(tmp_path: Path, entries: dict[str, Any], message
         load_recording(folder_with(tmp_path, **entries))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"nodes": "\xff"}'])
+@pytest.mark.parametrize("role", ["controller", "broker", "broker,controller", None])
+def test_roles_are_those_of_process_roles(tmp_path: Path, role: str | None) -> None:
+    node = NODES[0] | {"role": role, "node_id": 1}
+    is_controller = role is not None and "controller" in role
+    voters = None if role == "broker" else [1, 2]
+    recording = load_recording(folder_with(tmp_path, nodes=[node], voters=voters))
+    assert recording.controller_ids == ((1,) if is_controller else ())
+
+
+def test_manifests_of_recordings_are_accepted() -> None:
+    folders = sorted(Path(__file__).parents[1].glob("recordings/*"))
+    assert len(load_recordings(folders)) == len(folders) > 0
+
+
+def test_how_a_recording_was_made_is_kept(tmp_path: Path) -> None:
+    made = {"facts": {"colour": "blue"}, "notes": "x", "session_slots": 0}
+    assert load_recording(folder_with(tmp_path, **made)).extra == made | {"seed": 7}
+
+
+def test_a_log_is_no_recording(tmp_path: Path) -> None:
+    log = tmp_path / "c.log.gz"
+    log.write_bytes(gzip.compress(b"[2026"))
+    with pytest.raises(UserError, match=r"c\.log\.gz is no manifest: .* --node ID=.*c\.log\.gz"):
+        load_recording(log)
+    log.write_bytes(b"[2026-11-20 20:36:00,000] DEBUG Completed")
+    with pytest.raises(UserError, match="is no manifest"):
+        load_recording(log)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        '{"nodes": "\xff"}',
+        '{"name": "a", "name": "b"}',
+        '{"nodes": [{"node_id": 1, "node_id": 2}]}',
+        '{"seed": NaN}',
+        '{"seed": -Infinity}',
+        '{"seed": ' + "9" * 5000 + "}",
+        "[" * 100_000,
+    ],
+)
 def test_a_manifest_that_is_no_json_object(tmp_path: Path, text: str) -> None:
     (tmp_path / "recording.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(UserError, match=r"recording\.json"):
@@ -132,10 +195,10 @@ def test_what_options_lack_is_named(options: RecordingOptions, message: str) -> 
 
 
 def test_options_win_over_the_manifest(tmp_path: Path) -> None:
-    options = RecordingOptions(("1=/logs/c.log", "12=/logs/b"), "monday", "UTC", None, (9,))
+    options = RecordingOptions(("1=/logs/c.log", "12=/logs/b"), "monday", "UTC", None, (1, 9))
     recording = load_recording(folder_with(tmp_path), options)
     named = (recording.name, recording.kafka_version, recording.voters)
-    assert named == ("monday", "4.1.1", (9,))
+    assert named == ("monday", "4.1.1", (1, 9))
     assert recording.nodes == (
         Node(1, "controller", ("/logs/c.log",), "UTC"),
         Node(11, "broker", ("b.log",), "UTC"),

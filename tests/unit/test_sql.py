@@ -8,6 +8,7 @@ import json
 import os
 import random
 import signal
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -319,6 +320,46 @@ def test_csv_and_json_are_rows_and_nothing_else(
     printed = capsys.readouterr().out
     assert "\x1b" not in printed  # a terminal would obey it
     assert len(printed.splitlines()) == 2
+
+
+#: ESC, a C1 command, a bidi override and a new line, in a value and in the name of its column.
+NAMED_TO_HARM = "x\x1b[31m\x9b2J\u202ey\nz"
+
+
+def test_nothing_that_a_terminal_obeys_reaches_it(
+    catalog: Catalog,
+    warehouse: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    statement = f"SELECT '{NAMED_TO_HARM}' AS \"{NAMED_TO_HARM}\""
+    shown = r"x\x1b[31m\x9b2J\u202ey\x0az"
+    Shell(catalog, "table", 10).run(statement)
+    assert capsys.readouterr().out.splitlines() == [shown] * 2
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.stdout, "isatty", lambda: True)
+        Shell(catalog, "csv", 10).run(statement)
+    assert capsys.readouterr().out.splitlines() == [shown] * 2
+    Shell(catalog, "csv", 10).run(statement)  # a file gets what is there
+    assert [*csv.reader(io.StringIO(capsys.readouterr().out))] == [[NAMED_TO_HARM]] * 2
+    Shell(catalog, "json", 10).run(statement)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.isprintable()
+    assert json.loads(line) == {NAMED_TO_HARM: NAMED_TO_HARM}
+    assert main(["--warehouse", str(warehouse), "--answer", f"/nowhere/{NAMED_TO_HARM}"]) == 2
+    assert shown in (printed := capsys.readouterr().err)
+    assert printed.removesuffix("\n").isprintable()
+
+
+def test_no_cell_of_csv_is_a_formula(catalog: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
+    Shell(catalog, "csv", 10).run(
+        """SELECT '=cmd|''/c calc''!A0' AS "=1+1", '+1+1' AS "-1", '@x' AS "@", chr(9) || '=1' AS t,
+        -1 AS i, -1.5 AS d, '-1' AS s, '-1e3' AS e, '-' AS m, -2.5::DOUBLE AS f, 'a=b' AS n"""
+    )
+    head, row = csv.reader(io.StringIO(capsys.readouterr().out))
+    assert head == ["'=1+1", "-1", "'@", *"tidsemfn"]
+    numbers = ["-1", "-1.5", "-1", "-1e3"]
+    assert row == ["'=cmd|'/c calc'!A0", "'+1+1", "'@x", "'\t=1", *numbers, "'-", "-2.5", "a=b"]
 
 
 def test_a_plan_is_printed_line_by_line(catalog: Catalog) -> None:

@@ -1,0 +1,76 @@
+"""The configuration of a job: TOML, and single settings over it.
+
+conf/defaults.toml and each rule's, over them the file of ``--conf``, over it each ``--set``. Only
+keys that the defaults have are taken, so that a misspelt key is not silently nothing.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.session import conf_dir, of_rules
+
+Config = dict[str, dict[str, Any]]
+
+
+def read_config(file: str | None, settings: Sequence[str]) -> Config:
+    """Defaults, then the file, then ``section.key=value`` each. Raises UserError."""
+    config = _toml(conf_dir() / "defaults.toml")
+    for defaults in of_rules("defaults.toml"):
+        config |= _toml(defaults)
+    if file is not None:
+        for section, values in _toml(Path(file)).items():
+            if not isinstance(values, Mapping):
+                raise UserError(f"{section!r} in {file} stands outside of a [section]: move it")
+            for key, value in values.items():
+                _set(config, section, key, value, file)
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        section, dot, key = name.strip().partition(".")
+        if not (equals and dot):
+            raise UserError(
+                f"--set {setting!r} is not SECTION.KEY=VALUE: write for instance "
+                "--set ingest.max_rejected_share=0.05"
+            )
+        _set(config, section, key, _toml_value(text.strip()), f"--set {setting!r}")
+    return config
+
+
+def _set(config: Config, section: str, key: str, value: object, source: str) -> None:
+    if key not in config.get(section, {}):
+        known = [f"{name}.{k}" for name, keys in config.items() for k in keys]
+        raise UserError(
+            f"{source}: there is no setting {section}.{key}: there are {', '.join(sorted(known))}"
+        )
+    default = config[section][key]
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not type(default):
+        raise UserError(
+            f"{source}: {section}.{key} is {value!r}: write a {_type_name(default)} such as "
+            f"{default!r}"
+        )
+    config[section][key] = value
+
+
+def _type_name(value: object) -> str:
+    names = {int: "whole number", float: "number", bool: "truth value", list: "list", str: "text"}
+    return names.get(type(value), "value")
+
+
+def _toml(path: Path) -> Config:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UserError(f"the configuration {path} cannot be read ({error}): correct it") from None
+
+
+def _toml_value(text: str) -> object:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # a text without quotes

@@ -1,0 +1,187 @@
+"""A manifest, ``recording.json``, as JSON that says what it means: nothing in it is passed over.
+
+A key that is not known would silently be nothing, and what was meant by it with it. So only these
+are taken: what is read (``ENTRIES``, and ``NODE_ENTRIES`` of a node), how a recording was made
+(``FACTS``, of which the jobs read scenario and seed), and whatever stands in the object ``facts``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.warehouse.data_files import partition_folder
+
+MANIFEST = "recording.json"
+ENTRIES = frozenset(
+    {
+        "name",
+        "kafka_version",
+        "timezone",
+        "nodes",
+        "voters",
+        "min_insync_replicas",
+        "broker_heartbeat_interval_ms",
+    }
+)
+NODE_ENTRIES = frozenset({"node_id", "role", "log", "timezone"})
+#: How a recording was made.
+FACTS = frozenset(
+    {
+        "broker_configs",
+        "cluster_id",
+        "configs",
+        "delays_ms",
+        "description",
+        "duration_s",
+        "facts",
+        "notes",
+        "partitions",
+        "patched",
+        "producers",
+        "quorum_status",
+        "quorum_status_end",
+        "recorded_at",
+        "replication_factor",
+        "scenario",
+        "seed",
+        "session_slots",
+        "topics",
+    }
+)
+#: ``process.roles`` of Kafka.
+_ROLES = frozenset({"broker", "controller"})
+#: Ids and counts are INT32 in Kafka.
+_INT_MAX = 2**31 - 1
+#: What Spark and Hive call a folder without a value.
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+#: No manifest is as long: a log is, which would be in memory as a whole.
+_MANIFEST_BYTES_MAX = 64 << 20
+
+
+def read_manifest(path: str | Path | None, needed: bool) -> tuple[Path | None, dict[str, Any]]:
+    """The folder at ``path`` (or that of the manifest ``path``) and what its manifest holds.
+
+    Empty without a manifest, unless it is ``needed``. Raises UserError.
+    """
+    if path is None:
+        return None, {}
+    try:
+        return _folder_and_manifest(Path(path), needed)
+    except OSError as error:
+        raise UserError(
+            f"the recording at {path} cannot be read ({error.strerror}): correct its rights or its "
+            "name"
+        ) from None
+
+
+def _folder_and_manifest(path: Path, needed: bool) -> tuple[Path, dict[str, Any]]:
+    folder, file = path, path / MANIFEST
+    if path.is_file():
+        folder, file = path.parent, path
+    if not folder.is_dir():
+        raise UserError(f"there is no recording at {path}: no such folder")
+    if not file.is_file():
+        if needed:
+            raise UserError(
+                f"{folder} holds no {MANIFEST}: write one, or name the logs with --node ID=PATH"
+            )
+        return folder, {}
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(_MANIFEST_BYTES_MAX + 1)
+        if len(text) > _MANIFEST_BYTES_MAX:
+            raise ValueError("too long")
+        manifest = json.loads(
+            text.decode(), object_pairs_hook=_each_once, parse_constant=_no_number
+        )
+    except (ValueError, RecursionError) as error:
+        if file.name != MANIFEST:
+            raise UserError(
+                f"{file} is no manifest: a RECORDING is a folder that holds {MANIFEST}, a log is "
+                f"named with --node ID={file}"
+            ) from None
+        raise UserError(f"{file} cannot be read as JSON ({error}): correct it") from None
+    if not isinstance(manifest, dict):
+        raise UserError(f"{file} is not a JSON object: see docs for what a manifest holds")
+    require_known(manifest, ENTRIES | FACTS, MANIFEST, "'facts' may hold what no job reads")
+    return folder, manifest
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(k for k in found if keys.count(k) > 1)!r} stands twice")
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def require_known(
+    entries: Mapping[str, Any], known: Collection[str], where: str, way_out: str
+) -> None:
+    """Raises UserError for the first key that is not known, with the nearest one that is."""
+    for key in entries:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            meant = f"is {near[0]!r} meant?" if near else way_out
+            raise UserError(f"{where} has a key {key!r} that is not known: {meant}")
+
+
+def require_name(name: str) -> None:
+    """Raises UserError for a name that folders, tables or terminals cannot bear."""
+    if not name.isprintable():
+        wrong = "holds control or invisible characters"
+    elif not name.strip() or name == _HIVE_NULL:
+        wrong = "is that of no recording"
+    elif len(partition_folder(name)) > 255:  # its folder in each table, of which 255 bytes may be
+        wrong = "is too long"
+    else:
+        return
+    raise UserError(
+        f"the recording's name {name[:80]!r} {wrong}: give it another in {MANIFEST} or by --name"
+    )
+
+
+def text(entries: Mapping[str, Any], name: str) -> str | None:
+    """An entry that is a text, None where there is none. Raises UserError."""
+    value = entries.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise UserError(f"'{name}' in {MANIFEST} is {value!r}: write a text")
+    return value
+
+
+def role(entry: Mapping[str, Any], node_id: int) -> str | None:
+    """A node's role, as ``process.roles`` of Kafka; None where there is none. Raises UserError."""
+    value = text(entry, "role")
+    roles = [] if value is None else [each.strip() for each in value.split(",")]
+    if not _ROLES.issuperset(roles) or len(set(roles)) < len(roles):
+        raise UserError(
+            f"node {node_id} of {MANIFEST} has the role {value!r}: write controller, broker, or "
+            "broker,controller for both"
+        )
+    return ",".join(roles) or None
+
+
+def whole_number(entries: Mapping[str, Any], name: str) -> int | None:
+    """An entry that is a number from 0 on, None where there is none. Raises UserError."""
+    value = entries.get(name)
+    if value is None:
+        return None
+    if not is_whole_number(value):
+        raise UserError(f"'{name}' in {MANIFEST} is {value!r}: write a whole number")
+    return int(value)
+
+
+def is_whole_number(value: Any) -> bool:
+    """Whether a value is an id or a count of Kafka's."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _INT_MAX

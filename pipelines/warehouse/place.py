@@ -1,0 +1,52 @@
+"""Whether a path can be a warehouse, found before anything is started or written."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from kip_replay.pipelines.errors import UserError
+from kip_replay.replay.tables import TABLES
+
+#: delta-rs takes a path for a URI: it decodes %41, reads \\ as / and takes no control character.
+#: Spark takes one for a pattern.
+_MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f\ud800-\udfff]|[][{}*?]")
+#: A disk that takes no more takes no file of this size.
+_PROBE_BYTES = 1 << 16
+
+
+def require_named(warehouse_path: str) -> None:
+    """Raises UserError for a local path that would be read as another one."""
+    if "://" in warehouse_path:
+        return
+    misread = _MISREAD.search(os.path.abspath(warehouse_path))  # noqa: PTH100  links stay
+    if misread:
+        raise UserError(
+            f"the warehouse {warehouse_path!r} has {misread[0]!r} in its path, which Delta "
+            "Lake or Spark reads as something else: name another folder with --warehouse"
+        )
+
+
+def require_writable(warehouse_path: str) -> None:
+    """Raises UserError unless a local warehouse, which may not be there yet, can be written to."""
+    require_named(warehouse_path)
+    if "://" in warehouse_path:
+        return
+    place = Path(warehouse_path)
+    try:
+        there = next(folder for folder in (place, *place.absolute().parents) if folder.exists())
+        with TemporaryFile(dir=there) as probe:
+            probe.write(bytes(_PROBE_BYTES))
+    except OSError as error:
+        raise UserError(
+            f"the warehouse {warehouse_path} cannot be written to ({error.strerror}): correct its "
+            "rights, or name another folder with --warehouse"
+        ) from error
+    for folder in (place / name / inner for name in TABLES for inner in ("", "_delta_log")):
+        if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
+            raise UserError(
+                f"{folder} of the warehouse cannot be written to: correct its rights, or name "
+                "another folder with --warehouse"
+            )
