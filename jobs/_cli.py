@@ -33,7 +33,7 @@ from kip_replay.pipelines.ingest.recording import (
     voters_from_text,
 )
 from kip_replay.pipelines.session import SparkStartError, conf_dir, of_rules, spark_session
-from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
+from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_readable, require_whole
 from kip_replay.pipelines.warehouse.disk_space import is_disk_full
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
@@ -298,7 +298,7 @@ def _known_cause(error: Exception, warehouse: str) -> str | None:
     if is_disk_full(error):
         return _no_space(warehouse)
     try:
-        require_whole(warehouse)
+        require_readable(warehouse)
     except DamagedTableError as damage:
         return str(damage)
     return None
