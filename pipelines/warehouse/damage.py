@@ -112,17 +112,12 @@ def _rows_left(warehouse: Path) -> dict[tuple[str, str], _Left]:
         rows = dataset(delta, str(folder)).to_table().to_pylist()
     except (pa.ArrowException, OSError, ValueError):
         rows = []
-    return {
-        (row["recording"], row["step"]): _Left(
-            row["committed_at"],
-            {
-                of["table_name"]: of["rows"]
-                for of in row["rows"] or ()
-                if of["table_name"] in TABLES
-            },
-        )
-        for row in rows
-    }
+    found = {}
+    for row in rows:
+        stated = {of["table_name"]: of["rows"] for of in row["rows"] or ()}
+        known = {name: count for name, count in stated.items() if name in TABLES}
+        found[row["recording"], row["step"]] = _Left(row["committed_at"], known)
+    return found
 
 
 def _was_made(folder: Path) -> bool:
