@@ -191,7 +191,7 @@ LINEAGE = Table(
         Column("follows_from", TEXT, "fingerprint of its code, its settings and what it read"),
         Column("committed_at", AT, "after the step's last write"),
         Column(
-            "rows",
+            "row_counts",
             pa.list_(struct(("table_name", TEXT), ("rows", LONG))),
             "rows of the recording in each table that only this step writes, at its last write;"
             " of replay_state those of the step",

@@ -106,7 +106,7 @@ def _rows_left(warehouse: Path) -> dict[tuple[str, str], _Left]:
         return {}
     _live_files(folder, LINEAGE)
     delta = deltalake.DeltaTable(str(folder))
-    if "rows" not in {field.name for field in delta.schema().fields}:
+    if "row_counts" not in {field.name for field in delta.schema().fields}:
         return {}  # of another version of this program: whoever opens the table says so
     try:
         rows = dataset(delta, str(folder)).to_table().to_pylist()
@@ -114,7 +114,7 @@ def _rows_left(warehouse: Path) -> dict[tuple[str, str], _Left]:
         rows = []
     found = {}
     for row in rows:
-        stated = {of["table_name"]: of["rows"] for of in row["rows"] or ()}
+        stated = {of["table_name"]: of["rows"] for of in row["row_counts"] or ()}
         known = {name: count for name, count in stated.items() if name in TABLES}
         found[row["recording"], row["step"]] = _Left(row["committed_at"], known)
     return found

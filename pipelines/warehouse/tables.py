@@ -293,7 +293,7 @@ class Writing:
                     "step": self.step,
                     "follows_from": text,
                     "committed_at": now,
-                    "rows": self._rows_in(name),
+                    "row_counts": self._rows_in(name),
                 }
                 for name, text in follows_from.items()
             ],
