@@ -34,7 +34,7 @@ from kip_replay.pipelines.ingest.recording import (
 )
 from kip_replay.pipelines.session import SparkStartError, conf_dir, of_rules, spark_session
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_readable, require_whole
-from kip_replay.pipelines.warehouse.disk_space import is_disk_full
+from kip_replay.pipelines.warehouse.disk_space import is_disk_full, is_memory_full
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
 Config = dict[str, dict[str, Any]]
@@ -294,9 +294,15 @@ def _no_space(warehouse: str) -> str:
 
 
 def _known_cause(error: Exception, warehouse: str) -> str | None:
-    """What is behind an error that says it in Spark's words, or Delta's: a disk, a damaged file."""
+    """What is behind an error in the words of Spark or Delta: a disk, memory, a damaged file."""
     if is_disk_full(error):
         return _no_space(warehouse)
+    if is_memory_full(error):
+        return (
+            "there is not enough memory, or the system has ended a process for it: run the same "
+            "command again with more of it free (spark.driver.memory is the share of Java), which "
+            "completes what is missing"
+        )
     try:
         require_readable(warehouse)
     except DamagedTableError as damage:

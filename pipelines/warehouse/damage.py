@@ -235,11 +235,15 @@ def _content_damage(file: Path, table: Table) -> str | None:
         with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
             there = {field.name: field.type for field in parquet.schema_arrow}
             for field in table.without(*table.partitioned_by):
-                if not field.type.equals(there.get(field.name)):
-                    kind = there.get(field.name, "not there")
-                    return f"its file {file} has {field.name} as {kind}, the table {field.type}"
-            for _ in parquet.iter_batches():
-                pass
+                if field.name not in there:
+                    return f"its file {file} has no {field.name}"
+                if not field.type.equals(there[field.name]):
+                    found = f"{field.name} as {there[field.name]}, the table {field.type}"
+                    return f"its file {file} has {found}"
+            required = [f.name for f in table.arrow_schema if not f.nullable and f.name in there]
+            for rows in parquet.iter_batches():
+                if nulls := [name for name in required if rows.column(name).null_count]:
+                    return f"its file {file} has null in {', '.join(nulls)}, which is never null"
     except (pa.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         return f"its file {file} cannot be read ({reason})"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from put_rows import contents, put, row, rows_of
@@ -259,13 +260,23 @@ def test_bytes_that_were_changed_are_not_read(warehouse: Path) -> None:
         require_readable(str(warehouse))
 
 
-def test_a_column_of_another_type_is_found_where_a_job_fails(warehouse: Path) -> None:
+@pytest.mark.parametrize(
+    ("alter", "found"),
+    [
+        (lambda ids: ids.cast("string"), "has node_id as string, the table int32: restore"),
+        (lambda ids: pa.nulls(len(ids), ids.type), "has null in node_id, which is never null: re"),
+        (None, "has no node_id: restore"),
+    ],
+)
+def test_columns_that_are_not_the_tables_are_found_where_a_job_fails(
+    warehouse: Path, alter: Callable[[Any], Any] | None, found: str
+) -> None:
     file = data_file_of(warehouse / "requests")
     rows = pq.read_table(file, partitioning=None)
-    place = rows.column_names.index("node_id")
-    pq.write_table(rows.set_column(place, "node_id", rows.column("node_id").cast("string")), file)
+    ids, left = rows.column("node_id"), rows.drop_columns("node_id")
+    pq.write_table(left.append_column("node_id", alter(ids)) if alter else left, file)
     size = file.stat().st_size
     first_commit_with(warehouse / "requests", lambda add: add.update(size=size))
     require_whole(str(warehouse))
-    with pytest.raises(DamagedTableError, match="has node_id as string, the table int32: restore"):
+    with pytest.raises(DamagedTableError, match=found):
         require_readable(str(warehouse))
