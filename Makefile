@@ -29,7 +29,7 @@ help: ## list the targets
 setup: $(STAMP) ## build .venv with everything in it, once (the other targets call it)
 	@:
 
-$(STAMP): setup.cfg pyproject.toml tools/delta_jars.py tools/class_archive.py
+$(STAMP): setup.cfg pyproject.toml tools/delta_jars.py tools/delta_jars.sha256 tools/class_archive.py
 	@command -v $(PYTHON) >/dev/null || { echo 'Python 3.11 or later is needed, and $(PYTHON) is not on the PATH.'; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11 or later is needed, and $(PYTHON) is %d.%d (another: make setup PYTHON=...)." % v[:2])'
 	@java=$${JAVA_HOME:+$$JAVA_HOME/bin/}java; \

@@ -30,8 +30,8 @@ from kip_replay.pipelines.ingest.recording import (
     voters_from_text,
 )
 from kip_replay.pipelines.session import SparkStartError, spark_session
-from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
-from kip_replay.pipelines.warehouse.disk_space import is_disk_full
+from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_readable, require_whole
+from kip_replay.pipelines.warehouse.disk_space import is_disk_full, is_memory_full
 from kip_replay.pipelines.warehouse.place import require_named, require_writable
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
@@ -241,13 +241,19 @@ def _no_space(warehouse: str) -> str:
 
 
 def _known_cause(error: Exception, warehouse: str) -> str | None:
-    """What is behind an error that says it in other words: a disk, rights, a damaged file."""
+    """What is behind an error in other words: a disk, memory, rights, a damaged file."""
     if is_disk_full(error):
         return _no_space(warehouse)
+    if is_memory_full(error):
+        return (
+            "there is not enough memory, or the system has ended a process for it: run the same "
+            "command again with more of it free (spark.driver.memory is the share of Java), which "
+            "completes what is missing"
+        )
     if isinstance(error, PermissionError | NotADirectoryError | IsADirectoryError):
         return f"{error.filename} cannot be used ({error.strerror}): correct its rights or its name"
     try:
-        require_whole(warehouse)
+        require_readable(warehouse)
     except DamagedTableError as damage:
         return str(damage)
     return None

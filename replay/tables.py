@@ -19,6 +19,7 @@ from kip_replay.replay.table import (
     Column,
     Table,
     key_column,
+    struct,
 )
 
 #: Of what a figure is.
@@ -176,6 +177,7 @@ REPLAY_STATE = Table(
         key_column("as_of", AT, "built_at of the last request fed"),
         Column("state", pa.binary(), "the state, MessagePack"),
         Column("fingerprint", TEXT, "rule and configuration it belongs to"),
+        Column("checksum", TEXT, "of the other columns: a state that was altered is not resumed"),
     ),
     key=("recording", "rule", "state_key", "as_of"),
 )
@@ -188,6 +190,12 @@ LINEAGE = Table(
         key_column("step", TEXT, "a rule, summaries, accuracy/<recording>, quality, ..."),
         Column("follows_from", TEXT, "fingerprint of its code, its settings and what it read"),
         Column("committed_at", AT, "after the step's last write"),
+        Column(
+            "row_counts",
+            pa.list_(struct(("table_name", TEXT), ("rows", LONG))),
+            "rows of the recording in each table that only this step writes, at its last write;"
+            " of replay_state those of the step",
+        ),
     ),
     key=("recording", "step"),
 )

@@ -6,8 +6,10 @@ whatever starts this Spark (``kip-replay``, ``spark-submit``, a notebook) with n
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from kip_replay.pipelines.session import SPARK_HOME
 SPARK_JARS_DIR = SPARK_HOME / "jars"
 # Names what was added to SPARK_JARS_DIR, so that another version can take it away again.
 MANIFEST = SPARK_JARS_DIR / "delta-jars.txt"
+# In the form of sha256sum. Ivy compares a jar with a checksum of the server that it came from.
+CHECKSUMS = Path(__file__).with_suffix(".sha256")
 
 
 def install() -> None:
@@ -36,10 +40,22 @@ def install() -> None:
         _resolve(Path(ivy_dir))
         # Ivy names a jar <organisation>_<artifact>-<version>.jar; Spark's folder has no prefix.
         found = {jar: jar.name.split("_", 1)[1] for jar in Path(ivy_dir, "jars").glob("*.jar")}
+        _require_known(found)
         # The manifest first: a copy that is cut short is then taken away by the next attempt.
         MANIFEST.write_text("".join(f"{name}\n" for name in sorted(found.values())))
         for jar, name in found.items():
             shutil.copyfile(jar, SPARK_JARS_DIR / name)
+
+
+def _require_known(jars: Mapping[Path, str]) -> None:
+    """Stops unless every jar is, byte for byte, one that ``CHECKSUMS`` names."""
+    known = {line.split()[1]: line.split()[0] for line in CHECKSUMS.read_text().splitlines()}
+    for jar, name in sorted(jars.items()):
+        if hashlib.sha256(jar.read_bytes()).hexdigest() != known.get(name):
+            raise SystemExit(
+                f"{name} is not the jar that this program was tested with ({CHECKSUMS}): "
+                "nothing was installed"
+            )
 
 
 def _resolve(ivy_dir: Path) -> None:

@@ -266,7 +266,8 @@ def _table_anew(
     left: list[DataFile] = []
     seen: set[tuple[object, ...]] = set()
     for file in files:
-        parquet = pq.ParquetFile(f"{root}/{table.name}/{file.path}")
+        path = f"{root}/{table.name}/{file.path}"
+        parquet = pq.ParquetFile(path, page_checksum_verification=True)
         ids = parquet.read([line_id]).column(line_id)
         if not pc.any(pc.or_(pc.is_in(ids, gone), pc.is_in(ids, once))).as_py():
             left.append(file)

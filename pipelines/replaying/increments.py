@@ -15,8 +15,9 @@ What makes it safe:
 * States stand beside what they follow from: the moment, the ingest that they have seen, the rule
   with its settings, and a hash of its ``dependencies``. Whether data came late shows in what
   later ingests state of themselves in ``ingested_files``; no line is read again for it. If
-  anything but the moment is not as it was, everything is replayed from the typed tables, in the
-  place of what was there: slower, never wrong.
+  anything but the moment is not as it was, or a state is not as it was saved (its checksum),
+  everything is replayed from the typed tables, in the place of what was there: slower, never
+  wrong.
 * A run writes outcomes first and states last. Files that are of a later epoch than the states are
   what a killed run has left; the next commit takes them out (``warehouse.commits``). A replay from
   the beginning drops the states before it touches an outcome.
@@ -29,10 +30,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kip_replay.pipelines.replaying.seam import Increment, replayed
+from kip_replay.pipelines.replaying.states import FollowsFrom, saved_by
 from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.tables import REPLAY_STATE
 
@@ -107,15 +109,18 @@ class GrowingReplay:
         ``rebuild``: from the beginning, whatever was saved.
         """
         saved = None if rebuild else self._saved()
+        lineage = self._warehouse.lineage([self._recording])
+        stated = lineage.get((self._recording, self._steps.name))
         if saved and saved.until_us >= until_us:
-            return False
+            if stated is None:
+                self._complete(saved)
+            return stated is None
         follows_from = self._follows_from(until_us)
         if not (saved or rebuild):
             # Closed, and nothing is new; or nothing in the log is for this rule, so that there are
             # no states.
             closed = self._rules.follows_from(self._steps, self._recording)
-            lineage = self._warehouse.lineage([self._recording])
-            if lineage.get((self._recording, self._steps.name)) in (closed, follows_from):
+            if stated in (closed, follows_from):
                 return False
         self._replay(saved, until_us, follows_from)
         return True
@@ -133,21 +138,12 @@ class GrowingReplay:
         rows, epochs = self._warehouse.rows_and_epochs(
             REPLAY_STATE, [self._recording], self._steps.name
         )
-        found = {
-            row["fingerprint"]
-            for row in rows.select(["rule", "fingerprint"]).to_pylist()
-            if row["rule"] == self._steps.name
-        }
-        if len(found) != 1:
+        saved = saved_by(rows.to_pylist(), self._steps.name)
+        if saved is None or self._follows_from(saved.until_us, saved.ingest_epoch) != str(saved):
             return None
-        follows_from = str(found.pop())
-        until, _, _ = follows_from.partition(" ")
-        ingest_epoch = int(follows_from.split(" ")[1])
-        if self._follows_from(int(until), ingest_epoch) != follows_from:
+        if any(self._is_late(file, saved.until_us, saved.ingest_epoch) for file in self._files):
             return None
-        if any(self._is_late(file, int(until), ingest_epoch) for file in self._files):
-            return None
-        return _Saved(int(until), follows_from, epochs[self._recording])
+        return _Saved(saved.until_us, str(saved), epochs[self._recording])
 
     @staticmethod
     def _is_late(file: Mapping[str, Any], until_us: int, ingest_epoch: int) -> bool:
@@ -165,14 +161,24 @@ class GrowingReplay:
         gaps = [g for g in settings.log_gaps.get(self._recording, ()) if g.after_us <= until_us]
         with self._warehouse.database([self._recording]) as database:
             depends = self._steps.dependencies(database, until_us, phase)
-        return f"{until_us} {ingest_epoch} {self._identity} {fingerprint(depends, gaps)}"
+        return str(FollowsFrom(until_us, ingest_epoch, self._identity, fingerprint(depends, gaps)))
+
+    def _writing(self) -> Writing:
+        tables = (*self._steps.outcomes, REPLAY_STATE)
+        return self._warehouse.writing(self._steps.name, [self._recording], tables)
+
+    def _complete(self, saved: _Saved) -> None:
+        """The last write of a run that was killed right before it."""
+        writing, since = self._writing(), {self._recording: saved.epoch}
+        writing.begin({REPLAY_STATE: since})
+        for table in self._steps.outcomes:
+            writing.append(table, (), since)
+        writing.end({self._recording: saved.follows_from})
 
     def _replay(self, saved: _Saved | None, until_us: int | None, follows_from: str) -> None:
         read = self._warehouse.reader([self._recording])
         steps = self._steps
-        writing = self._warehouse.writing(
-            steps.name, [self._recording], (*steps.outcomes, REPLAY_STATE)
-        )
+        writing = self._writing()
         self._warehouse.prepare([] if saved else LOG_TABLES, [self._recording])
         mine = f"rule = '{steps.name}'"
         states = read(REPLAY_STATE).where(mine) if saved else None

@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from kip_replay.pipelines.replaying.states import checksum
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, by_key
 from kip_replay.pipelines.warehouse.tables import Read, written
 from kip_replay.replay.rule import Replay, Rule, Settings
@@ -179,6 +180,7 @@ class _Task:
             "state": replay.saved(),
             "fingerprint": self.follows_from,
         }
+        row["checksum"] = checksum(row)
         schema = REPLAY_STATE.without("recording")
         self.files.write(REPLAY_STATE, pa.RecordBatch.from_pylist([row], schema), str(key[0]))
 

@@ -30,6 +30,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
@@ -42,11 +43,15 @@ from kip_replay.pipelines.warehouse.data_files import (
     stats_columns,
 )
 from kip_replay.replay.table import Table
+from kip_replay.replay.tables import REPLAY_STATE
 
 _PROPERTIES = {
     "delta.enableDeletionVectors": "false",
     "delta.columnMapping.mode": "none",
 }
+
+#: How Arrow reads data files: pages are held against their checksums.
+CHECKED = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verification=True)
 
 #: What a commit says of itself: how many files it adds and removes (see ``damage``).
 ACTIONS = "fileActions"
@@ -100,10 +105,14 @@ def dataset(delta: DeltaTable, uri: str) -> Any:
     """A table's current version as an Arrow dataset.
 
     Over Arrow's own file system: that of delta-rs is Python's, which threads of Arrow may still
-    call when the interpreter is gone.
+    call when the interpreter is gone. Bytes that have changed since they were written raise
+    OSError.
     """
     filesystem, path = filesystem_of(uri)
-    return delta.to_pyarrow_dataset(filesystem=pafs.SubTreeFileSystem(path, filesystem))
+    found = delta.to_pyarrow_dataset(filesystem=pafs.SubTreeFileSystem(path, filesystem))
+    # delta-rs takes no such option; all files of the dataset share this format.
+    found.format.default_fragment_scan_options = CHECKED
+    return found
 
 
 def app_id(step: str, recording: str) -> str:
@@ -222,6 +231,19 @@ def conflict(step: str, recording: str) -> WriteConflictError:
         f"another job has written {step} of recording {recording!r} meanwhile: this one has "
         "stopped, run it again when the other is done"
     )
+
+
+def of_step(files: Iterable[Mapping[str, Any]], table: Table, step: str) -> list[Mapping[str, Any]]:
+    """The files that a step has written: all of its own table, its states of ``replay_state``."""
+    if table is not REPLAY_STATE:
+        return [*files]
+    return [file for file in files if file.get("min.rule") == file.get("max.rule") == step]
+
+
+def rows_of_step(files: Iterable[Mapping[str, Any]], table: Table, step: str) -> int:
+    """How many rows they have; -1 where one does not state it."""
+    counts = [file.get("num_records") for file in of_step(files, table, step)]
+    return -1 if None in counts else sum(map(int, filter(None, counts)))
 
 
 def of_epochs_after(files: Iterable[Mapping[str, Any]], epoch: int) -> list[Mapping[str, Any]]:

@@ -6,10 +6,14 @@ gone is missed only by a query that needs it: so rows would silently be missing,
 in its middle. Hence each job first looks whether
 
 * the log's newest checkpoint and every commit after it can be read, and is complete;
-* every file of the current version is there, as long as the log says.
+* every file of the current version is there, as long as the log says;
+* a recording has as many rows in each table as the step that wrote them left there (``lineage``):
+  a log that lost its last commits, or a table that is gone, would otherwise be believed.
 
 That takes milliseconds a table, without Spark. A warehouse in an object store is not looked at:
-stores lose and cut no objects, and asking for each would take long.
+stores lose and cut no objects, and asking for each would take long. What the bytes of a file are
+shows when they are read, by the checksums of its pages; where a job fails, ``require_readable``
+finds the file that it failed at.
 """
 
 from __future__ import annotations
@@ -17,20 +21,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote
+from typing import Any, NamedTuple
 
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
-from kip_replay.pipelines.warehouse.commits import ACTIONS
+from kip_replay.pipelines.warehouse.commits import ACTIONS, dataset, files_of, rows_of_step
 from kip_replay.pipelines.warehouse.tables import made_anew
 from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import TABLES
+from kip_replay.replay.tables import LINEAGE, TABLES
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\b.*\.parquet")
 _COMMIT = re.compile(r"(\d{20})\.json")
@@ -43,14 +47,77 @@ class DamagedTableError(Exception):
     """
 
 
-def require_whole(warehouse_path: str, tables: Iterable[Table] = tuple(TABLES.values())) -> None:
+def require_whole(warehouse_path: str) -> None:
     """Raises DamagedTableError for the first damaged table of a local warehouse."""
+    if "://" not in warehouse_path:
+        _require_whole(Path(warehouse_path))
+
+
+def require_readable(warehouse_path: str) -> None:
+    """The same, and every file of a local warehouse is read from beginning to end.
+
+    Raises DamagedTableError.
+    """
     if "://" in warehouse_path:
         return
-    for table in tables:
-        folder = Path(warehouse_path, table.name)
-        if _was_made(folder):
-            _require_whole(folder, table)
+    for name, files in _require_whole(Path(warehouse_path)).items():
+        folder = Path(warehouse_path, name)
+        for file in files:
+            if found := _content_damage(folder / file["path"], TABLES[name]):
+                raise _damaged(TABLES[name], f"{found}: {_way_on(folder, TABLES[name])}")
+
+
+def _require_whole(warehouse: Path) -> dict[str, list[dict[str, Any]]]:
+    """The live files of each table. Raises DamagedTableError."""
+    left = _rows_left(warehouse)
+    files = {
+        name: _live_files(warehouse / name, table) if _was_made(warehouse / name) else []
+        for name, table in TABLES.items()
+    }
+    wrong = []
+    for (recording, step), stated in left.items():
+        for name, wanted in stated.rows.items():
+            table = TABLES[name]
+            mine = [file for file in files[name] if file["partition.recording"] == recording]
+            rows = rows_of_step(mine, table, step)
+            if rows != wanted:
+                found = _row_damage(rows, wanted, recording, table, warehouse / name)
+                wrong.append(((recording, step), stated, _damaged(table, found)))
+    if wrong:
+        # Another job that writes a step has first taken its row out of lineage.
+        now = _rows_left(warehouse)
+        for key, stated, damage in wrong:
+            if now.get(key) == stated:
+                raise damage
+    return files
+
+
+class _Left(NamedTuple):
+    """What a row of ``lineage`` states of a step: when it was done, and its rows by table."""
+
+    committed_at: datetime | None
+    rows: dict[str, int]
+
+
+def _rows_left(warehouse: Path) -> dict[tuple[str, str], _Left]:
+    """What each (recording, step) has left. Raises DamagedTableError."""
+    folder = warehouse / LINEAGE.name
+    if not _was_made(folder):
+        return {}
+    _live_files(folder, LINEAGE)
+    delta = deltalake.DeltaTable(str(folder))
+    if "row_counts" not in {field.name for field in delta.schema().fields}:
+        return {}  # of another version of this program: whoever opens the table says so
+    try:
+        rows = dataset(delta, str(folder)).to_table().to_pylist()
+    except (pa.ArrowException, OSError, ValueError):
+        rows = []
+    found = {}
+    for row in rows:
+        stated = {of["table_name"]: of["rows"] for of in row["row_counts"] or ()}
+        known = {name: count for name, count in stated.items() if name in TABLES}
+        found[row["recording"], row["step"]] = _Left(row["committed_at"], known)
+    return found
 
 
 def _was_made(folder: Path) -> bool:
@@ -59,21 +126,41 @@ def _was_made(folder: Path) -> bool:
     Files are only written once the log has begun. So files without any log have lost it.
     """
     log = folder / "_delta_log"
+    if any(place.exists() and not place.is_dir() for place in (folder, log)):
+        return True
     return log.is_dir() and (any(log.glob("*.json")) or any(folder.glob("recording=*/*.parquet")))
 
 
-def _require_whole(folder: Path, table: Table) -> None:
-    found = _checkpoint_damage(folder, table) or _commit_damage(folder, table)
+def _damaged(table: Table, found: str) -> DamagedTableError:
+    return DamagedTableError(f"the table {table.name} is damaged, {found}")
+
+
+def _live_files(folder: Path, table: Table) -> list[dict[str, Any]]:
+    """The files of the current version (``commits.files_of``). Raises DamagedTableError."""
+    found = (
+        _folder_damage(folder, table)
+        or _checkpoint_damage(folder, table)
+        or _commit_damage(folder, table)
+    )
+    files: list[dict[str, Any]] = []
     if found is None:
         try:
-            actions = pa.table(deltalake.DeltaTable(str(folder)).get_add_actions())
-        except DeltaError as error:
+            files = files_of(deltalake.DeltaTable(str(folder)))
+        except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
             reason = str(error).partition("\n")[0].removeprefix("Kernel error: ").rstrip(".")
             found = f"its log cannot be read ({reason}): {_way_on(folder, table)}"
-        else:
-            found = _file_damage(folder, table, actions)
+    found = found or _file_damage(folder, table, files)
     if found is not None:
-        raise DamagedTableError(f"the table {table.name} is damaged, {found}")
+        raise _damaged(table, found)
+    return files
+
+
+def _folder_damage(folder: Path, table: Table) -> str | None:
+    """What stands where a folder of the table should be, and what to do."""
+    for place in (folder, folder / "_delta_log"):
+        if place.exists() and not place.is_dir():
+            return f"{place} is no folder: {_way_on(folder, table)}"
+    return None
 
 
 def _checkpoint_damage(folder: Path, table: Table) -> str | None:
@@ -126,11 +213,10 @@ def _is_complete(commit: Path) -> bool:
     return bool(actions) and int(info.get(ACTIONS, found)) == found
 
 
-def _file_damage(folder: Path, table: Table, actions: pa.Table) -> str | None:
+def _file_damage(folder: Path, table: Table, files: Iterable[dict[str, Any]]) -> str | None:
     """Which file of the current version is not there as it was written, and what to do."""
-    paths, sizes = (actions.column(name).to_pylist() for name in ("path", "size_bytes"))
-    for path, size_bytes in zip(paths, sizes, strict=True):
-        file = folder / unquote(path)
+    for of_log in files:
+        file, size_bytes = folder / of_log["path"], of_log["size_bytes"]
         try:
             there = file.stat().st_size
         except OSError:
@@ -141,6 +227,35 @@ def _file_damage(folder: Path, table: Table, actions: pa.Table) -> str | None:
                 f"{_way_on(folder, table)}"
             )
     return None
+
+
+def _content_damage(file: Path, table: Table) -> str | None:
+    """What is the matter with the bytes of a file; None if all its rows can be read."""
+    try:
+        with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+            there = {field.name: field.type for field in parquet.schema_arrow}
+            for field in table.without(*table.partitioned_by):
+                if field.name not in there:
+                    return f"its file {file} has no {field.name}"
+                if not field.type.equals(there[field.name]):
+                    found = f"{field.name} as {there[field.name]}, the table {field.type}"
+                    return f"its file {file} has {found}"
+            required = [f.name for f in table.arrow_schema if not f.nullable and f.name in there]
+            for rows in parquet.iter_batches():
+                if nulls := [name for name in required if rows.column(name).null_count]:
+                    return f"its file {file} has null in {', '.join(nulls)}, which is never null"
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        return f"its file {file} cannot be read ({reason})"
+    return None
+
+
+def _row_damage(rows: int, wanted: int, recording: str, table: Table, folder: Path) -> str:
+    there = f"{rows:,} rows" if rows >= 0 else "an unknown number of rows"
+    return (
+        f"recording {recording!r} has {there} in it where {wanted:,} were written: "
+        f"{_way_on(folder, table)}"
+    )
 
 
 def _way_on(folder: Path, table: Table) -> str:

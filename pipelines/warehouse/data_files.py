@@ -158,6 +158,7 @@ class _OpenFile:
             compression=_COMPRESSION,
             metadata_collector=self._metadata,
             store_schema=False,
+            write_page_checksum=True,
         )
         self._held: list[pa.RecordBatch] = []
         self._held_rows = self._held_bytes = 0

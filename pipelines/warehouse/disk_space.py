@@ -1,4 +1,4 @@
-"""Whether a failure, in Python, Java or a worker, comes of a disk that takes no more."""
+"""Whether a failure, in Python, Java or a worker, comes of a disk or a memory that is full."""
 
 from __future__ import annotations
 
@@ -9,6 +9,28 @@ from collections.abc import Iterator
 _ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: How the system says them; Java and workers hand on the words alone.
 _WORDS = ("No space left on device", "Disk quota exceeded", "File too large")
+
+#: What Python, Java, Arrow, zstd and the system say where there is no more memory, and where the
+#: system has ended a process for it.
+_WORDS_OF_MEMORY = (
+    "Cannot allocate memory",
+    "MemoryError",
+    "OutOfMemoryError",
+    "Python worker exited unexpectedly",
+    "Resource temporarily unavailable",
+    "ZSTD_DCtx create failed",
+    "bad_alloc",
+    "malloc of size",
+    "realloc of size",
+)
+
+
+def is_memory_full(error: BaseException) -> bool:
+    """Whether the error, or one that led to it, says that memory was short."""
+    return any(
+        isinstance(cause, MemoryError) or any(words in str(cause) for words in _WORDS_OF_MEMORY)
+        for cause in _causes(error)
+    )
 
 
 def is_disk_full(error: BaseException) -> bool:

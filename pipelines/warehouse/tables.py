@@ -9,6 +9,7 @@ written through ``Writing``, which is what ``commits`` does to the tables of one
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,7 +33,7 @@ from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DATA_FILE, DataFile, TableFiles
 from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LINEAGE, REPLAY_STATE, TABLES
+from kip_replay.replay.tables import LINEAGE, PREDICTION_ACCURACY, REPLAY_STATE, TABLES
 
 #: What reads the rows of some recordings of a table in Spark.
 Read = Callable[[Table], DataFrame]
@@ -169,19 +170,24 @@ class Warehouse:
             for table in (*tables, LINEAGE)
             for name in recordings
         ]
-        return Writing(self, step, dict.fromkeys(recordings, max(last, default=0) + 1))
+        return Writing(self, step, dict.fromkeys(recordings, max(last, default=0) + 1), tables)
 
     # --- lineage ----------------------------------------------------------------------------------
 
     def lineage(self, recordings: Collection[str]) -> dict[tuple[str, str], str]:
-        """What the rows of each (recording, step) follow from; no entry where that is not known."""
+        """What the rows of each (recording, step) follow from; no entry where that is not known.
+
+        Nor where more than one row states it, of which this program writes none.
+        """
         rows = self.rows(LINEAGE, recordings).to_pylist()
-        return {(row["recording"], row["step"]): row["follows_from"] for row in rows}
+        times = Counter((row["recording"], row["step"]) for row in rows)
+        found = {(row["recording"], row["step"]): row["follows_from"] for row in rows}
+        return {key: text for key, text in found.items() if times[key] == 1}
 
 
 @dataclass(frozen=True)
 class Writing:
-    """One attempt to write the tables of a step; ``epochs`` by recording (see ``commits``).
+    """One attempt to write ``tables`` of a step; ``epochs`` by recording (see ``commits``).
 
     ``begin`` takes the step's rows out of ``lineage``, ``end`` puts what they now follow from
     there: a crash in between leaves none.
@@ -190,6 +196,7 @@ class Writing:
     warehouse: Warehouse
     step: str
     epochs: Mapping[str, int]
+    tables: Collection[Table]
 
     def files(self) -> TableFiles:
         """Where to write rows, on the driver or in a task: a plain value."""
@@ -237,11 +244,7 @@ class Writing:
     def replace_states(self, added: Sequence[DataFile] = (), again: bool = False) -> None:
         """Replaces a rule's states; without any, it has none."""
         delta = self.warehouse.open(REPLAY_STATE)
-        removed = [
-            file
-            for file in commits.files_of(delta, self.epochs)
-            if file.get("min.rule") == file.get("max.rule") == self.step
-        ]
+        removed = commits.of_step(commits.files_of(delta, self.epochs), REPLAY_STATE, self.step)
         self._commit(REPLAY_STATE, delta, commits.Change(_of(REPLAY_STATE, added), removed), again)
 
     def replace_rows(
@@ -269,8 +272,18 @@ class Writing:
         self._commit(table, delta, commits.Change(_of(table, files.closed()), removed), again)
 
     def end(self, follows_from: Mapping[str, str]) -> None:
-        """The last write: what the step's rows follow from, by recording."""
+        """The last write: what the step's rows follow from, by recording, and how many they are."""
         self._state(follows_from, again=True)
+
+    def _rows_in(self, recording: str) -> list[dict[str, Any]]:
+        """Rows of a recording in the step's tables, but those that others write too."""
+        found = []
+        for table in self.tables:
+            if table is not PREDICTION_ACCURACY:
+                files = self.warehouse.files(table, [recording])
+                rows = commits.rows_of_step(files, table, self.step)
+                found.append({"table_name": table.name, "rows": rows})
+        return found
 
     def _state(self, follows_from: Mapping[str, str], again: bool) -> None:
         now = datetime.now(UTC)
@@ -281,6 +294,7 @@ class Writing:
                     "step": self.step,
                     "follows_from": text,
                     "committed_at": now,
+                    "row_counts": self._rows_in(name),
                 }
                 for name, text in follows_from.items()
             ],

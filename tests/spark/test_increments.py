@@ -10,12 +10,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import deltalake
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from constructed import arrow_table, at, row
-from growing import OPTIONS, ArrivingLogs, close, read_in, replay_new, rows_of
+from growing import OPTIONS, ArrivingLogs, close, read_in, replay_new, rows_of, versions
 from pyspark.sql import DataFrame, SparkSession
 from small_logs import write_recording
 
@@ -27,6 +28,7 @@ from kip_replay.pipelines.replaying.increments import GrowingReplay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse import commits
+from kip_replay.pipelines.warehouse.damage import require_whole
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG
@@ -187,6 +189,23 @@ def test_killed_at_any_commit_the_next_run_puts_it_right(
 
 
 @pytest.mark.usefixtures("_replayed_once")
+@pytest.mark.parametrize("number", [3, 4])
+def test_killed_before_its_last_writes_an_increment_is_completed_by_the_next(
+    number: int, grown: Grown, tmp_path: Path
+) -> None:
+    """Before the states, which replays it again, and before lineage, where nothing is new."""
+    warehouse = grown.copied(tmp_path / "warehouse")
+    with pytest.raises(Killed), at_commit(number, killed):
+        replay_new(warehouse, grown.recording)
+    replay_new(warehouse, grown.recording)
+    assert (RECORDING, RULE.name) in warehouse.lineage([RECORDING])
+    require_whole(warehouse.path)
+    before = versions(warehouse)
+    replay_new(warehouse, grown.recording)
+    assert versions(warehouse) == before
+
+
+@pytest.mark.usefixtures("_replayed_once")
 def test_killed_again_and_again(grown: Grown, tmp_path: Path) -> None:
     """The second increment, each time a commit further, then to the end."""
     warehouse = grown.copied(tmp_path / "warehouse")
@@ -259,6 +278,20 @@ def test_states_are_used_where_nothing_changed(
     replay_new(warehouse, grown.recording)
     close(warehouse, grown.recording)
     assert watched.resumed == [True, True]
+    assert outcomes(warehouse, grown.recording) == grown.whole
+
+
+def test_states_that_were_altered_are_not_used(
+    grown: Grown, tmp_path: Path, watched: Watched
+) -> None:
+    """By whatever writes Delta tables: one bit of one of them."""
+    warehouse = grown.copied(tmp_path / "warehouse")
+    states = warehouse.rows(REPLAY_STATE, [RECORDING]).to_pylist()
+    states[0]["state"] = bytes([states[0]["state"][0] ^ 1]) + states[0]["state"][1:]
+    rows = pa.Table.from_pylist(states, schema=REPLAY_STATE.arrow_schema)
+    deltalake.write_deltalake(warehouse.uri_of(REPLAY_STATE), rows, mode="overwrite")
+    close(warehouse, grown.recording)
+    assert watched.resumed == []
     assert outcomes(warehouse, grown.recording) == grown.whole
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kip_replay.jobs.main import JOBS, main
+from tools import delta_jars
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SETUP = ConfigParser()
@@ -69,3 +70,15 @@ def test_a_job_that_fails_raises_its_status(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit, match="2"):
         main(["recordings", "--nonsense"])
     assert "(kip-replay recordings --help shows examples)" in capsys.readouterr().err
+
+
+def test_jars_are_those_that_were_tested(tmp_path: Path) -> None:
+    names = delta_jars.MANIFEST.read_text().split()
+    installed = {delta_jars.SPARK_JARS_DIR / name: name for name in names}
+    delta_jars._require_known(installed)
+    assert len(installed) == len(delta_jars.CHECKSUMS.read_text().splitlines())
+    other = tmp_path / names[0]
+    other.write_bytes((delta_jars.SPARK_JARS_DIR / names[0]).read_bytes() + b"\0")
+    for jars in ({other: names[0]}, installed | {other: "unknown-1.0.jar"}):
+        with pytest.raises(SystemExit, match="not the jar that this program was tested with"):
+            delta_jars._require_known(jars)

@@ -10,11 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from put_rows import contents, put, row, rows_of
 
 from kip_replay.jobs import recordings, run
-from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
+from kip_replay.pipelines.warehouse import damage
+from kip_replay.pipelines.warehouse.damage import (
+    DamagedTableError,
+    require_readable,
+    require_whole,
+)
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import REQUESTS
 from kip_replay.replay.lowest_acked_offset.tables import HEARTBEAT_OUTCOMES
@@ -73,6 +80,16 @@ def test_a_warehouse_that_nothing_happened_to_is_whole(warehouse: Path) -> None:
     (warehouse / "replay_state" / "_delta_log").mkdir(parents=True)  # of a table never begun
     require_whole(str(warehouse))
     require_whole("s3a://bucket/warehouse")
+
+
+def first_commit_with(table: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    """Its Add action edited."""
+    commit = commit_of(table)
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        if "add" in action:
+            edit(action["add"])
+    commit.write_text("".join(json.dumps(action) + "\n" for action in actions))
 
 
 @pytest.mark.parametrize("cut", [cut_in_half, cut_to_its_first_line, cut_to_nothing])
@@ -158,3 +175,108 @@ def test_a_commit_that_lost_some_of_its_files_is_found(warehouse: Path) -> None:
     commit.write_text("\n".join(kept) + "\n")
     with pytest.raises(DamagedTableError, match="is cut short"):
         require_whole(str(warehouse))
+
+
+@pytest.mark.parametrize("name", [".", "_delta_log"])
+def test_a_file_in_the_place_of_a_folder_is_found(
+    warehouse: Path, name: str, failed: Callable[[Any], str]
+) -> None:
+    place = warehouse / "requests" / name
+    shutil.rmtree(place)
+    place.write_text("no folder")
+    assert f"the table requests is damaged, {place} is no folder: restore the " in failed(run)
+
+
+@pytest.mark.parametrize("job", [run, recordings])
+def test_rows_that_a_step_left_and_that_are_gone_are_missed(
+    warehouse: Path, job: object, failed: Callable[[Any], str]
+) -> None:
+    """A log without its last commit is a table as it was before, and no table is one too."""
+    commit_of(warehouse / "requests").unlink()
+    there = f"recording {ODD_NAME!r} has 0 rows in it where 1 were written: "
+    assert f"the table requests is damaged, {there}restore" in failed(job)
+    shutil.rmtree(warehouse / "requests")
+    assert f"the table requests is damaged, {there}restore" in failed(job)
+
+
+def test_rows_that_another_program_has_added_are_found(
+    warehouse: Path, failed: Callable[[Any], str]
+) -> None:
+    uri = str(warehouse / "heartbeat_outcomes")
+    deltalake.write_deltalake(uri, deltalake.DeltaTable(uri).to_pyarrow_table(), mode="append")
+    assert "has 2 rows in it where 1 were written: remove the folder" in failed(recordings)
+
+
+@pytest.mark.parametrize(
+    ("edit", "found"),
+    [
+        (lambda add: add.update(partitionValues={}), "its log cannot be read ("),
+        (lambda add: add.update(partitionValues={"recording": "other"}), "has 0 rows in it"),
+        (lambda add: add.update(stats="garbage"), "has an unknown number of rows in it"),
+        (lambda add: add.update(path="../../../../../../../../etc/passwd"), "its file "),
+    ],
+)
+def test_an_action_that_was_edited_is_found(
+    warehouse: Path, edit: Callable[[dict[str, Any]], object], found: str
+) -> None:
+    first_commit_with(warehouse / "requests", edit)
+    with pytest.raises(DamagedTableError, match=f"requests is damaged, .*{re.escape(found)}"):
+        require_whole(str(warehouse))
+
+
+def test_a_step_that_another_job_writes_meanwhile_is_no_damage(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has taken the step out of lineage before it writes, but after lineage was read."""
+    writing = Warehouse(warehouse).writing("requests", [ODD_NAME], [REQUESTS])
+    read = damage._live_files
+
+    def beside(folder: Path, table: Any) -> Any:
+        if table is REQUESTS:
+            writing.begin()
+            writing.replace(REQUESTS, ())
+        return read(folder, table)
+
+    monkeypatch.setattr(damage, "_live_files", beside)
+    require_whole(str(warehouse))
+
+
+def flip_a_bit(file: Path, at: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[at] ^= 1
+    file.write_bytes(bytes(content))
+
+
+def test_bytes_that_were_changed_are_not_read(warehouse: Path) -> None:
+    """One bit of the last byte of a page."""
+    file = data_file_of(warehouse / "requests")
+    column = pq.read_metadata(file).row_group(0).column(0)
+    begin = column.dictionary_page_offset or column.data_page_offset
+    flip_a_bit(file, begin + column.total_compressed_size - 1)
+    require_whole(str(warehouse))
+    with pytest.raises(OSError, match="CRC"):
+        Warehouse(warehouse).rows(REQUESTS, [ODD_NAME])
+    with pytest.raises(DamagedTableError, match=r"its file .* cannot be read \(.*CRC.*\): restore"):
+        require_readable(str(warehouse))
+
+
+@pytest.mark.parametrize(
+    ("alter", "found"),
+    [
+        (lambda ids: ids.cast("string"), "has node_id as string, the table int32: restore"),
+        (lambda ids: pa.nulls(len(ids), ids.type), "has null in node_id, which is never null: re"),
+        (None, "has no node_id: restore"),
+    ],
+)
+def test_columns_that_are_not_the_tables_are_found_where_a_job_fails(
+    warehouse: Path, alter: Callable[[Any], Any] | None, found: str
+) -> None:
+    file = data_file_of(warehouse / "requests")
+    rows = pq.read_table(file, partitioning=None)
+    ids, left = rows.column("node_id"), rows.drop_columns("node_id")
+    pq.write_table(left.append_column("node_id", alter(ids)) if alter else left, file)
+    size = file.stat().st_size
+    first_commit_with(warehouse / "requests", lambda add: add.update(size=size))
+    require_whole(str(warehouse))
+    with pytest.raises(DamagedTableError, match=found):
+        require_readable(str(warehouse))

@@ -1,8 +1,11 @@
-"""Ingest jobs as processes: several at once, and on a disk that is full. They need no Spark."""
+"""Ingest jobs as processes: several at once, killed, short of disk or memory. Without Spark."""
 
 from __future__ import annotations
 
+import os
 import resource
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -29,12 +32,12 @@ def job(recording: Path, warehouse: Path) -> list[str]:
     return [sys.executable, "-m", module, str(recording), "--warehouse", str(warehouse)]
 
 
-def processes(*commands: Sequence[object], file_bytes_max: int | None = None) -> list[Ended]:
-    """Processes at the same time, which may write files of so many bytes at most."""
+def processes(*commands: Sequence[object], limit: tuple[int, int] | None = None) -> list[Ended]:
+    """Processes at the same time, with a limit of ``resource`` and its value."""
 
     def limited() -> None:
-        if file_bytes_max is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, file_bytes_max))
+        if limit is not None:
+            resource.setrlimit(limit[0], (limit[1], limit[1]))
 
     options: Any = {"preexec_fn": limited, "capture_output": True, "text": True, "check": False}
 
@@ -89,7 +92,7 @@ def test_a_disk_that_is_full_is_one_sentence_and_the_next_run_completes(
 ) -> None:
     """A limit on the size of files stops it where a full disk does, without filling one."""
     path, other = tmp_path / "warehouse", tmp_path / "other"
-    (ended,) = processes(job(FAILOVER, path), file_bytes_max=file_bytes_max)
+    (ended,) = processes(job(FAILOVER, path), limit=(resource.RLIMIT_FSIZE, file_bytes_max))
     assert_no_space(ended, path)
     require_whole(str(path))
     assert not any(Warehouse(path).files(table) for table in LOG_TABLES)
@@ -111,7 +114,7 @@ UNSHARED = ["unshare", "--user", "--map-root-user", "--mount"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("missing", [1, 4, 10, 20, 40])
+@pytest.mark.parametrize("missing", range(1, 60, 3))
 def test_a_disk_may_be_full_at_any_time(tmp_path: Path, missing: int) -> None:
     """So many pages before all is written: in files of rows, of logs, or after it."""
     if subprocess.run([*UNSHARED, "true"], capture_output=True, check=False).returncode:
@@ -126,3 +129,39 @@ def test_a_disk_may_be_full_at_any_time(tmp_path: Path, missing: int) -> None:
     assert ended.stdout.splitlines()[-2:] == ["first 1", "second 0"], ended.stderr
     assert_no_space(subprocess.CompletedProcess(command, 1, "", ended.stderr), path)
     assert_same(out, other, FAILOVER)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("megabytes", [1000, 1400, 1800, 2200, 2600])
+def test_memory_may_be_short_at_any_time(tmp_path: Path, megabytes: int) -> None:
+    """Of addresses. What native code does without memory is its own; no table is blamed for it."""
+    path, other = tmp_path / "warehouse", tmp_path / "other"
+    (ended,) = processes(job(FAILOVER, path), limit=(resource.RLIMIT_AS, megabytes << 20))
+    assert "damaged" not in ended.stderr
+    require_whole(str(path))
+    assert ingest.main([str(FAILOVER), "--warehouse", str(path)]) == 0
+    assert ingest.main([str(FAILOVER), "--warehouse", str(other)]) == 0
+    assert_same(path, other, FAILOVER)
+
+
+def entries(folder: Path) -> int:
+    return sum(len(folders) + len(files) for _, folders, files in os.walk(folder))
+
+
+@pytest.mark.slow
+def test_ingest_may_be_killed_at_any_file(tmp_path: Path) -> None:
+    """Whenever it has made so many files and folders, of tables, rows and commits."""
+    path, other = tmp_path / "warehouse", tmp_path / "other"
+    assert ingest.main([str(FAILOVER), "--warehouse", str(other)]) == 0
+    killed = 0
+    for number in range(1, entries(other) + 1, 3):
+        shutil.rmtree(path, ignore_errors=True)
+        with subprocess.Popen(job(FAILOVER, path), stdout=subprocess.DEVNULL) as process:
+            while process.poll() is None and entries(path) < number:
+                pass
+            process.kill()
+        killed += process.returncode == -signal.SIGKILL
+        require_whole(str(path))
+        assert ingest.main([str(FAILOVER), "--warehouse", str(path)]) == 0
+        assert_same(path, other, FAILOVER)
+    assert killed > 10

@@ -1,0 +1,52 @@
+"""Which rows of ``replay_state`` a replay may resume from: those that are as they were saved."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+_CHECKED = ("rule", "state_key", "fingerprint")
+
+
+class FollowsFrom(NamedTuple):
+    """What states follow from, as their ``fingerprint`` has it.
+
+    Until when they were replayed (UTC microseconds), the last ingest that they have seen, the rule
+    with its settings, and what else the log has that their outcomes depend on.
+    """
+
+    until_us: int
+    ingest_epoch: int
+    identity: str
+    dependencies: str
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self))
+
+    @classmethod
+    def of(cls, fingerprint: str) -> FollowsFrom:
+        """The reverse of ``str``."""
+        until_us, ingest_epoch, identity, dependencies = fingerprint.split(" ")
+        return cls(int(until_us), int(ingest_epoch), identity, dependencies)
+
+
+def checksum(row: Mapping[str, Any]) -> str:
+    """Of a row of ``replay_state``: its rule, its key, what it follows from, and the state."""
+    digest = hashlib.blake2b(row["state"], digest_size=8)
+    digest.update("\0".join(row[name] for name in _CHECKED).encode())
+    return digest.hexdigest()
+
+
+def saved_by(rows: Sequence[Mapping[str, Any]], rule: str) -> FollowsFrom | None:
+    """What a rule's states follow from; None where it has none, or not those that it saved.
+
+    All are saved together, one for each key, and each with its checksum.
+    """
+    mine = [row for row in rows if row["rule"] == rule]
+    keys = {row["state_key"] for row in mine}
+    found = {row["fingerprint"] for row in mine}
+    is_as_saved = all(None not in row.values() and checksum(row) == row["checksum"] for row in mine)
+    if len(found) != 1 or len(keys) != len(mine) or not is_as_saved:
+        return None
+    return FollowsFrom.of(found.pop())

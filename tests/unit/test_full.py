@@ -1,0 +1,32 @@
+"""Which errors come of a full disk or a full memory, by what Python, Java, Arrow and zstd say."""
+
+from __future__ import annotations
+
+import errno
+
+import pyarrow as pa
+import pytest
+
+from kip_replay.pipelines.warehouse.disk_space import is_disk_full, is_memory_full
+
+DISK = [
+    OSError(errno.ENOSPC, "written"),
+    OSError(errno.EFBIG, "written"),
+    RuntimeError("java.io.IOException: No space left on device"),
+]
+MEMORY = [
+    MemoryError(),
+    pa.ArrowMemoryError("malloc of size 64 failed"),
+    OSError(errno.ENOMEM, "Cannot allocate memory"),
+    OSError("ZSTD_DCtx create failed"),
+    RuntimeError("java.lang.OutOfMemoryError: Java heap space"),
+    RuntimeError("SparkException: Python worker exited unexpectedly (crashed)"),
+]
+
+
+@pytest.mark.parametrize("error", [*DISK, *MEMORY], ids=str)
+def test_what_led_to_an_error_is_found(error: Exception) -> None:
+    with pytest.raises(ValueError, match="the replay failed") as raised:
+        raise ValueError("the replay failed") from error
+    assert is_disk_full(raised.value) == (error in DISK)
+    assert is_memory_full(raised.value) == (error in MEMORY)
