@@ -12,6 +12,7 @@ from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.quality import QualitySettings
+from kip_replay.pipelines.replaying.clocks import CLOCKS
 from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
@@ -20,6 +21,7 @@ from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,
+    CLOCK_BOUNDS,
     LATENCY_CURVES,
     LATENCY_SUMMARY,
     QUALITY_FAILURES,
@@ -31,6 +33,7 @@ from kip_replay.replay.tables import (
 TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     "ingest": LOG_TABLES,
     "client_observations": OBSERVATIONS,
+    CLOCKS: (CLOCK_BOUNDS,),
     **{steps.name: (*steps.outcomes, REPLAY_STATE) for steps in RULES},
     SUMMARIES: (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY),
     "quality": (QUALITY_RESULTS, QUALITY_FAILURES),

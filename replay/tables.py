@@ -192,6 +192,33 @@ LINEAGE = Table(
     key=("recording", "step"),
 )
 
+CLOCK_BOUNDS = Table(
+    "clock_bounds",
+    "How far each node's clock was ahead of that of the active controller, as the logs bound it",
+    (
+        RECORDING,
+        key_column("node_id", INT, "the node"),
+        key_column("reference_id", INT, "the controller that responded to most heartbeats"),
+        Column(
+            "offset_earliest_ms", MS, "ahead by this at least, negative: behind; null: no bound"
+        ),
+        Column("offset_latest_ms", MS, "ahead by this at most; null: no bound"),
+        key_column(
+            "clocks",
+            TEXT,
+            "same: 0 lies within the bounds; differ: it does not; contradicted: no offset that does"
+            " not change explains the logs; not_bounded: a bound is missing, the other has 0",
+        ),
+        Column("is_compared", BOOL, "outcomes compare its times with other nodes'"),
+        Column("forwarded_pairs", LONG, "requests forwarded from or to it, there and back"),
+        Column(
+            "image_pairs", LONG, "offsets of metadata images held against heartbeats and FETCHes"
+        ),
+        Column("topic_pairs", LONG, "new topics in METADATA held against their creation"),
+    ),
+    key=("recording", "node_id", "reference_id"),
+)
+
 TABLES = {
     table.name: table
     for table in (
@@ -205,6 +232,7 @@ TABLES = {
         QUALITY_RESULTS,
         QUALITY_FAILURES,
         REPLAY_STATE,
+        CLOCK_BOUNDS,
         LINEAGE,
     )
 }

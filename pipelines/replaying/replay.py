@@ -14,6 +14,7 @@ from typing import Any
 from kip_replay.pipelines.analysis.phases import steady_phases
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.replaying.clocks import find_clock_bounds, nodes_apart, sentences
 from kip_replay.pipelines.replaying.increments import GrowingReplay, settled
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, replayed
 from kip_replay.pipelines.rule_steps import RuleSteps
@@ -22,7 +23,7 @@ from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprin
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES
 from kip_replay.replay.rule import Settings
-from kip_replay.replay.tables import REPLAY_STATE
+from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
 
 Say = Callable[[str], object]
 #: The section of the configuration of each rule, by its name.
@@ -54,6 +55,8 @@ def replay(
     """
     names = [recording.name for recording in recordings]
     rules = Rules(recordings, warehouse, options)
+    for warning in rules.warnings:
+        say(f"warning: {warning}")
     lineage = warehouse.lineage(names)
     current = []
     for steps in RULES:
@@ -100,6 +103,8 @@ def replay_what_is_new(
     states are not used.
     """
     rules = Rules(recordings, warehouse, options)
+    for warning in rules.warnings:
+        say(f"warning: {warning}")
     for recording in recordings:
         name = recording.name
         complete = settled(rules.files_of(name), late_after_s)
@@ -130,11 +135,16 @@ class Rules:
         self._contents = contents(self._ingested, names)
         replicas = {r.name: r.min_insync_replicas for r in recordings}
         intervals = {r.name: r.broker_heartbeat_interval_ms for r in recordings}
+        voters = {r.name: voters_of(r) for r in recordings}
+        find_clock_bounds(warehouse, voters)
+        bounds = warehouse.rows(CLOCK_BOUNDS, names).sort_by("node_id").to_pylist()
+        self.warnings = sentences(bounds)
         self.settings = Settings(
-            voters={r.name: voters_of(r) for r in recordings},
+            voters=voters,
             default_min_insync_replicas={n: v for n, v in replicas.items() if v is not None},
             recorded_heartbeat_interval_ms={n: v for n, v in intervals.items() if v is not None},
             steady_phases=steady_phases(warehouse, names),
+            clocks_apart=nodes_apart(bounds),
             options=options,
         )
 
