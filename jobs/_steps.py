@@ -115,6 +115,7 @@ def report_fingerprint(
     lineage = warehouse.lineage(names)
     summed = [lineage.get((name, SUMMARIES)) for name in names]
     judged = [lineage.get((name, accuracy_step(other))) for name in names for other in names]
+    clocks = [lineage.get((name, CLOCKS)) for name in names]
     if None in summed:
         return None
     templates = files("kip_replay.pipelines.report").iterdir()
@@ -123,7 +124,7 @@ def report_fingerprint(
     texts = tuple(str(each) for each in (*read, *errors) if each.is_file())
     sections = (steps.section.__module__ for steps in RULES)
     code = code_of(("kip_replay.pipelines.report.page", *sections), texts)
-    return fingerprint(code, names, dict(kafka_versions), summed, judged)
+    return fingerprint(code, names, dict(kafka_versions), summed, judged, clocks)
 
 
 def say_all(lines: Sequence[str]) -> None:

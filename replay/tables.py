@@ -199,21 +199,17 @@ CLOCK_BOUNDS = Table(
         RECORDING,
         key_column("node_id", INT, "the node"),
         key_column("reference_id", INT, "the controller that responded to most heartbeats"),
-        Column(
-            "offset_earliest_ms", MS, "ahead by this at least, negative: behind; null: no bound"
-        ),
-        Column("offset_latest_ms", MS, "ahead by this at most; null: no bound"),
+        Column("offset_earliest_ms", MS, "ahead by at least; negative: behind; null: no bound"),
+        Column("offset_latest_ms", MS, "ahead by at most; null: no bound"),
         key_column(
             "clocks",
             TEXT,
-            "same: 0 lies within the bounds; differ: it does not; contradicted: no offset that does"
-            " not change explains the logs; not_bounded: a bound is missing, the other has 0",
+            "same: as far as the bounds show; differ: certainly; contradicted: no offset that stays"
+            " the same explains the logs; not_bounded: a bound is missing",
         ),
         Column("is_compared", BOOL, "outcomes compare its times with other nodes'"),
         Column("forwarded_pairs", LONG, "requests forwarded from or to it, there and back"),
-        Column(
-            "image_pairs", LONG, "offsets of metadata images held against heartbeats and FETCHes"
-        ),
+        Column("image_pairs", LONG, "metadata images held against heartbeats and FETCHes"),
         Column("topic_pairs", LONG, "new topics in METADATA held against their creation"),
     ),
     key=("recording", "node_id", "reference_id"),

@@ -14,7 +14,8 @@ from typing import Any
 from kip_replay.pipelines.analysis.phases import steady_phases
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.replaying.clocks import find_clock_bounds, nodes_apart, sentences
+from kip_replay.pipelines.replaying.clock_words import sentences
+from kip_replay.pipelines.replaying.clocks import find_clock_bounds, nodes_apart
 from kip_replay.pipelines.replaying.increments import GrowingReplay, settled
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, replayed
 from kip_replay.pipelines.rule_steps import RuleSteps
