@@ -73,8 +73,8 @@ CREATE TEMP TABLE returned AS
 SELECT recording, node_id AS controller, request_partitions[1].current_leader_epoch AS epoch,
        epoch_us(dequeued_at) AS taken_us, response_partitions[1].high_watermark AS high_watermark
 FROM fetches
-WHERE is_cluster_metadata AND error_code = 0 AND response_partitions[1].error_code = 0
-  AND response_partitions[1].high_watermark >= 0;
+WHERE node_id IN ({controllers}) AND is_cluster_metadata AND error_code = 0
+  AND response_partitions[1].error_code = 0 AND response_partitions[1].high_watermark >= 0;
 
 CREATE TEMP TABLE uncommitted AS
 WITH taken AS (
@@ -172,7 +172,10 @@ def orders(
     database.execute("CREATE TEMP TABLE voters (recording VARCHAR, voter INTEGER)")
     if rows:
         database.executemany("INSERT INTO voters VALUES (?, ?)", rows)
-    for sql in (_FORWARDED, _OFFSETS, _IMAGES, _TOPICS, _PAIRS):
+    # As numbers in the query they spare what brokers logged from being read.
+    controllers = ", ".join(str(voter) for voter in sorted({voter for _, voter in rows})) or "NULL"
+    offsets = _OFFSETS.format(controllers=controllers)
+    for sql in (_FORWARDED, offsets, _IMAGES, _TOPICS, _PAIRS):
         database.execute(sql)
     found: dict[str, list[Order]] = {name: [] for name in voters}
     for recording, *values in database.execute(_ORDERS).fetchall():
