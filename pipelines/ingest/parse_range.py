@@ -32,6 +32,7 @@ class ParsedRange:
     end: int
     first_line_number: int
     second_pass_line: int | None
+    clock_offset_ms: int = 0
 
     @staticmethod
     def of(survey: Survey, byte_range: ByteRange) -> ParsedRange:
@@ -47,6 +48,7 @@ class ParsedRange:
             end=byte_range.end,
             first_line_number=byte_range.first_line_number,
             second_pass_line=survey.second_pass_line,
+            clock_offset_ms=file.clock_offset_ms,
         )
 
 
@@ -79,6 +81,7 @@ def parse_range(
         part.recording,
         part.node_id,
         part.timezone,
+        clock_offset_ms=part.clock_offset_ms,
         line_bytes_max=line_bytes_max,
         pseudonyms=pseudonyms,
     )

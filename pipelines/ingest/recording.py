@@ -12,7 +12,8 @@ both; then the options win. The manifest::
       "broker_heartbeat_interval_ms": 2000,
       "nodes": [
         {"node_id": 1, "role": "controller", "log": "controller-1/kafka-request.log*"},
-        {"node_id": 11, "role": "broker", "log": ["broker-11.log.gz"], "timezone": "UTC"}
+        {"node_id": 11, "role": "broker", "log": ["broker-11.log.gz"], "timezone": "UTC",
+         "clock_offset_ms": -5000}
       ]
     }
 
@@ -33,6 +34,8 @@ from zoneinfo import ZoneInfo
 from kip_replay.pipelines.errors import UserError
 
 MANIFEST = "recording.json"
+#: A clock that is further off is not corrected but looked into.
+CLOCK_OFFSET_MS_MAX = 86_400_000
 _KNOWN_ENTRIES = frozenset(
     {
         "name",
@@ -52,12 +55,14 @@ class Node:
 
     ``log`` holds files, globs or folders, relative to the recording's folder or absolute.
     ``timezone`` is the zone of this node's stamps, ``role`` is what the manifest says or ``None``.
+    ``clock_offset_ms`` is added to its stamps: it corrects a clock that was off.
     """
 
     node_id: int
     role: str | None
     log: tuple[str, ...]
     timezone: str
+    clock_offset_ms: int = 0
 
     @property
     def is_controller(self) -> bool:
@@ -236,8 +241,20 @@ def _nodes_of_manifest(manifest: dict[str, Any], timezone: str | None) -> dict[i
             role=_text(entry, "role"),
             log=tuple(paths),
             timezone=_text(entry, "timezone") or timezone or "",
+            clock_offset_ms=_clock_offset_ms(entry),
         )
     return nodes
+
+
+def _clock_offset_ms(entry: Mapping[str, Any]) -> int:
+    offset_ms = entry.get("clock_offset_ms", 0)
+    if not _is_whole_number(offset_ms) or abs(offset_ms) > CLOCK_OFFSET_MS_MAX:
+        raise UserError(
+            f"'clock_offset_ms' of node {entry['node_id']} in {MANIFEST} is {offset_ms!r}: write a "
+            "whole number of milliseconds to add to its stamps, less than a day (the hours of a "
+            "zone are 'timezone')"
+        )
+    return int(offset_ms)
 
 
 def _nodes_of_options(

@@ -52,7 +52,12 @@ from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, parse_or_e
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.repeated_lines import kept_files, without_repeated
 from kip_replay.pipelines.ingest.survey import RANGE_BYTES, Survey, survey_or_error
-from kip_replay.pipelines.ingest.survey_checks import check_recording, notes_of, warnings_of
+from kip_replay.pipelines.ingest.survey_checks import (
+    check_clock_offsets,
+    check_recording,
+    notes_of,
+    warnings_of,
+)
 from kip_replay.pipelines.warehouse.data_files import DataFile, microseconds
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
@@ -134,6 +139,7 @@ def ingest(
     names = [recording.name for recording in recordings]
     rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP)
     ingested = rows.to_pylist()
+    check_clock_offsets(recordings, ingested)
     accounting = LineAccounting.of(ingested)
     # A file that is as it was when it was read is not opened, whatever it is called by now.
     as_read = {(r["recording"], r["node_id"], r["disk_bytes"], r["modified_at"]) for r in ingested}
@@ -376,6 +382,7 @@ def _ingested_files(
             "repeated": count.repeated,
             "first_byte": s.first_byte,
             "timezone": s.file.timezone,
+            "clock_offset_ms": s.file.clock_offset_ms,
             "ingest_epoch": writing.epochs[s.file.recording],
             "first_received_at": time.first_received_us,
             "last_completed_at": time.last_completed_us,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
@@ -39,6 +40,25 @@ def check_recording(
     for node_id, span in (known or {}).items():
         spans[node_id] = _hull([span, spans.get(node_id, span)])
     _check_spans(recording, spans, round(gap_minutes_max * _MINUTE_US))
+
+
+def check_clock_offsets(
+    recordings: Sequence[Recording], ingested: Sequence[Mapping[str, Any]]
+) -> None:
+    """Raises UserError where a node's stamps were read before with another offset of its clock."""
+    read = {
+        (row["recording"], row["node_id"]): int(row["clock_offset_ms"] or 0) for row in ingested
+    }
+    for recording in recordings:
+        for node in recording.nodes:
+            before = read.get((recording.name, node.node_id), node.clock_offset_ms)
+            if before != node.clock_offset_ms:
+                raise UserError(
+                    f"node {node.node_id} of recording {recording.name!r} was read with "
+                    f"clock_offset_ms {before}, and recording.json now has {node.clock_offset_ms}: "
+                    f"delete what was read (kip-replay recordings delete {recording.name} with "
+                    "this --warehouse) and run again, or give the recording another name"
+                )
 
 
 def warnings_of(surveys: Sequence[Survey]) -> list[str]:

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from recorded_logs import folder_of
 
+from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.clock_words import sentences
@@ -28,14 +30,20 @@ OFF = ((11, 5), (12, -90), (13, 5))
 _STAMP = "%Y-%m-%d %H:%M:%S,%f"
 
 
-def cut(folder: Path, node: int | None = None, off_s: float = 0, since: int = 0) -> Recording:
-    """The lines of 15 s in the middle; a node's clock off, from line ``since`` of its log on."""
+def cut(
+    folder: Path, node: int | None = None, off_s: float = 0, since: int = 0, **entries: object
+) -> Recording:
+    """The lines of 15 s in the middle; a node's clock off, from line ``since`` of its log on.
+
+    ``entries``: what the manifest has of that node besides.
+    """
     manifest = json.loads((SAMPLE / "recording.json").read_text())
     folder.mkdir()
     for entry in manifest["nodes"]:
         lines = [*_middle(SAMPLE / entry["log"])]
         if entry["node_id"] == node:
             lines[since:] = [_moved(line, off_s) for line in lines[since:]]
+            entry |= entries
         (folder / entry["log"]).write_bytes(gzip.compress("".join(lines).encode(), 1))
     (folder / "recording.json").write_text(json.dumps(manifest | {"name": folder.name}))
     return load_recording(folder)
@@ -64,6 +72,7 @@ def bounds(tmp_path_factory: pytest.TempPathFactory) -> Rows:
         *(cut(folder / f"{node} off by {off_s}", node, off_s) for node, off_s in OFF),
         cut(folder / "active off", ACTIVE, -5),
         cut(folder / "set", 12, 5, since=150),
+        cut(folder / "corrected", 12, 5, clock_offset_ms=-5000),
     ]
     warehouse = Warehouse(folder / "warehouse")
     ingest(recordings, warehouse, say=lambda _: None)
@@ -108,3 +117,26 @@ def test_a_clock_that_is_set_meanwhile_is_no_offset(bounds: Rows) -> None:
     assert nodes_apart(bounds["set"]) == {"set": (12,)}
     (sentence,) = sentences(bounds["set"])
     assert "node 12 was set while it logged" in sentence
+
+
+def test_a_clock_that_is_corrected_agrees(bounds: Rows) -> None:
+    as_it_was, corrected = (
+        [{**row, "recording": ""} for row in bounds[name]] for name in ("agree", "corrected")
+    )
+    assert corrected == as_it_was
+
+
+def test_a_node_is_not_read_with_two_offsets(tmp_path: Path) -> None:
+    warehouse, first = Warehouse(tmp_path / "warehouse"), cut(tmp_path / "r")
+    ingest([first], warehouse, say=lambda _: None)
+    nodes = tuple(
+        replace(node, clock_offset_ms=-5000 * (node.node_id == 12)) for node in first.nodes
+    )
+    with pytest.raises(UserError, match=r"node 12 .* clock_offset_ms 0, .* now has -5000: delete"):
+        ingest([replace(first, nodes=nodes)], warehouse, say=lambda _: None)
+
+
+@pytest.mark.parametrize("offset_ms", ["-5000", 1.5, True, 86_400_001, None])
+def test_an_offset_is_milliseconds_within_a_day(tmp_path: Path, offset_ms: object) -> None:
+    with pytest.raises(UserError, match=r"'clock_offset_ms' of node 12 .*: write a whole number"):
+        cut(tmp_path / "r", 12, clock_offset_ms=offset_ms)
