@@ -208,7 +208,7 @@ CLOCK_BOUNDS = Table(
             " the same explains the logs; not_bounded: a bound is missing",
         ),
         Column("is_compared", BOOL, "outcomes compare its times with other nodes'"),
-        Column("forwarded_pairs", LONG, "requests forwarded from or to it, there and back"),
+        Column("forwarded_pairs", LONG, "writes forwarded from or to it, there and back"),
         Column("image_pairs", LONG, "metadata images held against heartbeats and FETCHes"),
         Column("topic_pairs", LONG, "new topics in METADATA held against their creation"),
     ),

@@ -4,9 +4,10 @@ Where an event on one node comes before one on another, the second's stamp less 
 how far the second's clock can be ahead (``replay.kafka.clocks``). Three kinds of evidence:
 
 ``forwarded``
-    A broker takes a request up, a controller gets it in an ENVELOPE and responds, the broker
-    responds (``ForwardingManager``). Both lines have the client's id, correlation id and API, which
-    clients repeat: only two that have no other partner, and name the same, are held together.
+    A broker takes a write up, a controller gets it in an ENVELOPE and responds, the broker responds
+    (``ForwardingManager``). Both lines have the client's id, correlation id and API, which clients
+    repeat: only two that have no other partner, name the same, and come from the broker's host are
+    held together.
 ``image``
     A broker's API_VERSIONS carries the offset of its metadata image. It was not committed yet when
     the leader took up a FETCH to which it returned a high watermark at or below it. And what a
@@ -29,31 +30,33 @@ from kip_replay.replay.kafka.clocks import Order
 #: written late. Of less than a hundred, none is.
 _LEFT_OUT = 0.01
 
-_HEADER = "client_id, api_key, api_version, correlation_id, names"
+_HEADER = "client_id, api_name, api_version, correlation_id, names"
+#: Who connected, of a line's connection: local host:port-remote host:port-processor-index.
+_REMOTE_HOST = "regexp_extract(connection, '^.*?:\\d+-(.*):\\d+(-\\d+)+$', 1)"
 
 _FORWARDED = f"""
 CREATE TEMP TABLE forwarded AS
-WITH named AS (
-    SELECT recording, request_id, list_transform(resources, lambda one: one.name) AS names
-    FROM metadata_writes),
-headers AS (
+WITH writes AS (
     SELECT recording, node_id, request_id, is_forwarded, dequeued_at, received_at, built_at,
-           client_id, api_key, api_version, correlation_id
-    FROM requests),
+           client_id, api_name, api_version, correlation_id, connection,
+           list_transform(resources, lambda one: one.name) AS names
+    FROM metadata_writes),
+hosts AS (SELECT DISTINCT recording, broker_id AS broker, {_REMOTE_HOST} AS host
+          FROM broker_heartbeats),
 of_controllers AS (
-    SELECT *, count(*) OVER (PARTITION BY recording, node_id, {_HEADER}) AS copies
-    FROM (FROM headers WHERE is_forwarded) LEFT JOIN named USING (recording, request_id)),
+    SELECT *, count(*) OVER (PARTITION BY recording, node_id, broker, {_HEADER}) AS copies
+    FROM (SELECT *, {_REMOTE_HOST} AS host FROM writes WHERE is_forwarded)
+    JOIN hosts USING (recording, host)),
 of_brokers AS (
-    SELECT *, count(*) OVER (PARTITION BY recording, {_HEADER}) AS copies
-    FROM (FROM headers SEMI JOIN of_controllers USING (recording, api_key, correlation_id)
-          WHERE NOT is_forwarded)
-    LEFT JOIN named USING (recording, request_id))
-SELECT b.recording, b.node_id AS broker, c.node_id AS controller,
+    SELECT *, count(*) OVER (PARTITION BY recording, node_id, {_HEADER}) AS copies
+    FROM writes WHERE NOT is_forwarded)
+SELECT c.recording, c.broker, c.node_id AS controller,
        epoch_us(c.received_at) - epoch_us(b.dequeued_at) AS there_us,
        epoch_us(b.built_at) - epoch_us(c.built_at) AS back_us
-FROM of_controllers c JOIN of_brokers b USING (recording, api_key, api_version, correlation_id)
-WHERE c.copies = 1 AND b.copies = 1 AND b.node_id <> c.node_id
-  AND b.client_id IS NOT DISTINCT FROM c.client_id AND b.names IS NOT DISTINCT FROM c.names
+FROM of_controllers c JOIN of_brokers b USING (recording, api_name, api_version, correlation_id)
+WHERE c.copies = 1 AND b.copies = 1 AND b.node_id = c.broker AND b.node_id <> c.node_id
+  AND b.client_id IS NOT DISTINCT FROM c.client_id AND b.names = c.names
+QUALIFY count(*) OVER (PARTITION BY c.recording, c.request_id) = 1
 """
 
 #: What brokers had applied, and since when controllers know; what a leader returned of its high
@@ -95,18 +98,23 @@ USING (recording, node_id)
 WHERE kind = 'finalized_features_epoch' AND (recording, node_id) NOT IN (FROM voters)
 """
 
-#: Topics that were created once; brokers that first did not show one and then did.
+#: Topics that were created once and, as far as the log shows, never before; brokers that first did
+#: not show one and then did.
 _TOPICS = """
 CREATE TEMP TABLE created AS
 WITH written AS (
-    SELECT recording, node_id AS controller, dequeued_at, built_at,
+    SELECT recording, node_id AS controller, api_name, dequeued_at, built_at,
            unnest(list_filter(resources, lambda one: one.error_code = 0)).name AS topic
     FROM metadata_writes SEMI JOIN voters
     ON metadata_writes.recording = voters.recording AND node_id = voter
-    WHERE api_name = 'CREATE_TOPICS' AND NOT coalesce(validate_only, false))
+    WHERE api_name IN ('CREATE_TOPICS', 'DELETE_TOPICS') AND NOT coalesce(validate_only, false)),
+of_several AS (
+    SELECT recording, topic FROM topics WHERE topic_id IS NOT NULL
+    GROUP BY ALL HAVING count(DISTINCT topic_id) > 1)
 SELECT recording, topic, any_value(controller) AS controller,
        epoch_us(any_value(dequeued_at)) AS created_us, epoch_us(any_value(built_at)) AS responded_us
-FROM written GROUP BY ALL HAVING count(*) = 1;
+FROM written ANTI JOIN of_several USING (recording, topic)
+GROUP BY recording, topic HAVING count(*) = 1 AND any_value(api_name) = 'CREATE_TOPICS';
 
 CREATE TEMP TABLE seen AS
 WITH polled AS (

@@ -48,8 +48,8 @@ def _sentence(row: Row) -> str:
     if row["clocks"] == Clocks.CONTRADICTED:
         return (
             f"recording {recording!r}: the clock of node {node} was set while it logged, or lines "
-            f"are missing: no one offset to node {reference} explains its log. What compares the "
-            "two is unknown"
+            f"are missing: no one offset to node {reference} explains its log. Outcomes that rest on "
+            "both clocks are unknown"
         )
     ends = (row["offset_earliest_ms"], row["offset_latest_ms"])
     return _apart(recording, node, *ends, f"node {reference}")
@@ -65,7 +65,7 @@ def _apart(
     least = "" if len(known) == 2 else "at least "
     return (
         f"recording {recording!r}: the clock of node {node} was {least}{ends} s {way} that of "
-        f"{other}. What compares them is unknown. To correct it, add "
+        f"{other}. Outcomes that rest on both clocks are unknown. To correct it, add "
         f'"clock_offset_ms": {-round(sum(known) / len(known))} to node {node} in recording.json, '
         f"delete the recording from the warehouse, and run again"
     )

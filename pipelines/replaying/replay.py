@@ -55,9 +55,8 @@ def replay(
     anew from the typed tables.
     """
     names = [recording.name for recording in recordings]
+    _bound_clocks(recordings, warehouse, say)
     rules = Rules(recordings, warehouse, options)
-    for warning in rules.warnings:
-        say(f"warning: {warning}")
     lineage = warehouse.lineage(names)
     current = []
     for steps in RULES:
@@ -103,9 +102,8 @@ def replay_what_is_new(
     ``late_after_s``: how long after an event its line may still be written. ``rebuild``: saved
     states are not used.
     """
+    _bound_clocks(recordings, warehouse, say)
     rules = Rules(recordings, warehouse, options)
-    for warning in rules.warnings:
-        say(f"warning: {warning}")
     for recording in recordings:
         name = recording.name
         complete = settled(rules.files_of(name), late_after_s)
@@ -125,6 +123,14 @@ def replay_what_is_new(
         )
 
 
+def _bound_clocks(recordings: Sequence[Recording], warehouse: Warehouse, say: Say) -> None:
+    """Finds how far nodes' clocks are apart, and says what to know of it."""
+    find_clock_bounds(warehouse, {r.name: voters_of(r) for r in recordings})
+    bounds = warehouse.rows(CLOCK_BOUNDS, [r.name for r in recordings])
+    for sentence in sentences(bounds.sort_by("node_id").to_pylist()):
+        say(f"warning: {sentence}")
+
+
 class Rules:
     """The rules' settings for some recordings, and what outcomes under them follow from."""
 
@@ -136,16 +142,12 @@ class Rules:
         self._contents = contents(self._ingested, names)
         replicas = {r.name: r.min_insync_replicas for r in recordings}
         intervals = {r.name: r.broker_heartbeat_interval_ms for r in recordings}
-        voters = {r.name: voters_of(r) for r in recordings}
-        find_clock_bounds(warehouse, voters)
-        bounds = warehouse.rows(CLOCK_BOUNDS, names).sort_by("node_id").to_pylist()
-        self.warnings = sentences(bounds)
         self.settings = Settings(
-            voters=voters,
+            voters={r.name: voters_of(r) for r in recordings},
             default_min_insync_replicas={n: v for n, v in replicas.items() if v is not None},
             recorded_heartbeat_interval_ms={n: v for n, v in intervals.items() if v is not None},
             steady_phases=steady_phases(warehouse, names),
-            clocks_apart=nodes_apart(bounds),
+            clocks_apart=nodes_apart(warehouse.rows(CLOCK_BOUNDS, names).to_pylist()),
             options=options,
         )
 
