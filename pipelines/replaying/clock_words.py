@@ -48,24 +48,30 @@ def _sentence(row: Row) -> str:
     if row["clocks"] == Clocks.CONTRADICTED:
         return (
             f"recording {recording!r}: the clock of node {node} was set while it logged, or lines "
-            f"are missing: no one offset to node {reference} explains its log. Outcomes that rest on "
-            "both clocks are unknown"
+            f"are missing: no one offset to node {reference} explains its log. {_UNKNOWN}"
         )
     ends = (row["offset_earliest_ms"], row["offset_latest_ms"])
     return _apart(recording, node, *ends, f"node {reference}")
+
+
+_UNKNOWN = "Outcomes that rest on both clocks are unknown"
 
 
 def _apart(
     recording: str, node: int, low_ms: float | None, high_ms: float | None, other: str
 ) -> str:
     """``low_ms``, ``high_ms``: how far the node is ahead; one of them may not be known."""
-    known = [end for end in (low_ms, high_ms) if end is not None]
+    known = sorted((end for end in (low_ms, high_ms) if end is not None), key=abs)
     way = "ahead of" if known[0] > 0 else "behind"
-    ends = " to ".join(f"{abs(end) / 1000:.2f}" for end in sorted(known, key=abs))
-    least = "" if len(known) == 2 else "at least "
+    ends = " to ".join(f"{abs(end) / 1000:.2f}" for end in known)
+    if len(known) == 1:
+        ends, mend = f"at least {ends}", "The log does not bound it more closely"
+    else:
+        mend = (
+            f'To correct it, add {-round(sum(known) / 2)} to "clock_offset_ms" (0 if not given) of '
+            f"node {node} in recording.json, delete the recording from the warehouse and run again"
+        )
     return (
-        f"recording {recording!r}: the clock of node {node} was {least}{ends} s {way} that of "
-        f"{other}. Outcomes that rest on both clocks are unknown. To correct it, add "
-        f'"clock_offset_ms": {-round(sum(known) / len(known))} to node {node} in recording.json, '
-        f"delete the recording from the warehouse, and run again"
+        f"recording {recording!r}: the clock of node {node} was {ends} s {way} that of {other}. "
+        f"{_UNKNOWN}. {mend}"
     )
