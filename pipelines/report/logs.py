@@ -106,7 +106,7 @@ class Logs:
         found = [row for row in self.clocks if row["node_id"] == node["node_id"]]
         ends = [row[end] for row in found for end in ("offset_earliest_ms", "offset_latest_ms")]
         if None in ends or not ends:
-            return words.NOT_KNOWN if found or not self.clocks else "0: the others are held to it"
+            return words.NOT_KNOWN if found or not self.clocks else "reference"
         return " to ".join(f"{end / 1000:.2f}" for end in ends) + " s"
 
 
