@@ -31,7 +31,8 @@ def _of_reference(rows: Sequence[Row]) -> list[str]:
     shared = off_from_all(_offset(row) for row in apart)
     if shared is None:
         return []
-    others = ", ".join(str(row["node_id"]) for row in apart)
+    bounded = [row for row in apart if _offset(row)[:2] != (None, None)]
+    others = ", ".join(str(row["node_id"]) for row in bounded)
     # They are ahead of it: it is behind them.
     least, most = -(shared.latest_us or 0) / 1000, -(shared.earliest_us or 0) / 1000
     return [_apart(rows[0]["recording"], rows[0]["reference_id"], least, most, f"nodes {others}")]

@@ -81,7 +81,7 @@ def _bounds_of(
             "reference_id": reference,
             "offset_earliest_ms": _ms(offset.earliest_us),
             "offset_latest_ms": _ms(offset.latest_us),
-            "clocks": _clocks(offset, is_reference_off),
+            "clocks": _clocks(offset, is_reference_off, is_compared),
             "is_compared": is_compared,
             **{
                 f"{kind}_pairs": sum(
@@ -94,9 +94,9 @@ def _bounds_of(
         }
 
 
-def _clocks(offset: Offset, is_reference_off: bool) -> Clocks:
-    is_bounded = offset.earliest_us is not None or offset.latest_us is not None
-    return Clocks.DIFFER if is_reference_off and is_bounded else offset.clocks
+def _clocks(offset: Offset, is_reference_off: bool, is_compared: bool) -> Clocks:
+    """If the reference's clock is the one that is off, it is so from all that is compared with."""
+    return Clocks.DIFFER if is_reference_off and is_compared else offset.clocks
 
 
 def _ms(us: int | None) -> float | None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kip_replay.replay.kafka.clocks import STAMP_ERROR_US, Clocks, Offset, Order, offsets
+from kip_replay.replay.kafka.clocks import (
+    STAMP_ERROR_US,
+    Clocks,
+    Offset,
+    Order,
+    off_from_all,
+    offsets,
+)
 
 _MS = 1000
 _ERROR_MS = STAMP_ERROR_US // _MS
@@ -68,3 +75,21 @@ def test_a_clock_that_was_set_meanwhile_is_contradicted_and_bounds_no_other() ->
 def test_a_negative_cycle_of_bounds_is_a_contradiction() -> None:
     found = bounds((1, 11, 0), (11, 12, 0), (12, 1, -1000))
     assert found == {11: ("contradicted",), 12: ("contradicted",)}
+
+
+@pytest.mark.parametrize(
+    ("bounds_ms", "off_ms"),
+    [
+        ([(4900, 5100), (4000, 5050), (-10, 9000)], (4900, 5050)),
+        ([(4900, 5100), (-40, 60), (-10, 9000)], None),
+        ([(4900, 5100), (-10, 9000)], None),
+        ([(4900, 5100), (5200, 5300)], None),
+        ([(-9, 9), (-5, 20)], None),
+    ],
+    ids=["of the reference", "of another node", "of one of two", "of two", "of none"],
+)
+def test_whose_clock_is_off(
+    bounds_ms: list[tuple[int, int]], off_ms: tuple[int, int] | None
+) -> None:
+    found = off_from_all(Offset(a * _MS, b * _MS, is_contradicted=False) for a, b in bounds_ms)
+    assert (None if found is None else tuple(us // _MS for us in found[:2] if us)) == off_ms
