@@ -13,6 +13,7 @@ from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.quality import QualitySettings
+from kip_replay.pipelines.replaying.clocks import CLOCKS
 from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
@@ -21,6 +22,7 @@ from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,
+    CLOCK_BOUNDS,
     LATENCY_CURVES,
     LATENCY_SUMMARY,
     QUALITY_FAILURES,
@@ -33,6 +35,7 @@ TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     "ingest": LOG_TABLES,
     "client_observations": OBSERVATIONS,
     "log_gaps": (LOG_GAPS,),
+    CLOCKS: (CLOCK_BOUNDS,),
     **{steps.name: (*steps.outcomes, REPLAY_STATE) for steps in RULES},
     SUMMARIES: (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY),
     "quality": (QUALITY_RESULTS, QUALITY_FAILURES),
@@ -114,6 +117,7 @@ def report_fingerprint(
     lineage = warehouse.lineage(names)
     summed = [lineage.get((name, SUMMARIES)) for name in names]
     judged = [lineage.get((name, accuracy_step(other))) for name in names for other in names]
+    clocks = [lineage.get((name, CLOCKS)) for name in names]
     if None in summed:
         return None
     templates = files("kip_replay.pipelines.report").iterdir()
@@ -122,7 +126,7 @@ def report_fingerprint(
     texts = tuple(str(each) for each in (*read, *errors) if each.is_file())
     sections = (steps.section.__module__ for steps in RULES)
     code = code_of(("kip_replay.pipelines.report.page", *sections), texts)
-    return fingerprint(code, names, dict(kafka_versions), summed, judged)
+    return fingerprint(code, names, dict(kafka_versions), summed, judged, clocks)
 
 
 def say_all(lines: Sequence[str]) -> None:

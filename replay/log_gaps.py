@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.outcomes import Verdict
+from kip_replay.replay.outcomes import made_unknown
 
 #: Reason of outcomes that rest on lines that are missing.
 LOG_GAP = "lines of a log that it rests on are missing"
@@ -55,21 +55,8 @@ class Touch:
 
     def marked(self, rows: pa.RecordBatch, gaps: Sequence[LogGap]) -> pa.RecordBatch:
         """The rows; those that a hole touches are unknown. Rows that were so keep their reason."""
-        touched = self._touched(rows, gaps)
-        is_new = touched & (rows.column("verdict").to_numpy(False) != Verdict.UNKNOWN.value)
-        if not is_new.any():
-            return rows
-        new = pa.array(is_new)
-        values = {"verdict": Verdict.UNKNOWN.value, "reason": LOG_GAP} | dict.fromkeys(self.clears)
-        return pa.RecordBatch.from_arrays(
-            [
-                pc.if_else(new, pa.scalar(values[name], column.type), column)
-                if name in values
-                else column
-                for name, column in zip(rows.schema.names, rows.columns, strict=True)
-            ],
-            schema=rows.schema,
-        )
+        touched = pa.array(self._touched(rows, gaps))
+        return made_unknown(rows, touched, LOG_GAP, self.clears)
 
     def _touched(self, rows: pa.RecordBatch, gaps: Sequence[LogGap]) -> npt.NDArray[np.bool_]:
         since, until = _times(rows, self.since), _times(rows, self.until)

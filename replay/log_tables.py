@@ -43,6 +43,7 @@ INGESTED_FILES = Table(
         Column("repeated", LONG, "lines whose content had been read before, here or elsewhere"),
         Column("first_byte", LONG, "uncompressed byte where this reading began"),
         Column("timezone", TEXT, "zone that the stamps were read in"),
+        Column("clock_offset_ms", MS, "added to the stamps"),
         Column("ingest_epoch", LONG, "number of the ingest that read it, rising in a recording"),
         Column(
             "first_received_at",

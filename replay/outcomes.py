@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 #: Variant of what the log itself shows.
 RECORDED = "recorded"
@@ -36,6 +38,22 @@ class Variant(NamedTuple):
             "parameter": self.parameter,
             "parameter_value": self.parameter_value,
         }
+
+
+def made_unknown(
+    rows: pa.RecordBatch, which: pa.Array, reason: str, clears: Sequence[str] = ()
+) -> pa.RecordBatch:
+    """Rows of outcomes, some of them made unknown; those that were so keep their reason.
+
+    ``clears``: columns that say nothing then.
+    """
+    new = pc.and_(which, pc.not_equal(rows.column("verdict"), Verdict.UNKNOWN.value))
+    values = {"verdict": Verdict.UNKNOWN.value, "reason": reason} | dict.fromkeys(clears)
+    columns = [
+        pc.if_else(new, pa.scalar(values[name], column.type), column) if name in values else column
+        for name, column in zip(rows.schema.names, rows.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
 class Rows:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from kip_replay.replay.log_gaps import Gaps, LogGap, Touch
+from kip_replay.replay.other_clocks import TimesOf, unknown, without
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.table import Table
 
@@ -35,9 +36,9 @@ class Settings:
 
     Facts by recording: ``voters`` (ids), ``default_min_insync_replicas`` and
     ``recorded_heartbeat_interval_ms`` (of the manifest, which only fills what logs leave open),
-    ``steady_phases`` (a log alone does not state its phases), and ``log_gaps`` (a replay knows of a
-    hole from its beginning on). ``options``: of each rule by name, its section of the
-    configuration.
+    ``steady_phases`` (a log alone does not state its phases), ``log_gaps`` (a replay knows of a
+    hole from its beginning on), and ``clocks_apart`` (ids of nodes whose clock is certainly not the
+    active controller's). ``options``: of each rule by name, its section of the configuration.
     """
 
     voters: Mapping[str, Sequence[int]]
@@ -45,6 +46,7 @@ class Settings:
     recorded_heartbeat_interval_ms: Mapping[str, int] = field(default_factory=dict)
     steady_phases: Mapping[str, SteadyPhase] = field(default_factory=dict)
     log_gaps: Gaps = field(default_factory=dict)
+    clocks_apart: Mapping[str, Sequence[int]] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def sweep(self, rule: str, parameter: str) -> Sequence[int]:
@@ -76,6 +78,7 @@ class Rule:
     options that are lists of whole numbers, each with the least that makes sense; ``switches``:
     options that are true or false; ``numbers``: whole numbers, each with the least that makes
     sense. ``touches``: by name of a table, which of its rows a hole in a log can touch.
+    ``times_of``: which events have times by another node's clock, where the rule compares such.
     """
 
     name: str
@@ -89,14 +92,22 @@ class Rule:
     switches: tuple[str, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)
     touches: Mapping[str, Touch] = field(default_factory=dict)
+    times_of: TimesOf | None = None
 
     def started(
         self, settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     ) -> Replay:
-        """The replay of a key; rows that holes of its recording touch are ``unknown``."""
-        replay = self.start(settings, key, saved)
-        gaps = settings.log_gaps.get(str(key["recording"]), ())
+        """The replay of a key; what the log does not bear is ``unknown``.
+
+        That is rows that holes of its recording touch, and all where its own clocks are apart.
+        """
+        replay, recording = self.start(settings, key, saved), str(key["recording"])
         touches = [self.touches.get(table.name) for table in self.tables]
+        apart = settings.clocks_apart.get(recording, ()) if self.times_of else ()
+        if apart:
+            own = {*settings.voters[recording], key.get("node_id")}
+            replay = _ByClocks(replay, self, apart, not own.isdisjoint(apart))
+        gaps = settings.log_gaps.get(recording, ())
         return _Marked(replay, touches, gaps) if gaps else replay
 
 
@@ -121,4 +132,36 @@ class _Marked:
         return [
             rows if touch is None else touch.marked(rows, self._gaps)
             for rows, touch in zip(emitted, self._touches, strict=True)
+        ]
+
+
+class _ByClocks:
+    """A replay of a recording some of whose nodes' clocks are ``apart``.
+
+    ``is_unknown``: those of the replay's own nodes are. Else it is not fed the others' times.
+    """
+
+    def __init__(self, replay: Replay, rule: Rule, apart: Sequence[int], is_unknown: bool) -> None:
+        self._replay, self._rule = replay, rule
+        self._apart, self._is_unknown = apart, is_unknown
+
+    def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
+        assert self._rule.times_of is not None
+        if not self._is_unknown:
+            batch = without(batch, self._rule.times_of, self._apart)
+        return self._marked(self._replay.feed(batch))
+
+    def finish(self) -> Sequence[pa.RecordBatch]:
+        return self._marked(self._replay.finish())
+
+    def saved(self) -> bytes:
+        return self._replay.saved()
+
+    def _marked(self, emitted: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+        if not self._is_unknown:
+            return emitted
+        touches = [self._rule.touches.get(table.name) for table in self._rule.tables]
+        return [
+            unknown(rows, touch.clears if touch else ())
+            for rows, touch in zip(emitted, touches, strict=True)
         ]

@@ -200,6 +200,29 @@ LINEAGE = Table(
     key=("recording", "step"),
 )
 
+CLOCK_BOUNDS = Table(
+    "clock_bounds",
+    "How far each node's clock was ahead of that of the active controller, as the logs bound it",
+    (
+        RECORDING,
+        key_column("node_id", INT, "the node"),
+        key_column("reference_id", INT, "the controller that responded to most heartbeats"),
+        Column("offset_earliest_ms", MS, "ahead by at least; negative: behind; null: no bound"),
+        Column("offset_latest_ms", MS, "ahead by at most; null: no bound"),
+        key_column(
+            "clocks",
+            TEXT,
+            "same: as far as the bounds show; differ: certainly; contradicted: no offset that stays"
+            " the same explains the logs; not_bounded: a bound is missing",
+        ),
+        Column("is_compared", BOOL, "outcomes compare its times with other nodes'"),
+        Column("forwarded_pairs", LONG, "writes forwarded from or to it, there and back"),
+        Column("image_pairs", LONG, "metadata images held against heartbeats and FETCHes"),
+        Column("topic_pairs", LONG, "new topics in METADATA held against their creation"),
+    ),
+    key=("recording", "node_id", "reference_id"),
+)
+
 TABLES = {
     table.name: table
     for table in (
@@ -214,6 +237,7 @@ TABLES = {
         QUALITY_RESULTS,
         QUALITY_FAILURES,
         REPLAY_STATE,
+        CLOCK_BOUNDS,
         LINEAGE,
     )
 }

@@ -37,6 +37,7 @@ class LogFile:
     timezone: str
     source_file: str
     path: str
+    clock_offset_ms: int = 0
 
 
 def find_log_files(recording: Recording) -> list[LogFile]:
@@ -86,7 +87,9 @@ def _files_of(node: Node, recording: Recording) -> list[LogFile]:
             _require_readable(place, who)
             found[str(place)] = _name_within(path, base, log)
     return [
-        LogFile(recording.name, node.node_id, node.timezone, source_file, path)
+        LogFile(
+            recording.name, node.node_id, node.timezone, source_file, path, node.clock_offset_ms
+        )
         for path, source_file in sorted(found.items(), key=lambda item: item[1])
     ]
 

@@ -28,7 +28,7 @@ ENTRIES = frozenset(
         "broker_heartbeat_interval_ms",
     }
 )
-NODE_ENTRIES = frozenset({"node_id", "role", "log", "timezone"})
+NODE_ENTRIES = frozenset({"node_id", "role", "log", "timezone", "clock_offset_ms"})
 #: How a recording was made.
 FACTS = frozenset(
     {

@@ -41,6 +41,7 @@ class ParsedRange:
     first_line_number: int
     second_pass_line: int | None
     strays: tuple[Stray, ...] = ()
+    clock_offset_ms: int = 0
 
     @staticmethod
     def of(survey: Survey, byte_range: ByteRange) -> ParsedRange:
@@ -57,6 +58,7 @@ class ParsedRange:
             first_line_number=byte_range.first_line_number,
             second_pass_line=survey.second_pass_line,
             strays=survey.strays,
+            clock_offset_ms=file.clock_offset_ms,
         )
 
 
@@ -150,6 +152,7 @@ def parse_range(
         part.recording,
         part.node_id,
         part.timezone,
+        clock_offset_ms=part.clock_offset_ms,
         line_bytes_max=line_bytes_max,
         pseudonyms=pseudonyms,
     )

@@ -12,7 +12,8 @@ both; then the options win. The manifest::
       "broker_heartbeat_interval_ms": 2000,
       "nodes": [
         {"node_id": 1, "role": "controller", "log": "controller-1/kafka-request.log*"},
-        {"node_id": 11, "role": "broker", "log": ["broker-11.log.gz"], "timezone": "UTC"}
+        {"node_id": 11, "role": "broker", "log": ["broker-11.log.gz"], "timezone": "UTC",
+         "clock_offset_ms": -5000}
       ]
     }
 
@@ -45,6 +46,9 @@ from kip_replay.pipelines.ingest.manifest import (
     whole_number,
 )
 
+#: A clock that is further off is not corrected but looked into.
+CLOCK_OFFSET_MS_MAX = 86_400_000
+
 
 @dataclass(frozen=True)
 class Node:
@@ -53,6 +57,7 @@ class Node:
     ``log`` holds files, globs or folders, relative to the recording's folder or absolute.
     ``timezone`` is the zone of this node's stamps, ``role`` is what the manifest says or ``None``.
     ``is_anywhere``: the log may lie outside of the recording's folder, since the user wrote so.
+    ``clock_offset_ms`` is added to its stamps: it corrects a clock that was off.
     """
 
     node_id: int
@@ -60,6 +65,7 @@ class Node:
     log: tuple[str, ...]
     timezone: str
     is_anywhere: bool = field(default=False, compare=False)
+    clock_offset_ms: int = 0
 
     @property
     def is_controller(self) -> bool:
@@ -226,8 +232,20 @@ def _nodes_of_manifest(
             log=tuple(paths),
             timezone=text(entry, "timezone") or timezone or "",
             is_anywhere=allow_outside,
+            clock_offset_ms=_clock_offset_ms(entry),
         )
     return nodes
+
+
+def _clock_offset_ms(entry: Mapping[str, Any]) -> int:
+    offset_ms = entry.get("clock_offset_ms", 0)
+    if not is_whole_number(offset_ms) or abs(offset_ms) > CLOCK_OFFSET_MS_MAX:
+        raise UserError(
+            f"'clock_offset_ms' of node {entry['node_id']} in {MANIFEST} is {offset_ms!r}: write a "
+            "whole number of milliseconds to add to its stamps, less than a day (the hours of a "
+            "zone are 'timezone')"
+        )
+    return int(offset_ms)
 
 
 def _nodes_of_options(

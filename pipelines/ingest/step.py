@@ -54,6 +54,7 @@ from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.repeated_lines import kept_files, without_repeated
 from kip_replay.pipelines.ingest.survey import RANGE_BYTES, Survey, SurveySettings, survey_or_error
 from kip_replay.pipelines.ingest.survey_checks import (
+    check_clock_offsets,
     check_recording,
     notes_of,
     rewritten,
@@ -144,6 +145,7 @@ def ingest(
     names = [recording.name for recording in recordings]
     rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP)
     ingested = rows.to_pylist()
+    check_clock_offsets(recordings, ingested)
     accounting = LineAccounting.of(ingested)
     # A file that is as it was when it was read is not opened, whatever it is called by now; but for
     # an empty one, which may be all that a node has.
@@ -399,6 +401,7 @@ def _ingested_files(
             "repeated": count.repeated,
             "first_byte": s.first_byte,
             "timezone": s.file.timezone,
+            "clock_offset_ms": s.file.clock_offset_ms,
             "ingest_epoch": writing.epochs[s.file.recording],
             "first_received_at": time.first_received_us,
             "last_completed_at": time.last_completed_us,

@@ -270,7 +270,7 @@ def span_us(surveys: Iterable[Survey]) -> tuple[int, int] | None:
     """First and last stamp of some files of one zone, UTC microseconds since 1970."""
     times: list[int] = []
     for of_file in surveys:
-        local_time = LocalTime(of_file.file.timezone)
+        local_time = LocalTime(of_file.file.timezone, of_file.file.clock_offset_ms)
         begins_late = of_file.second_pass_line == 1
         ends_late = of_file.second_pass_line is not None
         for stamp, second_pass in (

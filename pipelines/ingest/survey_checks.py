@@ -51,6 +51,25 @@ def check_recording(
     _check_spans(recording, spans, round(gap_minutes_max * _MINUTE_US))
 
 
+def check_clock_offsets(
+    recordings: Sequence[Recording], ingested: Sequence[Mapping[str, Any]]
+) -> None:
+    """Raises UserError where a node's stamps were read before with another offset of its clock."""
+    read = {
+        (row["recording"], row["node_id"]): int(row["clock_offset_ms"] or 0) for row in ingested
+    }
+    for recording in recordings:
+        for node in recording.nodes:
+            before = read.get((recording.name, node.node_id), node.clock_offset_ms)
+            if before != node.clock_offset_ms:
+                raise UserError(
+                    f"node {node.node_id} of recording {recording.name!r} was read with "
+                    f"clock_offset_ms {before}, and recording.json now has {node.clock_offset_ms}: "
+                    f"delete what was read (kip-replay recordings delete {recording.name} with "
+                    "this --warehouse) and run again, or give the recording another name"
+                )
+
+
 def warnings_of(surveys: Sequence[Survey]) -> list[str]:
     """A sentence per file of which not everything can be relied upon."""
     warnings = []

@@ -15,6 +15,8 @@ from kip_replay.pipelines.analysis.log_gaps import find_log_gaps, gap_warnings, 
 from kip_replay.pipelines.analysis.phases import steady_phases
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.replaying.clock_words import sentences
+from kip_replay.pipelines.replaying.clocks import find_clock_bounds, nodes_apart
 from kip_replay.pipelines.replaying.increments import GrowingReplay, settled
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, replayed
 from kip_replay.pipelines.rule_steps import RuleSteps
@@ -23,7 +25,7 @@ from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprin
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES
 from kip_replay.replay.rule import Settings
-from kip_replay.replay.tables import REPLAY_STATE
+from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
 
 Say = Callable[[str], object]
 #: The section of the configuration of each rule, by its name.
@@ -54,7 +56,8 @@ def replay(
     anew from the typed tables.
     """
     names = [recording.name for recording in recordings]
-    rules = Rules(recordings, warehouse, options, True, say)
+    look_into(recordings, warehouse, True, say)
+    rules = Rules(recordings, warehouse, options)
     lineage = warehouse.lineage(names)
     current = []
     for steps in RULES:
@@ -100,7 +103,8 @@ def replay_what_is_new(
     ``late_after_s``: how long after an event its line may still be written. ``rebuild``: saved
     states are not used.
     """
-    rules = Rules(recordings, warehouse, options, False, say)
+    look_into(recordings, warehouse, False, say)
+    rules = Rules(recordings, warehouse, options)
     for recording in recordings:
         name = recording.name
         complete = settled(rules.files_of(name), late_after_s)
@@ -120,32 +124,36 @@ def replay_what_is_new(
         )
 
 
+def look_into(
+    recordings: Sequence[Recording], warehouse: Warehouse, is_final: bool, say: Say
+) -> None:
+    """Finds holes in logs, and clocks that are apart, and says what to know of them."""
+    names, voters = [r.name for r in recordings], {r.name: voters_of(r) for r in recordings}
+    find_log_gaps(warehouse, voters, is_final)
+    find_clock_bounds(warehouse, voters)
+    bounds = warehouse.rows(CLOCK_BOUNDS, names).sort_by("node_id").to_pylist()
+    for sentence in (*gap_warnings(warehouse, names), *sentences(bounds)):
+        say(f"warning: {sentence}")
+
+
 class Rules:
     """The rules' settings for some recordings, and what outcomes under them follow from."""
 
     def __init__(
-        self,
-        recordings: Sequence[Recording],
-        warehouse: Warehouse,
-        options: Options,
-        is_final: bool,
-        say: Say,
+        self, recordings: Sequence[Recording], warehouse: Warehouse, options: Options
     ) -> None:
         names = [r.name for r in recordings]
-        voters = {r.name: voters_of(r) for r in recordings}
-        find_log_gaps(warehouse, voters, is_final)
-        for sentence in gap_warnings(warehouse, names):
-            say(f"warning: {sentence}")
         self._ingested = warehouse.rows(INGESTED_FILES, names).to_pylist()
         self._contents = contents(self._ingested, names)
         replicas = {r.name: r.min_insync_replicas for r in recordings}
         intervals = {r.name: r.broker_heartbeat_interval_ms for r in recordings}
         self.settings = Settings(
-            voters=voters,
+            voters={r.name: voters_of(r) for r in recordings},
             default_min_insync_replicas={n: v for n, v in replicas.items() if v is not None},
             recorded_heartbeat_interval_ms={n: v for n, v in intervals.items() if v is not None},
             steady_phases=steady_phases(warehouse, names),
             log_gaps=log_gaps(warehouse, names),
+            clocks_apart=nodes_apart(warehouse.rows(CLOCK_BOUNDS, names).to_pylist()),
             options=options,
         )
 

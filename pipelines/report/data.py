@@ -49,8 +49,11 @@ def read_report(
                 "with it and this --warehouse first"
             )
         rejected = by_recording(database, logs.REJECTED)
+        clocks = by_recording(database, logs.CLOCKS)
         stated = kafka_versions or {}
-        read = [Logs(n, stated.get(n), files[n], rejected.get(n, [])) for n in names]
+        read = [
+            Logs(n, stated.get(n), files[n], rejected.get(n, []), clocks.get(n, [])) for n in names
+        ]
         figures = {r: rule_figures(database, k, read, k.QUERIES) for r, k in rules.items()}
         rows = as_rows(database.execute(accuracy.query()))
     return Report(read, figures, accuracy.checks(rows, [*rules], names))

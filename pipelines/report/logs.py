@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from kip_replay.pipelines.replaying.clock_words import sentences
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.values import Row, known
 from kip_replay.pipelines.report.view import Head, Table
@@ -46,16 +47,24 @@ REJECTED = f"""
             'line_bytes': coalesce(line_bytes, 0)}}, {EXAMPLES}) AS examples
     FROM rejected_lines GROUP BY recording, coalesce(reason, '')
     ORDER BY recording, n DESC, coalesce(reason, '')"""
+#: How far each node's clock was ahead of another's.
+CLOCKS = "FROM clock_bounds ORDER BY recording, node_id"
 
 
 @dataclass(frozen=True)
 class Logs:
-    """What was read of one recording: rows of ``FILES`` and ``REJECTED``."""
+    """What was read of one recording: rows of ``FILES``, ``REJECTED`` and ``CLOCKS``."""
 
     recording: str
     stated_version: str | None = None
     nodes: Sequence[Row] = ()
     rejected: Sequence[Row] = ()
+    clocks: Sequence[Row] = ()
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to know of clocks that are apart."""
+        return sentences(self.clocks)
 
     @property
     def version(self) -> str | None:
@@ -87,10 +96,18 @@ class Logs:
         rows = []
         for node in self.nodes:
             ends = [_time(node[end], "%H:%M:%S") for end in ("first_us", "last_us")]
-            cells = [*(words.number(node[name]) for name in counts), *ends]
+            cells = [*(words.number(node[name]) for name in counts), *ends, self._clock(node)]
             rows.append(TableRow(str(node["node_id"]), cells))
-        columns = ["node", "files", "lines", *counts[2:], "from", "until (UTC)"]
+        columns = ["node", "files", "lines", *counts[2:], "from", "until (UTC)", "clock ahead by"]
         return Table("Nodes", [Head(columns)], rows)
+
+    def _clock(self, node: Row) -> str:
+        """Bounds of how far a node's clock is ahead of the active controller's."""
+        found = [row for row in self.clocks if row["node_id"] == node["node_id"]]
+        ends = [row[end] for row in found for end in ("offset_earliest_ms", "offset_latest_ms")]
+        if None in ends or not ends:
+            return words.NOT_KNOWN if found or not self.clocks else "reference"
+        return " to ".join(f"{end / 1000:.2f}" for end in ends) + " s"
 
 
 def view(every: Sequence[Logs]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from kip_replay.replay.lowest_acked_offset.tables import (
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
 )
+from kip_replay.replay.other_clocks import times_of
 from kip_replay.replay.rule import Replay, Rule, Settings
 
 
@@ -40,8 +41,9 @@ RULE = Rule(
         APPLIED_OFFSETS,
     ),
     start=_start,
-    facts=("voters", "recorded_heartbeat_interval_ms"),
+    facts=("voters", "recorded_heartbeat_interval_ms", "clocks_apart"),
     sweeps={"broker_heartbeat_interval_ms": 1},
     switches=("counts_stopping_brokers",),
     numbers={"replica_apply_ms": 0},
+    times_of=times_of("node_id"),
 )

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 from kip_replay.replay import min_isr_acks
 from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
+from kip_replay.replay.min_isr_acks.events import Kind
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.min_isr_acks.tables import (
     PRODUCE_ACK_OUTCOMES,
     PRODUCE_CLOSED_LOOP_OUTCOMES,
 )
+from kip_replay.replay.other_clocks import times_of
 from kip_replay.replay.rule import Replay, Rule, Settings
 
 
@@ -28,6 +30,7 @@ RULE = Rule(
     input_schema=min_isr_acks.INPUT_SCHEMA,
     tables=(PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES),
     start=_start,
-    facts=("default_min_insync_replicas",),
+    facts=("voters", "default_min_insync_replicas", "clocks_apart"),
     sweeps={"min_insync_replicas": 1},
+    times_of=times_of("replica_id", (Kind.METADATA, Kind.CONFIG)),
 )

@@ -267,6 +267,7 @@ def _facts(line: Line, api: int) -> Iterator[Event]:
                 Kind.CONFIG,
                 f"{line.digest} {index:04}",
                 built_us=None if api == CREATE_TOPICS else line.built_us,
+                replica_id=line.node_id,
                 name=name,
                 operation=operation,
                 value=value,

@@ -32,6 +32,7 @@ from kip_replay.pipelines.report.accuracy import MOST_ROWS
 from kip_replay.pipelines.report.data import Report
 from kip_replay.pipelines.report.page import render
 from kip_replay.pipelines.report.sections import MOST_DETAILS, MOST_DOUBTS
+from kip_replay.pipelines.report.words import NOT_KNOWN
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.replay.outcomes import RECORDED
 
@@ -283,6 +284,18 @@ def test_lines_add_up_or_the_page_says_that_they_do_not() -> None:
     assert "does not hold" not in text
     lost = replace(report(), logs=[logs(lines_read=13)])
     assert "the sum does not hold" in text_of(render(lost))
+
+
+def test_clocks_are_bounded_beside_the_nodes_and_one_that_is_off_is_an_alert() -> None:
+    bounds = {"recording": "one", "reference_id": 2, "is_compared": True}
+    row = {"offset_earliest_ms": 4950.4, "offset_latest_ms": 5050.1, "clocks": "differ"}
+    off = replace(logs(), clocks=[{**bounds, **row, "node_id": 1}])
+    shown = text_of(render(replace(report(), logs=[off])))
+    assert "the clock of node 1 was 4.95 to 5.05 s ahead of that of node 2" in shown
+    (cells,) = (row.cells for row in off.table.rows)
+    assert cells[-1] == "4.95 to 5.05 s"
+    assert logs().table.rows[0].cells[-1] == NOT_KNOWN
+    assert "the clock of node" not in text_of(render(report()))
 
 
 @pytest.mark.parametrize("own", list(Protocol))

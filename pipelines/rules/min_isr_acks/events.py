@@ -342,7 +342,7 @@ def config_events(configs: DataFrame, leaders: DataFrame, topics: DataFrame) -> 
     """min.insync.replicas of the a leader's topics, and of the cluster."""
     set_or_described = configs.where(
         (F.col("name") == MIN_INSYNC_REPLICAS) & (F.coalesce("error_code", F.lit(0)) == 0)
-    ).drop("node_id")
+    ).withColumnRenamed("node_id", "_source")
     of_topics = set_or_described.where("resource_type = 'topic'").join(
         topics.withColumnRenamed("topic", "resource_name"), ["recording", "resource_name"]
     )
@@ -359,6 +359,7 @@ def config_events(configs: DataFrame, leaders: DataFrame, topics: DataFrame) -> 
         request_id=F.concat_ws(" ", "request_id", "resource_name", "operation"),
         # A topic is created with its configs: there is nothing to wait for.
         built_us=F.when(F.col("source") != "CREATE_TOPICS", at),
+        replica_id=F.col("_source"),
         name=F.col("resource_name"),
         operation=F.col("operation"),
         value=F.col("value"),

@@ -49,10 +49,14 @@ def _parse_second(text: bytes) -> datetime:
 
 
 class LocalTime:
-    """Converts stamps of one IANA zone. Raises ``ZoneInfoNotFoundError`` where it is unknown."""
+    """Converts stamps of one IANA zone. Raises ``ZoneInfoNotFoundError`` where it is unknown.
 
-    def __init__(self, zone: str) -> None:
+    ``clock_offset_ms`` is added to each: it corrects a clock that was off.
+    """
+
+    def __init__(self, zone: str, clock_offset_ms: int = 0) -> None:
         self.zone = ZoneInfo(zone)
+        self._offset_us = clock_offset_ms * 1000
         self._seconds: dict[bytes, tuple[int, int]] = {}
 
     def microseconds(self, stamp: bytes, second_pass: bool = False) -> int:
@@ -67,7 +71,7 @@ class LocalTime:
             raise Unreadable(Reason.bad_stamp)
         if second is None:
             second = self._remember(stamp[:19])
-        return second[second_pass] + millis_us
+        return second[second_pass] + millis_us + self._offset_us
 
     def is_ambiguous(self, local: datetime) -> bool:
         """Whether a naive local time occurs twice."""

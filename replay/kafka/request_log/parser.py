@@ -107,8 +107,9 @@ _LISTS = {
 class LineParser:
     """Parses the logs of one node of a recording.
 
-    ``zone`` is the IANA name of the stamps' time zone. Batches hold at most ``rows_max`` lines and,
-    but for a single longer line, ``bytes_max`` bytes of them. With ``pseudonyms``, names and lines
+    ``zone`` is the IANA name of the stamps' time zone, ``clock_offset_ms`` is added to them.
+    Batches hold at most ``rows_max`` lines and, but for a single longer line, ``bytes_max`` bytes.
+    With ``pseudonyms``, names and lines
     are replaced by what its key makes of them, and rejected lines not kept.
     """
 
@@ -118,6 +119,7 @@ class LineParser:
         node_id: int,
         zone: str,
         *,
+        clock_offset_ms: int = 0,
         line_bytes_max: int = 256 * _MIB,
         rows_max: int = 1 << 15,
         bytes_max: int = 16 * _MIB,
@@ -125,7 +127,7 @@ class LineParser:
     ) -> None:
         self.recording = recording
         self.node_id = node_id
-        self._time = LocalTime(zone)
+        self._time = LocalTime(zone, clock_offset_ms)
         self._line_bytes_max = line_bytes_max
         self._rows_max = rows_max
         self._bytes_max = bytes_max

@@ -1,0 +1,78 @@
+"""What to know of clocks that are apart, in sentences: on the terminal and in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kip_replay.replay.kafka.clocks import Clocks, Offset, off_from_all
+
+#: A row of clock_bounds.
+Row = Mapping[str, Any]
+
+
+def sentences(rows: Sequence[Row]) -> list[str]:
+    """What to know of clocks that are apart, of which nodes, and what to do; by recording."""
+    found = []
+    for recording in dict.fromkeys(row["recording"] for row in rows):
+        mine = [row for row in rows if row["recording"] == recording]
+        found += _of_reference(mine) or [_sentence(row) for row in mine if is_apart(row)]
+    return found
+
+
+def is_apart(row: Row) -> bool:
+    """The node's clock is certainly not the reference's."""
+    return row["clocks"] in (Clocks.DIFFER, Clocks.CONTRADICTED)
+
+
+def _of_reference(rows: Sequence[Row]) -> list[str]:
+    """The one sentence, where it is the reference's clock that is off."""
+    apart = [row for row in rows if row["clocks"] == Clocks.DIFFER]
+    shared = off_from_all(_offset(row) for row in apart)
+    if shared is None:
+        return []
+    bounded = [row for row in apart if _offset(row)[:2] != (None, None)]
+    others = ", ".join(str(row["node_id"]) for row in bounded)
+    # They are ahead of it: it is behind them.
+    least, most = -(shared.latest_us or 0) / 1000, -(shared.earliest_us or 0) / 1000
+    return [_apart(rows[0]["recording"], rows[0]["reference_id"], least, most, f"nodes {others}")]
+
+
+def _offset(row: Row) -> Offset:
+    ends = (row["offset_earliest_ms"], row["offset_latest_ms"])
+    least, most = (None if end is None else round(end * 1000) for end in ends)
+    return Offset(least, most, is_contradicted=row["clocks"] == Clocks.CONTRADICTED)
+
+
+def _sentence(row: Row) -> str:
+    recording, node, reference = row["recording"], row["node_id"], row["reference_id"]
+    if row["clocks"] == Clocks.CONTRADICTED:
+        return (
+            f"recording {recording!r}: the clock of node {node} was set while it logged, or lines "
+            f"are missing: no one offset to node {reference} explains its log. {_UNKNOWN}"
+        )
+    ends = (row["offset_earliest_ms"], row["offset_latest_ms"])
+    return _apart(recording, node, *ends, f"node {reference}")
+
+
+_UNKNOWN = "Outcomes that rest on both clocks are unknown"
+
+
+def _apart(
+    recording: str, node: int, low_ms: float | None, high_ms: float | None, other: str
+) -> str:
+    """``low_ms``, ``high_ms``: how far the node is ahead; one of them may not be known."""
+    known = sorted((end for end in (low_ms, high_ms) if end is not None), key=abs)
+    way = "ahead of" if known[0] > 0 else "behind"
+    ends = " to ".join(f"{abs(end) / 1000:.2f}" for end in known)
+    if len(known) == 1:
+        ends, mend = f"at least {ends}", "The log does not bound it more closely"
+    else:
+        mend = (
+            f'To correct it, add {-round(sum(known) / 2)} to "clock_offset_ms" (0 if not given) of '
+            f"node {node} in recording.json, delete the recording from the warehouse and run again"
+        )
+    return (
+        f"recording {recording!r}: the clock of node {node} was {ends} s {way} that of {other}. "
+        f"{_UNKNOWN}. {mend}"
+    )

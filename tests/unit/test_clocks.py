@@ -1,0 +1,95 @@
+"""Clocks of nodes: what orders of events bound."""
+
+from __future__ import annotations
+
+import pytest
+
+from kip_replay.replay.kafka.clocks import (
+    STAMP_ERROR_US,
+    Clocks,
+    Offset,
+    Order,
+    off_from_all,
+    offsets,
+)
+
+_MS = 1000
+_ERROR_MS = STAMP_ERROR_US // _MS
+
+
+def bounds(*orders: tuple[int, int, int], reference: int = 1) -> dict[int, tuple[object, ...]]:
+    """Bounds in milliseconds by node, the error of stamps taken off again."""
+    nodes = sorted({node for before, after, _ in orders for node in (before, after)})
+    found = offsets(reference, nodes, [Order(b, a, "", 1, ms * _MS) for b, a, ms in orders])
+    return {node: _in_ms(offset) for node, offset in found.items()}
+
+
+def _in_ms(offset: Offset) -> tuple[object, ...]:
+    if offset.is_contradicted:
+        return ("contradicted",)
+    least, most = offset.earliest_us, offset.latest_us
+    return (
+        None if least is None else least // _MS + _ERROR_MS,
+        None if most is None else most // _MS - _ERROR_MS,
+    )
+
+
+def test_a_request_and_its_response_bound_an_offset_from_both_sides() -> None:
+    """Node 11 takes a request up at 5,000, node 1 gets it at 3, and back: 7 and 5,011."""
+    assert bounds((11, 1, 3 - 5000), (1, 11, 5011 - 7)) == {11: (4997, 5004)}
+
+
+def test_the_closest_of_all_bounds_counts() -> None:
+    assert bounds((1, 11, 40), (1, 11, 20), (1, 11, 30)) == {11: (None, 20)}
+
+
+def test_bounds_of_neighbours_add_up() -> None:
+    found = offsets(1, [1, 2, 11], [Order(1, 11, "", 1, 8 * _MS), Order(11, 2, "", 1, 4 * _MS)])
+    assert found[2] == Offset(None, 12 * _MS + 2 * STAMP_ERROR_US, is_contradicted=False)
+
+
+def test_a_node_that_nothing_is_known_of_is_not_bounded() -> None:
+    found = offsets(1, [1, 3], [])
+    assert found == {3: Offset(None, None, is_contradicted=False)}
+    assert found[3].clocks == Clocks.NOT_BOUNDED
+
+
+@pytest.mark.parametrize(
+    ("least_ms", "most_ms", "differs"),
+    [(-10, 10, False), (-300, -40, False), (-300, -60, True), (60, 300, True), (None, -60, True)],
+)
+def test_clocks_differ_where_no_offset_is_left_that_is_an_error_of_stamps(
+    least_ms: int | None, most_ms: int, differs: bool
+) -> None:
+    orders = [Order(1, 11, "", 1, most_ms * _MS)]
+    if least_ms is not None:
+        orders.append(Order(11, 1, "", 1, -least_ms * _MS))
+    assert (offsets(1, [1, 11], orders)[11].clocks == Clocks.DIFFER) is differs
+
+
+def test_a_clock_that_was_set_meanwhile_is_contradicted_and_bounds_no_other() -> None:
+    stepped = ((11, 1, 2), (1, 11, 3), (11, 1, -90_000), (1, 11, 90_010))
+    assert bounds(*stepped, (11, 12, 0), (1, 12, 7)) == {11: ("contradicted",), 12: (None, 7)}
+
+
+def test_a_negative_cycle_of_bounds_is_a_contradiction() -> None:
+    found = bounds((1, 11, 0), (11, 12, 0), (12, 1, -1000))
+    assert found == {11: ("contradicted",), 12: ("contradicted",)}
+
+
+@pytest.mark.parametrize(
+    ("bounds_ms", "off_ms"),
+    [
+        ([(4900, 5100), (4000, 5050), (-10, 9000)], (4900, 5050)),
+        ([(4900, 5100), (-40, 60), (-10, 9000)], None),
+        ([(4900, 5100), (-10, 9000)], None),
+        ([(4900, 5100), (5200, 5300)], None),
+        ([(-9, 9), (-5, 20)], None),
+    ],
+    ids=["of the reference", "of another node", "of one of two", "of two", "of none"],
+)
+def test_whose_clock_is_off(
+    bounds_ms: list[tuple[int, int]], off_ms: tuple[int, int] | None
+) -> None:
+    found = off_from_all(Offset(a * _MS, b * _MS, is_contradicted=False) for a, b in bounds_ms)
+    assert (None if found is None else tuple(us // _MS for us in found[:2] if us)) == off_ms
