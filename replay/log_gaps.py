@@ -8,6 +8,7 @@ by table what its rows rest on (``Touch``); what stays wrong for longer than a r
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -94,6 +95,12 @@ def holes_of(node_id: int, gaps: Iterable[LogGap]) -> list[LogGap]:
         else:
             holes.append(gap)
     return holes
+
+
+def last_begun(holes: Sequence[LogGap], at: int) -> LogGap | None:
+    """Of a node's holes, in order, the last that begins before a time."""
+    begun = bisect_left(holes, at, key=lambda hole: hole.after_us)
+    return holes[begun - 1] if begun else None
 
 
 def _times(rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:

@@ -39,10 +39,10 @@ class ClosedLoop(msgspec.Struct, array_like=True):
     """One leader epoch replayed under one rule: the leader's appends and drains and the
     replicas' gaps are given, every FETCH and every response follows from the rule.
 
-    ``max_wait_us`` replaces the recorded maxWaitMs (a sweep); None keeps it. No FETCH arrives before
-    ``since_us``. ``events`` is a heap
-    of (time, kind, log end offset or replica, token). ``unheard`` are replicas whose next FETCH
-    the log doesn't show yet, with the time of their last response.
+    ``max_wait_us`` replaces the recorded maxWaitMs (a sweep); None keeps it. No FETCH arrives
+    before ``since_us``. ``events`` is a heap of (time, kind, log end offset or replica, token).
+    ``unheard`` are replicas whose next FETCH the log doesn't show yet, with the time of their last
+    response.
     """
 
     leader: Leader

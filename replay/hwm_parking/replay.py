@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 
-from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LogGap
+from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LogGap, last_begun
 from kip_replay.replay.outcomes import Variant
 
 from .epoch import Emitted, LeaderEpoch
@@ -49,7 +48,7 @@ class HwmParking:
     ``voters`` are the ids of all voters. Batches of ``INPUT_SCHEMA`` come in order of
     (built_us, request_id); anything else raises ``ValueError``. ``saved`` is what an earlier
     replay of the same log, voters and variants had ``saved()``: this one resumes it; ``ValueError``
-    if it can't. ``gaps`` are the holes in the log, in order, apart from each other: at one the
+    if it can't. ``holes`` are those in the log, in order, apart from each other: at one the
     replay ends, and another begins behind it.
     """
 
@@ -59,9 +58,9 @@ class HwmParking:
         voters: Iterable[int],
         rules: list[Variant],
         saved: bytes | None = None,
-        gaps: Sequence[LogGap] = (),
+        holes: Sequence[LogGap] = (),
     ) -> None:
-        self._gaps = gaps
+        self._holes = holes
         controller = Controller(node_id, frozenset(voters), rules)
         self._state = State(controller) if saved is None else _resumed(saved, controller)
 
@@ -107,16 +106,15 @@ class HwmParking:
     def _is_in_hole(self, at: int, emitted: Emitted) -> bool:
         """Does a line lie in a hole? Where one has begun, what was before it is over."""
         state = self._state
-        begun = bisect_left(self._gaps, at, key=lambda gap: gap.after_us)
-        if not begun:
+        hole = last_begun(self._holes, at)
+        if hole is None:
             return False
-        ends_us = self._gaps[begun - 1].before_us
-        if ends_us > state.hole_ends_us:
-            state.hole_ends_us = ends_us
+        if hole.before_us > state.hole_ends_us:
+            state.hole_ends_us = hole.before_us
             for leader_epoch, epoch in state.epochs.items():
                 epoch.close(emitted)
-                state.epochs[leader_epoch] = epoch.begun_anew(ends_us)
-        return at < ends_us
+                state.epochs[leader_epoch] = epoch.begun_anew(hole.before_us)
+        return at < hole.before_us
 
     def _advance(self, emitted: Emitted) -> None:
         state, (front, _) = self._state, self._state.front

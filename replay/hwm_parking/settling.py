@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-
 #: At one it could be on its way in the replay of the whole epoch.
 WAKES = 2
 

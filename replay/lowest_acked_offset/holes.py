@@ -1,0 +1,93 @@
+"""Holes in the logs: which of them the replay runs into, and what it knows behind one.
+
+A hole matters in the log of the controller that is active, or may have become so in it. There the
+replay ends as at the log's end, and another begins behind it as where a log begins: until it is
+certain which brokers count, nothing is. It is sooner than at a log's beginning, since the brokers
+that counted are known, and who else runs FETCHes. A broker's second heartbeat settles what is held
+of it: the first may be its first in its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kip_replay.replay.log_gaps import (
+    ALWAYS_SINCE_US,
+    ALWAYS_UNTIL_US,
+    LogGap,
+    holes_of,
+    last_begun,
+)
+
+from .events import FETCH, HEARTBEAT, WRITE, Event
+
+#: Heartbeats of a broker that settle what the controller holds of it.
+SETTLING_HEARTBEATS = 2
+
+
+@dataclass
+class Active:
+    """The active controller: since when, and when it last responded without error."""
+
+    node_id: int = -1
+    since_us: int = ALWAYS_SINCE_US
+    last_us: int = ALWAYS_SINCE_US
+
+
+@dataclass
+class Settling:
+    """Behind a hole that ends at a time: brokers to be heard, and the heartbeats of each since."""
+
+    since_us: int
+    expected: list[int]
+    heard: dict[int, int] = field(default_factory=dict)
+
+    def is_over(self, brokers: Iterable[int]) -> bool:
+        """These, and who is expected, have been heard."""
+        return all(
+            self.heard.get(broker_id, 0) >= SETTLING_HEARTBEATS
+            for broker_id in {*self.expected, *brokers}
+        )
+
+    def heartbeat(self, broker_id: int) -> None:
+        """A broker is heard."""
+        self.heard[broker_id] = self.heard.get(broker_id, 0) + 1
+
+
+class Holes:
+    """Those of each node's log."""
+
+    def __init__(self, gaps: Iterable[LogGap]) -> None:
+        self.gaps = tuple(gaps)
+        self._of = {gap.node_id: holes_of(gap.node_id, self.gaps) for gap in self.gaps}
+
+    def entered(self, active: Active, happened: int, row: Event) -> LogGap | None:
+        """The hole that the replay runs into with a line, if it does; keeps ``active``."""
+        hole = last_begun(self._of.get(active.node_id, ()), happened)
+        if hole is not None and hole.before_us > active.since_us:
+            active.since_us = hole.before_us
+        else:
+            hole = None
+        if row.kind in (HEARTBEAT, FETCH) and row.error_code == 0:
+            if row.node_id != active.node_id:
+                own = last_begun(self._of.get(row.node_id, ()), happened)
+                active.node_id, active.since_us = row.node_id, happened
+                if own is not None and own.before_us > active.last_us:
+                    hole, active.since_us = own, max(happened, own.before_us)
+            active.last_us = max(active.last_us, happened)
+        return hole
+
+    def is_lost(self, row: Event) -> bool:
+        """A controller's line is in a hole: it stands beside lines that are missing."""
+        if row.kind not in (HEARTBEAT, FETCH, WRITE) or row.error_code != 0:
+            return False
+        hole = last_begun(self._of.get(row.node_id, ()), row.at_us)
+        return hole is not None and row.at_us < hole.before_us
+
+    def overlap(self, node_id: int, since_us: int, until_us: int | None) -> bool:
+        """Lines of a node may be missing in a span."""
+        until = ALWAYS_UNTIL_US if until_us is None else until_us
+        return any(
+            gap.after_us < until and since_us < gap.before_us for gap in self._of.get(node_id, ())
+        )
