@@ -121,11 +121,18 @@ class Applying:
             self.waiting.append(Learned(row.at_us, handled_us, offset, hidden))
 
     def estimate(
-        self, until: int, evidence: BrokerEvidence, replicas: Replicas, *, is_cut: bool = False
+        self,
+        until: int,
+        evidence: BrokerEvidence,
+        replicas: Replicas,
+        certain: tuple[int, str] = (0, ""),
+        *,
+        is_cut: bool = False,
     ) -> Iterator[Estimate]:
         """Settle what was handled up to a time; heartbeats are known well beyond it.
 
-        ``is_cut``: they are not, so an estimate stands only if one came after it.
+        ``certain``: from when on it is which brokers count, and why not before. ``is_cut``:
+        heartbeats are not known, so an estimate stands only if one came after it.
         """
         while self.waiting and (self.waiting[0].handled_us or 0) <= until:
             learned = self.waiting.pop(0)
@@ -134,6 +141,8 @@ class Applying:
             self.busy_offset = unknown or self.busy_offset
             self.settled = learned.offset
             estimate = self._estimate(learned, work_us, evidence)
+            if estimate.reason is None and learned.learned_us < certain[0]:
+                estimate = Estimate(learned.offset, learned.learned_us, reason=certain[1])
             if is_cut and (estimate.applied_us or 0) > evidence.last_response_us:
                 estimate = Estimate(learned.offset, learned.learned_us, reason=LOG_GAP)
             self.estimates.append(estimate)

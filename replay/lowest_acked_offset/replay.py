@@ -83,7 +83,6 @@ class LowestAckedOffset:
         saved: bytes | None = None,
         gaps: Iterable[LogGap] = (),
     ) -> None:
-        self._holes = Holes(gaps)
         self._settings = Settings(
             tuple(sorted(voters)),
             tuple(dict.fromkeys(intervals_ms)),
@@ -93,6 +92,7 @@ class LowestAckedOffset:
             step_rows,
             replica_apply_ms,
         )
+        self._holes = Holes(gaps, self._settings.voters)
         self._state = new_state(self._settings) if saved is None else decode(saved, self._settings)
         self._heartbeat_rows = Rows(HEARTBEAT_SCHEMA)
         self._write_rows = Rows(WRITE_SCHEMA)
@@ -166,15 +166,15 @@ class LowestAckedOffset:
         for happened, row in ready:
             hole = self._holes.entered(self._state.active, happened, row)
             if hole is not None:
-                self._pass(hole, happened)
+                self._pass(hole)
             if self._holes.is_lost(row):
                 self._lose(row)
             else:
                 self._happen(row)
 
-    def _pass(self, hole: LogGap, happened: int) -> None:
+    def _pass(self, hole: LogGap) -> None:
         """What was before a hole is over; another replay begins behind it."""
-        begins_us = min(hole.after_us, happened)
+        begins_us = hole.after_us
         log_end = LogEnd(begins_us, LOG_GAP)
         # A voter's FETCH that commits a write is in the log once it is parked no more.
         self._state.writes = [
@@ -218,7 +218,7 @@ class LowestAckedOffset:
             state.writes.append(Write(row, offsets))
             offset = offsets.high if isinstance(offsets, Offsets) else None
             replica_us = self._settings.replica_apply_ms * 1000
-            state.replicas.write(row, offset, replica_us, len(state.recorded.raw.by_node))
+            state.replicas.write(row, offset, replica_us, state.brokers)
 
     def _is_broker(self, node_id: int) -> bool:
         """A voter is no broker, unless it sends heartbeats."""
@@ -288,7 +288,10 @@ class LowestAckedOffset:
         state = self._state
         for broker_id, applying in sorted(state.applying.items()):
             evidence = state.evidence.of(broker_id)
-            for estimate in applying.estimate(until, evidence, state.replicas, is_cut=is_cut):
+            certain = (state.recorded.certain_from_us, state.uncertain)
+            for estimate in applying.estimate(
+                until, evidence, state.replicas, certain, is_cut=is_cut
+            ):
                 self._applied_rows.add(**applied_row(broker_id, estimate))
                 if estimate.applied_us is not None:
                     state.estimated.keep(estimate.applied_us, broker_id, estimate.offset)

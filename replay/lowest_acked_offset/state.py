@@ -83,6 +83,12 @@ class State:
                 yield variant, simulation.managers[learned]
 
     @property
+    def brokers(self) -> int:
+        """How many count, for all that is known."""
+        expected = () if self.settling is None else self.settling.expected
+        return max(len(self.recorded.raw.by_node), len(expected))
+
+    @property
     def uncertain(self) -> str:
         """Why it is not certain which brokers count."""
         return NOT_HEARD_YET if self.settling is None else LOG_GAP

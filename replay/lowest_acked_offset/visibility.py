@@ -32,6 +32,8 @@ from .state import LEARNED_OF, State
 from .timelines import Rising
 from .writes import Offsets
 
+#: Reasons of estimates without which it is not known when all brokers had applied a write.
+HIDING = (LOG_GAP, UNKNOWN_WORK)
 #: Columns that say nothing where an outcome rests on lines that are missing.
 TIMES = ("applied_at_earliest", "applied_at_latest", "shown_at", "applied_at", "known_at")
 
@@ -165,6 +167,11 @@ def unlearned(write: Write, variant: Variant, state: State) -> str | None:
 
 def _is_estimated(write: Write, state: State) -> bool:
     """When a write was applied everywhere is an estimate, and not when a heartbeat arrived."""
+    offsets = write.offsets
+    if isinstance(offsets, Offsets):
+        estimates = (broker.of(offsets.high, None) for broker in state.applying.values())
+        if any(each is not None and each.reason in HIDING for each in estimates):
+            return False
     at, last_broker = write.reached(state.estimated.manager.applied_everywhere)
     if at is None or last_broker is None or not isinstance(write.offsets, Offsets):
         return True
