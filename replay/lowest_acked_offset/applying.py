@@ -132,7 +132,7 @@ class Applying:
         """Settle what was handled up to a time; heartbeats are known well beyond it.
 
         ``certain``: from when on it is which brokers count, and why not before. ``is_cut``:
-        heartbeats are not known, so an estimate stands only if one came after it.
+        heartbeats are not known, so an estimate stands only if one has it.
         """
         while self.waiting and (self.waiting[0].handled_us or 0) <= until:
             learned = self.waiting.pop(0)
@@ -143,7 +143,7 @@ class Applying:
             estimate = self._estimate(learned, work_us, evidence)
             if estimate.reason is None and learned.learned_us < certain[0]:
                 estimate = Estimate(learned.offset, learned.learned_us, reason=certain[1])
-            if is_cut and (estimate.applied_us or 0) > evidence.last_response_us:
+            if is_cut and evidence.signs[HEARTBEAT].has.reached(learned.offset) is None:
                 estimate = Estimate(learned.offset, learned.learned_us, reason=LOG_GAP)
             self.estimates.append(estimate)
             yield estimate
@@ -184,7 +184,7 @@ class Applying:
 
     def behind_hole(self) -> Applying:
         """The same broker, of which lines are missing."""
-        return Applying(self.is_running, is_cut=True, known=self.known, settled=self.known)
+        return Applying(is_cut=True, known=self.known, settled=self.known)
 
     def forget(self, before: int) -> None:
         """Drop what was learned before a time."""

@@ -84,8 +84,9 @@ class Holes:
             if ends_us is not None:
                 hole = LogGap(row.node_id, since, ends_us)
             active.node_id, active.since_us = row.node_id, ends_us or happened
-        elif happened > since + VOTER_SILENCE_US and not active.is_silent:
-            active.is_silent = self._hidden_until(row.node_id, since, happened) is not None
+        elif happened > max(since, active.since_us) + VOTER_SILENCE_US and not active.is_silent:
+            known = max(since, active.since_us)
+            active.is_silent = self._hidden_until(row.node_id, known, happened) is not None
             if active.is_silent and active.node_id >= 0:
                 hole = LogGap(active.node_id, since, happened)
         if responds:
