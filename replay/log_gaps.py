@@ -8,7 +8,8 @@ by table what its rows rest on (``Touch``); what stays wrong for longer than a r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -70,6 +71,23 @@ class Touch:
             )
             touched |= overlaps if nodes is None else overlaps & (nodes == gap.node_id)
         return touched
+
+
+def holes_of(node_id: int, gaps: Iterable[LogGap]) -> list[LogGap]:
+    """The holes in the log of a node, in order; those that overlap are one."""
+    holes: list[LogGap] = []
+    for gap in sorted(gap for gap in gaps if gap.node_id == node_id):
+        if holes and gap.after_us < holes[-1].before_us:
+            holes[-1] = holes[-1]._replace(before_us=max(holes[-1].before_us, gap.before_us))
+        else:
+            holes.append(gap)
+    return holes
+
+
+def last_begun(holes: Sequence[LogGap], at: int) -> LogGap | None:
+    """Of a node's holes, in order, the last that begins before a time."""
+    begun = bisect_left(holes, at, key=lambda hole: hole.after_us)
+    return holes[begun - 1] if begun else None
 
 
 def _times(rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:

@@ -10,6 +10,7 @@ from .evidence import Evidence, ReplicaEvidence
 from .kip_1166 import NOT_SENT, UNKNOWN_OFFSET, Completion, Fetch, Leader, Replica, Response
 from .lag import Advance, LagTracker
 from .metadata_log import RecordedFetch
+from .settling import Settling
 
 # Kinds of event; the number decides which of two at one time comes first.
 _APPEND, _EXPIRE, _ARRIVE, _PROCESS = range(4)
@@ -21,6 +22,7 @@ class InFlight(msgspec.Struct, frozen=True, array_like=True, gc=False):
     sequence: int
     dequeued_us: int
     fetch: Fetch
+    is_settled: bool
 
 
 class SimulatedFetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -30,19 +32,23 @@ class SimulatedFetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     dequeued_us: int
     built_us: int
     response: Response
+    is_settled: bool
 
 
 class ClosedLoop(msgspec.Struct, array_like=True):
     """One leader epoch replayed under one rule: the leader's appends and drains and the
     replicas' gaps are given, every FETCH and every response follows from the rule.
 
-    ``max_wait_us`` replaces the recorded maxWaitMs (a sweep); None keeps it. ``events`` is a heap
-    of (time, kind, log end offset or replica, token). ``unheard`` are replicas whose next FETCH
-    the log doesn't show yet, with the time of their last response.
+    ``max_wait_us`` replaces the recorded maxWaitMs (a sweep); None keeps it. No FETCH arrives
+    before ``since_us``. ``events`` is a heap of (time, kind, log end offset or replica, token).
+    ``unheard`` are replicas whose next FETCH the log doesn't show yet, with the time of their last
+    response.
     """
 
     leader: Leader
     max_wait_us: int | None
+    since_us: int = 0
+    settling: Settling = msgspec.field(default_factory=Settling)
     replicas: dict[int, Replica] = {}
     sequences: dict[int, int] = {}
     events: list[tuple[int, int, int, int]] = []
@@ -76,6 +82,8 @@ class ClosedLoop(msgspec.Struct, array_like=True):
             at, kind, what, token = heapq.heappop(self.events)
             if kind == _APPEND:
                 previous = leader.high_watermark
+                parked = (response.fetch.replica_id for response in leader.parked.values())
+                self.settling.append(what, (r for r in parked if evidence.has_measured(r, at)))
                 responses = leader.append(what)
                 self._advanced(evidence, at, previous)
                 self._complete(evidence, at, responses, at)
@@ -100,7 +108,8 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         known = UNKNOWN_OFFSET if first.high_watermark == NOT_SENT else first.high_watermark
         replica = Replica(first.fetch_offset, first.last_fetched_epoch, known)
         self.replicas[first.replica_id] = replica
-        heapq.heappush(self.events, (first.dequeued_us, _ARRIVE, first.replica_id, 0))
+        at = max(first.dequeued_us, self.since_us)
+        heapq.heappush(self.events, (at, _ARRIVE, first.replica_id, 0))
 
     def _arrive(self, evidence: Evidence, at: int, replica_id: int) -> None:
         """A FETCH is dequeued and waits for the Raft thread."""
@@ -112,7 +121,8 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         )
         sequence = self.sequences.get(replica_id, 0)
         self.sequences[replica_id] = sequence + 1
-        self.in_flight[fetch.token] = InFlight(sequence, at, fetch)
+        is_settled = self.settling.is_settled(replica_id)
+        self.in_flight[fetch.token] = InFlight(sequence, at, fetch, is_settled)
         self.free_us = max(at, self.free_us) + evidence.service_us(at)
         heapq.heappush(self.events, (self.free_us, _PROCESS, replica_id, fetch.token))
 
@@ -129,9 +139,14 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         self._complete(evidence, at, responses, waiting.dequeued_us)
 
     def _advanced(self, evidence: Evidence, at: int, previous: int) -> None:
-        high_watermark = self.leader.high_watermark
-        if high_watermark != previous:
-            self.lag.advanced(Advance(at, previous, high_watermark), evidence.replicas)
+        advance = Advance(at, previous, self.leader.high_watermark)
+        if advance.high_watermark == previous:
+            return
+        replicas, settling = evidence.replicas, self.settling
+        if settling.is_new(advance.high_watermark):
+            self.lag.advanced(advance, replicas, settling.unsettled(replicas))
+            voters = self.replicas.keys() & self.leader.voters
+            settling.advanced(at, (v for v in voters if not replicas[v].is_away(at)))
 
     def _complete(
         self, evidence: Evidence, at: int, responses: list[Response], cause_us: int
@@ -144,7 +159,9 @@ class ClosedLoop(msgspec.Struct, array_like=True):
             built = at + position * service if seen is None else seen
             self.free_us = max(self.free_us, built)
             done = self.in_flight.pop(response.fetch.token)
-            self.completed.append(SimulatedFetch(done.sequence, done.dequeued_us, built, response))
+            self.completed.append(
+                SimulatedFetch(done.sequence, done.dequeued_us, built, response, done.is_settled)
+            )
             self.lag.learned(replica_id, built, response.high_watermark)
             self.replicas[replica_id].receive(response, self.leader)
             self._schedule(evidence, replica_id, built)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 
+from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LOG_GAP
 from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
 
 from .closed_loop import ClosedLoop, SimulatedFetch
@@ -20,11 +21,12 @@ from .explain import (
     explain,
     woken_by,
 )
-from .kip_1166 import UNKNOWN_OFFSET, Completion, Leader
+from .kip_1166 import Completion, Leader
 from .lag import Advance, LagTracker
 from .metadata_log import NO_RESPONSE, NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
 from .outcomes import (
     HWM_AWARE,
+    LOST,
     MIDDLE_OF_EPOCH,
     NOT_IN_LOG,
     NOT_LEADER,
@@ -33,6 +35,7 @@ from .outcomes import (
     Outcome,
     Taken,
 )
+from .settling import Settling
 from .timelines import Timeline
 
 
@@ -49,13 +52,19 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     ``recorded`` is the leader as the log shows it, None until its first FETCH is followed;
     ``voter_fetches`` are those that it is yet to follow, a heap of (dequeued_us, request id,
     replica, fetch offset). ``taken`` are FETCHes yet to be explained; ``drained_us`` is when the
-    leader last drained no batch; ``sequences`` count each replica's.
+    leader last drained no batch; ``sequences`` count each replica's, ``loop_sequences`` those of
+    each closed loop. ``since_us``: a hole in the log ends there, before which the leader's log
+    reached ``since_offset``.
     """
 
     controller: Controller
     leader_epoch: int
     sequences: dict[int, int]
     evidence: Evidence
+    loop_sequences: list[dict[int, int]] = []
+    since_us: int = ALWAYS_SINCE_US
+    since_offset: int = 0
+    settling: Settling = msgspec.field(default_factory=Settling)
     log_end_offset: Timeline = msgspec.field(default_factory=Timeline)
     high_watermark: Timeline = msgspec.field(default_factory=Timeline)
     recorded: Leader | None = None
@@ -70,15 +79,26 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
 
     @classmethod
     def begin(
-        cls, controller: Controller, leader_epoch: int, sequences: dict[int, int]
+        cls, controller: Controller, leader_epoch: int, since_us: int = ALWAYS_SINCE_US
     ) -> LeaderEpoch:
         """An epoch of which nothing is known."""
-        return cls(controller, leader_epoch, sequences, Evidence(leader_epoch))
+        return cls(controller, leader_epoch, {}, Evidence(leader_epoch), since_us=since_us)
 
-    def take(self, row: RecordedFetch) -> None:
-        """Take a recorded FETCH, in order of built_us."""
+    def begun_anew(self, since_us: int) -> LeaderEpoch:
+        """The same epoch, of which no more than that is known."""
+        anew = self.begin(self.controller, self.leader_epoch, since_us)
+        anew.since_offset = max(self.settling.log_end_offset, *self.log_end_offset.values[-1:], 0)
+        anew.sequences = self.sequences
+        anew.loop_sequences = [loop.sequences for loop in self.loops] or self.loop_sequences
+        return anew
+
+    def take(self, row: RecordedFetch, *, in_hole: bool = False) -> None:
+        """Take a recorded FETCH, in order of built_us. Those in a hole are no evidence."""
         sequence = self.sequences.get(row.replica_id, 0)
         self.sequences[row.replica_id] = sequence + 1
+        if in_hole:
+            self.taken.append(Taken(row, sequence, LOST))
+            return
         outcome: Outcome | None = None
         if row.error_code == NO_RESPONSE:
             outcome = Outcome(Completion.UNEXPLAINED, False, Verdict.UNKNOWN, NOT_IN_LOG)
@@ -152,11 +172,24 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     def _begin_following(self, until: int) -> Leader | None:
         if self.first_dequeued_us is None or self.first_dequeued_us > until:
             return None
-        for variant in self.controller.variants:
+        self.settling.log_end_offset = offset = self._offset_before()
+        sequences = self.loop_sequences or [{} for _ in self.controller.variants]
+        for variant, counted in zip(self.controller.variants, sequences, strict=True):
             swept = variant.parameter == "max_wait_ms"
             max_wait_us = variant.parameter_value * 1000 if swept else None
-            self.loops.append(ClosedLoop(self._leader(HWM_AWARE[variant.name]), max_wait_us))
+            leader = self._leader(HWM_AWARE[variant.name])
+            self.loops.append(
+                ClosedLoop(leader, max_wait_us, self.since_us, Settling(offset), sequences=counted)
+            )
         return self._leader(hwm_aware=False)
+
+    def _offset_before(self) -> int:
+        """The end of the leader's log before the first lines; -1 if the epoch begins in them."""
+        if self._begins_with_log and self.evidence.epoch_start_offset >= 0:
+            return -1
+        # A response that is not in the log shows in where its replica stands at its next FETCH.
+        first = (replica.first.fetch_offset for replica in self.evidence.replicas.values())
+        return max(self.since_offset, *first)
 
     def _follow_leader(self, until: int) -> None:
         """Bring the leader's log end offset and high watermark up to a time."""
@@ -182,15 +215,28 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         """Note whether a step of the recorded leader moved its high watermark."""
         assert self.recorded is not None
         advance = Advance(at, previous, self.recorded.high_watermark)
-        if advance.high_watermark != previous:
-            self.high_watermark.add(at, advance.high_watermark)
-            self.recorded_lag.advanced(advance, self.evidence.replicas)
+        if advance.high_watermark == previous:
+            return
+        self.high_watermark.add(at, advance.high_watermark)
+        if self.settling.is_new(advance.high_watermark):
+            is_settled = self.settling.has_settled(at)
+            replicas = self.evidence.replicas
+            self.recorded_lag.advanced(advance, replicas, () if is_settled else replicas)
+            self.settling.advanced(at, ())
 
     # --- what is emitted -------------------------------------------------------------------------
 
     @property
     def _rows(self) -> EpochRows:
-        return EpochRows(self.controller, self.leader_epoch)
+        return EpochRows(self.controller, self.leader_epoch, self._unsettled)
+
+    @property
+    def _begins_with_log(self) -> bool:
+        return self.since_us == ALWAYS_SINCE_US
+
+    @property
+    def _unsettled(self) -> str:
+        return MIDDLE_OF_EPOCH if self._begins_with_log else LOG_GAP
 
     def _explain(self, until: int | None, emitted: Emitted) -> None:
         """Explain FETCHes completed up to a time, or all of them."""
@@ -217,10 +263,8 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
             if carries_one_of_its_wait(row, self.high_watermark):
                 return Outcome(Completion.DRAIN, parked=True)
         completion, was_parked = explain(row, causes, self.high_watermark)
-        if completion is Completion.UNEXPLAINED:
-            known = self.high_watermark.value(row.built_us) != UNKNOWN_OFFSET
-            if not known and self.evidence.epoch_start_offset < 0:
-                return Outcome(completion, was_parked, Verdict.UNKNOWN, MIDDLE_OF_EPOCH)
+        if not self.settling.has_settled(row.dequeued_us):
+            return Outcome(completion, was_parked, Verdict.UNKNOWN, self._unsettled)
         return Outcome(completion, was_parked)
 
     def _drained(self, at: int) -> None:

@@ -215,6 +215,11 @@ class Evidence(msgspec.Struct, array_like=True):
         """How long the Raft thread takes for one response around a time."""
         return self.service.nearest(at) or 0
 
+    def has_measured(self, replica_id: int, at: int) -> bool:
+        """By a time the log shows what it shows of a replica's gaps and of the Raft thread."""
+        measured = self.replicas[replica_id].gaps, self.service
+        return all(not samples.at or samples.at[0] <= at for samples in measured)
+
     def _measure_service(self, now: int) -> None:
         while self.wakes:
             offset, wake = next(iter(self.wakes.items()))

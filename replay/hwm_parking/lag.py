@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -23,12 +23,16 @@ class Advance(NamedTuple):
 
 
 class Lag(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """When a replica learned of an advance; ``learned_us`` is None if it never did."""
+    """When a replica learned of an advance; ``learned_us`` is None if it never did.
+
+    ``is_settled``: the replay is that of the whole epoch by then (``settling``).
+    """
 
     replica_id: int
     advance: Advance
     learned_us: int | None
     away: bool
+    is_settled: bool = True
 
 
 class LagTracker(msgspec.Struct, array_like=True):
@@ -38,14 +42,21 @@ class LagTracker(msgspec.Struct, array_like=True):
     waiting: dict[int, list[Advance]] = {}
     lags: list[Lag] = []
 
-    def advanced(self, advance: Advance, replicas: Mapping[int, ReplicaEvidence]) -> None:
+    def advanced(
+        self,
+        advance: Advance,
+        replicas: Mapping[int, ReplicaEvidence],
+        unsettled: Collection[int] = (),
+    ) -> None:
         """The high watermark moved: each replica that FETCHes here is to learn of it."""
         for replica_id, replica in replicas.items():
             if replica.first.dequeued_us > advance.at:
                 continue
             carried = self.carried.get(replica_id, [])
             known = bisect_left(carried, (advance.high_watermark, -1))
-            if replica.is_away(advance.at):
+            if replica_id in unsettled:
+                self.lags.append(Lag(replica_id, advance, None, away=False, is_settled=False))
+            elif replica.is_away(advance.at):
                 # It may be away for good, so nothing waits for its return.
                 self.lags.append(Lag(replica_id, advance, None, away=True))
             elif known < len(carried):

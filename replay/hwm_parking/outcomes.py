@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
+from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.outcomes import NOT_SWEPT, RECORDED, Variant, Verdict
 
 from .closed_loop import SimulatedFetch
@@ -59,6 +60,10 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reason: str | None = None
 
 
+#: Of a FETCH in a hole of the log.
+LOST = Outcome(Completion.UNEXPLAINED, False, Verdict.UNKNOWN, LOG_GAP)
+
+
 class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A recorded FETCH, its number among its replica's, and its outcome once that is known."""
 
@@ -68,10 +73,11 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class EpochRows(NamedTuple):
-    """Makes batches of rows of one leader epoch."""
+    """Makes batches of rows of one leader epoch. ``unsettled``: why some are unknown."""
 
     controller: Controller
     leader_epoch: int
+    unsettled: str
 
     def recorded(self, explained: Sequence[tuple[Taken, Outcome]]) -> pa.RecordBatch:
         """Recorded FETCHes and what the replay finds of them: ``PARKING_SCHEMA``."""
@@ -121,14 +127,14 @@ class EpochRows(NamedTuple):
             "record_bytes": [size[0] for size in sizes],
             "request_bytes": [size[1] for size in sizes],
             "response_bytes": [size[2] for size in sizes],
-            "verdict": [Verdict.REPLAYED.value] * len(fetches),
+            **self._settled(simulated.is_settled for simulated in fetches),
         }
         parked = [response.parked for response in responses]
         return self._parking(variant, [fetch.replica_id for fetch in sent], columns, parked)
 
     def lags(self, variant: Variant, lags: Sequence[Lag]) -> pa.RecordBatch:
         """When replicas learned of advances: ``LAG_SCHEMA``."""
-        verdicts = [_verdict(lag) for lag in lags]
+        verdicts = [self._verdict(lag) for lag in lags]
         columns: Columns = {
             "high_watermark": [lag.advance.high_watermark for lag in lags],
             "previous_high_watermark": [lag.advance.previous for lag in lags],
@@ -142,6 +148,20 @@ class EpochRows(NamedTuple):
             "reason": [reason for _, reason in verdicts],
         }
         return self._batch(LAG_SCHEMA, variant, [lag.replica_id for lag in lags], columns)
+
+    def _settled(self, settled: Iterable[bool]) -> Columns:
+        verdicts = [Verdict.REPLAYED if each else Verdict.UNKNOWN for each in settled]
+        reasons = [None if v is Verdict.REPLAYED else self.unsettled for v in verdicts]
+        return {"verdict": [verdict.value for verdict in verdicts], "reason": reasons}
+
+    def _verdict(self, lag: Lag) -> tuple[Verdict, str | None]:
+        if not lag.is_settled:
+            return Verdict.UNKNOWN, self.unsettled
+        if lag.away:
+            return Verdict.NOT_APPLICABLE, AWAY
+        if lag.learned_us is None:
+            return Verdict.UNKNOWN, NEVER_LEARNED
+        return Verdict.REPLAYED, None
 
     def _parking(
         self, variant: Variant, replica_ids: list[int], columns: Columns, parked: list[bool]
@@ -183,11 +203,3 @@ def _sizes(
     if records is None:
         return None, request, None
     return records, request, envelope.response_bytes + records_field_bytes(records)
-
-
-def _verdict(lag: Lag) -> tuple[Verdict, str | None]:
-    if lag.away:
-        return Verdict.NOT_APPLICABLE, AWAY
-    if lag.learned_us is None:
-        return Verdict.UNKNOWN, NEVER_LEARNED
-    return Verdict.REPLAYED, None

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from kip_replay.replay import hwm_parking
+from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US
 from kip_replay.replay.hwm_parking.replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD
 from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+from kip_replay.replay.log_gaps import Touch, holes_of
 from kip_replay.replay.phases import ALWAYS_STEADY, SteadyPhase
 from kip_replay.replay.rule import Replay, Rule, Settings
 
@@ -17,7 +19,9 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     voters: Iterable[int] = settings.voters[str(key["recording"])]
     rules = hwm_parking.variants(settings.sweep(hwm_parking.RULE, "max_wait_ms"))
     phase = settings.steady_phases.get(str(key["recording"]), ALWAYS_STEADY)
-    return _WithPhase(hwm_parking.HwmParking(int(key["node_id"]), voters, rules, saved), phase)
+    node_id = int(key["node_id"])
+    holes = holes_of(node_id, settings.log_gaps.get(str(key["recording"]), ()))
+    return _WithPhase(hwm_parking.HwmParking(node_id, voters, rules, saved, holes), phase)
 
 
 class _WithPhase:
@@ -56,4 +60,23 @@ RULE = Rule(
     start=_start,
     facts=("voters",),
     sweeps={"max_wait_ms": 1},
+    # Behind a hole the replay itself knows what has settled. But an outcome rests on its replica's
+    # next FETCH too, and on times that were measured nearest to it, before and after.
+    touches={
+        FETCH_PARKING_OUTCOMES.name: Touch(
+            ("dequeued_at",),
+            ("built_at",),
+            "leader_id",
+            back_us=ABSENCE_US,
+            ahead_us=ABSENCE_US,
+        ),
+        HIGH_WATERMARK_LAG.name: Touch(
+            ("leader_at",),
+            ("leader_at", "learned_at"),
+            "leader_id",
+            clears=("learned_at", "lag_ms"),
+            back_us=ABSENCE_US,
+            ahead_us=ABSENCE_US,
+        ),
+    },
 )

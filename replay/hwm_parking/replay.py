@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 
+from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LogGap, last_begun
 from kip_replay.replay.outcomes import Variant
 
 from .epoch import Emitted, LeaderEpoch
-from .metadata_log import INPUT_SCHEMA, RecordedFetch
+from .metadata_log import ABSENCE_US, INPUT_SCHEMA, RecordedFetch
 from .outcomes import LAG_SCHEMA, PARKING_SCHEMA, Controller
 
 #: How far behind the log the replay runs: longer than any FETCH stays parked or is being sent.
@@ -19,7 +20,7 @@ LOOKAHEAD_US = 60_000_000
 #: How often the replay advances, in log time.
 STEPS_PER_LOOKAHEAD = 6
 #: The form of what ``HwmParking.saved`` returns; no other is read.
-SAVED_VERSION = 3
+SAVED_VERSION = 4
 
 
 class Outcomes(NamedTuple):
@@ -30,11 +31,15 @@ class Outcomes(NamedTuple):
 
 
 class State(msgspec.Struct, array_like=True):
-    """All that a replay carries; ``front`` is where the log is known up to."""
+    """All that a replay carries; ``front`` is where the log is known up to.
+
+    ``hole_ends_us``: of the last hole that it came to.
+    """
 
     controller: Controller
     epochs: dict[int, LeaderEpoch] = {}
     front: tuple[int, str] = (0, "")
+    hole_ends_us: int = ALWAYS_SINCE_US
 
 
 class HwmParking:
@@ -43,7 +48,8 @@ class HwmParking:
     ``voters`` are the ids of all voters. Batches of ``INPUT_SCHEMA`` come in order of
     (built_us, request_id); anything else raises ``ValueError``. ``saved`` is what an earlier
     replay of the same log, voters and variants had ``saved()``: this one resumes it; ``ValueError``
-    if it can't.
+    if it can't. ``holes`` are those in the log, in order, apart from each other: at one the
+    replay ends, and another begins behind it.
     """
 
     def __init__(
@@ -52,7 +58,9 @@ class HwmParking:
         voters: Iterable[int],
         rules: list[Variant],
         saved: bytes | None = None,
+        holes: Sequence[LogGap] = (),
     ) -> None:
+        self._holes = holes
         controller = Controller(node_id, frozenset(voters), rules)
         self._state = State(controller) if saved is None else _resumed(saved, controller)
 
@@ -69,11 +77,8 @@ class HwmParking:
             if row.built_us // step != state.front[0] // step:
                 self._advance(emitted)
             state.front = (row.built_us, row.request_id)
-            epoch = state.epochs.get(row.leader_epoch)
-            if epoch is None:
-                epoch = LeaderEpoch.begin(state.controller, row.leader_epoch, {})
-                state.epochs[row.leader_epoch] = epoch
-            epoch.take(row)
+            in_hole = self._is_in_hole(row.built_us, emitted)
+            self._epoch(row).take(row, in_hole=in_hole)
         return _outcomes(emitted)
 
     def finish(self) -> Outcomes:
@@ -88,14 +93,36 @@ class HwmParking:
         """All that it carries after what it was fed: MessagePack."""
         return msgspec.msgpack.encode((SAVED_VERSION, self._state))
 
+    def _epoch(self, row: RecordedFetch) -> LeaderEpoch:
+        state, leader_epoch = self._state, row.leader_epoch
+        if leader_epoch not in state.epochs:
+            # A leader has FETCHes all the time: one that led before shows at once behind a hole.
+            is_cut = row.dequeued_us < state.hole_ends_us + ABSENCE_US
+            since_us = state.hole_ends_us if is_cut else ALWAYS_SINCE_US
+            epoch = LeaderEpoch.begin(state.controller, leader_epoch, since_us)
+            state.epochs[leader_epoch] = epoch
+        return state.epochs[leader_epoch]
+
+    def _is_in_hole(self, at: int, emitted: Emitted) -> bool:
+        """Does a line lie in a hole? Where one has begun, what was before it is over."""
+        state = self._state
+        hole = last_begun(self._holes, at)
+        if hole is None:
+            return False
+        if hole.before_us > state.hole_ends_us:
+            state.hole_ends_us = hole.before_us
+            for leader_epoch, epoch in state.epochs.items():
+                epoch.close(emitted)
+                state.epochs[leader_epoch] = epoch.begun_anew(hole.before_us)
+        return at < hole.before_us
+
     def _advance(self, emitted: Emitted) -> None:
         state, (front, _) = self._state, self._state.front
         for leader_epoch, epoch in state.epochs.items():
             if epoch.resigned_us is not None and front - epoch.resigned_us > LOOKAHEAD_US:
                 epoch.close(emitted)
                 # A later line of the epoch can only be "not the leader".
-                over = LeaderEpoch.begin(state.controller, leader_epoch, epoch.sequences)
-                state.epochs[leader_epoch] = over
+                state.epochs[leader_epoch] = epoch.begun_anew(ALWAYS_SINCE_US)
             else:
                 epoch.advance(front, LOOKAHEAD_US, emitted)
 

@@ -16,7 +16,8 @@ first sets the image that METADATA is served from, then creates and deletes the 
 The loader of a broker that starts waits until it has caught up, so nothing is estimated of it until
 it is unfenced. Heartbeats correct the rest: what one has was applied by then, what one lacks at its
 arrival at the soonest. Not counted are replicas that move, and those of deleted topics whose
-creation the log does not have.
+creation the log does not have; if that can be (it begins later, or has a hole), nothing is
+estimated until a heartbeat shows that they are deleted.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import NamedTuple
 from .events import STAMP_SLACK_US, Event
 from .evidence import HEARTBEAT, BrokerEvidence, Replicas
 from .progress import SLOW_US
-from .reasons import NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING
+from .reasons import LOG_GAP, NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING, UNKNOWN_WORK
 
 #: What one replica takes, unless configured: measured on brokers of Kafka 4.0 on a shared disk.
 REPLICA_APPLY_MS = 20
@@ -38,13 +39,14 @@ REPLICA_APPLY_MS = 20
 class Learned(NamedTuple):
     """A response raised what its broker knows to be committed; ``offset`` is inclusive.
 
-    ``handled_us`` is when its next FETCH arrived, None if the log ends before.
+    ``handled_us`` is when its next FETCH arrived, None if the log ends before. ``hidden``: why no
+    more is known of it.
     """
 
     learned_us: int
     handled_us: int | None
     offset: int
-    is_running: bool
+    hidden: str | None
 
 
 class Estimate(NamedTuple):
@@ -68,21 +70,31 @@ class Estimate(NamedTuple):
 
 @dataclass
 class Applying:
-    """One broker's FETCHes, in order of dequeue, and what it has applied when."""
+    """One broker's FETCHes, in order of dequeue, and what it has applied when.
+
+    ``is_cut``: lines are missing, and it may still apply what it learned in them: everything up to
+    ``cut_offset``, once that is known.
+    """
 
     is_running: bool = False
+    is_cut: bool = False
+    cut_offset: int | None = None
     #: The last FETCH, whose response the broker handles before it sends the next.
     last: Event | None = None
     known: int = -1
     waiting: list[Learned] = field(default_factory=list)
     settled: int = -1
     free_us: int = 0
+    #: It works on something up to this offset, and the log does not show how much that is.
+    busy_offset: int | None = None
     #: In order of offsets.
     estimates: list[Estimate] = field(default_factory=list)
 
-    def heartbeat(self, is_fenced: bool) -> None:
-        """A heartbeat without error, with its broker's state after it."""
+    def heartbeat(self, offset: int, is_fenced: bool) -> None:
+        """A heartbeat without error: what it has applied, and its broker's state after it."""
         self.is_running = self.is_running or not is_fenced
+        if self.cut_offset is not None and offset >= self.cut_offset:
+            self.is_cut, self.cut_offset = False, None
 
     def fetch(self, row: Event) -> None:
         """A Raft FETCH, also one with an error: its sender has handled the response before."""
@@ -101,27 +113,48 @@ class Applying:
 
     def _learn(self, row: Event, handled_us: int | None, log_end: int) -> None:
         offset = min(row.response_high_watermark, log_end) - 1
+        if self.is_cut and self.cut_offset is None:
+            self.cut_offset = offset
         if offset > self.known:
             self.known = offset
-            self.waiting.append(Learned(row.at_us, handled_us, offset, self.is_running))
+            hidden = LOG_GAP if self.is_cut else None if self.is_running else STARTING
+            self.waiting.append(Learned(row.at_us, handled_us, offset, hidden))
 
     def estimate(
-        self, until: int, evidence: BrokerEvidence, replicas: Replicas
+        self,
+        until: int,
+        evidence: BrokerEvidence,
+        replicas: Replicas,
+        certain: tuple[int, str] = (0, ""),
+        *,
+        is_cut: bool = False,
     ) -> Iterator[Estimate]:
-        """Settle what was handled up to a time; heartbeats are known well beyond it."""
+        """Settle what was handled up to a time; heartbeats are known well beyond it.
+
+        ``certain``: from when on it is which brokers count, and why not before. ``is_cut``:
+        heartbeats are not known, so an estimate stands only if one has it.
+        """
         while self.waiting and (self.waiting[0].handled_us or 0) <= until:
             learned = self.waiting.pop(0)
             work_us = replicas.work_us(self.settled, learned.offset)
+            unknown = replicas.unknown_upto(self.settled, learned.offset)
+            self.busy_offset = unknown or self.busy_offset
             self.settled = learned.offset
-            self.estimates.append(self._estimate(learned, work_us, evidence))
-            yield self.estimates[-1]
+            estimate = self._estimate(learned, work_us, evidence)
+            if estimate.reason is None and learned.learned_us < certain[0]:
+                estimate = Estimate(learned.offset, learned.learned_us, reason=certain[1])
+            if is_cut and evidence.signs[HEARTBEAT].has.reached(learned.offset) is None:
+                estimate = Estimate(learned.offset, learned.learned_us, reason=LOG_GAP)
+            self.estimates.append(estimate)
+            yield estimate
 
     def _estimate(self, learned: Learned, work_us: int, evidence: BrokerEvidence) -> Estimate:
         unknown = Estimate(learned.offset, learned.learned_us)
         if learned.handled_us is None:
             return unknown._replace(reason=NO_NEXT_FETCH)
-        if not learned.is_running:
-            return unknown._replace(reason=STARTING)
+        hidden = learned.hidden or self._busy(learned.handled_us, evidence)
+        if hidden is not None:
+            return unknown._replace(reason=hidden)
         shown = max(learned.handled_us, self.free_us)
         applied = shown + work_us
         has = evidence.signs[HEARTBEAT].has.reached(learned.offset)
@@ -135,10 +168,23 @@ class Applying:
         self.free_us = max(self.free_us, estimate.applied_us or 0)
         return estimate
 
+    def _busy(self, at: int, evidence: BrokerEvidence) -> str | None:
+        if self.busy_offset is None:
+            return None
+        has = evidence.signs[HEARTBEAT].has.reached(self.busy_offset)
+        if has is None or has[0] > at:
+            return UNKNOWN_WORK
+        self.busy_offset = None
+        return None
+
     def of(self, offset: int, has_us: int | None) -> Estimate | None:
         """Of the response that carried an offset first, which a heartbeat has; None if none did."""
         index = bisect_left(self.estimates, offset, key=lambda each: each.offset)
         return self.estimates[index].no_later(has_us) if index < len(self.estimates) else None
+
+    def behind_hole(self) -> Applying:
+        """The same broker, of which lines are missing."""
+        return Applying(is_cut=True, known=self.known, settled=self.known)
 
     def forget(self, before: int) -> None:
         """Drop what was learned before a time."""

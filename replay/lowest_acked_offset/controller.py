@@ -44,12 +44,14 @@ class HeartbeatManager:
     ``carries_applied``: responses carry ``applied``, whatever its evidence, instead of ``raw``.
     ``counts_stopping``: brokers in controlled shutdown count, as in "all unfenced brokers";
     ``lowestActiveOffset`` leaves them out. ``certain_from_us``: before it an unfenced broker may
-    have sent nothing yet, so no response carries an offset.
+    have sent nothing yet, so no response carries an offset. Nor does one before the offset has
+    reached ``floor``: what the log does not have may have raised it that far.
     """
 
     carries_applied: bool = False
     counts_stopping: bool = False
     certain_from_us: int = NEVER
+    floor: int = RESET_OFFSET
     sessions: Sessions = field(default_factory=Sessions)
     controller_id: int | None = None
     brokers: dict[int, Broker] = field(default_factory=dict)
@@ -75,6 +77,8 @@ class HeartbeatManager:
         raw = (self.applied if self.carries_applied else self.raw).lowest()
         if raw is None:
             return Carried(None, None, 0)
+        if self.lowest is None and raw < self.floor:
+            return None
         self.lowest = raw if self.lowest is None else max(self.lowest, raw)
         return Carried(raw, self.lowest, len(self.raw.by_node))
 

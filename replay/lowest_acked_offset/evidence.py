@@ -53,6 +53,10 @@ class Replicas:
     of_topic: dict[str, int] = field(default_factory=dict)
     #: (offset, when the controller responded, a broker's share in microseconds), in order.
     shares: list[tuple[int, int, int]] = field(default_factory=list)
+    #: The log may lack topics, so it does not show what their deletion is.
+    is_partial: bool = False
+    #: (offset, when the controller responded) of such deletions, in order.
+    unknown: list[tuple[int, int]] = field(default_factory=list)
 
     def write(self, row: Event, offset: int | None, replica_us: int, brokers: int) -> None:
         """A write whose last record has this offset; each broker has an equal share of it."""
@@ -61,7 +65,10 @@ class Replicas:
             self.of_topic.update(zip(row.topics, row.replicas, strict=True))
             count = sum(row.replicas)
         elif row.api_name == "DELETE_TOPICS":
-            count = sum(self.of_topic.pop(topic, 0) for topic in row.topics)
+            counts = [self.of_topic.pop(topic, None) for topic in row.topics]
+            count = sum(each or 0 for each in counts)
+            if self.is_partial and None in counts and offset is not None:
+                insort(self.unknown, (offset, row.at_us))
         if count and offset is not None:
             insort(self.shares, (offset, row.at_us, replica_us * count // max(1, brokers)))
 
@@ -70,9 +77,16 @@ class Replicas:
         begin, end = (bisect_left(self.shares, (offset + 1,)) for offset in (after, upto))
         return sum(us for _, _, us in self.shares[begin:end])
 
+    def unknown_upto(self, after: int, upto: int) -> int | None:
+        """The last offset behind one, up to another, whose work is not known, if there is one."""
+        index = bisect_left(self.unknown, (upto + 1,)) - 1
+        offset = self.unknown[index][0] if index >= 0 else -1
+        return offset if offset > after else None
+
     def forget(self, before: int) -> None:
         """Drop what was responded to before a time."""
         self.shares = [share for share in self.shares if share[1] >= before]
+        self.unknown = [each for each in self.unknown if each[1] >= before]
 
 
 class Claim(NamedTuple):
@@ -96,6 +110,10 @@ class Claims:
     due: Rising = field(default_factory=Rising)
     last_due_us: int = 0
     last_offset: int = -1
+    #: It works on something up to this offset, and the log does not show how much that is.
+    busy_offset: int | None = None
+    #: (behind this offset, up to this one, known when) of what was known meanwhile: no claim.
+    unclaimed: list[tuple[int, int, int]] = field(default_factory=list)
 
     def fetch(self, at: int, offset: int) -> None:
         """A FETCH shows that the broker knows everything up to an offset to be committed."""
@@ -108,6 +126,11 @@ class Claims:
         """
         while self.known and self.known[0][0] + APPLY_GRACE_US <= until:
             at, offset = self.known.pop(0)
+            self.busy_offset = replicas.unknown_upto(self.last_offset, offset) or self.busy_offset
+            if self.busy_offset is not None:
+                self.unclaimed.append((self.last_offset, offset, at))
+                self.last_offset = max(offset, self.last_offset)
+                continue
             work_us = COLD_FACTOR * replicas.work_us(self.last_offset, offset)
             grace_us = APPLY_GRACE_US + min(work_us, CLAIM_WAIT_US)
             self.last_due_us = max(at + grace_us, self.last_due_us)
@@ -121,9 +144,15 @@ class Claims:
         for due, claimed in self._settled(at):
             yield Claim(due, self.broker_id, min(claimed, offset))
         yield Claim(at, self.broker_id, offset)
+        if self.busy_offset is not None and offset >= self.busy_offset:
+            self.busy_offset = None
         overdue = self.due.value(at)
         self.is_slow = overdue is not None and overdue > offset
         self.due.forget(at)
+
+    def is_unclaimed(self, offset: int) -> bool:
+        """What FETCHes show of an offset depends on work that the log does not show."""
+        return any(after < offset <= upto for after, upto, _ in self.unclaimed)
 
     def expire(self, until: int) -> Iterator[Claim]:
         """No heartbeat came in ``CLAIM_WAIT_US``: what was due up to a time stands."""
@@ -191,6 +220,13 @@ class BrokerEvidence:
             self.claims.fetch(at, known - 1)
         self.last_fetch_us = row.dequeued_us
 
+    def behind_hole(self) -> BrokerEvidence:
+        """The same broker, of which lines are missing."""
+        claims = self.claims
+        return BrokerEvidence(
+            Claims(claims.broker_id, last_due_us=claims.last_due_us, last_offset=claims.last_offset)
+        )
+
     def fall_due(self, until: int, replicas: Replicas) -> None:
         """Take what FETCHes long enough before a time show to be applied."""
         for due, offset in self.claims.fall_due(until, replicas):
@@ -209,6 +245,7 @@ class BrokerEvidence:
     def forget(self, before: int) -> None:
         """Drop what was over before a time."""
         self.reports.forget(before)
+        self.claims.unclaimed = [each for each in self.claims.unclaimed if each[2] >= before]
         for signs in self.signs.values():
             signs.has.forget(before)
             signs.lacks.forget(before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kip_replay.replay.kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
@@ -13,20 +14,20 @@ from kip_replay.replay.lowest_acked_offset.tables import (
 )
 from kip_replay.replay.outcomes import Variant, Verdict
 
+from .cadence import DEFAULT_INTERVAL_US
 from .controller import Carried, HeartbeatManager
 from .events import NO_ANSWER, Event
 from .reasons import (
     HORIZON,
     LEFT,
-    LOG_ENDS,
+    LOG_GAP,
     NOBODY_COUNTS,
     NOT_ACTIVE,
     NOT_ANSWERED,
-    NOT_HEARD_YET,
     NOTHING_WRITTEN,
 )
 from .timelines import Rising
-from .writes import Offsets
+from .writes import Offsets, Sender
 
 RULE = "lowest_acked_offset"
 LOWEST_ACKED = "lowest_acked_offset"
@@ -43,6 +44,9 @@ APPLIED_SCHEMA = APPLIED_OFFSETS.without("recording")
 
 #: A write is followed for this long after its response.
 HORIZON_US = 60_000_000
+
+#: A simulated heartbeat is timed by recorded ones up to two intervals away.
+SIMULATED_ON_US = 2 * DEFAULT_INTERVAL_US
 
 Row = dict[str, Any]
 Judgement = tuple[Verdict, str | None]
@@ -68,32 +72,46 @@ class Write(NamedTuple):
         return None, None
 
 
-class Sender(NamedTuple):
-    """The broker that forwarded a write if any, and when it or else the controller received it."""
+class LogEnd(NamedTuple):
+    """No line follows for as long as a write is followed, and why: the log ends, or has a hole."""
 
-    via: int | None
-    received_us: int
+    at_us: int
+    reason: str
+
+    @property
+    def is_hole(self) -> bool:
+        """What would have followed is missing."""
+        return self.reason == LOG_GAP
+
+    def is_before(self, variant: Variant, times: Iterable[int | None]) -> bool:
+        """It is a hole, and one of these times (None: not seen yet) may lie behind it."""
+        # A simulated heartbeat is timed by the recorded ones around it.
+        rests = SIMULATED_ON_US if variant.parameter == HEARTBEAT_INTERVAL else 0
+        return self.is_hole and any(at is None or at + rests > self.at_us for at in times)
 
 
 class Fate(NamedTuple):
     """What became of a write under one variant. Times are microseconds; None: not seen."""
 
-    applied_us: int | None
-    last_broker: int | None
-    known_us: int | None
-    known_everywhere_us: int | None
-    readable_us: int | None
+    applied_us: int | None = None
+    last_broker: int | None = None
+    known_us: int | None = None
+    known_everywhere_us: int | None = None
+    readable_us: int | None = None
 
 
-def heartbeat_row(row: Event, carried: Carried | None) -> Row:
-    """A heartbeat, and what its response carries (None: it is an error, or nothing is certain)."""
+def heartbeat_row(row: Event, carried: Carried | None, uncertain: str = LOG_GAP) -> Row:
+    """A heartbeat, and what its response carries (None: it is an error, or nothing is certain).
+
+    ``uncertain``: why not.
+    """
     judgement: Judgement = (Verdict.REPLAYED, None)
     if row.error_code == NO_ANSWER:
         judgement = (Verdict.UNKNOWN, NOT_ANSWERED)
     elif row.error_code != 0:
         judgement = (Verdict.NOT_APPLICABLE, NOT_ACTIVE)
     elif carried is None:
-        judgement = (Verdict.UNKNOWN, NOT_HEARD_YET)
+        judgement = (Verdict.UNKNOWN, uncertain)
     elif carried.raw is None:
         judgement = (Verdict.NOT_APPLICABLE, NOBODY_COUNTS)
     size = row.response_bytes
@@ -124,12 +142,20 @@ def write_row(
     variant: Variant,
     manager: HeartbeatManager,
     unlearned: str | None,
-    log_end_us: int | None,
+    uncertain: str,
+    log_end: LogEnd | None,
 ) -> Row:
-    """A write under one variant. ``unlearned``: why it is not known when brokers learned in it."""
+    """A write under one variant.
+
+    ``unlearned``: why it is not known when brokers learned in it; ``uncertain``: which brokers
+    count.
+    """
     fate = _fate(write, sender, variant, manager, unlearned)
     row, offsets = write.row, write.offsets
-    verdict, reason = _judgement(write, fate, manager, unlearned, log_end_us)
+    hidden = _hidden(write, sender, variant, fate, manager, unlearned, uncertain, log_end)
+    judgement = _judgement(write, fate, unlearned, log_end)
+    if hidden is not None and isinstance(offsets, Offsets):
+        fate, judgement = Fate(), (Verdict.UNKNOWN, hidden)
     return {
         **variant.what_if(RULE),
         "request_id": row.request_id,
@@ -147,8 +173,8 @@ def write_row(
         "known_everywhere_at": fate.known_everywhere_us,
         "stale_window_ms": _elapsed_ms(row.at_us, fate.applied_us),
         "read_after_write_ms": _elapsed_ms(sender.received_us, fate.readable_us),
-        "verdict": verdict,
-        "reason": reason,
+        "verdict": judgement[0],
+        "reason": judgement[1],
     }
 
 
@@ -173,12 +199,31 @@ def _fate(
     )
 
 
-def _judgement(
+def _hidden(
     write: Write,
+    sender: Sender,
+    variant: Variant,
     fate: Fate,
     manager: HeartbeatManager,
     unlearned: str | None,
-    log_end_us: int | None,
+    uncertain: str,
+    log_end: LogEnd | None,
+) -> str | None:
+    """Why lines that are not in the log may have decided it; None if they did not."""
+    if write.row.at_us < manager.certain_from_us:
+        return uncertain
+    followed = [fate.applied_us]
+    if variant.name != ESTIMATED:
+        followed += [fate.known_everywhere_us, fate.readable_us]
+    if variant.name == FINEST_EVIDENCE and unlearned is not None:
+        return unlearned
+    if sender.is_lost or (log_end is not None and log_end.is_before(variant, followed)):
+        return LOG_GAP
+    return None
+
+
+def _judgement(
+    write: Write, fate: Fate, unlearned: str | None, log_end: LogEnd | None
 ) -> Judgement:
     if write.offsets == NOTHING_WRITTEN:
         return Verdict.NOT_APPLICABLE, NOTHING_WRITTEN
@@ -188,16 +233,14 @@ def _judgement(
         return Verdict.REPLAYED, None
     if unlearned is not None:
         return Verdict.UNKNOWN, unlearned
-    if write.until_us < manager.certain_from_us:
-        return Verdict.UNKNOWN, NOT_HEARD_YET
     if fate.applied_us is not None and fate.known_everywhere_us is not None:
         return Verdict.NOT_APPLICABLE, LEFT
-    return Verdict.UNKNOWN, too_late(write, log_end_us)
+    return Verdict.UNKNOWN, too_late(write, log_end)
 
 
-def too_late(write: Write, log_end_us: int | None) -> str:
+def too_late(write: Write, log_end: LogEnd | None) -> str:
     """Why what became of a write was not seen."""
-    return LOG_ENDS if log_end_us is not None and log_end_us < write.until_us else HORIZON
+    return log_end.reason if log_end is not None and log_end.at_us < write.until_us else HORIZON
 
 
 def _elapsed_ms(since: int, until: int | None) -> float | None:

@@ -1,5 +1,7 @@
 """Why an outcome is unknown, or the question does not apply: texts of the ``reason`` columns."""
 
+from kip_replay.replay.log_gaps import LOG_GAP as LOG_GAP
+
 # Of a heartbeat.
 NOT_ACTIVE = "the controller that was asked was not the active one, or refused"
 NOT_HEARD_YET = "the log begins: a broker that has not been heard yet may be unfenced"
@@ -20,4 +22,5 @@ NO_RESPONSE = "the log has no FETCH response that carried its commit to the brok
 NO_NEXT_FETCH = "the log ends before the broker's next FETCH"
 STARTING = "no heartbeat shows yet that the broker was unfenced"
 SLOW = "a heartbeat shows that the broker was slow, and none when it had applied it"
+UNKNOWN_WORK = "the log does not have the creation of a topic that is deleted there"
 DENIED = "a later heartbeat shows that it had not applied what its FETCH knew"

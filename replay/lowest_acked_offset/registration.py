@@ -26,6 +26,7 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
             lowest_acked_offset.RULE, "replica_apply_ms", lowest_acked_offset.REPLICA_APPLY_MS
         ),
         saved=saved,
+        gaps=settings.log_gaps.get(recording, ()),
     )
 
 

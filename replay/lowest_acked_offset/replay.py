@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.outcomes import Rows
 
 from .applying import REPLICA_APPLY_MS, Applying
@@ -24,21 +25,22 @@ from .events import (
     Event,
 )
 from .evidence import CLAIM_WAIT_US, Claim
+from .holes import Holes
 from .outcomes import (
     APPLIED_SCHEMA,
     HEARTBEAT_SCHEMA,
     HORIZON_US,
     VISIBILITY_SCHEMA,
     WRITE_SCHEMA,
-    Sender,
+    LogEnd,
     Write,
     heartbeat_row,
     write_row,
 )
-from .reasons import NOT_ANSWERED
-from .state import LEARNED_OF, Settings, decode, encode, new_state
+from .reasons import LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOT_ANSWERED
+from .state import LEARNED_OF, Settings, behind_hole, decode, encode, new_state
 from .visibility import applied_row, unlearned, visibility_rows
-from .writes import Offsets, is_forwarders_line, is_write
+from .writes import VOTER_SILENCE_US, Offsets, is_forwarders_line, is_write
 
 #: Events are put into the order in which they happened this far behind the log: a line stands
 #: where its response was built, at most this long after it was taken up.
@@ -63,7 +65,7 @@ class LowestAckedOffset:
     (below the session timeout), ``recorded_interval_ms`` the one that the log was made with
     (measured if None). ``counts_stopping``: brokers in controlled shutdown hold the offset back,
     as the draft's "all unfenced brokers" can be read. ``replica_apply_ms``: see ``applying``.
-    ``step_rows``: it moves on this often.
+    ``step_rows``: it moves on this often. ``gaps`` are the holes in the nodes' logs.
     ``saved`` is the saved state of a replay with the same settings, to resume from; ``ValueError``
     if it is not. Batches of ``INPUT_SCHEMA`` come in order of (at_us, kind, request_id); else
     ``ValueError``.
@@ -79,6 +81,7 @@ class LowestAckedOffset:
         step_rows: int = STEP_ROWS,
         replica_apply_ms: int = REPLICA_APPLY_MS,
         saved: bytes | None = None,
+        gaps: Iterable[LogGap] = (),
     ) -> None:
         self._settings = Settings(
             tuple(sorted(voters)),
@@ -89,6 +92,7 @@ class LowestAckedOffset:
             step_rows,
             replica_apply_ms,
         )
+        self._holes = Holes(gaps, self._settings.voters)
         self._state = new_state(self._settings) if saved is None else decode(saved, self._settings)
         self._heartbeat_rows = Rows(HEARTBEAT_SCHEMA)
         self._write_rows = Rows(WRITE_SCHEMA)
@@ -122,8 +126,9 @@ class LowestAckedOffset:
         self._happen_until(None)
         for applying in self._state.applying.values():
             applying.close()
-        self._view(end, end, end)
-        self._settle(end, end)
+        log_end = LogEnd(end, LOG_ENDS)
+        self._view(end, end, log_end)
+        self._settle(end, log_end)
         return self._emit()
 
     def _emit(self) -> Outcomes:
@@ -158,8 +163,35 @@ class LowestAckedOffset:
         if until is not None:
             count = bisect_right(state.pending, until, key=itemgetter(0))
         ready, state.pending = state.pending[:count], state.pending[count:]
-        for _, row in ready:
-            self._happen(row)
+        for happened, row in ready:
+            hole = self._holes.entered(self._state.active, happened, row)
+            if hole is not None:
+                self._pass(hole)
+            if self._holes.is_lost(row):
+                self._lose(row)
+            else:
+                self._happen(row)
+
+    def _pass(self, hole: LogGap) -> None:
+        """What was before a hole is over; another replay begins behind it."""
+        begins_us = hole.after_us
+        log_end = LogEnd(begins_us, LOG_GAP)
+        # A voter's FETCH that commits a write is in the log once it is parked no more.
+        self._state.writes = [
+            write._replace(offsets=LOG_GAP)
+            if write.row.at_us > begins_us - VOTER_SILENCE_US and write.offsets != NOT_ANSWERED
+            else write
+            for write in self._state.writes
+        ]
+        self._view(begins_us, begins_us, log_end)
+        self._settle(begins_us, log_end)
+        self._state = behind_hole(self._state, self._settings, hole.before_us)
+
+    def _lose(self, row: Event) -> None:
+        if row.kind == HEARTBEAT:
+            self._heartbeat_rows.add(**heartbeat_row(row, None))
+        elif row.kind == WRITE and is_write(row):
+            self._state.writes.append(Write(row, LOG_GAP))
 
     def _happen(self, row: Event) -> None:
         state = self._state
@@ -181,10 +213,12 @@ class LowestAckedOffset:
         elif is_write(row):
             has_response = row.error_code == 0
             offsets = state.committed.offsets(row) if has_response else NOT_ANSWERED
+            if offsets == NO_HIGH_WATERMARK and state.settling is not None:
+                offsets = LOG_GAP
             state.writes.append(Write(row, offsets))
             offset = offsets.high if isinstance(offsets, Offsets) else None
             replica_us = self._settings.replica_apply_ms * 1000
-            state.replicas.write(row, offset, replica_us, len(state.recorded.raw.by_node))
+            state.replicas.write(row, offset, replica_us, state.brokers)
 
     def _is_broker(self, node_id: int) -> bool:
         """A voter is no broker, unless it sends heartbeats."""
@@ -210,10 +244,11 @@ class LowestAckedOffset:
             is_fenced=row.is_fenced,
             want_shut_down=row.want_shut_down,
         )
-        state.be_certain(beat.handled_us, self._settings)
-        self._heartbeat_rows.add(**heartbeat_row(row, state.recorded.heartbeat(beat)))
+        state.be_certain(beat.handled_us, beat.broker_id, self._settings)
+        carried = state.recorded.heartbeat(beat)
+        self._heartbeat_rows.add(**heartbeat_row(row, carried, state.uncertain))
         self._claim(state.evidence.of(row.broker_id).heartbeat(row, state.replicas))
-        self._applying(row.broker_id).heartbeat(row.is_fenced)
+        self._applying(row.broker_id).heartbeat(row.offset, row.is_fenced)
         for claimed in (state.finest, state.estimated):
             claimed.keep(beat.handled_us, beat.broker_id, beat.offset, beat)
         if state.simulations:
@@ -238,26 +273,31 @@ class LowestAckedOffset:
         before = settled - 2 * HORIZON_US
         state.forget(before, self._settings)
 
-    def _view(self, until: int, settled: int, log_end_us: int | None) -> None:
+    def _view(self, until: int, settled: int, log_end: LogEnd | None) -> None:
         """Bring all managers forward: the recorded one up to a time, the others where settled."""
-        state = self._state
+        state, is_cut = self._state, log_end is not None and log_end.is_hole
         state.recorded.advance(until)
-        self._claim(state.evidence.expire(settled, state.replicas))
+        if not is_cut:
+            self._claim(state.evidence.expire(settled, state.replicas))
         state.finest.advance(settled)
-        self._estimate(settled)
+        self._estimate(settled, is_cut)
         state.estimated.advance(settled)
-        self._simulate(settled, log_end_us)
+        self._simulate(settled, log_end)
 
-    def _estimate(self, until: int) -> None:
+    def _estimate(self, until: int, is_cut: bool) -> None:
         state = self._state
         for broker_id, applying in sorted(state.applying.items()):
             evidence = state.evidence.of(broker_id)
-            for estimate in applying.estimate(until, evidence, state.replicas):
+            certain = (state.recorded.certain_from_us, state.uncertain)
+            for estimate in applying.estimate(
+                until, evidence, state.replicas, certain, is_cut=is_cut
+            ):
                 self._applied_rows.add(**applied_row(broker_id, estimate))
                 if estimate.applied_us is not None:
                     state.estimated.keep(estimate.applied_us, broker_id, estimate.offset)
 
-    def _simulate(self, until: int, log_end_us: int | None) -> None:
+    def _simulate(self, until: int, log_end: LogEnd | None) -> None:
+        log_end_us = None if log_end is None else log_end.at_us
         beats, simulations = self._state.beats, self._state.simulations
         for at, broker_id, variant in beats.steps_until(until):
             for learned in LEARNED_OF.values() if variant is None else (variant,):
@@ -272,18 +312,18 @@ class LowestAckedOffset:
             for manager in simulation.managers.values():
                 manager.advance(until)
 
-    def _settle(self, until: int, log_end_us: int | None) -> None:
+    def _settle(self, until: int, log_end: LogEnd | None) -> None:
         """Emit the writes whose horizon has passed, or all once the log is over."""
         state = self._state
-        ready = [w for w in state.writes if log_end_us is not None or w.until_us <= until]
-        state.writes = [w for w in state.writes if log_end_us is None and w.until_us > until]
+        ready = [w for w in state.writes if log_end is not None or w.until_us <= until]
+        state.writes = [w for w in state.writes if log_end is None and w.until_us > until]
         for write in ready:
-            sender = Sender(*state.forwarding.via(write.row))
+            sender = state.forwarding.via(write.row, self._holes.gaps)
             for variant, manager in state.managers(self._settings):
                 why = unlearned(write, variant, state)
-                row = write_row(write, sender, variant, manager, why, log_end_us)
+                row = write_row(write, sender, variant, manager, why, state.uncertain, log_end)
                 self._write_rows.add(**row)
-            for row in visibility_rows(write, state, log_end_us):
+            for row in visibility_rows(write, state, self._holes, log_end):
                 self._visibility_rows.add(**row)
 
 

@@ -10,21 +10,23 @@ from typing import NamedTuple
 import msgspec
 
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
-from kip_replay.replay.outcomes import RECORDED, Variant
+from kip_replay.replay.outcomes import NOT_SWEPT, RECORDED, Variant
 
 from .applying import Applying
-from .brokers import Sessions
+from .brokers import RESET_OFFSET, Sessions
 from .cadence import Recorded
 from .claimed import Claimed
 from .controller import HeartbeatManager
 from .events import Event
 from .evidence import Evidence, Replicas
+from .holes import Active, Settling
 from .outcomes import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, Write
+from .reasons import LOG_GAP, NOT_HEARD_YET
 from .simulation import Simulation
-from .writes import CommittedOffsets, Forwarding
+from .writes import VOTER_SILENCE_US, CommittedOffsets, Forwarding
 
 #: Of the saved form; another one is refused.
-VERSION = 3
+VERSION = 4
 
 #: By variant, whose learned times it simulates (``variant`` of high_watermark_lag).
 LEARNED_OF = {LOWEST_ACKED: RECORDED, WITHOUT_KIP: WITHOUT_KIP, WITH_KIP: WITH_KIP}
@@ -64,6 +66,9 @@ class State:
     #: Variants of which the log has when brokers learned.
     learned: set[str] = field(default_factory=set)
     first_heartbeat_us: int | None = None
+    active: Active = field(default_factory=Active)
+    #: Behind a hole.
+    settling: Settling | None = None
     fed: int = 0
     front: tuple[int, str, str] = (0, "", "")
 
@@ -77,8 +82,23 @@ class State:
                 variant = Variant(name, HEARTBEAT_INTERVAL, interval_ms)
                 yield variant, simulation.managers[learned]
 
-    def be_certain(self, at: int, settings: Settings) -> None:
+    @property
+    def brokers(self) -> int:
+        """How many count, for all that is known."""
+        expected = () if self.settling is None else self.settling.expected
+        return max(len(self.recorded.raw.by_node), len(expected))
+
+    @property
+    def uncertain(self) -> str:
+        """Why it is not certain which brokers count."""
+        return NOT_HEARD_YET if self.settling is None else LOG_GAP
+
+    def be_certain(self, at: int, broker_id: int, settings: Settings) -> None:
         """From when on every broker that counts has sent a heartbeat, or was fenced."""
+        if self.settling is not None:
+            self._be_certain_again(at, self.settling, settings)
+            self.settling.heartbeat(broker_id)
+            return
         if self.recorded.certain_from_us == 0:
             return
         if self.first_heartbeat_us is None:
@@ -86,8 +106,24 @@ class State:
         certain = self.first_heartbeat_us + self.recorded.sessions.fenced_after_us
         if self.committed.began_empty and at < certain:
             certain = 0
+        self.replicas.is_partial = certain > 0
         for _, manager in self.managers(settings):
             manager.certain_from_us = certain
+            manager.floor = self.committed.first_offset if certain else RESET_OFFSET
+
+    def _be_certain_again(self, at: int, settling: Settling, settings: Settings) -> None:
+        if self.recorded.certain_from_us <= at:
+            return
+        sent = (b for b, signs in self.evidence.brokers.items() if signs.first_seen_us is not None)
+        running = set(sent) - self.committed.voters
+        elapsed_us = at - settling.since_us
+        is_over = elapsed_us > VOTER_SILENCE_US and settling.is_over(running)
+        if is_over or elapsed_us >= self.recorded.sessions.fenced_after_us:
+            for variant, manager in self.managers(settings):
+                manager.floor = self.committed.first_offset
+                # When simulated heartbeats come follows from all those before.
+                if variant.parameter_value == NOT_SWEPT:
+                    manager.certain_from_us = at
 
     def forget(self, before: int, settings: Settings) -> None:
         """Drop what was over before a time."""
@@ -118,6 +154,28 @@ def new_state(settings: Settings) -> State:
             for ms in settings.intervals_ms
         ],
     )
+
+
+def behind_hole(state: State, settings: Settings, ends_us: int) -> State:
+    """The state of a replay that begins behind a hole in the log of the active controller.
+
+    What does not rest on that log is carried, and what was measured.
+    """
+    new = new_state(settings)
+    new.committed.first_offsets = dict.fromkeys(settings.voters, -1)
+    expected = {*state.recorded.raw.by_node, *(state.settling.expected if state.settling else ())}
+    new.settling = Settling(ends_us, sorted(expected))
+    for broker_id, applying in state.applying.items():
+        new.applying[broker_id] = applying.behind_hole()
+    for broker_id, evidence in state.evidence.brokers.items():
+        new.evidence.brokers[broker_id] = evidence.behind_hole()
+    new.beats.interval_us, new.beats.first_gaps = state.beats.interval_us, state.beats.first_gaps
+    new.beats.delay = state.beats.delay
+    new.forwarding, new.replicas, new.learned = state.forwarding, state.replicas, state.learned
+    new.pending, new.active = state.pending, state.active
+    new.fed, new.front = state.fed, state.front
+    new.replicas.is_partial = True
+    return new
 
 
 def encode(settings: Settings, state: State) -> bytes:

@@ -14,23 +14,33 @@ from .evidence import (
     HEARTBEAT,
     BrokerEvidence,
 )
+from .holes import Holes
 from .outcomes import (
     ESTIMATED,
+    FINEST_EVIDENCE,
     HEARTBEAT_INTERVAL,
     LOWEST_ACKED,
     RULE,
     Judgement,
+    LogEnd,
     Row,
     Write,
     too_late,
 )
-from .reasons import DENIED, HORIZON, NO_RESPONSE, NOT_LEARNED
+from .reasons import DENIED, HORIZON, LOG_GAP, NO_RESPONSE, NOT_LEARNED, UNKNOWN_WORK
 from .state import LEARNED_OF, State
 from .timelines import Rising
 from .writes import Offsets
 
+#: Reasons of estimates without which it is not known when all brokers had applied a write.
+HIDING = (LOG_GAP, UNKNOWN_WORK)
+#: Columns that say nothing where an outcome rests on lines that are missing.
+TIMES = ("applied_at_earliest", "applied_at_latest", "shown_at", "applied_at", "known_at")
 
-def visibility_rows(write: Write, state: State, log_end_us: int | None) -> Iterator[Row]:
+
+def visibility_rows(
+    write: Write, state: State, holes: Holes, log_end: LogEnd | None
+) -> Iterator[Row]:
     """When each broker that was there had applied a write: an estimate, and what evidence shows."""
     offsets = write.offsets
     if not isinstance(offsets, Offsets):
@@ -40,30 +50,59 @@ def visibility_rows(write: Write, state: State, log_end_us: int | None) -> Itera
         signs = state.evidence.of(broker_id)
         if signs.is_seen_between(alive_since, write.until_us):
             known_us, _ = write.reached(state.recorded.known_by_broker.get(broker_id))
-            yield {
-                **_estimated(
-                    write, offsets, state.applying.get(broker_id), signs.signs[HEARTBEAT].has
-                ),
-                "broker_id": broker_id,
-                "known_at": known_us,
-            }
-            for kind in EVIDENCE:
-                row = _sign(write, offsets, signs, kind, log_end_us)
-                if row is not None:
-                    yield row | {"broker_id": broker_id, "known_at": known_us}
+            same = {"broker_id": broker_id, "known_at": known_us}
+            has = signs.signs[HEARTBEAT].has
+            rows = [_estimated(write, offsets, state.applying.get(broker_id), has)]
+            rows += [_sign(write, offsets, signs, kind, log_end) for kind in EVIDENCE]
+            for row in rows:
+                # Clients connect when they like: that none did shows nothing.
+                if row["evidence"] != API_VERSIONS or row["applied_at_latest"] is not None:
+                    yield _unless_lost(row | same, write, state, signs, holes, log_end)
+
+
+def _unless_lost(
+    row: Row,
+    write: Write,
+    state: State,
+    evidence: BrokerEvidence,
+    holes: Holes,
+    log_end: LogEnd | None,
+) -> Row:
+    """The row; unknown where lines that are missing may have shown more."""
+    latest = row["applied_at_latest"]
+    hidden = None
+    if write.row.at_us < state.recorded.certain_from_us:
+        hidden = state.uncertain
+    elif row["evidence"] == FETCH_HIGH_WATERMARK and _is_unclaimed(write, evidence):
+        hidden = UNKNOWN_WORK
+    elif log_end is not None and log_end.is_hole:
+        is_over = None not in (latest, row["known_at"], row.get("applied_at", latest))
+        # What a FETCH shows the next heartbeat may deny.
+        denied = row["evidence"] == FETCH_HIGH_WATERMARK
+        if not is_over or (denied and latest > evidence.last_response_us):
+            hidden = LOG_GAP
+    if row["evidence"] == API_VERSIONS and holes.overlap(
+        row["broker_id"], row["applied_at_earliest"], latest
+    ):
+        hidden = LOG_GAP
+    if hidden is None or row["verdict"] is Verdict.UNKNOWN:
+        return row
+    return row | dict.fromkeys(TIMES) | {"verdict": Verdict.UNKNOWN, "reason": hidden}
+
+
+def _is_unclaimed(write: Write, evidence: BrokerEvidence) -> bool:
+    offsets = write.offsets
+    return isinstance(offsets, Offsets) and evidence.claims.is_unclaimed(offsets.high)
 
 
 def _sign(
-    write: Write, offsets: Offsets, evidence: BrokerEvidence, kind: str, log_end_us: int | None
-) -> Row | None:
+    write: Write, offsets: Offsets, evidence: BrokerEvidence, kind: str, log_end: LogEnd | None
+) -> Row:
     signs = evidence.signs[kind]
     latest, _ = write.reached(signs.has)
     judgement: Judgement = (Verdict.REPLAYED, None)
     if latest is None:
-        if kind == API_VERSIONS:
-            # Clients connect when they like: that none did shows nothing.
-            return None
-        judgement = (Verdict.UNKNOWN, too_late(write, log_end_us))
+        judgement = (Verdict.UNKNOWN, too_late(write, log_end))
     elif kind == FETCH_HIGH_WATERMARK and evidence.reports.lacked_until(offsets.low) > latest:
         judgement, latest = (Verdict.UNKNOWN, DENIED), None
     earliest = max(offsets.committed_us, signs.lacks.lacked_until(offsets.low))
@@ -118,6 +157,9 @@ def unlearned(write: Write, variant: Variant, state: State) -> str | None:
     """Why it is not known when brokers learned of a write under a variant; None if it is."""
     if variant.name == ESTIMATED:
         return None if _is_estimated(write, state) else NO_RESPONSE
+    if variant.name == FINEST_EVIDENCE:
+        evidence = state.evidence.brokers.values()
+        return UNKNOWN_WORK if any(_is_unclaimed(write, each) for each in evidence) else None
     is_simulated = variant.parameter == HEARTBEAT_INTERVAL
     is_known = not is_simulated or LEARNED_OF[variant.name] in state.learned
     return None if is_known else NOT_LEARNED
@@ -125,6 +167,11 @@ def unlearned(write: Write, variant: Variant, state: State) -> str | None:
 
 def _is_estimated(write: Write, state: State) -> bool:
     """When a write was applied everywhere is an estimate, and not when a heartbeat arrived."""
+    offsets = write.offsets
+    if isinstance(offsets, Offsets):
+        estimates = (broker.of(offsets.high, None) for broker in state.applying.values())
+        if any(each is not None and each.reason in HIDING for each in estimates):
+            return False
     at, last_broker = write.reached(state.estimated.manager.applied_everywhere)
     if at is None or last_broker is None or not isinstance(write.offsets, Offsets):
         return True

@@ -22,6 +22,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kip_replay.replay.log_gaps import LogGap
+
 from .events import NO_ANSWER, STAMP_SLACK_US, Event
 from .reasons import NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
 from .timelines import Rising
@@ -97,7 +99,7 @@ class CommittedOffsets:
         if len(self.voters) == 1:
             return SINGLE_VOTER
         committed = self.high_watermark.value(built)
-        if committed is None or self.known_from_us is None or built < self.known_from_us:
+        if committed is None or self.known_from_us is None or row.dequeued_us < self.known_from_us:
             return NO_HIGH_WATERMARK
         fetched = self.log_ends.get(row.node_id, Rising()).value(taken)
         end = max(fetched or 0, self.high_watermark.value(taken) or 0)
@@ -107,6 +109,13 @@ class CommittedOffsets:
             return NOTHING_WRITTEN
         reached = self.high_watermark.reached(low + 1)
         return Offsets(low, high, max(row.dequeued_us, reached[0] if reached else row.dequeued_us))
+
+    @property
+    def first_offset(self) -> int:
+        """Nothing above this was committed before the lines of which it is known."""
+        if self.known_from_us is None:
+            return 0
+        return (self.high_watermark.value(self.known_from_us) or 0) - 1
 
     def forget(self, before: int) -> None:
         """Drop what was over before a time."""
@@ -157,6 +166,17 @@ class BrokersLine(NamedTuple):
     broker_id: int
 
 
+class Sender(NamedTuple):
+    """The broker that forwarded a write if any, and when it or else the controller received it.
+
+    ``is_lost``: the broker's line of it is missing.
+    """
+
+    via: int | None
+    received_us: int
+    is_lost: bool = False
+
+
 @dataclass
 class Forwarding:
     """Joins a forwarded write with the line of the broker that forwarded it.
@@ -182,10 +202,10 @@ class Forwarding:
         line = BrokersLine(row.received_us, row.at_us, row.node_id)
         self.lines.setdefault(key, []).append(line)
 
-    def via(self, row: Event) -> tuple[int | None, int]:
-        """(the broker that forwarded a write if any, when it or else the controller got it)."""
+    def via(self, row: Event, gaps: Iterable[LogGap] = ()) -> Sender:
+        """Who forwarded a write, if any did; ``gaps``: those of the logs."""
         if not row.is_forwarded:
-            return None, row.received_us
+            return Sender(None, row.received_us)
         host = remote_host(row.connection)
         brokers = self.hosts.get(host, set()) if host is not None else set()
         lines = self.lines.get((row.client_id, row.correlation_id, row.api_name), ())
@@ -198,8 +218,13 @@ class Forwarding:
         ]
         if around:
             _, received, broker = min(around)
-            return broker, min(received, row.received_us)
-        return (next(iter(brokers)) if len(brokers) == 1 else None), row.received_us
+            return Sender(broker, min(received, row.received_us))
+        is_lost = any(
+            gap.node_id in brokers and gap.after_us < row.at_us and row.received_us < gap.before_us
+            for gap in gaps
+        )
+        broker_id = next(iter(brokers)) if len(brokers) == 1 else None
+        return Sender(broker_id, row.received_us, is_lost)
 
     def forget(self, before: int) -> None:
         """Drop lines whose response was built before a time."""

@@ -1,0 +1,121 @@
+"""Holes in the logs: which of them the replay runs into, and what it knows behind one.
+
+A hole matters in the log of the controller that is active, or may have become so in it. There the
+replay ends as at the log's end, and another begins behind it as where a log begins: until it is
+certain which brokers count, nothing is. It is sooner than at a log's beginning, since the brokers
+that counted are known, and who else runs FETCHes. A broker's second heartbeat settles what is held
+of it: the first may be its first in its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kip_replay.replay.log_gaps import (
+    ALWAYS_SINCE_US,
+    ALWAYS_UNTIL_US,
+    LogGap,
+    holes_of,
+    last_begun,
+)
+
+from .events import FETCH, HEARTBEAT, WRITE, Event
+from .writes import VOTER_SILENCE_US
+
+#: Heartbeats of a broker that settle what the controller holds of it.
+SETTLING_HEARTBEATS = 2
+
+
+@dataclass
+class Active:
+    """The active controller: since when, and when it last responded without error.
+
+    ``is_silent``: since then another may have become active unseen.
+    """
+
+    node_id: int = -1
+    since_us: int = ALWAYS_SINCE_US
+    last_us: int = ALWAYS_SINCE_US
+    is_silent: bool = False
+
+
+@dataclass
+class Settling:
+    """Behind a hole that ends at a time: brokers to be heard, and the heartbeats of each since."""
+
+    since_us: int
+    expected: list[int]
+    heard: dict[int, int] = field(default_factory=dict)
+
+    def is_over(self, brokers: Iterable[int]) -> bool:
+        """These, and who is expected, have been heard."""
+        return all(
+            self.heard.get(broker_id, 0) >= SETTLING_HEARTBEATS
+            for broker_id in {*self.expected, *brokers}
+        )
+
+    def heartbeat(self, broker_id: int) -> None:
+        """A broker is heard."""
+        self.heard[broker_id] = self.heard.get(broker_id, 0) + 1
+
+
+class Holes:
+    """Those of each node's log; ``voters`` may be active controllers."""
+
+    def __init__(self, gaps: Iterable[LogGap], voters: Iterable[int] = ()) -> None:
+        self.gaps = tuple(gaps)
+        self._of = {gap.node_id: holes_of(gap.node_id, self.gaps) for gap in self.gaps}
+        self._voters = {voter: self._of[voter] for voter in voters if voter in self._of}
+
+    def entered(self, active: Active, happened: int, row: Event) -> LogGap | None:
+        """The hole that the replay runs into with a line, if it does; keeps ``active``."""
+        if not self._voters:
+            return None
+        responds = row.kind in (HEARTBEAT, FETCH) and row.error_code == 0
+        own = last_begun(self._of.get(active.node_id, ()), happened)
+        hole, since = None, active.last_us
+        if own is not None and own.before_us > active.since_us:
+            hole, active.since_us = own._replace(after_us=max(own.after_us, since)), own.before_us
+        elif responds and row.node_id != active.node_id:
+            # Nobody was active before, if a replica begins with nothing.
+            is_first = active.node_id < 0 and row.kind == FETCH and row.offset == 0
+            ends_us = self._hidden_until(row.node_id, since, happened, only=is_first)
+            if ends_us is not None:
+                hole = LogGap(row.node_id, since, ends_us)
+            active.node_id, active.since_us = row.node_id, ends_us or happened
+        elif happened > max(since, active.since_us) + VOTER_SILENCE_US and not active.is_silent:
+            known = max(since, active.since_us)
+            active.is_silent = self._hidden_until(row.node_id, known, happened) is not None
+            if active.is_silent and active.node_id >= 0:
+                hole = LogGap(active.node_id, since, happened)
+        if responds:
+            active.last_us, active.is_silent = max(since, happened), False
+        return hole
+
+    def _hidden_until(
+        self, node_id: int, since: int, until: int, *, only: bool = False
+    ) -> int | None:
+        """May a controller (``only``: this one) have been active in a span unseen?
+
+        -> until when, if this one is active by now.
+        """
+        voters = {node_id: self._of.get(node_id, [])} if only else self._voters
+        holes = [hole for each in voters.values() for hole in each]
+        hidden = [hole for hole in holes if hole.after_us < until and since < hole.before_us]
+        own = (hole.before_us for hole in hidden if hole.node_id == node_id)
+        return max((until, *own)) if hidden else None
+
+    def is_lost(self, row: Event) -> bool:
+        """A controller's line is in a hole: it stands beside lines that are missing."""
+        if row.kind not in (HEARTBEAT, FETCH, WRITE) or row.error_code != 0:
+            return False
+        hole = last_begun(self._of.get(row.node_id, ()), row.at_us)
+        return hole is not None and row.at_us < hole.before_us
+
+    def overlap(self, node_id: int, since_us: int, until_us: int | None) -> bool:
+        """Lines of a node may be missing in a span."""
+        until = ALWAYS_UNTIL_US if until_us is None else until_us
+        return any(
+            gap.after_us < until and since_us < gap.before_us for gap in self._of.get(node_id, ())
+        )
