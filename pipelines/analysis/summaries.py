@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from kip_replay.pipelines.analysis.phases import (
     with_phases,
 )
 from kip_replay.pipelines.warehouse.data_files import TableFiles, by_key
+from kip_replay.replay.log_gaps import Gaps
 from kip_replay.replay.tables import LATENCY_CURVES, LATENCY_SUMMARY
 
 WHAT_IF = ("recording", "rule", "variant", "parameter", "parameter_value")
@@ -195,10 +196,25 @@ def bandwidth_summary(ways: DataFrame) -> DataFrame:
         F.max("span_s").alias("span_s"),
         *(_per_block(amount).alias(f"{name}_per_block") for name, amount in amounts.items()),
     )
+    return summed.withColumn("overhead_bytes", F.col("bytes") - F.col("record_bytes"))
+
+
+def per_second(summed: DataFrame, gaps: Gaps, phases: Phases) -> DataFrame:
+    """Rows of bandwidth_summary with their rates: of the steady phase less the node's holes."""
+    missing_s = F.lit(0.0)
+    for recording, of_recording in gaps.items():
+        steady = phases[recording]
+        for node_id, holes in groupby(of_recording, key=attrgetter("node_id")):
+            us = sum(
+                max(0, min(gap.before_us, steady.until_us) - max(gap.after_us, steady.from_us))
+                for gap in holes
+            )
+            is_its = (F.col("recording") == recording) & (F.col("node_id") == node_id)
+            missing_s = F.when(is_its, us / 1e6).otherwise(missing_s)
     return (
-        summed.withColumn("overhead_bytes", F.col("bytes") - F.col("record_bytes"))
-        .withColumn("requests_per_second", F.col("requests") / F.col("span_s"))
-        .withColumn("bytes_per_second", F.col("bytes") / F.col("span_s"))
+        summed.withColumn("span_s", F.col("span_s") - missing_s)
+        .withColumn("requests_per_second", F.try_divide("requests", "span_s"))
+        .withColumn("bytes_per_second", F.try_divide("bytes", "span_s"))
     )
 
 

@@ -12,8 +12,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from kip_replay.pipelines.analysis.accuracy import prediction_accuracy
+from kip_replay.pipelines.analysis.log_gaps import log_gaps
 from kip_replay.pipelines.analysis.phases import Phases, log_spans, steady_phases
-from kip_replay.pipelines.analysis.summaries import LatencySummaries, latency_histogram
+from kip_replay.pipelines.analysis.summaries import (
+    LatencySummaries,
+    latency_histogram,
+    per_second,
+)
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.replay import require_replayed
 from kip_replay.pipelines.rules import RULES
@@ -76,6 +81,7 @@ def _summarize(warehouse: Warehouse, wanted: dict[str, str], phases: Phases) -> 
     writing = warehouse.writing(SUMMARIES, wanted, _TABLES)
     values = _union(steps.latencies(read, phases) for steps in RULES if steps.latencies)
     ways = _union(steps.bandwidth(read, phases) for steps in RULES if steps.bandwidth)
+    rates = per_second(ways, log_gaps(warehouse, wanted), phases)
     drawn, headlines = (
         frozenset(pair for steps in RULES for pair in getattr(steps.figures, name))
         for name in ("CURVES", "HEADLINES")
@@ -84,7 +90,7 @@ def _summarize(warehouse: Warehouse, wanted: dict[str, str], phases: Phases) -> 
     task = LatencySummaries(writing.files(), drawn, headlines, spans)
     files = [
         *written(latency_histogram(values, spans, headlines), task),
-        *writing.write(BANDWIDTH_SUMMARY, ways),
+        *writing.write(BANDWIDTH_SUMMARY, rates),
     ]
     writing.begin()
     for table in _TABLES:

@@ -52,7 +52,8 @@ def traffic(rule: str, sweep: str) -> str:
     ]
     return f"""
         SELECT recording, variant, client_kind, {AT},
-            {", ".join(f"coalesce({way}, 0)" for way in ways)}, max(span_s),
+            {", ".join(f"coalesce({way}, 0)" for way in ways)},
+            sum(requests) / sum(requests / span_s),
             {", ".join(blocks)}
         FROM bandwidth_summary
         WHERE rule = '{rule}' AND api_name = 'FETCH' AND parameter IN ('none', '{sweep}')

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import pytest
 from constructed import STEADY_S, Key, Row, assert_same, keyed, phases
 from constructed.sessions import RECORDINGS, ROWS, STEPS, is_steady
 from pyspark.sql import SparkSession
 from small_tables import reader, rows_of
 
+from kip_replay.pipelines.analysis.summaries import per_second
 from kip_replay.replay.incremental_fetch import SESSION_SLOTS
 from kip_replay.replay.incremental_fetch.registration import RULE as INCREMENTAL_FETCH
 from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
+from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.outcomes import Verdict
 
 
@@ -56,8 +59,26 @@ def test_every_figure_of_bandwidth_summary(spark: SparkSession) -> None:
     assert STEPS.bandwidth
     read = reader(spark, {FETCH_SESSION_OUTCOMES: ROWS})
     key = "recording variant parameter parameter_value node_id client_kind direction"
-    found = keyed(rows_of(STEPS.bandwidth(read, phases(*RECORDINGS))), key.split())
+    rates = per_second(STEPS.bandwidth(read, phases(*RECORDINGS)), {}, phases(*RECORDINGS))
+    found = keyed(rows_of(rates), key.split())
     expected = expected_bandwidth()
     assert_same(found, expected)
     assert {key[2] for key in expected} == {"none", SESSION_SLOTS}
     assert {r["unknown_size_requests"] for r in expected.values()} == {0, 1}
+
+
+def test_rates_are_of_the_time_without_holes(spark: SparkSession) -> None:
+    assert STEPS.bandwidth
+    read = reader(spark, {FETCH_SESSION_OUTCOMES: ROWS})
+    steady = phases(*RECORDINGS)
+    (name, bounds), *_ = steady.items()
+    whole = rows_of(STEPS.bandwidth(read, steady))
+    node = next(row["node_id"] for row in whole if row["recording"] == name)
+    half_us = (bounds.from_us + bounds.until_us) // 2
+    gaps = {name: [LogGap(node, bounds.from_us - 5_000_000, half_us)]}
+    found = rows_of(per_second(STEPS.bandwidth(read, steady), gaps, steady))
+    for row in found:
+        is_its = (row["recording"], row["node_id"]) == (name, node)
+        span_s = steady[row["recording"]].span_s / (2 if is_its else 1)
+        assert row["span_s"] == pytest.approx(span_s)
+        assert row["requests_per_second"] == pytest.approx(row["requests"] / span_s)
