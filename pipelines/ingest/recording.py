@@ -239,7 +239,7 @@ def _nodes_of_manifest(
 
 def _clock_offset_ms(entry: Mapping[str, Any]) -> int:
     offset_ms = entry.get("clock_offset_ms", 0)
-    if not is_whole_number(offset_ms) or abs(offset_ms) > CLOCK_OFFSET_MS_MAX:
+    if type(offset_ms) is not int or abs(offset_ms) > CLOCK_OFFSET_MS_MAX:
         raise UserError(
             f"'clock_offset_ms' of node {entry['node_id']} in {MANIFEST} is {offset_ms!r}: write a "
             "whole number of milliseconds to add to its stamps, less than a day (the hours of a "

@@ -111,6 +111,10 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         row("log_gaps", evidence="correlation_id", lines_missing=3, next_request_id="2-3"),
         row("log_gaps", evidence="no_log", node_id=7),
     ],
+    "clock_bounds": [
+        row("clock_bounds", node_id=8, clocks="differ"),
+        row("clock_bounds", clocks="not_bounded", is_compared=True),
+    ],
     "rejected_lines": [row("rejected_lines")],
     "fetches": [
         fetch("nowhere"),
