@@ -217,7 +217,7 @@ class _LineStarts:
             self._carried = text[last:] if self._is_line_start else b""
         whole = starts <= len(text) - _STAMP_END
         starts, numbers = starts[whole], numbers[whole]
-        begin = array[starts] == ord("[")
+        begin = (array[starts] == ord("[")) & (array[starts + STAMP_BYTES + 1] == ord("]"))
         starts, numbers = starts[begin], numbers[begin]
         texts = array[starts[:, None] + np.arange(_STAMP_END)]
         seconds, good = _seconds_of(texts)

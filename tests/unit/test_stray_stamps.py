@@ -227,8 +227,9 @@ def test_at_an_end_of_a_file_correlation_ids_decide(tmp_path: Path, days: int, a
     found = surveyed(tmp_path, lines)
     assert found.strays == ()
     (doubt,) = found.undecided
-    assert f"its {'last' if at else 'first'} line {at + 1} has 2026-11-" in doubt
-    assert any(doubt in warning for warning in warnings_of([found]))
+    assert (doubt.line_number, doubt.why[:8]) == (at + 1, "2026-11-")
+    (warning,) = warnings_of([found])
+    assert warning.startswith(f"line {at + 1} of a.log of recording 'r' has {doubt.why}, and no ")
 
 
 # --- whatever the file is cut into
