@@ -52,7 +52,7 @@ _ROW = np.dtype([("line", np.int64), ("place", np.int64), ("second", np.int64), 
 
 @dataclass(frozen=True)
 class Stray:
-    """A line whose stamp cannot be where it stands; ``why`` is a sentence without its end."""
+    """A line whose stamp cannot be where it stands, or may not; ``why`` is part of a sentence."""
 
     line_number: int
     why: str
