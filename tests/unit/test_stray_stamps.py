@@ -188,6 +188,17 @@ def test_an_hour_that_occurs_twice(tmp_path: Path, minutes: int, pause: int) -> 
         assert strays(tmp_path, lines, "Europe/Berlin") == [len(lines) // 2 + 1]
 
 
+def test_a_stray_does_not_change_where_an_hour_begins_again(tmp_path: Path) -> None:
+    begin = datetime(2026, 10, 25, 1, 50)  # noqa: DTZ001 - in Berlin
+    times = [begin + timedelta(minutes=i - (i >= 70) * 60) for i in range(160)]
+    lines = [line(at, i) for i, at in enumerate(times)]
+    whole = surveyed(tmp_path, lines, "Europe/Berlin")
+    assert (whole.second_pass_line, whole.strays) == (71, ())
+    lines[30] = moved(lines[30], timedelta(days=4))
+    found = surveyed(tmp_path, lines, "Europe/Berlin")
+    assert (found.second_pass_line, [stray.line_number for stray in found.strays]) == (71, [31])
+
+
 def test_a_setting_accepts_them(tmp_path: Path) -> None:
     lines = log(*range(20), 9e6, *range(20, 40))
     assert surveyed(tmp_path, lines, accept_stray_stamps=True).strays == ()
