@@ -52,7 +52,7 @@ _ROW = np.dtype([("line", np.int64), ("place", np.int64), ("second", np.int64), 
 
 @dataclass(frozen=True)
 class Stray:
-    """A line whose stamp cannot be where it stands; ``why`` is a sentence without its end."""
+    """A line whose stamp cannot be where it stands, or may not; ``why`` is part of a sentence."""
 
     line_number: int
     why: str
@@ -217,7 +217,7 @@ class _LineStarts:
             self._carried = text[last:] if self._is_line_start else b""
         whole = starts <= len(text) - _STAMP_END
         starts, numbers = starts[whole], numbers[whole]
-        begin = array[starts] == ord("[")
+        begin = (array[starts] == ord("[")) & (array[starts + STAMP_BYTES + 1] == ord("]"))
         starts, numbers = starts[begin], numbers[begin]
         texts = array[starts[:, None] + np.arange(_STAMP_END)]
         seconds, good = _seconds_of(texts)

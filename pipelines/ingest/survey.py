@@ -70,8 +70,8 @@ class Survey:
     ``second_pass_line``: first line whose ambiguous stamps are the second pass, None if none are;
     ``fold_is_known`` is False where the file holds ambiguous stamps and does not show which pass.
     ``damage`` completes a sentence that begins with the file's name; the line it lies in is left.
-    ``strays``: lines to be rejected for their stamps, in order; ``undecided``: sentences about
-    those of which that cannot be known. ``awaits_stamps``: lines are left because of their stamps.
+    ``strays``: lines to be rejected for their stamps, in order; ``undecided``: those
+    of which that cannot be known. ``awaits_stamps``: lines are left because of their stamps.
     """
 
     file: LogFile
@@ -89,7 +89,7 @@ class Survey:
     fold_is_known: bool
     damage: str | None
     strays: tuple[Stray, ...]
-    undecided: tuple[str, ...]
+    undecided: tuple[Stray, ...]
     awaits_stamps: bool
     ranges: tuple[ByteRange, ...]
 
@@ -149,63 +149,67 @@ def _survey(
             Stamps(file.timezone, settings.accept_stray_stamps),
         ).done()
 
-    found = whole = reading()
-    damage = whole.log.damage
+    found = reading()
+    damage, has_requests, bytes_seen = found.log.damage, found.has_requests, found.splits.bytes_seen
+    garbled = first_garbled_byte(file, damage) if damage else None
+    if garbled is not None:
+        found = reading(garbled)
     is_whole = settings.final and damage is None
-    whole.stamps.ended(is_final=is_whole)
-    is_read = is_whole or whole.end.removesuffix(b"\r").endswith(LOGGER)
-    end = whole.splits.bytes_seen if is_read else whole.splits.line_start
-    awaited = whole.stamps.undecided_byte
-    sound = first_garbled_byte(file, damage) if damage else None
-    readable = min(place for place in (awaited, sound, end) if place is not None)
-    if readable < end:
-        end = max(readable, whole.contents.longest)
+    found.stamps.ended(is_final=is_whole)
+    strays, undecided = _strays(file, found)
+    first_stamp, last_stamp = _ends(found.stamps, strays)
+    second_pass_line, fold_is_known = _fold(file, found, first_stamp, last_stamp, strays)
+    is_read = is_whole or found.end.removesuffix(b"\r").endswith(LOGGER)
+    end = found.splits.bytes_seen if is_read else found.splits.line_start
+    awaited = found.stamps.undecided_byte
+    if awaited is not None and awaited < end:
+        end = max(awaited, found.contents.longest)
         found = reading(end)
     contents, splits = found.contents, found.splits
     first_byte = contents.longest
     end = max(end, first_byte)
     if 0 < first_byte < end and splits.is_in_line(first_byte):
         first_byte += _line_end_bytes(file.path, first_byte)
-    strays, undecided = _strays(file, whole.stamps)
-    first_stamp, last_stamp = _ends(whole.stamps, strays)
-    second_pass_line, fold_is_known = _fold(file, first_stamp, last_stamp, strays)
+    ranges, lines = splits.ranges(first_byte, end), splits.lines(first_byte, end)
+    first_line = ranges[0].first_line_number if ranges else 0
+    numbers = range(first_line, first_line + lines)
     return Survey(
         file=file,
         is_gzip=is_gzip(file.path),
         content_hash=contents.hash_of(end),
         first_byte=first_byte,
         end=end,
-        left_bytes=whole.splits.bytes_seen - end,
-        lines=splits.lines(first_byte, end),
+        left_bytes=bytes_seen - end,
+        lines=lines,
         is_known=contents.is_known(end),
-        has_requests=whole.has_requests,
+        has_requests=has_requests,
         first_stamp=first_stamp,
         last_stamp=last_stamp,
         second_pass_line=second_pass_line,
         fold_is_known=fold_is_known,
         damage=_where(damage, end, splits.lines(0, end) + 1) if damage else None,
-        strays=strays,
-        undecided=undecided,
+        strays=tuple(s for s in strays if s.line_number in numbers),
+        undecided=tuple(s for s in undecided if s.line_number in numbers),
         awaits_stamps=awaited is not None and awaited == end,
-        ranges=splits.ranges(first_byte, end),
+        ranges=ranges,
     )
 
 
-def _strays(file: LogFile, stamps: Stamps) -> tuple[tuple[Stray, ...], tuple[str, ...]]:
+def _strays(file: LogFile, whole: FileReading) -> tuple[list[Stray], list[Stray]]:
     """Lines whose stamps cannot be where they stand, in order, and which may be such."""
-    found, undecided = stamps.strays, []
+    stamps, undecided = whole.stamps, list[Stray]()
+    found = stamps.strays
     if stamps.suspects:
         strays = {stray.line_number for stray in found}
-        contradictions = contradicted(stamps.suspects, strays, _numbered_lines(file.path))
+        contradictions = contradicted(stamps.suspects, strays, _numbered_lines(file, whole))
         found = sorted([*found, *contradictions], key=lambda stray: stray.line_number)
         proved = {stray.line_number for stray in contradictions}
         undecided = [
-            f"its {suspect.doubt.name} line {suspect.line_number:,} has {shown(suspect.second)} "
-            f"beside {shown(suspect.median_s)}, and no correlation id shows that it cannot"
+            Stray(suspect.line_number, f"{shown(suspect.second)} beside {shown(suspect.median_s)}")
             for suspect in stamps.suspects
             if suspect.doubt is not Doubt.back and suspect.line_number not in proved
         ]
-    return tuple(found), tuple(undecided)
+    return found, undecided
 
 
 def _where(damage: Damage, end: int, line_number: int) -> str:
@@ -234,7 +238,11 @@ def _ends(stamps: Stamps, strays: Collection[Stray]) -> tuple[bytes | None, byte
 
 
 def _fold(
-    file: LogFile, first: bytes | None, last: bytes | None, strays: Collection[Stray]
+    file: LogFile,
+    whole: FileReading,
+    first: bytes | None,
+    last: bytes | None,
+    strays: Collection[Stray],
 ) -> tuple[int | None, bool]:
     """First line of the second pass, and whether the file shows it."""
     if first is None or last is None or not _may_be_ambiguous(file.timezone, first, last):
@@ -242,7 +250,7 @@ def _fold(
     passed_over = {stray.line_number for stray in strays}
     stamps = (
         (number, stamp)
-        for number, line in _numbered_lines(file.path)
+        for number, line in _numbered_lines(file, whole)
         if number not in passed_over and (stamp := stamp_of(line)) is not None
     )
     boundary = fold_boundary(stamps, file.timezone)
@@ -258,9 +266,11 @@ def _may_be_ambiguous(timezone: str, first: bytes, last: bytes) -> bool:
         return True
 
 
-def _numbered_lines(path: str) -> Iterator[tuple[int, bytes]]:
+def _numbered_lines(file: LogFile, whole: FileReading) -> Iterator[tuple[int, bytes]]:
+    """The lines that were read, once more."""
     # A line too long to parse is too long for its stamp to matter.
-    lines = split_lines(LogBytes(path).chunks(), line_bytes_max=RANGE_BYTES)
+    chunks = LogBytes(file.path, 0, whole.splits.bytes_seen).chunks()
+    lines = split_lines(chunks, line_bytes_max=RANGE_BYTES)
     for line_number, line in enumerate(lines, start=1):
         if isinstance(line, bytes):
             yield line_number, line

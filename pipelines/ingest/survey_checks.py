@@ -79,7 +79,11 @@ def warnings_of(surveys: Sequence[Survey]) -> list[str]:
             warnings.append(
                 f"{name} {survey.damage}: the lines before are read, what follows is lost"
             )
-        warnings += [f"{name}: {doubt}: it is believed" for doubt in survey.undecided]
+        warnings += [
+            f"line {doubt.line_number:,} of {name} has {doubt.why}, and no correlation id shows "
+            "which is right: it is read as it is"
+            for doubt in survey.undecided
+        ]
         if survey.strays:
             first = survey.strays[0]
             warnings.append(
@@ -134,6 +138,9 @@ def notes_of(surveys: Sequence[Survey]) -> list[str]:
 
 def _without_requests(recording: Recording, node_id: int, files: Sequence[Survey]) -> str:
     names = ", ".join(file.file.source_file for file in files[:3]) + (", ..." * (len(files) > 3))
+    damage = next((file.damage for file in files if file.damage), None)
+    if damage:
+        return f"the log of node {node_id} of recording {recording.name!r} ({names}) {damage}"
     if not any(file.end + file.left_bytes for file in files):
         found = "is empty"
     else:

@@ -527,6 +527,8 @@ def test_a_log_without_a_request_is_named(tmp_path: Path) -> None:
         check(tmp_path, {1: line("20:00:00"), 2: b""})
     with pytest.raises(UserError, match=r"node 2 .* holds not a single request line"):
         check(tmp_path, {1: line("20:00:00"), 2: b"[2026-11-20 20:00:00,000] INFO hello\n"})
+    with pytest.raises(UserError, match=r"node 2 .* \(2\.log\) ends in the middle of its gzip"):
+        check(tmp_path, {1: line("20:00:00"), 2: gzip.compress(line("20:00:00"))[:9]})
 
 
 def test_a_log_that_was_rotated_a_moment_ago_stops_nothing(tmp_path: Path) -> None:

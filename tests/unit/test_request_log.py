@@ -375,15 +375,15 @@ def test_a_field_that_is_absent_or_null_without_a_default_rejects_its_line(api: 
     for text in [line for line in LINES if quoted in line]:
         start, end = text.index(b"{"), text.rindex(b"}") + 1
         for side, schema in zip(("request", "response"), MESSAGES[api], strict=True):
-            count = len([*fields_of(schema, json.loads(text[start:end])[side] or {}, side)])
-            for number in range(count):
+            found = [*fields_of(schema, json.loads(text[start:end])[side] or {}, side)]
+            for number, (_, key, place, field) in enumerate(found):
+                may_lack = not {"default", "tag", "nullableVersions"}.isdisjoint(field)
+                if may_lack or place in NOT_READ or place in tried:
+                    continue
+                tried.add(place)
                 for is_null in (False, True):
                     body = json.loads(text[start:end])
-                    struct, key, place, field = [*fields_of(schema, body[side], side)][number]
-                    may_be = {"default", "tag", "nullableVersions"}.isdisjoint(field)
-                    if place in NOT_READ or (place, is_null) in tried or not may_be:
-                        continue
-                    tried.add((place, is_null))
+                    struct = [*fields_of(schema, body[side], side)][number][0]
                     struct[key] = None
                     if not is_null:
                         del struct[key]
@@ -391,7 +391,7 @@ def test_a_field_that_is_absent_or_null_without_a_default_rejects_its_line(api: 
                     (row,) = parse(line)
                     assert row["rejected"]["reason"] == "bad_body"
                     assert row["rejected"]["detail"] == f"{place} is missing"
-    assert len(tried) >= 12
+    assert len(tried) >= 6
 
 
 @pytest.mark.parametrize(
