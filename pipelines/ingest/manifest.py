@@ -29,10 +29,11 @@ ENTRIES = frozenset(
     }
 )
 NODE_ENTRIES = frozenset({"node_id", "role", "log", "timezone"})
-#: How a recording was made.
+#: How a recording was made: load, patches, settings of the brokers.
 FACTS = frozenset(
     {
         "broker_configs",
+        "broker_session_timeout_ms",
         "cluster_id",
         "configs",
         "delays_ms",
@@ -46,6 +47,9 @@ FACTS = frozenset(
         "quorum_status",
         "quorum_status_end",
         "recorded_at",
+        "replica_fetch_min_bytes",
+        "replica_fetch_wait_max_ms",
+        "replica_lag_time_max_ms",
         "replication_factor",
         "scenario",
         "seed",
