@@ -181,11 +181,16 @@ def whole_number(entries: Mapping[str, Any], name: str) -> int | None:
     value = entries.get(name)
     if value is None:
         return None
-    if not is_whole_number(value):
+    if not is_id(value):
         raise UserError(f"'{name}' in {MANIFEST} is {value!r}: write a whole number")
     return int(value)
 
 
-def is_whole_number(value: Any) -> bool:
+def is_id(value: Any) -> bool:
     """Whether a value is an id or a count of Kafka's."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _INT_MAX
+    return is_whole_number(value) and 0 <= value <= _INT_MAX
+
+
+def is_whole_number(value: Any) -> bool:
+    """Whether a value of JSON is one."""
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -37,7 +37,9 @@ def line(stamp: str) -> bytes:
 def recording_of(
     path: Path, nodes: dict[int, str], timezone: str = "UTC", is_anywhere: bool = True
 ) -> Recording:
-    listed = tuple(Node(i, None, (log,), timezone, is_anywhere) for i, log in nodes.items())
+    listed = tuple(
+        Node(i, None, (log,), timezone, is_anywhere=is_anywhere) for i, log in nodes.items()
+    )
     return Recording("r", timezone, listed, path)
 
 
