@@ -81,9 +81,9 @@ class Job:
         """The Spark session. Seconds: ask after everything that can fail without it."""
         return spark_session(f"kafka protocol replay: {self.name}", warehouse=self.warehouse_path)
 
-    def warehouse(self) -> Warehouse:
-        """The warehouse, to be written to. Raises UserError, DamagedTableError."""
-        require_writable(self.warehouse_path)
+    def warehouse(self, writes: bool = True) -> Warehouse:
+        """The warehouse, which may not be there yet. Raises UserError, DamagedTableError."""
+        (require_writable if writes else require_named)(self.warehouse_path)
         require_whole(self.warehouse_path)
         return Warehouse(self.warehouse_path)
 

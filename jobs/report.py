@@ -23,9 +23,11 @@ PARSER.add_argument(
 def work(job: Job) -> Exit:
     """Reports on the recordings named."""
     recordings = job.recordings()
-    path = Path(job.arguments.output or Path(job.warehouse_path) / REPORT_NAME)
+    output = job.arguments.output
+    path = Path(output or Path(job.warehouse_path) / REPORT_NAME)
     versions = kafka_versions_of(recordings)
-    say(f"report: {write_report(job.warehouse(), names_of(recordings), path, versions)}")
+    warehouse = job.warehouse(writes=not output)
+    say(f"report: {write_report(warehouse, names_of(recordings), path, versions)}")
     return Exit.DONE
 
 

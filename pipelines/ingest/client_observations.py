@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kip_replay.pipelines.ingest.manifest import is_whole_number
+from kip_replay.pipelines.ingest.manifest import is_id
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
@@ -121,7 +121,7 @@ def _seen(file: Path) -> Iterator[dict[str, Any]]:
                 }
                 f"{row['operation']}{row['topic']}".encode()  # or no column takes it
                 seen = {int(broker): _at(at) for broker, at in (observed["visible"] or {}).items()}
-                if not all(map(is_whole_number, seen)):
+                if not all(map(is_id, seen)):
                     continue
             except (
                 ValueError,

@@ -29,10 +29,11 @@ ENTRIES = frozenset(
     }
 )
 NODE_ENTRIES = frozenset({"node_id", "role", "log", "timezone", "clock_offset_ms"})
-#: How a recording was made.
+#: How a recording was made: load, patches, settings of the brokers.
 FACTS = frozenset(
     {
         "broker_configs",
+        "broker_session_timeout_ms",
         "cluster_id",
         "configs",
         "delays_ms",
@@ -46,6 +47,9 @@ FACTS = frozenset(
         "quorum_status",
         "quorum_status_end",
         "recorded_at",
+        "replica_fetch_min_bytes",
+        "replica_fetch_wait_max_ms",
+        "replica_lag_time_max_ms",
         "replication_factor",
         "scenario",
         "seed",
@@ -177,11 +181,16 @@ def whole_number(entries: Mapping[str, Any], name: str) -> int | None:
     value = entries.get(name)
     if value is None:
         return None
-    if not is_whole_number(value):
+    if not is_id(value):
         raise UserError(f"'{name}' in {MANIFEST} is {value!r}: write a whole number")
     return int(value)
 
 
-def is_whole_number(value: Any) -> bool:
+def is_id(value: Any) -> bool:
     """Whether a value is an id or a count of Kafka's."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _INT_MAX
+    return is_whole_number(value) and 0 <= value <= _INT_MAX
+
+
+def is_whole_number(value: Any) -> bool:
+    """Whether a value of JSON is one."""
+    return isinstance(value, int) and not isinstance(value, bool)

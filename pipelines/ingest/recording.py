@@ -37,7 +37,7 @@ from kip_replay.pipelines.ingest.manifest import (
     ENTRIES,
     MANIFEST,
     NODE_ENTRIES,
-    is_whole_number,
+    is_id,
     read_manifest,
     require_known,
     require_name,
@@ -64,8 +64,8 @@ class Node:
     role: str | None
     log: tuple[str, ...]
     timezone: str
-    is_anywhere: bool = field(default=False, compare=False)
     clock_offset_ms: int = 0
+    is_anywhere: bool = field(default=False, compare=False, kw_only=True)
 
     @property
     def is_controller(self) -> bool:
@@ -195,7 +195,7 @@ def voters_from_text(listed: str) -> tuple[int, ...]:
         voters = _unique_ids(int(part) for part in listed.split(","))
     except ValueError:
         voters = ()
-    if not voters or not all(map(is_whole_number, voters)):
+    if not voters or not all(map(is_id, voters)):
         raise UserError(
             f"--voters {listed!r} is not a list of node ids: write for instance --voters 1,2,3"
         )
@@ -211,7 +211,7 @@ def _nodes_of_manifest(
     nodes: dict[int, Node] = {}
     for position, entry in enumerate(entries, start=1):
         node_id = entry.get("node_id")
-        if not is_whole_number(node_id):
+        if not is_id(node_id):
             raise UserError(
                 f"node number {position} of {MANIFEST} has no whole number 'node_id': add it"
             )
@@ -260,7 +260,7 @@ def _nodes_of_options(
                 "11=logs/broker-11/kafka-request.log"
             )
         node_id = int(id_text)
-        if not is_whole_number(node_id):
+        if not is_id(node_id):
             raise UserError(f"--node {given!r} has an id beyond those of Kafka: correct it")
         if node_id in nodes:
             raise UserError(
@@ -319,7 +319,7 @@ def _voters(manifest: Mapping[str, Any]) -> tuple[int, ...] | None:
     voters = manifest.get("voters")
     if voters is None:
         return None
-    if not isinstance(voters, list) or not voters or not all(map(is_whole_number, voters)):
+    if not isinstance(voters, list) or not voters or not all(map(is_id, voters)):
         raise UserError(f"'voters' in {MANIFEST} is not a list of node ids: write [1, 2, 3]")
     return _unique_ids(voters)
 

@@ -13,8 +13,8 @@ from kip_replay.replay.tables import TABLES
 #: delta-rs takes a path for a URI: it decodes %41, reads \\ as / and takes no control character.
 #: Spark takes one for a pattern.
 _MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f\ud800-\udfff]|[][{}*?]")
-#: A disk that takes no more takes no file of this size.
-_PROBE_BYTES = 1 << 16
+#: A disk that takes no more takes no file of this size: a block.
+_PROBE_BYTES = 1 << 12
 
 
 def require_named(warehouse_path: str) -> None:
@@ -39,6 +39,7 @@ def require_writable(warehouse_path: str) -> None:
         there = next(folder for folder in (place, *place.absolute().parents) if folder.exists())
         with TemporaryFile(dir=there) as probe:
             probe.write(bytes(_PROBE_BYTES))
+            probe.flush()
     except OSError as error:
         raise UserError(
             f"the warehouse {warehouse_path} cannot be written to ({error.strerror}): correct its "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -112,6 +113,22 @@ def test_start_work_and_end_print_nothing() -> None:
     )
 
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
+
+
+@pytest.mark.slow
+def test_what_kill_9_leaves_is_one_folder_that_the_next_run_removes(tmp_path: Path) -> None:
+    code = (
+        "import os, signal\n"
+        "from kip_replay.pipelines.session import spark_session\n"
+        "spark = spark_session('killed')\n"
+        "assert spark.range(10_000).repartition(4).mapInArrow(lambda b: b, 'id long').count()\n"
+    )
+    killed = run_python(f"{code}os.kill(os.getpid(), signal.SIGKILL)\n", TMPDIR=str(tmp_path))
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith("kip-replay-run-")
+    ended = run_python(f"{code}spark.stop()\n", TMPDIR=str(tmp_path))
+    assert (ended.returncode, [*tmp_path.iterdir()]) == (0, [])
 
 
 def test_without_java_the_reason_is_one_sentence() -> None:

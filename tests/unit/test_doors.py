@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from small_logs import plain, write_recording
 
-from kip_replay.jobs import compare, ingest, maintain, replay, run
+from kip_replay.jobs import compare, ingest, maintain, replay, report, run
 from kip_replay.pipelines import session
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse.commits import create
@@ -51,7 +51,10 @@ def test_what_is_no_folder_is_no_warehouse(tmp_path: Path, refused: Callable[...
 
 
 def test_a_folder_that_takes_no_file_is_no_warehouse(
-    tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    refused: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     create(str(tmp_path / "w" / INGESTED_FILES.name), INGESTED_FILES)
 
@@ -62,6 +65,9 @@ def test_a_folder_that_takes_no_file_is_no_warehouse(
         patch.setattr("kip_replay.pipelines.warehouse.place.TemporaryFile", read_only)
         for job in (run, ingest, maintain):
             assert "cannot be written to (Read-only file system)" in refused(job, tmp_path / "w")
+        page = ["--output", str(tmp_path / "page.html"), "--warehouse", str(tmp_path / "w")]
+        assert report.main([str(tmp_path / "recording"), *page]) == 2
+        assert "is not in the warehouse" in capsys.readouterr().err  # it only reads
     monkeypatch.setattr(os, "access", lambda place, _: "_delta_log" not in str(place))
     assert "ingested_files/_delta_log of the warehouse cannot be written" in refused(
         run, tmp_path / "w"
