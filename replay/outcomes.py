@@ -48,11 +48,12 @@ def made_unknown(
     ``clears``: columns that say nothing then.
     """
     new = pc.and_(which, pc.not_equal(rows.column("verdict"), Verdict.UNKNOWN.value))
-    values = {"verdict": Verdict.UNKNOWN.value, "reason": reason} | dict.fromkeys(clears)
-    columns = [
-        pc.if_else(new, pa.scalar(values[name], column.type), column) if name in values else column
-        for name, column in zip(rows.schema.names, rows.columns, strict=True)
-    ]
+    changes: dict[str, tuple[pa.Array, str | None]] = dict.fromkeys(clears, (which, None))
+    changes |= {"verdict": (new, Verdict.UNKNOWN.value), "reason": (new, reason)}
+    columns = list(rows.columns)
+    for name, (where, value) in changes.items():
+        place = rows.schema.get_field_index(name)
+        columns[place] = pc.if_else(where, pa.scalar(value, columns[place].type), columns[place])
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from kip_replay.replay.log_gaps import Gaps, LogGap, Touch
-from kip_replay.replay.other_clocks import TimesOf, unknown, without
+from kip_replay.replay.other_clocks import ByClocks, Comparison
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.table import Table
 
@@ -78,7 +78,7 @@ class Rule:
     options that are lists of whole numbers, each with the least that makes sense; ``switches``:
     options that are true or false; ``numbers``: whole numbers, each with the least that makes
     sense. ``touches``: by name of a table, which of its rows a hole in a log can touch.
-    ``times_of``: which events have times by another node's clock, where the rule compares such.
+    ``comparison``: how it compares times of several nodes; None: it does not.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Rule:
     switches: tuple[str, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)
     touches: Mapping[str, Touch] = field(default_factory=dict)
-    times_of: TimesOf | None = None
+    comparison: Comparison | None = None
 
     def started(
         self, settings: Settings, key: Mapping[str, str | int], saved: bytes | None
@@ -103,10 +103,12 @@ class Rule:
         """
         replay, recording = self.start(settings, key, saved), str(key["recording"])
         touches = [self.touches.get(table.name) for table in self.tables]
-        apart = settings.clocks_apart.get(recording, ()) if self.times_of else ()
-        if apart:
+        apart = settings.clocks_apart.get(recording, ())
+        if self.comparison and apart:
             own = {*settings.voters[recording], key.get("node_id")}
-            replay = _ByClocks(replay, self, apart, not own.isdisjoint(apart))
+            names = [table.name for table in self.tables]
+            is_unknown = not own.isdisjoint(apart)
+            replay = ByClocks(replay, self.comparison, names, apart, is_unknown)
         gaps = settings.log_gaps.get(recording, ())
         return _Marked(replay, touches, gaps) if gaps else replay
 
@@ -132,36 +134,4 @@ class _Marked:
         return [
             rows if touch is None else touch.marked(rows, self._gaps)
             for rows, touch in zip(emitted, self._touches, strict=True)
-        ]
-
-
-class _ByClocks:
-    """A replay of a recording some of whose nodes' clocks are ``apart``.
-
-    ``is_unknown``: those of the replay's own nodes are. Else it is not fed the others' times.
-    """
-
-    def __init__(self, replay: Replay, rule: Rule, apart: Sequence[int], is_unknown: bool) -> None:
-        self._replay, self._rule = replay, rule
-        self._apart, self._is_unknown = apart, is_unknown
-
-    def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        assert self._rule.times_of is not None
-        if not self._is_unknown:
-            batch = without(batch, self._rule.times_of, self._apart)
-        return self._marked(self._replay.feed(batch))
-
-    def finish(self) -> Sequence[pa.RecordBatch]:
-        return self._marked(self._replay.finish())
-
-    def saved(self) -> bytes:
-        return self._replay.saved()
-
-    def _marked(self, emitted: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
-        if not self._is_unknown:
-            return emitted
-        touches = [self._rule.touches.get(table.name) for table in self._rule.tables]
-        return [
-            unknown(rows, touch.clears if touch else ())
-            for rows, touch in zip(emitted, touches, strict=True)
         ]

@@ -239,13 +239,14 @@ def _nodes_of_manifest(
 
 def _clock_offset_ms(entry: Mapping[str, Any]) -> int:
     offset_ms = entry.get("clock_offset_ms", 0)
+    # bool is an int, too.
     if type(offset_ms) is not int or abs(offset_ms) > CLOCK_OFFSET_MS_MAX:
         raise UserError(
             f"'clock_offset_ms' of node {entry['node_id']} in {MANIFEST} is {offset_ms!r}: write a "
             "whole number of milliseconds to add to its stamps, less than a day (the hours of a "
             "zone are 'timezone')"
         )
-    return int(offset_ms)
+    return offset_ms
 
 
 def _nodes_of_options(

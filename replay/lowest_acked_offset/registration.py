@@ -11,7 +11,7 @@ from kip_replay.replay.lowest_acked_offset.tables import (
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
 )
-from kip_replay.replay.other_clocks import times_of
+from kip_replay.replay.other_clocks import Comparison, times_of
 from kip_replay.replay.rule import Replay, Rule, Settings
 
 
@@ -30,6 +30,8 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     )
 
 
+#: When a broker had applied a write.
+_APPLIED = ("applied_at_earliest", "applied_at_latest", "shown_at", "applied_at")
 RULE = Rule(
     name=lowest_acked_offset.RULE,
     key=("recording",),
@@ -46,5 +48,26 @@ RULE = Rule(
     sweeps={"broker_heartbeat_interval_ms": 1},
     switches=("counts_stopping_brokers",),
     numbers={"replica_apply_ms": 0},
-    times_of=times_of("node_id"),
+    comparison=Comparison(
+        times_of("node_id"),
+        {
+            HEARTBEAT_OUTCOMES.name: (
+                "unfenced_brokers",
+                "lowest_acknowledged_offset",
+                "lowest_acknowledged_offset_raw",
+            ),
+            METADATA_WRITE_OUTCOMES.name: (
+                "offset_low",
+                "offset_high",
+                "applied_everywhere_at",
+                "last_broker_id",
+                "known_at",
+                "known_everywhere_at",
+                "stale_window_ms",
+                "read_after_write_ms",
+            ),
+            METADATA_WRITE_VISIBILITY.name: (*_APPLIED, "known_at"),
+            APPLIED_OFFSETS.name: ("shown_at", "applied_at"),
+        },
+    ),
 )

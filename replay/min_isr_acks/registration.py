@@ -12,7 +12,7 @@ from kip_replay.replay.min_isr_acks.tables import (
     PRODUCE_ACK_OUTCOMES,
     PRODUCE_CLOSED_LOOP_OUTCOMES,
 )
-from kip_replay.replay.other_clocks import times_of
+from kip_replay.replay.other_clocks import Comparison, times_of
 from kip_replay.replay.rule import Replay, Rule, Settings
 
 
@@ -23,6 +23,33 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     return ProducersReact(node_id, lambda begun: MinIsrAcks(node_id, rules, default, begun), saved)
 
 
+#: Columns that follow from other nodes' logs.
+_REPLAYED = (
+    "min_insync_replicas",
+    "isr",
+    "all_isr_acked_at",
+    "min_isr_acked_at",
+    "visible_at",
+    "acks_all_error",
+    "min_isr_error",
+    "partition_acks_all_latency_ms",
+    "partition_min_isr_latency_ms",
+    "request_acks_all_latency_ms",
+    "request_acks_all_latency_earliest_ms",
+    "request_acks_all_latency_latest_ms",
+    "request_min_isr_latency_ms",
+    "request_min_isr_latency_earliest_ms",
+    "request_min_isr_latency_latest_ms",
+    "replicas_at_min_isr_ack",
+    "exposure_ms",
+)
+_REACTING = (
+    "received_at",
+    "latency_ms",
+    "latency_sent_earliest_ms",
+    "latency_sent_latest_ms",
+    "error_code",
+)
 RULE = Rule(
     name=min_isr_acks.RULE,
     key=("recording", "node_id"),
@@ -32,5 +59,8 @@ RULE = Rule(
     start=_start,
     facts=("voters", "default_min_insync_replicas", "clocks_apart"),
     sweeps={"min_insync_replicas": 1},
-    times_of=times_of("replica_id", (Kind.METADATA, Kind.CONFIG)),
+    comparison=Comparison(
+        times_of("replica_id", (Kind.METADATA, Kind.CONFIG)),
+        {PRODUCE_ACK_OUTCOMES.name: _REPLAYED, PRODUCE_CLOSED_LOOP_OUTCOMES.name: _REACTING},
+    ),
 )

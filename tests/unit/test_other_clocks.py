@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kip_replay.replay.log_gaps import Touch
-from kip_replay.replay.other_clocks import CLOCKS_DIFFER, times_of
+from kip_replay.replay.other_clocks import CLOCKS_DIFFER, Comparison, times_of
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.rule import Rule, Settings
+from kip_replay.replay.rules import RULES
 from kip_replay.replay.table import INT, MS, RECORDING, VERDICT, Column, Table
 
 ECHO = Table(
@@ -43,10 +43,7 @@ class Echo:
 def rule(**more: Any) -> Rule:
     schema = pa.schema([("source_id", pa.int32()), ("kind", pa.string())])
     start = lambda *_: Echo()  # noqa: E731
-    touches = {"echo": Touch((), (), None, clears=("wait_ms",))}
-    return Rule(
-        "echo", ("recording", "node_id"), (), schema, (ECHO,), start, touches=touches, **more
-    )
+    return Rule("echo", ("recording", "node_id"), (), schema, (ECHO,), start, **more)
 
 
 def outcomes(of: Rule, apart: tuple[int, ...], node_id: int = 11) -> list[tuple[Any, ...]]:
@@ -63,7 +60,7 @@ def outcomes(of: Rule, apart: tuple[int, ...], node_id: int = 11) -> list[tuple[
     return [(row["source_id"], row["wait_ms"], row["reason"]) for row in rows]
 
 
-COMPARING = rule(times_of=times_of("source_id", ("metadata",)))
+COMPARING = rule(comparison=Comparison(times_of("source_id", ("metadata",)), {"echo": ["wait_ms"]}))
 ENDED = (None, None, "the log ended")
 ALL = [*((node, 5.0, None) for node, _ in EVENTS), ENDED]
 
@@ -91,3 +88,12 @@ def test_what_another_node_states_at_its_own_times_is_left_out() -> None:
 
 def test_a_rule_that_compares_no_times_minds_no_clock() -> None:
     assert outcomes(rule(), (11, 2, 12)) == ALL
+
+
+@pytest.mark.parametrize("of", RULES.values(), ids=lambda of: of.name)
+def test_what_is_cleared_are_columns_that_may_be_null(of: Rule) -> None:
+    clears = of.comparison.clears if of.comparison else {}
+    assert clears.keys() in (set(), {table.name for table in of.tables})
+    for table in of.tables:
+        nullable = {column.name for column in table.columns if column.nullable}
+        assert {*clears.get(table.name, ())} <= nullable
