@@ -22,6 +22,7 @@ from typing import IO, TypeAlias
 
 import pyspark
 from pyspark import SparkConf, SparkContext
+from pyspark.accumulators import AccumulatorTCPServer
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
@@ -153,6 +154,9 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
     # They print every failed analysis as JSON, besides raising it.
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    # Where the JVM was killed, these print tracebacks beside the job's sentence.
+    AccumulatorTCPServer.handle_error = _say_nothing  # type: ignore[method-assign, assignment]
+    logging.getLogger().addFilter(lambda record: record.module != "clientserver")  # py4j's
 
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb") as jvm_stderr:
@@ -166,6 +170,10 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
             tempfile.tempdir = elsewhere
     relay.open()
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _say_nothing(*_: object) -> None:
+    """In the place of what prints."""
 
 
 def java_options(settings: Mapping[str, str]) -> str:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 
+from py4j.protocol import Py4JNetworkError
+
 #: No space, the user's share of it used up, a file larger than the user may write.
 _ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: How the system says them; Java and workers hand on the words alone.
 _WORDS = ("No space left on device", "Disk quota exceeded", "File too large")
 
 #: What Python, Java, Arrow, zstd and the system say where there is no more memory, and where the
-#: system has ended a process for it.
+#: system has ended a worker, what starts workers ("Stream closed"), or Java for it.
 _WORDS_OF_MEMORY = (
     "Cannot allocate memory",
     "MemoryError",
     "OutOfMemoryError",
     "Python worker exited unexpectedly",
+    "java.io.IOException: Stream closed",
     "Resource temporarily unavailable",
     "ZSTD_DCtx create failed",
     "bad_alloc",
@@ -26,9 +29,10 @@ _WORDS_OF_MEMORY = (
 
 
 def is_memory_full(error: BaseException) -> bool:
-    """Whether the error, or one that led to it, says that memory was short."""
+    """Whether the error, or one that led to it, says that memory was short, or a process gone."""
     return any(
-        isinstance(cause, MemoryError) or any(words in str(cause) for words in _WORDS_OF_MEMORY)
+        isinstance(cause, MemoryError | ConnectionRefusedError | Py4JNetworkError)
+        or any(words in str(cause) for words in _WORDS_OF_MEMORY)
         for cause in _causes(error)
     )
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from put_rows import put, row
 from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import SparkSession
 
@@ -62,13 +64,13 @@ def test_rows_come_back_under_their_names(spark: SparkSession, tmp_path: Path) -
     expected = sorted((NAMES[number % len(NAMES)], number) for number in range(13))
     by_delta = spark.read.format("delta").load(warehouse.uri_of(INGESTED_FILES))
     for read in (warehouse.read(INGESTED_FILES, NAMES), by_delta):
-        rows = [(row["recording"], row["node_id"]) for row in read.collect()]
+        rows = [(each["recording"], each["node_id"]) for each in read.collect()]
         assert sorted(rows) == expected
     for name in ("ü 水", "%41"):
         mine = [number for other, number in expected if other == name]
         for read in (warehouse.read(INGESTED_FILES, [name]), by_delta):
             rows = read.where(read.recording == name).collect()
-            assert sorted(row["node_id"] for row in rows) == mine
+            assert sorted(each["node_id"] for each in rows) == mine
 
 
 def test_no_rows_are_a_table_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
@@ -77,3 +79,16 @@ def test_no_rows_are_a_table_all_the_same(spark: SparkSession, tmp_path: Path) -
     read = warehouse.read(INGESTED_FILES, ["r"])
     assert read.columns == [column.name for column in INGESTED_FILES.columns]
     assert read.isEmpty()
+
+
+def test_bytes_that_were_changed_become_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    put(warehouse, "ingest", {INGESTED_FILES: [row(INGESTED_FILES, "r", source_file="a" * 99)]})
+    [file] = tmp_path.glob("ingested_files/recording=r/*.parquet")
+    column = pq.read_metadata(file).row_group(0).column(2)
+    end = (column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size
+    content = bytearray(file.read_bytes())
+    content[end - 1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(Exception, match=r"page CRC|checksum|could not verify"):
+        warehouse.read(INGESTED_FILES, ["r"]).collect()

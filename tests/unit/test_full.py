@@ -6,6 +6,7 @@ import errno
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from kip_replay.pipelines.warehouse.disk_space import is_disk_full, is_memory_full
 
@@ -20,6 +21,8 @@ MEMORY = [
     OSError(errno.ENOMEM, "Cannot allocate memory"),
     OSError("ZSTD_DCtx create failed"),
     RuntimeError("java.lang.OutOfMemoryError: Java heap space"),
+    ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"),
+    Py4JNetworkError("Answer from Java side is empty"),
     RuntimeError("SparkException: Python worker exited unexpectedly (crashed)"),
 ]
 
