@@ -105,18 +105,17 @@ class LowestAckedOffset:
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take the next rows and return the outcomes that nothing still to come can change."""
-        state = self._state
         columns = [batch.column(name).to_pylist() for name in INPUT_SCHEMA.names]
         for row in map(Event._make, zip(*columns, strict=True)):
             place = (row.at_us, row.kind, row.request_id)
-            if place < state.front:
+            if place < self._state.front:
                 raise ValueError("events must come in order of at_us, kind, request_id")
             # Moving on in steps of the log's rows, whatever the batches, makes the outcomes a
             # function of the log alone.
-            if state.fed and state.fed % self._settings.step_rows == 0:
+            if self._state.fed and self._state.fed % self._settings.step_rows == 0:
                 self._advance(row.at_us)
-            state.fed += 1
-            state.front = place
+            self._state.fed += 1
+            self._state.front = place
             self._take(row)
         return self._emit()
 
@@ -264,14 +263,14 @@ class LowestAckedOffset:
 
     def _advance(self, front: int) -> None:
         """The log is known up to ``front``."""
-        state, until = self._state, front - LOOKAHEAD_US
+        until = front - LOOKAHEAD_US
         # What a heartbeat denies or shows to be slow is known one heartbeat later.
         settled = until - CLAIM_WAIT_US
         self._happen_until(until)
         self._view(until, settled, None)
         self._settle(settled, None)
         before = settled - 2 * HORIZON_US
-        state.forget(before, self._settings)
+        self._state.forget(before, self._settings)
 
     def _view(self, until: int, settled: int, log_end: LogEnd | None) -> None:
         """Bring all managers forward: the recorded one up to a time, the others where settled."""
