@@ -20,6 +20,8 @@ leader's Raft thread responds) is gathered in ``evidence``.
     Leader and replicas, started anew: which FETCHes would exist, when, and what they would carry.
 ``explain``
     The open-loop check: could the rule have given the response that was recorded?
+``settling``
+    From when on a replay that begins within an epoch is that of the whole epoch.
 ``drains``
     What no KIP has and every release does: the leader completes all who are parked, empty and
     early, since its thread stalled between preparing records and appending them.
@@ -27,6 +29,15 @@ leader's Raft thread responds) is gathered in ``evidence``.
     The whole replay of one controller's log, an ``epoch`` for each that it led: recorded FETCHes
     in, outcomes and lags out. It runs a fixed span (``LOOKAHEAD_US``) behind the log, so its
     memory is that span and not the log.
+
+Holes in the log
+----------------
+An outcome rests on the leader's log alone. At a hole in it the replay ends, as at the end of the
+log, and another begins behind it, as in a log that begins within the leader's epoch: its outcomes
+are unknown until the leader's high watermark has passed all that was there and appends have aligned
+the replicas (``settling``), which takes an append or two. What was measured nearest to an outcome
+may lie in the hole, so those within ``ABSENCE_US`` of it are unknown as well. What can differ then
+is how long the Raft thread takes for one response, where no append shows that for longer.
 
 What is read of a response
 --------------------------

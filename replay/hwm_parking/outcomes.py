@@ -166,10 +166,14 @@ class EpochRows(NamedTuple):
     def _parking(
         self, variant: Variant, replica_ids: list[int], columns: Columns, parked: list[bool]
     ) -> pa.RecordBatch:
-        times = zip(columns["dequeued_at"], columns["built_at"], parked, strict=True)
+        times = zip(columns["dequeued_at"], columns["built_at"], strict=True)
+        waits = [
+            None if verdict == Verdict.UNKNOWN else (built - at) / 1000
+            for (at, built), verdict in zip(times, columns["verdict"], strict=True)
+        ]
         derived: Columns = {
             "decision": ["parked" if each else "immediate" for each in parked],
-            "parked_ms": [(built - at) / 1000 if each else 0.0 for at, built, each in times],
+            "parked_ms": [w if each else 0.0 for w, each in zip(waits, parked, strict=True)],
         }
         return self._batch(PARKING_SCHEMA, variant, replica_ids, {**columns, **derived})
 

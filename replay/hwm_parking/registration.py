@@ -67,6 +67,7 @@ RULE = Rule(
             ("dequeued_at",),
             ("built_at",),
             "leader_id",
+            clears=("parked_ms",),
             back_us=ABSENCE_US,
             ahead_us=ABSENCE_US,
         ),

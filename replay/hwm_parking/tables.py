@@ -47,7 +47,8 @@ FETCH_PARKING_OUTCOMES = Table(
         Column(
             "parked_ms",
             MS,
-            "from the handler taking it until the response was built; 0 if immediate",
+            "from the handler taking it until the response was built; 0 if immediate, null where"
+            " that is unknown",
         ),
         Column("record_bytes", LONG, "records in the response"),
         Column("request_bytes", LONG, "on the wire: frame, header, body"),

@@ -26,6 +26,8 @@ applied, and known to be:
     how far each broker had applied the log, by three kinds of evidence: bounds.
 ``applying``
     when each broker showed a commit and had applied it: an estimate between the bounds.
+``holes``
+    where lines are missing: what the replay runs into, and when it is certain again.
 ``claimed``
     a controller that counts more than heartbeats: the finest evidence, or the estimate.
 ``cadence``, ``progress``, ``simulation``
@@ -51,6 +53,16 @@ Variants of ``metadata_write_outcomes``:
 
 In simulated variants ``applied_everywhere_at`` is the model's own (learned, plus each broker's
 delay); with heartbeats and the finest evidence it is the latest moment that these leave.
+
+Holes in the log
+----------------
+A hole in the log of the controller that is active, or may have become so in it, ends the replay as
+the end of the log does: what was not seen by then is unknown (``holes``). Behind it all is, until
+each broker that counts has sent two heartbeats, at the latest until their sessions would be over,
+and the offset that responses carry has passed what was there. Simulated heartbeats follow from all
+before them, so behind a hole they are unknown. A log that begins in the middle is treated so too,
+but its simulations begin there. A hole in another controller's log touches nothing; one in a
+broker's touches the writes that it may have forwarded (their arrival) and API_VERSIONS of it.
 
 What is read of a response
 --------------------------
@@ -91,8 +103,9 @@ from .outcomes import (
     RULE,
     VISIBILITY_SCHEMA,
     WRITE_SCHEMA,
+    Outcomes,
 )
-from .replay import LowestAckedOffset, Outcomes, replayed
+from .replay import LowestAckedOffset, replayed
 
 __all__ = [
     "APPLIED_SCHEMA",

@@ -44,8 +44,8 @@ class HeartbeatManager:
     ``carries_applied``: responses carry ``applied``, whatever its evidence, instead of ``raw``.
     ``counts_stopping``: brokers in controlled shutdown count, as in "all unfenced brokers";
     ``lowestActiveOffset`` leaves them out. ``certain_from_us``: before it an unfenced broker may
-    have sent nothing yet, so no response carries an offset. Nor does one before the offset has
-    reached ``floor``: what the log does not have may have raised it that far.
+    have sent nothing yet, so no response carries an offset. The first is not below ``floor``: it
+    may have been as high before the log.
     """
 
     carries_applied: bool = False

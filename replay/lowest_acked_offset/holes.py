@@ -70,8 +70,6 @@ class Holes:
 
     def entered(self, active: Active, happened: int, row: Event) -> LogGap | None:
         """The hole that the replay runs into with a line, if it does; keeps ``active``."""
-        if not self._voters:
-            return None
         responds = row.kind in (HEARTBEAT, FETCH) and row.error_code == 0
         own = last_begun(self._of.get(active.node_id, ()), happened)
         hole, since = None, active.last_us

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from kip_replay.replay.kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
 from kip_replay.replay.lowest_acked_offset.tables import (
     APPLIED_OFFSETS,
@@ -12,7 +14,7 @@ from kip_replay.replay.lowest_acked_offset.tables import (
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
 )
-from kip_replay.replay.outcomes import Variant, Verdict
+from kip_replay.replay.outcomes import Rows, Variant, Verdict
 
 from .cadence import DEFAULT_INTERVAL_US
 from .controller import Carried, HeartbeatManager
@@ -50,6 +52,28 @@ SIMULATED_ON_US = 2 * DEFAULT_INTERVAL_US
 
 Row = dict[str, Any]
 Judgement = tuple[Verdict, str | None]
+
+
+class Outcomes(NamedTuple):
+    """What a replay emits: batches of the four schemas, in their order."""
+
+    heartbeats: pa.RecordBatch
+    writes: pa.RecordBatch
+    visibility: pa.RecordBatch
+    applied: pa.RecordBatch
+
+
+class OutcomeRows:
+    """Rows that are yet to be emitted."""
+
+    def __init__(self) -> None:
+        self.heartbeats, self.writes = Rows(HEARTBEAT_SCHEMA), Rows(WRITE_SCHEMA)
+        self.visibility, self.applied = Rows(VISIBILITY_SCHEMA), Rows(APPLIED_SCHEMA)
+
+    def take(self) -> Outcomes:
+        """The rows since the last call."""
+        tables = (self.heartbeats, self.writes, self.visibility, self.applied)
+        return Outcomes(*(table.take() for table in tables))
 
 
 class Write(NamedTuple):

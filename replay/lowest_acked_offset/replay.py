@@ -5,12 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.outcomes import Rows
 
 from .applying import REPLICA_APPLY_MS, Applying
 from .brokers import SESSION_TIMEOUT_US, Heartbeat
@@ -27,12 +25,10 @@ from .events import (
 from .evidence import CLAIM_WAIT_US, Claim
 from .holes import Holes
 from .outcomes import (
-    APPLIED_SCHEMA,
-    HEARTBEAT_SCHEMA,
     HORIZON_US,
-    VISIBILITY_SCHEMA,
-    WRITE_SCHEMA,
     LogEnd,
+    OutcomeRows,
+    Outcomes,
     Write,
     heartbeat_row,
     write_row,
@@ -40,22 +36,13 @@ from .outcomes import (
 from .reasons import LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOT_ANSWERED
 from .state import LEARNED_OF, Settings, behind_hole, decode, encode, new_state
 from .visibility import applied_row, unlearned, visibility_rows
-from .writes import VOTER_SILENCE_US, Offsets, is_forwarders_line, is_write
+from .writes import Offsets, is_forwarders_line, is_write
 
 #: Events are put into the order in which they happened this far behind the log: a line stands
 #: where its response was built, at most this long after it was taken up.
 LOOKAHEAD_US = 30_000_000
 #: How often the replay moves on, in rows of the log.
 STEP_ROWS = 32_768
-
-
-class Outcomes(NamedTuple):
-    """What a replay emits: batches of the four schemas, in their order."""
-
-    heartbeats: pa.RecordBatch
-    writes: pa.RecordBatch
-    visibility: pa.RecordBatch
-    applied: pa.RecordBatch
 
 
 class LowestAckedOffset:
@@ -94,10 +81,7 @@ class LowestAckedOffset:
         )
         self._holes = Holes(gaps, self._settings.voters)
         self._state = new_state(self._settings) if saved is None else decode(saved, self._settings)
-        self._heartbeat_rows = Rows(HEARTBEAT_SCHEMA)
-        self._write_rows = Rows(WRITE_SCHEMA)
-        self._visibility_rows = Rows(VISIBILITY_SCHEMA)
-        self._applied_rows = Rows(APPLIED_SCHEMA)
+        self._rows = OutcomeRows()
 
     def saved(self) -> bytes:
         """All that it carries after what it was fed, for another one to resume from."""
@@ -105,20 +89,19 @@ class LowestAckedOffset:
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take the next rows and return the outcomes that nothing still to come can change."""
-        state = self._state
         columns = [batch.column(name).to_pylist() for name in INPUT_SCHEMA.names]
         for row in map(Event._make, zip(*columns, strict=True)):
             place = (row.at_us, row.kind, row.request_id)
-            if place < state.front:
+            if place < self._state.front:
                 raise ValueError("events must come in order of at_us, kind, request_id")
             # Moving on in steps of the log's rows, whatever the batches, makes the outcomes a
             # function of the log alone.
-            if state.fed and state.fed % self._settings.step_rows == 0:
+            if self._state.fed and self._state.fed % self._settings.step_rows == 0:
                 self._advance(row.at_us)
-            state.fed += 1
-            state.front = place
+            self._state.fed += 1
+            self._state.front = place
             self._take(row)
-        return self._emit()
+        return self._rows.take()
 
     def finish(self) -> Outcomes:
         """The log is over: return what is left."""
@@ -129,11 +112,7 @@ class LowestAckedOffset:
         log_end = LogEnd(end, LOG_ENDS)
         self._view(end, end, log_end)
         self._settle(end, log_end)
-        return self._emit()
-
-    def _emit(self) -> Outcomes:
-        rows = (self._heartbeat_rows, self._write_rows, self._visibility_rows, self._applied_rows)
-        return Outcomes(*(table.take() for table in rows))
+        return self._rows.take()
 
     # --- events ----------------------------------------------------------------------------------
 
@@ -176,20 +155,14 @@ class LowestAckedOffset:
         """What was before a hole is over; another replay begins behind it."""
         begins_us = hole.after_us
         log_end = LogEnd(begins_us, LOG_GAP)
-        # A voter's FETCH that commits a write is in the log once it is parked no more.
-        self._state.writes = [
-            write._replace(offsets=LOG_GAP)
-            if write.row.at_us > begins_us - VOTER_SILENCE_US and write.offsets != NOT_ANSWERED
-            else write
-            for write in self._state.writes
-        ]
+        self._state.hide_writes(begins_us)
         self._view(begins_us, begins_us, log_end)
         self._settle(begins_us, log_end)
         self._state = behind_hole(self._state, self._settings, hole.before_us)
 
     def _lose(self, row: Event) -> None:
         if row.kind == HEARTBEAT:
-            self._heartbeat_rows.add(**heartbeat_row(row, None))
+            self._rows.heartbeats.add(**heartbeat_row(row, None))
         elif row.kind == WRITE and is_write(row):
             self._state.writes.append(Write(row, LOG_GAP))
 
@@ -232,7 +205,7 @@ class LowestAckedOffset:
     def _heartbeat(self, row: Event) -> None:
         state = self._state
         if row.error_code != 0:
-            self._heartbeat_rows.add(**heartbeat_row(row, None))
+            self._rows.heartbeats.add(**heartbeat_row(row, None))
             return
         beat = Heartbeat(
             controller_id=row.node_id,
@@ -246,7 +219,7 @@ class LowestAckedOffset:
         )
         state.be_certain(beat.handled_us, beat.broker_id, self._settings)
         carried = state.recorded.heartbeat(beat)
-        self._heartbeat_rows.add(**heartbeat_row(row, carried, state.uncertain))
+        self._rows.heartbeats.add(**heartbeat_row(row, carried, state.uncertain))
         self._claim(state.evidence.of(row.broker_id).heartbeat(row, state.replicas))
         self._applying(row.broker_id).heartbeat(row.offset, row.is_fenced)
         for claimed in (state.finest, state.estimated):
@@ -264,14 +237,14 @@ class LowestAckedOffset:
 
     def _advance(self, front: int) -> None:
         """The log is known up to ``front``."""
-        state, until = self._state, front - LOOKAHEAD_US
+        until = front - LOOKAHEAD_US
         # What a heartbeat denies or shows to be slow is known one heartbeat later.
         settled = until - CLAIM_WAIT_US
         self._happen_until(until)
         self._view(until, settled, None)
         self._settle(settled, None)
         before = settled - 2 * HORIZON_US
-        state.forget(before, self._settings)
+        self._state.forget(before, self._settings)
 
     def _view(self, until: int, settled: int, log_end: LogEnd | None) -> None:
         """Bring all managers forward: the recorded one up to a time, the others where settled."""
@@ -292,7 +265,7 @@ class LowestAckedOffset:
             for estimate in applying.estimate(
                 until, evidence, state.replicas, certain, is_cut=is_cut
             ):
-                self._applied_rows.add(**applied_row(broker_id, estimate))
+                self._rows.applied.add(**applied_row(broker_id, estimate))
                 if estimate.applied_us is not None:
                     state.estimated.keep(estimate.applied_us, broker_id, estimate.offset)
 
@@ -322,9 +295,9 @@ class LowestAckedOffset:
             for variant, manager in state.managers(self._settings):
                 why = unlearned(write, variant, state)
                 row = write_row(write, sender, variant, manager, why, state.uncertain, log_end)
-                self._write_rows.add(**row)
+                self._rows.writes.add(**row)
             for row in visibility_rows(write, state, self._holes, log_end):
-                self._visibility_rows.add(**row)
+                self._rows.visibility.add(**row)
 
 
 def replayed(replay: LowestAckedOffset, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcomes]:

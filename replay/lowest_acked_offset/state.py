@@ -21,7 +21,7 @@ from .events import Event
 from .evidence import Evidence, Replicas
 from .holes import Active, Settling
 from .outcomes import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, Write
-from .reasons import LOG_GAP, NOT_HEARD_YET
+from .reasons import LOG_GAP, NOT_ANSWERED, NOT_HEARD_YET
 from .simulation import Simulation
 from .writes import VOTER_SILENCE_US, CommittedOffsets, Forwarding
 
@@ -124,6 +124,16 @@ class State:
                 # When simulated heartbeats come follows from all those before.
                 if variant.parameter_value == NOT_SWEPT:
                     manager.certain_from_us = at
+
+    def hide_writes(self, hole_begins_us: int) -> None:
+        """A voter's FETCH that committed a write is in the log once it is parked no more."""
+        since = hole_begins_us - VOTER_SILENCE_US
+        self.writes = [
+            write
+            if write.row.at_us <= since or write.offsets == NOT_ANSWERED
+            else write._replace(offsets=LOG_GAP)
+            for write in self.writes
+        ]
 
     def forget(self, before: int, settings: Settings) -> None:
         """Drop what was over before a time."""
