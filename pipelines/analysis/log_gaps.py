@@ -6,7 +6,7 @@ since, and those shortly before; when it is closed, all of them once more.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from importlib.resources import files
 from itertools import groupby
@@ -26,8 +26,6 @@ from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS
 STEP = "log_gaps"
 _SQL = files(__package__) / "log_gaps.sql"
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-#: Holes of a recording that are told one by one.
-_TOLD = 3
 
 
 def find_log_gaps(
@@ -112,38 +110,3 @@ def _span_us(row: Mapping[str, Any]) -> tuple[int, int]:
         ALWAYS_SINCE_US if after_at is None else microseconds(after_at),
         ALWAYS_UNTIL_US if before_at is None else microseconds(before_at),
     )
-
-
-def gap_warnings(warehouse: Warehouse, recordings: Sequence[str]) -> list[str]:
-    """A sentence for each of the first holes of a recording, and one that counts the others."""
-    rows = warehouse.rows(LOG_GAPS, recordings).to_pylist()
-    sentences = []
-    for name in recordings:
-        mine = sorted(
-            (row for row in rows if row["recording"] == name),
-            key=lambda row: (row["node_id"], row["number"]),
-        )
-        sentences += [_sentence(row) for row in mine[:_TOLD]]
-        if len(mine) > _TOLD:
-            sentences.append(
-                f"recording {name!r} has {len(mine) - _TOLD:,} more holes: see table log_gaps"
-            )
-    return sentences
-
-
-def _sentence(row: Mapping[str, Any]) -> str:
-    of = f"node {row['node_id']} of recording {row['recording']!r}"
-    after, before = (_time(row[name]) for name in ("after_at", "before_at"))
-    if row["evidence"] == "no_log":
-        return f"{of} has no log: what rests on it is unknown"
-    lines = f"{row['lines_missing']:,} lines or more" if row["lines_missing"] else "lines"
-    if after is None:
-        return f"{of} ran before its log begins at {before}: what rests on it is unknown"
-    until = f"between {after} and {before}" if before else f"after {after}"
-    return f"{of}: {lines} are missing {until} ({row['evidence']}): what rests on them is unknown"
-
-
-def _time(at: datetime | None) -> str | None:
-    if at is None:
-        return None
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d} UTC"

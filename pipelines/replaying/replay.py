@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kip_replay.pipelines.analysis.log_gaps import find_log_gaps, gap_warnings, log_gaps
+from kip_replay.pipelines.analysis.gap_words import GAPS, gap_sentences
+from kip_replay.pipelines.analysis.log_gaps import find_log_gaps, log_gaps
 from kip_replay.pipelines.analysis.phases import steady_phases
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
@@ -132,7 +133,9 @@ def look_into(
     find_log_gaps(warehouse, voters, is_final)
     find_clock_bounds(warehouse, voters)
     bounds = warehouse.rows(CLOCK_BOUNDS, names).sort_by("node_id").to_pylist()
-    for sentence in (*gap_warnings(warehouse, names), *sentences(bounds)):
+    with warehouse.database(names) as database:
+        gaps = database.sql(GAPS).to_arrow_table().to_pylist()
+    for sentence in (*gap_sentences(gaps), *sentences(bounds)):
         say(f"warning: {sentence}")
 
 

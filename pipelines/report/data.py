@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 
 from kip_replay.pipelines.analysis.intervals import Error, Interval, errors, interval
+from kip_replay.pipelines.analysis.gap_words import GAPS
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import accuracy, logs, reading, registered
 from kip_replay.pipelines.report.accuracy import Check
@@ -50,9 +51,11 @@ def read_report(
             )
         rejected = by_recording(database, logs.REJECTED)
         clocks = by_recording(database, logs.CLOCKS)
+        gaps = by_recording(database, GAPS)
         stated = kafka_versions or {}
         read = [
-            Logs(n, stated.get(n), files[n], rejected.get(n, []), clocks.get(n, [])) for n in names
+            Logs(n, stated.get(n), files[n], *(of.get(n, []) for of in (rejected, clocks, gaps)))
+            for n in names
         ]
         figures = {r: rule_figures(database, k, read, k.QUERIES) for r, k in rules.items()}
         rows = as_rows(database.execute(accuracy.query()))

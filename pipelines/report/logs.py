@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from kip_replay.pipelines.analysis.gap_words import gap_sentences
 from kip_replay.pipelines.replaying.clock_words import sentences
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.values import Row, known
@@ -35,6 +36,7 @@ FILES = f"""
         sum(lines_read) AS lines_read, sum(requests) AS requests, sum(rejected) AS rejected,
         sum(repeated) AS repeated, any_value(first_us) AS first_us, any_value(last_us) AS last_us,
         any_value(versions) AS versions,
+        list_sort(list(DISTINCT damage) FILTER (damage IS NOT NULL)) AS damage,
         md5(array_to_string(list_sort(list(DISTINCT content_hash)), ',')) AS contents
     FROM ingested_files LEFT JOIN spans USING (recording, node_id)
     GROUP BY recording, node_id ORDER BY recording, node_id"""
@@ -53,18 +55,28 @@ CLOCKS = "FROM clock_bounds ORDER BY recording, node_id"
 
 @dataclass(frozen=True)
 class Logs:
-    """What was read of one recording: rows of ``FILES``, ``REJECTED`` and ``CLOCKS``."""
+    """What was read of one recording: rows of ``FILES``, ``REJECTED``, ``CLOCKS``, ``GAPS``."""
 
     recording: str
     stated_version: str | None = None
     nodes: Sequence[Row] = ()
     rejected: Sequence[Row] = ()
     clocks: Sequence[Row] = ()
+    gaps: Sequence[Row] = ()
 
     @property
     def warnings(self) -> list[str]:
-        """What to know of clocks that are apart."""
-        return sentences(self.clocks)
+        """What to know of lines that are not there or not read, and of clocks that are apart."""
+        damaged = [
+            f"a log of node {node['node_id']} of recording {self.recording!r} {damage}"
+            for node in self.nodes
+            for damage in node["damage"]
+        ]
+        rejected = sum(row["n"] for row in self.rejected)
+        if rejected:
+            of = f"{rejected:,} of {self.lines[0]:,} lines of recording {self.recording!r}"
+            damaged.append(f"{of} could not be read: they are listed under What was read")
+        return [*damaged, *gap_sentences(self.gaps), *sentences(self.clocks)]
 
     @property
     def version(self) -> str | None:

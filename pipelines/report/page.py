@@ -17,6 +17,8 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 
 #: What the file is called by default: ``<warehouse>/report.html``.
 REPORT_NAME = "report.html"
+#: Sentences on what is the matter with logs, at the head of the page.
+MOST_WARNINGS = 20
 
 
 def write_report(
@@ -73,6 +75,7 @@ def render(report: Report) -> str:
         title=_title(sections),
         recordings=words.count(len(report.logs), "recording"),
         sections=sections,
+        warnings=[warning for of in report.logs for warning in of.warnings][:MOST_WARNINGS],
         accuracy=accuracy.view(report.checks, [(s.prose.rule, s.prose.question) for s in sections]),
         logs=logs.view(report.logs),
     )

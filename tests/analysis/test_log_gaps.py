@@ -13,7 +13,8 @@ from duckdb import DuckDBPyConnection
 from recorded_logs import folder_of
 from small_logs import write_recording
 
-from kip_replay.pipelines.analysis.log_gaps import find_log_gaps, gap_warnings, gaps_in, log_gaps
+from kip_replay.pipelines.analysis.gap_words import GAPS, gap_sentences
+from kip_replay.pipelines.analysis.log_gaps import find_log_gaps, gaps_in, log_gaps
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -187,7 +188,9 @@ def test_increments_find_what_one_go_finds(tmp_path: Path) -> None:
         grown = log_gaps(warehouse, ["cut"])
         find_log_gaps(warehouse, {"cut": (2,)}, is_final=True)
         assert log_gaps(warehouse, ["cut"]) == grown
-        found.append((grown, gap_warnings(warehouse, ["cut"])))
+        with warehouse.database() as tables:
+            rows = tables.sql(GAPS).to_arrow_table().to_pylist()
+        found.append((grown, gap_sentences(rows)))
     assert found[0] == found[1]
     gaps, sentences = found[0]
     assert {gap.node_id for gap in gaps["cut"]} >= {2, 11}
