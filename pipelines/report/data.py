@@ -12,8 +12,8 @@ from typing import Any
 
 import duckdb
 
-from kip_replay.pipelines.analysis.intervals import Error, Interval, errors, interval
 from kip_replay.pipelines.analysis.gap_words import GAPS
+from kip_replay.pipelines.analysis.intervals import Error, Interval, errors, interval
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import accuracy, logs, reading, registered
 from kip_replay.pipelines.report.accuracy import Check

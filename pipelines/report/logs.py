@@ -70,7 +70,7 @@ class Logs:
         damaged = [
             f"a log of node {node['node_id']} of recording {self.recording!r} {damage}"
             for node in self.nodes
-            for damage in node["damage"]
+            for damage in node.get("damage") or ()
         ]
         rejected = sum(row["n"] for row in self.rejected)
         if rejected:

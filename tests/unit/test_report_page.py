@@ -298,6 +298,27 @@ def test_clocks_are_bounded_beside_the_nodes_and_one_that_is_off_is_an_alert() -
     assert "the clock of node" not in text_of(render(report()))
 
 
+def test_what_is_the_matter_with_logs_stands_before_anything_else() -> None:
+    hole = {"recording": "one", "node_id": 1, "number": 1, "evidence": "session_epoch"}
+    hole |= {"lines_missing": 7, "after_at": 1_000_000, "before_at": 2_500_000}
+    (node, *others) = logs().nodes
+    damaged = [{**node, "damage": ["ends in the middle"]}, *others]
+    rejected = [{"n": 3, "reason": "binary", "examples": []}]
+    bad = replace(logs(), nodes=damaged, gaps=[hole], rejected=rejected)
+    page = render(replace(report(), logs=[bad]))
+    shown = text_of(page)
+    sentences = [
+        "ends in the middle",
+        "could not be read",
+        "7 lines or more are missing between 1970-01-01 00:00:01.000 UTC and 1970-01-01 00:00:02",
+    ]
+    places = [shown.index(each) for each in sentences]
+    assert places == sorted(places)
+    assert places[-1] < shown.index("In short", places[0])
+    good = replace(logs(), rejected=[])
+    assert 'class="alert"' not in render(replace(report(), logs=[good]))
+
+
 @pytest.mark.parametrize("own", list(Protocol))
 def test_every_protocol_has_a_page(own: Protocol) -> None:
     assert "<h1>" in render(report_of(recording(own=own)))
