@@ -156,7 +156,7 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     # Where the JVM was killed, these print tracebacks beside the job's sentence.
     AccumulatorTCPServer.handle_error = _say_nothing  # type: ignore[method-assign, assignment]
-    logging.getLogger().addFilter(lambda record: record.module != "clientserver")  # py4j's
+    logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
 
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb") as jvm_stderr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 
 #: No space, the user's share of it used up, a file larger than the user may write.
 _ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -31,9 +31,17 @@ _WORDS_OF_MEMORY = (
 def is_memory_full(error: BaseException) -> bool:
     """Whether the error, or one that led to it, says that memory was short, or a process gone."""
     return any(
-        isinstance(cause, MemoryError | ConnectionRefusedError | Py4JNetworkError)
+        isinstance(cause, MemoryError | ConnectionRefusedError)
+        or _is_java_gone(cause)
         or any(words in str(cause) for words in _WORDS_OF_MEMORY)
         for cause in _causes(error)
+    )
+
+
+def _is_java_gone(error: BaseException) -> bool:
+    """A call that nobody returned from: what Java has thrown itself has a trace."""
+    return isinstance(error, Py4JNetworkError) or (
+        type(error) is Py4JError and "Trace:" not in str(error)
     )
 
 

@@ -6,7 +6,7 @@ import errno
 
 import pyarrow as pa
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 
 from kip_replay.pipelines.warehouse.disk_space import is_disk_full, is_memory_full
 
@@ -23,6 +23,7 @@ MEMORY = [
     RuntimeError("java.lang.OutOfMemoryError: Java heap space"),
     ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"),
     Py4JNetworkError("Answer from Java side is empty"),
+    Py4JError("An error occurred while calling o49.sc"),
     RuntimeError("SparkException: Python worker exited unexpectedly (crashed)"),
 ]
 
