@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from notation.heartbeats import (
+    CONTROLLER,
     VOTERS,
     Replayed,
     Row,
@@ -27,6 +28,7 @@ from notation.heartbeats import (
     us,
 )
 
+from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED, LowestAckedOffset
 from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
 from kip_replay.replay.lowest_acked_offset.controller import Carried, HeartbeatManager
@@ -305,19 +307,37 @@ def test_no_broker_is_claimed_to_have_applied_what_it_has_not(cluster: Cluster) 
             assert row["applied_at_earliest"] <= truth
 
 
+#: Holes in the log of a controller that is active, or is not, or of a broker.
+GAPS = st.lists(
+    st.builds(
+        lambda node, since, length: LogGap(node, us(since), us(since + length)),
+        st.sampled_from([1, CONTROLLER, BROKERS[0]]),
+        st.integers(0, 12_000),
+        st.integers(1, 4_000),
+    ),
+    max_size=2,
+)
+
+
 @given(
     clusters(is_rough=True),
     st.lists(st.floats(0, 1), max_size=4),
     st.booleans(),
     st.sampled_from([20, 100, 32_768]),
     st.booleans(),
+    GAPS,
 )
 @settings(max_examples=60, deadline=None)
 def test_rows_depend_neither_on_cuts_nor_on_resuming(
-    cluster: Cluster, cuts: list[float], resumed: bool, step_rows: int, counts_stopping: bool
+    cluster: Cluster,
+    cuts: list[float],
+    resumed: bool,
+    step_rows: int,
+    counts_stopping: bool,
+    gaps: list[LogGap],
 ) -> None:
     places = tuple(round(cut * len(cluster.events)) for cut in cuts)
-    how = {"step_rows": step_rows, "counts_stopping": counts_stopping}
+    how = {"step_rows": step_rows, "counts_stopping": counts_stopping, "gaps": gaps}
     rows = replayed(cluster, **how)
     assert replayed(cluster, places, resumed=resumed, **how) == rows
     check_heartbeats(rows.heartbeats)
