@@ -14,6 +14,8 @@ class MinIsrConfig:
     default: int | None
     assigned: dict[str, int] = field(default_factory=dict)
     described: dict[str, int] = field(default_factory=dict)
+    #: What it was before a hole in which it may have been altered.
+    doubted: tuple[int | None, dict[str, int], dict[str, int]] | None = None
 
     def take(self, event: Event) -> None:
         """Take a config of a topic, or of the default where it has no name."""
@@ -33,6 +35,20 @@ class MinIsrConfig:
         elif name:
             self.assigned.pop(name, None)
             self.described.pop(name, None)
+
+    def doubt(self) -> None:
+        """All of it may be another one by now."""
+        if self.doubted is None:
+            self.doubted = self.default, self.assigned, self.described
+        self.default, self.assigned, self.described = None, {}, {}
+
+    def believe(self) -> None:
+        """It is none: but for what was read since, it is as it was."""
+        if self.doubted is not None:
+            default, assigned, described = self.doubted
+            self.default = default if self.default is None else self.default
+            self.assigned, self.described = assigned | self.assigned, described | self.described
+            self.doubted = None
 
     def of(self, topic: str) -> int | None:
         """The value in force for a topic, None if the log does not have it."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from kip_replay.replay import min_isr_acks
 from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
+from kip_replay.replay.min_isr_acks.holes import Holes
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.min_isr_acks.tables import (
     PRODUCE_ACK_OUTCOMES,
@@ -18,7 +19,13 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     node_id = int(key["node_id"])
     default = settings.default_min_insync_replicas.get(str(key["recording"]))
     rules = min_isr_acks.variants(settings.sweep(min_isr_acks.RULE, "min_insync_replicas"))
-    return ProducersReact(node_id, lambda begun: MinIsrAcks(node_id, rules, default, begun), saved)
+    recording = str(key["recording"])
+    holes = Holes.of(
+        node_id, settings.log_gaps.get(recording, ()), settings.voters.get(recording, ())
+    )
+    return ProducersReact(
+        node_id, lambda begun: MinIsrAcks(node_id, rules, default, begun, holes), saved
+    )
 
 
 RULE = Rule(
@@ -28,6 +35,6 @@ RULE = Rule(
     input_schema=min_isr_acks.INPUT_SCHEMA,
     tables=(PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES),
     start=_start,
-    facts=("default_min_insync_replicas",),
+    facts=("default_min_insync_replicas", "voters"),
     sweeps={"min_insync_replicas": 1},
 )

@@ -181,6 +181,7 @@ def _fetch(line: Line, own: dict[int, list[Event]]) -> None:
                     line.digest,
                     received_us=line.received_us,
                     built_us=line.built_us,
+                    replica_id=line.node_id,
                     fetch_offset=requested["fetchOffset"],
                     record_bytes=responded["recordsSizeInBytes"],
                     high_watermark=responded["highWatermark"],
