@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.min_isr_acks.inputs import FETCH, PRODUCE
 from kip_replay.replay.min_isr_acks.log import (
     NOWHERE,
@@ -56,12 +57,13 @@ class Appends:
         begun_us: Array,
         is_transactional: Array,
         recent: Sequence[Log],
+        holes: Sequence[LogGap] = (),
     ) -> None:
         """Fill in ``log_end``; ``begun_us`` is when handlers of PRODUCEs began.
 
         A batch without a base offset holds one record at the least. What was counted for it may
         have been too much: it may have been appended behind the next that is logged. ``recent``:
-        rows of the batches before that are not settled, and maybe more.
+        rows of the batches before that are not settled, and maybe more. ``holes``: of the log.
         """
         segment, begin = segments_of(log.partition)
         is_produce, is_first = log.kind == PRODUCE, begin == np.arange(len(begin))
@@ -88,7 +90,7 @@ class Appends:
             rows = slice(*np.searchsorted(log.partition, [p, p + 1]).tolist())
             part = Log(*(column[rows] for column in log))
             columns = (terms[rows], begun_us[rows], is_blind[rows], is_transactional[rows] == 1)
-            self._place(p, part, *columns, recent)
+            self._place(p, part, *columns, recent, holes)
         ends = np.append(is_first[1:], True)[: len(begin)]
         self.logged_end[partitions], self.log_end[partitions] = logged_end[ends], log.log_end[ends]
         self._note_sent(log, terms)
@@ -110,6 +112,7 @@ class Appends:
         is_blind: Array,
         is_marked: Array,
         recent: Sequence[Log],
+        holes: Sequence[LogGap],
     ) -> None:
         """Take rows of a partition with batches that log no base offset one by one."""
         one, begin = self.unlogged.get(p), 0
@@ -124,6 +127,9 @@ class Appends:
             if terms[r] > one.term:
                 one.begin_term(int(terms[r]))
             at_us, size = int(log.at_us[r]), _known(log.record_bytes[r])
+            begun = sum(hole.after_us <= at_us for hole in holes)
+            if begun > one.holes or any(hole.after_us <= at_us <= hole.before_us for hole in holes):
+                one.skip(begun)
             if log.kind[r] == FETCH:
                 one.fetch(at_us, int(log.seat[r]), _known(log.offset[r]), size or 0)
             elif log.kind[r] == PRODUCE and r >= begin:

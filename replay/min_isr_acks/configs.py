@@ -14,12 +14,15 @@ class MinIsrConfig:
     default: int | None
     assigned: dict[str, int] = field(default_factory=dict)
     described: dict[str, int] = field(default_factory=dict)
+    #: Topics whose config was altered, but the leader may not have applied it yet.
+    opened: list[str] = field(default_factory=list)
     #: What it was before a hole in which it may have been altered.
     doubted: tuple[int | None, dict[str, int], dict[str, int]] | None = None
 
     def take(self, event: Event) -> None:
         """Take a config of a topic, or of the default where it has no name."""
         name, value = event.name or "", event.value
+        self.opened = [one for one in self.opened if one != name]
         number = int(value) if value is not None and value.isdigit() else None
         if event.operation == "describe":
             # What describes a topic that was set may be older than what was set.
@@ -53,4 +56,6 @@ class MinIsrConfig:
     def of(self, topic: str) -> int | None:
         """The value in force for a topic, None if the log does not have it."""
         known = self.assigned.get(topic, self.described.get(topic))
+        if topic in self.opened or (known is None and "" in self.opened):
+            return None
         return self.default if known is None else known

@@ -57,6 +57,8 @@ class What(IntEnum):
     ELECTED = 1
     #: A follower was silent: it was fenced or stopped.
     ABSENT = 2
+    #: A follower that was silent fetches again.
+    RETURNED = 5
     #: A follower fetches: it has joined ISRs.
     JOINED = 3
     #: A follower fetches, and when it was caught up is not known: it may join ISRs.
@@ -136,13 +138,19 @@ class Holes:
         controllers = [gap for gap in gaps if gap.node_id in voters]
         return cls(own, controllers, [gap for gap in gaps if gap.node_id not in voters])
 
-    def of_active(self, since_us: int, until_us: int, seen: Seen) -> bool:
-        """Whether the active controller's log may have a hole between two times."""
+    def of_active(
+        self, since_us: int, until_us: int, seen: Seen, now_us: int | None = None
+    ) -> bool:
+        """Whether the active controller's log may have a hole between two times.
+
+        ``now_us``: what came after it is not seen yet.
+        """
+        seen_us = until_us if now_us is None else now_us
         return any(
             gap.after_us <= until_us
             and gap.before_us >= since_us
             and gap.after_us not in seen.quiet
-            and not _other_was_active(gap, since_us, until_us, seen)
+            and not _other_was_active(gap, since_us, seen_us, seen)
             for gap in self.of_controllers
         )
 
@@ -150,7 +158,13 @@ class Holes:
         """Whether after a heartbeat, or before it, others may be missing."""
         assert event.dequeued_us is not None
         at_us = event.dequeued_us
-        return self.of_active(at_us, at_us + SESSION_US + SCAN_US + SCAN_SLACK_US, seen)
+        until_us = at_us + SESSION_US + SCAN_US + SCAN_SLACK_US
+        return self.of_active(at_us, until_us, seen, at_us)
+
+    def hide_commit(self, event: Event, seen: Seen) -> bool:
+        """Whether it may not be seen when the leader has applied a config."""
+        until_us = event.at_us + METADATA_FETCH_US_MAX
+        return self.of_active(event.at_us, until_us, seen, event.at_us)
 
     def _losses_of_configs(self, at_us: Array, front_us: int) -> Iterator[Moment]:
         """Where holes begin in which a config may have been altered."""
@@ -241,6 +255,8 @@ def _absences(
     for since_us in at_us[is_new].tolist():
         place = int(np.searchsorted(events.at_us, since_us + PAUSE_US))
         yield Moment(place, What.ABSENT, follower, since_us)
+    for i in np.flatnonzero(silent_us[:-1] >= PAUSE_US).tolist():
+        yield Moment(int(mine[i + 1]), What.RETURNED, follower, int(at_us[i]))
     is_other = (epochs[1:] >= 0) & (epochs[:-1] >= 0) & (epochs[1:] != epochs[:-1])
     is_other &= silent_us[:-1] < PAUSE_US
     for i in np.flatnonzero(is_other).tolist():
@@ -248,7 +264,8 @@ def _absences(
 
 
 def _other_was_active(gap: LogGap, since_us: int, until_us: int, seen: Seen) -> bool:
-    since_us, until_us = max(gap.after_us, since_us), min(gap.before_us, until_us)
+    until_us = min(gap.before_us, until_us)
+    since_us = min(max(gap.after_us, since_us), until_us)
     return any(
         run.controller not in (None, gap.node_id)
         and run.since_us <= since_us

@@ -71,6 +71,8 @@ class Leadership:
     #: The ISR that a hole of another log put in doubt, and when.
     doubted: Isr | None = None
     doubted_us: int | None = None
+    #: Followers that are absent, maybe fenced or stopped.
+    missed: list[int] = field(default_factory=list)
     replicas: int = 0
     leader_id: int | None = None
     leader_epoch: int = -1
@@ -136,6 +138,8 @@ class Leadership:
     def commit(self, at_us: int, isr: Isr | None) -> None:
         """An ISR was committed; None: the leader's request was refused."""
         self.requested = None
+        if set(self.missed) & set(isr or ()):
+            return
         if isr is not None:
             self.doubted_us = None
         if isr is not None and isr != self.isr:
@@ -174,9 +178,15 @@ class Leadership:
     def miss(self, at_us: int, follower: int) -> bool:
         """A follower is absent, maybe fenced or stopped."""
         self.loss = DOUBTED
+        self.missed = [*self.missed, follower]
         if follower in (self.isr or ()):
             self.doubt(at_us)
         return self._lead_instead(follower)
+
+    def find(self, _: int, follower: int) -> bool:
+        """A follower that was absent is back."""
+        self.missed = [one for one in self.missed if one != follower]
+        return False
 
     def _lead_instead(self, broker_id: int) -> bool:
         """Of a leader that is gone: somebody else of the ISR leads now, maybe this node."""
@@ -201,7 +211,7 @@ class Leadership:
     def believe(self, _: int) -> bool:
         """It is none: nothing was changed."""
         if self.doubted_us is not None:
-            self.isr, self.doubted_us = self.doubted, None
+            self.isr, self.doubted_us, self.missed = self.doubted, None, []
         return True
 
     def doubt_outcomes(self, _: int) -> bool:

@@ -137,7 +137,7 @@ class MinIsrAcks:
         state.appends.grow(*state.leaderships.brokers.shape)
         recent = [state.window.log, *state.window.more]
         of_rows = (conditions.term, conditions.leads, part.begun_us, part.is_transactional)
-        state.appends.follow(log, *of_rows, recent)
+        state.appends.follow(log, *of_rows, recent, self._holes.own)
         is_listed = (log.kind == FETCH) & (log.offset != NULL)
         state.window.more.append(log.at(is_listed | (log.kind == PRODUCE) | (log.kind == ALL)))
 
@@ -157,6 +157,11 @@ class MinIsrAcks:
             case Kind.CONFIG:
                 self._state.altered.append(event)
                 self._apply_configs(event.at_us)
+                is_open = event in self._state.altered
+                if is_open and self._holes.hide_commit(event, self._state.seen):
+                    self._state.configs.opened.append(event.name or "")
+                    self._sweep_doubts(self._everywhere(), event.at_us, Leadership.doubt_outcomes)
+                    self._reconfigure(event.at_us)
 
     def _min_isrs(self, topic: str) -> Isr:
         known = self._state.configs.of(topic)
@@ -193,11 +198,10 @@ class MinIsrAcks:
             if standing is not Standing.UNFENCED:
                 if self._holes.of_active(at_us - SILENCE_US, at_us, state.seen):
                     held = partial(Leadership.hold, broker_id=broker)
-                    self._sweep_doubts(np.arange(len(state.leaderships.all)), at_us, held)
+                    self._sweep_doubts(self._everywhere(), at_us, held)
                 inactive = frozenset(one for one in brokers.decided if not brokers.is_active(one))
-                everywhere = np.arange(len(state.leaderships.all))
                 change = partial(Leadership.take_out, broker_id=broker, inactive=inactive)
-                self._sweep(everywhere, at_us, at_us + APPLY_US_MAX, change)
+                self._sweep(self._everywhere(), at_us, at_us + APPLY_US_MAX, change)
 
     def _note_standings(self) -> None:
         at, brokers, window = (
@@ -218,12 +222,14 @@ class MinIsrAcks:
         """What depends on lines that are missing is not known from here on (``holes``)."""
         state, (_, what, follower, since_us) = self._state, moment
         at_us = int(self._increment.events.at_us[self._place]) - 1
-        some = np.arange(len(state.leaderships.all))
+        some = self._everywhere()
         change: Change = Leadership.doubt_loss
         if what is What.CONFIGURED:
             state.configs.doubt()
             self._reconfigure(at_us)
             change = Leadership.doubt_outcomes
+        elif what is What.RETURNED:
+            change = partial(Leadership.find, follower=follower)
         elif what is not What.ELECTED:
             is_of_active = self._holes.of_active(since_us - SILENCE_US, at_us, state.seen)
             if what is not What.JOINING and not is_of_active:
@@ -246,6 +252,9 @@ class MinIsrAcks:
             self._note_standings()
         self._sweep_doubts(some, at_us, change)
 
+    def _everywhere(self) -> Array:
+        return np.arange(len(self._state.leaderships.all))
+
     def _sweep_doubts(self, some: Array, at_us: int, change: Change) -> None:
         # Before the event that shows it.
         self._increment.sweeping.append(Sweeping(self._place - 1, some, at_us, at_us, change))
@@ -253,8 +262,7 @@ class MinIsrAcks:
     def _believe(self, at_us: int) -> None:
         """A hole was quiet: all is as it was."""
         self._state.configs.believe()
-        everywhere = np.arange(len(self._state.leaderships.all))
-        self._sweep(everywhere, at_us, at_us, Leadership.believe)
+        self._sweep(self._everywhere(), at_us, at_us, Leadership.believe)
         self._reconfigure(at_us)
 
     def _reconfigure(self, at_us: int) -> None:
