@@ -116,6 +116,7 @@ class Appends:
     ) -> None:
         """Take rows of a partition with batches that log no base offset one by one."""
         one, begin = self.unlogged.get(p), 0
+        is_new = one is None
         before = np.append(self.log_end[p], log.log_end)
         if one is None:
             begin = int(np.argmax(is_blind))
@@ -127,9 +128,8 @@ class Appends:
             if terms[r] > one.term:
                 one.begin_term(int(terms[r]))
             at_us, size = int(log.at_us[r]), _known(log.record_bytes[r])
-            begun = sum(hole.after_us <= at_us for hole in holes)
-            if begun > one.holes or any(hole.after_us <= at_us <= hole.before_us for hole in holes):
-                one.skip(begun)
+            if r >= begin:
+                _skip(one, at_us, holes, is_new=is_new and r == begin)
             if log.kind[r] == FETCH:
                 one.fetch(at_us, int(log.seat[r]), _known(log.offset[r]), size or 0)
             elif log.kind[r] == PRODUCE and r >= begin:
@@ -157,6 +157,19 @@ class Appends:
         for p, one in self.unlogged.items():
             for order in settled.order[settled.partition == p].tolist():
                 one.waiting.pop(order, None)
+
+
+def _skip(one: Unlogged, at_us: int, holes: Sequence[LogGap], *, is_new: bool) -> None:
+    """At the first row in a hole, in and after it, nothing that was sent before places batches.
+
+    ``is_new``: the first batch without a base offset, which those of the last seconds bound.
+    """
+    begun = sum(hole.after_us <= at_us for hole in holes)
+    since_us = at_us - BOUNDED_US if is_new else at_us
+    is_in = any(hole.after_us <= at_us and since_us <= hole.before_us for hole in holes)
+    if is_in or (begun > one.holes and not is_new):
+        one.skip()
+    one.holes = begun
 
 
 def _known(value: int) -> int | None:

@@ -204,7 +204,7 @@ class Holes:
                 (What.JOINED, self.of_controllers, TICK_US),
                 (What.JOINING, self.own, LAG_US_MAX),
             ):
-                some = _ticks(at_us, gaps, later_us)
+                some = _ticks(at_us, seen.fetched.get(follower), gaps, later_us)
                 found += (
                     Moment(int(mine[i]), what, follower, int(at_us[i]) - TICK_US) for i in some
                 )
@@ -231,14 +231,16 @@ class Holes:
         return found
 
 
-def _ticks(at_us: Array, gaps: Sequence[LogGap], later_us: int) -> list[int]:
-    """FETCHes in holes and so long after them, the first of each second."""
-    is_in = np.zeros(len(at_us), bool)
+def _ticks(
+    at_us: Array, before: tuple[int, int] | None, gaps: Sequence[LogGap], later_us: int
+) -> list[int]:
+    """FETCHes in holes and so long after them, the first of each second; ``before``: the last."""
+    all_us = np.append(-1 if before is None else before[0], at_us)
+    is_in = np.zeros(len(all_us), bool)
     for gap in gaps:
-        is_in |= (at_us >= gap.after_us) & (at_us <= gap.before_us + later_us)
-    some = np.flatnonzero(is_in)
-    firsts = np.append(True, np.diff(at_us[some] // TICK_US) > 0)[: len(some)]
-    positions: list[int] = some[firsts].tolist()
+        is_in |= (all_us >= gap.after_us) & (all_us <= gap.before_us + later_us)
+    is_first = ~is_in[:-1] | (np.diff(all_us // TICK_US) > 0)
+    positions: list[int] = np.flatnonzero(is_in[1:] & is_first).tolist()
     return positions
 
 

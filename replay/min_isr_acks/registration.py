@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kip_replay.replay import min_isr_acks
+from kip_replay.replay.log_gaps import Touch
 from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
 from kip_replay.replay.min_isr_acks.holes import Holes
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
@@ -13,6 +14,23 @@ from kip_replay.replay.min_isr_acks.tables import (
     PRODUCE_CLOSED_LOOP_OUTCOMES,
 )
 from kip_replay.replay.rule import Replay, Rule, Settings
+
+#: Loops take from the log when PRODUCEs were sent and how long followers' cycles were; a hole is a
+#: pause of the followers to them, and what it held back is sent soon after it.
+_CLOSED_LOOP = Touch(
+    since=("recorded_received_at",),
+    until=("recorded_received_at",),
+    node="node_id",
+    clears=(
+        "received_at",
+        "latency_ms",
+        "latency_sent_earliest_ms",
+        "latency_sent_latest_ms",
+        "error_code",
+    ),
+    back_us=2_000_000,
+    ahead_us=1_000_000,
+)
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
@@ -37,4 +55,5 @@ RULE = Rule(
     start=_start,
     facts=("default_min_insync_replicas", "voters"),
     sweeps={"min_insync_replicas": 1},
+    touches={PRODUCE_CLOSED_LOOP_OUTCOMES.name: _CLOSED_LOOP},
 )

@@ -192,7 +192,7 @@ def responses(
     is_before = ~is_in_time & is_lost & (b.loss == LOST_BEFORE)
     reason = np.where(is_before, _reason(reasons.LEADER_LOST), passed.reason)
     is_doubted = ~is_in_time & is_lost & (b.loss == DOUBTED)
-    reason = np.where(is_doubted, _reason(LOG_GAP), reason)
+    reason = np.where(is_doubted & (reason == 0), _reason(LOG_GAP), reason)
     reason = np.where(reason == 0, _uncertain(b, at_us, error, doubts, front_us), reason)
     is_hidden = (reason == 0) & is_touched(b, at_us, holes)
     reason = np.where(is_hidden, _reason(LOG_GAP), reason)

@@ -97,9 +97,9 @@ class Unlogged:
     forget_from: int = RIVALS_MAX
     holes: int = 0
 
-    def skip(self, holes: int) -> None:
-        """Lines are missing, the ``holes``-th time: what was sent across that places nothing."""
-        self.holes, self.is_trusted, self.trusted_from = holes, False, self._end
+    def skip(self) -> None:
+        """Lines are missing: what was sent across that places nothing."""
+        self.is_trusted, self.trusted_from = False, self._end
         self.furthest = (-1, -1)
         self.edges.clear()
         self.sent.clear()
