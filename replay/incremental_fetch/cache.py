@@ -81,7 +81,7 @@ class Occurrence(NamedTuple):
     event: SessionEvent
     reason: Reason
     session_key: str
-    shard: int
+    shard: int | None
     partitions: int
     privileged: bool
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kip_replay.replay import incremental_fetch
+from kip_replay.replay.incremental_fetch.holes import Holes
 from kip_replay.replay.incremental_fetch.tables import (
     FETCH_SESSION_EVICTIONS,
     FETCH_SESSION_OUTCOMES,
@@ -13,13 +14,15 @@ from kip_replay.replay.rule import Replay, Rule, Settings
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
+    node_id, gaps = int(key["node_id"]), settings.log_gaps.get(str(key["recording"]), ())
     return incremental_fetch.IncrementalFetch(
-        int(key["node_id"]),
+        node_id,
         settings.sweep(incremental_fetch.RULE, "session_slots"),
         draft_partition_id_is_string=settings.switch(
             incremental_fetch.RULE, "draft_partition_id_is_string"
         ),
         saved=saved,
+        holes=Holes([gap for gap in gaps if gap.node_id == node_id]),
     )
 
 

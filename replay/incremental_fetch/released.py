@@ -80,7 +80,7 @@ def incremental_fetch(fetch: Fetch, session: FetchSession) -> Incremental:
     returned, slots = session.response(fetch.response, is_returned(fetch.returned, fetch.response))
     sent = Sent(
         session_id=session.recorded_id,
-        session_epoch=epoch,
+        session_epoch=epoch if fetch.stream.counts_epochs else None,
         is_full=False,
         request_partitions=len(requested),
         forgotten_partitions=len(forgotten),

@@ -13,6 +13,7 @@ from kip_replay.replay.outcomes import Rows, Verdict
 
 from .cache import FetchSessionCache, Occurrence
 from .draft import Draft, with_draft_uuid
+from .holes import NO_HOLES, Holes
 from .lists import Lists
 from .partitions import Partitions
 from .recorded import INPUT_SCHEMA, Batch, RecordedFetch
@@ -55,7 +56,9 @@ class IncrementalFetch:
         *,
         draft_partition_id_is_string: bool = False,
         saved: bytes | None = None,
+        holes: Holes = NO_HOLES,
     ) -> None:
+        self._holes = holes
         slots = sorted(set(session_slots))
         self._outcomes = OutcomeRows(node_id, variants(slots))
         self._incremental = [variant.what_if(RULE) for variant in variants(slots)]
@@ -101,7 +104,7 @@ class IncrementalFetch:
     # --- one FETCH
 
     def _take(self, row: RecordedFetch, lists: Lists) -> None:
-        stream = self._streams.of(row, self._numbering)
+        stream = self._streams.of(row, self._numbering, self._holes)
         if stream is None:
             self._take_without_sessions(row, lists)
             return
@@ -130,7 +133,7 @@ class IncrementalFetch:
         if replayed.pending is not None:
             heapq.heappush(self._pending, replayed.pending)
         rows.recorded(replayed.session_partitions, replayed.added_partitions)
-        rows.replayed(replayed)
+        rows.replayed(replayed, knows_slots=not self._holes.begun(row.dequeued_us))
         for cache, event in replayed.events:
             self._add_event(cache, row.dequeued_us, row.request_id, event)
 
@@ -165,12 +168,18 @@ class IncrementalFetch:
             )
             if cache_id is not None:
                 created[number] = cache_id
-            for event in events:
-                self._add_event(number, pending.built_us, pending.request_id, event)
+            if self._streams.by_number[pending.stream].counts_epochs:
+                for event in events:
+                    self._add_event(number, pending.built_us, pending.request_id, event)
         if created:
             self._streams.by_number[pending.stream].create_session(created, pending)
 
     def _add_event(self, cache: int, at_us: int, request_id: str, event: Occurrence) -> None:
+        if self._holes.begun(at_us):
+            if cache > 0:
+                return
+            # How many sessions were requested before is not known.
+            event = event._replace(shard=None)
         self._evictions.add(
             **self._incremental[cache],
             node_id=self._node_id,

@@ -110,12 +110,15 @@ class OutcomeRows:
             row.error_code if row.error_code in SESSION_ERRORS else 0,
         ))  # fmt: skip
 
-    def replayed(self, replayed: Replayed) -> None:
-        """The FETCH as each variant sends it."""
+    def replayed(self, replayed: Replayed, *, knows_slots: bool = True) -> None:
+        """The FETCH as each variant sends it; ``knows_slots``: who holds them is known."""
         full, draft = ([] if sent is None else [sent] for sent in (replayed.full, replayed.draft))
         for variant, attempts in enumerate((full, draft, *replayed.incremental), _FULL):
             if replayed.unknown is not None and variant != _FULL:
                 self._not_replayed(variant, Verdict.UNKNOWN, replayed.unknown)
+                continue
+            if variant > _FIRST_INCREMENTAL and not knows_slots:
+                self._not_replayed(variant, Verdict.UNKNOWN, Unknown.GAP)
                 continue
             for attempt, sent in enumerate(attempts):
                 self._sent(variant, attempt, sent, replayed)

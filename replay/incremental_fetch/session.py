@@ -36,6 +36,11 @@ INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 _MAX_EPOCH = 2**31 - 1
 
 
+def next_epoch(epoch: int) -> int:
+    """ "Fetch Epoch": it counts requests, and goes on at 1 (``FetchMetadata.nextEpoch``)."""
+    return 1 if epoch == _MAX_EPOCH else epoch + 1
+
+
 class RequestChanges(NamedTuple):
     """What a FETCH changes in the set of partitions that its sender fetches.
 
@@ -160,8 +165,7 @@ class FetchSession(msgspec.Struct, array_like=True):
         FetchSessionHandler.Builder.build: new ones come first, then the others as they came into
         the session. What is forgotten goes by number, topic by topic.
         """
-        # "Fetch Epoch": it counts requests, and goes on at 1.
-        self.next_epoch = 1 if self.next_epoch == _MAX_EPOCH else self.next_epoch + 1
+        self.next_epoch = next_epoch(self.next_epoch)
         if changes.keeps_the_set:
             return self.client.sort(changes.updated, changes.updated_slots), NO_SLOTS
         # "If the client wants to remove a partition, [it] will add the partition to the

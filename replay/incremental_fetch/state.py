@@ -20,7 +20,7 @@ from .followed import FollowedPartitions
 from .partitions import Partitions
 from .streams import PendingSession, Streams
 
-VERSION = 4
+VERSION = 5
 _RULE = "incremental_fetch"
 _TYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 

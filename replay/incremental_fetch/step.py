@@ -47,8 +47,9 @@ def close_session(
 ) -> Replayed:
     """A client's last FETCH, (id, -1): it closes its session, and lists what it lists."""
     sent = sent_as_listed(row, lists)
+    no_session = NO_SESSION if stream.unknown is None else None
     ids = [
-        NO_SESSION if held.session is None else stream.sessions[held.session].recorded_id
+        no_session if held.session is None else stream.sessions[held.session].recorded_id
         for held in stream.held
     ]
     of_caches = [[sent._replace(session_id=session_id)] for session_id in ids]
@@ -68,8 +69,11 @@ def replay_fetch(
     The first of ``caches`` creates every session that is requested: the draft takes over its
     orders, and it is compared with the recorded session.
     """
-    unknown = Unknown.LOST if stream.is_incremental_but_for_a_lost_body(row) else None
+    goes_on, is_lost = stream.goes_on(row), stream.is_incremental_but_for_a_lost_body(row)
+    unknown = stream.unknown if goes_on or is_lost else None
+    misses = stream.unknown is Unknown.GAP
     events = _start_anew(stream, row, caches) if row.is_full and stream.starts_anew(row) else []
+    stream.counts_epochs &= not goes_on
     if stream.followed.slots.is_sparse:
         stream.renumber()
 
@@ -102,7 +106,7 @@ def replay_fetch(
         of_draft,
         of_caches,
         len(stream.followed),
-        len(fetch.changes.added) + len(fetch.changes.replaced),
+        None if misses else len(fetch.changes.added) + len(fetch.changes.replaced),
         equals,
         pending_session(fetch),
         fetch.events,
@@ -118,7 +122,7 @@ def _start_anew(stream: Stream, row: RecordedFetch, caches: Sequence[FetchSessio
     for held in stream.held:
         held.drop()
     stream.sessions.clear()
-    stream.draft_has_uuid = False
+    stream.draft_has_uuid, stream.counts_epochs = False, True
     return events
 
 

@@ -14,10 +14,13 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from kip_replay.replay.log_gaps import LOG_GAP
+
 from .followed import FollowedPartitions
+from .holes import NO_HOLES, Holes
 from .partitions import Partitions
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, RecordedFetch
-from .session import NO_SESSION, FetchSession
+from .session import INITIAL_EPOCH, NO_SESSION, FetchSession, next_epoch
 from .slots import Ranks
 
 #: ``connections.max.idle.ms``: a broker closes a connection that is silent for longer.
@@ -33,6 +36,7 @@ class Unknown(StrEnum):
     NOT_IN_LOG = "a body of this FETCH is not in the log"
     LOST = "a body of an earlier FETCH is not in the log"
     VERSION = "the sizes of this FETCH version are not known"
+    GAP = LOG_GAP
 
 
 class Held(msgspec.Struct, array_like=True):
@@ -71,6 +75,7 @@ class Stream(msgspec.Struct, array_like=True):
     ``unknown``: why its partitions are not known; None: they are. ``is_broken``: the next full
     FETCH starts a session whatever the protocol, since this one broke down. ``sessions`` by number:
     caches that create one for the same FETCH share its orders. ``built_us``: its last response.
+    ``epoch``: of its last FETCH. ``counts_epochs``: how many came since the session began is known.
     """
 
     number: int
@@ -88,6 +93,13 @@ class Stream(msgspec.Struct, array_like=True):
     sessions: dict[int, FetchSession] = {}
     last_seen_us: int = 0
     built_us: int = 0
+    epoch: int = INITIAL_EPOCH
+    counts_epochs: bool = True
+
+    @property
+    def done_us(self) -> int:
+        """Its last FETCH is over."""
+        return max(self.last_seen_us, self.built_us)
 
     def starts_anew(self, row: RecordedFetch) -> bool:
         """A full FETCH starts a session even where none was refused or dropped.
@@ -97,11 +109,21 @@ class Stream(msgspec.Struct, array_like=True):
         the middle of a session: the client has forgotten it (restarted).
         """
         return (
-            self.unknown is not None
+            (self.unknown is not None and not self.goes_on(row))
             or self.is_broken
             or row.session_id != NO_SESSION
             or self.recorded_session_id != NO_SESSION
         )
+
+    def goes_on(self, row: RecordedFetch) -> bool:
+        """A full FETCH after a hole that would be an incremental one in most cases."""
+        has_session = self.recorded_session_id != NO_SESSION or row.response_session_id
+        return self.unknown is Unknown.GAP and row.session_id == NO_SESSION and not has_session
+
+    def follows(self, row: RecordedFetch) -> bool:
+        """The session's epochs show that no FETCH is between the last one and this one."""
+        is_same = row.session_id == self.recorded_session_id != NO_SESSION
+        return is_same and row.session_epoch == next_epoch(self.epoch)
 
     def is_incremental_but_for_a_lost_body(self, row: RecordedFetch) -> bool:
         """A full FETCH that only a missing body keeps from being replayed as an incremental one.
@@ -111,9 +133,9 @@ class Stream(msgspec.Struct, array_like=True):
         has_session = self.recorded_session_id != NO_SESSION or row.response_session_id
         return self.unknown is Unknown.LOST and row.session_id == NO_SESSION and not has_session
 
-    def lose(self) -> None:
+    def lose(self, why: Unknown = Unknown.LOST) -> None:
         """What it fetches is not known until its next full FETCH."""
-        self.unknown = Unknown.LOST
+        self.unknown = why
         self.draft_has_uuid = False
 
     def create_session(self, created: Mapping[int, int], pending: PendingSession) -> None:
@@ -158,16 +180,23 @@ class Streams(msgspec.Struct, array_like=True):
         """``session_key`` of a FETCH without a session."""
         return f"{self.node_id}/{row.client_id or ''}/{row.connection or ''}"
 
-    def of(self, row: RecordedFetch, numbering: Partitions) -> Stream | None:
+    def of(
+        self, row: RecordedFetch, numbering: Partitions, holes: Holes = NO_HOLES
+    ) -> Stream | None:
         """The stream of a FETCH, which is found where this one was from now on.
 
-        None for a client that has never requested a session and does not now.
+        It is lost where ``holes`` may have FETCHes of it. None for a client that has never
+        requested a session and does not now.
         """
         stream = self._find(row)
         if stream is None:
             if row.closes_session and row.session_id == NO_SESSION:
                 return None
             stream = self._new(row, numbering)
+            if holes.between(row.dequeued_us - CONNECTION_IDLE_US, row.dequeued_us):
+                stream.lose(Unknown.GAP)
+        elif not stream.follows(row) and holes.between(stream.done_us, row.dequeued_us):
+            self._lose(stream, row)
         self._place(stream, row)
         if row.is_full and not row.closes_session:
             # Until its response has a session.
@@ -238,15 +267,26 @@ class Streams(msgspec.Struct, array_like=True):
         )
         self.by_number[stream.number] = stream
         if row.session_id != NO_SESSION:
-            stream.session_key = f"{self.node_id}/{row.session_id}/before the log"
+            stream.session_key = self._key_of_unseen(row)
             self._set_session(stream, row.session_id)
         return stream
+
+    def _lose(self, stream: Stream, row: RecordedFetch) -> None:
+        stream.lose(Unknown.GAP)
+        if not row.is_full and row.session_id != stream.recorded_session_id:
+            stream.session_key = self._key_of_unseen(row)
+            self._set_session(stream, row.session_id)
+
+    def _key_of_unseen(self, row: RecordedFetch) -> str:
+        """``session_key`` of a session whose first FETCH is not in the log."""
+        return f"{self.node_id}/{row.session_id}/before the log"
 
     def _place(self, stream: Stream, row: RecordedFetch) -> None:
         self._leave(stream)
         stream.client_id, stream.connection = row.client_id, row.connection
         if row.request_partitions is not None:
             stream.replica_id, stream.replica_epoch = row.replica_id, row.replica_epoch
+            stream.epoch = row.session_epoch
         stream.last_seen_us = row.dequeued_us
         self.by_connection[row.client_id, row.connection] = stream.number
         if stream.replica_id >= 0:

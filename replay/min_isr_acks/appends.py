@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.min_isr_acks.inputs import FETCH, PRODUCE
 from kip_replay.replay.min_isr_acks.log import (
     NOWHERE,
@@ -56,12 +57,13 @@ class Appends:
         begun_us: Array,
         is_transactional: Array,
         recent: Sequence[Log],
+        holes: Sequence[LogGap] = (),
     ) -> None:
         """Fill in ``log_end``; ``begun_us`` is when handlers of PRODUCEs began.
 
         A batch without a base offset holds one record at the least. What was counted for it may
         have been too much: it may have been appended behind the next that is logged. ``recent``:
-        rows of the batches before that are not settled, and maybe more.
+        rows of the batches before that are not settled, and maybe more. ``holes``: of the log.
         """
         segment, begin = segments_of(log.partition)
         is_produce, is_first = log.kind == PRODUCE, begin == np.arange(len(begin))
@@ -88,7 +90,7 @@ class Appends:
             rows = slice(*np.searchsorted(log.partition, [p, p + 1]).tolist())
             part = Log(*(column[rows] for column in log))
             columns = (terms[rows], begun_us[rows], is_blind[rows], is_transactional[rows] == 1)
-            self._place(p, part, *columns, recent)
+            self._place(p, part, *columns, recent, holes)
         ends = np.append(is_first[1:], True)[: len(begin)]
         self.logged_end[partitions], self.log_end[partitions] = logged_end[ends], log.log_end[ends]
         self._note_sent(log, terms)
@@ -110,9 +112,11 @@ class Appends:
         is_blind: Array,
         is_marked: Array,
         recent: Sequence[Log],
+        holes: Sequence[LogGap],
     ) -> None:
         """Take rows of a partition with batches that log no base offset one by one."""
         one, begin = self.unlogged.get(p), 0
+        is_new = one is None
         before = np.append(self.log_end[p], log.log_end)
         if one is None:
             begin = int(np.argmax(is_blind))
@@ -124,6 +128,8 @@ class Appends:
             if terms[r] > one.term:
                 one.begin_term(int(terms[r]))
             at_us, size = int(log.at_us[r]), _known(log.record_bytes[r])
+            if r >= begin:
+                _skip(one, at_us, holes, is_new=is_new and r == begin)
             if log.kind[r] == FETCH:
                 one.fetch(at_us, int(log.seat[r]), _known(log.offset[r]), size or 0)
             elif log.kind[r] == PRODUCE and r >= begin:
@@ -151,6 +157,19 @@ class Appends:
         for p, one in self.unlogged.items():
             for order in settled.order[settled.partition == p].tolist():
                 one.waiting.pop(order, None)
+
+
+def _skip(one: Unlogged, at_us: int, holes: Sequence[LogGap], *, is_new: bool) -> None:
+    """At the first row in a hole, in and after it, nothing that was sent before places batches.
+
+    ``is_new``: the first batch without a base offset, which those of the last seconds bound.
+    """
+    begun = sum(hole.after_us <= at_us for hole in holes)
+    since_us = at_us - BOUNDED_US if is_new else at_us
+    is_in = any(hole.after_us <= at_us and since_us <= hole.before_us for hole in holes)
+    if is_in or (begun > one.holes and not is_new):
+        one.skip()
+    one.holes = begun
 
 
 def _known(value: int) -> int | None:

@@ -143,6 +143,14 @@ class Brokers:
         self.pending = [p for p in self.pending if p.until_us is not None]
         return [self._take(p, p.after_us) for p in known]
 
+    def miss(self, broker_id: int) -> None:
+        """Lines are missing, and a broker is absent meanwhile: until it is heard of it is fenced.
+
+        If it is not, it is in its ISRs; who leaves one by itself has not been caught up for long.
+        """
+        self.standings[broker_id] = Standing.FENCED
+        self.decided.pop(broker_id, None)
+
     def metadata_fetch(self, event: Event, partitions_with: Callable[[int], int]) -> list[Applied]:
         """This node FETCHes the metadata log: it has received the previous response.
 

@@ -94,7 +94,7 @@ class Event(NamedTuple):
     #: PRODUCE and FETCH: by the closed loop, for when producers and followers were free again.
     #: CONSUMER_FETCH: read for whether it was parked at a time, not for when it was responded to.
     built_us: int | None = None
-    #: FETCH: the follower. HEARTBEAT: the broker. METADATA, CONFIG: the node that responded.
+    #: FETCH: the follower. HEARTBEAT: the broker. METADATA, METADATA_FETCH, CONFIG: who responded.
     replica_id: int | None = None
     #: FETCH and HEARTBEAT: the broker's epoch, -1 if not sent.
     replica_epoch: int | None = None

@@ -25,6 +25,8 @@ MAYBE = -1
 UNKNOWN_MIN_ISR = -1
 #: ``Log.loss``: when the leadership was lost is known, or METADATA shows that it was before.
 LOST, LOST_BEFORE = 1, 2
+#: ... or a hole of another log hides what acknowledgements depend on from then on (``holes``).
+DOUBTED = 3
 
 Isr = tuple[int, ...]
 
@@ -66,6 +68,11 @@ class Leadership:
     isr: Isr | None = None
     requested: Isr | None = None
     previous: Isr | None = None
+    #: The ISR that a hole of another log put in doubt, and when.
+    doubted: Isr | None = None
+    doubted_us: int | None = None
+    #: Followers that are absent, maybe fenced or stopped.
+    missed: list[int] = field(default_factory=list)
     replicas: int = 0
     leader_id: int | None = None
     leader_epoch: int = -1
@@ -131,11 +138,17 @@ class Leadership:
     def commit(self, at_us: int, isr: Isr | None) -> None:
         """An ISR was committed; None: the leader's request was refused."""
         self.requested = None
+        if set(self.missed) & set(isr or ()):
+            return
+        if isr is not None:
+            self.doubted_us = None
         if isr is not None and isr != self.isr:
             self.previous, self.isr, self.changed_us = self.isr, isr, at_us
 
     def _believes(self, at_us: int, fact: Fact) -> bool:
         """METADATA may be old: an ISR or a leader in it is not always today's."""
+        if self.doubted_us is not None:
+            return bool(fact.isr) and at_us - self.doubted_us > STALE_US
         if not fact.isr or self.isr is None:
             return bool(fact.isr)
         epoch = fact.leader_epoch
@@ -145,6 +158,65 @@ class Leadership:
     def configure(self, at_us: int, min_isrs: Isr) -> bool:
         """min.insync.replicas is another one."""
         self.min_isrs = min_isrs
+        return True
+
+    def doubt(self, at_us: int) -> bool:
+        """The ISR may be another one by now."""
+        self.isr, self.requested, self.doubted, self.doubted_us = None, None, self.isr, at_us
+        self.loss = DOUBTED
+        return True
+
+    def knows(self, broker_id: int) -> bool:
+        """Whether it matters that a broker may have stopped."""
+        return broker_id in self.seats or self.leader_id == broker_id
+
+    def may_add(self, broker_id: int) -> bool:
+        """Whether a broker that fetches may be in the ISR by now."""
+        isr = self.isr or ()
+        return bool(isr) and broker_id not in isr and len(isr) != self.replicas
+
+    def miss(self, at_us: int, follower: int) -> bool:
+        """A follower is absent, maybe fenced or stopped."""
+        self.loss = DOUBTED
+        self.missed = [*self.missed, follower]
+        if follower in (self.isr or ()):
+            self.doubt(at_us)
+        return self._lead_instead(follower)
+
+    def find(self, _: int, follower: int) -> bool:
+        """A follower that was absent is back."""
+        self.missed = [one for one in self.missed if one != follower]
+        return False
+
+    def _lead_instead(self, broker_id: int) -> bool:
+        """Of a leader that is gone: somebody else of the ISR leads now, maybe this node."""
+        if self.leader_id == broker_id != self.node_id:
+            self.leader_id = None
+            self.leads = MAYBE if self.leads == 0 else self.leads
+        return True
+
+    def hold(self, at_us: int, broker_id: int) -> bool:
+        """A broker that stops or is fenced may have been taken out before, or an heir be none."""
+        if broker_id == self.node_id:
+            self.doubt(at_us)
+        elif broker_id in (self.isr or ()):
+            self.loss = DOUBTED
+        return True
+
+    def doubt_loss(self, _: int) -> bool:
+        """Who does not lead may lead by now."""
+        self.leads = MAYBE if self.leads == 0 else self.leads
+        return False
+
+    def believe(self, _: int) -> bool:
+        """It is none: nothing was changed."""
+        if self.doubted_us is not None:
+            self.isr, self.doubted_us, self.missed = self.doubted, None, []
+        return True
+
+    def doubt_outcomes(self, _: int) -> bool:
+        """What waits may have been completed otherwise."""
+        self.loss = DOUBTED
         return True
 
     def name_leader(self, at_us: int, fact: Fact) -> None:
@@ -168,10 +240,7 @@ class Leadership:
         has_heir = set(isr) - {self.node_id} - inactive
         if broker_id == self.node_id and self.leads == 1 and has_heir:
             self.lose(at_us, LOST)
-        if self.leader_id == broker_id and broker_id != self.node_id:
-            # Somebody else of the ISR leads now, maybe this node.
-            self.leader_id = None
-            self.leads = MAYBE if self.leads == 0 else self.leads
+        self._lead_instead(broker_id)
         if broker_id in isr and len(isr) > 1:
             self.commit(at_us, tuple(one for one in isr if one != broker_id))
         return True

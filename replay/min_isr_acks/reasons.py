@@ -1,5 +1,7 @@
 """Error codes of responses, and why the log leaves an outcome open."""
 
+from kip_replay.replay.log_gaps import LOG_GAP
+
 #: Kafka's error codes (org.apache.kafka.common.protocol.Errors).
 NONE = 0
 NOT_LEADER_OR_FOLLOWER = 6
@@ -27,4 +29,5 @@ REASONS = (
     LEADER_LOST,
     FENCED_WHEN,
     LOG_ENDED,
+    LOG_GAP,
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kip_replay.replay import min_isr_acks
+from kip_replay.replay.log_gaps import Touch
 from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
 from kip_replay.replay.min_isr_acks.events import Kind
+from kip_replay.replay.min_isr_acks.holes import Holes
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.min_isr_acks.tables import (
     PRODUCE_ACK_OUTCOMES,
@@ -15,12 +17,37 @@ from kip_replay.replay.min_isr_acks.tables import (
 from kip_replay.replay.other_clocks import Comparison, times_of
 from kip_replay.replay.rule import Replay, Rule, Settings
 
+#: Columns of the closed loop.
+_REACTING = (
+    "received_at",
+    "latency_ms",
+    "latency_sent_earliest_ms",
+    "latency_sent_latest_ms",
+    "error_code",
+)
+#: Loops take from the log when PRODUCEs were sent and how long followers' cycles were; a hole is a
+#: pause of the followers to them, and what it held back is sent soon after it.
+_CLOSED_LOOP = Touch(
+    since=("recorded_received_at",),
+    until=("recorded_received_at",),
+    node="node_id",
+    clears=_REACTING,
+    back_us=2_000_000,
+    ahead_us=1_000_000,
+)
+
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     node_id = int(key["node_id"])
     default = settings.default_min_insync_replicas.get(str(key["recording"]))
     rules = min_isr_acks.variants(settings.sweep(min_isr_acks.RULE, "min_insync_replicas"))
-    return ProducersReact(node_id, lambda begun: MinIsrAcks(node_id, rules, default, begun), saved)
+    recording = str(key["recording"])
+    holes = Holes.of(
+        node_id, settings.log_gaps.get(recording, ()), settings.voters.get(recording, ())
+    )
+    return ProducersReact(
+        node_id, lambda begun: MinIsrAcks(node_id, rules, default, begun, holes), saved
+    )
 
 
 #: Columns that follow from other nodes' logs.
@@ -43,13 +70,6 @@ _REPLAYED = (
     "replicas_at_min_isr_ack",
     "exposure_ms",
 )
-_REACTING = (
-    "received_at",
-    "latency_ms",
-    "latency_sent_earliest_ms",
-    "latency_sent_latest_ms",
-    "error_code",
-)
 RULE = Rule(
     name=min_isr_acks.RULE,
     key=("recording", "node_id"),
@@ -63,4 +83,5 @@ RULE = Rule(
         times_of("replica_id", (Kind.METADATA, Kind.CONFIG)),
         {PRODUCE_ACK_OUTCOMES.name: _REPLAYED, PRODUCE_CLOSED_LOOP_OUTCOMES.name: _REACTING},
     ),
+    touches={PRODUCE_CLOSED_LOOP_OUTCOMES.name: _CLOSED_LOOP},
 )

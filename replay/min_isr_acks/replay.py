@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kip_replay.replay.min_isr_acks.brokers import Applied, Standing
-from kip_replay.replay.min_isr_acks.events import INPUT_SCHEMA, Event, Kind
+from kip_replay.replay.min_isr_acks.events import INPUT_SCHEMA, SILENCE_US, Event, Kind
+from kip_replay.replay.min_isr_acks.holes import NO_HOLES, STOPPING_US, Holes, Moment, What
 from kip_replay.replay.min_isr_acks.increment import Increment, Sweeping
 from kip_replay.replay.min_isr_acks.inputs import (
     FETCH,
@@ -62,7 +63,9 @@ class MinIsrAcks:
         rules: Sequence[Variant],
         default_min_isr: int | None = None,
         saved: bytes | None = None,
+        holes: Holes = NO_HOLES,
     ) -> None:
+        self._holes = holes
         if saved is None:
             self._state = started(node_id, list(rules), default_min_isr)
         else:
@@ -84,13 +87,18 @@ class MinIsrAcks:
         state, singles = self._state, single_events(batch)
         self._begin(batch)
         increment, events = self._increment, self._increment.events
+        front_us = state.front.at_us
         state.front = check_order(batch, events, state.front)
         increment.note_consumers(state.consumers, len(state.topics.partitions))
         taken = dict(singles)
-        for self._place in sorted({*taken, *np.flatnonzero(events.kind == METADATA).tolist()}):
+        moments = self._holes.moments(events, front_us, state.seen)
+        places = {*np.flatnonzero(events.kind == METADATA).tolist()}
+        for self._place in sorted({*taken, *places, *(one.place for one in moments)}):
+            while moments and moments[0].place == self._place:
+                self._doubt(moments.pop(0))
             if self._place in taken:
                 self._take(taken[self._place])
-            else:
+            elif self._place in places:
                 node = int(events.replica_id[self._place])
                 increment.is_active[self._place] = state.brokers.is_active(node)
         self._follow(batch.num_rows)
@@ -129,7 +137,7 @@ class MinIsrAcks:
         state.appends.grow(*state.leaderships.brokers.shape)
         recent = [state.window.log, *state.window.more]
         of_rows = (conditions.term, conditions.leads, part.begun_us, part.is_transactional)
-        state.appends.follow(log, *of_rows, recent)
+        state.appends.follow(log, *of_rows, recent, self._holes.own)
         is_listed = (log.kind == FETCH) & (log.offset != NULL)
         state.window.more.append(log.at(is_listed | (log.kind == PRODUCE) | (log.kind == ALL)))
 
@@ -139,11 +147,21 @@ class MinIsrAcks:
             case Kind.METADATA_FETCH:
                 self._apply(brokers.metadata_fetch(event, self._partitions_with))
                 self._apply_configs(event.at_us)
+                has_risen = self._state.seen.metadata_fetch(event)
+                if has_risen and self._holes.quiet_since(self._state.seen):
+                    self._believe(event.at_us)
             case Kind.HEARTBEAT:
+                if self._holes.hide_heartbeats(event, self._state.seen):
+                    event = event._replace(operation=None)
                 self._apply(brokers.heartbeat(event))
             case Kind.CONFIG:
                 self._state.altered.append(event)
                 self._apply_configs(event.at_us)
+                is_open = event in self._state.altered
+                if is_open and self._holes.hide_commit(event, self._state.seen):
+                    self._state.configs.opened.append(event.name or "")
+                    self._sweep_doubts(self._everywhere(), event.at_us, Leadership.doubt_outcomes)
+                    self._reconfigure(event.at_us)
 
     def _min_isrs(self, topic: str) -> Isr:
         known = self._state.configs.of(topic)
@@ -176,21 +194,82 @@ class MinIsrAcks:
         """Brokers were fenced, stopped or came back: every ISR may be another one."""
         state, brokers = self._state, self._state.brokers
         for at_us, broker, standing in changes:
-            at = state.order + self._place
-            standings = {
-                one: (known is Standing.UNFENCED, brokers.epochs.get(one))
-                for one, known in brokers.standings.items()
-            }
-            earlier = state.window.standings
-            state.window.standings = [one for one in earlier if one[0] != at] + [(at, standings)]
+            self._note_standings()
             if standing is not Standing.UNFENCED:
+                if self._holes.of_active(at_us - SILENCE_US, at_us, state.seen):
+                    held = partial(Leadership.hold, broker_id=broker)
+                    self._sweep_doubts(self._everywhere(), at_us, held)
                 inactive = frozenset(one for one in brokers.decided if not brokers.is_active(one))
-                everywhere = np.arange(len(state.leaderships.all))
                 change = partial(Leadership.take_out, broker_id=broker, inactive=inactive)
-                self._sweep(everywhere, at_us, at_us + APPLY_US_MAX, change)
+                self._sweep(self._everywhere(), at_us, at_us + APPLY_US_MAX, change)
+
+    def _note_standings(self) -> None:
+        at, brokers, window = (
+            self._state.order + self._place,
+            self._state.brokers,
+            self._state.window,
+        )
+        standings = {
+            one: (known is Standing.UNFENCED, brokers.epochs.get(one))
+            for one, known in brokers.standings.items()
+        }
+        window.standings = [one for one in window.standings if one[0] != at] + [(at, standings)]
 
     def _sweep(self, some: Array, at_us: int, latest_us: int, change: Change) -> None:
         self._increment.sweeping.append(Sweeping(self._place, some, at_us, latest_us, change))
+
+    def _doubt(self, moment: Moment) -> None:
+        """What depends on lines that are missing is not known from here on (``holes``)."""
+        state, (_, what, follower, since_us) = self._state, moment
+        at_us = int(self._increment.events.at_us[self._place]) - 1
+        some = self._everywhere()
+        change: Change = Leadership.doubt_loss
+        if what is What.CONFIGURED:
+            state.configs.doubt()
+            self._reconfigure(at_us)
+            change = Leadership.doubt_outcomes
+        elif what is What.RETURNED:
+            change = partial(Leadership.find, follower=follower)
+        elif what is not What.ELECTED:
+            is_of_active = self._holes.of_active(since_us - SILENCE_US, at_us, state.seen)
+            if what is not What.JOINING and not is_of_active:
+                return
+            self._follow(self._place)
+            some = np.array(
+                [
+                    p
+                    for p, one in enumerate(state.leaderships.all)
+                    if (one.knows(follower) if what is What.ABSENT else one.may_add(follower))
+                ],
+                np.int64,
+            )
+            change = Leadership.doubt if what is What.JOINED else Leadership.doubt_outcomes
+            at_us = since_us if what is What.JOINING else at_us
+        if what is What.ABSENT:
+            at_us = since_us - STOPPING_US
+            change = partial(Leadership.miss, follower=follower)
+            state.brokers.miss(follower)
+            self._note_standings()
+        self._sweep_doubts(some, at_us, change)
+
+    def _everywhere(self) -> Array:
+        return np.arange(len(self._state.leaderships.all))
+
+    def _sweep_doubts(self, some: Array, at_us: int, change: Change) -> None:
+        # Before the event that shows it.
+        self._increment.sweeping.append(Sweeping(self._place - 1, some, at_us, at_us, change))
+
+    def _believe(self, at_us: int) -> None:
+        """A hole was quiet: all is as it was."""
+        self._state.configs.believe()
+        self._sweep(self._everywhere(), at_us, at_us, Leadership.believe)
+        self._reconfigure(at_us)
+
+    def _reconfigure(self, at_us: int) -> None:
+        topics = np.array(self._state.topics.of_partitions(), object)
+        for name in self._state.topics.names:
+            change = partial(Leadership.configure, min_isrs=self._min_isrs(name))
+            self._sweep(np.flatnonzero(topics == name), at_us, at_us, change)
 
     def _partitions_with(self, broker: int) -> int:
         self._follow(self._place)
@@ -206,7 +285,13 @@ class MinIsrAcks:
         view = state.window.view(state.leaderships)
         doubts = state.brokers.doubts
         settled = settled_of(
-            view, state.window.requests[0], state.appends, doubts, state.front.at_us, over=over
+            view,
+            state.window.requests[0],
+            state.appends,
+            doubts,
+            self._holes.own,
+            state.front.at_us,
+            over=over,
         )
         rows = _NO_ROWS
         if len(settled.rows):

@@ -22,9 +22,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kip_replay.replay.log_gaps import LOG_GAP, LogGap
 from kip_replay.replay.min_isr_acks import reasons
 from kip_replay.replay.min_isr_acks.brokers import Doubt
-from kip_replay.replay.min_isr_acks.leadership import APPLY_US_MAX, LOST_BEFORE, UNKNOWN_MIN_ISR
+from kip_replay.replay.min_isr_acks.holes import WRITTEN_US_MAX
+from kip_replay.replay.min_isr_acks.leadership import (
+    APPLY_US_MAX,
+    DOUBTED,
+    LOST_BEFORE,
+    UNKNOWN_MIN_ISR,
+)
 from kip_replay.replay.min_isr_acks.levels import Level, Stands, alone_since, passing
 from kip_replay.replay.min_isr_acks.log import NOWHERE, NULL, Array, Log
 
@@ -157,13 +164,22 @@ def _followed(row: Array, b: Batches, log: Log) -> Array:
     return np.where(log.at_us[row] <= b.until_us, row, NOWHERE)
 
 
-def responses(b: Batches, passed: Passed, doubts: Sequence[Doubt], front_us: int) -> Responses:
+def responses(
+    b: Batches,
+    passed: Passed,
+    doubts: Sequence[Doubt],
+    holes: Sequence[LogGap],
+    front_us: int,
+) -> Responses:
     """The first of: enough replicas have it, leader lost, timed out (``DelayedProduce``).
 
     Never NOT_ENOUGH_REPLICAS_AFTER_APPEND: while the ISR is too small, the high watermark stands
     still, so that a producer times out.
     """
     is_refused, refused_error, refused_reason = refusals(b)
+    is_blurred = (b.loss == DOUBTED) & (b.lost_us != NULL) & (b.lost_us <= b.appended_us)
+    refused_error = np.where(is_blurred, NULL, refused_error)
+    refused_reason = np.where(is_blurred, _reason(LOG_GAP), refused_reason)
     lost_us = np.where(b.lost_us == NULL, NULL, np.maximum(b.lost_us, b.appended_us))
     is_lost = (lost_us != NULL) & (lost_us < b.deadline_us)
     end_us = np.where(is_lost, lost_us, b.deadline_us)
@@ -175,13 +191,25 @@ def responses(b: Batches, passed: Passed, doubts: Sequence[Doubt], front_us: int
     error = np.where(is_in_time, reasons.NONE, error)
     is_before = ~is_in_time & is_lost & (b.loss == LOST_BEFORE)
     reason = np.where(is_before, _reason(reasons.LEADER_LOST), passed.reason)
+    is_doubted = ~is_in_time & is_lost & (b.loss == DOUBTED)
+    reason = np.where(is_doubted & (reason == 0), _reason(LOG_GAP), reason)
     reason = np.where(reason == 0, _uncertain(b, at_us, error, doubts, front_us), reason)
+    is_hidden = (reason == 0) & is_touched(b, at_us, holes)
+    reason = np.where(is_hidden, _reason(LOG_GAP), reason)
     reason = np.where(is_refused, refused_reason, reason)
     error = np.where(is_refused, refused_error, np.where(reason == 0, error, NULL))
     times = (np.where(is_refused, b.appended_us, us) for us in (at_us, earliest_us, latest_us))
     known = (np.where(reason == 0, us, NULL) for us in times)
     is_gone = is_refused | (reason != 0) | (error == reasons.NOT_LEADER_OR_FOLLOWER)
     return Responses(*[*known, error, reason, np.where(is_gone, NULL, passed.at_us)])
+
+
+def is_touched(b: Batches, at_us: Array, holes: Sequence[LogGap]) -> Array:
+    """Whether lines of the leader are missing that were written between the appends and a time."""
+    touched = np.zeros(len(at_us), bool)
+    for hole in holes:
+        touched |= (b.appended_us < hole.before_us) & (at_us > hole.after_us - WRITTEN_US_MAX)
+    return touched
 
 
 def _uncertain(

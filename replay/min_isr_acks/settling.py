@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.min_isr_acks.appends import Appends
 from kip_replay.replay.min_isr_acks.brokers import Doubt
+from kip_replay.replay.min_isr_acks.holes import WRITTEN_US_MAX
 from kip_replay.replay.min_isr_acks.inputs import PRODUCE, longs
-from kip_replay.replay.min_isr_acks.leadership import UNKNOWN_MIN_ISR
+from kip_replay.replay.min_isr_acks.leadership import DOUBTED, UNKNOWN_MIN_ISR
 from kip_replay.replay.min_isr_acks.log import NOWHERE, NULL, Array, Log, keyed
 from kip_replay.replay.min_isr_acks.responses import (
     Batches,
@@ -19,6 +21,7 @@ from kip_replay.replay.min_isr_acks.responses import (
     Responses,
     acknowledged,
     is_appended,
+    is_touched,
     refusals,
     responses,
 )
@@ -78,18 +81,20 @@ def settled_of(
     requests: pa.RecordBatch,
     appends: Appends,
     doubts: Sequence[Doubt],
+    holes: Sequence[LogGap],
     front_us: int,
     *,
     over: bool,
 ) -> Settled:
     """The requests all whose batches are settled at a time; all of them if the log is over.
 
-    ``doubts``: since when and until when a broker may have been fenced.
+    ``doubts``: since when and until when a broker may have been fenced; ``holes``: of the leader's
+    log.
     """
     log = view.log
     rows = np.flatnonzero(log.kind == PRODUCE)
     is_open = log.request[rows] != NOWHERE
-    known = _at(bounded(log, rows, appends), is_open)
+    known = _at(bounded(log, rows, appends, holes), is_open)
     rows = rows[is_open]
     request = log.request[rows]
     timeout_us, acks = longs(requests["timeout_us"])[request], longs(requests["acks"])[request]
@@ -97,7 +102,7 @@ def settled_of(
     timeout_us = np.maximum(timeout_us, 0)
     batches = batches_of(view, rows, timeout_us, has_previous_isr)
     known = _until(known, batches, log.log_end[rows])
-    found = outcomes(view, batches, known, doubts, front_us)
+    found = outcomes(view, batches, known, doubts, holes, front_us)
     settled_us = np.zeros(requests.num_rows, np.int64)
     for one in found:
         np.maximum.at(settled_us, request, one.settled_us)
@@ -122,7 +127,7 @@ def _at(columns: Any, some: Array) -> Any:
     return type(columns)(*(_at(column, some) for column in columns))
 
 
-def bounded(log: Log, rows: Array, appends: Appends) -> Bounded:
+def bounded(log: Log, rows: Array, appends: Appends, holes: Sequence[LogGap]) -> Bounded:
     """What is known of base offsets; ``rows`` are those of all PRODUCEs."""
     base = log.base_offset[rows]
     base_offset, least, most = base.copy(), base.copy(), base.copy()
@@ -143,6 +148,10 @@ def bounded(log: Log, rows: Array, appends: Appends) -> Bounded:
     markers_us = appends.markers_since_us[log.partition[rows]]
     is_certain = (blind[following] <= blind) & (base != NULL)
     is_certain &= markers_us > np.maximum(next_us, log.at_us[rows] + SETTLE_US)
+    for hole in holes:
+        is_certain &= (log.at_us[rows] >= hole.before_us) | (
+            next_us < hole.after_us - WRITTEN_US_MAX
+        )
     next_base = np.where(is_known, base[following], NULL)
     next_us = np.where(base == NULL, bounded_us, next_us)
     return Bounded(base_offset, least, most, is_doubtful, next_base, next_us, is_certain & is_known)
@@ -226,7 +235,12 @@ def _until(known: Bounded, b: Batches, log_end: Array) -> Bounded:
 
 
 def outcomes(
-    view: View, b: Batches, known: Bounded, doubts: Sequence[Doubt], front_us: int
+    view: View,
+    b: Batches,
+    known: Bounded,
+    doubts: Sequence[Doubt],
+    holes: Sequence[LogGap],
+    front_us: int,
 ) -> list[Outcome]:
     """What each variant gives for batches."""
     b = b._replace(least=known.least, most=known.most, is_doubtful=known.is_doubtful)
@@ -248,10 +262,19 @@ def outcomes(
             later_us = np.maximum(next_us, passed_us)
             next_us = np.where(~is_done & is_needed, later_us, next_us)
         settled_us = np.maximum(b.appended_us, next_us) + SETTLE_US
-        both = [responses(own, one, doubts, front_us) for one in passed]
+        both = [responses(own, one, doubts, holes, front_us) for one in passed]
         settled_us = np.minimum(settled_us, b.until_us)
+        passed[0] = _shown(own, passed[0], holes)
         found.append(Outcome(*[own, *passed, *both, settled_us]))
     return found
+
+
+def _shown(b: Batches, committed: Passed, holes: Sequence[LogGap]) -> Passed:
+    """When the high watermark passed, NULL where lines that it rests on are missing."""
+    at_us = committed.at_us
+    is_late = (b.loss == DOUBTED) & (b.lost_us != NULL) & (at_us > b.lost_us)
+    is_hidden = is_touched(b, at_us, holes) | is_late
+    return committed._replace(at_us=np.where(is_hidden, NULL, at_us))
 
 
 def is_of_previous_isr(view: View, rows: Array, acks: Array) -> Array:

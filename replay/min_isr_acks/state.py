@@ -14,13 +14,14 @@ from kip_replay.replay.min_isr_acks.brokers import Brokers
 from kip_replay.replay.min_isr_acks.configs import MinIsrConfig
 from kip_replay.replay.min_isr_acks.consumers import Consumers
 from kip_replay.replay.min_isr_acks.events import Event
+from kip_replay.replay.min_isr_acks.holes import Seen
 from kip_replay.replay.min_isr_acks.leadership import Leaderships
 from kip_replay.replay.min_isr_acks.topics import Topics
 from kip_replay.replay.min_isr_acks.window import Window
 from kip_replay.replay.outcomes import Variant
 
 #: Of what ``saved`` returns: another one is another layout or meaning.
-STATE_VERSION = 4
+STATE_VERSION = 5
 
 
 @dataclass
@@ -44,6 +45,7 @@ class State:
     brokers: Brokers = field(default_factory=Brokers)
     consumers: Consumers = field(default_factory=Consumers)
     appends: Appends = field(default_factory=Appends)
+    seen: Seen = field(default_factory=Seen)
 
 
 def started(node_id: int, variants: list[Variant], default_min_isr: int | None) -> State:

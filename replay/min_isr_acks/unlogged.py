@@ -95,6 +95,14 @@ class Unlogged:
     is_trusted: bool = True
     sent: dict[int, tuple[int, int]] = field(default_factory=dict)
     forget_from: int = RIVALS_MAX
+    holes: int = 0
+
+    def skip(self) -> None:
+        """Lines are missing: what was sent across that places nothing."""
+        self.is_trusted, self.trusted_from = False, self._end
+        self.furthest = (-1, -1)
+        self.edges.clear()
+        self.sent.clear()
 
     def begin_term(self, term: int) -> None:
         """Followers will be sent batches from wherever they are."""

@@ -29,6 +29,7 @@ from kip_replay.replay.min_isr_acks.events import (
     Partition,
     batch_of,
 )
+from kip_replay.replay.min_isr_acks.holes import NO_HOLES, Holes
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks, replayed
 
 from .naive_log import METADATA_TOPIC_ID, Line, lines_of
@@ -54,7 +55,11 @@ Row = dict[str, Any]
 @cache
 def events_of(recording: str) -> dict[int, list[Event]]:
     """The events of every node that was sent a PRODUCE, in the order of the rule."""
-    lines = list(_lines(recording))
+    return events_in(lines_of_recording(recording))
+
+
+def events_in(lines: list[Line]) -> dict[int, list[Event]]:
+    """The events of every node that was sent a PRODUCE, of some lines."""
     leaders = {line.node_id for line in lines if _api(line) == PRODUCE}
     own: dict[int, list[Event]] = defaultdict(list)
     shared: list[Event] = []
@@ -80,10 +85,12 @@ def rows_of(recording: str, sweep: tuple[int, ...] = ()) -> list[Row]:
     ]
 
 
-def replay(node: int, events: list[Event], sweep: tuple[int, ...] = ()) -> list[Row]:
+def replay(
+    node: int, events: list[Event], sweep: tuple[int, ...] = (), holes: Holes = NO_HOLES
+) -> list[Row]:
     """Rows of one leader."""
     increments = [batch_of(events[at : at + 1500]) for at in range(0, len(events), 1500)]
-    emitted = [o.acks for o in replayed(MinIsrAcks(node, variants(sweep)), increments)]
+    emitted = [o.acks for o in replayed(MinIsrAcks(node, variants(sweep), holes=holes), increments)]
     rows: list[Row] = pa.Table.from_batches(emitted, ACKS_SCHEMA).to_pylist()
     return rows
 
@@ -99,11 +106,16 @@ def reacting_rows_of(recording: str) -> list[Row]:
     return rows
 
 
-def _lines(recording: str) -> Iterator[Line]:
+@cache
+def lines_of_recording(recording: str) -> list[Line]:
+    """All nodes' lines."""
     folder = folder_of(recording)
     manifest = json.loads((folder / "recording.json").read_text())
-    for node in manifest["nodes"]:
-        yield from lines_of(folder / node["log"], node["node_id"])
+    return [
+        line
+        for node in manifest["nodes"]
+        for line in lines_of(folder / node["log"], node["node_id"])
+    ]
 
 
 def _api(line: Line) -> int:
@@ -181,6 +193,7 @@ def _fetch(line: Line, own: dict[int, list[Event]]) -> None:
                     line.digest,
                     received_us=line.received_us,
                     built_us=line.built_us,
+                    replica_id=line.node_id,
                     fetch_offset=requested["fetchOffset"],
                     record_bytes=responded["recordsSizeInBytes"],
                     high_watermark=responded["highWatermark"],

@@ -22,6 +22,7 @@ from kip_replay.replay.min_isr_acks.events import (
     Partition,
     batch_of,
 )
+from kip_replay.replay.min_isr_acks.holes import NO_HOLES, Holes
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks, replayed
 
 LEADER = 11
@@ -261,14 +262,15 @@ class History:
         )
 
     def metadata_fetch(
-        self, ms: float, offset: int, high_watermark: int, *, built_ms: float
+        self, ms: float, offset: int, high_watermark: int, *, built_ms: float, node: int = 1
     ) -> None:
-        """The leader's own FETCH of the metadata log and its response."""
+        """The leader's own FETCH of the metadata log and the response of a controller."""
         self._add(
             ms,
             Kind.METADATA_FETCH,
             received_us=at(ms),
             built_us=at(built_ms),
+            replica_id=node,
             fetch_offset=offset,
             high_watermark=high_watermark,
             record_bytes=0,
@@ -278,11 +280,13 @@ class History:
         """The events in the order of the rule."""
         return sorted(self.events, key=lambda event: event[:3])
 
-    def rows(self, sweep: Sequence[int] = (), until_ms: float | None = None) -> list[Row]:
+    def rows(
+        self, sweep: Sequence[int] = (), until_ms: float | None = None, holes: Holes = NO_HOLES
+    ) -> list[Row]:
         """The replay's rows, the log until ``until_ms``."""
         if until_ms is not None:
             self._add(until_ms, Kind.METADATA, partitions=[])
-        replay = MinIsrAcks(LEADER, variants(sweep))
+        replay = MinIsrAcks(LEADER, variants(sweep), holes=holes)
         emitted = [outcomes.acks for outcomes in replayed(replay, [batch_of(self.in_order())])]
         rows: list[Row] = pa.Table.from_batches(emitted, ACKS_SCHEMA).to_pylist()
         return rows

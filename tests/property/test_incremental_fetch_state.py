@@ -18,6 +18,8 @@ from kafka_model.log import NODE, batch_of, names_row
 from kafka_model.world import World, log_of
 
 from kip_replay.replay.incremental_fetch import IncrementalFetch
+from kip_replay.replay.incremental_fetch.holes import NO_HOLES, Holes
+from kip_replay.replay.log_gaps import LogGap
 
 pytestmark = pytest.mark.property
 
@@ -25,16 +27,20 @@ SLOTS = (8, 16)
 
 
 def in_increments(
-    node: int, batch: pa.RecordBatch, cuts: list[int], names: pa.RecordBatch | None = None
+    node: int,
+    batch: pa.RecordBatch,
+    cuts: list[int],
+    names: pa.RecordBatch | None = None,
+    holes: Holes = NO_HOLES,
 ) -> list[pa.Table]:
     """Each increment by a replay of its own, which is given the names again."""
     emitted, saved = [], None
     for begin, end in pairwise([0, *sorted(cuts), batch.num_rows]):
-        replay = IncrementalFetch(node, SLOTS, saved=saved)
+        replay = IncrementalFetch(node, SLOTS, saved=saved, holes=holes)
         fed = (names, batch.slice(begin, end - begin))
         emitted += [replay.feed(piece) for piece in fed if piece is not None]
         saved = replay.saved()
-    emitted.append(IncrementalFetch(node, SLOTS, saved=saved).finish())
+    emitted.append(IncrementalFetch(node, SLOTS, saved=saved, holes=holes).finish())
     return [pa.Table.from_batches(output).combine_chunks() for output in zip(*emitted, strict=True)]
 
 
@@ -57,7 +63,10 @@ def test_rows_do_not_depend_on_increments(seed: int, slots: int, cuts: list[floa
 def test_recording_in_increments_is_the_recording(name: str) -> None:
     batch, draw = fetches_of(name, 12), Random(name)
     cuts = [draw.randrange(batch.num_rows) for _ in range(10)]
-    assert in_increments(12, batch, cuts) == in_increments(12, batch, [])
+    middle_us = batch.column("dequeued_us")[batch.num_rows // 2].as_py()
+    for gaps in ([], [LogGap(12, middle_us, middle_us + 2_000_000)]):
+        cut, whole = (in_increments(12, batch, c, holes=Holes(gaps)) for c in (cuts, []))
+        assert cut == whole
 
 
 @pytest.mark.golden

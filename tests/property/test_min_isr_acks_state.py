@@ -16,10 +16,12 @@ import pytest
 from golden.naive_leader_log import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from notation.leader_log import LEADER, History
+from notation.leader_log import LEADER, History, at
 
+from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, variants
 from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition, batch_of
+from kip_replay.replay.min_isr_acks.holes import Holes
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.min_isr_acks.state import STATE_VERSION
 
@@ -197,6 +199,17 @@ def assert_same(rows: pa.Table, expected: pa.Table) -> None:
 cuts = st.lists(st.integers(0, 10_000), max_size=3)
 
 
+@st.composite
+def wild_holes(draw: st.DrawFn) -> Holes:
+    """Holes of the leader, a follower and controllers; of 1 all FETCHes of metadata are."""
+    moments = st.one_of(st.none(), st.floats(-1000, 60_000))
+    gaps = []
+    for node in draw(st.lists(st.sampled_from([1, 1, 2, LEADER, 12]), max_size=3)):
+        since, until = sorted([draw(moments) or -1000, draw(moments) or 200_000])
+        gaps.append(LogGap(node, at(since), at(until)))
+    return Holes.of(LEADER, gaps, (1, 2, 3))
+
+
 @settings(max_examples=250, deadline=None)
 @given(wild_events(), cuts, st.sampled_from([None, 2]))
 def test_log_that_is_cut_gives_the_same_rows(
@@ -208,9 +221,11 @@ def test_log_that_is_cut_gives_the_same_rows(
 
 
 @settings(max_examples=150, deadline=None)
-@given(wild_events(), cuts)
-def test_saved_state_resumes_where_it_ended(events: list[Event], cut: list[int]) -> None:
-    start = partial(MinIsrAcks, LEADER, variants(SWEEP))
+@given(wild_events(), cuts, wild_holes())
+def test_saved_state_resumes_where_it_ended(
+    events: list[Event], cut: list[int], holes: Holes
+) -> None:
+    start = partial(MinIsrAcks, LEADER, variants(SWEEP), holes=holes)
     expected = rows_of(start(), increments_of(events, []))
     assert_same(rows_with_saving(start, increments_of(events, cut)), expected)
 
@@ -219,7 +234,11 @@ def test_saved_state_resumes_where_it_ended(events: list[Event], cut: list[int])
 @pytest.mark.parametrize("recording", ["mixed-4.2", "acks-not-enough", "sessions-on"])
 def test_recording_in_increments_gives_the_same_rows(recording: str) -> None:
     for node, events in events_of(recording).items():
-        start = partial(MinIsrAcks, node, variants(SWEEP))
+        # In a second of each log, of the active controller's and others, lines are missing.
+        middle_us = events[len(events) // 2].at_us
+        gaps = [LogGap(one, middle_us, middle_us + 1_000_000) for one in (1, 2, 3, 11)]
+        holes = Holes.of(node, gaps, (1, 2, 3))
+        start = partial(MinIsrAcks, node, variants(SWEEP), holes=holes)
         expected = rows_of(start(), increments_of(events, []))
         increments = increments_of(events, range(0, len(events), 701))
         assert_same(rows_with_saving(start, increments), expected)

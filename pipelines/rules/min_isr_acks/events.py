@@ -296,13 +296,15 @@ def metadata_fetch_events(fetches: DataFrame, leaders: DataFrame) -> DataFrame:
     successful = fetches.where("is_cluster_metadata AND error_code = 0").where(
         (returned["error_code"] == 0) & (F.size("request_partitions") > 0)
     )
-    own = successful.drop("node_id").withColumnRenamed("replica_id", "node_id")
+    by_controller = successful.withColumnRenamed("node_id", "_controller")
+    own = by_controller.withColumnRenamed("replica_id", "node_id")
     return _events(
         own.join(F.broadcast(leaders), ["recording", "node_id"], "left_semi"),
         Kind.METADATA_FETCH,
         F.unix_micros("received_at"),
         received_us=F.unix_micros("received_at"),
         built_us=F.unix_micros("built_at"),
+        replica_id=F.col("_controller"),
         fetch_offset=F.col("request_partitions")[0]["fetch_offset"],
         record_bytes=returned["record_bytes"],
         high_watermark=returned["high_watermark"],

@@ -1,0 +1,279 @@
+"""Holes in logs: when an ISR or min.insync.replicas may be another one than the log has.
+
+Both follow from what controllers log. Where lines of the active controller are missing, the
+leader's own log still shows a good deal of it:
+
+* A member of an ISR that goes on fetching under the same epoch was neither fenced nor restarted.
+  Where it is silent (``PAUSE_US``), or comes back under another epoch, what the controller made of
+  it is not in the log.
+* Who is outside the ISR joins it by an ALTER_PARTITION, but only while it fetches.
+* Every change is a record of the metadata log. An idle controller appends one each
+  ``metadata.max.idle.interval.ms`` (``NoOpRecord``, KIP-835): where the leader's own offset there
+  rose by no more than these over a hole, nothing was changed in it.
+
+A controller's hole is none of the active one's if the leader fetched the metadata log from another
+one meanwhile. A config is logged by the broker that it was sent to, too: it is lost only where a
+node that is no controller has a hole at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from kip_replay.replay.log_gaps import LogGap
+from kip_replay.replay.min_isr_acks.brokers import SCAN_SLACK_US, SCAN_US, SESSION_US
+from kip_replay.replay.min_isr_acks.events import Event
+from kip_replay.replay.min_isr_acks.inputs import FETCH, Events
+from kip_replay.replay.min_isr_acks.levels import LAG_US_MAX
+from kip_replay.replay.min_isr_acks.log import Array
+
+#: A FETCH or PRODUCE whose line is missing may have taken effect so long before it was written.
+WRITTEN_US_MAX = 1_000_000
+#: A node fetches the metadata log at least so often (a FETCH waits 500 ms).
+METADATA_FETCH_US_MAX = 2_000_000
+#: ``metadata.max.idle.interval.ms``, and how far two of its records may be off.
+IDLE_US, IDLE_SLACK_US = 500_000, 60_000
+#: So long a hole at most, the number of such records in it is certain.
+COUNTED_US_MAX = 20_000_000
+#: How often it is looked at who fetches.
+TICK_US = 1_000_000
+NOBODY = -1
+#: A follower fetches at least so often (``replica.fetch.wait.max.ms`` is 500). A broker that stops
+#: is taken out of ISRs so long before its last FETCH at most.
+PAUSE_US, STOPPING_US = 2_000_000, 2_000_000
+
+
+class What(IntEnum):
+    """What may have happened while lines are missing."""
+
+    #: A config was altered.
+    CONFIGURED = 0
+    #: Another node leads.
+    ELECTED = 1
+    #: A follower was silent: it was fenced or stopped.
+    ABSENT = 2
+    #: A follower that was silent fetches again.
+    RETURNED = 5
+    #: A follower fetches: it has joined ISRs.
+    JOINED = 3
+    #: A follower fetches, and when it was caught up is not known: it may join ISRs.
+    JOINING = 4
+
+
+class Moment(NamedTuple):
+    """Before an event: what may have happened since a time. ``follower``: NOBODY if to nobody."""
+
+    place: int
+    what: What
+    follower: int
+    since_us: int
+
+
+class Heard(NamedTuple):
+    """A node fetched the metadata log from a controller, without a pause between two times."""
+
+    controller: int | None
+    since_us: int
+    until_us: int
+
+
+class Step(NamedTuple):
+    """The node's end of the metadata log, and when it had it; ``records`` more than before."""
+
+    at_us: int
+    offset: int
+    records: int
+
+
+@dataclass
+class Seen:
+    """What one leader's log shows: each follower's last FETCH (time, epoch) and metadata offsets.
+
+    ``quiet``: holes, by their begin, in which nothing was written to the metadata log.
+    """
+
+    fetched: dict[int, tuple[int, int]] = field(default_factory=dict)
+    heard: list[Heard] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    last: Event | None = None
+    quiet: list[int] = field(default_factory=list)
+
+    def metadata_fetch(self, event: Event) -> bool:
+        """Take a FETCH of the metadata log by the node; whether its offset has just risen."""
+        last, self.last = self.last, event
+        if last is None or last.built_us is None:
+            self.heard.append(Heard(event.replica_id, event.at_us, event.built_us or event.at_us))
+            return False
+        pause_us, until_us = event.at_us - last.built_us, event.built_us or event.at_us
+        run = self.heard[-1]
+        if run.controller == event.replica_id and pause_us <= METADATA_FETCH_US_MAX:
+            self.heard[-1] = run._replace(until_us=until_us)
+        else:
+            self.heard = [*self.heard[-3:], Heard(event.replica_id, event.at_us, until_us)]
+        if event.fetch_offset is None or last.fetch_offset is None or pause_us > IDLE_SLACK_US:
+            return False
+        records = event.fetch_offset - last.fetch_offset
+        if records > 0:
+            self.steps = [*self.steps[-15:], Step(event.at_us, event.fetch_offset, records)]
+        return records > 0
+
+
+@dataclass(frozen=True)
+class Holes:
+    """The holes that touch one leader's outcomes. Times are microseconds."""
+
+    own: Sequence[LogGap] = ()
+    of_controllers: Sequence[LogGap] = ()
+    of_others: Sequence[LogGap] = ()
+
+    @classmethod
+    def of(cls, node_id: int, gaps: Sequence[LogGap], voters: Sequence[int]) -> Holes:
+        """Of all of a cluster, as a node sees them; ``voters`` are its controllers."""
+        own = [gap for gap in gaps if gap.node_id == node_id]
+        controllers = [gap for gap in gaps if gap.node_id in voters]
+        return cls(own, controllers, [gap for gap in gaps if gap.node_id not in voters])
+
+    def of_active(
+        self, since_us: int, until_us: int, seen: Seen, now_us: int | None = None
+    ) -> bool:
+        """Whether the active controller's log may have a hole between two times.
+
+        ``now_us``: what came after it is not seen yet.
+        """
+        seen_us = until_us if now_us is None else now_us
+        return any(
+            gap.after_us <= until_us
+            and gap.before_us >= since_us
+            and gap.after_us not in seen.quiet
+            and not _other_was_active(gap, since_us, seen_us, seen)
+            for gap in self.of_controllers
+        )
+
+    def hide_heartbeats(self, event: Event, seen: Seen) -> bool:
+        """Whether after a heartbeat, or before it, others may be missing."""
+        assert event.dequeued_us is not None
+        at_us = event.dequeued_us
+        until_us = at_us + SESSION_US + SCAN_US + SCAN_SLACK_US
+        return self.of_active(at_us, until_us, seen, at_us)
+
+    def hide_commit(self, event: Event, seen: Seen) -> bool:
+        """Whether it may not be seen when the leader has applied a config."""
+        until_us = event.at_us + METADATA_FETCH_US_MAX
+        return self.of_active(event.at_us, until_us, seen, event.at_us)
+
+    def _losses_of_configs(self, at_us: Array, front_us: int) -> Iterator[Moment]:
+        """Where holes begin in which a config may have been altered."""
+        for gap in self.of_controllers:
+            for other in self.of_others:
+                since_us = max(gap.after_us, other.after_us, 0)
+                is_both = since_us < min(gap.before_us, other.before_us)
+                if is_both and front_us < since_us <= at_us[-1]:
+                    place = int(np.searchsorted(at_us, since_us))
+                    yield Moment(place, What.CONFIGURED, NOBODY, since_us)
+
+    def _bounds(self, at_us: Array, front_us: int) -> Iterator[Moment]:
+        for gap in (*self.own, *self.of_controllers):
+            for bound_us in (gap.after_us, gap.before_us):
+                if front_us < bound_us <= at_us[-1]:
+                    place = int(np.searchsorted(at_us, bound_us))
+                    yield Moment(place, What.ELECTED, NOBODY, bound_us)
+
+    def moments(self, events: Events, front_us: int, seen: Seen) -> list[Moment]:
+        """Where followers' absence shows, and their FETCHes in and soon after holes.
+
+        ``front_us``: the last event before these.
+        """
+        if not len(events.kind):
+            return []
+        found = [
+            *self._losses_of_configs(events.at_us, front_us),
+            *self._bounds(events.at_us, front_us),
+        ]
+        places = np.flatnonzero(events.kind == FETCH)
+        followers = {*seen.fetched, *events.replica_id[places].tolist()}
+        for follower in sorted(followers):
+            mine = places[events.replica_id[places] == follower]
+            found += _absences(events, mine, follower, front_us, seen)
+            at_us = events.at_us[mine]
+            for what, gaps, later_us in (
+                (What.JOINED, self.of_controllers, TICK_US),
+                (What.JOINING, self.own, LAG_US_MAX),
+            ):
+                some = _ticks(at_us, seen.fetched.get(follower), gaps, later_us)
+                found += (
+                    Moment(int(mine[i]), what, follower, int(at_us[i]) - TICK_US) for i in some
+                )
+            if len(mine):
+                epoch = int(events.replica_epoch[mine[-1]])
+                seen.fetched[follower] = int(events.at_us[mine[-1]]), epoch
+        return sorted(found)
+
+    def quiet_since(self, seen: Seen) -> bool:
+        """The offset has just risen: holes that are over are quiet if only idle records came."""
+        now, found = seen.steps[-1], False
+        for gap in self.of_controllers:
+            before = [step for step in seen.steps if step.at_us <= gap.after_us]
+            if len(before) < 2 or gap.after_us in seen.quiet:
+                continue
+            since, period_us = before[-1], before[-1].at_us - before[-2].at_us
+            span_us = now.at_us - since.at_us
+            is_over = gap.before_us <= now.at_us <= gap.before_us + METADATA_FETCH_US_MAX
+            is_over &= span_us <= COUNTED_US_MAX
+            is_idle = since.records == 1 and abs(period_us - IDLE_US) <= IDLE_SLACK_US
+            if is_over and is_idle and now.offset - since.offset <= round(span_us / IDLE_US):
+                seen.quiet.append(gap.after_us)
+                found = True
+        return found
+
+
+def _ticks(
+    at_us: Array, before: tuple[int, int] | None, gaps: Sequence[LogGap], later_us: int
+) -> list[int]:
+    """FETCHes in holes and so long after them, the first of each second; ``before``: the last."""
+    all_us = np.append(-1 if before is None else before[0], at_us)
+    is_in = np.zeros(len(all_us), bool)
+    for gap in gaps:
+        is_in |= (all_us >= gap.after_us) & (all_us <= gap.before_us + later_us)
+    is_first = ~is_in[:-1] | (np.diff(all_us // TICK_US) > 0)
+    positions: list[int] = np.flatnonzero(is_in[1:] & is_first).tolist()
+    return positions
+
+
+def _absences(
+    events: Events, mine: Array, follower: int, front_us: int, seen: Seen
+) -> Iterator[Moment]:
+    at_us, epochs = events.at_us[mine], events.replica_epoch[mine]
+    before = seen.fetched.get(follower)
+    if before is not None:
+        at_us, epochs = np.append(before[0], at_us), np.append(before[1], epochs)
+        mine = np.append(0, mine)
+    silent_us = np.append(at_us[1:], events.at_us[-1]) - at_us
+    is_new = (silent_us >= PAUSE_US) & (at_us + PAUSE_US > front_us)
+    for since_us in at_us[is_new].tolist():
+        place = int(np.searchsorted(events.at_us, since_us + PAUSE_US))
+        yield Moment(place, What.ABSENT, follower, since_us)
+    for i in np.flatnonzero(silent_us[:-1] >= PAUSE_US).tolist():
+        yield Moment(int(mine[i + 1]), What.RETURNED, follower, int(at_us[i]))
+    is_other = (epochs[1:] >= 0) & (epochs[:-1] >= 0) & (epochs[1:] != epochs[:-1])
+    is_other &= silent_us[:-1] < PAUSE_US
+    for i in np.flatnonzero(is_other).tolist():
+        yield Moment(int(mine[i + 1]), What.ABSENT, follower, int(at_us[i]))
+
+
+def _other_was_active(gap: LogGap, since_us: int, until_us: int, seen: Seen) -> bool:
+    until_us = min(gap.before_us, until_us)
+    since_us = min(max(gap.after_us, since_us), until_us)
+    return any(
+        run.controller not in (None, gap.node_id)
+        and run.since_us <= since_us
+        and run.until_us >= until_us - METADATA_FETCH_US_MAX
+        for run in seen.heard
+    )
+
+
+NO_HOLES = Holes()
