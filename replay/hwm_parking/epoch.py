@@ -88,6 +88,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         """The same epoch, of which no more than that is known."""
         anew = self.begin(self.controller, self.leader_epoch, since_us)
         anew.since_offset = max(self.settling.log_end_offset, *self.log_end_offset.values[-1:], 0)
+        anew.evidence = self.evidence.behind_hole(since_us)
         anew.sequences = self.sequences
         anew.loop_sequences = [loop.sequences for loop in self.loops] or self.loop_sequences
         return anew

@@ -6,12 +6,14 @@ was away, how fast the leader's Raft thread responds, and how large the envelope
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 
 from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
+from kip_replay.replay.log_gaps import ALWAYS_SINCE_US
 
 from .kip_1166 import Completion
 from .log_bytes import LogBytes
@@ -97,7 +99,8 @@ class Evidence(msgspec.Struct, array_like=True):
     """What the responses of one leader epoch show. Fed in order of built_us.
 
     ``epoch_start_offset`` is -1 where the log begins later; ``reached_us`` has the ends of appends
-    that were not taken yet, and when a response first carried them.
+    that were not taken yet, and when a response first carried them. ``since_us``: a hole ends
+    there, before which there were so many replicas.
     """
 
     leader_epoch: int
@@ -111,6 +114,15 @@ class Evidence(msgspec.Struct, array_like=True):
     log_bytes: LogBytes = msgspec.field(default_factory=LogBytes)
     wakes: dict[int, Wake] = {}
     service: Samples[int] = msgspec.field(default_factory=Samples)
+    since_us: int = ALWAYS_SINCE_US
+    replicas_before: int = 0
+
+    def behind_hole(self, since_us: int) -> Evidence:
+        """What stays of it behind a hole: how fast the Raft thread is, where no append shows it."""
+        before = max(len(self.replicas), self.replicas_before)
+        return Evidence(
+            self.leader_epoch, service=self.service, since_us=since_us, replicas_before=before
+        )
 
     def add(self, row: RecordedFetch) -> None:
         """Take a FETCH that the leader completed, and how it follows the replica's previous one."""
@@ -217,8 +229,9 @@ class Evidence(msgspec.Struct, array_like=True):
 
     def has_measured(self, replica_id: int, at: int) -> bool:
         """By a time the log shows what it shows of a replica's gaps and of the Raft thread."""
-        measured = self.replicas[replica_id].gaps, self.service
-        return all(not samples.at or samples.at[0] <= at for samples in measured)
+        gaps, service = self.replicas[replica_id].gaps.at, self.service.at
+        since = bisect_right(service, self.since_us)
+        return all(not times or times[0] <= at for times in (gaps, service[since : since + 1]))
 
     def _measure_service(self, now: int) -> None:
         while self.wakes:
@@ -226,7 +239,8 @@ class Evidence(msgspec.Struct, array_like=True):
             if now - wake.first_us <= 2 * WAKE_SPREAD_US:
                 break
             # Over few gaps one stall looks like a slow thread.
-            if wake.responses >= max(2, min(WAKE_RESPONSES_MIN, len(self.replicas))):
+            replicas = max(len(self.replicas), self.replicas_before)
+            if wake.responses >= max(2, min(WAKE_RESPONSES_MIN, replicas)):
                 spread = wake.last_us - wake.first_us
                 self.service.add(wake.first_us, spread // (wake.responses - 1))
             del self.wakes[offset]
