@@ -132,7 +132,7 @@ def test_the_same_cluster_with_and_without_sessions(
 @pytest.mark.parametrize(
     ("replay", "batches"),
     [
-        (HwmParking(2, (1, 2, 3), parking_variants()), inputs.metadata_fetches(5, 50)),
+        (HwmParking(2, (1, 2, 3), parking_variants()), inputs.metadata_fetches(5, 100)),
         (MinIsrAcks(11, ack_variants()), inputs.produces(20, 30)),
         (LowestAckedOffset((1, 2, 3), (), 2000), inputs.broker_heartbeats(5, 60)),
     ],

@@ -127,8 +127,13 @@ def fetch_line(version: int, added: dict[str, object]) -> bytes:
     topics = [{**topic, "partitions": [sent]}]
     envelope = {
         "requestHeader": {**api, "correlationId": 7, "clientId": "c"},
-        "request": {"maxWaitMs": 1, "minBytes": 1, "topics": topics},
-        "response": {"responses": [{**topic, "partitions": [got]}]},
+        "request": {"maxWaitMs": 1, "minBytes": 1, "topics": topics, "forgottenTopicsData": []},
+        "response": {
+            "throttleTimeMs": 0,
+            "errorCode": 0,
+            "sessionId": 0,
+            "responses": [{**topic, "partitions": [got]}],
+        },
         "connection": "a:1-b:2-0-0",
         **dict.fromkeys(("totalTimeMs", "requestQueueTimeMs", "localTimeMs", "sendTimeMs"), 1.0),
         **dict.fromkeys(("remoteTimeMs", "responseQueueTimeMs"), 0.0),
@@ -157,7 +162,7 @@ UUID = {"name": "Id", "type": "uuid", "versions": "19+"}
         (TAGGED, -1, 0),
         ({"type": "string"}, "größe", 1 + 7),
         ({"type": "[]int32"}, [1, 2], 1 + 2 * 4),
-        ({"type": "[]Copy", "fields": [UUID]}, [{}], 18),
+        ({"type": "[]Copy", "fields": [UUID]}, [{"id": "AAAAAAAAAAAAAAAAAAAAAw"}], 18),
     ],
 )
 def test_a_new_version_is_one_entry(
