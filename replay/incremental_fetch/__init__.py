@@ -57,6 +57,15 @@ Assumptions, and where they can fail
 * A session that began before the log is ``unknown`` until a full FETCH of its client. Nothing in
   the log ends that sooner: a partition that stays idle is never named, so no number of incremental
   FETCHes shows that all were seen.
+
+Holes in the log
+----------------
+Only the broker's own log matters. A session whose epochs go on has missed nothing; one whose epochs
+jump over a hole, and one whose first FETCH is in it, is unknown until a full FETCH. Without a
+session, a full FETCH after a hole lists all that there is, but not what changed: it is unknown but
+for ``full``, and from the next one on only ``session_epoch`` is. Which session holds one of N slots
+after a hole is unknown to the end of the log. Where the log itself begins, caches are empty by
+definition: N slots are a what-if, and so is what they begin with.
 """
 
 from .recorded import INPUT_SCHEMA

@@ -79,7 +79,7 @@ FETCH_SESSION_EVICTIONS = Table(
         key_column("event", TEXT, "created, refused, evicted or closed"),
         key_column("request_id", TEXT, "FETCH that caused it"),
         Column("event_at", AT, "when it happened"),
-        Column("shard", INT, "shard of the cache, from 0"),
+        Column("shard", INT, "shard of the cache, from 0; null after a hole in the log"),
         Column("partitions", INT, "partitions of the session"),
         Column("privileged", BOOL, "the session is a follower's"),
         Column(

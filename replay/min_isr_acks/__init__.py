@@ -62,6 +62,21 @@ Assumptions, and where they can fail
   them it is unknown (``ISR_NOT_IN_LOG``).
 * METADATA of a node may be old: it counts where it differs from what is known, and that is
   older than ``STALE_US``.
+
+Holes in the log
+----------------
+Where lines of the *leader* are missing, what was appended before the end of the hole and completed
+after its begin is unknown, and so is a ``last_offset`` whose next append may be among them. Later
+rows rest on later FETCHes. Lines of the *active controller* hide changes of ISRs and of
+min.insync.replicas that stay in force: ``holes`` has what the leader's own log shows of them all
+the same, and what is unknown until METADATA or ALTER_PARTITION shows it. A hole of any other node
+touches nothing: its METADATA is one source among several.
+
+Not seen: a broker that was taken out of an ISR more than ``STOPPING_US`` before its last FETCH, or
+came back in a hole but fetched only later; a transaction all of whose PRODUCEs are in a hole, so
+that a marker counts as the last offset. A consumer's session that began in a hole is one that began
+before the log. In the closed loop a PRODUCE's place in the log decides which moment is drawn for
+it: after a hole of the leader others are drawn, of the same kind.
 """
 
 from .events import INPUT_SCHEMA

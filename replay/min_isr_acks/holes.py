@@ -170,7 +170,7 @@ class Holes:
         """Where holes begin in which a config may have been altered."""
         for gap in self.of_controllers:
             for other in self.of_others:
-                since_us = max(gap.after_us, other.after_us, 0)
+                since_us = max(gap.after_us, other.after_us)
                 is_both = since_us < min(gap.before_us, other.before_us)
                 if is_both and front_us < since_us <= at_us[-1]:
                     place = int(np.searchsorted(at_us, since_us))
@@ -198,7 +198,8 @@ class Holes:
         followers = {*seen.fetched, *events.replica_id[places].tolist()}
         for follower in sorted(followers):
             mine = places[events.replica_id[places] == follower]
-            found += _absences(events, mine, follower, front_us, seen)
+            if self.of_controllers:
+                found += _absences(events, mine, follower, front_us, seen)
             at_us = events.at_us[mine]
             for what, gaps, later_us in (
                 (What.JOINED, self.of_controllers, TICK_US),

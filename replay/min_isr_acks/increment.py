@@ -21,7 +21,8 @@ from kip_replay.replay.min_isr_acks.inputs import (
     rows_of,
 )
 from kip_replay.replay.min_isr_acks.joining import Fetches
-from kip_replay.replay.min_isr_acks.leadership import Change, Fact, Isr, Leaderships
+from kip_replay.replay.min_isr_acks.leadership import Change, Fact, Isr
+from kip_replay.replay.min_isr_acks.leaderships import Leaderships
 from kip_replay.replay.min_isr_acks.log import ALL, NOWHERE, NULL, Array, Log
 from kip_replay.replay.min_isr_acks.topics import Topics
 

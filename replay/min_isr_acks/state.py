@@ -15,7 +15,7 @@ from kip_replay.replay.min_isr_acks.configs import MinIsrConfig
 from kip_replay.replay.min_isr_acks.consumers import Consumers
 from kip_replay.replay.min_isr_acks.events import Event
 from kip_replay.replay.min_isr_acks.holes import Seen
-from kip_replay.replay.min_isr_acks.leadership import Leaderships
+from kip_replay.replay.min_isr_acks.leaderships import Leaderships
 from kip_replay.replay.min_isr_acks.topics import Topics
 from kip_replay.replay.min_isr_acks.window import Window
 from kip_replay.replay.outcomes import Variant

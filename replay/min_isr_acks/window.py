@@ -20,7 +20,7 @@ from kip_replay.replay.min_isr_acks.joining import (
     joins_of,
     merged,
 )
-from kip_replay.replay.min_isr_acks.leadership import Leaderships
+from kip_replay.replay.min_isr_acks.leaderships import Leaderships
 from kip_replay.replay.min_isr_acks.levels import (
     Conditions,
     Level,

@@ -48,12 +48,12 @@ def writing(history: History, until_ms: int) -> History:
 def metadata_log(
     history: History, *more_at: int, node: int = 1, without: tuple[float, float] = (-1, -1)
 ) -> History:
-    """A record each 500 ms, and what is written besides; FETCHes in ``without`` are not logged."""
+    """A record each 500 ms, and six at other times; FETCHes in ``without`` are not logged."""
     end, fetched = 100, -100.0
     for now in sorted([*range(0, 30_000, 500), *more_at]):
         if not without[0] <= now <= without[1]:
             history.metadata_fetch(fetched, end, end, built_ms=now, node=node)
-        end, fetched = end + 1, now + 1
+        end, fetched = end + (6 if now in more_at else 1), now + 1
     return history
 
 
@@ -134,14 +134,16 @@ def test_hole_of_a_controller_that_was_not_the_active_one_hides_nothing() -> Non
 
 
 def test_silence_of_heartbeats_in_a_hole_fences_nobody() -> None:
-    """A broker's next heartbeat comes after 11 s, since those between are missing."""
-    hole = 10_000, 20_500
-    history = metadata_log(writing(History(), 25_000), without=hole)
+    """A broker's next heartbeat comes after 10 s, since those between are missing."""
+    hole = 10_000, 19_500
+    history = metadata_log(writing(History(), 25_000), 19_800, without=hole)
     fetching(history, 12, 13, since_ms=0, until_ms=30_000)
     for broker in (12, 13):
         history.heartbeat(9_900, broker, silence=True)
-        history.heartbeat(20_900, broker)
-    assert unknown(by_second(history, holes(1, hole=hole))) == {}
+        history.heartbeat(19_900, broker)
+    rows = by_second(history, holes(1, hole=hole))
+    assert unknown(rows) == {}
+    assert {tuple(row["isr"]) for row in rows.values()} == {(11, 12, 13)}
 
 
 @pytest.mark.parametrize(("more_at", "reason"), [((), None), ((11_200,), MIN_ISR_NOT_IN_LOG)])
@@ -167,7 +169,7 @@ def test_refusal_is_not_foreseen_from_an_isr_that_a_hole_may_have_changed() -> N
     history = metadata_log(History(isr=(11,)), 11_200, without=HOLE)
     fetching(history, 12, since_ms=10_500, until_ms=30_000)
     history.produce(9_000, -1, error=NOT_ENOUGH_REPLICAS)
-    history.produce(13_000, 0)
+    history.produce(13_000, -1, error=NOT_ENOUGH_REPLICAS)
     before, after = history.rows(holes=holes(1), until_ms=200_000)
     assert before["acks_all_error"] == NOT_ENOUGH_REPLICAS
     assert (after["reason"], after["acks_all_error"]) == (ISR_NOT_IN_LOG, None)
