@@ -29,7 +29,7 @@ ALWAYS_SINCE_US, ALWAYS_UNTIL_US = -(1 << 62), 1 << 62
 class LogGap(NamedTuple):
     """Lines of a node are missing that were written between two moments, UTC microseconds.
 
-    ``after_us``: completion of the last line before; ``before_us``: arrival of the first after.
+    ``after_us``: completion of the last line before; ``before_us``: completion of the first after.
     """
 
     node_id: int
