@@ -46,7 +46,7 @@ def require_writable(warehouse_path: str) -> None:
             "rights, or name another folder with --warehouse"
         ) from error
     for folder in (place / name / inner for name in TABLES for inner in ("", "_delta_log")):
-        if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
+        if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
             raise UserError(
                 f"{folder} of the warehouse cannot be written to: correct its rights, or name "
                 "another folder with --warehouse"

@@ -24,7 +24,6 @@ from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying import increments
 from kip_replay.pipelines.replaying import replay as replaying
-from kip_replay.pipelines.replaying.clocks import find_clock_bounds
 from kip_replay.pipelines.replaying.increments import GrowingReplay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
 from kip_replay.pipelines.rules import RULES
@@ -86,7 +85,7 @@ def grown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Grow
         recording = logs.arrive(1)
         read_in(warehouse, recording)
         # So that all that a replay commits is the rule's.
-        find_clock_bounds(warehouse, {RECORDING: replaying.voters_of(recording)})
+        replaying.look_into([recording], warehouse, True, str)
         other = Warehouse(shutil.copytree(folder / "warehouse", folder / "other"))
         close(other, recording, rebuild=True)
     half, whole = outcomes(warehouse, recording), outcomes(other, recording)
@@ -249,7 +248,7 @@ def test_runs_on_two_recordings_do_not_meet(grown: Grown, tmp_path: Path) -> Non
     close(warehouse, other, rebuild=True)
     assert all(beside_it.values())
     assert outcomes(warehouse, other) == beside_it
-    steps = ("ingest", "clocks", RULE.name)
+    steps = ("ingest", "log_gaps", "clocks", RULE.name)
     assert {*warehouse.lineage([RECORDING, other.name])} == {
         *product((RECORDING, other.name), steps)
     }
