@@ -33,7 +33,8 @@ def _sentence(hole: Mapping[str, Any]) -> str:
     after, before = (_time(hole[name]) for name in ("after_at", "before_at"))
     if hole["evidence"] == "no_log":
         return f"{of} has no log: what rests on it is unknown"
-    lines = f"{hole['lines_missing']:,} lines or more" if hole["lines_missing"] else "lines"
+    missing = hole["lines_missing"]
+    lines = f"{missing:,} line{'s' * (missing > 1)} or more" if missing else "lines"
     if after is None:
         return f"{of} ran before its log begins at {before}: what rests on that is unknown"
     until = f"between {after} and {before}" if before else f"after {after}"

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kip_replay.pipelines.analysis.intervals import BLOCKS, Histogram
@@ -28,7 +28,9 @@ from kip_replay.pipelines.analysis.phases import (
     with_phases,
 )
 from kip_replay.pipelines.warehouse.data_files import TableFiles, by_key
+from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.log_gaps import Gaps
+from kip_replay.replay.table import Table
 from kip_replay.replay.tables import LATENCY_CURVES, LATENCY_SUMMARY
 
 WHAT_IF = ("recording", "rule", "variant", "parameter", "parameter_value")
@@ -197,6 +199,27 @@ def bandwidth_summary(ways: DataFrame) -> DataFrame:
         *(_per_block(amount).alias(f"{name}_per_block") for name, amount in amounts.items()),
     )
     return summed.withColumn("overhead_bytes", F.col("bytes") - F.col("record_bytes"))
+
+
+def outside_holes(read: Read, gaps: Gaps, spark: SparkSession) -> Read:
+    """Reads outcomes of FETCHes less those that were dequeued within a hole of their node's log."""
+    holes = [(name, *gap) for name, of in gaps.items() for gap in of]
+
+    def reading(table: Table) -> DataFrame:
+        rows = read(table)
+        if not holes or "dequeued_at" not in table.names:
+            return rows
+        names = "hole_of string, hole_node_id int, after_us bigint, before_us bigint"
+        of_logs = spark.createDataFrame(holes, names)
+        node_id = "leader_id" if "leader_id" in table.names else "node_id"
+        at_us = F.unix_micros("dequeued_at")
+        is_within = (F.col("recording") == F.col("hole_of")) & (
+            F.col(node_id) == F.col("hole_node_id")
+        )
+        is_within &= (at_us > F.col("after_us")) & (at_us < F.col("before_us"))
+        return rows.join(F.broadcast(of_logs), is_within, "left_anti")
+
+    return reading
 
 
 def per_second(summed: DataFrame, gaps: Gaps, phases: Phases) -> DataFrame:

@@ -17,6 +17,7 @@ from kip_replay.pipelines.analysis.phases import Phases, log_spans, steady_phase
 from kip_replay.pipelines.analysis.summaries import (
     LatencySummaries,
     latency_histogram,
+    outside_holes,
     per_second,
 )
 from kip_replay.pipelines.ingest.recording import Recording
@@ -80,8 +81,10 @@ def _summarize(warehouse: Warehouse, wanted: dict[str, str], phases: Phases) -> 
     warehouse.prepare([table for steps in RULES for table in steps.outcomes], wanted)
     writing = warehouse.writing(SUMMARIES, wanted, _TABLES)
     values = _union(steps.latencies(read, phases) for steps in RULES if steps.latencies)
-    ways = _union(steps.bandwidth(read, phases) for steps in RULES if steps.bandwidth)
-    rates = per_second(ways, log_gaps(warehouse, wanted), phases)
+    gaps = log_gaps(warehouse, wanted)
+    known = outside_holes(read, gaps, warehouse.spark)
+    ways = _union(steps.bandwidth(known, phases) for steps in RULES if steps.bandwidth)
+    rates = per_second(ways, gaps, phases)
     drawn, headlines = (
         frozenset(pair for steps in RULES for pair in getattr(steps.figures, name))
         for name in ("CURVES", "HEADLINES")

@@ -10,7 +10,8 @@ from constructed.sessions import RECORDINGS, ROWS, STEPS, is_steady
 from pyspark.sql import SparkSession
 from small_tables import reader, rows_of
 
-from kip_replay.pipelines.analysis.summaries import per_second
+from kip_replay.pipelines.analysis.summaries import outside_holes, per_second
+from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.replay.incremental_fetch import SESSION_SLOTS
 from kip_replay.replay.incremental_fetch.registration import RULE as INCREMENTAL_FETCH
 from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
@@ -82,3 +83,19 @@ def test_rates_are_of_the_time_without_holes(spark: SparkSession) -> None:
         span_s = steady[row["recording"]].span_s / (2 if is_its else 1)
         assert row["span_s"] == pytest.approx(span_s)
         assert row["requests_per_second"] == pytest.approx(row["requests"] / span_s)
+
+
+def test_what_was_dequeued_within_a_hole_of_its_node_is_left_out(spark: SparkSession) -> None:
+    read = reader(spark, {FETCH_SESSION_OUTCOMES: ROWS})
+    name, node = ROWS[0]["recording"], ROWS[0]["node_id"]
+    times = sorted({microseconds(r["dequeued_at"]) for r in ROWS if r["node_id"] == node})
+    hole = LogGap(node, times[1], times[-2])
+    left = rows_of(outside_holes(read, {name: [hole]}, spark)(FETCH_SESSION_OUTCOMES))
+    expected = [
+        r["request_id"]
+        for r in ROWS
+        if (r["recording"], r["node_id"]) != (name, node)
+        or not times[1] < microseconds(r["dequeued_at"]) < times[-2]
+    ]
+    assert sorted(r["request_id"] for r in left) == sorted(expected)
+    assert 0 < len(left) < len(ROWS)

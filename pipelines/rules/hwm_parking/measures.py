@@ -20,6 +20,7 @@ from kip_replay.pipelines.analysis.summaries import (
 )
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.phases import STEADY
 
@@ -52,8 +53,9 @@ def latencies(read: Read, phases: Phases) -> DataFrame:
 
 def bandwidth(read: Read, phases: Phases) -> DataFrame:
     """Rows of bandwidth_summary for FETCHes of the metadata log in the steady phase."""
-    outcomes = read(FETCH_PARKING_OUTCOMES)
-    rows = steady(outcomes.where(F.col("verdict") == Verdict.REPLAYED.value), phases)
+    # How long a FETCH beside a hole waited is unknown; that it was sent is not.
+    is_sent = (F.col("verdict") == Verdict.REPLAYED.value) | (F.col("reason") == LOG_GAP)
+    rows = steady(read(FETCH_PARKING_OUTCOMES).where(is_sent), phases)
     no_records = F.lit(0).cast("bigint")
     directions = F.array(
         F.struct(
