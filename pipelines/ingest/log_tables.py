@@ -69,5 +69,4 @@ def tables_of(lines: pa.RecordBatch) -> Iterator[tuple[Table, pa.RecordBatch]]:
 
 def _shared(lines: pa.RecordBatch, name: str, parents: pa.Array) -> pa.Array:
     """A column that the wide row has once, outside of its structs."""
-    column = lines.column("line_id" if name == _LINE_ID else name)
-    return column if len(parents) == len(column) else column.take(parents)
+    return lines.column("line_id" if name == _LINE_ID else name).take(parents)

@@ -34,7 +34,7 @@ COLUMNS = (
 
 
 def lines_with_one_off(node: int) -> Iterator[Line]:
-    for line in naive_leader_log._lines(NAME):
+    for line in naive_leader_log.lines_of_recording(NAME):
         off_us = OFF_US if line.node_id == node else 0
         times = ("received_us", "dequeued_us", "built_us", "completed_us")
         yield line._replace(**{name: getattr(line, name) + off_us for name in times})
@@ -47,13 +47,9 @@ def rows_of(leader: int, events: Sequence[Any], apart: tuple[int, ...]) -> list[
     return [row for acks, _ in (*fed, replay.finish()) for row in acks.to_pylist()]
 
 
-def test_a_broker_whose_clock_is_off_changes_no_outcome_of_others_and_has_none(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_broker_whose_clock_is_off_changes_no_outcome_of_others_and_has_none() -> None:
     as_recorded = naive_leader_log.rows_of(NAME)
-    lines = [*lines_with_one_off(12)]
-    monkeypatch.setattr(naive_leader_log, "_lines", lambda _: lines)
-    events = naive_leader_log.events_of.__wrapped__(NAME)
+    events = naive_leader_log.events_in([*lines_with_one_off(12)])
     expected = [[row[name] for name in COLUMNS] for row in as_recorded if row["node_id"] == 11]
 
     def found(apart: tuple[int, ...]) -> list[list[Any]]:

@@ -30,7 +30,7 @@ def is_left_alone(run: Callable[[], object], warehouse: Warehouse, spark: SparkS
 
 
 @pytest.mark.parametrize(
-    "cuts", [[0.6], pytest.param([0.3, 0.6, 0.85], marks=pytest.mark.slow)], ids=len
+    "cuts", [[0.6], pytest.param([0.45, 0.65, 0.85], marks=pytest.mark.slow)], ids=len
 )
 def test_a_growing_recording_ends_with_the_tables_of_one_go(
     cuts: list[float], spark: SparkSession, tmp_path: Path
