@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kip_replay.replay.outcomes import made_unknown
-
-if TYPE_CHECKING:
-    from kip_replay.replay.rule import Replay
 
 #: Reason of outcomes that rest on times by clocks that are apart.
 CLOCKS_DIFFER = "clocks of nodes whose times it compares differ"
@@ -37,6 +33,15 @@ class Comparison:
     times_of: TimesOf
     clears: Mapping[str, Sequence[str]]
 
+    def without_times_of(self, nodes: Collection[int], events: pa.RecordBatch) -> pa.RecordBatch:
+        """Events but for those that have times by the clocks of some nodes."""
+        return events.filter(pc.invert(self.times_of(events, nodes)))
+
+    def unknown(self, table: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of a table, all of which rest on clocks that are apart."""
+        every = pa.repeat(True, rows.num_rows)
+        return made_unknown(rows, every, CLOCKS_DIFFER, self.clears.get(table, ()))
+
 
 def times_of(node: str, kinds: Collection[str] | None = None) -> TimesOf:
     """Events whose column ``node`` is one of the nodes; only of some ``kinds``, None: of all."""
@@ -51,48 +56,3 @@ def times_of(node: str, kinds: Collection[str] | None = None) -> TimesOf:
         )
 
     return is_of
-
-
-class ByClocks:
-    """A replay of a recording in which the clocks of some nodes, ``apart``, are not the others'.
-
-    ``is_unknown``: among them is one that all its outcomes rest on. ``tables``: what it emits.
-    """
-
-    def __init__(
-        self,
-        replay: Replay,
-        comparison: Comparison,
-        tables: Sequence[str],
-        apart: Collection[int],
-        is_unknown: bool,
-    ) -> None:
-        self._replay, self._comparison, self._tables = replay, comparison, tables
-        self._apart, self._is_unknown = apart, is_unknown
-
-    def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        """As ``Replay.feed``; other nodes' own times are left out where outcomes are known."""
-        if not self._is_unknown:
-            batch = batch.filter(pc.invert(self._comparison.times_of(batch, self._apart)))
-        return self._marked(self._replay.feed(batch))
-
-    def finish(self) -> Sequence[pa.RecordBatch]:
-        """As ``Replay.finish``."""
-        return self._marked(self._replay.finish())
-
-    def saved(self) -> bytes:
-        """As ``Replay.saved``."""
-        return self._replay.saved()
-
-    def _marked(self, emitted: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
-        if not self._is_unknown:
-            return emitted
-        return [
-            made_unknown(
-                rows,
-                pa.repeat(True, rows.num_rows),
-                CLOCKS_DIFFER,
-                self._comparison.clears.get(table, ()),
-            )
-            for table, rows in zip(self._tables, emitted, strict=True)
-        ]

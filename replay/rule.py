@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from kip_replay.replay.log_gaps import Gaps, LogGap, Touch
-from kip_replay.replay.other_clocks import ByClocks, Comparison
+from kip_replay.replay.other_clocks import Comparison
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.table import Table
 
@@ -102,36 +103,45 @@ class Rule:
         That is rows that holes of its recording touch, and all where its own clocks are apart.
         """
         replay, recording = self.start(settings, key, saved), str(key["recording"])
-        touches = [self.touches.get(table.name) for table in self.tables]
         apart = settings.clocks_apart.get(recording, ())
         if self.comparison and apart:
-            own = {*settings.voters[recording], key.get("node_id")}
-            names = [table.name for table in self.tables]
-            is_unknown = not own.isdisjoint(apart)
-            replay = ByClocks(replay, self.comparison, names, apart, is_unknown)
+            if {*settings.voters[recording], key.get("node_id")}.isdisjoint(apart):
+                fed = partial(self.comparison.without_times_of, apart)
+                replay = Through(replay, self.tables, fed=fed)
+            else:
+                replay = Through(replay, self.tables, self.comparison.unknown)
         gaps = settings.log_gaps.get(recording, ())
-        return _Marked(replay, touches, gaps) if gaps else replay
+        return Through(replay, self.tables, partial(self._marked, gaps)) if gaps else replay
+
+    def _marked(self, gaps: Sequence[LogGap], table: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        touch = self.touches.get(table)
+        return rows if touch is None else touch.marked(rows, gaps)
 
 
-class _Marked:
-    """A replay whose rows are marked where holes touch them. ``touches``: of each of its tables."""
+class Through:
+    """A replay whose rows go through ``emitted`` (table, rows), and what it is fed through ``fed``.
+
+    ``tables``: those that it emits.
+    """
 
     def __init__(
-        self, replay: Replay, touches: Sequence[Touch | None], gaps: Sequence[LogGap]
+        self,
+        replay: Replay,
+        tables: Sequence[Table],
+        emitted: Callable[[str, pa.RecordBatch], pa.RecordBatch] = lambda _, rows: rows,
+        fed: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda batch: batch,
     ) -> None:
-        self._replay, self._touches, self._gaps = replay, touches, gaps
+        self._replay, self._tables, self._emitted, self._fed = replay, tables, emitted, fed
 
     def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        return self._marked(self._replay.feed(batch))
+        return self._through(self._replay.feed(self._fed(batch)))
 
     def finish(self) -> Sequence[pa.RecordBatch]:
-        return self._marked(self._replay.finish())
+        return self._through(self._replay.finish())
 
     def saved(self) -> bytes:
         return self._replay.saved()
 
-    def _marked(self, emitted: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        return [
-            rows if touch is None else touch.marked(rows, self._gaps)
-            for rows, touch in zip(emitted, self._touches, strict=True)
-        ]
+    def _through(self, emitted: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        of_tables = zip(self._tables, emitted, strict=True)
+        return [self._emitted(table.name, rows) for table, rows in of_tables]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import partial
 
 import pyarrow as pa
 
@@ -12,7 +13,7 @@ from kip_replay.replay.hwm_parking.replay import LOOKAHEAD_US, STEPS_PER_LOOKAHE
 from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.log_gaps import Touch, holes_of
 from kip_replay.replay.phases import ALWAYS_STEADY, SteadyPhase
-from kip_replay.replay.rule import Replay, Rule, Settings
+from kip_replay.replay.rule import Replay, Rule, Settings, Through
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
@@ -21,31 +22,19 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     phase = settings.steady_phases.get(str(key["recording"]), ALWAYS_STEADY)
     node_id = int(key["node_id"])
     holes = holes_of(node_id, settings.log_gaps.get(str(key["recording"]), ()))
-    return _WithPhase(hwm_parking.HwmParking(node_id, voters, rules, saved, holes), phase)
+    replay = hwm_parking.HwmParking(node_id, voters, rules, saved, holes)
+    return Through(replay, _TABLES, partial(_with_phase, phase))
 
 
-class _WithPhase:
-    """The replay; each lag has the phase of the recording in which the leader advanced."""
-
-    def __init__(self, replay: hwm_parking.HwmParking, phase: SteadyPhase) -> None:
-        self._replay, self._phase = replay, phase
-
-    def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        return self._with_phase(*self._replay.feed(batch))
-
-    def finish(self) -> Sequence[pa.RecordBatch]:
-        return self._with_phase(*self._replay.finish())
-
-    def saved(self) -> bytes:
-        return self._replay.saved()
-
-    def _with_phase(
-        self, outcomes: pa.RecordBatch, lags: pa.RecordBatch
-    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        phase = self._phase.phase_of(lags.column("leader_at"))
-        return outcomes, lags.append_column("phase", phase).select(_LAG_SCHEMA.names)
+def _with_phase(phase: SteadyPhase, table: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Each lag with the phase of the recording in which the leader advanced."""
+    if table != HIGH_WATERMARK_LAG.name:
+        return rows
+    phases = phase.phase_of(rows.column("leader_at"))
+    return rows.append_column("phase", phases).select(_LAG_SCHEMA.names)
 
 
+_TABLES = (FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG)
 _LAG_SCHEMA = HIGH_WATERMARK_LAG.without("recording")
 
 
@@ -56,7 +45,7 @@ RULE = Rule(
     key=("recording", "node_id"),
     order=("built_us", "request_id"),
     input_schema=hwm_parking.INPUT_SCHEMA,
-    tables=(FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG),
+    tables=_TABLES,
     start=_start,
     facts=("voters",),
     sweeps={"max_wait_ms": 1},
