@@ -43,13 +43,13 @@ class Touch:
 
     A row's span is from ``back_us`` before the first of its times ``since`` until ``ahead_us``
     after the last of its times ``until``; times that are null do not count, and a row without any
-    is not touched. ``node``: the column with the node on whose lines it rests; None: any node.
-    ``clears``: columns that say nothing then.
+    is not touched. ``node``: the column with the node on whose lines it rests. ``clears``: columns
+    that say nothing then.
     """
 
     since: tuple[str, ...]
     until: tuple[str, ...]
-    node: str | None
+    node: str
     clears: tuple[str, ...] = ()
     back_us: int = 0
     ahead_us: int = 0
@@ -63,13 +63,12 @@ class Touch:
         since, until = _times(rows, self.since), _times(rows, self.until)
         first_us = pc.fill_null(pc.min_element_wise(*since), ALWAYS_UNTIL_US).to_numpy()
         last_us = pc.fill_null(pc.max_element_wise(*until), ALWAYS_SINCE_US).to_numpy()
-        nodes = None if self.node is None else rows.column(self.node).to_numpy(False)
+        nodes = rows.column(self.node).to_numpy(False)
         touched = np.zeros(rows.num_rows, bool)
         for gap in gaps:
-            overlaps = (first_us - self.back_us < gap.before_us) & (
-                last_us + self.ahead_us > gap.after_us
-            )
-            touched |= overlaps if nodes is None else overlaps & (nodes == gap.node_id)
+            begins_before = first_us - self.back_us < gap.before_us
+            ends_after = last_us + self.ahead_us > gap.after_us
+            touched |= (nodes == gap.node_id) & begins_before & ends_after
         return touched
 
 

@@ -43,13 +43,13 @@ def test_rows_whose_span_overlaps_a_hole_of_their_node(
     assert [tuple(each.values()) for each in marked] == [expected]
 
 
-def test_a_row_can_rest_on_lines_before_and_after_it_and_on_any_node() -> None:
-    touch = Touch(("received_at",), ("built_at",), None, back_us=50, ahead_us=30)
+def test_a_row_can_rest_on_lines_before_and_after_it() -> None:
+    touch = Touch(("received_at",), ("built_at",), "node_id", back_us=50, ahead_us=30)
     rows = _rows(
-        (2, None, 249, 260, 5.0, "replayed", None),
-        (3, None, 250, 260, 5.0, "replayed", None),
-        (4, None, 60, 71, 5.0, "replayed", None),
-        (5, None, 60, 70, 5.0, "replayed", None),
+        (1, None, 249, 260, 5.0, "replayed", None),
+        (1, None, 250, 260, 5.0, "replayed", None),
+        (1, None, 60, 71, 5.0, "replayed", None),
+        (1, None, 60, 70, 5.0, "replayed", None),
     )
     marked = touch.marked(rows, [_HOLE])
     assert marked.column("verdict").to_pylist() == ["unknown", "replayed"] * 2
