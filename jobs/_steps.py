@@ -14,6 +14,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.quality import QualitySettings
 from kip_replay.pipelines.replaying.clocks import CLOCKS
+from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS_STEP
 from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
@@ -34,7 +35,7 @@ from kip_replay.replay.tables import (
 TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     "ingest": LOG_TABLES,
     "client_observations": OBSERVATIONS,
-    "log_gaps": (LOG_GAPS,),
+    LOG_GAPS_STEP: (LOG_GAPS,),
     CLOCKS: (CLOCK_BOUNDS,),
     **{steps.name: (*steps.outcomes, REPLAY_STATE) for steps in RULES},
     SUMMARIES: (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY),
@@ -117,7 +118,7 @@ def report_fingerprint(
     lineage = warehouse.lineage(names)
     summed = [lineage.get((name, SUMMARIES)) for name in names]
     judged = [lineage.get((name, accuracy_step(other))) for name in names for other in names]
-    clocks = [lineage.get((name, CLOCKS)) for name in names]
+    looked_into = [lineage.get((name, step)) for name in names for step in (CLOCKS, LOG_GAPS_STEP)]
     if None in summed:
         return None
     templates = files("kip_replay.pipelines.report").iterdir()
@@ -126,7 +127,7 @@ def report_fingerprint(
     texts = tuple(str(each) for each in (*read, *errors) if each.is_file())
     sections = (steps.section.__module__ for steps in RULES)
     code = code_of(("kip_replay.pipelines.report.page", *sections), texts)
-    return fingerprint(code, names, dict(kafka_versions), summed, judged, clocks)
+    return fingerprint(code, names, dict(kafka_versions), summed, judged, looked_into)
 
 
 def say_all(lines: Sequence[str]) -> None:

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from kip_replay.pipelines.analysis.accuracy import prediction_accuracy
-from kip_replay.pipelines.analysis.log_gaps import log_gaps
 from kip_replay.pipelines.analysis.phases import Phases, log_spans, steady_phases
 from kip_replay.pipelines.analysis.summaries import (
     LatencySummaries,
@@ -21,6 +20,7 @@ from kip_replay.pipelines.analysis.summaries import (
     per_second,
 )
 from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.replaying.log_gaps import log_gaps
 from kip_replay.pipelines.replaying.replay import require_replayed
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint

@@ -11,20 +11,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kip_replay.pipelines.analysis.gap_words import GAPS, gap_sentences
-from kip_replay.pipelines.analysis.log_gaps import find_log_gaps, log_gaps
 from kip_replay.pipelines.analysis.phases import steady_phases
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.clock_words import sentences
 from kip_replay.pipelines.replaying.clocks import find_clock_bounds, nodes_apart
+from kip_replay.pipelines.replaying.gap_words import gap_sentences
 from kip_replay.pipelines.replaying.increments import GrowingReplay, settled
+from kip_replay.pipelines.replaying.log_gaps import find_log_gaps, log_gaps
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, replayed
 from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES
+from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS, LOG_TABLES
 from kip_replay.replay.rule import Settings
 from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
 
@@ -133,8 +133,7 @@ def look_into(
     find_log_gaps(warehouse, voters, is_final)
     find_clock_bounds(warehouse, voters)
     bounds = warehouse.rows(CLOCK_BOUNDS, names).sort_by("node_id").to_pylist()
-    with warehouse.database(names) as database:
-        gaps = database.sql(GAPS).to_arrow_table().to_pylist()
+    gaps = warehouse.rows(LOG_GAPS, names).to_pylist()
     for sentence in (*gap_sentences(gaps), *sentences(bounds)):
         say(f"warning: {sentence}")
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import duckdb
 
-from kip_replay.pipelines.analysis.gap_words import GAPS
 from kip_replay.pipelines.analysis.intervals import Error, Interval, errors, interval
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import accuracy, logs, reading, registered
@@ -20,6 +19,7 @@ from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.logs import Logs
 from kip_replay.pipelines.report.values import Curve, Percentiles, Row, RuleFigures, Traffic
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import LOG_GAPS
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def read_report(
             )
         rejected = by_recording(database, logs.REJECTED)
         clocks = by_recording(database, logs.CLOCKS)
-        gaps = by_recording(database, GAPS)
+        gaps = _grouped(warehouse.rows(LOG_GAPS, names).to_pylist())
         stated = kafka_versions or {}
         read = [
             Logs(n, stated.get(n), files[n], *(of.get(n, []) for of in (rejected, clocks, gaps)))
@@ -108,8 +108,12 @@ def as_rows(found: duckdb.DuckDBPyConnection) -> list[Row]:
 
 def by_recording(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, list[Row]]:
     """The rows of a query by recording."""
+    return _grouped(as_rows(database.execute(sql)))
+
+
+def _grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = defaultdict(list)
-    for row in as_rows(database.execute(sql)):
+    for row in rows:
         found[row["recording"]].append(row)
     return found
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kip_replay.pipelines.analysis.gap_words import gap_sentences
 from kip_replay.pipelines.replaying.clock_words import sentences
+from kip_replay.pipelines.replaying.gap_words import gap_sentences
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.values import Row, known
 from kip_replay.pipelines.report.view import Head, Table

@@ -13,11 +13,12 @@ from duckdb import DuckDBPyConnection
 from recorded_logs import folder_of
 from small_logs import write_recording
 
-from kip_replay.pipelines.analysis.gap_words import GAPS, gap_sentences
-from kip_replay.pipelines.analysis.log_gaps import find_log_gaps, gaps_in, log_gaps
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
+from kip_replay.pipelines.replaying.gap_words import gap_sentences
+from kip_replay.pipelines.replaying.log_gaps import find_log_gaps, gaps_in, log_gaps
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import LOG_GAPS
 
 #: A quiet cluster, elections, a node that is stopped for a while, consumers of many brokers.
 RECORDINGS = ("metadata-4.0", "failover-4.0", "freeze-4.1", "sessions-on", "sessions-off")
@@ -188,8 +189,7 @@ def test_increments_find_what_one_go_finds(tmp_path: Path) -> None:
         grown = log_gaps(warehouse, ["cut"])
         find_log_gaps(warehouse, {"cut": (2,)}, is_final=True)
         assert log_gaps(warehouse, ["cut"]) == grown
-        with warehouse.database() as tables:
-            rows = tables.sql(GAPS).to_arrow_table().to_pylist()
+        rows = warehouse.rows(LOG_GAPS, ["cut"]).to_pylist()
         found.append((grown, gap_sentences(rows)))
     assert found[0] == found[1]
     gaps, sentences = found[0]

@@ -14,11 +14,11 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from kip_replay.jobs import check as check_job
-from kip_replay.pipelines.analysis.log_gaps import find_log_gaps
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.quality.step import validated
 from kip_replay.pipelines.quality.suites import load_suites
+from kip_replay.pipelines.replaying.log_gaps import find_log_gaps
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import REQUESTS
 from kip_replay.replay.table import Table

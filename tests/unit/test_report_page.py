@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 
 import pytest
@@ -299,8 +300,9 @@ def test_clocks_are_bounded_beside_the_nodes_and_one_that_is_off_is_an_alert() -
 
 
 def test_what_is_the_matter_with_logs_stands_before_anything_else() -> None:
+    after, before = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=s) for s in (1, 2.5))
     hole = {"recording": "one", "node_id": 1, "number": 1, "evidence": "session_epoch"}
-    hole |= {"lines_missing": 7, "after_at": 1_000_000, "before_at": 2_500_000}
+    hole |= {"lines_missing": 7, "after_at": after, "before_at": before}
     (node, *others) = logs().nodes
     damaged = [{**node, "damage": ["ends in the middle"]}, *others]
     rejected = [{"n": 3, "reason": "binary", "examples": []}]

@@ -8,18 +8,15 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-#: What sentences are made of; times are microseconds since 1970.
-GAPS = """
-    SELECT * REPLACE (epoch_us(after_at) AS after_at, epoch_us(before_at) AS before_at)
-    FROM log_gaps ORDER BY recording, node_id, number"""
 #: Holes of a recording that have a sentence of their own.
 _MOST = 3
 
 
 def gap_sentences(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A sentence for each of the first rows of ``GAPS`` of a recording, and one for the others."""
+    """A sentence for each of the first rows of ``log_gaps`` of a recording; one for the others."""
     sentences = []
-    for name, of_recording in groupby(rows, key=itemgetter("recording")):
+    ordered = sorted(rows, key=itemgetter("recording", "node_id", "number"))
+    for name, of_recording in groupby(ordered, key=itemgetter("recording")):
         holes = [*of_recording]
         sentences += [_sentence(hole) for hole in holes[:_MOST]]
         if len(holes) > _MOST:
@@ -41,8 +38,7 @@ def _sentence(hole: Mapping[str, Any]) -> str:
     return f"{of}: {lines} are missing {until} ({hole['evidence']}): what rests on them is unknown"
 
 
-def _time(at_us: int | None) -> str | None:
-    if at_us is None:
+def _time(at: datetime | None) -> str | None:
+    if at is None:
         return None
-    at = datetime.fromtimestamp(at_us // 1_000_000, UTC)
-    return f"{at:%Y-%m-%d %H:%M:%S}.{at_us % 1_000_000 // 1000:03d} UTC"
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d} UTC"
