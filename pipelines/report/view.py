@@ -61,7 +61,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Beside:  # where there is room
-    parts: Sequence[Figure | Table]
+    parts: Sequence[Block]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,88 @@ class Note:  # a small paragraph
     text: str
 
 
-Block: TypeAlias = Table | Figure | Beside | Note
+class Line(NamedTuple):
+    """A line of a chart; ``style`` is a CSS class such as ``with``. A y of None is a gap."""
+
+    name: str
+    style: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+
+
+class Mark(NamedTuple):
+    """Something at an x of a chart: an event of the cluster, the knee of a curve."""
+
+    x: float
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture of lines, drawn in the browser; ``described`` says what it shows in words.
+
+    ``x_scale``: ``number``, ``log`` or ``time`` (x is seconds since 1970). ``y_scale``: ``number``,
+    ``log`` or ``share`` (0 to 1). ``is_stepped``: an empirical distribution. ``has_points``: x is
+    what was tried, and nothing is known between two of them.
+    """
+
+    name: str
+    note: str
+    described: str
+    x_name: str
+    y_name: str
+    lines: Sequence[Line]
+    marks: Sequence[Mark] = ()
+    x_scale: str = "number"
+    y_scale: str = "number"
+    is_stepped: bool = False
+    has_points: bool = False
+
+
+class Bar(NamedTuple):
+    """A bar of parts that are stacked, (name, value) from the left; ``style`` is a CSS class."""
+
+    name: str
+    style: str
+    parts: Sequence[tuple[str, float]]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Bars beside each other; values are in ``unit``, as in ``B/s``."""
+
+    name: str
+    note: str
+    described: str
+    unit: str
+    bars: Sequence[Bar]
+
+
+class Slow(NamedTuple):
+    """A slow request (or write, or change): how long it took, and why in a sentence.
+
+    ``source``: file and line in the log. ``topic`` is empty where it is about no topic.
+    """
+
+    ms: float
+    node: str
+    client: str
+    topic: str
+    sentence: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Slowest:
+    """The slowest of something, sortable and filterable by node, client and topic."""
+
+    name: str
+    note: str
+    rows: Sequence[Slow]
+
+
+Block: TypeAlias = Table | Figure | Beside | Note | Chart | Bars | Slowest
 
 
 class KeyFigure(NamedTuple):
