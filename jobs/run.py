@@ -85,8 +85,8 @@ def work(job: Job) -> Exit:
     with watch.phase("report"):
         versions = kafka_versions_of(recordings)
         page = Path(job.warehouse_path) / REPORT_NAME
-        fingerprint = report_fingerprint(names, warehouse, versions)
-        report = write_report(warehouse, names, page, versions, fingerprint)
+        fingerprint = report_fingerprint(names, warehouse, versions, job.config)
+        report = write_report(warehouse, names, page, job.config, versions, fingerprint)
     with watch.phase("headlines"):
         figures = headline_figures(warehouse, names)
         held = accuracy_rows(warehouse, names)

@@ -13,6 +13,7 @@ from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.analysis.phases import Phases
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.decisions import Limits
 from kip_replay.pipelines.report.values import RuleFigures
 from kip_replay.pipelines.report.view import Section
 from kip_replay.pipelines.warehouse.tables import Read
@@ -56,7 +57,7 @@ class RuleSteps:
     bandwidth: Callable[[Read, Phases], DataFrame] | None
     judgement: Judgement
     figures: type[RuleFigures]
-    section: Callable[[Sequence[Any], Sequence[Check]], Section]
+    section: Callable[[Sequence[Any], Sequence[Check], Limits], Section]
     headline: Callable[[Any], Iterable[str]]
     words: Words
     behind_us: int = 0

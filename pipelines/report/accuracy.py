@@ -6,12 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
+from math import copysign, inf, isfinite
 from typing import Any
 
 from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S, Kind
-from kip_replay.pipelines.report import pictures, registered, words
+from kip_replay.pipelines.report import registered, words
 from kip_replay.pipelines.report.values import Row
 
+#: An error of more tolerances is an arrow at the end of its picture.
+FAR = 2
 #: Rows of one pair at most: what missed its tolerance first.
 MOST_ROWS = 20
 
@@ -145,8 +148,10 @@ def metric_name(check: Check) -> str:
     return name if value == "all" else f"{name}{group}"
 
 
-def view(found: Sequence[Check], questions: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """``questions``: the rules to report on, each with its question."""
+def view(
+    found: Sequence[Check], questions: Sequence[tuple[str, str]], prefix: str = ""
+) -> dict[str, Any]:
+    """``questions``: the rules to report on, each with its question. ``prefix``: of ids."""
     rules = []
     for rule, question in questions:
         checks = [check for check in found if check.rule == rule]
@@ -154,7 +159,7 @@ def view(found: Sequence[Check], questions: Sequence[tuple[str, str]]) -> dict[s
         for kind, (title, _, _) in KINDS.items():
             of = [check for check in checks if check.kind == kind]
             parts.append({"title": title, "sentence": sentence(of), "pairs": [*_pairs(of)]})
-        named = {"id": rule.replace("_", "-"), "question": question}
+        named = {"id": f"{prefix}{rule.replace('_', '-')}", "question": question}
         rules.append({**named, **_sentences(checks), "parts": parts})
     little = f"fewer than {FEW} values, or less than {SHORT_S} s"
     return {**_sentences(found), "any": bool(found), "little": little, "rules": rules}
@@ -209,10 +214,19 @@ def _check(check: Check) -> dict[str, Any]:
     return shown | {
         "name": metric_name(check),
         "unit": words.UNITS.get(unit, unit),
-        "band": "" if tolerance is None else pictures.band(check.error, tolerance, passed),
+        "off": None if tolerance is None else _off(check.error, tolerance),
+        "is_passed": passed,
         "verdict": verdict,
         "missed": tolerance is not None and not passed,
         "is_enough": check.is_enough,
         "samples": words.number(check.sample_count),
         "unknown": words.number(check.unknown_count),
     }
+
+
+def _off(error: float | None, tolerance: float) -> float | None:
+    """An error in tolerances, at most a little more than ``FAR``; None where it is not known."""
+    if error is None or not isfinite(error):
+        return None
+    share = error / tolerance if tolerance > 0 else copysign(inf, error) if error else 0.0
+    return round(max(-FAR - 1, min(FAR + 1, share)), 2)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
@@ -21,14 +21,42 @@ from kip_replay.pipelines.report.values import Curve, Percentiles, Row, RuleFigu
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LOG_GAPS
 
+#: Checks that failed and matter, the worst first.
+FAILURES = """
+    SELECT recording, table_name, expectation, severity, failing_rows, says FROM quality_results
+    WHERE NOT success AND severity IN ('critical', 'warning')
+    ORDER BY recording, severity, table_name, expectation"""
+#: What the voters call their cluster.
+CLUSTERS = """
+    SELECT DISTINCT recording, cluster_id FROM fetches
+    WHERE is_cluster_metadata AND cluster_id IS NOT NULL ORDER BY recording, cluster_id LIMIT 100"""
+
 
 @dataclass(frozen=True)
 class Report:
-    """Logs of the recordings; their figures and the accuracy of predictions by rule."""
+    """Logs of the recordings; their figures and the accuracy of predictions by rule.
+
+    ``failures``: rows of ``FAILURES`` by recording. ``clusters``: cluster ids by recording.
+    """
 
     logs: Sequence[Logs]
     figures: Mapping[str, Sequence[RuleFigures]]
     checks: Sequence[Check] = ()
+    failures: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    clusters: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+
+    @property
+    def compared(self) -> list[list[str]]:
+        """Recordings that are held against each other together, the others each alone."""
+        together = {one.recording: [one.recording] for one in self.logs}
+        for check in self.checks:
+            one, other = together[check.predicted_from], together[check.recorded_in]
+            if one is not other:
+                one += other
+                together |= dict.fromkeys(other, one)
+        order = [*together]
+        groups = {id(names): sorted(names, key=order.index) for names in together.values()}
+        return [*groups.values()]
 
 
 def read_report(
@@ -46,8 +74,8 @@ def read_report(
         missing = [name for name in names if name not in files]
         if missing:
             raise UserError(
-                f"recording {missing[0]!r} is not in the warehouse {warehouse.path}: run jobs.run "
-                "with it and this --warehouse first"
+                f"recording {missing[0]!r} is not in the warehouse {warehouse.path}: run "
+                "`kip-replay run` with it and this --warehouse first"
             )
         rejected = by_recording(database, logs.REJECTED)
         clocks = by_recording(database, logs.CLOCKS)
@@ -59,7 +87,9 @@ def read_report(
         ]
         figures = {r: rule_figures(database, k, read, k.QUERIES) for r, k in rules.items()}
         rows = as_rows(database.execute(accuracy.query()))
-    return Report(read, figures, accuracy.checks(rows, [*rules], names))
+        failures, clusters = (by_recording(database, query) for query in (FAILURES, CLUSTERS))
+    checks = accuracy.checks(rows, [*rules], names)
+    return Report(read, figures, checks, failures, clusters)
 
 
 def rule_figures(

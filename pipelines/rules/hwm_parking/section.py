@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from kip_replay.pipelines.report import sections, view, words
 from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.decisions import Limits
 from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Detail, Head, KeyFigure, Note, Row, Section, Table
 from kip_replay.pipelines.rules.hwm_parking import words as text
+from kip_replay.pipelines.rules.hwm_parking.decision import decide, rests_on
 from kip_replay.pipelines.rules.hwm_parking.figures import BROKERS, LAG, VOTERS, Figures
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED
@@ -24,21 +27,14 @@ _OVERVIEW = (
 )
 
 
-def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
-    answers = text.answer(every), text.price(every)
+def section(every: Sequence[Figures], checks: Sequence[Check], limits: Limits) -> Section:
     overview = "How late replicas learn, and what it costs", _OVERVIEW, _overview
-    prose = text.prose(every)
-    return sections.section(every, checks, prose, answers, overview, _detail, _reported, _changes)
+    weighed = partial(decide, limits=limits), rests_on(limits)
+    return sections.section(every, checks, text.PROSE, overview, _detail, _reported, *weighed)
 
 
 def _reported(one: Figures) -> tuple[object, object]:
     return (one.responses, one.lags)
-
-
-def _changes(one: Figures) -> int:
-    """Changes that the replay tells of, whatever the cluster ran."""
-    lag = one.lag(WITH_KIP)
-    return lag.count if lag else 0
 
 
 def _overview(one: Figures) -> list[str]:
@@ -49,11 +45,11 @@ def _overview(one: Figures) -> list[str]:
     return [*cells, sections.unknown_cell(*one.lags)]
 
 
-def _detail(one: Figures, place: int) -> Detail:
+def _detail(one: Figures) -> Detail:
     facts = known([one.version, text.protocol_sentence(one), sections.steady(one)])
     summary = text.lag_sentence(one) + text.cost_sentence(one)
     note = sections.before_after("Without", "with", f" KIP-1166. {text.sources(one)}")
-    blocks = [*_lag(one, f"lag-{place}"), *_cost(one, f"cost-{place}"), *_sweep(one)]
+    blocks = [*_lag(one), *_cost(one), *_sweep(one)]
     blocks.append(Note(text.unexplained_sentence(one)))
     return Detail(one.recording, facts, summary, [*_key_figures(one)], note, blocks)
 
@@ -74,7 +70,7 @@ def _key_figures(one: Figures) -> Iterator[KeyFigure]:
         yield KeyFigure("Bytes a second", *sizes, sections.within(intervals, words.size))
 
 
-def _lag(one: Figures, name: str) -> Sequence[view.Block]:
+def _lag(one: Figures) -> Sequence[view.Block]:
     kind, who = one.lag_kind, words.kind_name(one.lag_kind)
     present = [variant for variant in _VARIANTS if one.lag(variant)]
     tables = []
@@ -89,29 +85,26 @@ def _lag(one: Figures, name: str) -> Sequence[view.Block]:
         # Drawn last is on top: the recorded dots lie on the line that they should follow.
         for v in (*present[1:], present[0])
     ]
-    axis, title = "ms from the commit until the replica is told", f"How long until {who} learn of"
     labels = f"Lag of {who}", "share of changes known after so long"
-    return sections.distributions(one, name, lines, axis, f"{title} a commit", labels, tables)
+    return sections.distributions(lines, "ms from the commit until the response", labels, tables)
 
 
-def _cost(one: Figures, name: str) -> Iterator[view.Block]:
+def _cost(one: Figures) -> Iterator[view.Block]:
     present = {v: total for v in _VARIANTS if (total := one.total(v))}
     if not present:
         yield Note("No FETCH of the metadata log in the steady phase.")
         return
     kinds = [k for k in _KINDS if any(one.total(v, k) for v in present)]
 
-    def figure(place: int, which: str, title: str, caption: str) -> view.Figure:
+    def bars(place: int, caption: str) -> view.Bars:
         names = {k: words.kind_name(k) for k in kinds}
         parts = {v: [(names[k], one.rates(v, k)[place] or 0.0) for k in kinds] for v in present}
-        labels, of_bytes = (caption, ""), which == "bytes"
-        return sections.bars(one, f"{name}-{which}", parts, title, labels, of_bytes=of_bytes)
+        return sections.bars(parts, (caption, ""), of_bytes=place == 1)
 
-    fetches = figure(0, "fetches", "FETCHes a second", "FETCHes of the metadata log")
-    yield view.Beside([fetches, figure(1, "bytes", "Bytes a second", "Bytes, both ways")])
+    yield view.Beside([bars(0, "FETCHes of the metadata log"), bars(1, "Bytes, both ways")])
     yield _cost_table(one, [*present], kinds)
     if unknown := sum(total.unknown_sizes for total in present.values()):
-        size = f"The size of {words.number(unknown)} requests or answers is not known"
+        size = f"The size of {words.number(unknown)} requests or responses is not known"
         yield Note(f"{size}; they count no bytes.")
 
 

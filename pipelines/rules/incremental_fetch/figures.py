@@ -38,6 +38,22 @@ class Figures(RuleFigures):
         "events": f"""
             SELECT recording, variant, {AT}, event, count(*) AS n FROM fetch_session_evictions
             WHERE parameter IN ('none', '{SESSION_SLOTS}') GROUP BY ALL""",
+        # FETCH_SESSION_ID_NOT_FOUND (70): the broker has given the session's slot to another
+        "turned_away": """
+            SELECT recording, count(*) FILTER (error_code = 70) AS evicted,
+                count(*) FILTER (session_epoch = 0 AND error_code = 0 AND response_session_id = 0)
+                    AS refused
+            FROM fetches WHERE NOT is_cluster_metadata GROUP BY recording""",
+        "peaks": """
+            SELECT recording, max(sessions) AS peak_sessions FROM (
+                SELECT recording, sum(
+                    CASE event WHEN 'created' THEN 1 WHEN 'refused' THEN 0 ELSE -1 END
+                ) OVER (
+                    PARTITION BY recording, node_id ORDER BY event_at, event = 'created'
+                    ROWS UNBOUNDED PRECEDING
+                ) AS sessions
+                FROM fetch_session_evictions WHERE parameter = 'none')
+            GROUP BY recording""",
     }
 
     @property
@@ -53,6 +69,17 @@ class Figures(RuleFigures):
         """Recorded incremental FETCHes that come out the same, and all that were compared."""
         of = {"variant": INCREMENTAL}
         return self.tally("equal", **of), self.tally("compared", **of)
+
+    @property
+    def turned_away(self) -> tuple[int, int]:
+        """Sessions that brokers refused, and evicted, as recorded."""
+        found = [(row["refused"], row["evicted"]) for row in self.found("turned_away")]
+        return found[0] if found else (0, 0)
+
+    @property
+    def peak(self) -> int:
+        """Sessions open at once on the broker with the most, if all get a slot."""
+        return max((row["peak_sessions"] for row in self.found("peaks")), default=0)
 
     def unknown(self, variant: str) -> int:
         """FETCHes that could not be replayed."""
@@ -87,16 +114,6 @@ class Figures(RuleFigures):
     def overheads(self) -> tuple[float, float] | None:
         """Bytes a second besides records, in full and with sessions."""
         return both(self.rates(FULL).overhead or None, self.rates(INCREMENTAL).overhead)
-
-    @property
-    def saved(self) -> float:
-        """Bytes a second that sessions save."""
-        return self.overheads[0] - self.overheads[1] if self.overheads else 0.0
-
-    @property
-    def share_left(self) -> float:
-        """Bytes besides records with sessions, as a share of those in full."""
-        return self.overheads[1] / self.overheads[0] if self.overheads else 1.0
 
     def lead(self, variant: str) -> Traffic | None:
         """Traffic of the kind of client that the headlines are about."""

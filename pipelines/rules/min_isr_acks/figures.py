@@ -81,16 +81,6 @@ class Figures(RuleFigures):
         return medians(*self.waits) if self.waits else None
 
     @property
-    def saved(self) -> float:
-        """Milliseconds off the median; below 0 where that is not known."""
-        return self.medians[0] - self.medians[1] if self.medians else -1.0
-
-    @property
-    def share_left(self) -> float:
-        """The median with acks=min.insync.replicas, as a share of that with acks=all."""
-        return self.medians[1] / self.medians[0] if self.medians and self.medians[0] else 1.0
-
-    @property
     def leaders(self) -> list[str]:
         """Node ids of the brokers with the most responses."""
         values: dict[str, int] = {}
