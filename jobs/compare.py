@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import say_all
-from kip_replay.pipelines.analysis.headlines import accuracy_line, accuracy_rows, side_by_side
+from kip_replay.pipelines.analysis.predictions import accuracy_line, accuracy_rows, side_by_side
 from kip_replay.pipelines.analysis.summarize import summarize
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.recording import load_recordings

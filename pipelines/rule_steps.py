@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,8 +46,8 @@ class RuleSteps:
     recording. ``follows``: rules whose outcomes it reads. ``behind_us``: while a log grows, rows
     are emitted up to so long after their time. ``latencies`` (values for latency_summary) and
     ``bandwidth`` (rows of bandwidth_summary) read the outcome tables; ``judgement`` says how
-    predictions are held against recordings. ``figures`` are what the report, its ``section`` of the
-    rule, and the ``headline`` on the terminal read.
+    predictions are held against recordings. ``figures`` are what the report reads,
+    ``section`` what it makes of them.
     """
 
     rule: Rule
@@ -58,7 +58,6 @@ class RuleSteps:
     judgement: Judgement
     figures: type[RuleFigures]
     section: Callable[[Sequence[Any], Sequence[Check], Limits], Section]
-    headline: Callable[[Any], Iterable[str]]
     words: Words
     behind_us: int = 0
     follows: tuple[str, ...] = ()

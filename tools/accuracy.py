@@ -13,9 +13,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from kip_replay.pipelines.analysis import headlines
 from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S, Kind
-from kip_replay.pipelines.analysis.headlines import accuracy_line
+from kip_replay.pipelines.analysis.predictions import (
+    accuracy_line,
+    accuracy_rows,
+    figure,
+    measure_name,
+)
 from kip_replay.pipelines.report.accuracy import KINDS
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.recordings import stored_recordings
@@ -78,8 +82,11 @@ def _section(
     yield "| figure | baseline | predicted | recorded | error | two runs | tolerance | within |"
     yield "|---|--:|--:|--:|--:|--:|--:|---|"
     for row in rows:
-        cells = [headlines.measure_name(row), *(headlines.figure(row[name]) for name in _FIGURES)]
-        cells.append(headlines.figure(noise.get(_MEASURE(row))))
+        cells = [
+            measure_name(row),
+            *(figure(row[name]) for name in _FIGURES),
+        ]
+        cells.append(figure(noise.get(_MEASURE(row))))
         unknown = f", {row['unknown_count']} unknown" if row["unknown_count"] else ""
         little = "" if row["is_enough"] else ", little data"
         passed = "yes" if row["passed"] else "**no**"
@@ -100,7 +107,7 @@ def predictions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             continue
         of = "" if row["group_value"] == "all" else f", {row['group_value']}"
         cells = [row["predicted_from"], row["recorded_in"], f"{names[row['metric']]}{of}"]
-        cells += [headlines.figure(row[name]) for name in ("predicted", "recorded")]
+        cells += [figure(row[name]) for name in ("predicted", "recorded")]
         cells.append("" if row["passed"] else "**off**")
         cells[-1] += "" if row["is_enough"] else " little data"
         yield f"| {' | '.join(cells)} |"
@@ -109,7 +116,7 @@ def predictions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def main(warehouse: Warehouse) -> None:
     """Writes the page and the table."""
     names = [one.name for one in stored_recordings(warehouse)]
-    rows = headlines.accuracy_rows(warehouse, names)
+    rows = accuracy_rows(warehouse, names)
     (_ROOT / "docs" / "accuracy.md").write_text(page(rows), encoding="utf-8")
     readme = _ROOT / "README.md"
     before, begin, rest = readme.read_text(encoding="utf-8").partition(_BEGIN)

@@ -13,8 +13,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.analysis.headlines import accuracy_rows
 from kip_replay.pipelines.analysis.intervals import Error, interval
+from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.ingest.recording import Recording, load_recordings
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse

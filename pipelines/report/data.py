@@ -85,7 +85,7 @@ def read_report(
             Logs(n, stated.get(n), files[n], *(of.get(n, []) for of in (rejected, clocks, gaps)))
             for n in names
         ]
-        figures = {r: rule_figures(database, k, read, k.QUERIES) for r, k in rules.items()}
+        figures = {r: rule_figures(database, k, read) for r, k in rules.items()}
         rows = as_rows(database.execute(accuracy.query()))
         failures, clusters = (by_recording(database, query) for query in (FAILURES, CLUSTERS))
     checks = accuracy.checks(rows, [*rules], names)
@@ -96,13 +96,12 @@ def rule_figures(
     database: duckdb.DuckDBPyConnection,
     kind: type[RuleFigures],
     recordings: Iterable[Logs],
-    queries: Iterable[str],
 ) -> list[RuleFigures]:
-    """The figures of a rule in each recording: the summaries, and some of its QUERIES by name."""
+    """The figures of a rule in each recording: the summaries, and its QUERIES by name."""
     spreads = _tuples(database, reading.spreads(kind.NAME, kind.SWEEP))
     curves = _tuples(database, reading.curves(kind.NAME))
     traffic = _tuples(database, reading.traffic(kind.NAME, kind.SWEEP))
-    rows = {query: by_recording(database, kind.QUERIES[query]) for query in queries}
+    rows = {query: by_recording(database, sql) for query, sql in kind.QUERIES.items()}
     return [
         kind(
             one.recording,

@@ -44,7 +44,7 @@ def _decision(of: Decision) -> dict[str, Any]:
     return {
         "advice": of.advice.value,
         "is_withdrawn": of.is_withdrawn,
-        "reason": of.reason,
+        "reason": _plain(of.reason),
         "gain": of.gain and _effect(of.gain),
         "price": [_effect(each) for each in of.price],
         "paste": of.paste or None,
@@ -62,6 +62,18 @@ def _effect(of: Effect) -> dict[str, Any]:
         "less_low": low,
         "less_high": high,
     }
+
+
+def as_text(pages: Sequence[Page]) -> Iterator[str]:
+    """Lines for a terminal: what to do by recording, what is gained and what it costs."""
+    for page in pages:
+        for name in page.recordings:
+            yield name
+            for section in page.sections:
+                of = section.decisions[name]
+                yield f"  {section.prose.rule}: {of.advice.value}. {_plain(of.reason)}"
+                for which, each in _effects(of):
+                    yield f"    {which}: {_in_words(each)}"
 
 
 def as_markdown(pages: Sequence[Page]) -> str:
@@ -85,14 +97,10 @@ def _section(section: Section) -> Iterator[str]:
     yield from ("", f"## {_text(section.prose.question)}", "", _text(section.prose.proposal))
     for name, of in section.decisions.items():
         yield from ("", f"**{_text(of.advice.value)}** ({_text(name)}): {_text(of.reason)}")
-        effects = [("gain", of.gain), *(("price", each) for each in of.price)]
-        known = [(which, each) for which, each in effects if each is not None]
-        if known:
+        effects = [*_effects(of)]
+        if effects:
             yield ""
-        for which, each in known:
-            before, after = each.wording(each.before), each.wording(each.after)
-            text = f"{each.name} {before} to {after}, {each.change} ({each.change_within})"
-            yield f"- {which}: {_text(text)}"
+        yield from (f"- {which}: {_text(_in_words(each))}" for which, each in effects)
         if of.paste:
             yield from ("", "```", of.paste, "```")
     if section.limits:
@@ -100,6 +108,22 @@ def _section(section: Section) -> Iterator[str]:
     if section.table:
         yield from ("", *_table(section.table))
     yield from ("", _text(section.sure))
+
+
+def _effects(of: Decision) -> Iterator[tuple[str, Effect]]:
+    if of.gain is not None:
+        yield "gain", of.gain
+    yield from (("price", each) for each in of.price)
+
+
+def _in_words(of: Effect) -> str:
+    before, after = of.wording(of.before), of.wording(of.after)
+    return _plain(f"{of.name} {before} to {after}: {of.change} ({of.change_within})")
+
+
+def _plain(text: str) -> str:
+    """Text whose spaces are all of one kind."""
+    return text.replace(words.SPACE, " ")
 
 
 def _table(table: Table) -> Iterator[str]:

@@ -156,8 +156,6 @@ class RuleFigures:
     HEADLINES: ClassVar[tuple[tuple[str, str], ...]] = ()
     #: The metric of prediction_accuracy that shows the error of an amount of traffic.
     TRAFFIC_ERRORS: ClassVar[Mapping[str, str]] = {}
-    #: Those of QUERIES that the terminal shows.
-    ON_TERMINAL: ClassVar[tuple[str, ...]] = ("verdicts",)
     #: SQL besides the summary tables; "verdicts" is made by ``reading.counted``.
     QUERIES: ClassVar[Mapping[str, str]]
 

@@ -3,7 +3,6 @@
 from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules.hwm_parking import events, measures
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures
-from kip_replay.pipelines.rules.hwm_parking.headline import headline
 from kip_replay.pipelines.rules.hwm_parking.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.hwm_parking.section import section
 from kip_replay.pipelines.rules.hwm_parking.words import WORDS
@@ -19,6 +18,5 @@ STEPS = RuleSteps(
     behind_us=BEHIND_US,
     figures=Figures,
     section=section,
-    headline=headline,
     words=WORDS,
 )

@@ -59,6 +59,9 @@ def decide(one: Figures, limits: Limits) -> Decision:
         if advice is Advice.DONT:
             reason += " That is too little, or costs too much."
         elif advice is Advice.NOT_ENOUGH:
-            between = (effect and effect.less_within for effect in (gain, fetches, size))
+            between = [
+                gain.less_within,
+                *(of.less_within if of else None for of in (fetches, size)),
+            ]
             reason += f" {decisions.unsure(*between)}"
     return Decision(advice, reason, gain, known([fetches, size]), paste)

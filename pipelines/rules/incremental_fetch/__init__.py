@@ -3,7 +3,6 @@
 from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules.incremental_fetch import events, measures
 from kip_replay.pipelines.rules.incremental_fetch.figures import Figures
-from kip_replay.pipelines.rules.incremental_fetch.headline import headline
 from kip_replay.pipelines.rules.incremental_fetch.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.incremental_fetch.section import section
 from kip_replay.pipelines.rules.incremental_fetch.words import WORDS
@@ -18,6 +17,5 @@ STEPS = RuleSteps(
     judgement=JUDGEMENT,
     figures=Figures,
     section=section,
-    headline=headline,
     words=WORDS,
 )

@@ -3,7 +3,6 @@
 from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules.lowest_acked_offset import events, measures
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import Figures
-from kip_replay.pipelines.rules.lowest_acked_offset.headline import headline
 from kip_replay.pipelines.rules.lowest_acked_offset.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.lowest_acked_offset.section import section
 from kip_replay.pipelines.rules.lowest_acked_offset.words import WORDS
@@ -18,7 +17,6 @@ STEPS = RuleSteps(
     judgement=JUDGEMENT,
     figures=Figures,
     section=section,
-    headline=headline,
     words=WORDS,
     follows=("hwm_parking",),
 )

@@ -3,7 +3,6 @@
 from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules.min_isr_acks import events, measures
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
-from kip_replay.pipelines.rules.min_isr_acks.headline import headline
 from kip_replay.pipelines.rules.min_isr_acks.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.min_isr_acks.section import section
 from kip_replay.pipelines.rules.min_isr_acks.words import WORDS
@@ -18,6 +17,5 @@ STEPS = RuleSteps(
     judgement=JUDGEMENT,
     figures=Figures,
     section=section,
-    headline=headline,
     words=WORDS,
 )

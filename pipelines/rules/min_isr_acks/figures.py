@@ -30,7 +30,6 @@ class Figures(RuleFigures):
     SWEEP = "min_insync_replicas"
     CURVES = ((REACTING, "all"), (EXPOSURE, "all"))
     HEADLINES = (*CURVES, (LATENCY, "all"))
-    ON_TERMINAL = ("verdicts", "arrivals")
     QUERIES: ClassVar[Mapping[str, str]] = {
         "verdicts": counted("produce_ack_outcomes", "'partitions'", {"waited": "acks = -1"}),
         "errors": " UNION ALL ".join(

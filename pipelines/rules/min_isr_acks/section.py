@@ -9,7 +9,16 @@ from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.decisions import Limits
 from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import Block, Detail, Head, KeyFigure, Row, Section, Table
+from kip_replay.pipelines.report.view import (
+    Block,
+    Detail,
+    Head,
+    KeyFigure,
+    Note,
+    Row,
+    Section,
+    Table,
+)
 from kip_replay.pipelines.rules.min_isr_acks import figures
 from kip_replay.pipelines.rules.min_isr_acks import words as text
 from kip_replay.pipelines.rules.min_isr_acks.decision import decide, rests_on
@@ -80,6 +89,7 @@ def _detail(one: Figures) -> Detail:
     replayed = ". Both are replayed from the followers’ FETCHes in the log."
     note = sections.before_after("acks=all", "acks=min.insync.replicas", replayed)
     blocks = [*_latencies(one), *_leaders(one), *_sweep(one), *_errors(one)]
+    blocks += [Note(sentence) for sentence in known([text.arrivals(one)])]
     facts = known([one.version, waited])
     return Detail(one.recording, facts, text.summary(one), [*_key_figures(one)], note, blocks)
 

@@ -40,6 +40,21 @@ def summary(one: Figures) -> Markup:
     ).format(waits, bold(words.milliseconds(exposure.p50)), words.milliseconds(exposure.p90))
 
 
+def arrivals(one: Figures) -> str | None:
+    """How many PRODUCEs came on their own, and what hangs on when the others were sent."""
+    row = next(iter(one.found("arrivals")), None)
+    if row is None:
+        return None
+    between = one.sent_at_other_times
+    hangs = f": median {words.between(between)}" if between else ""
+    ended = f" The log ended before {words.number(row['after_the_log'])} of the responses."
+    return (
+        f"{words.number(row['own'])} of {words.count(row['n'], 'PRODUCE')} came on their own; the "
+        f"others may have been sent earlier or later than estimated{hangs}."
+        f"{ended if row['after_the_log'] else ''}"
+    )
+
+
 PROSE = Prose(
     rule=Figures.NAME,
     short="Producers’ waits",
