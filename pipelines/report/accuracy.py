@@ -148,10 +148,8 @@ def metric_name(check: Check) -> str:
     return name if value == "all" else f"{name}{group}"
 
 
-def view(
-    found: Sequence[Check], questions: Sequence[tuple[str, str]], prefix: str = ""
-) -> dict[str, Any]:
-    """``questions``: the rules to report on, each with its question. ``prefix``: of ids."""
+def view(found: Sequence[Check], questions: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """``questions``: the rules to report on, each with its question."""
     rules = []
     for rule, question in questions:
         checks = [check for check in found if check.rule == rule]
@@ -159,7 +157,7 @@ def view(
         for kind, (title, _, _) in KINDS.items():
             of = [check for check in checks if check.kind == kind]
             parts.append({"title": title, "sentence": sentence(of), "pairs": [*_pairs(of)]})
-        named = {"id": f"{prefix}{rule.replace('_', '-')}", "question": question}
+        named = {"id": rule.replace("_", "-"), "question": question}
         rules.append({**named, **_sentences(checks), "parts": parts})
     little = f"fewer than {FEW} values, or less than {SHORT_S} s"
     return {**_sentences(found), "any": bool(found), "little": little, "rules": rules}

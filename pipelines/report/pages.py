@@ -64,7 +64,7 @@ def _page(report: Report, names: Sequence[str], page: str, config: Config) -> Pa
         _cluster(report, read),
         [alert for one in read for alert in _alerts(one, report, sections)],
         sections,
-        accuracy.view(checks, questions, prefix),
+        accuracy.view(checks, questions),
         logs.view(read),
     )
 

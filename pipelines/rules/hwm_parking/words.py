@@ -22,7 +22,7 @@ def lag_sentence(one: Figures) -> Markup:
             if lag.p50 is None
         )
         return Markup(
-            "The median lag cannot be told: of too many changes it is unknown when they were "
+            "The median lag is not known: of too many changes it is unknown when they were "
             "learned ({})."
         ).format(lacking)
     slow, fast = (bold(words.milliseconds(median)) for median in one.medians)

@@ -19,7 +19,7 @@ def summary(one: Figures) -> Markup:
         unknown = words.number(max(wait.unknown for wait in one.waits))
         values = words.number(max(wait.values for wait in one.waits))
         return Markup(
-            "The median wait cannot be told: of {} of {} responses it is unknown when they "
+            "The median wait is not known: of {} of {} responses it is unknown when they "
             "would come."
         ).format(unknown, values)
     before, after = one.medians
