@@ -69,7 +69,8 @@ counted AS (
 ranked AS (
   SELECT *,
     row_number() OVER (
-      PARTITION BY recording, node_id, variant, slots ORDER BY open_sessions DESC, event_at NULLS LAST
+      PARTITION BY recording, node_id, variant, slots
+      ORDER BY open_sessions DESC, event_at NULLS LAST
     ) AS place
   FROM counted
 ),
