@@ -42,20 +42,30 @@ partition_leaders AS (
     ) AS leader_before
   FROM partition_epochs
 ),
-isr_pairs AS (
-  SELECT
-    recording, topic_key, subject, built_at, request_id, isr,
-    coalesce(
-      lag(isr) OVER (
-        PARTITION BY recording, topic_key, subject, witness
-        ORDER BY built_at NULLS LAST, request_id
-      ),
-      lag(isr) OVER (
-        PARTITION BY recording, topic_key, subject ORDER BY built_at NULLS LAST, request_id
-      )
-    ) AS isr_before
+isrs AS (
+  SELECT *,
+    lag(isr) OVER (
+      PARTITION BY recording, topic_key, subject, witness
+      ORDER BY built_at NULLS LAST, request_id
+    ) AS isr_of_witness,
+    lag(isr) OVER (
+      PARTITION BY recording, topic_key, subject ORDER BY built_at NULLS LAST, request_id
+    ) AS isr_of_any,
+    lag(built_at) OVER (
+      PARTITION BY recording, topic_key, subject ORDER BY built_at NULLS LAST, request_id
+    ) AS any_at
   FROM seen
   WHERE isr IS NOT NULL AND error_code = 0
+),
+-- METADATA of one broker is in order, of several it is not: one may lag behind, though hardly by 2 s.
+isr_pairs AS (
+  SELECT recording, topic_key, subject, built_at, request_id, isr, isr_of_witness AS isr_before
+  FROM isrs
+  UNION ALL
+  SELECT recording, topic_key, subject, built_at, request_id, isr, isr_of_any
+  FROM isrs
+  WHERE witness = -1
+    OR isr_of_witness IS NULL AND unix_micros(any_at) + 2000000 < unix_micros(built_at)
 ),
 isr_steps AS (
   SELECT
@@ -91,4 +101,4 @@ SELECT
   CASE kind WHEN 'isr_shrink' THEN 'ISR of ' || subject || ' shrank: without '
     ELSE 'ISR of ' || subject || ' grew: with ' END || CAST(node_id AS STRING)
 FROM isr_moves
-WHERE kind_before IS NULL OR kind <> kind_before
+WHERE kind_before IS NULL OR kind <> kind_before -- else it is seen once more
