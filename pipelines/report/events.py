@@ -13,6 +13,8 @@ from kip_replay.pipelines.report.view import Mark
 
 #: Marks of a chart; more are merged over longer times.
 _MOST = 100
+#: Nodes that a mark names.
+_NAMED = 6
 #: The kind of a mark by that of its event in ``cluster_events``.
 _KINDS = {
     "metadata_leader": "election",
@@ -85,7 +87,10 @@ def _text(one: _Events) -> str:
     if one.kind not in _MANY or (one.number == 1 and len(one.nodes) < 2):
         return first
     noun, text = _MANY[one.kind]
-    nodes = words.joined([str(node) for node in one.nodes]) or "none"
+    named = [str(node) for node in one.nodes[:_NAMED]]
+    if more := len(one.nodes) - len(named):
+        named.append(f"{more} more")
+    nodes = words.joined(named) if named else "none"
     brokers = f"broker{'s' * (len(one.nodes) > 1)} {nodes}"
     count = words.count(one.number, noun, "FETCHes" if noun == "FETCH" else None)
     return text.format(count=count, nodes=nodes, brokers=brokers, first=first)
