@@ -24,15 +24,14 @@ from kip_replay.replay.tables import TABLES
 VIEWS = in_order(read_views(), TABLES)
 
 
-def events(tables: Mapping[Table, Sequence[Row]]) -> list[tuple[float, str, int | None, str]]:
+def events(tables: Mapping[Table, Sequence[Row]]) -> list[tuple[Any, ...]]:
     """Seconds, kind, node and text of the events, in order."""
     with database(tables) as session:
         create_views(session, VIEWS)
-        found = session.execute(
+        return session.execute(
             f"SELECT (epoch_us(event_at) - {at(0).timestamp() * 1e6}) / 1e6, kind, node_id, what "
             "FROM cluster_events ORDER BY ALL"
         ).fetchall()
-    return found
 
 
 def raft_fetch(second: float, node_id: int, epoch: int, error: int = 0) -> Row:
