@@ -69,3 +69,12 @@ def counted(table: str, what: str, also: Mapping[str, str] | None = None) -> str
     return f"""
         SELECT recording, variant, {what} AS what, verdict, reason, count(*) AS n{"".join(counts)}
         FROM {table} WHERE {PLAIN} GROUP BY recording, variant, {what}, verdict, reason"""
+
+
+def broker_config(name: str) -> str:
+    """The whole numbers that brokers returned to DESCRIBE_CONFIGS for a config: ``in_force``."""
+    return f"""
+        SELECT DISTINCT recording, try_cast(value AS BIGINT) AS in_force FROM configs
+        WHERE resource_type = 'broker' AND operation = 'describe' AND name = '{name}'
+            AND in_force IS NOT NULL
+        ORDER BY ALL"""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kip_replay.pipelines.report.reading import PLAIN, counted
+from kip_replay.pipelines.report.reading import AT, PLAIN, counted
 from kip_replay.pipelines.report.values import Percentiles, RuleFigures, both, known, medians
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
-from kip_replay.replay.min_isr_acks.reasons import LOG_ENDED
-from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.min_isr_acks.reasons import LOG_ENDED, NOT_ENOUGH_REPLICAS
+from kip_replay.replay.outcomes import RECORDED, Verdict
 
 VARIANTS = (RECORDED, ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)
 LATENCY, REQUEST_LATENCY, EXPOSURE = "produce_latency", "produce_request_latency", "exposure"
@@ -39,6 +39,13 @@ class Figures(RuleFigures):
             GROUP BY recording, {column}"""
             for variant, column in _ERRORS.items()
         ),
+        "swept": f"""
+            SELECT recording, {AT}, count(*) AS n,
+                count(*) FILTER (min_isr_error = {NOT_ENOUGH_REPLICAS}) AS refused,
+                min(min_insync_replicas) AS least, max(min_insync_replicas) AS most
+            FROM produce_ack_outcomes
+            WHERE parameter IN ('none', '{SWEEP}') AND acks = -1 AND verdict = '{Verdict.REPLAYED}'
+            GROUP BY ALL""",
         "arrivals": f"""
             SELECT recording, count(*) AS n, count(*) FILTER (is_own) AS own,
                    count(*) FILTER (reason = '{LOG_ENDED}') AS after_the_log,
@@ -60,6 +67,17 @@ class Figures(RuleFigures):
 
     def exposure(self, at: int | None = None) -> Percentiles | None:
         return self.spread(EXPOSURE, ACKS_MIN_INSYNC_REPLICAS, at=at)
+
+    def refused(self, at: int | None = None) -> float:
+        """The share of partitions of PRODUCEs with acks=all that NOT_ENOUGH_REPLICAS refuses."""
+        rows = self.found("swept", at=at)
+        return sum(row["refused"] for row in rows) / max(1, sum(row["n"] for row in rows))
+
+    @property
+    def in_force(self) -> list[int]:
+        """The least and the most of min.insync.replicas that PRODUCEs with acks=all found."""
+        rows = self.found("swept", at=None)
+        return sorted({row[end] for row in rows for end in ("least", "most")} - {None})
 
     @property
     def waits(self) -> tuple[Percentiles, Percentiles] | None:
