@@ -1,0 +1,276 @@
+// Draws the figures of class "chart" with uPlot when they come into view.
+// Text from logs is only ever read from the page and set as textContent.
+(() => {
+  "use strict";
+  const PRINTED_WIDTH = 660;
+  const DASHES = {recorded: [2, 3], with: [], without: [8, 3], other: [6, 2, 2, 2]};
+  const FURTHER_DASHES = [[], [8, 3], [2, 3], [10, 3, 2, 3]];
+  const SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900,
+    1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 345600, 864000, 2592000, 8640000, 31536000];
+  const charts = new Map();
+
+  const inText = (value, digits = 4) => {
+    const size = Math.abs(value);
+    const [scale, unit] = size >= 1e9 ? [1e9, " G"] : size >= 1e6 ? [1e6, " M"] : size >= 1e5 ? [1e3, " k"] : [1, ""];
+    return (value / scale).toLocaleString("en", {maximumSignificantDigits: digits}).replace("-", "−") + unit;
+  };
+  const inPercent = value => (value * 100).toLocaleString("en", {maximumFractionDigits: 2}) + " %";
+  const stamp = value => new Date(Math.round(value * 1e3)).toISOString();
+  const atTime = (value, step) => stamp(value).slice(0, step < 1 ? 23 : 19).replace("T", " ");
+  const timeTicks = (u, splits, axis, space, step) => splits.map((value, at) => {
+    const [day, time] = stamp(value).split("T");
+    if (step >= 86400) return day;
+    const shown = time.slice(0, step >= 60 ? 5 : step >= 1 ? 8 : 12);
+    return at === 0 || stamp(splits[at - 1]).slice(0, 10) !== day ? `${shown}\n${day}` : shown;
+  });
+
+  // Lines that look alike to some differ in their dashes.
+  function dashOf(entry) {
+    const again = +entry.dataset.dash, further = /series-(\d)/.exec(entry.className);
+    if (further) return FURTHER_DASHES[(+further[1] + again) % 4];
+    return again ? FURTHER_DASHES[again % 4] : DASHES[entry.className] ?? DASHES.other;
+  }
+
+  // What stands in the page of a chart: its parts, its aligned columns and its marks.
+  function read(figure) {
+    const {x: axes, y: lines, marks} = JSON.parse(figure.querySelector("script").textContent);
+    const xs = axes.map(it => it.at ? it.at.map(x => it.from + x) : Array.from({length: it.count}, (_, i) => it.from + i * it.step));
+    const texts = [...figure.querySelectorAll(".marks li")];
+    const chart = {
+      figure, plot: figure.querySelector(".plot"), box: figure.querySelector(".drawing"),
+      entries: [...figure.querySelectorAll(".legend li")], at: figure.querySelector(".at"),
+      spoken: figure.querySelector(".spoken"), group: figure.closest("[data-sync]"),
+      scale: figure.dataset.x, yScale: figure.dataset.y, stepped: "stepped" in figure.dataset, points: "points" in figure.dataset,
+      marks: marks.map(([x, symbol], i) => ({x, symbol, kind: texts[i].dataset.kind, text: texts[i].querySelector("bdi").textContent})),
+      lines: lines.map(([axis, y]) => [xs[axis], y]), shown: lines.map(() => true),
+    };
+    const all = xs.flat().concat(chart.scale === "log" ? [] : marks.map(it => it[0]));
+    const [least, most] = all.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, -Infinity]);
+    chart.extent = most < least ? null : chart.scale === "log" ? logExtent(least, most)
+      : least < most ? [least, most] : [least - 1, most + 1];
+    return chart;
+  }
+  function logExtent(least, most) {
+    const low = Math.floor(Math.log10(least)), high = Math.ceil(Math.log10(most) - 1e-9);
+    return [10 ** low, 10 ** Math.max(high, low + 1)];
+  }
+  // Charts of one group stand under each other on one axis.
+  function fullRange(chart) {
+    const group = chart.group ? [...charts.values()].filter(it => it.group === chart.group) : [chart];
+    return [Math.min(...group.map(it => it.extent[0])), Math.max(...group.map(it => it.extent[1]))];
+  }
+  function columns(chart, full) {
+    // A distribution is 0 before its first value.
+    const tables = chart.lines.map(([x, y]) => chart.stepped && x.length && x[0] > full[0] ? [[full[0], ...x], [0, ...y]] : [x, y]);
+    const joined = uPlot.join(tables);
+    chart.values = joined;
+    if (chart.yScale !== "log") return joined;
+    const above = joined.slice(1).flat().filter(y => y > 0);
+    chart.yExtent = logExtent(Math.min(...above, 1e12), Math.max(...above, 1e-12));
+    return joined.map((column, i) => i ? column.map(y => y <= 0 && y != null ? chart.yExtent[0] : y) : column);
+  }
+
+  function draw(chart, width) {
+    const style = (element, name) => getComputedStyle(element).getPropertyValue(name).trim();
+    const [ink, soft, grid, paper] = ["--ink", "--soft", "--grid", "--paper"].map(name => style(chart.plot, name));
+    const full = fullRange(chart), data = columns(chart, full);
+    const range = chart.u ? [chart.u.scales.x.min, chart.u.scales.x.max] : full;
+    chart.u?.destroy();
+    chart.box.hidden = false;
+    chart.figure.classList.add("drawn");
+    const font = "12px " + style(chart.plot, "font-family");
+    const axis = {stroke: soft, font, grid: {stroke: grid, width: 1}, ticks: {stroke: grid, width: 1, size: 5}};
+    chart.u = new uPlot({
+      width: width || chart.plot.clientWidth || PRINTED_WIDTH, height: window.innerWidth < 520 ? 210 : 250,
+      padding: [chart.marks.length ? 22 : 10, 22, 0, 0], legend: {show: false},
+      cursor: {
+        y: false, drag: {x: true, y: false}, points: {size: 8},
+        sync: chart.group ? {key: chart.group.dataset.sync || "all", filters: {pub: type => type === "mousemove" || type === "mouseleave", sub: () => true}} : undefined,
+      },
+      scales: {
+        x: {time: false, distr: chart.scale === "log" ? 3 : 1, range: () => full},
+        y: {
+          distr: chart.yScale === "log" ? 3 : 1,
+          range: (u, least, most) => chart.yScale === "share" ? [0, 1] : chart.yScale === "log" ? chart.yExtent
+            : least === null ? [0, 1] : uPlot.rangeNum(Math.min(0, least), most || 1, 0.1, true),
+        },
+      },
+      axes: [
+        {...axis, size: chart.scale === "time" ? 48 : 34, space: chart.scale === "time" ? 84 : chart.scale === "log" ? 40 : 64,
+          ...chart.scale === "time" ? {incrs: SECONDS, values: timeTicks} : {values: ticks}},
+        {...axis, size: 58, space: 34, values: chart.yScale === "share" ? (u, all) => all.map(inPercent) : ticks},
+      ],
+      series: [{}, ...chart.entries.map((entry, i) => ({
+        stroke: style(entry, "--tone") || ink, width: chart.points ? 1.2 : 2, dash: dashOf(entry), show: chart.shown[i],
+        points: {show: chart.points, size: 7, fill: paper, width: 2},
+        ...chart.stepped ? {paths: uPlot.paths.stepped({align: 1, extend: true})} : {},
+      }))],
+      hooks: {draw: [u => drawMarks(chart, u, ink, soft)], setCursor: [() => tell(chart)], setScale: [(u, key) => key === "x" && zoomed(chart)]},
+    }, data, chart.plot);
+    if (range[0] !== full[0] || range[1] !== full[1]) setRange(chart, range);
+    chart.tip = chart.u.over.appendChild(document.createElement("div"));
+    chart.tip.className = "tip";
+    chart.tip.hidden = true;
+  }
+  const ticks = (u, all) => all.map(value => value == null ? "" : inText(value, 3));
+
+  function drawMarks(chart, u, ink, soft) {
+    const {ctx, bbox} = u, ratio = uPlot.pxRatio;
+    const {min, max} = u.scales.x;
+    ctx.save();
+    ctx.lineWidth = ratio;
+    ctx.font = `${12 * ratio}px ${getComputedStyle(chart.plot).fontFamily}`;
+    let drawnTo = -Infinity;
+    for (const mark of [...chart.marks].sort((a, b) => a.x - b.x)) {
+      if (mark.x < min || mark.x > max) continue;
+      const x = u.valToPos(mark.x, "x", true);
+      ctx.strokeStyle = soft;
+      ctx.setLineDash([3 * ratio, 3 * ratio]);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      const text = mark.kind === "knee" ? `${mark.symbol} ${mark.text}` : mark.symbol;
+      const width = ctx.measureText(text).width;
+      // Symbols do not cover each other; the list below has all of them.
+      const left = Math.max(bbox.left, Math.min(x - (mark.kind === "knee" ? 6 * ratio : width / 2), bbox.left + bbox.width - width));
+      if (left < drawnTo) continue;
+      drawnTo = left + width;
+      ctx.fillStyle = ink;
+      ctx.textAlign = "left";
+      ctx.textBaseline = "alphabetic";
+      ctx.fillText(text, left, bbox.top - 7 * ratio);
+    }
+    ctx.restore();
+  }
+
+  // The value of a line at a place: in a distribution the last one before it, elsewhere the nearest.
+  function valueAt(chart, line, at) {
+    const column = chart.values[line];
+    if (column[at] !== undefined) return column[at];
+    let before = at, after = at;
+    while (before >= 0 && column[before] === undefined) before--;
+    if (chart.stepped) return column[before];
+    while (after < column.length && column[after] === undefined) after++;
+    return column[after] === undefined || at - before < after - at ? column[before] : column[after];
+  }
+  function tell(chart) {
+    const {u} = chart, at = u?.cursor.idx;
+    const none = at == null || u.cursor.left < 0;
+    const x = none ? null : chart.values[0][at];
+    const span = u ? u.scales.x.max - u.scales.x.min : 0;
+    const xText = none ? "" : chart.scale === "time" ? atTime(x, span < 60 ? 0.1 : 1) : inText(x, 6);
+    chart.at.textContent = xText;
+    const told = [];
+    chart.entries.forEach((entry, i) => {
+      const value = none ? undefined : valueAt(chart, i + 1, at);
+      const text = none ? "" : value == null ? "–" : chart.yScale === "share" ? inPercent(value) : inText(value);
+      entry.querySelector(".value").textContent = text;
+      if (!none && chart.shown[i]) told.push(`${entry.querySelector("bdi").textContent} ${text}`);
+    });
+    const near = none ? [] : chart.marks.filter(mark => Math.abs(u.valToPos(mark.x, "x") - u.cursor.left) < 7);
+    if (chart.tip) {
+      chart.tip.hidden = !near.length;
+      chart.tip.textContent = near.slice(0, 6).map(mark => `${mark.symbol} ${mark.text}`).join("\n") + (near.length > 6 ? `\nand ${near.length - 6} more` : "");
+      const isRight = u.cursor.left > u.over.clientWidth / 2;
+      chart.tip.style.left = isRight ? "auto" : `${u.cursor.left + 8}px`;
+      chart.tip.style.right = isRight ? `${u.over.clientWidth - u.cursor.left + 8}px` : "auto";
+    }
+    chart.said = none ? "" : [xText, ...told, ...near.map(mark => mark.text)].join(", ");
+  }
+
+  const setRange = (chart, [min, max]) => chart.u.setScale("x", {min, max});
+  function zoomed(chart) {
+    const {min, max} = chart.u?.scales.x ?? {};
+    if (!chart.group || min == null) return;
+    for (const other of charts.values()) {
+      const at = other.u?.scales.x;
+      if (other !== chart && other.group === chart.group && at && (at.min !== min || at.max !== max)) setRange(other, [min, max]);
+    }
+  }
+  // Half or twice of what is seen, around the cursor; on a log axis half of the decades.
+  function zoom(chart, factor) {
+    const {u} = chart, full = fullRange(chart);
+    const [to, from] = chart.scale === "log" ? [Math.log10, x => 10 ** x] : [x => x, x => x];
+    const min = to(u.scales.x.min), max = to(u.scales.x.max);
+    const middle = u.cursor.left >= 0 ? to(u.posToVal(u.cursor.left, "x")) : (min + max) / 2;
+    const range = [Math.max(from(middle - (middle - min) * factor), full[0]), Math.min(from(middle + (max - middle) * factor), full[1])];
+    if (range[1] - range[0] > (full[1] - full[0]) * 1e-6) setRange(chart, range);
+  }
+  const KEYS = {
+    "+": chart => zoom(chart, 0.5), "=": chart => zoom(chart, 0.5), "-": chart => zoom(chart, 2),
+    0: chart => setRange(chart, fullRange(chart)), Escape: chart => setRange(chart, fullRange(chart)),
+    ArrowRight: (chart, event) => move(chart, event.shiftKey ? 10 : 1), ArrowLeft: (chart, event) => move(chart, event.shiftKey ? -10 : -1),
+    Home: chart => move(chart, -Infinity), End: chart => move(chart, Infinity),
+  };
+  function move(chart, steps) {
+    const {u} = chart, x = chart.values[0], {min, max} = u.scales.x;
+    const first = x.findIndex(value => value >= min);
+    let last = x.length - 1;
+    while (last > first && x[last] > max) last--;
+    const at = u.cursor.left >= 0 ? u.cursor.idx + steps : steps < 0 ? last : first;
+    const to = Math.min(Math.max(at, first), last);
+    u.setCursor({left: u.valToPos(x[to], "x"), top: u.over.clientHeight / 2});
+    chart.spoken.textContent = chart.said;
+  }
+
+  function prepare(chart) {
+    const bar = document.createElement("span");
+    bar.className = "zoom";
+    for (const [text, name, does] of [["+", "Zoom in", KEYS["+"]], ["−", "Zoom out", KEYS["-"]], ["All", "Show all", KEYS[0]]]) {
+      const button = bar.appendChild(document.createElement("button"));
+      button.type = "button";
+      button.textContent = text;
+      button.ariaLabel = button.title = name;
+      button.addEventListener("click", () => does(chart));
+    }
+    chart.figure.querySelector(".axis-name").append(bar);
+    chart.plot.addEventListener("keydown", event => {
+      if (!(event.key in KEYS) || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      KEYS[event.key](chart, event);
+    });
+    chart.entries.forEach((entry, i) => {
+      const button = entry.querySelector("button");
+      entry.querySelector("path").style.strokeDasharray = dashOf(entry).join(" ") || "none";
+      button.addEventListener("click", () => {
+        chart.shown[i] = !chart.shown[i];
+        button.ariaPressed = String(chart.shown[i]);
+        chart.u.setSeries(i + 1, {show: chart.shown[i]});
+      });
+    });
+    new ResizeObserver(([{contentRect: {width}}]) => {
+      if (chart.u && width && Math.abs(chart.u.width - width) > 1 && !printing) chart.u.setSize({width, height: chart.u.height});
+    }).observe(chart.plot);
+  }
+
+  const visible = new IntersectionObserver(seen => {
+    for (const {isIntersecting, target} of seen) {
+      const chart = charts.get(target);
+      if (isIntersecting && !chart.u) draw(chart);
+    }
+  }, {rootMargin: "200px"});
+  for (const figure of document.querySelectorAll("figure.chart")) {
+    const chart = read(figure);
+    if (chart.extent === null) continue;
+    charts.set(figure, chart);
+    prepare(chart);
+    visible.observe(figure);
+  }
+
+  const redraw = () => charts.forEach(chart => chart.u && draw(chart));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  // Paper is white: what dark pages look like is switched off while printing.
+  let printing = false;
+  const darkRules = () => [...document.styleSheets].flatMap(sheet => [...sheet.cssRules]).filter(rule => rule.media?.mediaText.includes("prefers-color-scheme: dark") || rule.wasDark);
+  addEventListener("beforeprint", () => {
+    printing = true;
+    for (const rule of darkRules()) [rule.wasDark, rule.media.mediaText] = [rule.media.mediaText, "not all"];
+    charts.forEach(chart => chart.figure.closest("[hidden]") || draw(chart, PRINTED_WIDTH));
+  });
+  addEventListener("afterprint", () => {
+    for (const rule of darkRules()) rule.media.mediaText = rule.wasDark;
+    printing = false;
+    redraw();
+  });
+})();

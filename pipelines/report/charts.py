@@ -1,0 +1,256 @@
+"""Charts, bars and lists of slow requests as the browser gets them.
+
+`charts.html.j2` prints the values of `view.py` as HTML that is complete without scripts; `charts.js`
+draws charts with uPlot, `page.js` sorts and filters. A chart's figures stand in the page as JSON
+that holds no text: names and sentences are in the HTML, escaped, and scripts only take them from
+there.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from kip_replay.pipelines.report import words
+from kip_replay.pipelines.report.view import Bar, Bars, Chart, Line, Slowest
+
+HERE = Path(__file__).parent
+#: Charts of at most so many x have a table beside them, and all digits that matter.
+SMALL = 40
+#: Digits of a figure of a large chart: a picture shows no more.
+_DIGITS, _ALL_DIGITS = 3, 6
+#: Characters of a name, and of a sentence on a slow request.
+_NAME, _SENTENCE = 120, 1000
+#: A symbol for each kind of mark; a kind that is not here has the last.
+_SYMBOLS = {
+    "election": "▲",
+    "isr": "◆",
+    "fenced": "✖",
+    "eviction": "▼",
+    "restart": "↻",
+    "config": "■",
+    "knee": "◎",
+}
+_OTHER_SYMBOL = "●"
+
+
+class Scripts(NamedTuple):
+    """``tags``: the script elements, for the end of the body; ``hashes``: for CSP's script-src."""
+
+    tags: Markup
+    hashes: str
+
+
+@cache
+def scripts() -> Scripts:
+    """The page's scripts, which load nothing, and what allows these and no others."""
+    licence = (HERE / "uplot" / "LICENSE").read_text(encoding="utf-8")
+    library = (HERE / "uplot" / "uPlot.iife.min.js").read_text(encoding="utf-8")
+    own = [(HERE / name).read_text(encoding="utf-8") for name in ("charts.js", "page.js")]
+    texts = [f"/*!\n{licence}*/\n{library}", *own]
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in texts]
+    return Scripts(
+        Markup("\n".join(f"<script>{text}</script>" for text in texts)),
+        " ".join(f"'sha256-{digest.decode()}'" for digest in digests),
+    )
+
+
+@cache
+def styles() -> Markup:
+    """The style sheet of charts, bars and lists; colours come from the page's variables."""
+    files = HERE / "uplot" / "uPlot.min.css", HERE / "charts.css"
+    return Markup("\n".join(file.read_text(encoding="utf-8") for file in files))
+
+
+def figures(chart: Chart) -> Markup:
+    """A chart's figures as JSON for a script element.
+
+    ``x``: the different axes, each ``{"from", "step", "count"}`` or ``{"from", "at"}`` (``at``
+    relative to ``from``). ``y``: for each line the place of its axis and its values, null where it
+    has a gap. ``marks``: for each its x and its symbol.
+    """
+    digits = _ALL_DIGITS if _is_small(chart) else _DIGITS
+    axes: list[dict[str, Any]] = []
+    lines = []
+    for line in chart.lines:
+        x, y = _points(chart, line)
+        axis = _axis(x)
+        if axis not in axes:
+            axes.append(axis)
+        share = chart.y_scale == "share"
+        values = [round(v, 4) if share and v else _rounded(v, digits) for v in y]
+        lines.append([axes.index(axis), values])
+    marks = [[_short(mark.x), symbol(mark.kind)] for mark in chart.marks]
+    text = json.dumps({"x": axes, "y": lines, "marks": marks}, separators=(",", ":"))
+    # json.dumps leaves nothing but ASCII; these could still end the element.
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _is_small(chart: Chart) -> bool:
+    return len({x for line in chart.lines for x in line.x}) <= SMALL
+
+
+def _points(chart: Chart, line: Line) -> tuple[list[float], list[float | None]]:
+    """Points in ascending x, the last of those at one x; zero stands at the edge of a log axis."""
+    edge = -math.inf
+    if chart.x_scale == "log":
+        above = [x for other in chart.lines for x in other.x if x > 0]
+        edge = 10.0 ** math.floor(math.log10(min(above, default=1.0)))
+    at = {_short(max(x, edge)): y for x, y in zip(line.x, line.y, strict=True)}
+    return sorted(at), [at[x] for x in sorted(at)]
+
+
+def _axis(x: Sequence[float]) -> dict[str, Any]:
+    """Positions as what takes the fewest characters."""
+    if len(x) > 2:
+        step = _short((x[-1] - x[0]) / (len(x) - 1))
+        if all(abs(x[0] + i * step - value) < 1e-6 for i, value in enumerate(x)):
+            return {"from": x[0], "step": step, "count": len(x)}
+    begin = x[0] if x and x[0] > 1e6 else 0
+    return {"from": begin, "at": [_short(value - begin) for value in x]}
+
+
+def _short(value: float) -> float:
+    """Milliseconds of a time in seconds, six digits of what is small; 3 rather than 3.0."""
+    value = round(value, 3) if abs(value) >= 1000 else float(f"{value:.6g}")
+    return int(value) if value == int(value) else value
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    if value is None or not math.isfinite(value):
+        return None
+    value = float(f"{value:.{digits}g}")
+    return int(value) if value == int(value) else value
+
+
+def symbol(kind: str) -> str:
+    """What stands for a kind of mark in the picture and in the list."""
+    return _SYMBOLS.get(kind, _OTHER_SYMBOL)
+
+
+def cut(name: str) -> str:
+    """A name of a client, a topic or a file, cut where it is too long to read."""
+    return words.shortened(name, _NAME)
+
+
+class Entry(NamedTuple):
+    """A line's entry in the legend; ``dash`` tells it from lines of the same style."""
+
+    name: str
+    style: str
+    dash: int
+
+
+def legend(chart: Chart) -> list[Entry]:
+    styles = [line.style for line in chart.lines]
+    return [
+        Entry(cut(line.name), line.style, styles[:place].count(line.style))
+        for place, line in enumerate(chart.lines)
+    ]
+
+
+def at_x(chart: Chart, x: float) -> str:
+    """An x for reading."""
+    if chart.x_scale != "time":
+        return amount(x, "")
+    stamp = datetime.fromtimestamp(x, UTC)
+    return f"{stamp:%Y-%m-%d %H:%M:%S}" + (f".{stamp:%f}"[:4] if stamp.microsecond else "")
+
+
+def at_y(chart: Chart, y: float | None) -> str:
+    if chart.y_scale == "share":
+        return words.NOT_KNOWN if y is None else f"{words.number(y * 100, 2)}{words.SPACE}%"
+    return amount(y, "")
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A figure with its unit and as many digits as matter; bytes as kB, MB, GB."""
+    if value is None or not math.isfinite(value):
+        return words.NOT_KNOWN
+    if unit.startswith("B"):
+        return words.size(value) + unit[1:]
+    size = abs(value)
+    decimals = 0 if size >= 100 or value == int(value) else 1 if size >= 10 else 2
+    decimals = decimals if size >= 0.1 or not value else 1 - math.floor(math.log10(size))
+    return words.number(value, decimals) + (f"{words.SPACE}{unit}" if unit else "")
+
+
+def table(chart: Chart) -> list[tuple[str, list[str]]]:
+    """A small chart's figures, a row for each x; nothing of a large one."""
+    if not _is_small(chart):
+        return []
+    lines = [dict(zip(line.x, line.y, strict=True)) for line in chart.lines]
+    xs = sorted({x for line in chart.lines for x in line.x})
+    return [(at_x(chart, x), [at_y(chart, line.get(x)) for line in lines]) for x in xs]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A bar as it is drawn: parts as (name, value, per cent of the width, place in the legend)."""
+
+    name: str
+    style: str
+    total: str
+    parts: Sequence[tuple[str, str, float, int]]
+
+
+def stacks(it: Bars) -> list[Stack]:
+    """Bars on one scale, the longest over the whole width."""
+    longest = max((_total(bar) for bar in it.bars), default=0.0)
+    names = _unique(name for bar in it.bars for name, _ in bar.parts)
+
+    def part(name: str, value: float) -> tuple[str, str, float, int]:
+        width = round(100 * value / longest, 2) if longest > 0 else 0.0
+        return cut(name), amount(value, it.unit), width, names.index(name)
+
+    return [
+        Stack(cut(bar.name), bar.style, amount(_total(bar), it.unit), [part(*p) for p in bar.parts])
+        for bar in it.bars
+    ]
+
+
+def _total(bar: Bar) -> float:
+    return math.fsum(value for _, value in bar.parts)
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def slow_rows(it: Slowest) -> list[tuple[str, ...]]:
+    """Milliseconds as a plain number and for reading, then the texts, cut where they are long."""
+    return [
+        (
+            f"{row.ms:g}",
+            amount(row.ms, ""),
+            *map(cut, (row.node, row.client, row.topic)),
+            words.shortened(row.sentence, _SENTENCE),
+            cut(row.source),
+        )
+        for row in it.rows
+    ]
+
+
+#: What the macros of charts.html.j2 call.
+FILTERS = {
+    "chart_figures": figures,
+    "chart_legend": legend,
+    "chart_table": table,
+    "chart_at": at_x,
+    "symbol": symbol,
+    "cut": cut,
+    "stacks": stacks,
+    "slow_rows": slow_rows,
+}
