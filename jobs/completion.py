@@ -72,8 +72,8 @@ def script(shell: str) -> str:
         copy = commands.add_parser(name, help=summary, parents=[parser], add_help=False)
         for action in copy._actions:
             if action.metavar in _COMPLETED:
-                action.complete = _COMPLETED[action.metavar]  # type: ignore[attr-defined, index]
-    return shtab.complete(whole, shell=shell, preamble=_PREAMBLE)
+                action.complete = _COMPLETED[action.metavar]  # type: ignore[attr-defined]
+    return shtab.complete(whole, shell=shell, preamble=_PREAMBLE[shell])
 
 
 main = command(PARSER, work, __name__)
