@@ -16,6 +16,9 @@ STAGES: Mapping[str, tuple[float, float]] = {
 }
 #: Of the warehouse, for each byte of uncompressed log: no recording has needed more.
 _TABLE_BYTES = 0.3
+#: The same machine parses a line of so many bytes in ``_LINE_S`` + bytes * ``_BYTE_S``.
+_LINE_S, _BYTE_S = 1.1e-5, 9.5e-9
+_TIMED_BYTES_MIN = 4 << 20
 
 
 def expected_s(log_bytes: int, rules: Sequence[str]) -> dict[str, float]:
@@ -34,3 +37,15 @@ def expected_s(log_bytes: int, rules: Sequence[str]) -> dict[str, float]:
 def expected_bytes(log_bytes: int) -> int:
     """What the tables of such logs take on disk, at most."""
     return int(_TABLE_BYTES * log_bytes)
+
+
+def machine_scale(parsed: Sequence[tuple[int, int, float]]) -> float:
+    """How much longer this machine takes than that of ``STAGES``, by lines, bytes, and seconds.
+
+    1 where so little was parsed that it tells nothing.
+    """
+    lines, size = sum(each[0] for each in parsed), sum(each[1] for each in parsed)
+    seconds = sum(each[2] for each in parsed)
+    if size < _TIMED_BYTES_MIN:
+        return 1.0
+    return min(max(seconds / (_LINE_S * lines + _BYTE_S * size), 0.5), 4.0)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kip_replay.pipelines.ingest.log_bytes import CHUNK_BYTES, LogBytes, is_gzip
 from kip_replay.pipelines.ingest.log_files import LogFile, on_disk
+from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.replay.kafka.request_log import LocalTime, stamp_of
 from kip_replay.replay.kafka.request_log.reasons import Unreadable
 
@@ -27,8 +28,8 @@ _GZIP_RATIO = 25
 class Sample:
     """Of one file. Bytes are on disk, and uncompressed (estimated for gzip); ``lines`` are whole.
 
-    ``first_us`` and ``last_us``: UTC microseconds of its first and last stamp; None without, the
-    last also where the file was not read to its end. ``damage`` as ``LogBytes`` has it.
+    ``first_us`` and ``last_us``: UTC microseconds of its first and last stamp, None without. Where
+    not ``is_end_seen``, the last is when the file was modified. ``damage`` as ``LogBytes`` has it.
     """
 
     file: LogFile
@@ -37,6 +38,7 @@ class Sample:
     lines: tuple[bytes, ...]
     first_us: int | None
     last_us: int | None
+    is_end_seen: bool
     damage: str | None
 
     @property
@@ -50,7 +52,7 @@ def sampled(file: LogFile, sample_bytes: int = CHUNK_BYTES) -> Sample:
 
     Raises UserError if the file cannot be found, OSError if it cannot be read.
     """
-    disk_bytes = on_disk(file).bytes
+    disk_bytes, modified_at = on_disk(file)
     log = LogBytes(file.path)
     if disk_bytes and is_gzip(file.path):
         log_bytes = _unpacked_bytes(file.path, disk_bytes)
@@ -67,7 +69,8 @@ def sampled(file: LogFile, sample_bytes: int = CHUNK_BYTES) -> Sample:
         log_bytes=log_bytes,
         lines=tuple(lines),
         first_us=_time_us(file, stamps[:1]),
-        last_us=_time_us(file, stamps[-1:]) if is_whole else None,
+        last_us=_time_us(file, stamps[-1:]) if is_whole else microseconds(modified_at),
+        is_end_seen=is_whole,
         damage=log.damage.what if log.damage else None,
     )
 
