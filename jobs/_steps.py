@@ -9,9 +9,13 @@ from importlib.resources import files
 
 from kip_replay.jobs._cli import Job, say
 from kip_replay.jobs._config import Config, read_config
+from kip_replay.jobs._estimate import expected_s
+from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.quality import QualitySettings
 from kip_replay.pipelines.replaying.clocks import CLOCKS
 from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS_STEP
@@ -133,6 +137,15 @@ def report_fingerprint(
     return fingerprint(code, names, dict(kafka_versions), summed, judged, looked_into, limits)
 
 
+def expect_stages(job: Job, recordings: Sequence[Recording], *stages: str) -> None:
+    """Shows from now on how far the job is; ``stages`` of a run as they begin, without any all."""
+    if job.arguments.quiet:
+        return
+    files = [file for recording in recordings for file in find_log_files(recording)]
+    expected = expected_s(log_bytes_of(files), [steps.name for steps in RULES])
+    progress.expect({n: s for n, s in expected.items() if not stages or n.startswith(stages)})
+
+
 def say_all(lines: Sequence[str]) -> None:
     """Print lines of text."""
     for line in lines:
@@ -149,6 +162,7 @@ class Stopwatch:
     def phase(self, name: str) -> Iterator[None]:
         """Time what happens inside."""
         begin = time.monotonic()
+        progress.stage(name)
         yield
         self.seconds[name] = time.monotonic() - begin
 

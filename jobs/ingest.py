@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from kip_replay.jobs._anonymize import pseudonyms_of, with_anonymize
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._config import Config
+from kip_replay.jobs._steps import expect_stages
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
+from kip_replay.pipelines.warehouse.tables import Warehouse
 
 PARSER = (
     JobParser(
         "ingest",
-        "Reads the request logs of recordings into Delta tables. Files that are in already are not "
-        "read again, lines that are in already are counted as repeated.",
+        "Reads the request logs of recordings into Delta tables: the first step of `run`.\n\n"
+        "Files that are in already are not read again, lines that are in already are counted as "
+        "repeated. Lines that cannot be read are in the table rejected_lines, with the reason.",
         """  kip-replay ingest data/samples/metadata-4.0 data/samples/metadata-4.1
   kip-replay ingest my-recording --warehouse /data/warehouse
   kip-replay ingest --name friday --timezone Europe/Berlin --kafka-version 4.1.1 \\
@@ -24,8 +29,14 @@ PARSER = (
     )
     .with_recordings()
     .with_increments(of_replay=False)
+    .with_progress()
 )
 with_anonymize(PARSER)
+
+
+_REASONS = """
+    SELECT recording, reason, count(*) FROM rejected_lines
+    GROUP BY ALL ORDER BY recording, count(*) DESC, reason"""
 
 
 def ingest_settings(job: Job) -> IngestSettings:
@@ -47,14 +58,28 @@ def too_many_rejected(read: Sequence[LinesRead], config: Config) -> bool:
     return bool(above)
 
 
+def say_rejected(read: Sequence[LinesRead], warehouse: Warehouse) -> None:
+    """Why lines of these recordings were rejected, the most frequent reason first."""
+    names = [lines.recording for lines in read if lines.rejected]
+    if not names:
+        return
+    with warehouse.database(names) as database:
+        counted = database.execute(_REASONS).fetchall()
+    for name, reasons in groupby(counted, key=itemgetter(0)):
+        text = ", ".join(f"{count:,} {reason}" for _, reason, count in reasons)
+        say(f'rejected of {name}: {text}; kip-replay sql "FROM rejected_lines" shows them')
+
+
 def work(job: Job) -> Exit:
     """Ingests the recordings named."""
     recordings, pseudonyms = job.recordings(), pseudonyms_of(job.arguments)
     for recording in recordings:
         find_log_files(recording)  # reports what is missing before Spark starts
+    expect_stages(job, recordings, "survey", "read logs")
     warehouse = job.warehouse()
     read = ingest(recordings, warehouse, ingest_settings(job), say, pseudonyms)
     ingest_client_observations(recordings, warehouse, pseudonyms)
+    say_rejected(read, warehouse)
     return Exit.FELL_SHORT if too_many_rejected(read, job.config) else Exit.DONE
 
 

@@ -1,7 +1,8 @@
-"""``kip-replay``: the jobs as subcommands. Only the module of the one given is imported."""
+"""``kip-replay``: the jobs as commands. Only the module of the one given is imported."""
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -9,38 +10,48 @@ from pathlib import Path
 
 #: A module of this package each, in the order in which they are used.
 JOBS = {
-    "run": "raw logs to report: ingest, replay, summarize, check, report",
-    "ingest": "read request logs into Delta tables, every line once",
-    "replay": "replay what is read under every rule",
-    "summarize": "sum up what is replayed, and judge predictions",
-    "check": "check the tables",
-    "report": "write the HTML report",
+    "plan": "what logs can answer, what is missing, how long a run takes",
+    "run": "from logs to a report: ingest, replay, summarize, check, report",
+    "report": "write the report again, of recordings that were run",
     "compare": "predict one recording from another, side by side",
-    "sql": "query the warehouse",
-    "recordings": "list, show or delete recordings",
-    "maintain": "compact, drop old recordings, vacuum",
+    "sql": "ask the tables and views of the warehouse",
+    "recordings": "list, show or delete the recordings of the warehouse",
+    "ingest": "one step of run: read logs into tables, every line once",
+    "replay": "one step of run: replay what is read under every rule",
+    "summarize": "one step of run: sum up, and judge predictions",
+    "check": "one step of run: check the tables",
+    "maintain": "keep a warehouse small: compact, drop old recordings, vacuum",
+    "completion": "let a shell complete commands, options and names",
 }
-_HELP = """usage: kip-replay JOB ...
+_HELP = """usage: kip-replay COMMAND ...
 
-Replays Kafka request logs under the rules of proposals, into Delta tables and a report.
+What would a Kafka protocol change do to your cluster? This replays the request
+logs of brokers and controllers under proposals, into tables and a report.
 
-jobs (kip-replay JOB --help shows options and examples):
+from a folder of logs to a decision:
+  kip-replay plan my-recording    what its logs can answer, in seconds
+  kip-replay run my-recording     read, replay, check; ends with the report's path
+  kip-replay sql "FROM slowest_requests LIMIT 20"    questions of your own
+
+commands, in the order in which they are needed:
 {jobs}
 
 options:
-  --help   show this help
-  --home   show the folder of jobs/ (for spark-submit) and conf/ (cluster, schedules, settings)"""
+  --help   this; kip-replay COMMAND --help shows options and examples
+  --home   the folder of jobs/ (for spark-submit) and conf/ (cluster, schedules, settings)"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a job: returns 0, or raises SystemExit with the job's status."""
     name, *arguments = (sys.argv[1:] if argv is None else argv) or ["--help"]
-    if name in ("-h", "--help"):
+    if name in ("-h", "--help", "help"):
         print(_HELP.format(jobs="\n".join(f"  {job:12}{line}" for job, line in JOBS.items())))
     elif name == "--home":
         print(Path(__file__).resolve().parent.parent)
     elif name not in JOBS:
-        print(f"error: there is no job {name!r}: kip-replay --help lists them", file=sys.stderr)
+        near = difflib.get_close_matches(name, JOBS, n=1)
+        meant = f"is {near[0]!r} meant? " if near else ""
+        print(f"error: there is no command {name!r}: {meant}kip-replay --help", file=sys.stderr)
         sys.exit(2)
     # Raised, not returned: who calls an entry point may drop what it returns (Databricks does).
     elif status := import_module(f"kip_replay.jobs.{name}").main(arguments):

@@ -19,12 +19,13 @@ from kip_replay.replay.tables import TABLES
 PARSER = JobParser(
     "maintain",
     "Keeps a warehouse small and quick; safe beside running jobs, and a second time there is "
-    "nothing to do. In this order: with --keep-days, drops recordings whose last line is older; "
-    "puts small files together, sorted by what queries filter by; deletes files that no version of "
-    "the last hours needs. "
+    "nothing to do.\n\n"
+    "In this order: with --keep-days, drops recordings whose last line is older; puts small files "
+    "together, sorted by what queries filter by; deletes files that no version of the last hours "
+    "needs.\n\n"
     "A recording is kept or dropped as a whole: give one that goes on for ever a new name each "
     "month.",
-    """  kip-replay maintain --warehouse /data/warehouse
+    """  kip-replay maintain
   kip-replay maintain --keep-days 90 --dry-run
   kip-replay maintain --retention-hours 0 --allow-short-retention   (nobody else at work)""",
 )

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
+from kip_replay.jobs._cli import Exit, Job, JobParser, command, say, unknown_name
 from kip_replay.jobs._steps import TABLES_OF_STEPS, say_all
 from kip_replay.jobs._text import in_columns, size_text
 from kip_replay.pipelines.analysis.printable import visible
@@ -18,11 +18,11 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 
 PARSER = JobParser(
     "recordings",
-    "The recordings in a warehouse. list: name, Kafka version, time, nodes, requests, size, rules "
-    "replayed. show: one of them, table by table. delete: takes one out of every table (its log "
-    "files stay); `maintain` then frees the space, after the retention. "
-    "`compare` compares two.",
-    """  kip-replay recordings list
+    "The recordings in a warehouse. `list`: name, Kafka version, time, nodes, requests, size, "
+    "rules replayed. `show`: one of them, table by table.\n\n"
+    "`delete` takes one out of every table (its log files stay); `kip-replay maintain` then frees "
+    "the space, after the retention.",
+    """  kip-replay recordings
   kip-replay recordings show metadata-4.1 --warehouse /data/warehouse
   kip-replay recordings delete friday --yes""",
 )
@@ -44,8 +44,7 @@ def work(job: Job) -> Exit:
     if action == "list":
         say_all(_list(found))
     elif name not in by_name:
-        there = ", ".join(by_name) or "none"
-        raise UserError(f"there is no recording {name!r} in the warehouse, there are: {there}")
+        raise UserError(unknown_name(name, [*by_name], job.warehouse_path))
     elif action == "show":
         say_all([*_show(by_name[name])])
     else:

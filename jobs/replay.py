@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command
-from kip_replay.jobs._steps import replay_as_configured, replay_options
+from kip_replay.jobs._steps import expect_stages, replay_as_configured, replay_options
 from kip_replay.pipelines.replaying.replay import voters_of
 
 PARSER = (
     JobParser(
         "replay",
-        "Replays recordings that `ingest` has read, under every rule and variant. Outcomes that "
-        "today's rules, settings and logs would give again are left as they are.",
-        """  kip-replay replay data/samples/metadata-4.0
-  kip-replay replay my-recording --rebuild""",
+        "Replays recordings that `ingest` has read, under every rule and variant: a step of `run`."
+        "\n\nOutcomes that today's rules, settings and logs would give again are left as they are.",
+        """  kip-replay replay my-recording
+  kip-replay replay my-recording --rebuild
+  kip-replay replay my-recording --set 'hwm_parking.max_wait_ms=[100, 500, 2000]'""",
     )
     .with_recordings()
     .with_increments()
+    .with_progress()
 )
 
 
@@ -25,6 +27,7 @@ def work(job: Job) -> Exit:
     replay_options(job.config)  # reports what is wrong before Spark starts
     for recording in recordings:
         voters_of(recording)  # reports what is missing before Spark starts
+    expect_stages(job, recordings, "replay")
     replay_as_configured(job, recordings, job.warehouse())
     return Exit.DONE
 

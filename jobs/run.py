@@ -9,6 +9,7 @@ from kip_replay.jobs._anonymize import pseudonyms_of, with_anonymize
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import (
     Stopwatch,
+    expect_stages,
     kafka_versions_of,
     names_of,
     quality_settings,
@@ -17,7 +18,7 @@ from kip_replay.jobs._steps import (
     report_fingerprint,
     say_all,
 )
-from kip_replay.jobs.ingest import ingest_settings, too_many_rejected
+from kip_replay.jobs.ingest import ingest_settings, say_rejected, too_many_rejected
 from kip_replay.pipelines.analysis.predictions import (
     accuracy_line,
     accuracy_rows,
@@ -41,9 +42,11 @@ PARSER = (
         "run",
         "Takes recordings of request logs from raw lines to a report: reads them into Delta "
         "tables, replays every request under the rules, sums up, checks the tables, and writes one "
-        "HTML page. Run again, it changes nothing; with more logs, it reads what is new.",
-        """  kip-replay run data/samples/metadata-4.0 data/samples/metadata-4.1
-  kip-replay run my-recording --warehouse /data/warehouse
+        "HTML page, whose path is printed at the end.\n\n"
+        "Run again, it changes nothing; with more logs, it reads what is new. `kip-replay plan` "
+        "says beforehand what the logs can answer, and how long this takes.",
+        """  kip-replay run my-recording
+  kip-replay run data/samples/metadata-4.0 data/samples/metadata-4.1
   kip-replay run my-recording --growing   # every hour, and once with --final
   kip-replay run --name friday --timezone Europe/Berlin --voters 1,2,3 \\
       --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs
@@ -51,6 +54,7 @@ PARSER = (
     )
     .with_recordings()
     .with_increments()
+    .with_progress()
 )
 with_anonymize(PARSER)
 
@@ -64,12 +68,14 @@ def work(job: Job) -> Exit:
     for recording in recordings:  # reports what is missing before Spark starts
         find_log_files(recording)
         voters_of(recording)
+    expect_stages(job, recordings)
     with watch.phase("start Spark"):
         warehouse = job.warehouse()
     with watch.phase("ingest"):
         settings = ingest_settings(job)
         read = ingest(recordings, warehouse, settings, say, pseudonyms)
         ingest_client_observations(recordings, warehouse, pseudonyms)
+    say_rejected(read, warehouse)
     recordings = _logged(recordings, warehouse)
     names = names_of(recordings)
     if not names:

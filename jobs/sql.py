@@ -26,10 +26,10 @@ from kip_replay.pipelines.errors import UserError
 
 PARSER = JobParser(
     "sql",
-    "DuckDB SQL on the tables and views of a warehouse, by plain name; it only reads. With a "
-    "statement, prints its rows. Without one, reads statements that end with ; from the terminal "
-    "or a pipe; there `help` lists the other commands. csv has a line of names first, json is an "
-    "object a line; times are ISO 8601 in UTC.",
+    "DuckDB SQL on the tables and views of a warehouse, by plain name; it only reads.\n\n"
+    "With a statement, prints its rows. Without one, reads statements that end with ; from the "
+    "terminal or a pipe; there `help` lists the other commands.\n\n"
+    "csv has a line of names first, json is an object a line; times are ISO 8601 in UTC.",
     """  kip-replay sql "SELECT recording, count(*) FROM requests GROUP BY ALL"
   kip-replay sql --format csv "SELECT * FROM steady_lag" > lag.csv
   kip-replay sql "DESCRIBE produce_ack_outcomes"

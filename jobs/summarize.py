@@ -9,9 +9,10 @@ from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 PARSER = JobParser(
     "summarize",
     "Writes latency_summary, bandwidth_summary and prediction_accuracy of recordings that "
-    "`replay` has replayed. Recordings with the same scenario and seed in their manifests are "
-    "held against each other.",
-    """  kip-replay summarize data/samples/metadata-4.0 data/samples/metadata-4.1""",
+    "`replay` has replayed: a step of `run`.\n\n"
+    "Recordings with the same scenario and seed in their manifests are held against each other.",
+    """  kip-replay summarize my-recording
+  kip-replay summarize data/samples/metadata-4.0 data/samples/metadata-4.1""",
 ).with_recordings()
 
 

@@ -33,6 +33,7 @@ from typing import TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from kip_replay.pipelines import progress
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import anonymity
 from kip_replay.pipelines.ingest.line_accounting import (
@@ -224,10 +225,17 @@ def _surveyed(
         known=known,
         pseudonyms=pseudonyms,
     )
-    if sum(found.bytes for found in files.values()) <= settings.survey_on_driver_bytes_max:
+    progress.stage("survey")
+    total = sum(found.bytes for found in files.values())
+    if total <= settings.survey_on_driver_bytes_max:
         # Hashing, inflating and reading let other threads run.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return [_raised(result) for result in pool.map(one, files)]
+            surveys = []
+            for (_, found), result in zip(files.items(), pool.map(one, files), strict=True):
+                surveys.append(_raised(result))
+                progress.done(found.bytes, total)
+            return surveys
+    progress.done(0, total)
     return _on_cluster(warehouse.spark, one, [*files])
 
 
@@ -262,6 +270,8 @@ def _ingest_files(
     writing = warehouse.writing(STEP, done, LOG_TABLES)
     anonymity.mark(warehouse, pseudonyms)
     tasks = _tasks([s for s in surveys if not s.is_known], writing, settings, pseudonyms)
+    progress.stage("read logs")
+    progress.done(0, sum(s.bytes_read for s in surveys))
     # For a single task, Spark's Python worker would take longer to start than the driver to parse.
     if len(tasks) <= 1:
         parsed = [_raised(parse_or_error(task)) for task in tasks]

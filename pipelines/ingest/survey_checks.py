@@ -48,7 +48,7 @@ def check_recording(
     spans = {node_id: span for node_id, files in nodes.items() if (span := span_us(files))}
     for node_id, span in known.items():
         spans[node_id] = _hull([span, spans.get(node_id, span)])
-    _check_spans(recording, spans, round(gap_minutes_max * _MINUTE_US))
+    check_spans(recording, spans, round(gap_minutes_max * _MINUTE_US))
 
 
 def check_clock_offsets(
@@ -151,7 +151,8 @@ def _without_requests(recording: Recording, node_id: int, files: Sequence[Survey
     )
 
 
-def _check_spans(recording: Recording, spans: Mapping[int, Span], gap_max_us: int) -> None:
+def check_spans(recording: Recording, spans: Mapping[int, Span], gap_max_us: int) -> None:
+    """Raises UserError if nodes lie apart: a wrong zone, most often. ``spans`` by node id."""
     groups = _groups(spans, gap_max_us)
     if len(groups) < 2:
         return
@@ -171,8 +172,8 @@ def _check_spans(recording: Recording, spans: Mapping[int, Span], gap_max_us: in
         sorted({node.timezone for node in recording.nodes if node.node_id in group})
     )
     raise UserError(
-        f"{who} of recording {recording.name!r} logged from {_shown(here)} UTC (read as {zones}) "
-        f"but the other nodes from {_shown(there)} UTC: {hint}"
+        f"{who} of recording {recording.name!r} logged from {shown_span(here)} UTC (read as "
+        f"{zones}) but the other nodes from {shown_span(there)} UTC: {hint}"
     )
 
 
@@ -214,6 +215,7 @@ def _hours(minutes: int) -> str:
     return f"{abs(minutes) / 60:g} h"
 
 
-def _shown(span: Span) -> str:
+def shown_span(span: Span) -> str:
+    """To the minute, in UTC."""
     first, last = (_EPOCH + timedelta(microseconds=us) for us in span)
     return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"

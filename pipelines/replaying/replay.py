@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.phases import steady_phases
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
@@ -68,6 +69,7 @@ def replay(
             current.append(steps.name)
             continue
         say(f"replay {steps.name}: {', '.join(stale)}")
+        progress.stage(f"replay {steps.name}")
         growing = {n: GrowingReplay(steps, warehouse, n, rules) for n in stale}
         anew = [n for n in stale if rebuild or not growing[n].close(wanted[n])]
         if anew:
@@ -116,6 +118,7 @@ def replay_what_is_new(
         for steps in RULES:
             behind_us = sum(rule.behind_us for rule in RULES if rule.name in steps.follows)
             growing = GrowingReplay(steps, warehouse, name, rules)
+            progress.stage(f"replay {steps.name}")
             if growing.advance(complete.until_us - behind_us, rebuild):
                 done.append(steps.name)
         waits = f", waits for more of node {', '.join(map(str, complete.waits_for))}"

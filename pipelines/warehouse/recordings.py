@@ -69,6 +69,11 @@ class StoredRecording(NamedTuple):
         return total(self.sizes.values())
 
 
+def ingested_recordings(warehouse: Warehouse) -> list[str]:
+    """Names of the recordings whose logs were read, sorted."""
+    return sorted(sizes(warehouse.path, INGESTED_FILES))
+
+
 def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[StoredRecording]:
     """The recordings with rows in any table, by name; which of the rules they were replayed by."""
     warehouse_path = warehouse.path

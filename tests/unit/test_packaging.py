@@ -45,7 +45,7 @@ def test_every_job_is_listed() -> None:
     assert {*JOBS} == modules - {"main"}
 
 
-def test_help_and_an_unknown_job_import_no_job(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_an_unknown_command_import_no_job(capsys: pytest.CaptureFixture[str]) -> None:
     program = "import sys; from kip_replay.jobs.main import main; main([]); print(*sys.modules)"
     command = [sys.executable, "-c", program]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -54,7 +54,7 @@ def test_help_and_an_unknown_job_import_no_job(capsys: pytest.CaptureFixture[str
     assert not {"pyspark", "pyarrow", "kip_replay.jobs.run"} & {*modules.split()}
     with pytest.raises(SystemExit, match="2"):
         main(["rum"])
-    assert capsys.readouterr().err.startswith("error: there is no job 'rum'")
+    assert capsys.readouterr().err.startswith("error: there is no command 'rum': is 'run' meant?")
 
 
 def test_help_of_a_job_says_how_it_is_called(capsys: pytest.CaptureFixture[str]) -> None:

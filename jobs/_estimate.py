@@ -1,0 +1,51 @@
+"""How long the stages of a run take, and what they write: as measured, for estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+#: Seconds of a stage on two cores: of any run, and of each MB (10^6 bytes of uncompressed log). See
+#: docs/performance.md. ``replay`` is of all rules.
+STAGES: Mapping[str, tuple[float, float]] = {
+    "survey": (0.1, 0.005),
+    "read logs": (0.3, 0.04),
+    "replay": (12.5, 0.11),
+    "summarize": (4.3, 0.036),
+    "check": (5.7, 0.034),
+    "report": (0.7, 0.0),
+}
+#: Of the warehouse, for each byte of uncompressed log: no recording has needed more.
+_TABLE_BYTES = 0.3
+#: The same machine parses a line of so many bytes in ``_LINE_S`` + bytes * ``_BYTE_S``.
+_LINE_S, _BYTE_S = 1.1e-5, 9.5e-9
+_TIMED_BYTES_MIN = 4 << 20
+
+
+def expected_s(log_bytes: int, rules: Sequence[str]) -> dict[str, float]:
+    """Seconds of each stage of a run, as ``progress`` names them, the rules in equal parts."""
+    whole = {name: fixed + slope * log_bytes / 1e6 for name, (fixed, slope) in STAGES.items()}
+    of_rule = whole["replay"] / max(len(rules), 1)
+    expected: dict[str, float] = {}
+    for name, seconds in whole.items():
+        if name == "replay":
+            expected |= {f"replay {rule}": of_rule for rule in rules}
+        else:
+            expected[name] = seconds
+    return expected
+
+
+def expected_bytes(log_bytes: int) -> int:
+    """What the tables of such logs take on disk, at most."""
+    return int(_TABLE_BYTES * log_bytes)
+
+
+def machine_scale(parsed: Sequence[tuple[int, int, float]]) -> float:
+    """How much longer this machine takes than that of ``STAGES``, by lines, bytes, and seconds.
+
+    1 where so little was parsed that it tells nothing.
+    """
+    lines, size = sum(each[0] for each in parsed), sum(each[1] for each in parsed)
+    seconds = sum(each[2] for each in parsed)
+    if size < _TIMED_BYTES_MIN:
+        return 1.0
+    return min(max(seconds / (_LINE_S * lines + _BYTE_S * size), 0.5), 4.0)

@@ -1,0 +1,136 @@
+"""What all jobs are called with: options, and help that shows how."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import textwrap
+from typing import NoReturn
+
+from kip_replay.pipelines.errors import UserError
+
+#: May name the warehouse once for all commands.
+WAREHOUSE_VARIABLE = "KIP_REPLAY_WAREHOUSE"
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Paragraphs as wide as the terminal; lines that are indented, such as examples, stay."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n\n".join(
+            paragraph
+            if paragraph.splitlines()[-1].startswith(" ")
+            else textwrap.fill(paragraph, width, initial_indent=indent, subsequent_indent=indent)
+            for paragraph in text.split("\n\n")
+        )
+
+
+def _help(prog: str) -> argparse.HelpFormatter:
+    return _Help(prog, width=min(shutil.get_terminal_size().columns - 2, 100))
+
+
+class JobParser(argparse.ArgumentParser):
+    """Help keeps the examples' lines; an error is one sentence and status 2."""
+
+    def __init__(self, name: str, description: str, examples: str) -> None:
+        super().__init__(
+            prog=f"kip-replay {name}",
+            description=description,
+            epilog=f"examples:\n{examples}\n\n{_EXIT_STATUSES}",
+            formatter_class=_help,
+            allow_abbrev=False,
+        )
+        self.name = name
+        self.add_argument(
+            "--warehouse",
+            default=os.environ.get(WAREHOUSE_VARIABLE) or "warehouse",
+            metavar="DIR",
+            help=f"folder of the Delta tables (default: {WAREHOUSE_VARIABLE}, or warehouse)",
+        )
+        self.add_argument(
+            "--conf", metavar="FILE", help="TOML file, over conf/defaults.toml (see there for keys)"
+        )
+        self.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="one setting, over --conf: --set ingest.max_rejected_share=0.05",
+        )
+
+    def with_recordings(self) -> JobParser:
+        """The same parser, asking for recordings."""
+        self.add_argument(
+            "recordings", nargs="*", metavar="RECORDING", help="folder with a recording.json"
+        )
+        self.add_argument(
+            "--allow-outside",
+            action="store_true",
+            help="let a recording.json name logs outside of its folder, or link to them",
+        )
+        one = self.add_argument_group(
+            "a recording without a manifest, or over it", "for one recording at a time"
+        )
+        one.add_argument(
+            "--node",
+            action="append",
+            default=[],
+            metavar="ID=PATH",
+            help="log of a node: file, glob or folder; once per node",
+        )
+        one.add_argument("--name", help="name of the recording in every table")
+        one.add_argument("--timezone", metavar="ZONE", help="IANA zone of the stamps, e.g. UTC")
+        one.add_argument("--kafka-version", metavar="X.Y.Z", help="version that was recorded")
+        one.add_argument("--voters", metavar="ID,ID,...", help="node ids of the quorum's voters")
+        return self
+
+    def with_names(self) -> JobParser:
+        """The same parser, taking names of recordings in the warehouse."""
+        self.add_argument(
+            "recordings",
+            nargs="*",
+            metavar="RECORDING",
+            help="name of a recording in the warehouse, or its folder (default: all there are)",
+        )
+        return self
+
+    def with_progress(self) -> JobParser:
+        """The same parser, for what takes long."""
+        self.add_argument("--quiet", action="store_true", help="no progress on stderr")
+        return self
+
+    def with_increments(self, of_replay: bool = True) -> JobParser:
+        """The same parser, for recordings that may go on growing."""
+        growing = self.add_argument_group("recordings that grow")
+        either = growing.add_mutually_exclusive_group()
+        either.add_argument(
+            "--growing",
+            action="store_true",
+            help="more of these logs will come: half a last line is left for later; replay as far "
+            "as the logs are complete, write only rows that nothing to come can change, and keep "
+            "the state for the next run",
+        )
+        either.add_argument(
+            "--final",
+            action="store_true",
+            help="the logs are all there (the default): read and replay to their end",
+        )
+        if of_replay:
+            growing.add_argument(
+                "--rebuild",
+                action="store_true",
+                help="replay everything anew from the typed tables, whatever was replayed before",
+            )
+        return self
+
+    def error(self, message: str) -> NoReturn:
+        """Argparse calls this."""
+        raise UserError(f"{message} ({self.prog} --help shows examples)")
+
+
+_EXIT_STATUSES = """exit status:
+  0  done
+  1  failed
+  2  wrong usage, or a recording that cannot be read
+  3  done, but a critical quality check failed or too many lines were rejected"""

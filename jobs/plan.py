@@ -1,0 +1,242 @@
+"""What a run on some logs will answer, what it lacks, and how long it takes: before it is run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
+from kip_replay.jobs._estimate import expected_bytes, expected_s, machine_scale
+from kip_replay.jobs._text import in_columns, size_text
+from kip_replay.pipelines.analysis.needs import Answerable, answerable
+from kip_replay.pipelines.ingest.draft import drafted, manifest_of, manifest_text
+from kip_replay.pipelines.ingest.manifest import MANIFEST
+from kip_replay.pipelines.ingest.overview import NodeOverview, Overview, overview
+
+PARSER = JobParser(
+    "plan",
+    "Looks at the heads and tails of logs, in seconds, and says what a run on them will answer: "
+    "nodes, their span of time, volume, Kafka's versions, which rules can be answered and what is "
+    "missing for the others, how long the run takes and how much disk it needs. It ends with the "
+    "command to run next.\n\n"
+    f"For a folder without a {MANIFEST}, it prints one to start from, guessed from names and logs.",
+    """  kip-replay plan my-recording
+  kip-replay plan folder-of-logs --write-manifest
+  kip-replay plan my-recording --format json
+  kip-replay plan --name friday --timezone Europe/Berlin --voters 1,2,3 \\
+      --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs""",
+).with_recordings()
+_add = PARSER.add_argument
+_add("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+_add("--write-manifest", action="store_true", help=f"write the draft, if there is no {MANIFEST}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: APIs shown of each recording, the most frequent ones.
+_APIS = 8
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A recording; ``draft`` is a manifest for a folder that has none, with ``notes`` on it."""
+
+    found: Overview
+    rules: list[Answerable]
+    draft: dict[str, Any] | None = None
+    notes: Sequence[str] = ()
+
+
+def work(job: Job) -> Exit:
+    """Plans a run on the recordings named."""
+    given = job.arguments
+    gap_minutes_max = job.config["ingest"]["node_gap_minutes_max"]
+    folders = [Path(text) for text in given.recordings if _is_without_manifest(text)]
+    if folders and not given.node:
+        plans = [_drafted(folder, gap_minutes_max) for folder in folders]
+        given.recordings = [text for text in given.recordings if Path(text) not in folders]
+    else:
+        plans = []
+    if given.recordings or given.node or not plans:
+        found = [overview(recording, gap_minutes_max) for recording in job.recordings()]
+        plans += [Plan(each, answerable(each)) for each in found]
+    if given.write_manifest:
+        _write(plans)
+    whole = _whole(plans, job.warehouse_path)
+    if given.format == "json":
+        say(json.dumps({"recordings": [_as_json(plan) for plan in plans], **whole}, indent=2))
+    else:
+        for plan in plans:
+            for line in _lines(plan):
+                say(line)
+        for line in _ending(plans, whole, job):
+            say(line)
+    is_ready = not any(plan.found.refused for plan in plans)
+    return Exit.DONE if is_ready else Exit.WRONG_USAGE
+
+
+def _is_without_manifest(text: str) -> bool:
+    return Path(text).is_dir() and not (Path(text) / MANIFEST).is_file()
+
+
+def _drafted(folder: Path, gap_minutes_max: float) -> Plan:
+    recording, notes = drafted(folder)
+    found = overview(recording, gap_minutes_max)
+    return Plan(found, answerable(found), manifest_of(found), notes)
+
+
+def _write(plans: Sequence[Plan]) -> None:
+    for plan in plans:
+        if plan.draft is not None and plan.found.recording.path is not None:
+            file = plan.found.recording.path / MANIFEST
+            file.write_text(manifest_text(plan.draft), encoding="utf-8")
+
+
+def _whole(plans: Sequence[Plan], warehouse: str) -> dict[str, Any]:
+    """Of one run on all of them."""
+    log_bytes = sum(plan.found.log_bytes for plan in plans)
+    rules = [rule.rule for rule in plans[0].rules] if plans else []
+    parsed = [(len(p.found.rows), p.found.sample_bytes, p.found.parse_s) for p in plans]
+    free = None
+    if "://" not in warehouse:
+        place = Path(warehouse).absolute()
+        there = next(folder for folder in (place, *place.parents) if folder.exists())
+        free = shutil.disk_usage(there).free
+    return {
+        "seconds": round(machine_scale(parsed) * sum(expected_s(log_bytes, rules).values())),
+        "warehouse_bytes": expected_bytes(log_bytes),
+        "free_bytes": free,
+    }
+
+
+# --- text
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    found = plan.found
+    nodes, files = found.nodes, sum(node.files for node in found.nodes)
+    yield (
+        f"{found.recording.name}: {len(nodes)} nodes, {files} files, "
+        f"{size_text(sum(node.disk_bytes for node in nodes))} on disk, "
+        f"{size_text(found.log_bytes)} of log, about {sum(n.lines for n in nodes):,} lines"
+    )
+    head = ("node", "role", "files", "log", "lines", "from (UTC)", "until")
+    rows = [head, *(_row(node) for node in nodes)]
+    yield from (f"  {line}" for line in in_columns(rows, right={0, 2, 3, 4}))
+    if found.of_brokers:
+        first, last = found.of_brokers
+        seconds = (last - first) / 1e6
+        yield f"  all brokers logged from {_at(first)} to {_at(last)}, {seconds:,.0f} s"
+    apis = sum((node.apis for node in nodes), Counter[tuple[str, int]]())
+    named = ", ".join(f"{name} v{version}" for (name, version), _ in apis.most_common(_APIS))
+    versions = ", ".join(found.kafka_versions) or "of a version that the samples do not show"
+    yield f"  Kafka {versions}; most frequent in the samples: {named or 'no request'}"
+    yield "rules"
+    width = max(len(rule.rule) for rule in plan.rules)
+    for rule in plan.rules:
+        verdict = "cannot be answered" if rule.missing else "can be answered"
+        yield f"  {rule.rule:{width}}  {verdict}"
+        yield from (f"  {'':{width}}    {text}" for text in rule.missing)
+        yield from (f"  {'':{width}}    better with more: {text}" for text in rule.helpful)
+    yield "problems" if found.refused or found.problems else "problems: none in the samples"
+    yield from (f"  a run stops: {text}" for text in found.refused)
+    yield from (f"  {text}" for text in found.problems)
+    if plan.draft is not None:
+        yield f"{MANIFEST}: there is none; this is one to start from"
+        yield from (f"  {line}" for line in manifest_text(plan.draft).splitlines())
+        yield from (f"  to do: {note}" for note in plan.notes)
+
+
+def _row(node: NodeOverview) -> tuple[str, ...]:
+    first, last = (_at(us) for us in node.span) if node.span else ("?", "?")
+    return (
+        str(node.node.node_id),
+        node.role or "?",
+        str(node.files),
+        size_text(node.log_bytes),
+        f"{node.lines:,}",
+        first,
+        last if node.is_end_seen else "?",
+    )
+
+
+def _ending(plans: Sequence[Plan], whole: dict[str, Any], job: Job) -> Iterator[str]:
+    cores = os.cpu_count() or 1
+    yield (
+        f"a run takes about {_duration(whole['seconds'])} here ({cores} cores), and up to "
+        f"{size_text(whole['warehouse_bytes'])} in {job.warehouse_path}"
+    )
+    free = whole["free_bytes"]
+    if free is not None and free < 2 * whole["warehouse_bytes"]:
+        yield f"only {size_text(free)} are free there: name another disk with --warehouse"
+    if any(plan.found.refused for plan in plans):
+        yield f"next: correct what a run stops at, then {_again(job, 'plan')}"
+    elif any(plan.draft is not None for plan in plans) and not job.arguments.write_manifest:
+        yield f"next: {_again(job, 'plan')} --write-manifest, correct the file, and run"
+    else:
+        yield f"next: {_again(job, 'run', plans)}"
+
+
+def _again(job: Job, name: str, plans: Sequence[Plan] = ()) -> str:
+    """The command with what was given to this one."""
+    given = job.arguments
+    drafted = [str(p.found.recording.path) for p in plans if p.draft is not None]
+    words = ["kip-replay", name, *given.recordings, *drafted]
+    for node in given.node:
+        words += ["--node", node]
+    for option in ("name", "timezone", "kafka_version", "voters", "conf"):
+        if (value := getattr(given, option)) is not None:
+            words += [f"--{option.replace('_', '-')}", value]
+    words += ["--allow-outside"] if given.allow_outside else []
+    if job.warehouse_path != PARSER.get_default("warehouse"):
+        words += ["--warehouse", job.warehouse_path]
+    return shlex.join(words)
+
+
+def _at(us: int) -> str:
+    return f"{_EPOCH + timedelta(microseconds=us):%F %T}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{max(5 * round(seconds / 5), 5)} s"
+    return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
+
+
+# --- JSON
+
+
+def _as_json(plan: Plan) -> dict[str, Any]:
+    found = plan.found
+    return {
+        "name": found.recording.name,
+        "nodes": [
+            {
+                "node_id": node.node.node_id,
+                "role": node.role or None,
+                "files": node.files,
+                "disk_bytes": node.disk_bytes,
+                "log_bytes": node.log_bytes,
+                "lines": node.lines,
+                "from": _at(node.span[0]) if node.span else None,
+                "until": _at(node.span[1]) if node.span and node.is_end_seen else None,
+                "requests_in_sample": {f"{n} v{v}": c for (n, v), c in node.apis.most_common()},
+            }
+            for node in found.nodes
+        ],
+        "of_all_brokers": [_at(us) for us in found.of_brokers] if found.of_brokers else None,
+        "kafka_versions": found.kafka_versions,
+        "rules": [vars(rule) for rule in plan.rules],
+        "refused": found.refused,
+        "problems": found.problems,
+        "manifest_draft": plan.draft,
+        "to_do": [*plan.notes],
+    }
+
+
+main = command(PARSER, work, __name__)

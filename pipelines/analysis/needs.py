@@ -1,0 +1,60 @@
+"""Which rules the samples of a recording can answer, and what is missing for the others.
+
+Each rule states in its ``needs.toml`` what a log must show. One without such a file is not listed.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+
+from kip_replay.pipelines.ingest.overview import Overview
+from kip_replay.pipelines.session import of_rules
+
+
+@dataclass
+class Answerable:
+    """A rule: sentences on what it lacks, and on what would let it know more."""
+
+    rule: str
+    missing: list[str] = field(default_factory=list)
+    helpful: list[str] = field(default_factory=list)
+
+
+def answerable(found: Overview) -> list[Answerable]:
+    """Each rule, by name."""
+    rules = []
+    with duckdb.connect() as database:
+        database.register("sample", found.rows)
+        for file in of_rules("needs.toml"):
+            rule = Answerable(file.parent.name)
+            for need in tomllib.loads(file.read_text(encoding="utf-8"))["needs"]:
+                if lack := _lack(need, database, found):
+                    (rule.helpful if need.get("helps") else rule.missing).append(lack)
+            rules.append(rule)
+    return rules
+
+
+def _lack(
+    need: Mapping[str, Any], database: duckdb.DuckDBPyConnection, found: Overview
+) -> str | None:
+    """A sentence on what is not there, None where it is."""
+    roles = need["of"].split(",")
+    nodes = [each.node.node_id for each in found.nodes if {*each.role.split(",")} & {*roles}]
+    stated = need.get("stated")
+    if stated and getattr(found.recording, stated) is not None:
+        return None
+    query = f"SELECT count(*) FROM sample WHERE node_id IN (SELECT unnest(?)) AND ({need['shows']})"
+    row = database.execute(query, [nodes]).fetchone()
+    if row and row[0]:
+        return None
+    where = f"in samples of node {_ids(nodes)}" if nodes else f"since no {roles[0]} has a log"
+    return f"no {need['what']} {where}: {need['how']}"
+
+
+def _ids(ids: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(ids)))

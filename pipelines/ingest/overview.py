@@ -1,0 +1,283 @@
+"""What samples of a recording's logs show: nodes, spans, APIs, versions, and what is wrong already.
+
+Nothing is written, and no file is read further than ``sample`` does, so that an hour's run is not
+spent on a log that lacks what was wanted of it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
+from kip_replay.pipelines.ingest.recording import Node, Recording
+from kip_replay.pipelines.ingest.sample import Sample, sampled
+from kip_replay.pipelines.ingest.survey_checks import Span, check_spans, shown_span
+from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser
+
+#: Parsed in about half a second, over all files; of one file at least, and at most, thrice this.
+_SAMPLE_BYTES, _PART_BYTES_MIN, _PART_BYTES_MAX = 24 << 20, 64 << 10, 1 << 20
+#: APIs (requestApiKeyName) that only controllers, and only brokers, respond to.
+_OF_CONTROLLERS = {
+    "ALLOCATE_PRODUCER_IDS",
+    "ALTER_PARTITION",
+    "BEGIN_QUORUM_EPOCH",
+    "BROKER_HEARTBEAT",
+    "BROKER_REGISTRATION",
+    "CONTROLLER_REGISTRATION",
+    "ENVELOPE",
+    "FETCH_SNAPSHOT",
+    "VOTE",
+}
+_OF_BROKERS = {
+    "FIND_COORDINATOR",
+    "HEARTBEAT",
+    "INIT_PRODUCER_ID",
+    "JOIN_GROUP",
+    "LIST_OFFSETS",
+    "METADATA",
+    "OFFSET_COMMIT",
+    "PRODUCE",
+}
+#: What only brokers and controllers send: its client's version is Kafka's.
+_BY_KAFKA = _OF_CONTROLLERS - {"VOTE", "BEGIN_QUORUM_EPOCH", "ENVELOPE"}
+#: Of lines that were looked at. A log with more is hardly a request log.
+_REJECTED_SHARE = 0.01
+#: A broker whose log lacks more of the span of all is worth a word.
+_OUTSIDE_SHARE, _OUTSIDE_US = 0.1, 15_000_000
+
+
+@dataclass
+class NodeOverview:
+    """A node in samples. ``lines`` is an estimate, ``shown_role`` what its APIs show.
+
+    ``kafka_versions``: of the brokers and controllers that sent it requests.
+    """
+
+    node: Node
+    files: int = 0
+    disk_bytes: int = 0
+    log_bytes: int = 0
+    lines: int = 0
+    span: Span | None = None
+    is_end_seen: bool = True
+    shown_role: str | None = None
+    apis: Counter[tuple[str, int]] = field(default_factory=Counter)
+    kafka_versions: frozenset[str] = frozenset()
+
+    @property
+    def role(self) -> str:
+        """What the manifest states, else what its APIs show; empty if neither."""
+        return self.node.role or self.shown_role or ""
+
+
+@dataclass
+class Overview:
+    """A recording in samples: ``rows`` are of ``PARSED_LINE``, of all nodes.
+
+    ``refused`` are sentences that a run would stop with, ``problems`` those it would work with.
+    ``parse_s``: CPU seconds that this machine took for ``rows``, which were ``sample_bytes``.
+    """
+
+    recording: Recording
+    nodes: list[NodeOverview] = field(default_factory=list)
+    rows: pa.Table = field(default_factory=PARSED_LINE.empty_table)
+    refused: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    sample_bytes: int = 0
+    parse_s: float = 0.0
+
+    @property
+    def log_bytes(self) -> int:
+        """Uncompressed bytes of all logs, about."""
+        return sum(node.log_bytes for node in self.nodes)
+
+    @property
+    def span(self) -> Span | None:
+        """From the first to the last stamp of any node."""
+        spans = [node.span for node in self.nodes if node.span]
+        return (min(s[0] for s in spans), max(s[1] for s in spans)) if spans else None
+
+    @property
+    def of_brokers(self) -> Span | None:
+        """When all brokers logged; controllers that are not active have little to log."""
+        spans = [node.span for node in self.nodes if node.span and "broker" in node.role]
+        first, last = (max(s[0] for s in spans), min(s[1] for s in spans)) if spans else (1, 0)
+        return (first, last) if first <= last else None
+
+    @property
+    def kafka_versions(self) -> list[str]:
+        """Of all brokers and controllers that were seen."""
+        return sorted({version for node in self.nodes for version in node.kafka_versions})
+
+
+def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
+    """Samples every log of a recording. Errors of its logs are among what it returns."""
+    found = Overview(recording)
+    files = {node: _files_of(node, found) for node in recording.nodes}
+    count = sum(map(len, files.values()))
+    part_bytes = min(max(_SAMPLE_BYTES // max(3 * count, 1), _PART_BYTES_MIN), _PART_BYTES_MAX)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        looks = {
+            node: pool.map(lambda file: _look(file, part_bytes), of_node)
+            for node, of_node in files.items()
+        }
+        for node, of_node in looks.items():
+            _add(found, node, [*of_node])
+    _check(found, node_gap_minutes_max)
+    return found
+
+
+def _files_of(node: Node, found: Overview) -> list[LogFile]:
+    try:
+        return find_log_files(replace(found.recording, nodes=(node,)))
+    except UserError as error:
+        found.refused.append(str(error))
+        return []
+
+
+def _look(file: LogFile, part_bytes: int) -> Sample | str:
+    try:
+        return sampled(file, part_bytes)
+    except (UserError, OSError) as error:
+        return f"{file.source_file} cannot be read ({error}): correct its rights or its name"
+
+
+def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:
+    found.refused += [look for look in looks if isinstance(look, str)]
+    samples = [look for look in looks if isinstance(look, Sample)]
+    parser = LineParser(found.recording.name, node.node_id, node.timezone)
+    begin = time.thread_time()
+    batches = [
+        batch for look in samples for batch in parser.parse(look.lines, look.file.source_file)
+    ]
+    found.parse_s += time.thread_time() - begin
+    found.sample_bytes += sum(len(line) for look in samples for line in look.lines)
+    rows = pa.Table.from_batches(batches, PARSED_LINE)
+    found.rows = pa.concat_tables([found.rows, rows])
+    requests = rows.column("request").combine_chunks()
+    apis = Counter(
+        zip(
+            pc.struct_field(requests, "api_name").to_pylist(),
+            pc.struct_field(requests, "api_version").to_pylist(),
+            strict=True,
+        )
+    )
+    del apis[None, None]
+    line_bytes = sum(s.line_bytes * len(s.lines) for s in samples) / max(len(rows), 1)
+    log_bytes = sum(s.log_bytes for s in samples)
+    times = [us for s in samples for us in (s.first_us, s.last_us) if us is not None]
+    found.nodes.append(
+        NodeOverview(
+            node,
+            len(looks),
+            sum(s.disk_bytes for s in samples),
+            log_bytes,
+            round(log_bytes / line_bytes) if line_bytes else 0,
+            (min(times), max(times)) if times else None,
+            all(s.is_end_seen for s in samples),
+            _role({name for name, _ in apis}),
+            apis,
+            _kafka_versions(requests),
+        )
+    )
+    found.problems += _of_files(node, samples, rows)
+
+
+def _role(apis: set[str]) -> str | None:
+    roles = [("broker", _OF_BROKERS), ("controller", _OF_CONTROLLERS)]
+    return ",".join(role for role, own in roles if apis & own) or None
+
+
+def _kafka_versions(requests: pa.StructArray) -> frozenset[str]:
+    is_own = pc.is_in(pc.struct_field(requests, "api_name"), pa.array(sorted(_BY_KAFKA)))
+    versions = pc.struct_field(requests, "software_version").filter(is_own)
+    return frozenset(version for version in versions.unique().to_pylist() if version)
+
+
+def _of_files(node: Node, samples: Sequence[Sample], rows: pa.Table) -> list[str]:
+    who = f"node {node.node_id}"
+    empty = [s.file.source_file for s in samples if not s.disk_bytes]
+    said = [f"{who}: empty: {_some(empty)}"] if empty else []
+    said += [f"{who}: {s.file.source_file} {s.damage}" for s in samples if s.damage]
+    rejected = pc.drop_null(rows.column("rejected"))
+    if len(rejected) > _REJECTED_SHARE * len(rows):
+        reasons = Counter(row["reason"] for row in rejected.to_pylist())
+        counted = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common(3))
+        said.append(f"{who}: of {len(rows):,} lines looked at cannot be read: {counted}")
+    return said
+
+
+def _check(found: Overview, node_gap_minutes_max: float) -> None:
+    recording, spans = found.recording, {n.node.node_id: n.span for n in found.nodes if n.span}
+    for each in found.nodes:
+        if each.files and not each.apis:
+            found.refused.append(
+                f"the log of node {each.node.node_id} shows no request line: set "
+                "kafka.request.logger to DEBUG on that node, or correct its 'log'"
+            )
+        stated = each.node.role
+        shown = each.shown_role
+        if stated and shown and not {*shown.split(",")} <= {*stated.split(",")}:
+            found.problems.append(
+                f"node {each.node.node_id} is a {stated} in recording.json, and its log shows "
+                f"requests that only a {shown.replace(',', ' and a ')} responds to"
+            )
+    try:
+        check_spans(recording, spans, round(node_gap_minutes_max * 60e6))
+    except UserError as error:
+        found.refused.append(str(error))
+    else:
+        if all(each.is_end_seen for each in found.nodes):
+            found.problems += _not_together(found)
+    versions, stated = found.kafka_versions, recording.kafka_version
+    if len({*versions} | {stated} - {None}) > 1:
+        found.problems.append(
+            f"nodes call themselves Kafka {', '.join(versions)}"
+            f"{f', and recording.json says {stated}' if stated else ''}: is it one cluster, at a "
+            "time without an upgrade?"
+        )
+    silent = sorted(_seen_nodes(found.rows) | {*(recording.voters or ())} - {-1})
+    silent = [node_id for node_id in silent if node_id not in recording.node_ids]
+    if silent:
+        found.problems.append(
+            f"no log of node {_some(map(str, silent), 10)}, which the logs of others or 'voters' "
+            "name: what only it logged stays unknown"
+        )
+
+
+def _not_together(found: Overview) -> list[str]:
+    """A sentence per broker whose log lacks much of the time that others have."""
+    if found.span is None:
+        return []
+    whole_us = found.span[1] - found.span[0]
+    return [
+        f"node {each.node.node_id} logged only from {shown_span(each.span)} UTC: was it down, its "
+        "logger off, or is a rotated file missing?"
+        for each in found.nodes
+        if each.span and "broker" in each.role
+        if whole_us - (each.span[1] - each.span[0]) > max(_OUTSIDE_SHARE * whole_us, _OUTSIDE_US)
+    ]
+
+
+def _seen_nodes(rows: pa.Table) -> set[int]:
+    """Nodes that replicate from a node that logged, or send it heartbeats."""
+    seen: set[int] = set()
+    for column, name in (("fetch", "replica_id"), ("broker_heartbeat", "broker_id")):
+        values = pc.struct_field(rows.column(column), name).unique().to_pylist()
+        seen |= {value for value in values if value is not None and value >= 0}
+    return seen
+
+
+def _some(names: Iterable[str], most: int = 3) -> str:
+    every = [*names]
+    more = f" and {len(every) - most:,} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more

@@ -1,0 +1,159 @@
+"""How far a long command is: a bar on a terminal, a line every ten seconds in a log; on stderr.
+
+A command is entered as a ``Progress`` and says which stages it expects (``expect``), and about how
+long each takes. The steps say which stage begins (``stage``) and how much of it is done (``done``),
+and do not know who looks. What is left is the rest of those estimates, corrected by how long the
+stages so far have really taken. Outside of a ``Progress`` all three do nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from pyspark import SparkContext
+from tqdm import tqdm
+
+#: Seconds between lines in a log, between looks at a bar, and before a bar appears at all.
+LINE_S, LOOK_S, FIRST_LOOK_S = 10.0, 0.5, 1.0
+#: Another machine can be so much faster or slower than that of the estimates.
+_SCALE_MIN, _SCALE_MAX = 0.2, 5.0
+_shown: Progress | None = None
+
+
+def expect(seconds: Mapping[str, float]) -> None:
+    """Stages that will be passed, in their order, and how long they take."""
+    if _shown is not None:
+        _shown.start(seconds)
+
+
+def stage(name: str) -> None:
+    """A stage begins, and what came before has ended."""
+    if _shown is not None:
+        _shown.begin(name)
+
+
+def done(done_bytes: int, of_bytes: int) -> None:
+    """So many more bytes of the stage are done; 0 leaves it to the tasks of Spark."""
+    if _shown is not None:
+        _shown.done_bytes += done_bytes
+        _shown.of_bytes = of_bytes
+
+
+@dataclass
+class Progress:
+    """Shown as long as it is entered, once stages are expected."""
+
+    stream: TextIO
+    expected: Mapping[str, float] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
+    done_bytes: int = 0
+    of_bytes: int = 0
+    _stage: str | None = None
+    _began: float = 0.0
+    _passed: dict[str, float] = field(default_factory=dict)
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def begin(self, name: str) -> None:
+        """The stage ``name`` begins; one that was not expected is not shown."""
+        now = self.clock()
+        if self._stage is not None:
+            self._passed[self._stage] = self._passed.get(self._stage, 0.0) + now - self._began
+        self._stage = name if name in self.expected else None
+        self._began, self.done_bytes, self.of_bytes = now, 0, 0
+
+    def look(self, tasks: tuple[int, int] = (0, 0)) -> tuple[float, float, str] | None:
+        """Share of all that is done, seconds left, and a text; None where no stage is at work.
+
+        ``tasks`` of Spark's jobs: those done, and all.
+        """
+        stage, now = self._stage, self.clock()
+        if stage is None:
+            return None
+        names = [*self.expected]
+        at = names.index(stage)
+        scale = self._scale()
+        here_s = max(now - self._began, 1e-9)
+        share, text = 0.0, stage
+        if tasks[1]:
+            share, text = tasks[0] / tasks[1], f"{stage}: {tasks[0]:,} of {tasks[1]:,} tasks"
+        if self.of_bytes:
+            share = self.done_bytes / self.of_bytes or share
+            megabytes = share * self.of_bytes / 1e6
+            text = f"{stage}: {megabytes:,.0f} of {self.of_bytes / 1e6:,.0f} MB"
+            text += f", {megabytes / here_s:,.1f} MB/s"
+        if share and self.of_bytes:
+            left_s = here_s * (1 - share) / share
+        else:  # tasks of a replay are too unlike each other; past the estimate, a tenth more
+            left_s = max(scale * self.expected[stage] - here_s, here_s / 10)
+        gone_s = scale * sum(self.expected[name] for name in names[:at]) + here_s
+        left_s += scale * sum(self.expected[name] for name in names[at + 1 :])
+        return gone_s / (gone_s + left_s), left_s, text
+
+    def _scale(self) -> float:
+        """How much longer than expected the stages took that are over."""
+        expected_s = sum(self.expected[name] for name in self._passed)
+        if not expected_s:
+            return 1.0
+        return min(max(sum(self._passed.values()) / expected_s, _SCALE_MIN), _SCALE_MAX)
+
+    # --- shown by a thread of its own
+
+    def __enter__(self) -> Progress:
+        global _shown
+        _shown = self
+        return self
+
+    def start(self, expected: Mapping[str, float]) -> None:
+        """From now on there are stages to show."""
+        self.expected = expected
+        self._thread = threading.Thread(target=self._show, name="progress", daemon=True)
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        global _shown
+        _shown = None
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _show(self) -> None:
+        if self.stream.isatty():
+            self._show_bar()
+        while not self._ended.wait(LINE_S):
+            if seen := self.look(_spark_tasks()):
+                share, left_s, text = seen
+                left = tqdm.format_interval(left_s)
+                print(f"{share:.0%} {text}, about {left} left", file=self.stream, flush=True)
+
+    def _show_bar(self) -> None:
+        if self._ended.wait(FIRST_LOOK_S):
+            return
+        form = "{percentage:3.0f}%|{bar}| {desc}"
+        with tqdm(
+            total=1.0, file=self.stream, leave=False, bar_format=form, dynamic_ncols=True
+        ) as bar:
+            while not self._ended.wait(LOOK_S):
+                if seen := self.look(_spark_tasks()):
+                    share, left_s, text = seen
+                    bar.n = share
+                    bar.set_description_str(f"{text}, {tqdm.format_interval(left_s)} left")
+
+
+def _spark_tasks() -> tuple[int, int]:
+    """Tasks of the jobs that Spark is at: those done, and all."""
+    context = SparkContext._active_spark_context
+    if context is None:
+        return 0, 0
+    try:
+        tracker = context.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getActiveJobsIds()]
+        found = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    except Exception:  # Java has ended, which the command itself reports
+        return 0, 0
+    stages = [each for each in found if each is not None]
+    return sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)

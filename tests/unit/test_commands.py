@@ -1,0 +1,113 @@
+"""What commands say before they work: help, names of recordings, completion. Without Spark."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from small_logs import BROKER, CONTROLLER, plain, write_recording
+
+from kip_replay.jobs import check, compare, completion, ingest, main
+from kip_replay.jobs._cli import unknown_name
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two recordings, read and not replayed."""
+    folder = tmp_path_factory.mktemp("commands")
+    path = str(folder / "warehouse")
+    for name in ("plain", "other"):
+        plain(folder / name)
+        assert ingest.main([str(folder / name), "--warehouse", path]) == 0
+    return path
+
+
+def test_help_is_as_wide_as_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for columns, most in ((60, 58), (300, 100)):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        with pytest.raises(SystemExit, match="0"):
+            main.main(["maintain", "--help"])
+        text = capsys.readouterr().out.partition("\nexamples:")[0]
+        assert most - 20 < max(map(len, text.splitlines())) <= most
+        assert "\n\nIn this order:" in text
+
+
+def test_names_that_are_not_there_list_those_that_are_the_closest_first(
+    warehouse: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for job, names in ((check, ["plane"]), (compare, ["plane", "other"])):
+        assert job.main([*names, "--warehouse", warehouse]) == 2
+        error = capsys.readouterr().err
+        assert "there is no recording 'plane' in the warehouse" in error
+        assert "there are: plain, other;" in error
+    assert "kip-replay run reads some" in unknown_name("plain", [], "warehouse")
+
+
+def test_a_folder_stands_for_its_recording_and_nothing_for_all(
+    warehouse: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(warehouse).parent / "plain"
+    assert check.main([str(folder), "--warehouse", warehouse]) == 2
+    one = capsys.readouterr().err
+    assert "'plain'" in one  # which is known, and was not replayed
+    assert "'other'" not in one
+    assert check.main(["--warehouse", warehouse]) == 2
+    assert "'other'" in capsys.readouterr().err
+
+
+def test_reasons_of_rejected_lines_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = BROKER + b"what is this?\nand this\n" + BROKER.splitlines()[0][:200] + b"\n"
+    files = {"c.log": CONTROLLER, "b.log": broken}
+    write_recording(tmp_path / "o'clock", files, {2: "c.log", 11: "b.log"})
+    arguments = [str(tmp_path / "o'clock"), "--warehouse", str(tmp_path / "w")]
+    ingest.main(arguments)
+    said = [s for s in capsys.readouterr().out.splitlines() if s.startswith("rejected of")]
+    assert said == [
+        "rejected of o'clock: 2 not_a_request_line, 1 truncated; "
+        'kip-replay sql "FROM rejected_lines" shows them'
+    ]
+    ingest.main(arguments)  # reads nothing
+    assert "rejected of" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_knows_all_commands_and_options(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert completion.main([shell]) == 0
+    script = capsys.readouterr().out
+    assert all(f"{name}" in script for name in (*main.JOBS, "--late-option") if name[0] != "-")
+    assert "--allow-short-retention" in script
+
+
+def test_bash_completes_names_of_recordings_and_runs_none(tmp_path: Path) -> None:
+    names = ["plain", "plan-b", "other", "$(touch pwned)"]
+    for name in names:
+        (tmp_path / "ingested_files" / f"recording={name}").mkdir(parents=True)
+    program = f"""{completion.script("bash")}
+        completed() {{
+            COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _shtab_kip_replay
+            echo "${{COMPREPLY[@]}}"
+        }}
+        completed kip-replay com
+        completed kip-replay check pl
+        completed kip-replay compare plain o
+        completed kip-replay check '$'"""
+    found = subprocess.run(
+        ["bash", "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"KIP_REPLAY_WAREHOUSE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = found.stdout.splitlines()
+    assert lines[:3] == ["compare completion", "plain plan-b", "other"]
+    assert "touch" in lines[3]
+    assert not (tmp_path / "pwned").exists()

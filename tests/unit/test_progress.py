@@ -1,0 +1,117 @@
+"""What is shown of a long command: shares and seconds left, lines in a log, a bar on a terminal."""
+
+from __future__ import annotations
+
+import io
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from kip_replay.pipelines import progress
+from kip_replay.pipelines.progress import Progress
+
+STAGES = {"read": 10.0, "replay": 20.0, "check": 10.0}
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def shown() -> Progress:
+    return Progress(io.StringIO(), expected=STAGES, clock=Clock())
+
+
+def at(shown: Progress, second: float) -> Progress:
+    shown.clock.now = second  # type: ignore[attr-defined]
+    return shown
+
+
+def test_the_rest_follows_from_bytes_and_from_what_stages_have_taken(shown: Progress) -> None:
+    assert shown.look() is None
+    shown.begin("read")
+    shown.of_bytes, shown.done_bytes = 200_000_000, 50_000_000
+    share, left_s, text = at(shown, 5).look() or (0, 0, "")
+    assert left_s == pytest.approx(15 + 30)  # a quarter in 5 s, and two stages as expected
+    assert share == pytest.approx(5 / 50)
+    assert text == "read: 50 of 200 MB, 10.0 MB/s"
+    at(shown, 20).begin("replay")  # which took twice as long as expected
+    share, left_s, text = at(shown, 25).look((3, 12)) or (0, 0, "")
+    assert left_s == pytest.approx(2 * 20 - 5 + 2 * 10)
+    assert share == pytest.approx(25 / 80)
+    assert text == "replay: 3 of 12 tasks"
+
+
+def test_tasks_of_spark_stand_for_bytes_that_nobody_counts(shown: Progress) -> None:
+    shown.begin("read")
+    shown.of_bytes = 200_000_000
+    found = at(shown, 5).look((3, 4))
+    assert found is not None
+    assert found[2] == "read: 150 of 200 MB, 30.0 MB/s"
+
+
+def test_what_takes_longer_is_never_nearly_done_for_ever(shown: Progress) -> None:
+    shown.begin("check")
+    for second in (9, 100, 1000):
+        found = at(shown, second).look()
+        assert found is not None
+        assert found[0] < 1
+        assert found[1] >= second / 10 or second < 10
+
+
+def test_stages_that_are_not_expected_are_not_shown(shown: Progress) -> None:
+    shown.begin("headlines")
+    assert shown.look() is None
+
+
+def test_a_log_has_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LINE_S", 0.01)
+    stream = io.StringIO()
+    with Progress(stream):
+        progress.expect(STAGES)
+        progress.stage("replay")
+        until = time.monotonic() + 5
+        while not stream.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "25% replay, about 00:30 left" or lines[0].endswith(" left")
+    assert "\r" not in stream.getvalue()
+    progress.stage("check")  # nobody looks any more
+    progress.done(1, 2)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_has_a_bar_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "FIRST_LOOK_S", 0.0)
+    monkeypatch.setattr(progress, "LOOK_S", 0.01)
+    stream = Terminal()
+    with Progress(stream):
+        progress.expect(STAGES)
+        progress.stage("read")
+        progress.done(1_000_000, 4_000_000)
+        until = time.monotonic() + 5
+        while "MB/s" not in stream.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
+    drawn = stream.getvalue()
+    assert "read: 1 of 4 MB" in drawn
+    assert "\n" not in drawn
+    assert drawn.split("\r")[-1].strip() == ""
+
+
+def test_short_commands_and_quiet_ones_show_nothing() -> None:
+    for expected in (STAGES, None):
+        stream = Terminal()
+        with Progress(stream):
+            if expected:
+                progress.expect(expected)
+            progress.stage("read")
+        assert stream.getvalue() == ""
