@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from argparse import ArgumentParser
 from importlib import import_module
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from deltalake import write_deltalake
 from pages import PAGES, blocks, commands, named
 from recorded_logs import REPOSITORY
 
-from kip_replay.jobs._cli import JobParser
 from kip_replay.jobs._config import read_config
 from kip_replay.jobs.main import JOBS
 from kip_replay.pipelines.analysis.catalog import Catalog
@@ -27,10 +27,10 @@ MENTIONED = re.compile(r"`kip-replay ([a-z]+)([^`]*)`")
 SETTING = re.compile(r"`([a-z_]+\.(?!toml`)[a-z_]+)`")
 
 
-def parser_of(job: str) -> JobParser:
+def parser_of(job: str) -> ArgumentParser:
     assert job in JOBS
     found = import_module(f"kip_replay.jobs.{job}").PARSER
-    assert isinstance(found, JobParser)
+    assert isinstance(found, ArgumentParser)
     return found
 
 

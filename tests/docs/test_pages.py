@@ -12,7 +12,8 @@ import pytest
 from pages import PAGES, blocks, named
 from recorded_logs import REPOSITORY
 
-from kip_replay.jobs._cli import Exit, JobParser
+from kip_replay.jobs._cli import Exit
+from kip_replay.jobs.run import PARSER
 from kip_replay.pipelines.ingest.manifest import ENTRIES, FACTS, NODE_ENTRIES
 from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.kafka.request_log.reasons import Reason
@@ -46,6 +47,10 @@ def test_every_page_is_reached_from_the_readme() -> None:
     assert reached >= {*PAGES}
 
 
+def test_the_picture_is_small() -> None:
+    assert (DOCS / "report.png").stat().st_size < 150_000
+
+
 def test_every_rule_has_a_page() -> None:
     pages = {page.stem for page in (DOCS / "rules").glob("*.md")}
     assert pages == {steps.name for steps in RULES}
@@ -65,8 +70,7 @@ def test_the_manifest_page_has_the_keys_that_are_read() -> None:
     facts = made.rpartition("\n\n`")[2]
     assert {*re.findall(r"\w+", facts)} == FACTS
     options = {*re.findall(r"^\| `(--[a-z-]+)", command_line, re.MULTILINE)}
-    parser = JobParser("run", "", "").with_recordings()
-    [group] = [group for group in parser._action_groups if "manifest" in str(group.title)]
+    [group] = [group for group in PARSER._action_groups if "manifest" in str(group.title)]
     assert options == {action.option_strings[0] for action in group._group_actions}
 
 
