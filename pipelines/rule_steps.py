@@ -14,8 +14,9 @@ from kip_replay.pipelines.analysis.phases import Phases
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.decisions import Limits
+from kip_replay.pipelines.report.timeline import Timeline
 from kip_replay.pipelines.report.values import RuleFigures
-from kip_replay.pipelines.report.view import Section
+from kip_replay.pipelines.report.view import Chart, Section, Slowest
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.rule import Rule
@@ -47,7 +48,8 @@ class RuleSteps:
     are emitted up to so long after their time. ``latencies`` (values for latency_summary) and
     ``bandwidth`` (rows of bandwidth_summary) read the outcome tables; ``judgement`` says how
     predictions are held against recordings. ``figures`` are what the report reads,
-    ``section`` what it makes of them.
+    ``section`` what it makes of them; beside that it prints ``timelines``, ``curves`` of what
+    sweeps vary, and the ``slowest`` by recording.
     """
 
     rule: Rule
@@ -59,6 +61,9 @@ class RuleSteps:
     figures: type[RuleFigures]
     section: Callable[[Sequence[Any], Sequence[Check], Limits], Section]
     words: Words
+    timelines: Sequence[Timeline] = ()
+    curves: Callable[[Any], Sequence[Chart]] | None = None
+    slowest: Callable[[DuckDBPyConnection], Mapping[str, Slowest]] | None = None
     behind_us: int = 0
     follows: tuple[str, ...] = ()
 

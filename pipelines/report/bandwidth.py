@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import duckdb
 
 from kip_replay.pipelines.report import words
+from kip_replay.pipelines.report.reading import by_recording
 from kip_replay.pipelines.report.values import Row, RuleFigures
 from kip_replay.pipelines.report.view import Bar, Bars
 
@@ -39,7 +39,8 @@ _KINDS = """
     WITH sizes AS (
         SELECT recording,
             CASE WHEN is_cluster_metadata THEN 'FETCH of the metadata log'
-                WHEN replica_id >= 0 THEN 'FETCH of followers' ELSE 'FETCH of consumers' END AS name,
+                WHEN replica_id >= 0 THEN 'FETCH of followers' ELSE 'FETCH of consumers'
+            END AS name,
             request_bytes, response_bytes, CASE WHEN response_bytes IS NOT NULL THEN
                 list_sum([each.record_bytes FOR each IN response_partitions]) END AS record_bytes
         FROM fetches

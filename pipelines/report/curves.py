@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.sections import LEAST_VALUES
 from kip_replay.pipelines.report.values import Percentiles
 from kip_replay.pipelines.report.view import Chart, Line, Mark
 
@@ -14,6 +13,8 @@ from kip_replay.pipelines.report.view import Chart, Line, Mark
 LEAST_CHANGE = 0.1
 #: A curve no point of which lies further below its chord, in shares of its range, has no knee.
 LEAST_DEPTH = 0.1
+#: A percentile of fewer values is no ground for a knee.
+LEAST_VALUES = 10
 #: A knee is a point between two ends.
 _LEAST_POINTS = 3
 _PERCENTILES = {"p50": "median", "p90": "90 %", "p99": "99 %"}

@@ -13,13 +13,18 @@ from typing import Any
 import duckdb
 
 from kip_replay.pipelines.analysis.intervals import Error, Interval, errors, interval
+from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import accuracy, logs, reading, registered
 from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.bandwidth import Bandwidth, bandwidths, variants
 from kip_replay.pipelines.report.logs import Logs
+from kip_replay.pipelines.report.timeline import timelines, traffic_timeline
 from kip_replay.pipelines.report.values import Curve, Percentiles, Row, RuleFigures, Traffic
+from kip_replay.pipelines.report.view import Beside, Block, Chart, Slowest
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LOG_GAPS
+from kip_replay.replay.tables import TABLES
 
 #: Checks that failed and matter, the worst first.
 FAILURES = """
@@ -44,6 +49,11 @@ class Report:
     checks: Sequence[Check] = ()
     failures: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     clusters: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    #: By rule and recording.
+    over_time: Mapping[tuple[str, str], Sequence[Chart]] = field(default_factory=dict)
+    slowest: Mapping[tuple[str, str], Slowest] = field(default_factory=dict)
+    #: By recording: who sends what.
+    traffic: Mapping[str, Sequence[Block]] = field(default_factory=dict)
 
     @property
     def compared(self) -> list[list[str]]:
@@ -70,26 +80,49 @@ def read_report(
     names = list(dict.fromkeys(recordings))
     rules = {steps.name: steps.figures for steps in registered.rules()}
     with warehouse.database(names) as database:
-        files = by_recording(database, logs.FILES)
+        files = reading.by_recording(database, logs.FILES)
         missing = [name for name in names if name not in files]
         if missing:
             raise UserError(
                 f"recording {missing[0]!r} is not in the warehouse {warehouse.path}: run "
                 "`kip-replay run` with it and this --warehouse first"
             )
-        rejected = by_recording(database, logs.REJECTED)
-        clocks = by_recording(database, logs.CLOCKS)
-        gaps = _grouped(warehouse.rows(LOG_GAPS, names).to_pylist())
+        rejected = reading.by_recording(database, logs.REJECTED)
+        clocks = reading.by_recording(database, logs.CLOCKS)
+        gaps = reading.grouped(warehouse.rows(LOG_GAPS, names).to_pylist())
         stated = kafka_versions or {}
         read = [
             Logs(n, stated.get(n), files[n], *(of.get(n, []) for of in (rejected, clocks, gaps)))
             for n in names
         ]
         figures = {r: rule_figures(database, k, read) for r, k in rules.items()}
-        rows = as_rows(database.execute(accuracy.query()))
-        failures, clusters = (by_recording(database, query) for query in (FAILURES, CLUSTERS))
+        rows = reading.as_rows(database.execute(accuracy.query()))
+        failures, clusters = (
+            reading.by_recording(database, query) for query in (FAILURES, CLUSTERS)
+        )
+        create_views(database, in_order(read_views(), TABLES))
+        over_time, slowest = {}, {}
+        for steps in registered.rules():
+            for name in names:
+                over_time[steps.name, name] = timelines(database, steps.timelines, name)
+            found = steps.slowest(database) if steps.slowest else {}
+            slowest |= {(steps.name, name): of for name, of in found.items()}
+        sent = bandwidths(database)
+        traffic = {name: _traffic_blocks(database, name, sent, figures) for name in names}
     checks = accuracy.checks(rows, [*rules], names)
-    return Report(read, figures, checks, failures, clusters)
+    return Report(read, figures, checks, failures, clusters, over_time, slowest, traffic)
+
+
+def _traffic_blocks(
+    database: duckdb.DuckDBPyConnection,
+    name: str,
+    sent: Mapping[str, Bandwidth],
+    figures: Mapping[str, Sequence[RuleFigures]],
+) -> list[Block]:
+    """Who sends what in a recording: in all, with each rule's variants, and over time."""
+    mine = [one for every in figures.values() for one in every if one.recording == name]
+    pictures = sent[name].pictures if name in sent else []
+    return [Beside([*pictures, *variants(mine)]), *traffic_timeline(database, name)]
 
 
 def rule_figures(
@@ -101,7 +134,7 @@ def rule_figures(
     spreads = _tuples(database, reading.spreads(kind.NAME, kind.SWEEP))
     curves = _tuples(database, reading.curves(kind.NAME))
     traffic = _tuples(database, reading.traffic(kind.NAME, kind.SWEEP))
-    rows = {query: by_recording(database, sql) for query, sql in kind.QUERIES.items()}
+    rows = {query: reading.by_recording(database, sql) for query, sql in kind.QUERIES.items()}
     return [
         kind(
             one.recording,
@@ -128,23 +161,6 @@ def _percentiles(kind: type[RuleFigures], row: Sequence[Any]) -> Percentiles:
 
 def _traffic(row: Sequence[Any]) -> Traffic:
     return replace(Traffic(*row[:-3]), per_block=tuple(map(tuple, row[-3:])))
-
-
-def as_rows(found: duckdb.DuckDBPyConnection) -> list[Row]:
-    columns = [column[0] for column in found.description or ()]
-    return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
-
-
-def by_recording(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, list[Row]]:
-    """The rows of a query by recording."""
-    return _grouped(as_rows(database.execute(sql)))
-
-
-def _grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[row["recording"]].append(row)
-    return found
 
 
 def _tuples(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, list[tuple[Any, ...]]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from kip_replay.pipelines.report import accuracy, words
+from kip_replay.pipelines.report import accuracy, charts, words
 from kip_replay.pipelines.report.data import Report, read_report
 from kip_replay.pipelines.report.formats import as_json, as_markdown
 from kip_replay.pipelines.report.pages import Config, pages
@@ -73,6 +73,7 @@ def render(pages: Sequence[Page]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"with_code": _with_code, "amount": words.count}
+    environment.filters |= charts.FILTERS
     environment.filters |= {"number": words.number, "shortened": words.shortened}
     return environment.get_template("template.html.j2").render(
         title=TITLE,
@@ -80,6 +81,8 @@ def render(pages: Sequence[Page]) -> str:
         pages=pages,
         every_prose=[section.prose for section in pages[0].sections] if pages else [],
         far=accuracy.FAR,
+        scripts=charts.scripts(),
+        chart_styles=charts.styles(),
         newline=Markup("\n"),
     )
 

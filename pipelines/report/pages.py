@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kip_replay.pipelines.report import accuracy, logs, registered, words
 from kip_replay.pipelines.report.data import Report
 from kip_replay.pipelines.report.decisions import Advice, Decision
 from kip_replay.pipelines.report.logs import Logs
 from kip_replay.pipelines.report.values import RuleFigures
-from kip_replay.pipelines.report.view import Alert, Page, Section
+from kip_replay.pipelines.report.view import Alert, Beside, Detail, Page, Section
 from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES
 from kip_replay.replay.other_clocks import CLOCKS_DIFFER
 from kip_replay.replay.tables import CLOCK_BOUNDS
+
+if TYPE_CHECKING:
+    from kip_replay.pipelines.rule_steps import RuleSteps
 
 #: The configuration: sections of settings, by name.
 Config = Mapping[str, Mapping[str, Any]]
@@ -56,7 +59,8 @@ def _page(report: Report, names: Sequence[str], page: str, config: Config) -> Pa
                 one.recording: _upheld(made.decisions[one.recording], one, report, tables, config)
                 for one in every
             }
-            sections.append(replace(made, decisions=decisions, page=prefix))
+            details = [_whole(detail, steps, report) for detail in made.details]
+            sections.append(replace(made, decisions=decisions, page=prefix, details=details))
     questions = [(section.prose.rule, section.prose.question) for section in sections]
     return Page(
         page,
@@ -66,7 +70,18 @@ def _page(report: Report, names: Sequence[str], page: str, config: Config) -> Pa
         sections,
         accuracy.view(checks, questions),
         logs.view(read),
+        [(name, report.traffic[name]) for name in names if name in report.traffic],
     )
+
+
+def _whole(detail: Detail, steps: RuleSteps, report: Report) -> Detail:
+    """With what happens over time, curves of what sweeps vary, and what was slowest."""
+    key = steps.name, detail.name
+    [one] = [one for one in report.figures[steps.name] if one.recording == detail.name]
+    slowest = [report.slowest[key]] if key in report.slowest else []
+    drawn = [*report.over_time.get(key, ())]
+    swept = [Beside(steps.curves(one))] if steps.curves else []
+    return detail._replace(blocks=[*drawn, *detail.blocks, *swept, *slowest])
 
 
 def _cluster(report: Report, read: Sequence[Logs]) -> str:

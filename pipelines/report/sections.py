@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from markupsafe import Markup
@@ -147,20 +147,6 @@ def spread_table(caption: str, values: str, spreads: Iterable[Spread]) -> Table:
             cells += [words.number(spread.count), words.number(spread.unknown)]
             rows.append(Row(name, cells, f"variant {style}"))
     return Table(caption, [Head(head)], rows)
-
-
-def sweep(
-    one: RuleFigures,
-    caption: str,
-    heads: Sequence[Head],
-    cells: Callable[[int | None], Sequence[str]],
-    last: str | None,
-    unit: str = "",
-) -> Iterator[Table]:
-    """A row for each value of the sweep and, named ``last``, one without; nothing without any."""
-    rows = [Row(f"{words.number(at)}{unit}", cells(at)) for at in one.swept]
-    if rows:
-        yield Table(caption, heads, [*rows, *([Row(last, cells(None))] if last else [])])
 
 
 def distributions(

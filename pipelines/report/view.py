@@ -242,7 +242,8 @@ class Alert(NamedTuple):
 class Page:
     """A cluster as recorded: one recording, or those that are compared with each other.
 
-    ``cluster``: its id as in the FETCHes of the metadata log, with versions of Kafka.
+    ``cluster``: its id as in the FETCHes of the metadata log, with versions of Kafka. ``traffic``:
+    who sends what, by recording.
     """
 
     id: str
@@ -252,7 +253,7 @@ class Page:
     sections: Sequence[Section]
     accuracy: Mapping[str, Any]
     logs: Mapping[str, Any]
-    blocks: Sequence[Block] = ()
+    traffic: Sequence[tuple[str, Sequence[Block]]] = ()
 
     @property
     def name(self) -> str:

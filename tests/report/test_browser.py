@@ -130,8 +130,14 @@ def test_keys_move_the_cursor_and_zoom(opened: Callable[..., Browser]) -> None:
 def test_buttons_zoom_for_those_without_mouse_or_keyboard(opened: Callable[..., Browser]) -> None:
     browser = opened()
     before = browser.run(SEEN_FROM)
-    browser.run("document.querySelectorAll('.u-over').forEach(it => it.dispatchEvent(new MouseEvent('mouseleave')))")
-    for name, seen in (("Show all", before[0]), ("Zoom in", "2026-11-22 16:00"), ("Zoom out", before[0])):
+    browser.run(
+        "document.querySelectorAll('.u-over').forEach(it => it.dispatchEvent(new MouseEvent('mouseleave')))"
+    )
+    for name, seen in (
+        ("Show all", before[0]),
+        ("Zoom in", "2026-11-22 16:00"),
+        ("Zoom out", before[0]),
+    ):
         browser.run(f"document.querySelector('[aria-label=\"{name}\"]').click()")
         browser.settle()
         assert browser.run(SEEN_FROM)[0].startswith(seen)
@@ -142,7 +148,9 @@ def test_an_event_is_named_where_the_cursor_is(opened: Callable[..., Browser]) -
     browser.run("document.querySelector('.plot').focus()")
     browser.press("Home", *["ArrowRight"] * 26)
     assert browser.run("document.querySelector('.tip').textContent") == "◆ isr on node 1"
-    assert "isr on node 1" in browser.run("document.querySelector('.spoken[aria-live]').textContent")
+    assert "isr on node 1" in browser.run(
+        "document.querySelector('.spoken[aria-live]').textContent"
+    )
     listed = browser.run("document.querySelector('.marks').textContent")
     assert "2026-11-22 16:02:10 isr on node 1" in " ".join(listed.split())
 
@@ -214,7 +222,9 @@ def test_hostile_names_stay_text(opened: Callable[..., Browser]) -> None:
     browser.press("Home")
     tip = browser.run("document.querySelector('#page-two .tip').textContent")
     assert tip == f"● {names[0]}"
-    (client,) = (browser.run("[...document.querySelectorAll('#page-two .filters')].map(it => it.querySelectorAll('select')[1].options[2].text)"))
+    (client,) = browser.run(
+        "[...document.querySelectorAll('#page-two .filters')].map(it => it.querySelectorAll('select')[1].options[2].text)"
+    )
     assert client in {*names, names[3][:60]}
 
 
@@ -241,7 +251,9 @@ def test_colours_follow_the_system(opened: Callable[..., Browser]) -> None:
 def test_what_is_printed_has_every_chart_in_light_colours(browser: Browser, page: Path) -> None:
     browser.dark(True)
     browser.open(page, ONE, height=200)
-    browser.run("window.kept = []; addEventListener('beforeprint', () => kept.push(...document.querySelectorAll('.drawn').values()))")
+    browser.run(
+        "window.kept = []; addEventListener('beforeprint', () => kept.push(...document.querySelectorAll('.drawn').values()))"
+    )
     drawn = browser.pdf()
     browser.dark(False)
     assert browser.messages == []

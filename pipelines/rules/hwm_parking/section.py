@@ -49,7 +49,7 @@ def _detail(one: Figures) -> Detail:
     facts = known([one.version, text.protocol_sentence(one), sections.steady(one)])
     summary = text.lag_sentence(one) + text.cost_sentence(one)
     note = sections.before_after("Without", "with", f" KIP-1166. {text.sources(one)}")
-    blocks = [*_lag(one), *_cost(one), *_sweep(one)]
+    blocks = [*_lag(one), *_cost(one)]
     blocks.append(Note(text.unexplained_sentence(one)))
     return Detail(one.recording, facts, summary, [*_key_figures(one)], note, blocks)
 
@@ -129,21 +129,3 @@ def _cost_table(one: Figures, present: Sequence[str], kinds: Sequence[str]) -> T
         rows.append(Row("with − without", cells, row_style="difference"))
     heads = [Head([""]), Head(columns, "FETCHes a second"), Head(columns, "bytes a second")]
     return Table("What it costs", heads, rows)
-
-
-def _sweep(one: Figures) -> Iterator[Table]:
-    waits = " to ".join(words.number(wait) for wait in dict.fromkeys(one.max_wait_ms or ()))
-    recorded = f"{waits} ms, as recorded" if waits else "as recorded"
-    columns = ["median|gap", "99 %", "FETCHes/s", "bytes/s"]
-    variants = WITHOUT_KIP, WITH_KIP
-    heads = [Head(["longest wait"]), *(sections.variant_head(v, columns) for v in variants)]
-    lag = f"Waiting less or more: lag of {words.kind_name(one.lag_kind)} in ms"
-    caption = f"{lag} if a FETCH stays parked for at most so long (maxWaitMs)"
-
-    def cells(at: int | None) -> Iterator[str]:
-        for variant in variants:
-            yield from sections.ms_cells(one.lag(variant, at=at), of=("p50", "p99"))
-            rates = one.rates(variant, at=at)
-            yield from (words.number(rates.fetches, 1), words.number(rates.bytes))
-
-    return sections.sweep(one, caption, heads, lambda at: [*cells(at)], recorded, " ms")

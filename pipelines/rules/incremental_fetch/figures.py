@@ -95,7 +95,7 @@ class Figures(RuleFigures):
     @property
     def peak(self) -> int:
         """Sessions open at once on the broker with the most, if all get a slot."""
-        return max((row["peak_sessions"] for row in self.found("peaks")), default=0)
+        return max(self.peak_sessions.values(), default=0)
 
     def unknown(self, variant: str) -> int:
         """FETCHes that could not be replayed."""

@@ -12,7 +12,7 @@ from kip_replay.pipelines.report.values import Traffic, known
 from kip_replay.pipelines.report.view import Detail, Head, KeyFigure, Note, Section, Table
 from kip_replay.pipelines.rules.incremental_fetch import words as text
 from kip_replay.pipelines.rules.incremental_fetch.decision import decide, rests_on
-from kip_replay.pipelines.rules.incremental_fetch.figures import EVENTS, WITHOUT_SESSIONS, Figures
+from kip_replay.pipelines.rules.incremental_fetch.figures import Figures
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT
 from kip_replay.replay.outcomes import RECORDED
 
@@ -57,7 +57,7 @@ def _detail(one: Figures) -> Detail:
     follow = ". Both follow from what changed between the FETCHes that were logged."
     note = sections.before_after("Full FETCHes", "fetch sessions", follow)
     same = [Note(sentence) for sentence in known([text.as_recorded(one)])]
-    tables = [*(_table(one, kind) for kind in one.kinds), *_sweep(one)]
+    tables = [*(_table(one, kind) for kind in one.kinds)]
     summary, keys = text.summary(one), [*_key_figures(one)]
     blocks: list[view.Block] = [_picture(one), *tables, *same]
     return Detail(one.recording, facts, summary, keys, note, blocks)
@@ -107,26 +107,3 @@ def _table(one: Figures, kind: str) -> Table:
             cells = [words.number(rates.fetches, 1), *listed, *map(words.number, sizes)]
             rows.append(sections.variant_row(variant, cells))
     return Table(words.kind_name(kind).capitalize(), heads, rows)
-
-
-def _sweep(one: Figures) -> Iterator[Table]:
-    kinds = [kind for kind in one.kinds if kind != WITHOUT_SESSIONS]
-    of_kinds = [f"{words.kind_name(k)}|{'' if place else 'gap'}" for place, k in enumerate(kinds)]
-    heads = [
-        Head(["slots"]),
-        *([Head(of_kinds, _IN_FETCH)] if kinds else []),
-        Head(["FETCHes/s|gap", "B/s besides records"], "all clients"),
-        Head([f"{EVENTS[0]}|gap", *EVENTS[1:]], "sessions"),
-    ]
-
-    def cells(at: int | None) -> list[str]:
-        rates, events = one.rates(INCREMENTAL, at=at), one.events(at)
-        listed = [_listed(one.total(INCREMENTAL, kind, at), "request", 1) for kind in kinds]
-        counts = [words.number(events.get(event, 0)) for event in EVENTS]
-        return [*listed, words.number(rates.fetches, 1), words.number(rates.overhead), *counts]
-
-    caption = (
-        "So many slots for sessions on each broker (max.incremental.fetch.session.cache.slots; "
-        "fewer than 8 are none)"
-    )
-    return sections.sweep(one, caption, heads, cells, "enough for all")

@@ -66,7 +66,7 @@ def _detail(one: Figures) -> Detail:
         "write, as estimated; read-after-write begins with the request and ends when the broker "
         "that forwarded it knows that."
     )
-    blocks = [*_visibility(one), *_by_api(one), *_sweep(one)]
+    blocks = [*_visibility(one), *_by_api(one)]
     blocks += [Note(sentence) for sentence in known([text.interval_sentence(one)])]
     return Detail(one.recording, facts, text.summary(one), keys, note, blocks)
 
@@ -99,19 +99,3 @@ def _by_api(one: Figures) -> Iterator[Table]:
         rows.append(Row(api, [*cells, writes, sections.unknown_cell(*spreads)]))
     if len(rows) > 1:
         yield Table("By kind of write, ms", _APIS, rows)
-
-
-def _sweep(one: Figures) -> Iterator[Table]:
-    variants = words.in_order(one.variants(swept=True))
-    last = "as recorded" if {*variants} & one.variants(swept=False) else None
-    heads = [Head(["interval"]), *(sections.variant_head(v, _COLUMNS) for v in variants)]
-
-    def cells(at: int | None) -> list[str]:
-        spreads = (one.spread(READ_AFTER_WRITE, v, at=at) for v in variants)
-        return sections.ms_cells(*spreads, of=_SPREAD)
-
-    caption = (
-        "Read-after-write in ms if brokers sent a heartbeat every so many ms "
-        "(broker.heartbeat.interval.ms)"
-    )
-    return sections.sweep(one, caption, heads, cells, last, " ms")

@@ -88,7 +88,7 @@ def _detail(one: Figures) -> Detail:
     waited = f"{partitions} of PRODUCEs, {words.number(one.waited)} with acks=all"
     replayed = ". Both are replayed from the followers’ FETCHes in the log."
     note = sections.before_after("acks=all", "acks=min.insync.replicas", replayed)
-    blocks = [*_latencies(one), *_leaders(one), *_sweep(one), *_errors(one)]
+    blocks = [*_latencies(one), *_leaders(one), *_errors(one)]
     blocks += [Note(sentence) for sentence in known([text.arrivals(one)])]
     facts = known([one.version, waited])
     return Detail(one.recording, facts, text.summary(one), [*_key_figures(one)], note, blocks)
@@ -135,16 +135,6 @@ def _leaders(one: Figures) -> Iterator[Table]:
     if len(rows) > 1:
         caption = "By the broker that leads the partition, ms"
         yield Table(caption, [*heads, Head(columns, "exposure")], rows)
-
-
-def _sweep(one: Figures) -> Iterator[Table]:
-    def cells(at: int | None) -> list[str]:
-        wait = one.spread(LATENCY, ACKS_MIN_INSYNC_REPLICAS, at=at)
-        spreads = sections.ms_cells(wait, one.exposure(at), of=_SPREAD)
-        return [*spreads, sections.unknown_cell(wait)]
-
-    caption = "Another min.insync.replicas for every topic, each PRODUCE as it arrived, ms"
-    return sections.sweep(one, caption, _SWEEP, cells, "as configured")
 
 
 def _errors(one: Figures) -> Iterator[Table]:
