@@ -116,8 +116,13 @@ def bandwidths(database: duckdb.DuckDBPyConnection) -> dict[str, Bandwidth]:
     """By recording: as many rows as there are recordings, each with ``MOST_BARS`` and one more."""
     clients, kinds = (by_recording(database, _biggest(query)) for query in (_CLIENTS, _KINDS))
     return {
-        row.pop("recording"): Bandwidth(
-            **row, clients=clients.get(name, []), kinds=kinds.get(name, [])
+        name: Bandwidth(
+            row["span_s"],
+            row["requests"],
+            row["unknown"],
+            row["unknown_apis"] or (),
+            clients.get(name, []),
+            kinds.get(name, []),
         )
         for name, (row,) in by_recording(database, _LOGS).items()
     }

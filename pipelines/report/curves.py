@@ -50,13 +50,13 @@ def percentile(of: Percentiles | None, name: str) -> float | None:
     return None if of is None or of.values < LEAST_VALUES else getattr(of, name)
 
 
-def line(name: str, style: str, of: Mapping[float, float | None]) -> Line:
+def line(name: str, style: str, of: Mapping[V, float | None]) -> Line:
     """A line through what each value gives."""
     return Line(name, style, sorted(of), [of[x] for x in sorted(of)])
 
 
 def lines(
-    name: str, style: str, spreads: Mapping[float, Percentiles | None], of: Sequence[str]
+    name: str, style: str, spreads: Mapping[V, Percentiles | None], of: Sequence[str]
 ) -> list[Line]:
     """A line for each percentile of the distributions that each value gives."""
     found = {x: spread for x, spread in spreads.items() if spread is not None}

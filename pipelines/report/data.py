@@ -101,7 +101,8 @@ def read_report(
             reading.by_recording(database, query) for query in (FAILURES, CLUSTERS)
         )
         create_views(database, in_order(read_views(), TABLES))
-        over_time, slowest = {}, {}
+        over_time: dict[tuple[str, str], Sequence[Chart]] = {}
+        slowest: dict[tuple[str, str], Slowest] = {}
         for steps in registered.rules():
             for name in names:
                 over_time[steps.name, name] = timelines(database, steps.timelines, name)
