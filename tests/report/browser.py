@@ -113,9 +113,7 @@ class Browser:
         elif event == "Page.loadEventFired":
             self._is_loaded = True
 
-    def open(
-        self, page: Path, fragment: str = "", width: int = 1280, height: int = 6000
-    ) -> None:
+    def open(self, page: Path, fragment: str = "", width: int = 1280, height: int = 6000) -> None:
         """Loads a file in a window of this size, and forgets what was there before."""
         self.resize(width, height)
         self._load("about:blank")  # or another fragment of the same file would load nothing

@@ -51,8 +51,12 @@ _TEMPLATE = """
 def _wave(base: float, length: int, phase: float) -> list[float | None]:
     """Values that rise and fall, with a peak and a gap."""
     peak = [base * 6 * math.exp(-(((i - 150) / 6) ** 2)) for i in range(length)]
-    waves = [base * (1.4 + math.sin(i / 9 + phase) + 0.3 * math.sin(i * 1.7)) for i in range(length)]
-    return [None if 40 <= i < 52 else a + b for i, (a, b) in enumerate(zip(waves, peak, strict=True))]
+    waves = [
+        base * (1.4 + math.sin(i / 9 + phase) + 0.3 * math.sin(i * 1.7)) for i in range(length)
+    ]
+    return [
+        None if 40 <= i < 52 else a + b for i, (a, b) in enumerate(zip(waves, peak, strict=True))
+    ]
 
 
 def latency(points: int = 240) -> Chart:
@@ -84,13 +88,15 @@ def distribution() -> Chart:
     shares = [i / 200 for i in range(1, 201)]
     lines = [
         Line(name, style, [base * 40 ** (share**3) for share in shares], shares)
-        for name, style, base in (("recorded", "recorded", 8), ("without", "without", 9), ("with", "with", 1))
+        for name, style, base in (
+            ("recorded", "recorded", 8),
+            ("without", "without", 9),
+            ("with", "with", 1),
+        )
     ]
     described = "Half of the commits take at most 13 ms as recorded, 1.6 ms with the rule."
     name, note = "How many commits take at most so long", "all partitions"
-    return Chart(
-        name, note, described, "ms", "share", lines, (), "log", "share", is_stepped=True
-    )
+    return Chart(name, note, described, "ms", "share", lines, (), "log", "share", is_stepped=True)
 
 
 def sweep() -> Chart:
@@ -99,9 +105,7 @@ def sweep() -> Chart:
     described = "Bytes a second fall until 1,000 slots, and hardly after."
     marks = [Mark(1000.0, "knee", "1,000 slots")]
     name, note = "What more cache slots save", "tried: the points"
-    return Chart(
-        name, note, described, "slots", "B/s", lines, marks, "log", has_points=True
-    )
+    return Chart(name, note, described, "slots", "B/s", lines, marks, "log", has_points=True)
 
 
 def bars() -> Bars:
