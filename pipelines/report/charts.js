@@ -2,7 +2,7 @@
 // Text from logs is only ever read from the page and set as textContent.
 (() => {
   "use strict";
-  const PRINTED_WIDTH = 660;
+  const PRINTED_WIDTH = 660, PRINTED_HALF = 320;
   const DASHES = {recorded: [2, 3], with: [], without: [8, 3], other: [6, 2, 2, 2]};
   const FURTHER_DASHES = [[], [8, 3], [2, 3], [10, 3, 2, 3]];
   const SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900,
@@ -37,7 +37,7 @@
     const xs = axes.map(it => it.at ? it.at.map(x => it.from + x) : Array.from({length: it.count}, (_, i) => it.from + i * it.step));
     const texts = [...figure.querySelectorAll(".marks li")];
     const chart = {
-      figure, plot: figure.querySelector(".plot"), box: figure.querySelector(".drawing"),
+      figure, plot: figure.querySelector(".plot"),
       entries: [...figure.querySelectorAll(".legend li")], at: figure.querySelector(".at"),
       spoken: figure.querySelector(".spoken"), group: figure.closest("[data-sync]"),
       scale: figure.dataset.x, yScale: figure.dataset.y, stepped: "stepped" in figure.dataset, points: "points" in figure.dataset,
@@ -76,8 +76,6 @@
     const full = fullRange(chart), data = columns(chart, full);
     const range = chart.u ? [chart.u.scales.x.min, chart.u.scales.x.max] : full;
     chart.u?.destroy();
-    chart.box.hidden = false;
-    chart.figure.classList.add("drawn");
     const font = "12px " + style(chart.plot, "font-family");
     const axis = {stroke: soft, font, grid: {stroke: grid, width: 1}, ticks: {stroke: grid, width: 1, size: 5}};
     chart.u = new uPlot({
@@ -88,7 +86,8 @@
         sync: chart.group ? {key: chart.group.dataset.sync || "all", filters: {pub: type => type === "mousemove" || type === "mouseleave", sub: () => true}} : undefined,
       },
       scales: {
-        x: {time: false, distr: chart.scale === "log" ? 3 : 1, range: () => full},
+        x: {time: false, distr: chart.scale === "log" ? 3 : 1,
+          range: (u, least, most) => least <= data[0][0] && most >= data[0].at(-1) ? full : [least, most]},
         y: {
           distr: chart.yScale === "log" ? 3 : 1,
           range: (u, least, most) => chart.yScale === "share" ? [0, 1] : chart.yScale === "log" ? chart.yExtent
@@ -208,13 +207,16 @@
     const first = x.findIndex(value => value >= min);
     let last = x.length - 1;
     while (last > first && x[last] > max) last--;
-    const at = u.cursor.left >= 0 ? u.cursor.idx + steps : steps < 0 ? last : first;
+    const at = u.cursor.left >= 0 || !isFinite(steps) ? u.cursor.idx + steps : steps < 0 ? last : first;
     const to = Math.min(Math.max(at, first), last);
     u.setCursor({left: u.valToPos(x[to], "x"), top: u.over.clientHeight / 2});
     chart.spoken.textContent = chart.said;
   }
 
+  // Gives a chart its room, so that nothing moves when it is drawn, and its controls.
   function prepare(chart) {
+    chart.figure.querySelector(".drawing").hidden = false;
+    chart.figure.classList.add("ready");
     const bar = document.createElement("span");
     bar.className = "zoom";
     for (const [text, name, does] of [["+", "Zoom in", KEYS["+"]], ["−", "Zoom out", KEYS["-"]], ["All", "Show all", KEYS[0]]]) {
@@ -266,7 +268,7 @@
   addEventListener("beforeprint", () => {
     printing = true;
     for (const rule of darkRules()) [rule.wasDark, rule.media.mediaText] = [rule.media.mediaText, "not all"];
-    charts.forEach(chart => chart.figure.closest("[hidden]") || draw(chart, PRINTED_WIDTH));
+    charts.forEach(chart => chart.figure.closest("[hidden]") || draw(chart, chart.figure.closest(".grid") ? PRINTED_HALF : PRINTED_WIDTH));
   });
   addEventListener("afterprint", () => {
     for (const rule of darkRules()) rule.media.mediaText = rule.wasDark;
