@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
 
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.values import Percentiles
@@ -13,16 +12,14 @@ from kip_replay.pipelines.report.view import Chart, Line, Mark
 LEAST_CHANGE = 0.1
 #: A curve no point of which lies further below its chord, in shares of its range, has no knee.
 LEAST_DEPTH = 0.1
-#: A percentile of fewer values is no ground for a knee.
+#: A percentile of fewer values makes no knee.
 LEAST_VALUES = 10
 #: A knee is a point between two ends.
 _LEAST_POINTS = 3
 _PERCENTILES = {"p50": "median", "p90": "90 %", "p99": "99 %"}
-#: A value of a sweep.
-V = TypeVar("V", int, float)
 
 
-def knee(points: Mapping[V, tuple[float | None, float | None]]) -> V | None:
+def knee(points: Mapping[int, tuple[float | None, float | None]]) -> int | None:
     """The value with which most of a gain is there, and most of its price is not yet.
 
     ``points``: by value x and y, both better small: a price and what it buys, or how much of
@@ -50,13 +47,13 @@ def percentile(of: Percentiles | None, name: str) -> float | None:
     return None if of is None or of.values < LEAST_VALUES else getattr(of, name)
 
 
-def line(name: str, style: str, of: Mapping[float, float | None]) -> Line:
+def line(name: str, style: str, of: Mapping[int, float | None]) -> Line:
     """A line through what each value gives."""
     return Line(name, style, sorted(of), [of[x] for x in sorted(of)])
 
 
 def lines(
-    name: str, style: str, spreads: Mapping[float, Percentiles | None], of: Sequence[str]
+    name: str, style: str, spreads: Mapping[int, Percentiles | None], of: Sequence[str]
 ) -> list[Line]:
     """A line for each percentile of the distributions that each value gives."""
     found = {x: spread for x, spread in spreads.items() if spread is not None}
@@ -67,7 +64,7 @@ def lines(
     ]
 
 
-def knee_marks(value: float | None, text: str) -> list[Mark]:
+def knee_marks(value: int | None, text: str) -> list[Mark]:
     """A mark at a knee, if there is one; ``text`` has {} for its value."""
     return [] if value is None else [Mark(value, "knee", text.format(words.number(value)))]
 
