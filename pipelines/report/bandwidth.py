@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import duckdb
 
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.reading import by_recording
@@ -113,9 +115,9 @@ class Bandwidth:
         return Bars(name, note, _described(bars), _UNIT, bars)
 
 
-def bandwidths(rows_of: Callable[[str], Mapping[str, Sequence[Row]]]) -> dict[str, Bandwidth]:
-    """By recording; ``rows_of`` a query by recording. Of each, ``MOST_BARS`` rows and one more."""
-    clients, kinds = (rows_of(_biggest(query)) for query in (_CLIENTS, _KINDS))
+def bandwidths(database: duckdb.DuckDBPyConnection) -> dict[str, Bandwidth]:
+    """By recording; of each at most ``MOST_BARS`` rows and one more."""
+    clients, kinds = (by_recording(database, _biggest(query)) for query in (_CLIENTS, _KINDS))
     return {
         name: Bandwidth(
             row["span_s"],
@@ -125,7 +127,7 @@ def bandwidths(rows_of: Callable[[str], Mapping[str, Sequence[Row]]]) -> dict[st
             clients.get(name, ()),
             kinds.get(name, ()),
         )
-        for name, (row,) in rows_of(_LOGS).items()
+        for name, (row,) in by_recording(database, _LOGS).items()
     }
 
 

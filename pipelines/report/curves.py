@@ -25,19 +25,23 @@ def knee(points: Mapping[int, tuple[float | None, float | None]]) -> int | None:
     ``points``: by value x and y, both better small: a price and what it buys, or how much of
     something, and what it costs. The knee is the point furthest below the straight line between the
     curve's ends, both axes scaled to 0..1 (Kneedle: Satopää et al., "Finding a Kneedle in a
-    Haystack", 2011); of equals the one of the smallest x. None: fewer than three points known, a
-    flat curve (``LEAST_CHANGE``), or one that is straight or bent the other way (``LEAST_DEPTH``).
+    Haystack", 2011); of equals the one of the smallest x. Of points of one x the lowest counts.
+    None: fewer than three known, a flat curve (``LEAST_CHANGE``), or one that is straight or bent
+    the other way (``LEAST_DEPTH``).
     """
-    known = [(x, y, value) for value, (x, y) in points.items() if x is not None and y is not None]
+    best: dict[float, tuple[float, int]] = {}
+    for value, (x, y) in sorted(points.items()):
+        if x is not None and y is not None:
+            best[x] = min(best.get(x, (y, value)), (y, value))
+    known = [(x, *best[x]) for x in sorted(best)]
     if len(known) < _LEAST_POINTS:
         return None
-    (left, first, _), *_, (right, last, _) = known = sorted(known)
+    (left, first, _), (right, last, _) = known[0], known[-1]
     height = max(y for _, y, _ in known) - min(y for _, y, _ in known)
-    if left == right or height <= LEAST_CHANGE * max(abs(y) for _, y, _ in known):
+    if height <= LEAST_CHANGE * max(abs(y) for _, y, _ in known):
         return None
-    depths = [
-        (first + (last - first) * (x - left) / (right - left) - y) / height for x, y, _ in known
-    ]
+    slope = (last - first) / (right - left)
+    depths = [(first + slope * (x - left) - y) / height for x, y, _ in known]
     deepest = max(depths)
     return known[depths.index(deepest)][2] if deepest > LEAST_DEPTH else None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import duckdb
@@ -13,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from kip_replay.pipelines.report.bandwidth import MOST_BARS, Bandwidth, bandwidths, variants
-from kip_replay.pipelines.report.data import by_recording
 from kip_replay.pipelines.report.values import RuleFigures, Traffic
 from kip_replay.pipelines.report.view import Bars
 from kip_replay.replay.log_tables import FETCHES, PRODUCES, REQUESTS
@@ -75,7 +73,7 @@ def read(*logs: Mapping[str, Rows]) -> dict[str, Bandwidth]:
             random.Random(len(logs)).shuffle(rows)
             loose = pa.schema([field.with_nullable(True) for field in table.arrow_schema])
             database.register(table.name, pa.Table.from_pylist(rows, schema=loose))
-        return bandwidths(partial(by_recording, database))
+        return bandwidths(database)
 
 
 def total(bars: Bars, part: str | None = None) -> float:

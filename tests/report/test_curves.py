@@ -47,7 +47,7 @@ def test_a_knee_lies_between_ends_and_knows_no_units(
     at = knee(points)
     assert at is None or min(points.values())[0] < points[at][0] < max(points.values())[0]
     shuffled = dict(dice.sample([*points.items()], len(points)))
-    assert knee(shuffled) == at or points[knee(shuffled)] == points[at]
+    assert knee(shuffled) == at
     assert knee({v: (x * width, y * height) for v, (x, y) in points.items()}) == at
     assert knee({**points, 5000: (None, 1.0), 6000: (1.0, None)}) == at
 
