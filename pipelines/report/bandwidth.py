@@ -14,11 +14,13 @@ from kip_replay.pipelines.report.view import Bar, Bars
 
 #: Clients, and kinds of requests, with a bar of their own: those with the most bytes.
 MOST_BARS = 8
+#: APIs named whose sizes are not known.
+MOST_NAMES = 3
 _UNIT = "B/s"
 _RECORDS, _OVERHEAD = "records", "besides records"
 
 #: By recording: seconds, and requests whose size is not known by API, the most first.
-_LOGS = f"""
+_LOGS = """
     WITH apis AS (
         SELECT recording, api_name, min(epoch_us(received_at)) AS first_us,
             max(epoch_us(completed_at)) AS last_us, count(*) AS requests,
@@ -26,8 +28,8 @@ _LOGS = f"""
                 AS unknown
         FROM requests GROUP BY recording, api_name)
     SELECT recording, (max(last_us) - min(first_us)) / 1e6 AS span_s, sum(requests) AS requests,
-        sum(unknown) AS unknown, (list(api_name ORDER BY unknown DESC, api_name)
-            FILTER (unknown > 0))[:{MOST_BARS}] AS unknown_apis
+        sum(unknown) AS unknown, coalesce(list(api_name ORDER BY unknown DESC, api_name)
+            FILTER (unknown > 0), []) AS unknown_apis
     FROM apis GROUP BY recording"""
 #: Bytes by client, in requests and in responses.
 _CLIENTS = """
@@ -38,9 +40,8 @@ _CLIENTS = """
 _KINDS = """
     WITH sizes AS (
         SELECT recording,
-            CASE WHEN is_cluster_metadata THEN 'FETCH of the metadata log'
-                WHEN replica_id >= 0 THEN 'FETCH of followers' ELSE 'FETCH of consumers'
-            END AS name,
+            'FETCH of ' || CASE WHEN is_cluster_metadata THEN 'the metadata log'
+                WHEN replica_id >= 0 THEN 'followers' ELSE 'consumers' END AS name,
             request_bytes, response_bytes, CASE WHEN response_bytes IS NOT NULL THEN
                 list_sum([each.record_bytes FOR each IN response_partitions]) END AS record_bytes
         FROM fetches
@@ -94,7 +95,9 @@ class Bandwidth:
         note = "over the whole log"
         if self.unknown:
             of = f"{words.number(self.unknown)} of {words.count(self.requests, 'request')}"
-            note += f"; the sizes of {of} are not known ({words.joined(self.unknown_apis)})"
+            apis, more = self.unknown_apis[:MOST_NAMES], len(self.unknown_apis) - MOST_NAMES
+            named = [*apis, f"{words.number(more)} others"] if more > 0 else apis
+            note += f"; the sizes of {of} are not known ({words.joined(named)})"
         both = "requests", "responses"
         return [
             self._bars("Who sends what", note, self.clients, both, "client"),
@@ -113,16 +116,16 @@ class Bandwidth:
 
 
 def bandwidths(database: duckdb.DuckDBPyConnection) -> dict[str, Bandwidth]:
-    """By recording: as many rows as there are recordings, each with ``MOST_BARS`` and one more."""
+    """By recording; of each at most ``MOST_BARS`` rows and one more."""
     clients, kinds = (by_recording(database, _biggest(query)) for query in (_CLIENTS, _KINDS))
     return {
         name: Bandwidth(
             row["span_s"],
             row["requests"],
             row["unknown"],
-            row["unknown_apis"] or (),
-            clients.get(name, []),
-            kinds.get(name, []),
+            row["unknown_apis"],
+            clients.get(name, ()),
+            kinds.get(name, ()),
         )
         for name, (row,) in by_recording(database, _LOGS).items()
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
 
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.values import Percentiles
@@ -13,34 +12,36 @@ from kip_replay.pipelines.report.view import Chart, Line, Mark
 LEAST_CHANGE = 0.1
 #: A curve no point of which lies further below its chord, in shares of its range, has no knee.
 LEAST_DEPTH = 0.1
-#: A percentile of fewer values is no ground for a knee.
+#: A percentile of fewer values makes no knee.
 LEAST_VALUES = 10
 #: A knee is a point between two ends.
 _LEAST_POINTS = 3
 _PERCENTILES = {"p50": "median", "p90": "90 %", "p99": "99 %"}
-#: A value of a sweep.
-V = TypeVar("V", int, float)
 
 
-def knee(points: Mapping[V, tuple[float | None, float | None]]) -> V | None:
+def knee(points: Mapping[int, tuple[float | None, float | None]]) -> int | None:
     """The value with which most of a gain is there, and most of its price is not yet.
 
     ``points``: by value x and y, both better small: a price and what it buys, or how much of
     something, and what it costs. The knee is the point furthest below the straight line between the
     curve's ends, both axes scaled to 0..1 (Kneedle: Satopää et al., "Finding a Kneedle in a
-    Haystack", 2011); of equals the one of the smallest x. None: fewer than three points known, a
-    flat curve (``LEAST_CHANGE``), or one that is straight or bent the other way (``LEAST_DEPTH``).
+    Haystack", 2011); of equals the one of the smallest x. Of points of one x the lowest counts.
+    None: fewer than three known, a flat curve (``LEAST_CHANGE``), or one that is straight or bent
+    the other way (``LEAST_DEPTH``).
     """
-    known = [(x, y, value) for value, (x, y) in points.items() if x is not None and y is not None]
+    best: dict[float, tuple[float, int]] = {}
+    for value, (x, y) in sorted(points.items()):
+        if x is not None and y is not None:
+            best[x] = min(best.get(x, (y, value)), (y, value))
+    known = [(x, *best[x]) for x in sorted(best)]
     if len(known) < _LEAST_POINTS:
         return None
-    (left, first, _), *_, (right, last, _) = known = sorted(known)
+    (left, first, _), (right, last, _) = known[0], known[-1]
     height = max(y for _, y, _ in known) - min(y for _, y, _ in known)
-    if left == right or height <= LEAST_CHANGE * max(abs(y) for _, y, _ in known):
+    if height <= LEAST_CHANGE * max(abs(y) for _, y, _ in known):
         return None
-    depths = [
-        (first + (last - first) * (x - left) / (right - left) - y) / height for x, y, _ in known
-    ]
+    slope = (last - first) / (right - left)
+    depths = [(first + slope * (x - left) - y) / height for x, y, _ in known]
     deepest = max(depths)
     return known[depths.index(deepest)][2] if deepest > LEAST_DEPTH else None
 
@@ -50,13 +51,13 @@ def percentile(of: Percentiles | None, name: str) -> float | None:
     return None if of is None or of.values < LEAST_VALUES else getattr(of, name)
 
 
-def line(name: str, style: str, of: Mapping[V, float | None]) -> Line:
+def line(name: str, style: str, of: Mapping[int, float | None]) -> Line:
     """A line through what each value gives."""
     return Line(name, style, sorted(of), [of[x] for x in sorted(of)])
 
 
 def lines(
-    name: str, style: str, spreads: Mapping[V, Percentiles | None], of: Sequence[str]
+    name: str, style: str, spreads: Mapping[int, Percentiles | None], of: Sequence[str]
 ) -> list[Line]:
     """A line for each percentile of the distributions that each value gives."""
     found = {x: spread for x, spread in spreads.items() if spread is not None}
@@ -67,7 +68,7 @@ def lines(
     ]
 
 
-def knee_marks(value: float | None, text: str) -> list[Mark]:
+def knee_marks(value: int | None, text: str) -> list[Mark]:
     """A mark at a knee, if there is one; ``text`` has {} for its value."""
     return [] if value is None else [Mark(value, "knee", text.format(words.number(value)))]
 

@@ -108,9 +108,11 @@ class Figures(RuleFigures):
 
     def heartbeats_per_second(self, at: int | None = None) -> float | None:
         """Of all brokers: as recorded, or if each sent one every ``at`` ms."""
-        found = self.found("cadence")
-        every: list[float] = [of["brokers"] * 1000 / at if at else of["per_second"] for of in found]
-        return next(iter(every), None)
+        rates = (
+            row["per_second"] if at is None else row["brokers"] * 1000 / at
+            for row in self.found("cadence")
+        )
+        return next(rates, None)
 
     def variants(self, *, swept: bool) -> set[str]:
         """The variants of a sweep, or those without one."""
