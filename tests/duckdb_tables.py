@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
+from kip_replay.pipelines.analysis.views import View, create_views, in_order, read_views
 from kip_replay.replay.table import AT, Table
 from kip_replay.replay.tables import TABLES
 
@@ -21,8 +22,13 @@ def database_of(filled: Mapping[Table, pa.Table]) -> duckdb.DuckDBPyConnection:
     for table in TABLES.values():
         rows = filled.get(table, rows_in(table, ()))
         connection.register(table.name, rows)
-    create_views(connection, in_order(read_views(), TABLES))
+    create_views(connection, _views())
     return connection
+
+
+@cache
+def _views() -> list[View]:
+    return in_order(read_views(), TABLES)
 
 
 def rows_in(table: Table, rows: Iterable[Row]) -> pa.Table:
