@@ -34,7 +34,7 @@ def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
     def titled(recording: str, shown: int) -> tuple[str, str]:
         known, unknown = counts[recording]
         of = f"{words.number(shown)} of {words.count(known, 'advance')} times replicas"
-        left = f"; {words.number(unknown)} are unknown and left out" if unknown else ""
+        left = f"; {words.count(unknown, 'unknown one')} left out" if unknown else ""
         note = f"{of} in the steady phase, until the response that carried it was built{left}."
         return "High watermarks learned of last", note
 

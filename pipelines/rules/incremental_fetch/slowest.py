@@ -29,7 +29,7 @@ def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
     def titled(recording: str, shown: int) -> tuple[str, str]:
         clients, unknown = counts[recording]
         of = f"{words.number(shown)} of {words.count(clients, 'client')} of a broker each"
-        left = f"; {words.count(unknown, 'FETCH', 'FETCHes')} of unknown size are left out"
+        left = f"; {words.count(unknown, 'FETCH', 'FETCHes')} of unknown size left out"
         note = f"{of}, the most bytes first; ms: of the costliest FETCH, less waiting for data"
         return "Clients whose FETCHes cost most", f"{note}{left if unknown else ''}."
 
@@ -66,7 +66,7 @@ def _why(row: Row) -> Iterator[str]:
         if refused:
             yield f"{words.count(refused, 'request', 'requests')} for a session got none."
     if errors := row["session_errors"]:
-        yield f"{words.count(errors, 'response is', 'responses are')} session errors."
+        yield f"{words.count(errors, 'response has', 'responses have')} a session error."
 
 
 def _saved(row: Row) -> Iterator[str]:

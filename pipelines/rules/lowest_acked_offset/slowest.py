@@ -26,7 +26,7 @@ def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
     def titled(recording: str, shown: int) -> tuple[str, str]:
         known, unknown = counts[recording]
         of = f"{words.number(shown)} of {words.count(known, 'metadata write')}"
-        left = f"; {words.number(unknown)} are unknown and left out" if unknown else ""
+        left = f"; {words.count(unknown, 'unknown one')} left out" if unknown else ""
         note = f"{of}, from the response until the last broker had applied it, estimated{left}."
         return "Metadata writes that were stale for longest", note
 
