@@ -16,7 +16,7 @@ from kip_replay.pipelines.report.values import Row
 #: An error of more tolerances is an arrow at the end of its picture.
 FAR = 2
 #: Rows of one pair at most: what missed its tolerance first.
-MOST_ROWS = 20
+MOST_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -227,4 +227,4 @@ def _off(error: float | None, tolerance: float) -> float | None:
     if error is None or not isfinite(error):
         return None
     share = error / tolerance if tolerance > 0 else copysign(inf, error) if error else 0.0
-    return round(max(-FAR - 1, min(FAR + 1, share)), 2)
+    return round(max(-FAR - 0.3, min(FAR + 0.3, share)), 2)

@@ -35,12 +35,16 @@
   function read(figure) {
     const {x: axes, y: lines, marks} = JSON.parse(figure.querySelector("script").textContent);
     const xs = axes.map(it => it.at ? it.at.map(x => it.from + x) : Array.from({length: it.count}, (_, i) => it.from + i * it.step));
-    const texts = [...figure.querySelectorAll(".marks li")];
+    const scale = figure.dataset.x, group = scale === "time" ? figure.closest("[data-sync]") : null;
+    // What is marked is listed once for all charts of a group, by the first.
+    const together = group ? [...document.querySelectorAll("[data-sync]")].filter(it => it.dataset.sync === group.dataset.sync) : [];
+    const list = [figure, ...together].map(it => it.querySelector(".marks")).find(it => it);
+    const texts = [...list?.querySelectorAll("li") ?? []];
     const chart = {
       figure, plot: figure.querySelector(".plot"),
       entries: [...figure.querySelectorAll(".legend li")], at: figure.querySelector(".at"),
-      spoken: figure.querySelector(".spoken"), group: figure.closest("[data-sync]"),
-      scale: figure.dataset.x, yScale: figure.dataset.y, stepped: "stepped" in figure.dataset, points: "points" in figure.dataset,
+      spoken: figure.querySelector(".spoken"), group,
+      scale, yScale: figure.dataset.y, stepped: "stepped" in figure.dataset, points: "points" in figure.dataset,
       marks: marks.map(([x, symbol], i) => ({x, symbol, kind: texts[i].dataset.kind, text: texts[i].querySelector("bdi").textContent})),
       lines: lines.map(([axis, y]) => [xs[axis], y]), shown: lines.map(() => true),
     };
@@ -48,6 +52,7 @@
     const [least, most] = all.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, -Infinity]);
     chart.extent = most < least ? null : chart.scale === "log" ? logExtent(least, most)
       : least < most ? [least, most] : [least - 1, most + 1];
+    if (chart.extent && chart.points && chart.scale === "log") chart.extent = [least / 1.15, most * 1.15];
     return chart;
   }
   function logExtent(least, most) {
@@ -217,6 +222,7 @@
   function prepare(chart) {
     chart.figure.querySelector(".drawing").hidden = false;
     chart.figure.classList.add("ready");
+    chart.plot.ariaLabel = `${chart.figure.querySelector(".described").textContent} Arrow keys move along it, + and − zoom, 0 shows all.`;
     const bar = document.createElement("span");
     bar.className = "zoom";
     for (const [text, name, does] of [["+", "Zoom in", KEYS["+"]], ["−", "Zoom out", KEYS["-"]], ["All", "Show all", KEYS[0]]]) {
@@ -234,6 +240,7 @@
     });
     chart.entries.forEach((entry, i) => {
       const button = entry.querySelector("button");
+      button.prepend(document.querySelector("#line").content.cloneNode(true));
       entry.querySelector("path").style.strokeDasharray = dashOf(entry).join(" ") || "none";
       button.addEventListener("click", () => {
         chart.shown[i] = !chart.shown[i];

@@ -1,9 +1,9 @@
 """Charts, bars and lists of slow requests as the browser gets them.
 
 `charts.html.j2` prints the values of `view.py` as HTML that is complete without scripts;
-`charts.js` draws charts with uPlot, `page.js` sorts and filters. A chart's figures stand in the page as JSON
-that holds no text: names and sentences are in the HTML, escaped, and scripts only take them from
-there.
+`charts.js` draws charts with uPlot, `page.js` sorts and filters. A chart's figures stand in the page
+as JSON that holds no text: names and sentences are in the HTML, escaped, and scripts only take them
+from there.
 """
 
 from __future__ import annotations

@@ -101,15 +101,17 @@ def read_report(
             reading.by_recording(database, query) for query in (FAILURES, CLUSTERS)
         )
         create_views(database, in_order(read_views(), TABLES))
+        seen: set[str] = set()
         over_time: dict[tuple[str, str], Sequence[Chart]] = {}
         slowest: dict[tuple[str, str], Slowest] = {}
         for steps in registered.rules():
             for name in names:
-                over_time[steps.name, name] = timelines(database, steps.timelines, name)
+                drawn = timelines(database, steps.timelines, name)
+                over_time[steps.name, name] = [_listed(chart, seen, name) for chart in drawn]
             found = steps.slowest(database) if steps.slowest else {}
             slowest |= {(steps.name, name): of for name, of in found.items()}
         sent = bandwidths(database)
-        traffic = {name: _traffic_blocks(database, name, sent, figures) for name in names}
+        traffic = {name: _traffic_blocks(database, name, sent, figures, seen) for name in names}
     checks = accuracy.checks(rows, [*rules], names)
     return Report(read, figures, checks, failures, clusters, over_time, slowest, traffic)
 
@@ -119,11 +121,20 @@ def _traffic_blocks(
     name: str,
     sent: Mapping[str, Bandwidth],
     figures: Mapping[str, Sequence[RuleFigures]],
+    seen: set[str],
 ) -> list[Block]:
     """Who sends what in a recording: in all, with each rule's variants, and over time."""
     mine = [one for every in figures.values() for one in every if one.recording == name]
     pictures = sent[name].pictures if name in sent else []
-    return [Beside([*pictures, *variants(mine)]), *traffic_timeline(database, name)]
+    drawn = (_listed(chart, seen, name) for chart in traffic_timeline(database, name))
+    return [Beside([*pictures, *variants(mine)]), *drawn]
+
+
+def _listed(chart: Chart, seen: set[str], recording: str) -> Chart:
+    """Of the charts over time of a recording only the first lists what all of them mark."""
+    is_first = recording not in seen
+    seen.add(recording)
+    return replace(chart, lists_marks=is_first)
 
 
 def rule_figures(

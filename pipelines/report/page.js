@@ -43,9 +43,12 @@
     pre.before(button);
   }
 
+  const ROLES = [["table", "table"], ["thead, tbody", "rowgroup"], ["tr", "row"], ["th", "columnheader"], ["td", "cell"]];
   for (const figure of document.querySelectorAll("figure.slowest")) {
     const body = figure.querySelector("tbody"), rows = [...body.rows];
     const heads = [...figure.querySelectorAll("th")];
+    // On a phone rows are cards, which are no table without this.
+    for (const [name, role] of ROLES) for (const it of figure.querySelectorAll(name)) it.setAttribute("role", role);
     const count = make("p");
     count.className = "small soft";
     count.ariaLive = "polite";

@@ -92,7 +92,8 @@ class Chart:
 
     ``x_scale``: ``number``, ``log`` or ``time`` (x is seconds since 1970). ``y_scale``: ``number``,
     ``log`` or ``share`` (0 to 1). ``is_stepped``: an empirical distribution. ``has_points``: x is
-    what was tried, and nothing is known between two of them.
+    what was tried, and nothing is known between two of them. ``lists_marks``: else another chart of
+    its group does.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Chart:
     y_scale: str = "number"
     is_stepped: bool = False
     has_points: bool = False
+    lists_marks: bool = True
 
 
 class Bar(NamedTuple):
