@@ -34,10 +34,11 @@
   // What stands in the page of a chart: its parts, its aligned columns and its marks.
   function read(figure) {
     const {x: axes, y: lines, marks} = JSON.parse(figure.querySelector("script").textContent);
-    const xs = axes.map(it => it.at ? it.at.map(x => it.from + x) : Array.from({length: it.count}, (_, i) => it.from + i * it.step));
-    const scale = figure.dataset.x, group = scale === "time" ? figure.closest("[data-sync]") : null;
+    const xs = axes.map(({at, from, step, runs}) => at ?? runs.flatMap((begin, i) =>
+      i % 2 ? [] : Array.from({length: runs[i + 1]}, (_, place) => from + (begin + place) * step)));
+    const scale = figure.dataset.x, group = scale === "time" ? figure.closest("[data-sync]")?.dataset.sync : undefined;
     // What is marked is listed once for all charts of a group, by the first.
-    const together = group ? [...document.querySelectorAll("[data-sync]")].filter(it => it.dataset.sync === group.dataset.sync) : [];
+    const together = group === undefined ? [] : [...document.querySelectorAll("[data-sync]")].filter(it => it.dataset.sync === group);
     const list = [figure, ...together].map(it => it.querySelector(".marks")).find(it => it);
     const texts = [...list?.querySelectorAll("li") ?? []];
     const chart = {
@@ -48,7 +49,7 @@
       marks: marks.map(([x, symbol], i) => ({x, symbol, kind: texts[i].dataset.kind, text: texts[i].querySelector("bdi").textContent})),
       lines: lines.map(([axis, y]) => [xs[axis], y]), shown: lines.map(() => true),
     };
-    const all = xs.flat().concat(chart.scale === "log" ? [] : marks.map(it => it[0]));
+    const all = xs.flat().concat(marks.map(it => it[0]).filter(x => x > 0 || chart.scale !== "log"));
     const [least, most] = all.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, -Infinity]);
     chart.extent = most < least ? null : chart.scale === "log" ? logExtent(least, most)
       : least < most ? [least, most] : [least - 1, most + 1];
@@ -66,65 +67,74 @@
   }
   function columns(chart, full) {
     // A distribution is 0 before its first value.
-    const tables = chart.lines.map(([x, y]) => chart.stepped && x.length && x[0] > full[0] ? [[full[0], ...x], [0, ...y]] : [x, y]);
+    const tables = chart.lines.map(([x, y]) => chart.stepped && x[0] > full[0] ? [[full[0], ...x], [0, ...y]] : [x, y]);
     const joined = uPlot.join(tables);
     chart.values = joined;
     if (chart.yScale !== "log") return joined;
     const above = joined.slice(1).flat().filter(y => y > 0);
-    chart.yExtent = logExtent(Math.min(...above, 1e12), Math.max(...above, 1e-12));
+    chart.yExtent = above.length ? logExtent(Math.min(...above), Math.max(...above)) : [1, 10];
+    // Nothing is below a log axis: zero stands at its edge.
     return joined.map((column, i) => i ? column.map(y => y <= 0 && y != null ? chart.yExtent[0] : y) : column);
+  }
+
+  const cursorOf = chart => ({
+    y: false, drag: {x: true, y: false}, points: {size: 8}, bind: {dblclick: () => () => showAll(chart)},
+    sync: chart.group && {key: chart.group, filters: {pub: type => /move|leave/.test(type), sub: () => true}},
+  });
+  function axesOf(chart, look) {
+    const isTime = chart.scale === "time", ticks = (u, all) => all.map(value => value == null ? "" : inText(value, 3));
+    return [
+      isTime ? {...look, size: 48, space: 84, incrs: SECONDS, values: timeTicks}
+        : {...look, size: 34, space: chart.scale === "log" ? 40 : 64, values: ticks},
+      {...look, size: 58, space: 34, values: chart.yScale === "share" ? (u, all) => all.map(inPercent) : ticks},
+    ];
+  }
+  function scalesOf(chart, full) {
+    const distr = scale => scale === "log" ? 3 : 1;
+    const yRange = {share: () => [0, 1], log: () => chart.yExtent};
+    const fromZero = (u, least, most) => least === null ? [0, 1] : uPlot.rangeNum(Math.min(0, least), most || 1, 0.1, true);
+    return {
+      x: {time: false, distr: distr(chart.scale), range: (u, least, most) => u.scales.x.min == null ? full : [least, most]},
+      y: {distr: distr(chart.yScale), range: yRange[chart.yScale] ?? fromZero},
+    };
   }
 
   function draw(chart, width) {
     const style = (element, name) => getComputedStyle(element).getPropertyValue(name).trim();
     const [ink, soft, grid, paper] = ["--ink", "--soft", "--grid", "--paper"].map(name => style(chart.plot, name));
     const full = fullRange(chart), data = columns(chart, full);
-    const range = chart.u ? [chart.u.scales.x.min, chart.u.scales.x.max] : full;
+    // What is zoomed stays so, and what comes into view late follows its group.
+    const zoomed = chart.u ? chart : [...charts.values()].find(it => it.u && chart.group && it.group === chart.group);
+    const range = zoomed ? [zoomed.u.scales.x.min, zoomed.u.scales.x.max] : full;
     chart.u?.destroy();
     const font = "12px " + style(chart.plot, "font-family");
-    const axis = {stroke: soft, font, grid: {stroke: grid, width: 1}, ticks: {stroke: grid, width: 1, size: 5}};
+    const look = {stroke: soft, font, grid: {stroke: grid, width: 1}, ticks: {stroke: grid, width: 1, size: 5}};
     chart.u = new uPlot({
       width: width || chart.plot.clientWidth || PRINTED_WIDTH, height: window.innerWidth < 520 ? 210 : 250,
-      padding: [chart.marks.length ? 22 : 10, 22, 0, 0], legend: {show: false},
-      cursor: {
-        y: false, drag: {x: true, y: false}, points: {size: 8},
-        sync: chart.group ? {key: chart.group.dataset.sync || "all", filters: {pub: type => type === "mousemove" || type === "mouseleave", sub: () => true}} : undefined,
-      },
-      scales: {
-        x: {time: false, distr: chart.scale === "log" ? 3 : 1,
-          range: (u, least, most) => least <= data[0][0] && most >= data[0].at(-1) ? full : [least, most]},
-        y: {
-          distr: chart.yScale === "log" ? 3 : 1,
-          range: (u, least, most) => chart.yScale === "share" ? [0, 1] : chart.yScale === "log" ? chart.yExtent
-            : least === null ? [0, 1] : uPlot.rangeNum(Math.min(0, least), most || 1, 0.1, true),
-        },
-      },
-      axes: [
-        {...axis, size: chart.scale === "time" ? 48 : 34, space: chart.scale === "time" ? 84 : chart.scale === "log" ? 40 : 64,
-          ...chart.scale === "time" ? {incrs: SECONDS, values: timeTicks} : {values: ticks}},
-        {...axis, size: 58, space: 34, values: chart.yScale === "share" ? (u, all) => all.map(inPercent) : ticks},
-      ],
+      padding: [10 + 14 * labelRows(chart), 22, 0, 0], legend: {show: false},
+      cursor: cursorOf(chart), scales: scalesOf(chart, full), axes: axesOf(chart, look),
       series: [{}, ...chart.entries.map((entry, i) => ({
         stroke: style(entry, "--tone") || ink, width: chart.points ? 1.2 : 2, dash: dashOf(entry), show: chart.shown[i],
         points: {show: chart.points, size: 7, fill: paper, width: 2},
         ...chart.stepped ? {paths: uPlot.paths.stepped({align: 1, extend: true})} : {},
       }))],
-      hooks: {draw: [u => drawMarks(chart, u, ink, soft)], setCursor: [() => tell(chart)], setScale: [(u, key) => key === "x" && zoomed(chart)]},
+      hooks: {draw: [u => drawMarks(chart, u, ink, soft)], setCursor: [() => tell(chart)], setScale: [(u, key) => key === "x" && follow(chart)]},
     }, data, chart.plot);
     if (range[0] !== full[0] || range[1] !== full[1]) setRange(chart, range);
     chart.tip = chart.u.over.appendChild(document.createElement("div"));
     chart.tip.className = "tip";
     chart.tip.hidden = true;
   }
-  const ticks = (u, all) => all.map(value => value == null ? "" : inText(value, 3));
 
+  // Events of time have a symbol above the picture, what is marked elsewhere its text.
+  const labelRows = chart => chart.scale === "time" ? Math.min(chart.marks.length, 1) : Math.min(chart.marks.length, 3);
   function drawMarks(chart, u, ink, soft) {
     const {ctx, bbox} = u, ratio = uPlot.pxRatio;
     const {min, max} = u.scales.x;
+    const taken = Array(labelRows(chart)).fill(-Infinity);
     ctx.save();
     ctx.lineWidth = ratio;
     ctx.font = `${12 * ratio}px ${getComputedStyle(chart.plot).fontFamily}`;
-    let drawnTo = -Infinity;
     for (const mark of [...chart.marks].sort((a, b) => a.x - b.x)) {
       if (mark.x < min || mark.x > max) continue;
       const x = u.valToPos(mark.x, "x", true);
@@ -134,16 +144,17 @@
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      const text = mark.kind === "knee" ? `${mark.symbol} ${mark.text}` : mark.symbol;
-      const width = ctx.measureText(text).width;
-      // Symbols do not cover each other; the list below has all of them.
-      const left = Math.max(bbox.left, Math.min(x - (mark.kind === "knee" ? 6 * ratio : width / 2), bbox.left + bbox.width - width));
-      if (left < drawnTo) continue;
-      drawnTo = left + width;
+      const text = chart.scale === "time" ? mark.symbol : `${mark.symbol} ${mark.text}`;
+      const width = ctx.measureText(text).width, symbol = ctx.measureText(mark.symbol).width;
+      const left = Math.max(bbox.left, Math.min(x - symbol / 2, u.ctx.canvas.width - width));
+      // None covers another; the list below has all of them.
+      const row = taken.findIndex(to => to <= left);
+      if (row < 0) continue;
+      taken[row] = left + width + 4 * ratio;
       ctx.fillStyle = ink;
       ctx.textAlign = "left";
       ctx.textBaseline = "alphabetic";
-      ctx.fillText(text, left, bbox.top - 7 * ratio);
+      ctx.fillText(text, left, bbox.top - (7 + 14 * row) * ratio);
     }
     ctx.restore();
   }
@@ -180,11 +191,13 @@
       chart.tip.style.left = isRight ? "auto" : `${u.cursor.left + 8}px`;
       chart.tip.style.right = isRight ? `${u.over.clientWidth - u.cursor.left + 8}px` : "auto";
     }
-    chart.said = none ? "" : [xText, ...told, ...near.map(mark => mark.text)].join(", ");
+    const spoken = none ? [] : chart.marks.filter(mark => near.includes(mark) || u.valToIdx(mark.x) === at);
+    chart.said = none ? "" : [xText, ...told, ...spoken.map(mark => mark.text)].join(", ");
   }
 
   const setRange = (chart, [min, max]) => chart.u.setScale("x", {min, max});
-  function zoomed(chart) {
+  const showAll = chart => setRange(chart, fullRange(chart));
+  function follow(chart) {
     const {min, max} = chart.u?.scales.x ?? {};
     if (!chart.group || min == null) return;
     for (const other of charts.values()) {
@@ -198,13 +211,16 @@
     const [to, from] = chart.scale === "log" ? [Math.log10, x => 10 ** x] : [x => x, x => x];
     const min = to(u.scales.x.min), max = to(u.scales.x.max);
     const middle = u.cursor.left >= 0 ? to(u.posToVal(u.cursor.left, "x")) : (min + max) / 2;
-    const range = [Math.max(from(middle - (middle - min) * factor), full[0]), Math.min(from(middle + (max - middle) * factor), full[1])];
+    const range = [from(middle - (middle - min) * factor), from(middle + (max - middle) * factor)];
+    range[0] = Math.max(range[0], full[0]);
+    range[1] = Math.min(range[1], full[1]);
     if (range[1] - range[0] > (full[1] - full[0]) * 1e-6) setRange(chart, range);
   }
   const KEYS = {
     "+": chart => zoom(chart, 0.5), "=": chart => zoom(chart, 0.5), "-": chart => zoom(chart, 2),
-    0: chart => setRange(chart, fullRange(chart)), Escape: chart => setRange(chart, fullRange(chart)),
-    ArrowRight: (chart, event) => move(chart, event.shiftKey ? 10 : 1), ArrowLeft: (chart, event) => move(chart, event.shiftKey ? -10 : -1),
+    0: showAll, Escape: showAll,
+    ArrowRight: (chart, event) => move(chart, event.shiftKey ? 10 : 1),
+    ArrowLeft: (chart, event) => move(chart, event.shiftKey ? -10 : -1),
     Home: chart => move(chart, -Infinity), End: chart => move(chart, Infinity),
   };
   function move(chart, steps) {

@@ -1,9 +1,9 @@
 """Charts, bars and lists of slow requests as the browser gets them.
 
 `charts.html.j2` prints the values of `view.py` as HTML that is complete without scripts;
-`charts.js` draws charts with uPlot, `page.js` sorts and filters. A chart's figures stand in the page
-as JSON that holds no text: names and sentences are in the HTML, escaped, and scripts only take them
-from there.
+`charts.js` draws charts with uPlot, `page.js` sorts and filters. A chart's figures stand in the
+page as JSON that holds no text: names and sentences are in the HTML, escaped, and scripts only take
+them from there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +40,10 @@ _SYMBOLS = {
     "eviction": "▼",
     "restart": "↻",
     "config": "■",
+    "gap": "◇",
     "knee": "◎",
+    "recorded": "○",
+    "refused": "×",
 }
 _OTHER_SYMBOL = "●"
 
@@ -75,9 +79,10 @@ def styles() -> Markup:
 def figures(chart: Chart) -> Markup:
     """A chart's figures as JSON for a script element.
 
-    ``x``: the different axes, each ``{"from", "step", "count"}`` or ``{"from", "at"}`` (``at``
-    relative to ``from``). ``y``: for each line the place of its axis and its values, null where it
-    has a gap. ``marks``: for each its x and its symbol.
+    ``x``: the different axes, each ``{"at": positions}`` or ``{"from", "step", "runs"}`` with runs
+    of positions that are a step apart: how many steps from ``from`` each begins, and how many they
+    are. ``y``: for each line the place of its axis and its values, null where it has a gap.
+    ``marks``: for each its x and its symbol.
     """
     digits = _ALL_DIGITS if _is_small(chart) else _DIGITS
     axes: list[dict[str, Any]] = []
@@ -87,15 +92,12 @@ def figures(chart: Chart) -> Markup:
         axis = _axis(x)
         if axis not in axes:
             axes.append(axis)
-        share = chart.y_scale == "share"
-        values = [round(v, 4) if share and v else _rounded(v, digits) for v in y]
-        lines.append([axes.index(axis), values])
+        written = ",".join(_written(value, digits, chart.y_scale == "share") for value in y)
+        lines.append(f"[{axes.index(axis)},[{written}]]")
     marks = [[_short(mark.x), symbol(mark.kind)] for mark in chart.marks]
-    text = json.dumps({"x": axes, "y": lines, "marks": marks}, separators=(",", ":"))
-    # json.dumps leaves nothing but ASCII; these could still end the element.
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
+    # Numbers and symbols: nothing in it could end the element.
+    x_text, mark_text = (json.dumps(of, separators=(",", ":")) for of in (axes, marks))
+    return Markup(f'{{"x":{x_text},"y":[{",".join(lines)}],"marks":{mark_text}}}')
 
 
 def _is_small(chart: Chart) -> bool:
@@ -113,13 +115,18 @@ def _points(chart: Chart, line: Line) -> tuple[list[float], list[float | None]]:
 
 
 def _axis(x: Sequence[float]) -> dict[str, Any]:
-    """Positions as what takes the fewest characters."""
-    if len(x) > 2:
-        step = _short((x[-1] - x[0]) / (len(x) - 1))
-        if all(abs(x[0] + i * step - value) < 1e-6 for i, value in enumerate(x)):
-            return {"from": x[0], "step": step, "count": len(x)}
-    begin = x[0] if x and x[0] > 1e6 else 0
-    return {"from": begin, "at": [_short(value - begin) for value in x]}
+    """Positions as runs of buckets if they are any, else as they are."""
+    step = min((_short(b - a) for a, b in pairwise(x)), default=1)
+    places = [round((value - x[0]) / step) for value in x]
+    if any(abs(x[0] + p * step - value) > 1e-6 for p, value in zip(places, x, strict=True)):
+        return {"at": x}
+    runs: list[int] = []
+    for before, place in pairwise([-2, *places]):
+        if place == before + 1:
+            runs[-1] += 1
+        else:
+            runs += [place, 1]
+    return {"from": x[0] if x else 0, "step": step, "runs": runs}
 
 
 def _short(value: float) -> float:
@@ -128,11 +135,17 @@ def _short(value: float) -> float:
     return int(value) if value == int(value) else value
 
 
-def _rounded(value: float | None, digits: int) -> float | None:
+def _written(value: float | None, digits: int, is_share: bool) -> str:
+    """A number of JSON in as few characters as these digits need; shares have four decimals."""
     if value is None or not math.isfinite(value):
-        return None
-    value = float(f"{value:.{digits}g}")
-    return int(value) if value == int(value) else value
+        return "null"
+    value = (round(value, 4) if is_share else float(f"{value:.{digits}g}")) + 0.0  # no -0
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    # 29.8e6 as 298e5
+    whole = mantissa.replace(".", "").rstrip("0") or "0"
+    short = f"{whole}e{int(power) - len(whole.lstrip('-')) + 1}"
+    plain = f"{value:.9f}".rstrip("0").rstrip(".")
+    return min((text for text in (plain, short) if float(text) == value), key=len)
 
 
 def symbol(kind: str) -> str:
