@@ -56,8 +56,16 @@ class _Events(NamedTuple):
 
 
 def marks(database: duckdb.DuckDBPyConnection, recording: str, bucket_s: int) -> list[Mark]:
-    """What happened to a recording's cluster, in the order of time; at most a hundred marks."""
-    rows = database.execute(_EVENTS, {"recording": recording, "bucket_s": bucket_s}).fetchall()
+    """What happened to a recording's cluster, in the order of time; at most a hundred marks.
+
+    ``bucket_s``: of its ``time_buckets``. Every chart has them, so a session finds them once.
+    """
+    database.execute(_EVENTS)
+    rows = database.execute(
+        "SELECT kind, event_at, number, nodes, what FROM marked_events "
+        "WHERE recording = ? ORDER BY event_at, kind",
+        [recording],
+    ).fetchall()
     found = [_Events(*row) for row in rows]
     width_s = bucket_s
     while len(found) > _MOST:
@@ -98,13 +106,13 @@ def _text(one: _Events) -> str:
 
 #: A partition whose ISR loses two replicas is one.
 _EVENTS = """
+CREATE TEMP TABLE IF NOT EXISTS marked_events AS
 SELECT
-  kind, epoch_us(min(event_at)) / 1e6,
-  if(kind IN ('isr_shrink', 'isr_expansion'), count(DISTINCT subject), count(*)),
-  coalesce(list_sort(list(DISTINCT node_id) FILTER (node_id IS NOT NULL)), []),
-  min_by(what, (event_at, what))
-FROM cluster_events
-WHERE recording = $recording AND event_at IS NOT NULL
-GROUP BY kind, epoch_us(event_at) // ($bucket_s * 1000000)
-ORDER BY 2, 1
+  recording, kind, epoch_us(min(event_at)) / 1e6 AS event_at,
+  if(kind IN ('isr_shrink', 'isr_expansion'), count(DISTINCT subject), count(*)) AS number,
+  coalesce(list_sort(list(DISTINCT node_id) FILTER (node_id IS NOT NULL)), []) AS nodes,
+  min_by(what, (event_at, what)) AS what
+FROM cluster_events JOIN time_buckets USING (recording)
+WHERE event_at IS NOT NULL
+GROUP BY recording, kind, epoch_us(event_at) // (bucket_s * 1000000)
 """
