@@ -69,7 +69,7 @@ class Job:
         """``--warehouse`` as given."""
         return str(self.arguments.warehouse)
 
-    def recordings(self) -> list[Recording]:
+    def recordings(self, but: Sequence[Path] = ()) -> list[Recording]:
         """The recordings named, with the options for one applied. Raises UserError."""
         given = self.arguments
         options = RecordingOptions(
@@ -80,7 +80,8 @@ class Job:
             voters=voters_from_text(given.voters) if given.voters else None,
             allow_outside=given.allow_outside,
         )
-        return load_recordings(given.recordings, options)
+        paths = [path for path in given.recordings if Path(path) not in but]
+        return load_recordings(paths, options)
 
     def named(self, given: Sequence[str], writes: bool = True) -> dict[str, Recording | None]:
         """Recordings in the warehouse, by name; with its manifest one that is given by its folder.

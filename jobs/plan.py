@@ -18,7 +18,7 @@ from kip_replay.jobs._estimate import expected_bytes, expected_s, machine_scale
 from kip_replay.jobs._text import in_columns, size_text
 from kip_replay.pipelines.analysis.needs import Answerable, answerable
 from kip_replay.pipelines.ingest.draft import drafted, manifest_of, manifest_text
-from kip_replay.pipelines.ingest.manifest import MANIFEST
+from kip_replay.pipelines.ingest.manifest import MANIFEST, recordings_below
 from kip_replay.pipelines.ingest.overview import NodeOverview, Overview, overview
 
 PARSER = JobParser(
@@ -56,32 +56,32 @@ def work(job: Job) -> Exit:
     """Plans a run on the recordings named."""
     given = job.arguments
     gap_minutes_max = job.config["ingest"]["node_gap_minutes_max"]
-    folders = [Path(text) for text in given.recordings if _is_without_manifest(text)]
-    if folders and not given.node:
-        plans = [_drafted(folder, gap_minutes_max) for folder in folders]
-        given.recordings = [text for text in given.recordings if Path(text) not in folders]
-    else:
-        plans = []
-    if given.recordings or given.node or not plans:
-        found = [overview(recording, gap_minutes_max) for recording in job.recordings()]
-        plans += [Plan(each, answerable(each)) for each in found]
+    folders = [] if given.node else [Path(t) for t in given.recordings if _is_without_manifest(t)]
+    plans = [_drafted(folder, gap_minutes_max) for folder in folders]
+    if len(folders) < len(given.recordings) or given.node or not folders:
+        for recording in job.recordings(but=folders):
+            found = overview(recording, gap_minutes_max)
+            if not (recording.voters or recording.controller_ids):
+                found.refused.append(f"{recording.name} does not say who votes: add 'voters'")
+            plans.append(Plan(found, answerable(found)))
     if given.write_manifest:
         _write(plans)
     whole = _whole(plans, job.warehouse_path)
     if given.format == "json":
-        say(json.dumps({"recordings": [_as_json(plan) for plan in plans], **whole}, indent=2))
+        text = json.dumps({"recordings": [_as_json(plan) for plan in plans], **whole}, indent=2)
+        lines = text.splitlines()
     else:
-        for plan in plans:
-            for line in _lines(plan):
-                say(line)
-        for line in _ending(plans, whole, job):
-            say(line)
+        lines = [line for plan in plans for line in _lines(plan)] + [*_ending(plans, whole, job)]
+    for line in lines:
+        say(line)
     is_ready = not any(plan.found.refused for plan in plans)
     return Exit.DONE if is_ready else Exit.WRONG_USAGE
 
 
 def _is_without_manifest(text: str) -> bool:
-    return Path(text).is_dir() and not (Path(text) / MANIFEST).is_file()
+    folder = Path(text)
+    is_one = (folder / MANIFEST).is_file() or recordings_below(folder)
+    return folder.is_dir() and not is_one
 
 
 def _drafted(folder: Path, gap_minutes_max: float) -> Plan:
@@ -179,14 +179,13 @@ def _ending(plans: Sequence[Plan], whole: dict[str, Any], job: Job) -> Iterator[
     elif any(plan.draft is not None for plan in plans) and not job.arguments.write_manifest:
         yield f"next: {_again(job, 'plan')} --write-manifest, correct the file, and run"
     else:
-        yield f"next: {_again(job, 'run', plans)}"
+        yield f"next: {_again(job, 'run')}"
 
 
-def _again(job: Job, name: str, plans: Sequence[Plan] = ()) -> str:
+def _again(job: Job, name: str) -> str:
     """The command with what was given to this one."""
     given = job.arguments
-    drafted = [str(p.found.recording.path) for p in plans if p.draft is not None]
-    words = ["kip-replay", name, *given.recordings, *drafted]
+    words = ["kip-replay", name, *given.recordings]
     for node in given.node:
         words += ["--node", node]
     for option in ("name", "timezone", "kafka_version", "voters", "conf"):

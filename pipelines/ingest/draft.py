@@ -40,6 +40,7 @@ def drafted(folder: Path) -> tuple[Recording, list[str]]:
     if not logs and not unclear:
         raise UserError(f"there is no request log below {folder}: name a folder with some")
     nodes = tuple(Node(i, None, tuple(sorted(of)), "UTC") for i, of in sorted(logs.items()))
+    unclear.append("'voters' are taken for all controllers: write those of the quorum")
     unclear.append("'timezone' is assumed to be UTC: write the zone of the brokers' clocks")
     several = [str(node.node_id) for node in nodes if len(node.log) > 1]
     if several:
@@ -49,13 +50,12 @@ def drafted(folder: Path) -> tuple[Recording, list[str]]:
 
 def manifest_of(found: Overview) -> dict[str, Any]:
     """The manifest of a drafted recording, with what its logs have shown."""
-    controllers = [each.node.node_id for each in found.nodes if "controller" in each.role]
     manifest: dict[str, Any] = {"name": found.recording.name}
     if len(found.kafka_versions) == 1:
         manifest["kafka_version"] = found.kafka_versions[0]
     manifest["timezone"] = found.recording.timezone
-    if controllers:
-        manifest["voters"] = controllers
+    if voters := _voters(found):
+        manifest["voters"] = voters
     manifest["nodes"] = [
         {
             "node_id": each.node.node_id,
@@ -65,6 +65,13 @@ def manifest_of(found: Overview) -> dict[str, Any]:
         for each in found.nodes
     ]
     return manifest
+
+
+def _voters(found: Overview) -> list[int]:
+    """Controllers, and what else replicates the metadata log without being a broker."""
+    brokers = {n.node.node_id for n in found.nodes if "broker" in n.role} | found.brokers_seen
+    controllers = {n.node.node_id for n in found.nodes if "controller" in n.role}
+    return sorted(controllers | (found.metadata_replicas_seen - brokers))
 
 
 def manifest_text(manifest: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -91,9 +92,7 @@ def _folder_and_manifest(path: Path, needed: bool) -> tuple[Path, dict[str, Any]
         raise UserError(f"there is no recording at {path}: no such folder")
     if not file.is_file():
         if needed:
-            raise UserError(
-                f"{folder} holds no {MANIFEST}: write one, or name the logs with --node ID=PATH"
-            )
+            raise UserError(_without_manifest(folder))
         return folder, {}
     try:
         with file.open("rb") as opened:
@@ -114,6 +113,23 @@ def _folder_and_manifest(path: Path, needed: bool) -> tuple[Path, dict[str, Any]
         raise UserError(f"{file} is not a JSON object: see docs for what a manifest holds")
     require_known(manifest, ENTRIES | FACTS, MANIFEST, "'facts' may hold what no job reads")
     return folder, manifest
+
+
+def recordings_below(folder: Path) -> list[Path]:
+    """Folders right below that hold a manifest, by name."""
+    return sorted(file.parent for file in folder.glob(f"*/{MANIFEST}"))
+
+
+def _without_manifest(folder: Path) -> str:
+    below = recordings_below(folder)
+    if below:
+        names = " ".join(shlex.quote(str(each)) for each in below[:3])
+        more = f" and {len(below) - 3:,} more" if len(below) > 3 else ""
+        return f"{folder} holds no {MANIFEST}, but {names}{more} do: name those"
+    return (
+        f"{folder} holds no {MANIFEST}: kip-replay plan {shlex.quote(str(folder))} prints one to "
+        "start from; or name the logs with --node ID=PATH"
+    )
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -118,6 +118,28 @@ class Overview:
         """Of all brokers and controllers that were seen."""
         return sorted({version for node in self.nodes for version in node.kafka_versions})
 
+    @property
+    def brokers_seen(self) -> set[int]:
+        """Those that sent heartbeats."""
+        return _ids(self.rows, "broker_heartbeat", "broker_id")
+
+    @property
+    def replicas_seen(self) -> set[int]:
+        """Those that replicated from a node."""
+        return _ids(self.rows, "fetch", "replica_id")
+
+    @property
+    def metadata_replicas_seen(self) -> set[int]:
+        """Those that replicated the metadata log."""
+        fetches = self.rows.column("fetch").combine_chunks()
+        of_metadata = pc.struct_field(fetches, "is_cluster_metadata")
+        return _ids(self.rows.filter(pc.fill_null(of_metadata, False)), "fetch", "replica_id")
+
+
+def _ids(rows: pa.Table, column: str, name: str) -> set[int]:
+    values = pc.struct_field(rows.column(column).combine_chunks(), name).unique().to_pylist()
+    return {value for value in values if value is not None and value >= 0}
+
 
 def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
     """Samples every log of a recording. Errors of its logs are among what it returns."""
@@ -245,8 +267,8 @@ def _check(found: Overview, node_gap_minutes_max: float) -> None:
             f"{f', and recording.json says {stated}' if stated else ''}: is it one cluster, at a "
             "time without an upgrade?"
         )
-    silent = sorted(_seen_nodes(found.rows) | {*(recording.voters or ())} - {-1})
-    silent = [node_id for node_id in silent if node_id not in recording.node_ids]
+    named = found.brokers_seen | found.replicas_seen | {*(recording.voters or ())}
+    silent = sorted(named - {*recording.node_ids})
     if silent:
         found.problems.append(
             f"no log of node {_some(map(str, silent), 10)}, which the logs of others or 'voters' "
@@ -266,15 +288,6 @@ def _not_together(found: Overview) -> list[str]:
         if each.span and "broker" in each.role
         if whole_us - (each.span[1] - each.span[0]) > max(_OUTSIDE_SHARE * whole_us, _OUTSIDE_US)
     ]
-
-
-def _seen_nodes(rows: pa.Table) -> set[int]:
-    """Nodes that replicate from a node that logged, or send it heartbeats."""
-    seen: set[int] = set()
-    for column, name in (("fetch", "replica_id"), ("broker_heartbeat", "broker_id")):
-        values = pc.struct_field(rows.column(column), name).unique().to_pylist()
-        seen |= {value for value in values if value is not None and value >= 0}
-    return seen
 
 
 def _some(names: Iterable[str], most: int = 3) -> str:

@@ -136,9 +136,9 @@ def _time_us(file: LogFile, stamps: list[bytes]) -> int | None:
 
 
 def _unpacked_bytes(path: str, disk_bytes: int) -> int:
-    """By the trailer of the gzip stream, which has the size modulo 2^32, of its last member."""
+    """By the trailer of the gzip stream, which has the size of its last member, modulo 2^32."""
     with Path(path).open("rb") as file:
         file.seek(-min(4, disk_bytes), 2)
         size = int.from_bytes(file.read(4), "little")
     guess = disk_bytes * _GZIP_RATIO
-    return size if guess / 5 < size < guess * 5 else guess
+    return size if disk_bytes <= size and guess < 1 << 31 else guess

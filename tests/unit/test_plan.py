@@ -1,0 +1,205 @@
+"""plan: what samples of logs show, before anything is run; and the manifest it drafts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_logs import BROKER, CONTROLLER, plain, write_recording
+
+from kip_replay.jobs import plan
+from kip_replay.jobs._estimate import expected_s, machine_scale
+
+RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+
+
+@pytest.fixture
+def planned(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
+    """The plan of some arguments as JSON, with its exit status."""
+
+    def of(*arguments: object) -> dict[str, Any]:
+        status = plan.main([*map(str, arguments), "--format", "json"])
+        return {"status": status, **json.loads(capsys.readouterr().out)}
+
+    return of
+
+
+def lacking(plan_of_one: dict[str, Any]) -> set[str]:
+    """The rules that cannot be answered."""
+    rules = plan_of_one["recordings"][0]["rules"]
+    assert len(rules) == 4
+    return {rule["rule"] for rule in rules if rule["missing"]}
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(
+    ("folder", "kafka", "lacks", "requests"),
+    [
+        (SAMPLES / "metadata-4.0", "4.0.0", {"min_isr_acks"}, 3_750),
+        (SAMPLES / "sessions-on", "4.0.0", set(), 3_460),
+        (SAMPLES / "acks-two-replicas", "4.0.0", set(), 11_470),
+        (RECORDINGS / "failover-4.0", "4.0.0", {"min_isr_acks"}, 3_530),
+        (RECORDINGS / "mixed-4.2", "4.2.0", set(), 15_716),
+    ],
+    ids=lambda value: value.name if isinstance(value, Path) else "",
+)
+def test_recordings(
+    planned: Callable[..., dict[str, Any]], folder: Path, kafka: str, lacks: set[str], requests: int
+) -> None:
+    found = planned(folder)
+    one = found["recordings"][0]
+    assert found["status"] == 0
+    assert lacking(found) == lacks
+    assert one["kafka_versions"] == [kafka]
+    assert sum(node["lines"] for node in one["nodes"]) == pytest.approx(requests, rel=0.2)
+    sizes = [len(gzip.decompress(log.read_bytes())) for log in sorted(folder.glob("*.log.gz"))]
+    assert sum(node["log_bytes"] for node in one["nodes"]) == sum(sizes)
+
+
+@pytest.mark.golden
+def test_a_broker_that_was_down_is_named(planned: Callable[..., dict[str, Any]]) -> None:
+    problems = planned(SAMPLES / "acks-two-replicas")["recordings"][0]["problems"]
+    assert len(problems) == 1
+    assert problems[0].startswith("node 13 logged only from 2026-11-20 20:53 to")
+
+
+def test_what_is_missing_is_named_with_how_to_get_it(
+    planned: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    write_recording(tmp_path / "r", {"b.log": BROKER}, {11: "b.log"}, voters=[1, 2, 3])
+    found = planned(tmp_path / "r")
+    assert {"hwm_parking", "lowest_acked_offset"} <= lacking(found)
+    rules = {rule["rule"]: rule for rule in found["recordings"][0]["rules"]}
+    assert (
+        "since no controller has a log: log requests on every controller"
+        in (rules["hwm_parking"]["missing"][0])
+    )
+    assert any("no log of node 1, 2, 3" in text for text in found["recordings"][0]["problems"])
+
+
+@pytest.mark.parametrize(
+    ("files", "entries", "sentence"),
+    [
+        ({"b.log": b""}, {}, "shows no request line: set kafka.request.logger to DEBUG"),
+        ({"b.log": b"[2026-11-20 20:35:58,000] INFO x\n"}, {}, "shows no request line"),
+        ({}, {}, "node 11 of recording 'r' has no log"),
+        ({"b.log": BROKER}, {"timezone": "Asia/Tokyo"}, "its stamps look"),
+        ({"b.log": BROKER}, {"voters": None, "role": None}, "does not say who votes"),
+    ],
+    ids=["empty", "another log", "no file", "a zone that is wrong", "no voters"],
+)
+def test_what_a_run_stops_at(
+    planned: Callable[..., dict[str, Any]],
+    tmp_path: Path,
+    files: dict[str, bytes],
+    entries: dict[str, Any],
+    sentence: str,
+) -> None:
+    folder = tmp_path / "r"
+    write_recording(folder, {"c.log": CONTROLLER, **files}, {2: "c.log", 11: "b.log"})
+    manifest = json.loads((folder / "recording.json").read_text())
+    manifest["nodes"][1] |= {"timezone": entries.pop("timezone", "UTC")}
+    for name in entries:
+        for part in (manifest, *manifest["nodes"]):
+            part.pop(name, None)
+    (folder / "recording.json").write_text(json.dumps(manifest))
+    found = planned(folder)
+    assert found["status"] == 2
+    assert sentence in found["recordings"][0]["refused"][0]
+
+
+def test_damage_and_rejected_lines_are_problems(
+    planned: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    files = {"c.log.gz": gzip.compress(CONTROLLER)[:-20], "b.log": BROKER + b"what?\n" * 50}
+    write_recording(tmp_path / "r", files, {2: "c.log.gz", 11: "b.log"})
+    found = planned(tmp_path / "r")
+    problems = found["recordings"][0]["problems"]
+    assert found["status"] == 0
+    assert any("c.log.gz ends in the middle of its gzip stream" in text for text in problems)
+    assert any("50 not_a_request_line" in text for text in problems)
+
+
+def test_a_large_log_is_read_in_three_places(
+    planned: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    """The whole would take a while: 10 GB that are there in name only, between head and tail."""
+    plain(tmp_path / "r")
+    log = tmp_path / "r" / "broker-11.log"
+    with log.open("r+b") as file:
+        file.truncate(10_000_000_000)
+        file.seek(10_000_000_000 - len(BROKER) - 1)
+        file.write(b"\n" + BROKER)
+    one = planned(tmp_path / "r")["recordings"][0]
+    node = one["nodes"][1]
+    assert node["log_bytes"] == 10_000_000_000
+    assert node["until"] == planned(tmp_path / "r")["recordings"][0]["nodes"][1]["until"]
+    assert node["lines"] > 1_000_000
+
+
+def test_a_folder_without_a_manifest_gets_one_that_runs(
+    planned: Callable[..., dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in ("broker-11", "broker-12", "controller-3"):
+        (tmp_path / "logs" / node).mkdir(parents=True)
+        packed = (SAMPLES / "acks-slow-follower" / f"{node}.log.gz").read_bytes()
+        (tmp_path / "logs" / node / "kafka-request.log.1.gz").write_bytes(packed)
+        (tmp_path / "logs" / node / "server.log").write_text("[2026-11-20 20:51:58,000] INFO x\n")
+    unclear = tmp_path / "logs" / "kafka-request.log"
+    shutil.copy(tmp_path / "logs" / "controller-3" / "kafka-request.log.1.gz", unclear)
+
+    assert plan.main([str(tmp_path / "logs")]) == 0
+    text = capsys.readouterr().out
+    assert "to do: the names of kafka-request.log* do not show which node" in text
+    assert text.endswith("--write-manifest, correct the file, and run\n")
+    assert not (tmp_path / "logs" / "recording.json").exists()
+
+    draft = planned(tmp_path / "logs", "--write-manifest")["recordings"][0]["manifest_draft"]
+    written = json.loads((tmp_path / "logs" / "recording.json").read_text())
+    assert written == draft
+    assert draft["kafka_version"] == "4.0.0"
+    assert 3 in draft["voters"]
+    assert not {11, 12, 13} & {*draft["voters"]}
+    assert draft["nodes"][0] == {
+        "node_id": 3,
+        "role": "controller",
+        "log": "controller-3/kafka-request.log*",
+    }
+    again = planned(tmp_path / "logs")
+    assert again["status"] == 0
+    assert again["recordings"][0]["manifest_draft"] is None
+
+
+def test_a_folder_of_recordings_names_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b c"):
+        plain(tmp_path / name)
+    assert plan.main([str(tmp_path)]) == 2
+    assert f"but {tmp_path}/a '{tmp_path}/b c' do: name those" in capsys.readouterr().err
+
+
+def test_it_ends_with_the_command_to_run_next(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain(tmp_path / "my logs")
+    arguments = [str(tmp_path / "my logs"), "--warehouse", str(tmp_path), "--voters", "2"]
+    assert plan.main(arguments) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    folder = f"'{tmp_path}/my logs'"
+    assert last == f"next: kip-replay run {folder} --voters 2 --warehouse {tmp_path}"
+
+
+def test_estimates_grow_with_the_log_and_with_slow_machines() -> None:
+    small, large = (sum(expected_s(size, ["a", "b"]).values()) for size in (10**6, 10**9))
+    assert 20 < small < 40
+    assert 200 < large < 400
+    assert machine_scale([(10, 10_000, 5.0)]) == 1.0  # too little to tell
+    slow, fast = ([(4_000, 5_000_000, seconds)] for seconds in (0.2, 0.08))
+    assert machine_scale(slow) > machine_scale(fast) > 0
