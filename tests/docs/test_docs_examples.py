@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import write_deltalake
-from pages import PAGES, blocks, commands, named
+from markdown_pages import PAGES, blocks, commands, named
 from recorded_logs import REPOSITORY
 
 from kip_replay.jobs import sql

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 import pytest
-from pages import PAGES, blocks, named
+from markdown_pages import PAGES, blocks, named
 from recorded_logs import REPOSITORY
 
 from kip_replay.jobs._cli import Exit
