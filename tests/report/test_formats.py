@@ -132,7 +132,7 @@ def test_markdown_and_terminal_say_what_the_verdicts_are() -> None:
     assert [line for line in terminal.splitlines() if not line.startswith(" ")] == [
         *("one", "two", "silent")
     ]
-    assert [*as_text(found("\x1b[2Jone\n"))][0] == "\\u001b[2Jone\\u000a"
+    assert next(as_text(found("\x1b[2Jone\n"))) == "\\u001b[2Jone\\u000a"
 
 
 @pytest.mark.parametrize("write", [as_json, as_markdown])
