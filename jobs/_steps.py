@@ -133,7 +133,7 @@ def report_fingerprint(
     texts = tuple(str(each) for each in (*read, *errors) if each.is_file())
     sections = (steps.section.__module__ for steps in RULES)
     code = code_of(("kip_replay.pipelines.report.page", *sections), texts)
-    limits = {name: config[name] for name in ("report", *(steps.name for steps in RULES))}
+    limits = {name: config.get(name) for name in ("report", *(steps.name for steps in RULES))}
     return fingerprint(code, names, dict(kafka_versions), summed, judged, looked_into, limits)
 
 

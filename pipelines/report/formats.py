@@ -68,7 +68,7 @@ def as_text(pages: Sequence[Page]) -> Iterator[str]:
     """Lines for a terminal: what to do by recording, what is gained and what it costs."""
     for page in pages:
         for name in page.recordings:
-            yield name
+            yield words.visible(name)
             for section in page.sections:
                 of = section.decisions[name]
                 yield f"  {section.prose.rule}: {of.advice.value}. {_plain(of.reason)}"

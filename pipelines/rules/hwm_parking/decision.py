@@ -45,23 +45,21 @@ def decide(one: Figures, limits: Limits) -> Decision:
         at_most(fetches.more_within if fetches else None, limits[_FETCHES]),
         at_most(size.more_within if size else None, limits[_BYTES]),
     )
+    price = known([fetches, size])
+    runs = "This cluster runs KIP-1166"
     if gain is None:
-        reason = "The logs do not tell how soon most metadata changes are known."
-        return Decision(Advice.NOT_ENOUGH, reason, None, known([fetches, size]))
-    sooner = f"{gain.sooner} (median)"
+        unknown = f"it is not known how soon {who} learn of most metadata changes."
+        if one.protocol is Protocol.WITH:
+            return Decision(Advice.NOTHING, f"{runs}; {unknown}", None, price)
+        return Decision(Advice.NOT_ENOUGH, unknown.capitalize(), None, price)
+    sooner = f"{who} learn of a committed change {gain.sooner} (median)"
     if one.protocol is Protocol.WITH:
-        advice, paste = Advice.NOTHING, ""
-        reason = f"This cluster runs KIP-1166: {who} learn of a committed change {sooner} for it."
-    else:
-        paste = _UPGRADE if advice is Advice.DO else ""
-        where = "on every node, " if one.protocol is Protocol.MIXED else ""
-        reason = f"With Kafka 4.1 or later {where}{who} learn of a committed change {sooner}."
-        if advice is Advice.DONT:
-            reason += " That is too little, or costs too much."
-        elif advice is Advice.NOT_ENOUGH:
-            between = [
-                gain.less_within,
-                *(of.less_within if of else None for of in (fetches, size)),
-            ]
-            reason += f" {decisions.unsure(*between)}"
-    return Decision(advice, reason, gain, known([fetches, size]), paste)
+        return Decision(Advice.NOTHING, f"{runs}: with it, {sooner}.", gain, price)
+    where = " on every node" if one.protocol is Protocol.MIXED else ""
+    reason = f"With Kafka 4.1 or later{where}, {sooner}."
+    if advice is Advice.DONT:
+        reason += " That is too little, or costs too much."
+    elif advice is Advice.NOT_ENOUGH:
+        between = (of.less_within if of else None for of in (gain, fetches, size))
+        reason += f" {decisions.unsure(*between)}"
+    return Decision(advice, reason, gain, price, _UPGRADE if advice is Advice.DO else "")

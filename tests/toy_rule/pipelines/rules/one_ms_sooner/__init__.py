@@ -83,6 +83,5 @@ STEPS = RuleSteps(
     ),
     figures=Figures,
     section=section,
-    headline=lambda one: [f"one_ms_sooner on {one.recording}: a millisecond sooner"],
     words=Words({SOONER: ("sooner", "with")}, {f"{METRIC}_p50": "wait, median"}, "How long."),
 )
