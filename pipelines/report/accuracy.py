@@ -16,7 +16,7 @@ from kip_replay.pipelines.report.values import Row
 #: An error of more tolerances is an arrow at the end of its picture.
 FAR = 2
 #: Rows of one pair at most: what missed its tolerance first.
-MOST_ROWS = 10
+MOST_ROWS = 6
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def metric_name(check: Check) -> str:
     of_kind = {
         "replica_id": f" of replica {value}",
         "node_id": f", broker {value}",
-        "completion": f" answered{how}",
+        "completion": f" returned{how}",
     }
     group = of_kind.get(check.group_kind, f", {words.kind_name(value)}")
     return name if value == "all" else f"{name}{group}"

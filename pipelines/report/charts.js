@@ -83,9 +83,11 @@
   });
   function axesOf(chart, look) {
     const isTime = chart.scale === "time", ticks = (u, all) => all.map(value => value == null ? "" : inText(value, 3));
+    // What was tried, but for what would stand upon its neighbour.
+    const tried = u => chart.values[0].filter((x, i, all) => !i || u.valToPos(x, "x") - u.valToPos(all[i - 1], "x") > 30);
     return [
       isTime ? {...look, size: 48, space: 84, incrs: SECONDS, values: timeTicks}
-        : {...look, size: 34, space: chart.scale === "log" ? 40 : 64, values: ticks},
+        : {...look, size: 34, space: chart.scale === "log" ? 40 : 64, values: ticks, ...chart.points ? {splits: tried} : {}},
       {...look, size: 58, space: 34, values: chart.yScale === "share" ? (u, all) => all.map(inPercent) : ticks},
     ];
   }

@@ -66,8 +66,8 @@
       filters.append(label);
       element.addEventListener("input", show);
     };
-    for (const name of ["node", "client", "topic"]) {
-      const of = row => row.querySelector(`[data-name=${name}]`).textContent;
+    for (const [column, name] of [[1, "node"], [2, "client"], [3, "topic"]]) {
+      const of = row => row.cells[column].textContent;
       const values = [...new Set(rows.map(of))].sort((a, b) => a.localeCompare(b, "en", {numeric: true}));
       if (values.length < 2) continue;
       const select = make("select");
@@ -79,7 +79,7 @@
     words.type = "search";
     control("text", words);
     tests.push(row => row.textContent.toLowerCase().includes(words.value.toLowerCase()));
-    figure.querySelector("table").before(filters, count);
+    figure.querySelector(".rows").before(filters, count);
     show();
 
     heads.forEach((head, column) => {

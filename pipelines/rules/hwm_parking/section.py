@@ -9,7 +9,7 @@ from kip_replay.pipelines.report import sections, view, words
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.decisions import Limits
 from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import Detail, Head, KeyFigure, Note, Row, Section, Table
+from kip_replay.pipelines.report.view import Detail, Head, KeyFigure, Note, Section
 from kip_replay.pipelines.rules.hwm_parking import words as text
 from kip_replay.pipelines.rules.hwm_parking.decision import decide, rests_on
 from kip_replay.pipelines.rules.hwm_parking.figures import BROKERS, LAG, VOTERS, Figures
@@ -102,30 +102,6 @@ def _cost(one: Figures) -> Iterator[view.Block]:
         return sections.bars(parts, (caption, ""), of_bytes=place == 1)
 
     yield view.Beside([bars(0, "FETCHes of the metadata log"), bars(1, "Bytes, both ways")])
-    yield _cost_table(one, [*present], kinds)
     if unknown := sum(total.unknown_sizes for total in present.values()):
         size = f"The size of {words.number(unknown)} requests or responses is not known"
         yield Note(f"{size}; they count no bytes.")
-
-
-def _cost_table(one: Figures, present: Sequence[str], kinds: Sequence[str]) -> Table:
-    names = [*map(words.kind_name, kinds)]
-    columns = [f"{names[0]}|gap", *names[1:], "all|total"] if names else ["all|gap"]
-
-    def rates(variant: str, place: int) -> list[float | None]:
-        return [one.rates(variant, kind)[place] for kind in (*kinds, None)]
-
-    rows = []
-    for v in present:
-        cells = [words.number(rate, 2) for rate in rates(v, 0)]
-        rows.append(sections.variant_row(v, [*cells, *map(words.number, rates(v, 1))]))
-    # Both replayed, so that nothing but the rule differs.
-    if {WITHOUT_KIP, WITH_KIP} <= {*present}:
-        cells = [
-            words.signed(None if a is None or b is None else a - b, decimals)
-            for place, decimals in ((0, 2), (1, 0))
-            for a, b in zip(rates(WITH_KIP, place), rates(WITHOUT_KIP, place), strict=True)
-        ]
-        rows.append(Row("with − without", cells, row_style="difference"))
-    heads = [Head([""]), Head(columns, "FETCHes a second"), Head(columns, "bytes a second")]
-    return Table("What it costs", heads, rows)
