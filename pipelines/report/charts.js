@@ -7,7 +7,9 @@
   const FURTHER_DASHES = [[], [8, 3], [2, 3], [10, 3, 2, 3]];
   const SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900,
     1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 345600, 864000, 2592000, 8640000, 31536000];
+  const SVG = "http://www.w3.org/2000/svg";
   const charts = new Map();
+  const add = (parent, name, of) => parent.appendChild(Object.assign(document.createElement(name), of));
 
   const inText = (value, digits = 4) => {
     const size = Math.abs(value);
@@ -26,7 +28,8 @@
 
   // Lines that look alike to some differ in their dashes.
   function dashOf(entry) {
-    const again = +entry.dataset.dash, further = /series-(\d)/.exec(entry.className);
+    const before = [...entry.parentElement.children].slice(0, [...entry.parentElement.children].indexOf(entry));
+    const again = before.filter(it => it.className === entry.className).length, further = /series-(\d)/.exec(entry.className);
     if (further) return FURTHER_DASHES[(+further[1] + again) % 4];
     return again ? FURTHER_DASHES[again % 4] : DASHES[entry.className] ?? DASHES.other;
   }
@@ -44,9 +47,8 @@
     const chart = {
       figure, plot: figure.querySelector(".plot"),
       entries: [...figure.querySelectorAll(".legend li")], at: figure.querySelector(".at"),
-      spoken: figure.querySelector(".spoken"), group,
-      scale, yScale: figure.dataset.y, stepped: "stepped" in figure.dataset, points: "points" in figure.dataset,
-      marks: marks.map(([x, symbol], i) => ({x, symbol, kind: texts[i].dataset.kind, text: texts[i].querySelector("bdi").textContent})),
+      group, scale, yScale: figure.dataset.y, stepped: "stepped" in figure.dataset, points: "points" in figure.dataset,
+      marks: marks.map(([x, symbol], i) => ({x, symbol, text: texts[i].querySelector("bdi").textContent})),
       lines: lines.map(([axis, y]) => [xs[axis], y]), shown: lines.map(() => true),
     };
     const all = xs.flat().concat(marks.map(it => it[0]).filter(x => x > 0 || chart.scale !== "log"));
@@ -123,9 +125,7 @@
       hooks: {draw: [u => drawMarks(chart, u, ink, soft)], setCursor: [() => tell(chart)], setScale: [(u, key) => key === "x" && follow(chart)]},
     }, data, chart.plot);
     if (range[0] !== full[0] || range[1] !== full[1]) setRange(chart, range);
-    chart.tip = chart.u.over.appendChild(document.createElement("div"));
-    chart.tip.className = "tip";
-    chart.tip.hidden = true;
+    chart.tip = add(chart.u.over, "div", {className: "tip", hidden: true});
   }
 
   // Events of time have a symbol above the picture, what is marked elsewhere its text.
@@ -183,7 +183,7 @@
       const value = none ? undefined : valueAt(chart, i + 1, at);
       const text = none ? "" : value == null ? "–" : chart.yScale === "share" ? inPercent(value) : inText(value);
       entry.querySelector(".value").textContent = text;
-      if (!none && chart.shown[i]) told.push(`${entry.querySelector("bdi").textContent} ${text}`);
+      if (!none && chart.shown[i]) told.push(`${chart.names[i]} ${text}`);
     });
     const near = none ? [] : chart.marks.filter(mark => Math.abs(u.valToPos(mark.x, "x") - u.cursor.left) < 7);
     if (chart.tip) {
@@ -240,26 +240,27 @@
   function prepare(chart) {
     chart.figure.querySelector(".drawing").hidden = false;
     chart.figure.classList.add("ready");
-    chart.plot.ariaLabel = `${chart.figure.querySelector(".described").textContent} Arrow keys move along it, + and − zoom, 0 shows all.`;
-    const bar = document.createElement("span");
-    bar.className = "zoom";
-    for (const [text, name, does] of [["+", "Zoom in", KEYS["+"]], ["−", "Zoom out", KEYS["-"]], ["All", "Show all", KEYS[0]]]) {
-      const button = bar.appendChild(document.createElement("button"));
-      button.type = "button";
-      button.textContent = text;
-      button.ariaLabel = button.title = name;
-      button.addEventListener("click", () => does(chart));
+    Object.assign(chart.plot, {role: "img", tabIndex: 0});
+    chart.plot.ariaLabel = chart.figure.querySelector(".described").textContent + " Arrow keys move along it, + and − zoom, 0 shows all.";
+    chart.spoken = add(chart.plot.parentElement, "p", {className: "spoken", ariaLive: "polite"});
+    const bar = add(chart.figure.querySelector(".axis-name"), "span", {className: "zoom"});
+    for (const [text, name, does] of [["+", "Zoom in", KEYS["+"]], ["−", "Zoom out", KEYS["-"]], ["All", "Show all", showAll]]) {
+      add(bar, "button", {type: "button", textContent: text, ariaLabel: name, title: name}).addEventListener("click", () => does(chart));
     }
-    chart.figure.querySelector(".axis-name").append(bar);
     chart.plot.addEventListener("keydown", event => {
       if (!(event.key in KEYS) || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       KEYS[event.key](chart, event);
     });
+    chart.names = chart.entries.map(entry => entry.textContent);
     chart.entries.forEach((entry, i) => {
-      const button = entry.querySelector("button");
-      button.prepend(document.querySelector("#line").content.cloneNode(true));
-      entry.querySelector("path").style.strokeDasharray = dashOf(entry).join(" ") || "none";
+      entry.textContent = "";
+      const button = add(entry, "button", {type: "button", ariaPressed: "true"});
+      const path = button.appendChild(document.createElementNS(SVG, "svg")).appendChild(document.createElementNS(SVG, "path"));
+      path.setAttribute("d", "M0 5h26");
+      path.style.strokeDasharray = dashOf(entry).join(" ") || "none";
+      add(button, "bdi", {textContent: chart.names[i]});
+      add(entry, "span", {className: "value"});
       button.addEventListener("click", () => {
         chart.shown[i] = !chart.shown[i];
         button.ariaPressed = String(chart.shown[i]);

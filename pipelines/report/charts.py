@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 #: Charts of at most so many x have a table beside them, and all digits that matter.
 SMALL = 40
 #: Digits of a figure of a large chart: a picture shows no more.
-_DIGITS, _ALL_DIGITS = 3, 6
+_DIGITS, _X_DIGITS, _ALL_DIGITS = 3, 4, 6
 #: Characters of a name, and of a sentence on a slow request.
 _NAME, _SENTENCE = 120, 1000
 #: A symbol for each kind of mark; a kind that is not here has the last.
@@ -110,7 +110,11 @@ def _points(chart: Chart, line: Line) -> tuple[list[float], list[float | None]]:
     if chart.x_scale == "log":
         above = [x for other in chart.lines for x in other.x if x > 0]
         edge = 10.0 ** math.floor(math.log10(min(above, default=1.0)))
-    at = {_short(max(x, edge)): y for x, y in zip(line.x, line.y, strict=True)}
+    is_fine = chart.x_scale == "time" or _is_small(chart)
+    at = {
+        _short(max(x, edge), _ALL_DIGITS if is_fine else _X_DIGITS): y
+        for x, y in zip(line.x, line.y, strict=True)
+    }
     return sorted(at), [at[x] for x in sorted(at)]
 
 
@@ -129,9 +133,9 @@ def _axis(x: Sequence[float]) -> dict[str, Any]:
     return {"from": x[0] if x else 0, "step": step, "runs": runs}
 
 
-def _short(value: float) -> float:
-    """Milliseconds of a time in seconds, six digits of what is small; 3 rather than 3.0."""
-    value = round(value, 3) if abs(value) >= 1000 else float(f"{value:.6g}")
+def _short(value: float, digits: int = _ALL_DIGITS) -> float:
+    """Milliseconds of a time in seconds, else so many digits; 3 rather than 3.0."""
+    value = round(value, 3) if abs(value) >= 1e6 else float(f"{value:.{digits}g}")
     return int(value) if value == int(value) else value
 
 
@@ -156,22 +160,6 @@ def symbol(kind: str) -> str:
 def cut(name: str) -> str:
     """A name of a client, a topic or a file, cut where it is too long to read."""
     return words.shortened(name, _NAME)
-
-
-class Entry(NamedTuple):
-    """A line's entry in the legend; ``dash`` tells it from lines of the same style."""
-
-    name: str
-    style: str
-    dash: int
-
-
-def legend(chart: Chart) -> list[Entry]:
-    styles = [line.style for line in chart.lines]
-    return [
-        Entry(cut(line.name), line.style, styles[:place].count(line.style))
-        for place, line in enumerate(chart.lines)
-    ]
 
 
 def at_x(chart: Chart, x: float) -> str:
@@ -259,7 +247,6 @@ def slow_rows(it: Slowest) -> list[tuple[str, ...]]:
 #: What the macros of charts.html.j2 call.
 FILTERS = {
     "chart_figures": figures,
-    "chart_legend": legend,
     "chart_table": table,
     "chart_at": at_x,
     "symbol": symbol,

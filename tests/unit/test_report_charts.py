@@ -140,16 +140,12 @@ def test_bars_share_one_scale_and_parts_keep_their_place() -> None:
     assert nothing.parts == [("x", "0\u00a0ms", 0.0, 0)]
 
 
-def test_lines_of_one_style_are_told_apart_and_long_names_are_cut() -> None:
-    lines = [Line(name, "with", [], []) for name in ("a", "b", "w" * 10_000)]
-    names, styles, dashes = zip(*charts.legend(chart(*lines)), strict=True)
-    assert names == ("a", "b", "w" * 119 + "…")
-    assert set(styles) == {"with"}
-    assert dashes == (0, 1, 2)
-    (row,) = charts.slow_rows(
-        Slowest("", "", [Slow(1234.56, "1", "w" * 200, "t", "s" * 2000, "f:1")])
-    )
+def test_long_names_and_sentences_are_cut() -> None:
+    slow = Slow(1234.56, "1", "w" * 10_000, "t", "s" * 2000, "f:1")
+    (row,) = charts.slow_rows(Slowest("", "", [slow]))
     assert [len(cell) for cell in row] == [7, 5, 1, 120, 1, 1000, 3]
+    (bar,) = charts.stacks(Bars("", "", "", "B", [Bar("w" * 121, "", [("w" * 121, 1.0)])]))
+    assert bar.name == bar.parts[0][0] == "w" * 119 + "…"
 
 
 @pytest.mark.parametrize("scale", [1e-14, 1e-7, 0.001, 1.0, 1000.0, 1e9, 1e15])
