@@ -92,7 +92,7 @@ class Bandwidth:
         """Who sends what, and how much of what is sent are records; nothing without a size."""
         if self.span_s <= 0 or not self.kinds:
             return []
-        note = "over the whole log"
+        whole = note = "over the whole log"
         if self.unknown:
             of = f"{words.number(self.unknown)} of {words.count(self.requests, 'request')}"
             apis, more = self.unknown_apis[:MOST_NAMES], len(self.unknown_apis) - MOST_NAMES
@@ -100,7 +100,7 @@ class Bandwidth:
             note += f"; the sizes of {of} are not known ({words.joined(named)})"
         both = "requests", "responses"
         return [
-            self._bars("Who sends what", note, self.clients, both, "client"),
+            self._bars("Who sends what", whole, self.clients, both, "client"),
             self._bars("What is sent", note, self.kinds, (_RECORDS, _OVERHEAD), "kind"),
         ]
 

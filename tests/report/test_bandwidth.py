@@ -126,10 +126,10 @@ def test_what_has_no_size_is_told_of() -> None:
     assert {*found.unknown_apis} == {row["api_name"] for row in log["requests"][7:8]} | {
         api for api, *_ in KINDS if api not in SIZED
     }
-    by_client, _ = found.pictures
-    assert f"sizes of {unknown} of 400 requests are not known" in by_client.note
-    assert "METADATA" in by_client.note
-    assert by_client.note.endswith("and 2 others)")
+    _, by_kind = found.pictures
+    assert f"sizes of {unknown} of 400 requests are not known" in by_kind.note
+    assert "METADATA" in by_kind.note
+    assert by_kind.note.endswith("and 2 others)")
 
 
 def test_names_of_clients_show_what_is_in_them() -> None:

@@ -9,8 +9,8 @@ from kip_replay.pipelines.rules.hwm_parking.figures import Figures
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED
 
-_WAIT = "longest wait of a FETCH (maxWaitMs), ms"
-_KNEE = "knee without KIP-1166: {} ms; a shorter wait takes many more FETCHes for little less lag"
+_WAIT = "maxWaitMs, ms"
+_KNEE = "knee without KIP-1166: {} ms"
 
 
 def charts(one: Figures) -> list[Chart]:
@@ -27,8 +27,11 @@ def charts(one: Figures) -> list[Chart]:
     marks = curves.recorded_marks({*(one.max_wait_ms or ())}, " ms")
     marks += curves.knee_marks(knee(one), _KNEE)
     who = words.kind_name(one.lag_kind)
-    of_lag = f"Lag of {who}", "if FETCHes wait for at most so long"
-    of_rate = "FETCHes a second", "of all replicas, if they wait for at most so long"
+    of_lag = (
+        f"Lag of {who}",
+        "by the longest wait of a FETCH; below the knee little less for many more FETCHes",
+    )
+    of_rate = "FETCHes a second", "of all replicas, by their longest wait"
     return [
         *curves.chart(*of_lag, (_WAIT, "ms"), lags, marks, is_log=True),
         *curves.chart(*of_rate, (_WAIT, "FETCHes/s"), rates, marks, is_log=True),

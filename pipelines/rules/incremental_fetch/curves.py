@@ -9,8 +9,8 @@ from kip_replay.pipelines.rules.incremental_fetch.figures import CACHE_SLOTS, Fi
 from kip_replay.replay.incremental_fetch import INCREMENTAL
 from kip_replay.replay.incremental_fetch.cache import SHARDS
 
-_SLOTS = f"slots of each broker ({CACHE_SLOTS})"
-_KNEE = "knee: {} slots, with which no session is refused or evicted"
+_SLOTS = "slots"
+_KNEE = "knee: {} slots are enough for all"
 
 
 def charts(one: Figures) -> list[Chart]:
@@ -24,7 +24,10 @@ def charts(one: Figures) -> list[Chart]:
         curves.line(event, style, {n: one.events(at).get(event, 0) for n, at in slots.items()})
         for event, style in (("refused", "without"), ("evicted", "other"))
     ]
-    named = "Bytes a second besides records", f"with so many slots (fewer than {SHARDS} are none)"
+    named = (
+        "Bytes a second besides records",
+        f"by {CACHE_SLOTS} of each broker (fewer than {SHARDS} are none)",
+    )
     of = [curves.line("with sessions", "with", bytes_at)] if any(bytes_at.values()) else []
     return [
         *curves.chart(*named, (_SLOTS, "B/s"), of, marks, is_log=True),

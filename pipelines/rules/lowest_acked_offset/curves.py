@@ -12,7 +12,7 @@ from kip_replay.pipelines.rules.lowest_acked_offset.figures import (
 from kip_replay.replay.lowest_acked_offset import LOWEST_ACKED
 
 _SHOWN = ("p50", "p99")
-_KNEE = "knee: {} ms; more often takes many more heartbeats for little"
+_KNEE = "knee: {} ms"
 
 
 def charts(one: Figures) -> list[Chart]:
@@ -36,12 +36,12 @@ def charts(one: Figures) -> list[Chart]:
         of_rates += [curves.line("as recorded", "recorded", rate)] if of_rates else []
     marks = curves.recorded_marks([] if one.interval_ms is None else [one.interval_ms], " ms")
     marks += curves.knee_marks(knee(one), _KNEE)
-    until = "until the broker that forwarded a write knows that it is applied everywhere"
+    meaning = "by the interval of heartbeats; below the knee little less for many more heartbeats"
     return [
-        *curves.chart("Read-after-write", until, (INTERVAL, "ms"), found, marks, is_log=True),
+        *curves.chart("Read-after-write", meaning, (INTERVAL, "ms"), found, marks, is_log=True),
         *curves.chart(
             "Heartbeats a second",
-            "of all brokers: the price",
+            "of all brokers, by their interval: the price",
             (INTERVAL, "heartbeats/s"),
             of_rates,
             marks,

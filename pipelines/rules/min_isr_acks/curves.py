@@ -9,7 +9,7 @@ from kip_replay.pipelines.rules.min_isr_acks.figures import LATENCY, Figures
 from kip_replay.replay.min_isr_acks import ACKS_MIN_INSYNC_REPLICAS
 
 _SHOWN = ("p50", "p99")
-_KNEE = "knee: {}; with more, producers wait for a slower replica"
+_KNEE = "knee: {}"
 
 
 def charts(one: Figures) -> list[Chart]:
@@ -32,8 +32,8 @@ def charts(one: Figures) -> list[Chart]:
     ]
     return curves.chart(
         "Wait against exposure",
-        "each PRODUCE as it arrived: until the response, and from then until all replicas had it",
-        ("min.insync.replicas of every topic", "ms"),
+        "each PRODUCE as it arrived, by what every topic had; above the knee a slow replica counts",
+        ("min.insync.replicas", "ms"),
         [
             *curves.lines("wait", "with", waits, _SHOWN),
             *curves.lines("exposure", "other", exposures, _SHOWN),
