@@ -1,6 +1,6 @@
 """hwm_parking over time."""
 
-from kip_replay.pipelines.report.timeline import Timeline
+from kip_replay.pipelines.report.timeline import PERCENTILES, Timeline
 
 TIMELINES = (
     Timeline(
@@ -9,6 +9,6 @@ TIMELINES = (
         y_name="ms",
         view="lag_over_time",
         where="replica_kind = 'broker'",
-        figures={"median": "max(p50_ms)", "99 %": "max(p99_ms)"},
+        figures=PERCENTILES,
     ),
 )

@@ -1,8 +1,7 @@
 """lowest_acked_offset over time."""
 
-from kip_replay.pipelines.report.timeline import Timeline
+from kip_replay.pipelines.report.timeline import PERCENTILES, Timeline
 
-_FIGURES = {"median": "max(p50_ms)", "99 %": "max(p99_ms)"}
 TIMELINES = (
     Timeline(
         name="How long brokers show metadata from before a write, over time",
@@ -10,7 +9,7 @@ TIMELINES = (
         y_name="ms",
         view="stale_window_over_time",
         where="metric = 'stale_window' AND variant <> 'finest_evidence'",
-        figures=_FIGURES,
+        figures=PERCENTILES,
     ),
     Timeline(
         name="How long a client waits to read its own write, over time",
@@ -18,6 +17,6 @@ TIMELINES = (
         y_name="ms",
         view="stale_window_over_time",
         where="metric = 'read_after_write' AND variant <> 'finest_evidence'",
-        figures=_FIGURES,
+        figures=PERCENTILES,
     ),
 )

@@ -1,8 +1,7 @@
 """min_isr_acks over time."""
 
-from kip_replay.pipelines.report.timeline import Timeline
+from kip_replay.pipelines.report.timeline import PERCENTILES, Timeline
 
-_FIGURES = {"median": "max(p50_ms)", "99 %": "max(p99_ms)"}
 TIMELINES = (
     Timeline(
         name="How long producers wait for the response, over time",
@@ -10,7 +9,7 @@ TIMELINES = (
         y_name="ms",
         view="produce_latency_over_time",
         where="metric = 'closed_loop_latency'",
-        figures=_FIGURES,
+        figures=PERCENTILES,
     ),
     Timeline(
         name="How long records are exposed, over time",
@@ -18,6 +17,6 @@ TIMELINES = (
         y_name="ms",
         view="produce_latency_over_time",
         where="metric = 'exposure'",
-        figures=_FIGURES,
+        figures=PERCENTILES,
     ),
 )
