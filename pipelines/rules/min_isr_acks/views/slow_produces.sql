@@ -34,14 +34,17 @@
 -- source_file: file of the log
 -- line_number: line in it
 WITH ranked AS (
-  SELECT *, row_number() OVER (
+  SELECT recording, request_id, row_number() OVER (
     PARTITION BY recording ORDER BY total_ms DESC, request_id
   ) AS rank
   FROM requests
   WHERE api_name = 'PRODUCE' AND total_ms IS NOT NULL
 ),
 slow AS (
-  SELECT * FROM ranked WHERE rank <= 100
+  SELECT r.*, k.rank
+  FROM requests AS r
+  JOIN ranked AS k ON k.recording = r.recording AND k.request_id = r.request_id
+  WHERE k.rank <= 100
 ),
 batches AS (
   SELECT
