@@ -77,7 +77,7 @@ beyond AS (
     r.dequeued_at, r.handled_at, r.each.fetch_offset AS fetch_offset,
     row_number() OVER (
       PARTITION BY b.recording, b.request_id, b.topic, b.partition, r.replica_id
-      ORDER BY r.dequeued_at, r.fetch_id
+      ORDER BY r.dequeued_at NULLS LAST, r.fetch_id
     ) AS number
   FROM requested AS r
   LEFT JOIN named ON named.recording = r.recording AND named.topic_id = r.each.topic_id
@@ -90,7 +90,7 @@ beyond AS (
 arrivals AS (
   SELECT *,
     row_number() OVER (
-      PARTITION BY recording, request_id, topic, partition ORDER BY dequeued_at, fetch_id
+      PARTITION BY recording, request_id, topic, partition ORDER BY dequeued_at NULLS LAST, fetch_id
     ) AS place,
     count(*) OVER (PARTITION BY recording, request_id, topic, partition) AS followers
   FROM beyond
