@@ -23,36 +23,44 @@ WITH overdue AS (
   ) AS place
   FROM fetches
 ),
-candidates AS (
-  SELECT r.*, least(r.remote_ms, f.max_wait_ms) AS waited_ms
-  FROM overdue AS f JOIN requests AS r
-    ON r.recording = f.recording AND r.request_id = f.request_id
+timed AS (
+  SELECT r.recording, r.request_id, r.api_name, least(r.remote_ms, f.max_wait_ms) AS waited_ms,
+    r.total_ms
+  FROM overdue AS f
+  JOIN requests AS r ON r.recording = f.recording AND r.request_id = f.request_id
   WHERE f.place <= 200
   UNION ALL
-  SELECT *,
-    CASE WHEN api_name IN ('SHARE_FETCH', 'JOIN_GROUP', 'SYNC_GROUP') THEN remote_ms ELSE 0 END
+  SELECT recording, request_id, api_name,
+    CASE WHEN api_name IN ('SHARE_FETCH', 'JOIN_GROUP', 'SYNC_GROUP') THEN remote_ms END,
+    total_ms
   FROM requests
   WHERE api_name <> 'FETCH'
 ),
-timed AS (
-  SELECT *, total_ms - coalesce(waited_ms, 0) AS slow_ms,
-    coalesce(remote_ms, 0) - coalesce(waited_ms, 0) AS other_remote_ms
-  FROM candidates
+ranked AS (
+  SELECT recording, request_id, coalesce(waited_ms, 0) AS waited_ms,
+    row_number() OVER (
+      PARTITION BY recording, api_name
+      ORDER BY total_ms - coalesce(waited_ms, 0) DESC, request_id
+    ) AS rank
+  FROM timed
   WHERE total_ms IS NOT NULL
 ),
-ranked AS (
-  SELECT *,
-    row_number() OVER (
-      PARTITION BY recording, api_name ORDER BY slow_ms DESC, request_id
-    ) AS rank,
-    greatest(
-      coalesce(request_queue_ms, 0), coalesce(local_ms, 0), other_remote_ms,
-      coalesce(response_queue_ms, 0), coalesce(send_ms, 0)
-    ) AS longest_part_ms
-  FROM timed
+slow AS (
+  SELECT r.*, k.rank, k.waited_ms, r.total_ms - k.waited_ms AS slow_ms,
+    coalesce(r.remote_ms, 0) - k.waited_ms AS other_remote_ms
+  FROM requests AS r
+  JOIN ranked AS k ON k.recording = r.recording AND k.request_id = r.request_id
+  WHERE k.rank <= 100
+),
+divided AS (
+  SELECT *, greatest(
+    coalesce(request_queue_ms, 0), coalesce(local_ms, 0), other_remote_ms,
+    coalesce(response_queue_ms, 0), coalesce(send_ms, 0)
+  ) AS longest_part_ms
+  FROM slow
 )
 SELECT
-  recording, api_name, rank, slow_ms, total_ms, coalesce(waited_ms, 0) AS waited_ms,
+  recording, api_name, rank, slow_ms, total_ms, waited_ms,
   CASE longest_part_ms
     WHEN request_queue_ms THEN 'request_queue'
     WHEN local_ms THEN 'local'
@@ -61,5 +69,4 @@ SELECT
     WHEN send_ms THEN 'send'
   END AS longest_part,
   longest_part_ms, node_id, client_id, received_at, connection, request_id, source_file, line_number
-FROM ranked
-WHERE rank <= 100
+FROM divided

@@ -27,7 +27,7 @@
 WITH ranked AS (
   SELECT *, row_number() OVER (
     PARTITION BY recording
-    ORDER BY lag_ms DESC, leader_at, leader_id, leader_epoch, replica_id, high_watermark
+    ORDER BY lag_ms DESC, leader_at NULLS LAST, leader_id, leader_epoch, replica_id, high_watermark
   ) AS rank
   FROM high_watermark_lag
   WHERE variant = 'recorded' AND parameter = 'none' AND phase = 'steady' AND lag_ms IS NOT NULL
@@ -62,7 +62,9 @@ stale AS (
   SELECT
     l.recording, l.rank, p.completion, p.parked_ms, p.response_high_watermark,
     p.recorded_request_id,
-    row_number() OVER (PARTITION BY l.recording, l.rank ORDER BY p.sequence DESC) AS place
+    row_number() OVER (
+      PARTITION BY l.recording, l.rank ORDER BY p.built_at DESC, p.sequence DESC
+    ) AS place
   FROM fetch_parking_outcomes AS p
   JOIN late AS l ON l.recording = p.recording AND l.leader_id = p.leader_id
     AND l.leader_epoch = p.leader_epoch AND l.replica_id = p.replica_id

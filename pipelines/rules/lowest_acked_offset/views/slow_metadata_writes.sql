@@ -25,7 +25,7 @@
 -- line_number: line in it
 WITH ranked AS (
   SELECT *, row_number() OVER (
-    PARTITION BY recording ORDER BY stale_window_ms DESC, responded_at, request_id
+    PARTITION BY recording ORDER BY stale_window_ms DESC, responded_at NULLS LAST, request_id
   ) AS rank
   FROM metadata_write_outcomes
   WHERE variant = 'estimated' AND parameter = 'none' AND stale_window_ms IS NOT NULL
@@ -77,7 +77,7 @@ beats AS (
     l.recording, l.request_id, h.request_id AS shown_request_id, h.received_at AS shown_at,
     h.current_metadata_offset AS shown_offset,
     row_number() OVER (
-      PARTITION BY l.recording, l.request_id ORDER BY h.dequeued_at, h.request_id
+      PARTITION BY l.recording, l.request_id ORDER BY h.dequeued_at NULLS LAST, h.request_id
     ) AS place
   FROM broker_heartbeats AS h
   JOIN late AS l ON l.recording = h.recording AND l.controller_id = h.node_id
@@ -92,7 +92,7 @@ written AS (
 resources AS (
   SELECT recording, request_id, each.resource_type AS resource_type, each.name AS resource_name,
     row_number() OVER (
-      PARTITION BY recording, request_id ORDER BY each.resource_type, each.name
+      PARTITION BY recording, request_id ORDER BY each.resource_type NULLS LAST, each.name NULLS LAST
     ) AS place
   FROM written
   WHERE each.error_code = 0

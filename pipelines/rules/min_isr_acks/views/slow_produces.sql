@@ -34,14 +34,17 @@
 -- source_file: file of the log
 -- line_number: line in it
 WITH ranked AS (
-  SELECT *, row_number() OVER (
+  SELECT recording, request_id, row_number() OVER (
     PARTITION BY recording ORDER BY total_ms DESC, request_id
   ) AS rank
   FROM requests
   WHERE api_name = 'PRODUCE' AND total_ms IS NOT NULL
 ),
 slow AS (
-  SELECT * FROM ranked WHERE rank <= 100
+  SELECT r.*, k.rank
+  FROM requests AS r
+  JOIN ranked AS k ON k.recording = r.recording AND k.request_id = r.request_id
+  WHERE k.rank <= 100
 ),
 batches AS (
   SELECT
@@ -74,7 +77,7 @@ beyond AS (
     r.dequeued_at, r.handled_at, r.each.fetch_offset AS fetch_offset,
     row_number() OVER (
       PARTITION BY b.recording, b.request_id, b.topic, b.partition, r.replica_id
-      ORDER BY r.dequeued_at, r.fetch_id
+      ORDER BY r.dequeued_at NULLS LAST, r.fetch_id
     ) AS number
   FROM requested AS r
   LEFT JOIN named ON named.recording = r.recording AND named.topic_id = r.each.topic_id
@@ -87,7 +90,7 @@ beyond AS (
 arrivals AS (
   SELECT *,
     row_number() OVER (
-      PARTITION BY recording, request_id, topic, partition ORDER BY dequeued_at, fetch_id
+      PARTITION BY recording, request_id, topic, partition ORDER BY dequeued_at NULLS LAST, fetch_id
     ) AS place,
     count(*) OVER (PARTITION BY recording, request_id, topic, partition) AS followers
   FROM beyond
