@@ -139,7 +139,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield "rules"
     width = max(len(rule.rule) for rule in plan.rules)
     for rule in plan.rules:
-        verdict = "cannot be answered" if rule.missing else "can be answered"
+        verdict = "not from what the samples show" if rule.missing else "can be answered"
         yield f"  {rule.rule:{width}}  {verdict}"
         yield from (f"  {'':{width}}    {text}" for text in rule.missing)
         yield from (f"  {'':{width}}    better with more: {text}" for text in rule.helpful)

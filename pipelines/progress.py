@@ -140,7 +140,7 @@ class Progress:
             while not self._ended.wait(LOOK_S):
                 if seen := self.look(_spark_tasks()):
                     share, left_s, text = seen
-                    bar.n = share
+                    bar.n = max(bar.n, share)
                     bar.set_description_str(f"{text}, {tqdm.format_interval(left_s)} left")
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,6 +54,8 @@ _BY_KAFKA = _OF_CONTROLLERS - {"VOTE", "BEGIN_QUORUM_EPOCH", "ENVELOPE"}
 _REJECTED_SHARE = 0.01
 #: A broker whose log lacks more of the span of all is worth a word.
 _OUTSIDE_SHARE, _OUTSIDE_US = 0.1, 15_000_000
+#: Brokers replicate all the time: nothing for so long is no pause.
+_BETWEEN_FILES_US = 120_000_000
 
 
 @dataclass
@@ -212,6 +215,8 @@ def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:
         )
     )
     found.problems += _of_files(node, samples, rows)
+    if "broker" in found.nodes[-1].role:  # a controller that is not active has nothing to log
+        found.problems += _between_files(node, samples)
 
 
 def _role(apis: set[str]) -> str | None:
@@ -236,6 +241,16 @@ def _of_files(node: Node, samples: Sequence[Sample], rows: pa.Table) -> list[str
         counted = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common(3))
         said.append(f"{who}: of {len(rows):,} lines looked at cannot be read: {counted}")
     return said
+
+
+def _between_files(node: Node, samples: Sequence[Sample]) -> list[str]:
+    spans = sorted((s.first_us, s.last_us) for s in samples if s.first_us and s.last_us)
+    return [
+        f"node {node.node_id}: no file has {shown_span((before[1], after[0]))} UTC: is a rotated "
+        "one missing?"
+        for before, after in pairwise(spans)
+        if after[0] - before[1] > _BETWEEN_FILES_US
+    ]
 
 
 def _check(found: Overview, node_gap_minutes_max: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -124,6 +125,19 @@ def test_damage_and_rejected_lines_are_problems(
     assert found["status"] == 0
     assert any("c.log.gz ends in the middle of its gzip stream" in text for text in problems)
     assert any("50 not_a_request_line" in text for text in problems)
+
+
+def test_a_rotated_file_that_is_missing_is_named(
+    planned: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    later = re.sub(
+        rb"\[2026-11-20 (\d\d):", lambda m: b"[2026-11-20 %02d:" % (int(m[1]) + 1), BROKER
+    )
+    assert later != BROKER
+    files = {"c.log": CONTROLLER, "b.log.1": BROKER, "b.log": later}
+    write_recording(tmp_path / "r", files, {2: "c.log", 11: "b.log*"})
+    problems = planned(tmp_path / "r")["recordings"][0]["problems"]
+    assert [text for text in problems if text.startswith("node 11: no file has 2026-11-20")]
 
 
 def test_a_large_log_is_read_in_three_places(
