@@ -118,6 +118,11 @@ def event(name: str, n: int, at: int | None = None) -> dict[str, Any]:
     return {"variant": "incremental", "at": at, "event": name, "n": n}
 
 
+def peak(sessions: int, node: int = 11) -> dict[str, Any]:
+    """A broker that held so many sessions at once, of which no shard had more than its share."""
+    return {"node_id": node, "peak_sessions": sessions, "slots": -(-sessions // 8) * 8}
+
+
 def fetch(name: str = "one") -> incremental_fetch.Figures:
     full, few, draft = sessions(64, 2000), sessions(3, 150), sessions(4, 180)
     by_variant = {RECORDED: few, "full": full, "incremental": few, "incremental_draft": draft}
@@ -138,7 +143,7 @@ def fetch(name: str = "one") -> incremental_fetch.Figures:
     ]
     events = [event("created", 12), event("refused", 40, 0), event("created", 12, 8)]
     events += [event("evicted", 2, 8), event("created", 12, 16)]
-    rows = {"verdicts": verdicts, "events": events, "peaks": [{"peak_sessions": 12}]}
+    rows = {"verdicts": verdicts, "events": events, "peaks": [peak(12)]}
     rows["turned_away"] = [{"refused": 0, "evicted": 0}]
     return incremental_fetch.Figures(name, None, traffic=traffic, rows=rows)
 

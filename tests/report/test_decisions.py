@@ -19,6 +19,7 @@ from report_examples import (
     fetch,
     hwm,
     lowest,
+    peak,
     plain,
     verdict,
 )
@@ -78,7 +79,7 @@ def metadata(
 
 
 def sessions(
-    full: int, few: int, *, uses: bool, refused: int = 0, evicted: int = 0, peak: int = 3
+    full: int, few: int, *, uses: bool, refused: int = 0, evicted: int = 0, held: int = 3
 ) -> Any:
     """incremental_fetch: bytes in 160 s in full and with sessions, even over time."""
     traffic = {
@@ -91,7 +92,7 @@ def sessions(
     rows = {
         "verdicts": [verdict(RECORDED, 160, **{**none, "incremental": 150 * uses})],
         "turned_away": [{"refused": refused, "evicted": evicted}],
-        "peaks": [{"peak_sessions": peak}],
+        "peaks": [peak(held)],
         "events": [],
     }
     return replace(fetch(), traffic=traffic, rows=rows)
@@ -226,13 +227,13 @@ def test_a_cluster_that_runs_the_kip_is_compared_with_a_replay_without_it() -> N
 
 
 @pytest.mark.parametrize(
-    ("peak", "headroom", "slots"),
-    [(0, 2.0, 1000), (500, 2.0, 1000), (501, 2.0, 1008), (5000, 1.5, 7504), (3, 4000.0, 12000)],
+    ("enough", "headroom", "slots"),
+    [(0, 2.0, 1000), (496, 2.0, 1000), (504, 2.0, 1008), (5000, 1.5, 7504), (8, 1000.1, 8008)],
 )
-def test_slots_to_paste(peak: int, headroom: float, slots: int) -> None:
+def test_slots_to_paste(enough: int, headroom: float, slots: int) -> None:
     """As many in each of a broker's eight shards (KIP-1086), never fewer than Kafka's default."""
-    assert slots_for(peak, headroom) == slots
-    one = sessions(3_200_000, 0, uses=True, refused=1, peak=peak)
+    assert slots_for(enough, headroom) == slots
+    one = sessions(3_200_000, 0, uses=True, refused=1, held=enough)
     paste = decided(one, decide_slots_headroom=headroom).paste
     assert paste.endswith(f"\nmax.incremental.fetch.session.cache.slots={slots}")
 

@@ -160,27 +160,12 @@ def test_unknown_changes_stand_beside_the_headline() -> None:
     assert cells(found.table, "one")[-1] == "7"
 
 
-def test_waits_of_a_sweep_are_there_only_where_one_was_run() -> None:
-    waits = block(section(hwm()), "Waiting less or more")
-    assert [row.name for row in waits.rows] == ["100 ms", "500 ms, as recorded"]
-
-    def is_swept(key: tuple[Any, ...]) -> bool:
-        return key[-1] is not None
-
-    unswept = section(without(without(hwm(), "spreads", is_swept), "traffic", is_swept))
-    captions = [str(getattr(part, "caption", "")) for part in unswept.details[0].blocks]
-    assert not any("Waiting" in caption for caption in captions)
-
-
 def test_tables_of_fetch_sessions() -> None:
     found = section(fetch(), fetch("two"))
     kinds = ("64.0", "3.0", "4.0", "64.0", "3.0", "4.0")
     assert cells(found.table, "one")[1:] == [*kinds, "80,000", "6,000", "7,200", "5"]
     texts = plain(str([getattr(b, "text", "") for b in found.details[0].blocks]))
     assert "590 of 600 recorded incremental FETCHes" in texts
-    slots = block(found, "So many slots")
-    assert cells(slots, "8") == ["3.0", "64.0", "20.0", "43,000", "12", "0", "2", "0"]
-    assert [row.name for row in slots.rows] == ["0", "8", "16", "enough for all"]
 
 
 def test_tables_of_early_acks() -> None:

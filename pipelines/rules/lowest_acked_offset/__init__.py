@@ -1,11 +1,10 @@
 """lowest_acked_offset (draft KIP) over Spark."""
 
 from kip_replay.pipelines.rule_steps import RuleSteps
-from kip_replay.pipelines.rules.lowest_acked_offset import curves, events, measures
+from kip_replay.pipelines.rules.lowest_acked_offset import curves, events, measures, slowest
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import Figures
 from kip_replay.pipelines.rules.lowest_acked_offset.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.lowest_acked_offset.section import section
-from kip_replay.pipelines.rules.lowest_acked_offset.slowest import slowest
 from kip_replay.pipelines.rules.lowest_acked_offset.timelines import TIMELINES
 from kip_replay.pipelines.rules.lowest_acked_offset.words import WORDS
 from kip_replay.replay.lowest_acked_offset.registration import RULE
@@ -22,6 +21,6 @@ STEPS = RuleSteps(
     words=WORDS,
     timelines=TIMELINES,
     curves=curves.charts,
-    slowest=slowest,
+    slowest=slowest.slowest,
     follows=("hwm_parking",),
 )
