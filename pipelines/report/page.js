@@ -64,7 +64,7 @@
       element.addEventListener("input", show);
     };
     for (const name of ["node", "client", "topic"]) {
-      const of = row => row.querySelector(`[data-name=${name}]`).textContent;
+      const of = row => row.querySelector(`[data-name=${name}]`)?.textContent;
       const values = [...new Set(rows.map(of))].sort((a, b) => a.localeCompare(b, "en", {numeric: true}));
       if (values.length < 2) continue;
       const select = make("select");
