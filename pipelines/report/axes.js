@@ -36,7 +36,7 @@ const axes = (() => {
   // As many figures as keep `least` pixels apart: all, 1, 2 and 5, or 1 of each or of some decades.
   const logLabels = least => (u, splits, axis) => {
     const {min, max} = u.scales[u.axes[axis].scale];
-    const decade = (axis ? u.over.clientHeight : u.over.clientWidth) / Math.log10(max / min);
+    const decade = (axis ? u.height - 60 : u.width - 80) / Math.log10(max / min);
     const digits = decade * 0.045 > least || max < 3 * min ? "123456789" : decade * 0.3 > least ? "125" : "1";
     const every = Math.max(1, Math.ceil(least / decade));
     return splits.map(value => digits.includes(value.toExponential()[0]) && Math.floor(Math.log10(value * 1.001)) % every === 0 ? value : null);

@@ -95,12 +95,11 @@ def figures(chart: Chart) -> Markup:
             axes.append(axis)
         written = ",".join(_written(value, digits, chart.y_scale == "share") for value in y)
         lines.append(f"[{axes.index(axis)},[{written}]]")
-    marks = [[_short(mark.x), symbol(mark.kind)] for mark in chart.marks]
+    zero = _edge(chart)
+    marks = [[_place(mark.x, zero), symbol(mark.kind)] for mark in chart.marks]
     # Numbers and symbols: nothing in it could end the element.
-    x_text, mark_text, zero = (
-        json.dumps(of, separators=(",", ":")) for of in (axes, marks, _edge(chart))
-    )
-    return Markup(f'{{"x":{x_text},"y":[{",".join(lines)}],"marks":{mark_text},"zero":{zero}}}')
+    ends = [json.dumps(of, separators=(",", ":")) for of in (axes, marks, zero)]
+    return Markup(f'{{"x":{ends[0]},"y":[{",".join(lines)}],"marks":{ends[1]},"zero":{ends[2]}}}')
 
 
 def _is_small(chart: Chart) -> bool:
@@ -109,7 +108,7 @@ def _is_small(chart: Chart) -> bool:
 
 def _edge(chart: Chart) -> float | None:
     """Where zero stands on a log axis: at the power of ten below everything else."""
-    xs = [x for line in chart.lines for x in line.x]
+    xs = [x for line in chart.lines for x in line.x] + [mark.x for mark in chart.marks]
     if chart.x_scale != "log" or min(xs, default=1) > 0:
         return None
     least = min((x for x in xs if x > 0), default=1.0)
@@ -120,11 +119,12 @@ def _points(chart: Chart, line: Line) -> tuple[list[float], list[float | None]]:
     """Points in ascending x, the last of those at one x."""
     edge = _edge(chart)
     digits = _ALL_DIGITS if chart.x_scale == "time" or _is_small(chart) else _X_DIGITS
-    at = {
-        edge if edge is not None and x <= 0 else _short(x, digits): y
-        for x, y in zip(line.x, line.y, strict=True)
-    }
+    at = {_place(x, edge, digits): y for x, y in zip(line.x, line.y, strict=True)}
     return sorted(at), [at[x] for x in sorted(at)]
+
+
+def _place(x: float, edge: float | None, digits: int = _ALL_DIGITS) -> float:
+    return edge if edge is not None and x <= 0 else _short(x, digits)
 
 
 def _axis(x: Sequence[float]) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _axis(x: Sequence[float]) -> dict[str, Any]:
             runs[-1] += 1
         else:
             runs += [place, 1]
-    return {"from": x[0] if x else 0, "step": step, "runs": runs}
+    return {"from": x[0], "step": step, "runs": runs} if len(runs) < len(x) else {"at": x}
 
 
 def _short(value: float, digits: int = _ALL_DIGITS) -> float:
