@@ -90,6 +90,9 @@ def traffic_timeline(database: duckdb.DuckDBPyConnection, recording: str) -> lis
     for of, place, name, begin, per_second, of_unknown, of_all in query.fetchall():
         series[of][place, name][begin] = per_second
         unknown, messages = unknown + of_unknown, messages + of_all
+    holes = _holes(database, recording, buckets)
+    for (_, name), points in series["node"].items():
+        points.update(dict.fromkeys(holes.get(name, ())))
     events = marks(database, recording, buckets.width_s)
     left_out = (
         f"; without {words.number(unknown)} of {words.number(messages)} requests and responses, "
@@ -97,6 +100,8 @@ def traffic_timeline(database: duckdb.DuckDBPyConnection, recording: str) -> lis
         if unknown
         else ""
     )
+    if holes:
+        left_out += "; holes in the logs of " + words.joined([*holes]) + " count nothing"
     charts = []
     for of, (title, note) in _TRAFFIC_CHARTS.items():
         lines = [
@@ -117,6 +122,24 @@ def _buckets(database: duckdb.DuckDBPyConnection, recording: str) -> Buckets | N
         [recording],
     ).fetchone()
     return Buckets(*row) if row else None
+
+
+def _holes(
+    database: duckdb.DuckDBPyConnection, recording: str, buckets: Buckets
+) -> dict[str, set[int]]:
+    """The buckets that lie in holes of a node's log, by ``node 11``."""
+    rows = database.execute(
+        "SELECT 'node ' || node_id, coalesce(epoch_us(after_at) / 1e6, 0), "
+        "coalesce(epoch_us(before_at) / 1e6, 1e12) FROM log_gaps "
+        "WHERE recording = ? AND evidence <> 'no_log' ORDER BY node_id",
+        [recording],
+    ).fetchall()
+    found: dict[str, set[int]] = defaultdict(set)
+    for name, after, before in rows:
+        found[name] |= {
+            begin for begin in buckets.begins if after <= begin <= before - buckets.width_s
+        }
+    return {name: begins for name, begins in found.items() if begins}
 
 
 def _lines(

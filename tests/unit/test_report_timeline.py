@@ -170,6 +170,24 @@ def test_bytes_of_the_biggest_clients_and_of_the_others() -> None:
     assert styles == [line.style for line in sent.lines] == [f"series-{n}" for n in range(7)]
 
 
+def test_a_hole_in_the_log_of_a_node_is_a_gap_of_its_line() -> None:
+    rows = [request(second, "c", 100, node) for second in range(9) for node in (11, 12)]
+    rows = [r for r in rows if not (r["node_id"] == 12 and 2 < r["received_at"].second < 7)]
+
+    def hole(number: int, **bounds: Any) -> Row:
+        return row(LOG_GAPS, node_id=12, number=number, evidence="connection", **bounds)
+
+    gaps = [hole(1, after_at=at(2.5), before_at=at(6.5)), hole(2, after_at=at(8.5))]
+    with session({REQUESTS: rows, LOG_GAPS: gaps}, 10) as connection:
+        direction, node, *_ = traffic_timeline(connection, "r")
+    lines = {line.name: [*points(line).values()] for line in node.lines}
+    assert lines["node 11"] == [300] * 9 + [0, 0]
+    assert lines["node 12"] == [300] * 3 + [None] * 3 + [0, 300, 300, None, None]
+    assert direction.note.endswith(
+        "holes in the logs of node 12 count nothing; a point is 1\u00a0s"
+    )
+
+
 # --- events ---------------------------------------------------------------------------------------
 
 
