@@ -13,7 +13,7 @@ from constructed import BEGIN, Row, at, database, row
 
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.report.events import marks
-from kip_replay.pipelines.report.timeline import Timeline, timelines, traffic_timeline
+from kip_replay.pipelines.report.timeline import timelines, traffic_timeline
 from kip_replay.pipelines.report.view import Line
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.hwm_parking.timelines import TIMELINES as LAGS
@@ -118,11 +118,9 @@ def test_lines_are_bounded(span_s: float) -> None:
 
 @pytest.mark.parametrize("steps", RULES, ids=lambda steps: steps.name)
 def test_every_rule_s_charts_read_views_that_are_there(steps: Any) -> None:
-    module = __import__(f"{steps.package}.timelines", fromlist=["TIMELINES"])
-    charts: Sequence[Timeline] = module.TIMELINES
-    assert charts
+    assert steps.timelines
     with session({}) as connection:
-        assert timelines(connection, charts, "r") == []
+        assert timelines(connection, steps.timelines, "r") == []
 
 
 # --- bytes ----------------------------------------------------------------------------------------
