@@ -145,7 +145,10 @@ def _holes(
 def _lines(
     database: duckdb.DuckDBPyConnection, chart: Timeline, recording: str, buckets: Buckets
 ) -> list[Line]:
-    """A line for each variant and figure, variants in the order of all tables."""
+    """A line for each variant and figure, variants in the order of all tables.
+
+    Of a variant's further figures those that half of its points have.
+    """
     rows = database.execute(
         f"SELECT variant, epoch_us(bucket_at) // 1000000, {', '.join(chart.figures.values())} "
         f"FROM {chart.view} WHERE recording = ? AND bucket_at IS NOT NULL AND {chart.where} "
@@ -158,11 +161,16 @@ def _lines(
             found[variant, figure][begin] = value
     lines = []
     for variant in words.in_order({variant for variant, _ in found}):
+        most = 0
         for figure in chart.figures:
-            name = ", ".join(part for part in (words.variant_name(variant), figure) if part)
-            style, points = words.variant_class(variant), found[variant, figure]
-            lines.append(_line(name, style, points, buckets, chart.is_rate))
-    return [line for line in lines if any(value is not None for value in line.y)]
+            points = found[variant, figure]
+            known = sum(value is not None for value in points.values())
+            most = max(most, known)
+            if known and 2 * known >= most:
+                name = ", ".join(part for part in (words.variant_name(variant), figure) if part)
+                style = words.variant_class(variant)
+                lines.append(_line(name, style, points, buckets, chart.is_rate))
+    return lines
 
 
 def _line(name: str, style: str, points: _Series, buckets: Buckets, is_rate: bool) -> Line:
@@ -187,7 +195,7 @@ def _chart(
     is_latency: bool,
 ) -> Chart:
     width = f"a point is {words.seconds(buckets.width_s).replace('.0', '')}"
-    if is_latency:
+    if any(line.name.endswith("99 %") for line in lines):
         width += ", 99 % of 10 values or more"
     wording = words.milliseconds if is_latency else lambda value: f"{words.size(value)}/s"
     described = "; ".join(f"{line.name}: {_ends(line, wording)}" for line in lines)
