@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +20,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.ingest.sample import Sample, sampled
-from kip_replay.pipelines.ingest.survey_checks import Span, check_spans, shown_span
+from kip_replay.pipelines.ingest.survey_checks import Span
 from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser
 
 #: Parsed in about half a second, over all files; of one file at least, and at most, thrice this.
@@ -50,12 +49,6 @@ _OF_BROKERS = {
 }
 #: What only brokers and controllers send: its client's version is Kafka's.
 _BY_KAFKA = _OF_CONTROLLERS - {"VOTE", "BEGIN_QUORUM_EPOCH", "ENVELOPE"}
-#: Of lines that were looked at. A log with more is hardly a request log.
-_REJECTED_SHARE = 0.01
-#: A broker whose log lacks more of the span of all is worth a word.
-_OUTSIDE_SHARE, _OUTSIDE_US = 0.1, 15_000_000
-#: Brokers replicate all the time: nothing for so long is no pause.
-_BETWEEN_FILES_US = 120_000_000
 
 
 @dataclass
@@ -66,7 +59,7 @@ class NodeOverview:
     """
 
     node: Node
-    files: int = 0
+    samples: Sequence[Sample] = ()
     disk_bytes: int = 0
     log_bytes: int = 0
     lines: int = 0
@@ -75,6 +68,11 @@ class NodeOverview:
     shown_role: str | None = None
     apis: Counter[tuple[str, int]] = field(default_factory=Counter)
     kafka_versions: frozenset[str] = frozenset()
+
+    @property
+    def files(self) -> int:
+        """Files that could be looked at."""
+        return len(self.samples)
 
     @property
     def role(self) -> str:
@@ -144,8 +142,8 @@ def _ids(rows: pa.Table, column: str, name: str) -> set[int]:
     return {value for value in values if value is not None and value >= 0}
 
 
-def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
-    """Samples every log of a recording. Errors of its logs are among what it returns."""
+def looked_at(recording: Recording) -> Overview:
+    """Samples every log of a recording; files that cannot be read are among ``refused``."""
     found = Overview(recording)
     files = {node: _files_of(node, found) for node in recording.nodes}
     count = sum(map(len, files.values()))
@@ -157,7 +155,6 @@ def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
         }
         for node, of_node in looks.items():
             _add(found, node, [*of_node])
-    _check(found, node_gap_minutes_max)
     return found
 
 
@@ -203,7 +200,7 @@ def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:
     found.nodes.append(
         NodeOverview(
             node,
-            len(looks),
+            samples,
             sum(s.disk_bytes for s in samples),
             log_bytes,
             round(log_bytes / line_bytes) if line_bytes else 0,
@@ -214,9 +211,6 @@ def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:
             _kafka_versions(requests),
         )
     )
-    found.problems += _of_files(node, samples, rows)
-    if "broker" in found.nodes[-1].role:  # a controller that is not active has nothing to log
-        found.problems += _between_files(node, samples)
 
 
 def _role(apis: set[str]) -> str | None:
@@ -228,84 +222,3 @@ def _kafka_versions(requests: pa.StructArray) -> frozenset[str]:
     is_own = pc.is_in(pc.struct_field(requests, "api_name"), pa.array(sorted(_BY_KAFKA)))
     versions = pc.struct_field(requests, "software_version").filter(is_own)
     return frozenset(version for version in versions.unique().to_pylist() if version)
-
-
-def _of_files(node: Node, samples: Sequence[Sample], rows: pa.Table) -> list[str]:
-    who = f"node {node.node_id}"
-    empty = [s.file.source_file for s in samples if not s.disk_bytes]
-    said = [f"{who}: empty: {_some(empty)}"] if empty else []
-    said += [f"{who}: {s.file.source_file} {s.damage}" for s in samples if s.damage]
-    rejected = pc.drop_null(rows.column("rejected"))
-    if len(rejected) > _REJECTED_SHARE * len(rows):
-        reasons = Counter(row["reason"] for row in rejected.to_pylist())
-        counted = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common(3))
-        said.append(f"{who}: of {len(rows):,} lines looked at cannot be read: {counted}")
-    return said
-
-
-def _between_files(node: Node, samples: Sequence[Sample]) -> list[str]:
-    spans = sorted((s.first_us, s.last_us) for s in samples if s.first_us and s.last_us)
-    return [
-        f"node {node.node_id}: no file has {shown_span((before[1], after[0]))} UTC: is a rotated "
-        "one missing?"
-        for before, after in pairwise(spans)
-        if after[0] - before[1] > _BETWEEN_FILES_US
-    ]
-
-
-def _check(found: Overview, node_gap_minutes_max: float) -> None:
-    recording, spans = found.recording, {n.node.node_id: n.span for n in found.nodes if n.span}
-    for each in found.nodes:
-        if each.files and not each.apis:
-            found.refused.append(
-                f"the log of node {each.node.node_id} shows no request line: set "
-                "kafka.request.logger to DEBUG on that node, or correct its 'log'"
-            )
-        stated = each.node.role
-        shown = each.shown_role
-        if stated and shown and not {*shown.split(",")} <= {*stated.split(",")}:
-            found.problems.append(
-                f"node {each.node.node_id} is a {stated} in recording.json, and its log shows "
-                f"requests that only a {shown.replace(',', ' and a ')} responds to"
-            )
-    try:
-        check_spans(recording, spans, round(node_gap_minutes_max * 60e6))
-    except UserError as error:
-        found.refused.append(str(error))
-    else:
-        if all(each.is_end_seen for each in found.nodes):
-            found.problems += _not_together(found)
-    versions, stated = found.kafka_versions, recording.kafka_version
-    if len({*versions} | {stated} - {None}) > 1:
-        found.problems.append(
-            f"nodes call themselves Kafka {', '.join(versions)}"
-            f"{f', and recording.json says {stated}' if stated else ''}: is it one cluster, at a "
-            "time without an upgrade?"
-        )
-    named = found.brokers_seen | found.replicas_seen | {*(recording.voters or ())}
-    silent = sorted(named - {*recording.node_ids})
-    if silent:
-        found.problems.append(
-            f"no log of node {_some(map(str, silent), 10)}, which the logs of others or 'voters' "
-            "name: what only it logged stays unknown"
-        )
-
-
-def _not_together(found: Overview) -> list[str]:
-    """A sentence per broker whose log lacks much of the time that others have."""
-    if found.span is None:
-        return []
-    whole_us = found.span[1] - found.span[0]
-    return [
-        f"node {each.node.node_id} logged only from {shown_span(each.span)} UTC: was it down, its "
-        "logger off, or is a rotated file missing?"
-        for each in found.nodes
-        if each.span and "broker" in each.role
-        if whole_us - (each.span[1] - each.span[0]) > max(_OUTSIDE_SHARE * whole_us, _OUTSIDE_US)
-    ]
-
-
-def _some(names: Iterable[str], most: int = 3) -> str:
-    every = [*names]
-    more = f" and {len(every) - most:,} more" if len(every) > most else ""
-    return ", ".join(every[:most]) + more
