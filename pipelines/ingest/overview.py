@@ -194,7 +194,6 @@ def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:
         )
     )
     del apis[None, None]
-    line_bytes = sum(s.line_bytes * len(s.lines) for s in samples) / max(len(rows), 1)
     log_bytes = sum(s.log_bytes for s in samples)
     times = [us for s in samples for us in (s.first_us, s.last_us) if us is not None]
     found.nodes.append(
@@ -203,7 +202,7 @@ def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:
             samples,
             sum(s.disk_bytes for s in samples),
             log_bytes,
-            round(log_bytes / line_bytes) if line_bytes else 0,
+            sum(s.line_count for s in samples),
             (min(times), max(times)) if times else None,
             all(s.is_end_seen for s in samples),
             _role({name for name, _ in apis}),

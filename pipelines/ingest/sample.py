@@ -26,7 +26,8 @@ _GZIP_RATIO = 25
 
 @dataclass(frozen=True)
 class Sample:
-    """Of one file. Bytes are on disk, and uncompressed (estimated for gzip); ``lines`` are whole.
+    """Of one file. Bytes are on disk, and uncompressed (estimated for gzip); ``lines`` are whole,
+    ``line_count`` estimates how many the file has.
 
     ``first_us`` and ``last_us``: UTC microseconds of its first and last stamp, None without. Where
     not ``is_end_seen``, the last is when the file was modified. ``damage`` as ``LogBytes`` has it.
@@ -36,15 +37,11 @@ class Sample:
     disk_bytes: int
     log_bytes: int
     lines: tuple[bytes, ...]
+    line_count: int
     first_us: int | None
     last_us: int | None
     is_end_seen: bool
     damage: str | None
-
-    @property
-    def line_bytes(self) -> float:
-        """Mean length of the lines looked at; 0 without any."""
-        return sum(map(len, self.lines)) / len(self.lines) + 1 if self.lines else 0.0
 
 
 def sampled(file: LogFile, sample_bytes: int = CHUNK_BYTES) -> Sample:
@@ -61,13 +58,17 @@ def sampled(file: LogFile, sample_bytes: int = CHUNK_BYTES) -> Sample:
     else:
         log_bytes, is_whole = disk_bytes, True
         parts = _of_file(file.path, disk_bytes, sample_bytes)
-    lines = [line for part in parts for line in part]
+    places = [part for part in parts if part]
+    lines = [line for part in places for line in part]
+    # Each stands for as many bytes: lines are short where a log begins.
+    line_bytes = [sum(map(len, part)) / len(part) + 1 for part in places]
     stamps = [stamp for line in lines if (stamp := stamp_of(line)) is not None]
     return Sample(
         file=file,
         disk_bytes=disk_bytes,
         log_bytes=log_bytes,
         lines=tuple(lines),
+        line_count=round(sum(log_bytes / len(places) / each for each in line_bytes)),
         first_us=_time_us(file, stamps[:1]),
         last_us=_time_us(file, stamps[-1:]) if is_whole else microseconds(modified_at),
         is_end_seen=is_whole,
