@@ -21,7 +21,7 @@ define step
 	else printf 'failed\n'; cat "$$log"; rm -f "$$log"; exit 1; fi
 endef
 
-.PHONY: help setup run test test-hard lint docs bench wheel try-wheel cluster cluster-run clean
+.PHONY: help setup run test test-hard lint docs picture bench wheel try-wheel cluster cluster-run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,10 +65,15 @@ lint: setup ## check format, types and the borders between the packages
 docs: run ## print the pages that code and recordings make: tables, accuracy, the answers of sql
 	@$(BIN)/kip-replay run $(SAMPLES) tests/recordings/* --warehouse $(WAREHOUSE)-accuracy
 	@$(BIN)/python -m tools.docs > docs/tables.md
+	@$(BIN)/python -m tools.line_sizes $(SAMPLES) tests/recordings/*
 	@$(BIN)/python -m tools.accuracy $(WAREHOUSE)-accuracy
 	@$(BIN)/python -m tools.errors $(WAREHOUSE)-accuracy
 	@$(BIN)/python -m tools.coverage $(WAREHOUSE)-accuracy $(SAMPLES) tests/recordings/*
 	@$(BIN)/kip-replay sql --warehouse $(WAREHOUSE) --answer docs/sql.md
+
+picture: ## take the picture in README.md of the report in ./warehouse (needs Chromium)
+	@chromium --headless --no-sandbox --hide-scrollbars --window-size=1200,800 \
+		--screenshot=docs/report.png "file://$(abspath $(WAREHOUSE))/report.html" 2>/dev/null
 
 bench: setup ## measure speed beside DuckDB, Polars, Spark and orjson, and print docs/performance.md
 	@$(PIP) install --editable '.[test,bench]'

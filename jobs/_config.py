@@ -1,7 +1,8 @@
 """The configuration of a job: TOML, and single settings over it.
 
-conf/defaults.toml and each rule's, over them the file of ``--conf``, over it each ``--set``. Only
-keys that the defaults have are taken, so that a misspelt key is not silently nothing.
+conf/defaults.toml, each rule's and conf/decisions.toml, over them the file of ``--conf``, over it
+each ``--set``. Only keys that the defaults have are taken, so that a misspelt key is not silently
+nothing.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ Config = dict[str, dict[str, Any]]
 def read_config(file: str | None, settings: Sequence[str]) -> Config:
     """Defaults, then the file, then ``section.key=value`` each. Raises UserError."""
     config = _toml(conf_dir() / "defaults.toml")
-    for defaults in of_rules("defaults.toml"):
-        config |= _toml(defaults)
+    for defaults in (*of_rules("defaults.toml"), conf_dir() / "decisions.toml"):
+        for section, values in _toml(defaults).items():
+            config[section] = config.get(section, {}) | values
     if file is not None:
         for section, values in _toml(Path(file)).items():
             if not isinstance(values, Mapping):

@@ -113,7 +113,7 @@ def kafka_versions_of(recordings: Sequence[Recording]) -> dict[str, str]:
 
 
 def report_fingerprint(
-    names: Sequence[str], warehouse: Warehouse, kafka_versions: Mapping[str, str]
+    names: Sequence[str], warehouse: Warehouse, kafka_versions: Mapping[str, str], config: Config
 ) -> str | None:
     """Fingerprint of a report on recordings, None where one was not summed up.
 
@@ -122,7 +122,9 @@ def report_fingerprint(
     lineage = warehouse.lineage(names)
     summed = [lineage.get((name, SUMMARIES)) for name in names]
     judged = [lineage.get((name, accuracy_step(other))) for name in names for other in names]
-    looked_into = [lineage.get((name, step)) for name in names for step in (CLOCKS, LOG_GAPS_STEP)]
+    looked_into = [
+        lineage.get((name, step)) for name in names for step in (CLOCKS, LOG_GAPS_STEP, "quality")
+    ]
     if None in summed:
         return None
     templates = files("kip_replay.pipelines.report").iterdir()
@@ -131,7 +133,8 @@ def report_fingerprint(
     texts = tuple(str(each) for each in (*read, *errors) if each.is_file())
     sections = (steps.section.__module__ for steps in RULES)
     code = code_of(("kip_replay.pipelines.report.page", *sections), texts)
-    return fingerprint(code, names, dict(kafka_versions), summed, judged, looked_into)
+    limits = {name: config.get(name) for name in ("report", *(steps.name for steps in RULES))}
+    return fingerprint(code, names, dict(kafka_versions), summed, judged, looked_into, limits)
 
 
 def expect_stages(job: Job, recordings: Sequence[Recording], *stages: str) -> None:

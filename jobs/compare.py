@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import say_all
-from kip_replay.pipelines.analysis.headlines import accuracy_line, accuracy_rows, side_by_side
+from kip_replay.pipelines.analysis.predictions import accuracy_line, accuracy_rows, side_by_side
 from kip_replay.pipelines.analysis.summarize import summarize
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.rules import RULES

@@ -13,7 +13,7 @@ PARSER = (
         "\n\nOutcomes that today's rules, settings and logs would give again are left as they are.",
         """  kip-replay replay my-recording
   kip-replay replay my-recording --rebuild
-  kip-replay replay my-recording --set 'hwm_parking.max_wait_ms=[100, 500, 2000]'""",
+  kip-replay replay my-recording --growing --set replay.late_after_s=120""",
     )
     .with_recordings()
     .with_increments()

@@ -19,11 +19,9 @@ from kip_replay.jobs._steps import (
     say_all,
 )
 from kip_replay.jobs.ingest import ingest_settings, say_rejected, too_many_rejected
-from kip_replay.pipelines.analysis.headlines import (
+from kip_replay.pipelines.analysis.predictions import (
     accuracy_line,
     accuracy_rows,
-    headline_figures,
-    headlines,
 )
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
@@ -32,7 +30,10 @@ from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.quality import check, summary
 from kip_replay.pipelines.replaying.replay import voters_of
+from kip_replay.pipelines.report.data import read_report
+from kip_replay.pipelines.report.formats import as_text
 from kip_replay.pipelines.report.page import REPORT_NAME, write_report
+from kip_replay.pipelines.report.pages import pages
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES
 
@@ -91,13 +92,12 @@ def work(job: Job) -> Exit:
     with watch.phase("report"):
         versions = kafka_versions_of(recordings)
         page = Path(job.warehouse_path) / REPORT_NAME
-        fingerprint = report_fingerprint(names, warehouse, versions)
-        report = write_report(warehouse, names, page, versions, fingerprint)
-    with watch.phase("headlines"):
-        figures = headline_figures(warehouse, names)
+        fingerprint = report_fingerprint(names, warehouse, versions, job.config)
+        report = write_report(warehouse, names, page, job.config, versions, fingerprint)
+        found = pages(read_report(warehouse, names, versions), job.config)
         held = accuracy_rows(warehouse, names)
     say("")
-    say_all(headlines(figures, names))
+    say_all([*as_text(found)])
     say(accuracy_line(held))
     if quality:
         say_all(summary(quality))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
-from kip_replay.jobs._steps import names_of, say_all
-from kip_replay.pipelines.analysis.headlines import headline_figures, headlines
+from kip_replay.jobs._steps import names_of
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 
 PARSER = JobParser(
@@ -23,7 +22,6 @@ def work(job: Job) -> Exit:
     names = names_of(recordings)
     warehouse = job.warehouse()
     summarize(names, warehouse, comparable_pairs(recordings), say)
-    say_all(headlines(headline_figures(warehouse, names), names))
     return Exit.DONE
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,10 @@ from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.analysis.phases import Phases
 from kip_replay.pipelines.replaying.seam import Increment
 from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.decisions import Limits
+from kip_replay.pipelines.report.timeline import Timeline
 from kip_replay.pipelines.report.values import RuleFigures
-from kip_replay.pipelines.report.view import Section
+from kip_replay.pipelines.report.view import Chart, Section, Slowest
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.rule import Rule
@@ -45,8 +47,9 @@ class RuleSteps:
     recording. ``follows``: rules whose outcomes it reads. ``behind_us``: while a log grows, rows
     are emitted up to so long after their time. ``latencies`` (values for latency_summary) and
     ``bandwidth`` (rows of bandwidth_summary) read the outcome tables; ``judgement`` says how
-    predictions are held against recordings. ``figures`` are what the report, its ``section`` of the
-    rule, and the ``headline`` on the terminal read.
+    predictions are held against recordings. ``figures`` are what the report reads,
+    ``section`` what it makes of them; beside that it prints ``timelines``, ``curves`` of what
+    sweeps vary, and the ``slowest`` by recording.
     """
 
     rule: Rule
@@ -56,9 +59,11 @@ class RuleSteps:
     bandwidth: Callable[[Read, Phases], DataFrame] | None
     judgement: Judgement
     figures: type[RuleFigures]
-    section: Callable[[Sequence[Any], Sequence[Check]], Section]
-    headline: Callable[[Any], Iterable[str]]
+    section: Callable[[Sequence[Any], Sequence[Check], Limits], Section]
     words: Words
+    timelines: Sequence[Timeline] = ()
+    curves: Callable[[Any], Sequence[Chart]] | None = None
+    slowest: Callable[[DuckDBPyConnection], Mapping[str, Slowest]] | None = None
     behind_us: int = 0
     follows: tuple[str, ...] = ()
 

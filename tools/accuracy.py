@@ -1,5 +1,5 @@
-"""Prints docs/accuracy.md, every judged prediction of a warehouse beside what brokers did, and the
-table of predictions in README.md.
+"""Prints docs/accuracy.md, every judged prediction of a warehouse beside what brokers did, the
+totals into README.md, and into each rule's page what was predicted of other clusters.
 
 python -m tools.accuracy WAREHOUSE
 """
@@ -10,21 +10,22 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
-from kip_replay.pipelines.analysis import headlines
 from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S, Kind
-from kip_replay.pipelines.analysis.headlines import accuracy_line
+from kip_replay.pipelines.analysis.predictions import (
+    accuracy_line,
+    accuracy_rows,
+    figure,
+    measure_name,
+)
 from kip_replay.pipelines.report.accuracy import KINDS
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.recordings import stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from tools.printed import DOCS, fill
 
-_ROOT = Path(__file__).resolve().parents[1]
-#: Around the table in README.md.
-_BEGIN, _END = "<!-- printed by make docs -->", "<!-- until here -->"
-#: Kinds of clients and replicas that stand in it.
+#: Kinds of clients and replicas whose predictions stand in a rule's page.
 _KINDS = ("broker", "follower")
 _HEAD = f"""# How good the predictions are
 
@@ -78,8 +79,11 @@ def _section(
     yield "| figure | baseline | predicted | recorded | error | two runs | tolerance | within |"
     yield "|---|--:|--:|--:|--:|--:|--:|---|"
     for row in rows:
-        cells = [headlines.measure_name(row), *(headlines.figure(row[name]) for name in _FIGURES)]
-        cells.append(headlines.figure(noise.get(_MEASURE(row))))
+        cells = [
+            measure_name(row),
+            *(figure(row[name]) for name in _FIGURES),
+        ]
+        cells.append(figure(noise.get(_MEASURE(row))))
         unknown = f", {row['unknown_count']} unknown" if row["unknown_count"] else ""
         little = "" if row["is_enough"] else ", little data"
         passed = "yes" if row["passed"] else "**no**"
@@ -88,34 +92,54 @@ def _section(
     yield ""
 
 
-def predictions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The table in README.md: what one recording predicts of another, of all, by kind or node."""
+def totals(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The table in README.md: of each rule and kind how many figures are within tolerance."""
+    yield f"| rule | {' | '.join(title.lower() for title, _, _ in KINDS.values())} |"
+    yield f"|---|{'--:|' * len(KINDS)}"
+    judged = [row for row in rows if row["tolerance"] is not None]
+    for rule in sorted({row["rule"] for row in judged}):
+        of_kinds = (
+            [row["passed"] for row in judged if (row["rule"], row["kind"]) == (rule, kind)]
+            for kind in KINDS
+        )
+        cells = (f"{sum(map(bool, of))} of {len(of)}" if of else "-" for of in of_kinds)
+        yield f"| [`{rule}`](docs/rules/{rule}.md) | {' | '.join(cells)} |"
+
+
+def predictions(rule: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """In a rule's page: its totals, and what one recording predicts of another, by kind or node."""
+    mine = [row for row in rows if row["rule"] == rule]
+    yield f"{accuracy_line(mine).capitalize()}.\n"
     names = {metric: name for steps in RULES for metric, name in steps.words.metrics.items()}
-    yield "| from | of | figure | predicted | really | |"
+    shown = [
+        row
+        for row in mine
+        if row["tolerance"] is not None
+        and row["kind"] == Kind.OTHER_CLUSTER
+        and row["metric"] in names
+        and (row["group_kind"] in ("all", "node_id") or row["group_value"] in _KINDS)
+    ]
+    if not shown:
+        return
+    yield "| from | of | figure | predicted | recorded | |"
     yield "|---|---|---|--:|--:|---|"
-    for row in rows:
-        is_shown = row["group_kind"] in ("all", "node_id") or row["group_value"] in _KINDS
-        is_shown &= row["kind"] == Kind.OTHER_CLUSTER and row["metric"] in names
-        if row["tolerance"] is None or not is_shown:
-            continue
+    for row in shown:
         of = "" if row["group_value"] == "all" else f", {row['group_value']}"
         cells = [row["predicted_from"], row["recorded_in"], f"{names[row['metric']]}{of}"]
-        cells += [headlines.figure(row[name]) for name in ("predicted", "recorded")]
+        cells += [figure(row[name]) for name in ("predicted", "recorded")]
         cells.append("" if row["passed"] else "**off**")
         cells[-1] += "" if row["is_enough"] else " little data"
         yield f"| {' | '.join(cells)} |"
 
 
 def main(warehouse: Warehouse) -> None:
-    """Writes the page and the table."""
+    """Writes the page and the parts of others."""
     names = [one.name for one in stored_recordings(warehouse)]
-    rows = headlines.accuracy_rows(warehouse, names)
-    (_ROOT / "docs" / "accuracy.md").write_text(page(rows), encoding="utf-8")
-    readme = _ROOT / "README.md"
-    before, begin, rest = readme.read_text(encoding="utf-8").partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    table = "\n".join(predictions(rows))
-    readme.write_text(f"{before}{begin}\n{table}\n{end}{after}", encoding="utf-8")
+    rows = accuracy_rows(warehouse, names)
+    (DOCS / "accuracy.md").write_text(page(rows), encoding="utf-8")
+    fill(DOCS.parent / "README.md", "\n".join(totals(rows)))
+    for steps in RULES:
+        fill(DOCS / "rules" / f"{steps.name}.md", "\n".join(predictions(steps.name, rows)))
 
 
 if __name__ == "__main__":

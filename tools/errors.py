@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.analysis.headlines import accuracy_rows
+from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.recordings import stored_recordings

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import product
+from itertools import chain, product
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from kip_replay.pipelines.analysis.headlines import headline_figures
 from kip_replay.pipelines.analysis.intervals import BLOCKS, Histogram, Integers, Interval
 from kip_replay.pipelines.analysis.phases import log_spans, steady_phases
 from kip_replay.pipelines.analysis.summaries import latency_histogram
+from kip_replay.pipelines.report.data import read_report
 from kip_replay.pipelines.report.values import Traffic
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -144,10 +144,10 @@ def latencies(warehouse: Warehouse, names: Collection[str]) -> Found:
 def traffic(warehouse: Warehouse, names: Sequence[str]) -> Found:
     """The headlines of bandwidth_summary."""
     found: Found = {}
-    for (recording, rule), one in headline_figures(warehouse, names).items():
+    for one in chain(*read_report(warehouse, names).figures.values()):
         for variant, amount in product({key[0] for key in one.traffic}, one.TRAFFIC_ERRORS):
             total = one.total(variant, "follower" if amount == "partitions" else None)
             if total is not None:
-                figure = Figure(rule, one.TRAFFIC_ERRORS[amount], amount, True)
-                found[recording, variant, figure] = Amount(total, amount)
+                figure = Figure(one.NAME, one.TRAFFIC_ERRORS[amount], amount, True)
+                found[one.recording, variant, figure] = Amount(total, amount)
     return found

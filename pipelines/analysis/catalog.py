@@ -28,18 +28,11 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from kip_replay.pipelines.analysis.views import View
+from kip_replay.pipelines.analysis.views import View, create_views, in_order
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse import commits
 from kip_replay.replay.tables import TABLES
 
-#: Functions besides DuckDB's own.
-MACROS = (
-    # rank floor(q * (n - 1)), the unknown ranked last: as in latency_summary
-    "percentile_lower(value, q) AS "
-    "list_sort(list(value))[1 + floor(q::DECIMAL(9, 6) * (count(*) - 1))::BIGINT]",
-    "explode(list) AS unnest(list)",  # Spark's name, for views
-)
 #: In this order: the last two close the session.
 _SETTINGS = {
     "TimeZone": "'UTC'",
@@ -73,7 +66,7 @@ class Catalog:
                 f"there are no tables in the warehouse {warehouse}: name one with --warehouse, or "
                 "make it with kip-replay run"
             )
-        views = [view for view in views if view.reads <= {table.name for table in tables}]
+        views = in_order(views, {table.name for table in tables})
         #: What a row of each table and view says.
         self.comments = {table.name: table.comment for table in tables}
         self.comments |= {view.name: view.comment for view in views}
@@ -84,10 +77,7 @@ class Catalog:
             dataset = commits.dataset(DeltaTable(uris[table.name]), uris[table.name])
             self._session.register(table.name, dataset)
         with _one_sentence():
-            for macro in MACROS:
-                self._session.execute(f"CREATE TEMP MACRO {macro}")
-            for view in views:
-                self._session.execute(f"CREATE TEMP VIEW {view.name} AS {view.query}")
+            create_views(self._session, views)
         for name, value in {"max_execution_time": str(seconds * 1000), **_SETTINGS}.items():
             self._session.execute(f"SET {name} = {value}")
 

@@ -113,7 +113,7 @@ def is_enough(count: int, blocks: int, block_s: float) -> bool:
     return count >= FEW and blocks >= FEWEST_BLOCKS and blocks * block_s >= SHORT_S
 
 
-def spread(value: float, drawn: Figures) -> Interval | None:
+def spread(value: float, drawn: Figures, least: float = 0.0) -> Interval | None:
     """The sampling error of a figure, of what it is in each of ``draws``; None if too
     many are unknown.
 
@@ -126,15 +126,16 @@ def spread(value: float, drawn: Figures) -> Interval | None:
     changed = float(np.ptp(halves))
     below = np.sqrt(2 * max(value - low, 0.0) ** 2 + changed**2)
     above = np.sqrt(2 * max(high - value, 0.0) ** 2 + changed**2)
-    return Interval(max(value - float(below), 0.0), value + float(above))
+    return Interval(max(value - float(below), least), value + float(above))
 
 
 def per_block(
-    amounts: Integers, of: Integers | float, count: int, block_s: float
+    amounts: Integers, of: Integers | float, count: int, block_s: float, can_fall: bool = False
 ) -> Interval | None:
     """Where the sum of blocks, by the sum of others or by seconds of each, lies in another span.
 
-    ``count``: the values behind it. None where there is not enough data.
+    ``count``: the values behind it. ``can_fall``: below 0, as differences do. None where there is
+    not enough data.
     """
     blocks = len(amounts)
     if not is_enough(count, blocks, block_s):
@@ -142,7 +143,8 @@ def per_block(
     by = np.broadcast_to(of, blocks)
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = draws(blocks)
-        return spread(float(amounts.sum() / by.sum()), weights @ amounts / (weights @ by))
+        value, drawn = float(amounts.sum() / by.sum()), weights @ amounts / (weights @ by)
+        return spread(value, drawn, 0.0 if not can_fall else -np.inf)
 
 
 def interval(value: float | None, sampling: Interval | None, error: Error) -> Interval | None:

@@ -3,7 +3,7 @@
 Those on the outcomes of a rule are in its folder of pipelines/rules, the others in conf/views.
 
 The name of a file is the name of its view. It begins with comment lines: what a row says, then each
-column in its order. DuckDB and Spark both run the query that follows::
+column in its order. DuckDB and Spark both run the query that follows, on tables and other views::
 
     -- Lines read of every recording.
     -- recording: name of the recording
@@ -14,13 +14,26 @@ column in its order. DuckDB and Spark both run the query that follows::
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+import duckdb
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.session import conf_dir, of_rules
 from kip_replay.replay.tables import TABLES
 
+#: Functions besides DuckDB's own.
+MACROS = (
+    # rank floor(q * (n - 1)), the unknown ranked last: as in latency_summary
+    "percentile_lower(value, q) AS "
+    "list_sort(list(value))[1 + floor(q::DECIMAL(9, 6) * (count(*) - 1))::BIGINT]",
+    # Spark's names, for views
+    "explode(list) AS unnest(list)",
+    "unix_micros(moment) AS epoch_us(moment)",
+    "timestamp_micros(us) AS make_timestamptz(us)",
+)
 _SOURCE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 _FILE = re.compile(r"-- (.+)\n((?:-- [a-z]\w*: .+\n)+)([^-\s](?s:.+))")
 
@@ -35,9 +48,9 @@ class View:
     query: str
 
     @property
-    def reads(self) -> set[str]:
-        """Names of the tables that the query reads."""
-        return set(_SOURCE.findall(self.query)) & set(TABLES)
+    def sources(self) -> set[str]:
+        """Names that the query reads: tables, views and its own parts."""
+        return set(_SOURCE.findall(self.query))
 
 
 def read_view(path: Path) -> View:
@@ -57,6 +70,26 @@ def read_views() -> list[View]:
     """All views, by name."""
     files = [*(conf_dir() / "views").glob("*.sql"), *of_rules("views/*.sql")]
     return sorted([*map(read_view, files), _unknowns_by_reason()], key=lambda view: view.name)
+
+
+def in_order(views: Iterable[View], tables: Collection[str]) -> list[View]:
+    """The views whose tables are there, each after the views that it reads."""
+    left = {view.name: view for view in views}
+    named, there = {*TABLES, *left}, {*tables}
+    found: list[View] = []
+    while ready := [view for view in left.values() if view.sources & named <= there]:
+        found += ready
+        there |= {view.name for view in ready}
+        left = {name: view for name, view in left.items() if name not in there}
+    return found
+
+
+def create_views(session: duckdb.DuckDBPyConnection, views: Iterable[View]) -> None:
+    """Makes views of ``in_order``, and what they call, known in a session that has their tables."""
+    for macro in MACROS:
+        session.execute(f"CREATE TEMP MACRO {macro}")
+    for view in views:
+        session.execute(f"CREATE TEMP VIEW {view.name} AS {view.query}")
 
 
 def _unknowns_by_reason() -> View:

@@ -6,14 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
+from math import copysign, inf, isfinite
 from typing import Any
 
 from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S, Kind
-from kip_replay.pipelines.report import pictures, registered, words
+from kip_replay.pipelines.report import registered, words
 from kip_replay.pipelines.report.values import Row
 
+#: An error of more tolerances is an arrow at the end of its picture.
+FAR = 2
 #: Rows of one pair at most: what missed its tolerance first.
-MOST_ROWS = 20
+MOST_ROWS = 6
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ def metric_name(check: Check) -> str:
     of_kind = {
         "replica_id": f" of replica {value}",
         "node_id": f", broker {value}",
-        "completion": f" answered{how}",
+        "completion": f" returned{how}",
     }
     group = of_kind.get(check.group_kind, f", {words.kind_name(value)}")
     return name if value == "all" else f"{name}{group}"
@@ -209,10 +212,19 @@ def _check(check: Check) -> dict[str, Any]:
     return shown | {
         "name": metric_name(check),
         "unit": words.UNITS.get(unit, unit),
-        "band": "" if tolerance is None else pictures.band(check.error, tolerance, passed),
+        "off": None if tolerance is None else _off(check.error, tolerance),
+        "is_passed": passed,
         "verdict": verdict,
         "missed": tolerance is not None and not passed,
         "is_enough": check.is_enough,
         "samples": words.number(check.sample_count),
         "unknown": words.number(check.unknown_count),
     }
+
+
+def _off(error: float | None, tolerance: float) -> float | None:
+    """An error in tolerances, at most a little more than ``FAR``; None where it is not known."""
+    if error is None or not isfinite(error):
+        return None
+    share = error / tolerance if tolerance > 0 else copysign(inf, error) if error else 0.0
+    return round(max(-FAR - 0.3, min(FAR + 0.3, share)), 2)

@@ -7,28 +7,66 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
 
 from kip_replay.pipelines.analysis.intervals import Error, Interval, errors, interval
+from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report import accuracy, logs, reading, registered
 from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.bandwidth import Bandwidth, bandwidths, variants
 from kip_replay.pipelines.report.logs import Logs
+from kip_replay.pipelines.report.timeline import timelines, traffic_timeline
 from kip_replay.pipelines.report.values import Curve, Percentiles, Row, RuleFigures, Traffic
+from kip_replay.pipelines.report.view import Beside, Block, Chart, Slowest
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LOG_GAPS
+from kip_replay.replay.tables import TABLES
+
+#: Checks that failed and matter, the worst first.
+FAILURES = """
+    SELECT recording, table_name, expectation, severity, failing_rows, says FROM quality_results
+    WHERE NOT success AND severity IN ('critical', 'warning')
+    ORDER BY recording, severity, table_name, expectation"""
+#: What the voters call their cluster.
+CLUSTERS = """
+    SELECT DISTINCT recording, cluster_id FROM fetches
+    WHERE is_cluster_metadata AND cluster_id IS NOT NULL ORDER BY recording, cluster_id LIMIT 100"""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Logs of the recordings; their figures and the accuracy of predictions by rule."""
+    """Logs of the recordings; their figures and the accuracy of predictions by rule.
+
+    ``failures``: rows of ``FAILURES`` by recording. ``clusters``: cluster ids by recording.
+    """
 
     logs: Sequence[Logs]
     figures: Mapping[str, Sequence[RuleFigures]]
     checks: Sequence[Check] = ()
+    failures: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    clusters: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    #: By rule and recording.
+    over_time: Mapping[tuple[str, str], Sequence[Chart]] = field(default_factory=dict)
+    slowest: Mapping[tuple[str, str], Slowest] = field(default_factory=dict)
+    #: By recording: who sends what.
+    traffic: Mapping[str, Sequence[Block]] = field(default_factory=dict)
+
+    @property
+    def compared(self) -> list[list[str]]:
+        """Recordings that are held against each other together, the others each alone."""
+        together = {one.recording: [one.recording] for one in self.logs}
+        for check in self.checks:
+            one, other = together[check.predicted_from], together[check.recorded_in]
+            if one is not other:
+                one += other
+                together |= dict.fromkeys(other, one)
+        order = [*together]
+        groups = {id(names): sorted(names, key=order.index) for names in together.values()}
+        return [*groups.values()]
 
 
 def read_report(
@@ -42,37 +80,73 @@ def read_report(
     names = list(dict.fromkeys(recordings))
     rules = {steps.name: steps.figures for steps in registered.rules()}
     with warehouse.database(names) as database:
-        files = by_recording(database, logs.FILES)
+        files = reading.by_recording(database, logs.FILES)
         missing = [name for name in names if name not in files]
         if missing:
             raise UserError(
-                f"recording {missing[0]!r} is not in the warehouse {warehouse.path}: run jobs.run "
-                "with it and this --warehouse first"
+                f"recording {missing[0]!r} is not in the warehouse {warehouse.path}: run "
+                "`kip-replay run` with it and this --warehouse first"
             )
-        rejected = by_recording(database, logs.REJECTED)
-        clocks = by_recording(database, logs.CLOCKS)
-        gaps = _grouped(warehouse.rows(LOG_GAPS, names).to_pylist())
+        rejected = reading.by_recording(database, logs.REJECTED)
+        clocks = reading.by_recording(database, logs.CLOCKS)
+        gaps = reading.grouped(warehouse.rows(LOG_GAPS, names).to_pylist())
         stated = kafka_versions or {}
         read = [
             Logs(n, stated.get(n), files[n], *(of.get(n, []) for of in (rejected, clocks, gaps)))
             for n in names
         ]
-        figures = {r: rule_figures(database, k, read, k.QUERIES) for r, k in rules.items()}
-        rows = as_rows(database.execute(accuracy.query()))
-    return Report(read, figures, accuracy.checks(rows, [*rules], names))
+        figures = {r: rule_figures(database, k, read) for r, k in rules.items()}
+        rows = reading.as_rows(database.execute(accuracy.query()))
+        failures, clusters = (
+            reading.by_recording(database, query) for query in (FAILURES, CLUSTERS)
+        )
+        create_views(database, in_order(read_views(), TABLES))
+        seen: set[str] = set()
+        over_time: dict[tuple[str, str], Sequence[Chart]] = {}
+        slowest: dict[tuple[str, str], Slowest] = {}
+        for steps in registered.rules():
+            for name in names:
+                drawn = timelines(database, steps.timelines, name)
+                over_time[steps.name, name] = [_listed(chart, seen, name) for chart in drawn]
+            found = steps.slowest(database) if steps.slowest else {}
+            slowest |= {(steps.name, name): of for name, of in found.items()}
+        sent = bandwidths(database)
+        traffic = {name: _traffic_blocks(database, name, sent, figures, seen) for name in names}
+    checks = accuracy.checks(rows, [*rules], names)
+    return Report(read, figures, checks, failures, clusters, over_time, slowest, traffic)
+
+
+def _traffic_blocks(
+    database: duckdb.DuckDBPyConnection,
+    name: str,
+    sent: Mapping[str, Bandwidth],
+    figures: Mapping[str, Sequence[RuleFigures]],
+    seen: set[str],
+) -> list[Block]:
+    """Who sends what in a recording: in all, with each rule's variants, and over time."""
+    mine = [one for every in figures.values() for one in every if one.recording == name]
+    pictures = sent[name].pictures if name in sent else []
+    drawn = (_listed(chart, seen, name) for chart in traffic_timeline(database, name))
+    return [Beside([*pictures, *variants(mine)]), *drawn]
+
+
+def _listed(chart: Chart, seen: set[str], recording: str) -> Chart:
+    """Of the charts over time of a recording only the first lists what all of them mark."""
+    is_first = recording not in seen
+    seen.add(recording)
+    return replace(chart, lists_marks=is_first)
 
 
 def rule_figures(
     database: duckdb.DuckDBPyConnection,
     kind: type[RuleFigures],
     recordings: Iterable[Logs],
-    queries: Iterable[str],
 ) -> list[RuleFigures]:
-    """The figures of a rule in each recording: the summaries, and some of its QUERIES by name."""
+    """The figures of a rule in each recording: the summaries, and its QUERIES by name."""
     spreads = _tuples(database, reading.spreads(kind.NAME, kind.SWEEP))
     curves = _tuples(database, reading.curves(kind.NAME))
     traffic = _tuples(database, reading.traffic(kind.NAME, kind.SWEEP))
-    rows = {query: by_recording(database, kind.QUERIES[query]) for query in queries}
+    rows = {query: reading.by_recording(database, sql) for query, sql in kind.QUERIES.items()}
     return [
         kind(
             one.recording,
@@ -99,23 +173,6 @@ def _percentiles(kind: type[RuleFigures], row: Sequence[Any]) -> Percentiles:
 
 def _traffic(row: Sequence[Any]) -> Traffic:
     return replace(Traffic(*row[:-3]), per_block=tuple(map(tuple, row[-3:])))
-
-
-def as_rows(found: duckdb.DuckDBPyConnection) -> list[Row]:
-    columns = [column[0] for column in found.description or ()]
-    return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
-
-
-def by_recording(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, list[Row]]:
-    """The rows of a query by recording."""
-    return _grouped(as_rows(database.execute(sql)))
-
-
-def _grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[row["recording"]].append(row)
-    return found
 
 
 def _tuples(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, list[tuple[Any, ...]]]:

@@ -4,34 +4,38 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import jinja2
 from markupsafe import Markup, escape
 
-from kip_replay.pipelines.report import accuracy, logs, registered, words
+from kip_replay.pipelines.report import accuracy, charts, words
 from kip_replay.pipelines.report.data import Report, read_report
-from kip_replay.pipelines.report.view import Section
+from kip_replay.pipelines.report.formats import as_json, as_markdown
+from kip_replay.pipelines.report.pages import Config, pages
+from kip_replay.pipelines.report.view import Page
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
 #: What the file is called by default: ``<warehouse>/report.html``.
 REPORT_NAME = "report.html"
-#: Sentences on what is the matter with logs, at the head of the page.
-MOST_WARNINGS = 20
+TITLE = "Changes to Kafka’s protocol, and what to do about them in your cluster"
 
 
 def write_report(
     warehouse: Warehouse,
     recordings: Sequence[str],
     path: Path,
+    config: Config,
     kafka_versions: Mapping[str, str] | None = None,
     fingerprint: str | None = None,
+    form: str = "html",
 ) -> Path:
     """Writes the report on recordings of a warehouse to ``path`` and returns it.
 
-    The file is there whole or not at all. ``kafka_versions``: what manifests say, by recording.
-    ``fingerprint``: of all that the page follows from; a page that ends with it is left as it is.
+    The file is there whole or not at all. ``config``: the limits of verdicts. ``kafka_versions``:
+    what manifests say, by recording. ``fingerprint``: of all that a page follows from; a page that
+    ends with it is left as it is. ``form``: of FORMATS.
     Raises UserError if a recording or a table is not in the warehouse.
     """
     end = "" if fingerprint is None else f"<!-- {fingerprint} -->\n"
@@ -41,7 +45,8 @@ def write_report(
         and path.read_text(encoding="utf-8").endswith(end)
     ):
         return path
-    page = render(read_report(warehouse, recordings, kafka_versions)) + end
+    report = read_report(warehouse, recordings, kafka_versions)
+    page = text_of(report, config, form) + end
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -52,8 +57,13 @@ def write_report(
     return path
 
 
-def render(report: Report) -> str:
-    """The page as HTML."""
+def text_of(report: Report, config: Config, form: str) -> str:
+    """The report as HTML, JSON or Markdown."""
+    return FORMATS[form](pages(report, config))
+
+
+def render(pages: Sequence[Page]) -> str:
+    """The report as HTML."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -63,21 +73,17 @@ def render(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"with_code": _with_code, "amount": words.count}
+    environment.filters |= charts.FILTERS
     environment.filters |= {"number": words.number, "shortened": words.shortened}
-    sections: list[Section] = [
-        steps.section(
-            report.figures[steps.name], [c for c in report.checks if c.rule == steps.name]
-        )
-        for steps in registered.rules()
-        if steps.name in report.figures
-    ]
     return environment.get_template("template.html.j2").render(
-        title=_title(sections),
-        recordings=words.count(len(report.logs), "recording"),
-        sections=sections,
-        warnings=[warning for of in report.logs for warning in of.warnings][:MOST_WARNINGS],
-        accuracy=accuracy.view(report.checks, [(s.prose.rule, s.prose.question) for s in sections]),
-        logs=logs.view(report.logs),
+        title=TITLE,
+        recordings=words.count(sum(len(page.recordings) for page in pages), "recording"),
+        pages=pages,
+        every_prose=[section.prose for section in pages[0].sections] if pages else [],
+        far=accuracy.FAR,
+        scripts=charts.scripts(),
+        chart_styles=charts.styles(),
+        newline=Markup("\n"),
     )
 
 
@@ -92,9 +98,9 @@ def _with_code(text: str) -> Markup:
     return Markup(re.sub("`(.*?)`", r"<code>\1</code>", str(escape(text))))
 
 
-def _title(sections: Sequence[Section]) -> str:
-    """The page's headline: the answer where there is one question, else what the questions are."""
-    if len(sections) == 1:
-        return sections[0].answer.striptags()
-    number = {2: "two", 3: "three", 4: "four"}.get(len(sections), str(len(sections)))
-    return f"What {number} changes to Kafka’s protocol would do to your cluster"
+#: What a report can be.
+FORMATS: Mapping[str, Callable[[Sequence[Page]], str]] = {
+    "html": render,
+    "json": as_json,
+    "markdown": as_markdown,
+}

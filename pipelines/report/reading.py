@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import duckdb
 
 from kip_replay.pipelines.analysis.intervals import BLOCKS
+from kip_replay.pipelines.report.values import Row
 from kip_replay.replay.outcomes import NOT_SWEPT
 
 #: No sweep.
@@ -69,3 +73,29 @@ def counted(table: str, what: str, also: Mapping[str, str] | None = None) -> str
     return f"""
         SELECT recording, variant, {what} AS what, verdict, reason, count(*) AS n{"".join(counts)}
         FROM {table} WHERE {PLAIN} GROUP BY recording, variant, {what}, verdict, reason"""
+
+
+def broker_config(name: str) -> str:
+    """The whole numbers that brokers returned to DESCRIBE_CONFIGS for a config: ``in_force``."""
+    return f"""
+        SELECT DISTINCT recording, try_cast(value AS BIGINT) AS in_force FROM configs
+        WHERE resource_type = 'broker' AND operation = 'describe' AND name = '{name}'
+            AND in_force IS NOT NULL
+        ORDER BY ALL"""
+
+
+def as_rows(found: duckdb.DuckDBPyConnection) -> list[Row]:
+    columns = [column[0] for column in found.description or ()]
+    return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
+
+
+def by_recording(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, list[Row]]:
+    """The rows of a query by recording."""
+    return grouped(as_rows(database.execute(sql)))
+
+
+def grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["recording"]].append(row)
+    return found

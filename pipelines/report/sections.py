@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from markupsafe import Markup
 
 from kip_replay.pipelines.analysis.intervals import Interval
-from kip_replay.pipelines.report import accuracy, pictures, words
+from kip_replay.pipelines.report import accuracy, words
 from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.decisions import Advice, Decision
 from kip_replay.pipelines.report.values import Curve, Percentiles, RuleFigures, known
 from kip_replay.pipelines.report.view import (
+    Bar,
+    Bars,
     Beside,
+    Block,
+    Chart,
     Detail,
-    Figure,
     Head,
     KeyFigure,
+    Line,
+    Pile,
     Prose,
     Row,
     Section,
@@ -25,18 +31,10 @@ from kip_replay.pipelines.report.view import (
 )
 from kip_replay.replay.outcomes import Verdict
 
-#: Fewer values than this are no ground for a headline where another recording has more.
-LEAST_VALUES = 10
-#: Shares of what is left that lie further apart are no one answer.
-ONE_ANSWER = 0.25
 #: With at least this share left, a change makes no difference worth a headline.
 NO_DIFFERENCE = 0.9
-#: Recordings with pictures and tables of their own, in each section.
-MOST_DETAILS = 6
 #: Rows of doubts in each section, and names of recordings in each of them.
 MOST_DOUBTS, MOST_NAMES = 20, 3
-#: Characters of a name inside a picture, where it cannot wrap.
-NAME_CHARACTERS = 40
 
 F = TypeVar("F", bound=RuleFigures)
 #: A distribution by its name and CSS class.
@@ -47,73 +45,44 @@ def section(
     every: Sequence[F],
     checks: Sequence[Check],
     prose: Prose,
-    answers: tuple[Markup, Markup | None],
     overview: tuple[str, Sequence[Head], Callable[[F], Sequence[str]]],
-    detail: Callable[[F, int], Detail],
+    detail: Callable[[F], Detail],
     reported: Callable[[F], tuple[object, object]],
-    weight: Callable[[F], float],
+    decide: Callable[[F], Decision],
+    limits: Sequence[str] = (),
 ) -> Section:
-    """The section of a rule.
+    """The section of a rule on a page.
 
-    ``answers``: what it does and its price. ``overview``: caption, columns and a recording's cells.
-    ``reported``: a recording's requests and what is known of them; without either it has a sentence
-    of ``prose.silent``. ``weight``: those of the largest have pictures and tables of their own.
+    ``overview``: caption, columns and a recording's cells. ``reported``: a recording's requests and
+    what is known of them; without either, the decision is a sentence of ``prose.silent``.
+    ``limits``: what decisions rest on.
     """
     found = {one.recording: [bool(part) for part in reported(one)] for one in every}
-    reasons = {name: prose.silent[has.index(False)] for name, has in found.items() if not all(has)}
-    telling = [one for one in every if one.recording not in reasons]
-    ranked = sorted(telling, key=weight, reverse=True)
+    silent = {name: prose.silent[has.index(False)] for name, has in found.items() if not all(has)}
+    telling = [one for one in every if one.recording not in silent]
     caption, heads, cells = overview
     rows = [Row(one.recording, cells(one)) for one in telling]
-    of_reason = {w: [name for name, why in reasons.items() if why == w] for w in reasons.values()}
     return Section(
         prose,
-        *answers,
-        Table(caption, heads, rows) if rows else None,
-        of_reason,
-        details=[detail(one, place) for place, one in enumerate(ranked[:MOST_DETAILS])],
-        left_out=[one.recording for one in ranked[MOST_DETAILS:]],
-        sure=_sure(prose.rule, checks),
+        {
+            one.recording: Decision(Advice.NOT_ENOUGH, f"These logs {silent[one.recording]}")
+            if one.recording in silent
+            else decide(one)
+            for one in every
+        },
+        limits,
+        Table(caption, heads, rows) if len(rows) > 1 else None,
+        details=[detail(one) for one in telling],
+        sure=_sure(checks),
         doubts_count=_doubts_count(every),
         doubts=_doubt_table(every, prose),
     )
 
 
-def _sure(rule: str, checks: Sequence[Check]) -> Markup:
+def _sure(checks: Sequence[Check]) -> str:
     if not checks:
-        return Markup("None of its predictions was held against what real brokers did.")
-    return Markup(
-        "Held against what real brokers did: {} <a href='#accuracy-{}'>Each of them</a>."
-    ).format(accuracy.sentence(checks), rule.replace("_", "-"))
-
-
-def enough(telling: Sequence[F], values: Callable[[F], int]) -> list[F]:
-    """The recordings with at least LEAST_VALUES values, or all where none has."""
-    return [one for one in telling if values(one) >= LEAST_VALUES] or [*telling]
-
-
-def answer(
-    telling: Sequence[F],
-    share_left: Callable[[F], float],
-    little: Markup,
-    text: Callable[[Sequence[F]], Markup],
-    ends: Callable[[Sequence[F]], Sequence[str]],
-) -> Markup:
-    """The answer of all recordings, or of the one where most changes, and of the least beside it.
-
-    ``share_left``: of what is without the change, how much is left with it. ``little``: the answer
-    if nothing changes; ``text``: that of some recordings; ``ends``: what is with it, and without.
-    """
-    ranked = sorted(telling, key=share_left)
-    if share_left(ranked[0]) >= NO_DIFFERENCE:
-        return little
-    if share_left(ranked[-1]) - share_left(ranked[0]) <= ONE_ANSWER:
-        return text(telling)
-    pair = ranked[0], ranked[-1]
-    most, least = (Markup("<bdi>{}</bdi>").format(words.visible(one.recording)) for one in pair)
-    return text(pair[:1]) + Markup(
-        " That is {}, where it changes most; in {}, where it changes least, it is {} instead of {}."
-    ).format(most, least, *ends(pair[1:]))
+        return "None of its predictions was held against what real brokers did."
+    return f"Held against what real brokers did: {accuracy.sentence(checks)}"
 
 
 def steady(one: RuleFigures) -> str | None:
@@ -180,35 +149,22 @@ def spread_table(caption: str, values: str, spreads: Iterable[Spread]) -> Table:
     return Table(caption, [Head(head)], rows)
 
 
-def sweep(
-    one: RuleFigures,
-    caption: str,
-    heads: Sequence[Head],
-    cells: Callable[[int | None], Sequence[str]],
-    last: str | None,
-    unit: str = "",
-) -> Iterator[Table]:
-    """A row for each value of the sweep and, named ``last``, one without; nothing without any."""
-    rows = [Row(f"{words.number(at)}{unit}", cells(at)) for at in one.swept]
-    if rows:
-        yield Table(caption, heads, [*rows, *([Row(last, cells(None))] if last else [])])
-
-
 def distributions(
-    figures: RuleFigures,
-    name: str,
     lines: Sequence[tuple[str, str, Curve | None, Percentiles | None]],
     axis_name: str,
-    title: str,
     caption: tuple[str, str],
     tables: Sequence[Table],
-) -> list[Beside | Table]:
-    """A picture of distributions (class, label, curve and percentiles of each) beside its tables.
+) -> list[Block]:
+    """A picture of distributions (class, label, curve and percentiles of each), then its tables.
 
     Drawn last is on top. ``caption``: in bold, and softly after it.
     """
     found = [(style, label, line, of) for style, label, line, of in lines if of is not None]
-    drawn = [pictures.Line(style, label, line, of.p50) for style, label, line, of in found if line]
+    drawn = []
+    for style, label, line, _ in found:
+        if line is not None:
+            x, y = zip((line.start_ms, 0.0), *line.points, strict=True)
+            drawn.append(Line(label, style, x, y))
     if not drawn:
         return [*tables]
     described = "; ".join(
@@ -216,20 +172,22 @@ def distributions(
         f"99th percentile {words.milliseconds(of.p99)}"
         for _, label, _, of in found
     )
-    named = f"{title}, {words.shortened(figures.recording, NAME_CHARACTERS)}"
-    picture = pictures.distribution(name, drawn, axis_name, named, f"{described}.")
-    return [Beside([Figure(*caption, picture), *tables])]
+    chart = Chart(
+        *caption,
+        f"{described}.",
+        axis_name,
+        "share",
+        drawn,
+        x_scale="log",
+        y_scale="share",
+        is_stepped=True,
+    )
+    return [Beside([chart, Pile(tables)])]
 
 
 def bars(
-    figures: RuleFigures,
-    name: str,
-    parts: Mapping[str, Sequence[tuple[str, float]]],
-    title: str,
-    caption: tuple[str, str],
-    *,
-    of_bytes: bool,
-) -> Figure:
+    parts: Mapping[str, Sequence[tuple[str, float]]], caption: tuple[str, str], *, of_bytes: bool
+) -> Bars:
     """A bar for each variant, of its parts: rates, or bytes a second in their best unit."""
     longest = max((sum(value for _, value in found) for found in parts.values()), default=0.0)
     scales = (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)) if of_bytes else ()
@@ -237,11 +195,11 @@ def bars(
     unit, scale = next((one for one in scales if longest >= one[1]), smallest)
     rows = []
     for v, found in parts.items():
-        scaled = tuple((part, value / scale) for part, value in found)
-        rows.append(pictures.Bar(words.variant_class(v), words.variant_name(v), scaled))
-    described = "; ".join(f"{bar.label}: {words.number(bar.total, 1)} {unit}" for bar in rows)
-    named = f"{title}, {words.shortened(figures.recording, NAME_CHARACTERS)}"
-    return Figure(*caption, pictures.bars(name, rows, unit, named, f"{described}."))
+        scaled = [(part, value / scale) for part, value in found]
+        rows.append(Bar(words.variant_name(v), words.variant_class(v), scaled))
+    totals = ((bar.name, sum(value for _, value in bar.parts)) for bar in rows)
+    described = "; ".join(f"{name}: {words.number(total, 1)} {unit}" for name, total in totals)
+    return Bars(*caption, f"{described}.", unit, rows)
 
 
 def _doubts_count(every: Iterable[RuleFigures]) -> str:

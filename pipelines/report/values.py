@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from math import hypot
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -108,9 +109,9 @@ class Traffic:
         amounts = self.fetches, size, request, overhead, request + overhead
         return Rates(*(n / self.span_s for n in amounts))
 
-    def sampling(self, amount: str) -> Interval | None:
+    def sampling(self, amount: str, less: Traffic | None = None) -> Interval | None:
         """Where ``fetches`` or ``bytes`` a second, or ``partitions`` of a FETCH, lie in another
-        span as long."""
+        span as long; ``less`` those of other traffic in the same blocks."""
         fetches, partitions, size = (np.array(of, np.int64) for of in self.per_block)
         block_s = self.span_s / max(1, len(fetches))
         by: Mapping[str, tuple[Integers, Integers | float]] = {
@@ -118,7 +119,13 @@ class Traffic:
             "bytes": (size, block_s),
             "partitions": (partitions, fetches),
         }
-        return per_block(*by[amount], self.fetches, block_s)
+        amounts, of = by[amount]
+        if less is not None:
+            others = np.array(less.per_block[{"fetches": 0, "bytes": 2}[amount]], np.int64)
+            if len(others) != len(amounts):
+                return None
+            amounts = amounts - others
+        return per_block(amounts, of, self.fetches, block_s, can_fall=less is not None)
 
 
 @dataclass(frozen=True)
@@ -149,8 +156,6 @@ class RuleFigures:
     HEADLINES: ClassVar[tuple[tuple[str, str], ...]] = ()
     #: The metric of prediction_accuracy that shows the error of an amount of traffic.
     TRAFFIC_ERRORS: ClassVar[Mapping[str, str]] = {}
-    #: Those of QUERIES that the terminal shows.
-    ON_TERMINAL: ClassVar[tuple[str, ...]] = ("verdicts",)
     #: SQL besides the summary tables; "verdicts" is made by ``reading.counted``.
     QUERIES: ClassVar[Mapping[str, str]]
 
@@ -191,6 +196,23 @@ class RuleFigures:
         # Of another cluster's load, errors of traffic say something as a share only.
         return interval(value, total.sampling(amount), Error(relative=error.relative))
 
+    def traffic_change(self, amount: str, before: str, after: str) -> Interval | None:
+        """By how much fewer ``fetches`` or ``bytes`` a second there are after than before.
+
+        Blocks of both are drawn together, for they are of the same requests.
+        """
+        totals = known(map(self.total, (before, after)))
+        sampling = totals[0].sampling(amount, totals[1]) if len(totals) > 1 else None
+        if sampling is None:
+            return None
+        rates = [getattr(total.rates, amount) for total in totals]
+        metric = self.TRAFFIC_ERRORS.get(amount, "")
+        found = (errors(self.NAME).get((variant, metric), Error()) for variant in (before, after))
+        wrong = hypot(*(rate * error.relative for rate, error in zip(rates, found, strict=True)))
+        less = rates[0] - rates[1]
+        low, high = hypot(less - sampling.low, wrong), hypot(sampling.high - less, wrong)
+        return Interval(less - low, less + high)
+
     @property
     def swept(self) -> list[int]:
         """The values of the sweep, rising."""
@@ -208,6 +230,15 @@ class RuleFigures:
 
     def tally(self, column: str, **wanted: object) -> int:
         return sum(row[column] for row in self.found("verdicts", **wanted))
+
+    def share_unknown_for(self, reasons: Collection[str]) -> float:
+        """The share of outcomes that are unknown for these reasons, of the variant with most."""
+        every: Counter[str] = Counter()
+        unknown: Counter[str] = Counter()
+        for row in self.found("verdicts"):
+            every[row["variant"]] += row["n"]
+            unknown[row["variant"]] += row["n"] if row["reason"] in reasons else 0
+        return max((unknown[variant] / n for variant, n in every.items() if n), default=0.0)
 
     @property
     def doubts(self) -> list[Doubt]:

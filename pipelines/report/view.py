@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from markupsafe import Markup
+
+from kip_replay.pipelines.report.decisions import Decision
 
 
 class Head(NamedTuple):
@@ -51,17 +53,15 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A picture with its caption: what is printed bold, and what softly after it."""
-
-    name: str
-    note: str
-    drawing: Markup
+class Beside:  # where there is room
+    parts: Sequence[Block]
+    side_by_side: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class Beside:  # where there is room
+class Pile:  # one below the other, as one part of Beside
     parts: Sequence[Block]
+    side_by_side: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,8 @@ class Chart:
 
     ``x_scale``: ``number``, ``log`` or ``time`` (x is seconds since 1970). ``y_scale``: ``number``,
     ``log`` or ``share`` (0 to 1). ``is_stepped``: an empirical distribution. ``has_points``: x is
-    what was tried, and nothing is known between two of them.
+    what was tried, and nothing is known between two of them. ``lists_marks``: else another chart of
+    its group does.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Chart:
     y_scale: str = "number"
     is_stepped: bool = False
     has_points: bool = False
+    lists_marks: bool = True
 
 
 class Bar(NamedTuple):
@@ -150,7 +152,7 @@ class Slowest:
     rows: Sequence[Slow]
 
 
-Block: TypeAlias = Table | Figure | Beside | Note | Chart | Bars | Slowest
+Block: TypeAlias = Table | Beside | Pile | Note | Chart | Bars | Slowest
 
 
 class KeyFigure(NamedTuple):
@@ -204,20 +206,57 @@ class Prose:
 
 @dataclass(frozen=True)
 class Section:
-    """What is reported of one rule. ``silent``: recordings without figures, by the reason."""
+    """What is reported of one rule in the recordings of a page.
+
+    ``decisions``: by recording, in the order of the page; ``limits``: what they rest on, each with
+    its setting. ``details``: of those with figures.
+    """
 
     prose: Prose
-    answer: Markup
-    price: Markup | None
+    decisions: Mapping[str, Decision]
+    limits: Sequence[str]
     table: Table | None
-    silent: Mapping[str, Sequence[str]]
     details: Sequence[Detail]
-    left_out: Sequence[str]
-    sure: Markup
+    sure: str
     #: What the logs cannot decide: how much of it there is, and why.
     doubts_count: str
     doubts: Table | None
+    #: The page's; ids of its parts begin with it.
+    page: str = ""
 
     @property
     def id(self) -> str:
-        return self.prose.rule.replace("_", "-")
+        return f"{self.page}{self.prose.rule.replace('_', '-')}"
+
+    def shows(self, recording: str) -> bool:
+        """Whether there is more on a recording than its verdict."""
+        return any(one.name == recording for one in self.details)
+
+
+class Alert(NamedTuple):
+    """What is the matter with logs, or what a verdict was withdrawn for."""
+
+    text: str
+    is_critical: bool = True
+
+
+@dataclass(frozen=True)
+class Page:
+    """A cluster as recorded: one recording, or those that are compared with each other.
+
+    ``cluster``: its id as in the FETCHes of the metadata log, with versions of Kafka. ``traffic``:
+    who sends what, by recording.
+    """
+
+    id: str
+    recordings: Sequence[str]
+    cluster: str
+    alerts: Sequence[Alert]
+    sections: Sequence[Section]
+    accuracy: Mapping[str, Any]
+    logs: Mapping[str, Any]
+    traffic: Sequence[tuple[str, Sequence[Block]]] = ()
+
+    @property
+    def name(self) -> str:
+        return " beside ".join(self.recordings)

@@ -41,7 +41,7 @@ def test_a_second_run_changes_nothing_and_needs_no_spark(
     assert versions(finished) == before
     assert report.read_bytes() == page
     printed = capsys.readouterr().out
-    assert "hwm_parking on freeze-4.1" in printed
+    assert "freeze-4.1\n  hwm_parking: nothing to do. This cluster runs KIP-1166" in printed
     assert "predictions: self-checks, within tolerance" in printed
     assert f"report: {report}" in printed
     assert "seconds: start Spark" in printed

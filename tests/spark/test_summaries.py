@@ -12,13 +12,11 @@ from pyspark.sql import SparkSession
 from small_tables import summed_up
 
 from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.analysis.headlines import (
+from kip_replay.pipelines.analysis.intervals import BLOCKS
+from kip_replay.pipelines.analysis.predictions import (
     accuracy_line,
     accuracy_rows,
-    headline_figures,
-    headlines,
 )
-from kip_replay.pipelines.analysis.intervals import BLOCKS
 from kip_replay.pipelines.analysis.summaries import WHAT_IF
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -147,12 +145,7 @@ def test_the_constant_guess_fails_where_a_replica_is_away(finished: Warehouse) -
         assert row["passed"]
 
 
-def test_headlines_name_each_variant_of_each_recording(finished: Warehouse) -> None:
-    names = [*NAMES, "never recorded"]
-    text = "\n".join(headlines(headline_figures(finished, names), names))
-    assert text.count("with_kip_1166") == 2
-    assert text.count("  recorded") == 2
-    assert "never recorded: no FETCH" in text
+def test_predictions_are_counted_by_kind(finished: Warehouse) -> None:
     kinds = Counter(
         row["kind"] for row in accuracy_rows(finished, NAMES) if row["tolerance"] is not None
     )

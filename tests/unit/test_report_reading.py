@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from report_examples import CONFIG
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.report.data import read_report
@@ -264,8 +265,8 @@ def test_other_rules_count_their_outcomes(warehouse: Warehouse) -> None:
 def test_same_tables_same_bytes(warehouse: Warehouse, tmp_path: Path) -> None:
     otherwise = InMemory(tables(NOT_REQUESTED, "one"), shuffle=2)
 
-    first = write_report(warehouse, ["one"], tmp_path / "new" / "report.html")
-    second = write_report(otherwise, ["one"], tmp_path / "again.html")
+    first = write_report(warehouse, ["one"], tmp_path / "new" / "report.html", CONFIG)
+    second = write_report(otherwise, ["one"], tmp_path / "again.html", CONFIG)
     assert first.read_bytes() == second.read_bytes()
     assert NOT_REQUESTED not in first.read_text(encoding="utf-8")
     # Nothing unfinished is left beside it.
@@ -274,5 +275,5 @@ def test_same_tables_same_bytes(warehouse: Warehouse, tmp_path: Path) -> None:
 
 def test_unknown_recording_is_the_users_error(warehouse: Warehouse, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="'another' is not in the warehouse"):
-        write_report(warehouse, ["one", "another"], tmp_path / "report.html")
+        write_report(warehouse, ["one", "another"], tmp_path / "report.html", CONFIG)
     assert list(tmp_path.iterdir()) == []

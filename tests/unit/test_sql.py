@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 from kip_replay.jobs.sql import Shell, answered, main, statements
 from kip_replay.pipelines.analysis.catalog import Catalog
-from kip_replay.pipelines.analysis.views import View, read_view, read_views
+from kip_replay.pipelines.analysis.views import View, in_order, read_view, read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
@@ -43,13 +43,17 @@ _VALUES: dict[str, list[Any]] = {
     "rule": ["hwm_parking"],
     "verdict": ["replayed", "replayed", "unknown", "not_applicable"],
     "phase": ["steady", "steady", "starting"],
-    "variant": ["recorded", "with_kip_1166", "lowest_acked_offset", "finest_evidence"],
+    "variant": ["recorded", "with_kip_1166", "lowest_acked_offset", "finest_evidence", "estimated"],
+    "evidence": ["heartbeat", "estimated"],
     "parameter": ["none", "none", "session_slots"],
     "parameter_value": [8, 16],
     "event": ["created", "refused", "evicted", "closed"],
     "source": ["ALTER_PARTITION", "ALTER_PARTITION", "METADATA"],
+    "operation": ["set", "describe"],
+    "kind": ["broker_epoch", "high_watermark"],
+    "resource_type": ["topic", "broker"],
     "api_name": ["FETCH", "PRODUCE"],
-    "error_code": [0, 0, 0, 6],
+    "error_code": [0, 0, 0, 6, 70],
     "min_isr_error": [0, 0, 0, 6],
 }
 
@@ -453,7 +457,7 @@ def test_a_view_whose_tables_are_not_there_is_left_out(tmp_path: Path) -> None:
     table = TABLES["ingested_files"]
     write_deltalake(str(tmp_path / table.name), table.arrow_schema.empty_table())
     small = Catalog(str(tmp_path), VIEWS)
-    assert list(small.comments) == ["ingested_files", "line_accounting"]
+    assert list(small.comments) == ["ingested_files", "line_accounting", "time_buckets"]
     assert rows_of(small, "SELECT * FROM line_accounting") == []
 
 
@@ -475,8 +479,10 @@ def test_every_view_gives_the_same_rows_in_spark(
     for name, table in TABLES.items():
         rows = DeltaTable(str(warehouse / name)).to_pyarrow_table().select(table.arrow_schema.names)
         spark.createDataFrame(rows).coalesce(1).createOrReplaceTempView(name)
-    for view in VIEWS:
-        by_spark = spark.sql(view.query).toArrow().to_pylist()
+    for view in in_order(VIEWS, TABLES):
+        rows = spark.sql(view.query)
+        rows.createOrReplaceTempView(view.name)  # others may read it
+        by_spark = rows.toArrow().to_pylist()
         by_duckdb = rows_of(catalog, f"SELECT * FROM {view.name}")
         assert sorted_rows(row.values() for row in by_spark) == sorted_rows(by_duckdb), view.name
 

@@ -1,11 +1,11 @@
 """hwm_parking (KIP-1166) over Spark."""
 
 from kip_replay.pipelines.rule_steps import RuleSteps
-from kip_replay.pipelines.rules.hwm_parking import events, measures
+from kip_replay.pipelines.rules.hwm_parking import curves, events, measures, slowest
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures
-from kip_replay.pipelines.rules.hwm_parking.headline import headline
 from kip_replay.pipelines.rules.hwm_parking.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.hwm_parking.section import section
+from kip_replay.pipelines.rules.hwm_parking.timelines import TIMELINES
 from kip_replay.pipelines.rules.hwm_parking.words import WORDS
 from kip_replay.replay.hwm_parking.registration import BEHIND_US, RULE
 
@@ -19,6 +19,8 @@ STEPS = RuleSteps(
     behind_us=BEHIND_US,
     figures=Figures,
     section=section,
-    headline=headline,
     words=WORDS,
+    timelines=TIMELINES,
+    curves=curves.charts,
+    slowest=slowest.slowest,
 )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from kip_replay.pipelines.report import sections, view, words
 from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.decisions import Limits
 from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import Detail, Head, KeyFigure, Note, Row, Section, Table
+from kip_replay.pipelines.report.view import Detail, Head, KeyFigure, Note, Section
 from kip_replay.pipelines.rules.hwm_parking import words as text
+from kip_replay.pipelines.rules.hwm_parking.decision import decide, rests_on
 from kip_replay.pipelines.rules.hwm_parking.figures import BROKERS, LAG, VOTERS, Figures
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED
@@ -24,21 +27,14 @@ _OVERVIEW = (
 )
 
 
-def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
-    answers = text.answer(every), text.price(every)
+def section(every: Sequence[Figures], checks: Sequence[Check], limits: Limits) -> Section:
     overview = "How late replicas learn, and what it costs", _OVERVIEW, _overview
-    prose = text.prose(every)
-    return sections.section(every, checks, prose, answers, overview, _detail, _reported, _changes)
+    weighed = partial(decide, limits=limits), rests_on(limits)
+    return sections.section(every, checks, text.PROSE, overview, _detail, _reported, *weighed)
 
 
 def _reported(one: Figures) -> tuple[object, object]:
     return (one.responses, one.lags)
-
-
-def _changes(one: Figures) -> int:
-    """Changes that the replay tells of, whatever the cluster ran."""
-    lag = one.lag(WITH_KIP)
-    return lag.count if lag else 0
 
 
 def _overview(one: Figures) -> list[str]:
@@ -49,11 +45,11 @@ def _overview(one: Figures) -> list[str]:
     return [*cells, sections.unknown_cell(*one.lags)]
 
 
-def _detail(one: Figures, place: int) -> Detail:
+def _detail(one: Figures) -> Detail:
     facts = known([one.version, text.protocol_sentence(one), sections.steady(one)])
     summary = text.lag_sentence(one) + text.cost_sentence(one)
     note = sections.before_after("Without", "with", f" KIP-1166. {text.sources(one)}")
-    blocks = [*_lag(one, f"lag-{place}"), *_cost(one, f"cost-{place}"), *_sweep(one)]
+    blocks = [*_lag(one), *_cost(one)]
     blocks.append(Note(text.unexplained_sentence(one)))
     return Detail(one.recording, facts, summary, [*_key_figures(one)], note, blocks)
 
@@ -74,7 +70,7 @@ def _key_figures(one: Figures) -> Iterator[KeyFigure]:
         yield KeyFigure("Bytes a second", *sizes, sections.within(intervals, words.size))
 
 
-def _lag(one: Figures, name: str) -> Sequence[view.Block]:
+def _lag(one: Figures) -> Sequence[view.Block]:
     kind, who = one.lag_kind, words.kind_name(one.lag_kind)
     present = [variant for variant in _VARIANTS if one.lag(variant)]
     tables = []
@@ -89,68 +85,23 @@ def _lag(one: Figures, name: str) -> Sequence[view.Block]:
         # Drawn last is on top: the recorded dots lie on the line that they should follow.
         for v in (*present[1:], present[0])
     ]
-    axis, title = "ms from the commit until the replica is told", f"How long until {who} learn of"
     labels = f"Lag of {who}", "share of changes known after so long"
-    return sections.distributions(one, name, lines, axis, f"{title} a commit", labels, tables)
+    return sections.distributions(lines, "ms from the commit until the response", labels, tables)
 
 
-def _cost(one: Figures, name: str) -> Iterator[view.Block]:
+def _cost(one: Figures) -> Iterator[view.Block]:
     present = {v: total for v in _VARIANTS if (total := one.total(v))}
     if not present:
         yield Note("No FETCH of the metadata log in the steady phase.")
         return
     kinds = [k for k in _KINDS if any(one.total(v, k) for v in present)]
 
-    def figure(place: int, which: str, title: str, caption: str) -> view.Figure:
+    def bars(place: int, caption: str) -> view.Bars:
         names = {k: words.kind_name(k) for k in kinds}
         parts = {v: [(names[k], one.rates(v, k)[place] or 0.0) for k in kinds] for v in present}
-        labels, of_bytes = (caption, ""), which == "bytes"
-        return sections.bars(one, f"{name}-{which}", parts, title, labels, of_bytes=of_bytes)
+        return sections.bars(parts, (caption, ""), of_bytes=place == 1)
 
-    fetches = figure(0, "fetches", "FETCHes a second", "FETCHes of the metadata log")
-    yield view.Beside([fetches, figure(1, "bytes", "Bytes a second", "Bytes, both ways")])
-    yield _cost_table(one, [*present], kinds)
+    yield view.Beside([bars(0, "FETCHes of the metadata log"), bars(1, "Bytes, both ways")])
     if unknown := sum(total.unknown_sizes for total in present.values()):
-        size = f"The size of {words.number(unknown)} requests or answers is not known"
+        size = f"The size of {words.number(unknown)} requests or responses is not known"
         yield Note(f"{size}; they count no bytes.")
-
-
-def _cost_table(one: Figures, present: Sequence[str], kinds: Sequence[str]) -> Table:
-    names = [*map(words.kind_name, kinds)]
-    columns = [f"{names[0]}|gap", *names[1:], "all|total"] if names else ["all|gap"]
-
-    def rates(variant: str, place: int) -> list[float | None]:
-        return [one.rates(variant, kind)[place] for kind in (*kinds, None)]
-
-    rows = []
-    for v in present:
-        cells = [words.number(rate, 2) for rate in rates(v, 0)]
-        rows.append(sections.variant_row(v, [*cells, *map(words.number, rates(v, 1))]))
-    # Both replayed, so that nothing but the rule differs.
-    if {WITHOUT_KIP, WITH_KIP} <= {*present}:
-        cells = [
-            words.signed(None if a is None or b is None else a - b, decimals)
-            for place, decimals in ((0, 2), (1, 0))
-            for a, b in zip(rates(WITH_KIP, place), rates(WITHOUT_KIP, place), strict=True)
-        ]
-        rows.append(Row("with − without", cells, row_style="difference"))
-    heads = [Head([""]), Head(columns, "FETCHes a second"), Head(columns, "bytes a second")]
-    return Table("What it costs", heads, rows)
-
-
-def _sweep(one: Figures) -> Iterator[Table]:
-    waits = " to ".join(words.number(wait) for wait in dict.fromkeys(one.max_wait_ms or ()))
-    recorded = f"{waits} ms, as recorded" if waits else "as recorded"
-    columns = ["median|gap", "99 %", "FETCHes/s", "bytes/s"]
-    variants = WITHOUT_KIP, WITH_KIP
-    heads = [Head(["longest wait"]), *(sections.variant_head(v, columns) for v in variants)]
-    lag = f"Waiting less or more: lag of {words.kind_name(one.lag_kind)} in ms"
-    caption = f"{lag} if a FETCH stays parked for at most so long (maxWaitMs)"
-
-    def cells(at: int | None) -> Iterator[str]:
-        for variant in variants:
-            yield from sections.ms_cells(one.lag(variant, at=at), of=("p50", "p99"))
-            rates = one.rates(variant, at=at)
-            yield from (words.number(rates.fetches, 1), words.number(rates.bytes))
-
-    return sections.sweep(one, caption, heads, lambda at: [*cells(at)], recorded, " ms")

@@ -2,50 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 from markupsafe import Markup
 
 from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
 from kip_replay.pipelines.rule_steps import Words
-from kip_replay.pipelines.rules.hwm_parking.figures import BROKERS, Figures, Protocol
+from kip_replay.pipelines.rules.hwm_parking.figures import Figures, Protocol
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
-
-
-def answer(every: Sequence[Figures]) -> Markup:
-    """What the KIP does, over all recordings."""
-    telling = [one for one in every if one.medians]
-    medians = known(one.medians for one in telling)
-    if not medians:
-        return Markup("These logs do not tell how soon a metadata change is known.")
-    slow, fast = (bold(words.between(of)) for of in zip(*medians, strict=True))
-    kinds = {one.lag_kind for one in telling}
-    who = words.kind_name(kinds.pop() if len(kinds) == 1 else BROKERS)
-    if not any(one.makes_a_difference for one in telling):
-        return Markup(
-            "Telling replicas of a commit at once changes little here: {} learn of it in {}, "
-            "without it in {} (median)."
-        ).format(who, fast, slow)
-    return Markup(
-        "{} learn a committed metadata change in {} instead of {} (median) if the controller "
-        "tells them at once."
-    ).format(who.capitalize(), fast, slow)
-
-
-def price(every: Sequence[Figures]) -> Markup | None:
-    """What it costs, over all recordings; None where no rate is known or it costs nothing."""
-    more = [b - a for a, b in known(one.fetches_per_second for one in every)]
-    more_bytes = [b - a for a, b in known(one.bytes_per_second for one in every)]
-    if not more or min(more) < 0 or min(more_bytes, default=0) < 0:
-        return None
-    rate = words.between(more, "rate")
-    size = f", {words.between(more_bytes, 'bytes')} a second more" if more_bytes else ""
-    price = "The price: {} more FETCHes a second on the active controller{}."
-    return Markup(price).format(rate, size)
 
 
 def lag_sentence(one: Figures) -> Markup:
@@ -58,7 +22,7 @@ def lag_sentence(one: Figures) -> Markup:
             if lag.p50 is None
         )
         return Markup(
-            "The median lag cannot be told: of too many changes it is unknown when they were "
+            "The median lag is not known: of too many changes it is unknown when they were "
             "learned ({})."
         ).format(lacking)
     slow, fast = (bold(words.milliseconds(median)) for median in one.medians)
@@ -129,34 +93,28 @@ def unexplained_sentence(one: Figures) -> str:
     """How many recorded responses nothing explains."""
     unexplained, judged = one.judged
     if not judged:
-        return "No FETCH of the metadata log was answered by a leader."
+        return "No FETCH of the metadata log got its response from a leader."
     return (
-        f"{words.number(unexplained)} of {words.number(judged)} recorded answers "
+        f"{words.number(unexplained)} of {words.number(judged)} recorded responses "
         f"({words.number(100 * unexplained / judged, 2)} %) are explained by no rule."
     )
 
 
-def prose(every: Sequence[Figures]) -> Prose:
-    """The prose, with the time after which FETCHes expire if there is only one."""
-    waits = {wait for one in every for wait in one.max_wait_ms or ()}
-    after = f" after {words.number(waits.pop())} ms" if len(waits) == 1 else ""
-    return replace(_PROSE, about=_PROSE.about.replace("times out", f"times out{after}"))
-
-
-_PROSE = Prose(
+PROSE = Prose(
     rule=Figures.NAME,
     short="Learning of changes",
     question="How soon do brokers learn of a metadata change?",
     proposal="KIP-1166, released in Kafka 4.1",
     about="A metadata change (a new topic, a changed config) counts once it is committed. Without "
-    "KIP-1166 a replica that already has the records hears of the commit only with its next "
-    "answer: at the next change, or when its FETCH times out. With it, it is told at once: a "
-    "change can then take two answers instead of one, the first with the records, the second with "
-    "the commit. That is up to one more FETCH for each change and replica.",
+    "KIP-1166 a replica that already has the records learns of the commit only with its next "
+    "response: at the next change, or when its FETCH times out after its max wait. With it, the "
+    "response comes at once: a change can then take two responses instead of one, the first with "
+    "the records, the second with the commit. That is up to one more FETCH for each change and "
+    "replica.",
     note="Without and with KIP-1166, in the steady phase; what the cluster ran is recorded, the "
-    "other is replayed. Bytes are those on the wire, requests and answers together.",
+    "other is replayed. Bytes are those on the wire, requests and responses together.",
     outcomes={
-        "responses": "answers to a FETCH",
+        "responses": "responses to a FETCH",
         "advances starting": "changes, per replica, starting phase",
         "advances steady": "changes, per replica, steady phase",
         "advances stopping": "changes, per replica, stopping phase",
@@ -167,16 +125,16 @@ hold no FETCH of the metadata log. Such FETCHes are in the request logs of the c
 do not tell when a replica learned of a change in the steady phase.
 """),
     method=words.lines("""
-The lag is the time from the moment the active controller commits a change until it answers a
-  replica with word of it; the way through the network comes on top, for both protocols alike.
+The lag is the time from the moment the active controller commits a change until its response
+  tells a replica of it; the way through the network comes on top, for both protocols alike.
 When the leader appended or stalled, how long it takes to respond, and how long each replica takes
-  from an answer to its next FETCH, is taken from the log: the replica’s own nearest in time.
+  from a response to its next FETCH, is taken from the log: the replica’s own nearest in time.
   Nothing is drawn at random.
-All else follows from the rule: who is parked, who is answered when and why, when the high watermark
-  moves, which FETCHes exist at all. Both protocols are simulated from the same log.
-Why an answer came, how long the rule made it wait and which high watermark it told is never read by
+All else follows from the rule: who is parked, who gets a response when and why, when the high
+  watermark moves, which FETCHes exist at all. Both protocols are simulated from the same log.
+Why a response came, how long the rule made it wait and which high watermark it had is never read by
   the simulation; that is only what it is held against.
-It assumes that a replica’s gap does not depend on the protocol, and that the leader answers one
+It assumes that a replica’s gap does not depend on the protocol, and that the leader handles one
   FETCH at a time, as fast as the log shows.
 A replica that was silent for over a second is away: it does not count for the changes it slept
   through.

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from kip_replay.pipelines.report import sections, view, words
 from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.decisions import Limits
 from kip_replay.pipelines.report.values import Traffic, known
-from kip_replay.pipelines.report.view import Detail, Figure, Head, KeyFigure, Note, Section, Table
+from kip_replay.pipelines.report.view import Detail, Head, KeyFigure, Note, Section, Table
 from kip_replay.pipelines.rules.incremental_fetch import words as text
-from kip_replay.pipelines.rules.incremental_fetch.figures import EVENTS, WITHOUT_SESSIONS, Figures
+from kip_replay.pipelines.rules.incremental_fetch.decision import decide, rests_on
+from kip_replay.pipelines.rules.incremental_fetch.figures import Figures
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT
 from kip_replay.replay.outcomes import RECORDED
 
 _REPLAYED = (FULL, INCREMENTAL, INCREMENTAL_DRAFT)
-_IN_FETCH, _IN_ANSWER = "partitions in a FETCH", "partitions in its answer"
+_IN_FETCH, _IN_RESPONSE = "partitions in a FETCH", "partitions in its response"
 _OVERVIEW = (
     Head(["recording", "of|left"]),
     Head(["full|gap", "sessions|with", "draft"], _IN_FETCH),
-    Head(["full|gap", "sessions|with", "draft"], _IN_ANSWER),
+    Head(["full|gap", "sessions|with", "draft"], _IN_RESPONSE),
     Head(["full|gap", "sessions|with", "draft"], "B/s besides records, all clients"),
     Head(["unknown|soft gap"]),
 )
 
 
-def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
-    answers = text.answer(every), text.price(every)
+def section(every: Sequence[Figures], checks: Sequence[Check], limits: Limits) -> Section:
     caption = "What a FETCH carries in full, with sessions, and with the draft’s"
     overview = caption, _OVERVIEW, _overview
-    return sections.section(
-        every, checks, text.PROSE, answers, overview, _detail, _reported, lambda one: one.saved
-    )
+    weighed = partial(decide, limits=limits), rests_on(limits)
+    return sections.section(every, checks, text.PROSE, overview, _detail, _reported, *weighed)
 
 
 def _reported(one: Figures) -> tuple[object, object]:
@@ -50,15 +51,15 @@ def _listed(traffic: Traffic | None, way: str, decimals: int) -> str:
     return words.number(getattr(traffic or Traffic(), f"{way}_partitions_mean"), decimals)
 
 
-def _detail(one: Figures, place: int) -> Detail:
+def _detail(one: Figures) -> Detail:
     ran = "uses fetch sessions" if one.uses_sessions else "uses no fetch session"
     facts = known([one.version, ran, sections.steady(one)])
     follow = ". Both follow from what changed between the FETCHes that were logged."
     note = sections.before_after("Full FETCHes", "fetch sessions", follow)
     same = [Note(sentence) for sentence in known([text.as_recorded(one)])]
-    tables = [*(_table(one, kind) for kind in one.kinds), *_sweep(one)]
-    summary, keys = text.in_figures([one]), [*_key_figures(one)]
-    blocks: list[view.Block] = [_picture(one, f"session-{place}"), *tables, *same]
+    tables = [*(_table(one, kind) for kind in one.kinds)]
+    summary, keys = text.summary(one), [*_key_figures(one)]
+    blocks: list[view.Block] = [_picture(one), *tables, *same]
     return Detail(one.recording, facts, summary, keys, note, blocks)
 
 
@@ -68,7 +69,7 @@ def _key_figures(one: Figures) -> Iterator[KeyFigure]:
         return sections.within(intervals, wording)
 
     listed = within("partitions", one.lead_kind, lambda mean: words.number(mean, 1))
-    for name, way, between in ((_IN_FETCH, "request", listed), (_IN_ANSWER, "response", "")):
+    for name, way, between in ((_IN_FETCH, "request", listed), (_IN_RESPONSE, "response", "")):
         full, with_sessions = (_listed(one.lead(v), way, 1) for v in (FULL, INCREMENTAL))
         named = f"P{name[1:]}, {words.kind_name(one.lead_kind or '')}"
         yield KeyFigure(named, full, with_sessions, "", between)
@@ -79,23 +80,23 @@ def _key_figures(one: Figures) -> Iterator[KeyFigure]:
         yield KeyFigure(name, *words.two_sizes(*sizes), between)
 
 
-def _picture(one: Figures, name: str) -> Figure:
+def _picture(one: Figures) -> view.Bars:
     parts = {}
     # The longest bar first: its parts have room for their names.
     for variant in (FULL, INCREMENTAL_DRAFT, INCREMENTAL, RECORDED):
         if traffic := one.total(variant):
             sizes = traffic.rates.request_bytes, traffic.rates.response_overhead
-            parts[variant] = [("FETCHes", sizes[0] or 0.0), ("answers", sizes[1] or 0.0)]
-    title = "Bytes a second besides records"
-    return sections.bars(one, name, parts, title, (title, "all clients"), of_bytes=True)
+            parts[variant] = [("FETCHes", sizes[0] or 0.0), ("responses", sizes[1] or 0.0)]
+    caption = "Bytes a second besides records", "all clients"
+    return sections.bars(parts, caption, of_bytes=True)
 
 
 def _table(one: Figures, kind: str) -> Table:
-    columns = ["FETCHes|gap", "answers", "all, with records"]
+    columns = ["FETCHes|gap", "responses", "all, with records"]
     heads = [
         Head(["", "FETCHes/s"]),
-        Head(["in a FETCH|gap", "in its answer"], "partitions"),
-        Head(columns, "bytes/s (answers: besides records)"),
+        Head(["in a FETCH|gap", "in its response"], "partitions"),
+        Head(columns, "bytes/s (responses: besides records)"),
     ]
     rows = []
     for variant in (RECORDED, *_REPLAYED):
@@ -106,26 +107,3 @@ def _table(one: Figures, kind: str) -> Table:
             cells = [words.number(rates.fetches, 1), *listed, *map(words.number, sizes)]
             rows.append(sections.variant_row(variant, cells))
     return Table(words.kind_name(kind).capitalize(), heads, rows)
-
-
-def _sweep(one: Figures) -> Iterator[Table]:
-    kinds = [kind for kind in one.kinds if kind != WITHOUT_SESSIONS]
-    of_kinds = [f"{words.kind_name(k)}|{'' if place else 'gap'}" for place, k in enumerate(kinds)]
-    heads = [
-        Head(["slots"]),
-        *([Head(of_kinds, _IN_FETCH)] if kinds else []),
-        Head(["FETCHes/s|gap", "B/s besides records"], "all clients"),
-        Head([f"{EVENTS[0]}|gap", *EVENTS[1:]], "sessions"),
-    ]
-
-    def cells(at: int | None) -> list[str]:
-        rates, events = one.rates(INCREMENTAL, at=at), one.events(at)
-        listed = [_listed(one.total(INCREMENTAL, kind, at), "request", 1) for kind in kinds]
-        counts = [words.number(events.get(event, 0)) for event in EVENTS]
-        return [*listed, words.number(rates.fetches, 1), words.number(rates.overhead), *counts]
-
-    caption = (
-        "So many slots for sessions on each broker (max.incremental.fetch.session.cache.slots; "
-        "fewer than 8 are none)"
-    )
-    return sections.sweep(one, caption, heads, cells, "enough for all")

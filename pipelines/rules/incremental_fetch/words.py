@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from markupsafe import Markup
 
-from kip_replay.pipelines.report import sections, words
-from kip_replay.pipelines.report.values import Traffic, known
+from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
 from kip_replay.pipelines.rule_steps import Words
@@ -22,71 +19,19 @@ from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_D
 _ONE = {FOLLOWER: "a follower’s", CONSUMER: "a consumer’s", WITHOUT_SESSIONS: "a consumer’s"}
 
 
-def answer(every: Sequence[Figures]) -> Markup:
-    """What sessions save, over all recordings, or where they save most and least."""
-    telling = [one for one in every if one.overheads]
-    if not telling:
-        return Markup("These logs do not tell what fetch sessions save.")
-    telling = sections.enough(telling, lambda one: (one.total(FULL) or Traffic()).fetches)
-    little = Markup(
-        "Fetch sessions save little here: FETCHes and their answers take {} a second besides "
-        "records, without sessions {}."
-    ).format(_sizes(telling, 1), _sizes(telling, 0))
-
-    def ends(of: Sequence[Figures]) -> tuple[str, str]:
-        return f"{_sizes(of, 1)} a second", _sizes(of, 0)
-
-    return sections.answer(telling, lambda one: one.share_left, little, in_figures, ends)
-
-
-def in_figures(telling: Sequence[Figures]) -> Markup:
+def summary(one: Figures) -> Markup:
     """What FETCHes list and take with sessions, and without."""
-    listed = known(one.partitions for one in telling)
-    bytes_left = Markup("{} a second besides records instead of {}").format(
-        *(bold(_sizes(telling, place)) for place in (1, 0))
+    before, after = one.overheads or (0.0, 0.0)
+    sizes = Markup("{} a second besides records instead of {}").format(
+        *(bold(words.size(of)) for of in (after, before))
     )
-    if not listed:
-        return Markup("With fetch sessions, FETCHes and their answers take {}.").format(bytes_left)
-    many, few = (bold(words.between(of, "rate")) for of in zip(*listed, strict=True))
-    kinds = {one.lead_kind for one in telling}
-    whose = _ONE.get((kinds.pop() if len(kinds) == 1 else None) or "", "a client’s")
+    if one.partitions is None:
+        return Markup("With fetch sessions, FETCHes and their responses take {}.").format(sizes)
+    many, few = (bold(words.number(mean, 1)) for mean in one.partitions)
     return Markup(
         "With fetch sessions {} FETCH lists {} partitions instead of {}, and FETCHes and their "
-        "answers take {}."
-    ).format(whose, few, many, bytes_left)
-
-
-def _sizes(telling: Sequence[Figures], place: int) -> str:
-    """Bytes a second besides records, without sessions (0) or with them (1)."""
-    return words.between([pair[place] for pair in known(o.overheads for o in telling)], "bytes")
-
-
-def price(every: Sequence[Figures]) -> Markup | None:
-    """How many slots are enough; None where no number of slots was tried."""
-    swept = [one for one in every if one.swept]
-    if not swept:
-        return None
-    enough = known(map(_enough, swept))
-    if len(enough) < len(swept):
-        return Markup(
-            "The price is a slot on the broker for each session; even {} slots were too few here."
-        ).format(words.number(max(at for one in swept for at in one.swept)))
-    return Markup(
-        "The price is a slot on the broker for each session: of the numbers tried, {} is the least "
-        "with which none was refused or evicted."
-    ).format(words.number(max(enough)))
-
-
-def _enough(one: Figures) -> int | None:
-    """The least number of slots from which on no session is refused or evicted."""
-    enough = None
-    for slots in reversed(one.swept):
-        events = one.events(slots)
-        # No slot at all: every client sends everything, and that is no refusal by lack of room.
-        if slots == 0 or events.get("refused") or events.get("evicted"):
-            break
-        enough = slots
-    return enough
+        "responses take {}."
+    ).format(_ONE.get(one.lead_kind or "", "a client’s"), few, many, sizes)
 
 
 def as_recorded(one: Figures) -> str | None:
@@ -107,7 +52,7 @@ PROSE = Prose(
     proposal="KIP-227, in Kafka since 1.1, and its draft beside it",
     about="Followers and consumers ask a broker again and again for all of their partitions, "
     "most of which have nothing new. With a fetch session the broker remembers the list: a FETCH "
-    "names only the partitions of which something changed, and so does its answer. Sessions take "
+    "names only the partitions of which something changed, and so does its response. Sessions take "
     "slots of a cache on the broker; who gets none sends everything each time. The KIP’s draft "
     "would have given sessions to followers only.",
     note="Means of the steady phase; bytes are those on the wire, both ways, less the records, "
@@ -123,11 +68,11 @@ hold no FETCH of topic partitions in the steady phase that could be replayed.
 Each session is rebuilt from the log: which partitions it holds, what was last sent of each, what
   changed. What a full FETCH, a session’s FETCH and the draft’s would carry follows from that, and
   so does its exact size on the wire.
-Open loop: every variant answers the FETCHes that were logged, when they were logged. A smaller
-  FETCH is answered a little sooner, and the next one comes sooner; that is not replayed.
+Open loop: every variant responds to the FETCHes that were logged, when they were logged. A smaller
+  FETCH gets its response a little sooner, and the next one comes sooner; that is not replayed.
 Clients that never asked for a session (librdkafka’s, for instance) stay without one. The draft does
   not say how partitions come and go: there a full FETCH follows, with the 8 bytes more that its
-  answer would have.
+  response would have.
 """),
     words=words.rows("""
 FETCH | The request with which followers and consumers read from a broker.

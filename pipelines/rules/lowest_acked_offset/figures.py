@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kip_replay.pipelines.report.reading import PLAIN, counted
+from kip_replay.pipelines.report.reading import PLAIN, broker_config, counted
 from kip_replay.pipelines.report.values import Percentiles, RuleFigures, medians
 from kip_replay.replay.lowest_acked_offset import (
     ESTIMATED,
@@ -17,6 +17,8 @@ from kip_replay.replay.lowest_acked_offset import (
 )
 
 STALE, READ_AFTER_WRITE = "stale_window", "read_after_write"
+#: The brokers' config that sweeps vary.
+INTERVAL = "broker.heartbeat.interval.ms"
 #: Rows for APIs at most, those with the most writes first.
 MOST_APIS = 12
 
@@ -37,6 +39,18 @@ class Figures(RuleFigures):
             WHERE {PLAIN} AND variant = '{LOWEST_ACKED}' AND response_bytes IS NOT NULL
                 AND replayed_response_bytes IS NOT NULL
             GROUP BY recording""",
+        "cadence": f"""
+            WITH gaps AS (
+                SELECT recording, broker_id, epoch_us(received_at) AS at_us,
+                    at_us - lag(epoch_us(built_at)) OVER (
+                        PARTITION BY recording, broker_id ORDER BY received_at, request_id
+                    ) AS gap_us
+                FROM heartbeat_outcomes WHERE {PLAIN} AND variant = '{LOWEST_ACKED}')
+            SELECT recording, count(DISTINCT broker_id) AS brokers,
+                count(*) * 1e6 / nullif(max(at_us) - min(at_us), 0) AS per_second,
+                quantile_disc(gap_us, 0.5) // 10000 * 10 AS interval_ms
+            FROM gaps GROUP BY recording""",
+        "in_force": broker_config(INTERVAL),
     }
 
     @property
@@ -82,6 +96,23 @@ class Figures(RuleFigures):
     def window(self) -> Percentiles | None:
         """The stale window as estimated; else the finest bound of it."""
         return self.estimated if self.is_estimated else self.finest or self.stale
+
+    @property
+    def interval_ms(self) -> int | None:
+        """The interval of recorded heartbeats: as brokers returned it to DESCRIBE_CONFIGS, else the
+        median from a response to the next heartbeat, cut to 10 ms."""
+        described = self.found("in_force")
+        if len(described) == 1:
+            return int(described[0]["in_force"])
+        return next((row["interval_ms"] for row in self.found("cadence")), None)
+
+    def heartbeats_per_second(self, at: int | None = None) -> float | None:
+        """Of all brokers: as recorded, or if each sent one every ``at`` ms."""
+        rates = (
+            row["per_second"] if at is None else row["brokers"] * 1000 / at
+            for row in self.found("cadence")
+        )
+        return next(rates, None)
 
     def variants(self, *, swept: bool) -> set[str]:
         """The variants of a sweep, or those without one."""

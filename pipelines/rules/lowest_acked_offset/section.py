@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from kip_replay.pipelines.report import sections, view, words
 from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.decisions import Limits
 from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Detail, Head, Note, Row, Section, Table
 from kip_replay.pipelines.rules.lowest_acked_offset import words as text
+from kip_replay.pipelines.rules.lowest_acked_offset.decision import decide, rests_on
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import READ_AFTER_WRITE, STALE, Figures
 from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED
 
@@ -30,13 +33,11 @@ _APIS = (
 )
 
 
-def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
-    answers = text.answer(every), text.price(every)
+def section(every: Sequence[Figures], checks: Sequence[Check], limits: Limits) -> Section:
     caption = "How late a metadata write is applied everywhere, and known to be, ms"
     overview = caption, _OVERVIEW, _overview
-    made = sections.section(
-        every, checks, text.PROSE, answers, overview, _detail, _reported, lambda one: one.writes
-    )
+    weighed = partial(decide, limits=limits), rests_on(limits)
+    made = sections.section(every, checks, text.PROSE, overview, _detail, _reported, *weighed)
     return replace(made, sure=made.sure + text.as_clients_saw(checks))
 
 
@@ -50,7 +51,7 @@ def _overview(one: Figures) -> list[str]:
     return [*cells, words.number(one.writes), sections.unknown_cell(*spreads)]
 
 
-def _detail(one: Figures, place: int) -> Detail:
+def _detail(one: Figures) -> Detail:
     facts = known([one.version, words.count(one.writes, "metadata write")])
     name = "Stale window" if one.is_estimated else "Stale window at most"
     windows = (name, one.window), ("Read-after-write", one.read_after_write)
@@ -65,12 +66,12 @@ def _detail(one: Figures, place: int) -> Detail:
         "write, as estimated; read-after-write begins with the request and ends when the broker "
         "that forwarded it knows that."
     )
-    blocks = [*_visibility(one, f"known-{place}"), *_by_api(one), *_sweep(one)]
+    blocks = [*_visibility(one), *_by_api(one)]
     blocks += [Note(sentence) for sentence in known([text.interval_sentence(one)])]
     return Detail(one.recording, facts, text.summary(one), keys, note, blocks)
 
 
-def _visibility(one: Figures, name: str) -> Sequence[view.Block]:
+def _visibility(one: Figures) -> Sequence[view.Block]:
     variants = words.in_order(one.variants(swept=False))
     stale, known_after = (sections.spreads_of(one, m, variants) for m in (STALE, READ_AFTER_WRITE))
     tables = [
@@ -86,10 +87,7 @@ def _visibility(one: Figures, name: str) -> Sequence[view.Block]:
         )
     ]
     axis = "ms after the response (stale window) or the request (read-after-write)"
-    title, caption = "How late metadata writes are everywhere", "share after so long"
-    return sections.distributions(
-        one, name, lines, axis, title, ("Metadata writes", caption), tables
-    )
+    return sections.distributions(lines, axis, ("Metadata writes", "share after so long"), tables)
 
 
 def _by_api(one: Figures) -> Iterator[Table]:
@@ -101,19 +99,3 @@ def _by_api(one: Figures) -> Iterator[Table]:
         rows.append(Row(api, [*cells, writes, sections.unknown_cell(*spreads)]))
     if len(rows) > 1:
         yield Table("By kind of write, ms", _APIS, rows)
-
-
-def _sweep(one: Figures) -> Iterator[Table]:
-    variants = words.in_order(one.variants(swept=True))
-    last = "as recorded" if {*variants} & one.variants(swept=False) else None
-    heads = [Head(["interval"]), *(sections.variant_head(v, _COLUMNS) for v in variants)]
-
-    def cells(at: int | None) -> list[str]:
-        spreads = (one.spread(READ_AFTER_WRITE, v, at=at) for v in variants)
-        return sections.ms_cells(*spreads, of=_SPREAD)
-
-    caption = (
-        "Read-after-write in ms if brokers sent a heartbeat every so many ms "
-        "(broker.heartbeat.interval.ms)"
-    )
-    return sections.sweep(one, caption, heads, cells, last, " ms")

@@ -7,7 +7,7 @@ from itertools import product
 
 from markupsafe import Markup
 
-from kip_replay.pipelines.report import sections, words
+from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Prose
@@ -22,52 +22,16 @@ SEEN = "create_topics_stale_window_p50"
 _GOALS_MS = (500, 100)
 
 
-def answer(every: Sequence[Figures]) -> Markup:
-    """How late writes are everywhere and known to be, over all recordings."""
-    telling = sections.enough([one for one in every if one.medians], lambda one: one.writes)
-    medians = known(one.medians for one in telling)
-    if not medians:
-        return Markup("These logs do not show when every broker has a metadata change.")
-    is_estimated = all(one.is_estimated for one in telling)
-    proofs = known(one.stale.p50 for one in telling if one.stale is not None)
-    proof = "; heartbeats prove that it is over after {}" if is_estimated and proofs else ""
-    return Markup(
-        f"After the response to a metadata change, some broker shows the old state for "
-        f"{'' if is_estimated else 'up to '}{{}} (median){proof}. With the offset carried in "
-        f"heartbeats, the broker that forwarded it would know {{}} after the request."
-    ).format(*(bold(words.between(of)) for of in _in_text(medians, proofs if proof else [])))
-
-
-def _in_text(medians: Sequence[tuple[float, float]], proofs: list[float]) -> list[list[float]]:
-    """Stale windows, what proves them if anything, and reads after writes."""
-    stale, known_after = ([*of] for of in zip(*medians, strict=True))
-    return [of for of in (stale, proofs, known_after) if of]
-
-
-def as_clients_saw(checks: Sequence[Check]) -> Markup:
-    """When clients that watched saw new topics, if recordings have it."""
+def as_clients_saw(checks: Sequence[Check]) -> str:
+    """When clients that watched saw new topics, a sentence for each recording that has it."""
     found = [c for c in checks if c.metric == SEEN and c.is_self_check]
-    seen = known(check.recorded for check in found)
-    estimated = known(check.predicted for check in found)
-    if not seen or not estimated:
-        return Markup("")
-    return Markup(
-        " Clients that watched saw a new topic on every broker {} after the response (median of "
-        "{}), where the estimate is {}."
-    ).format(words.between(seen), words.count(len(seen), "recording"), words.between(estimated))
-
-
-def price(every: Sequence[Figures]) -> Markup | None:
-    """What the new field costs; None where no heartbeat was replayed."""
-    rows = [row for one in every for row in one.found("heartbeats")]
-    heartbeats = sum(row["n"] for row in rows)
-    if not heartbeats:
-        return None
-    sums = (sum(row[name] for row in rows) for name in ("recorded", "replayed"))
-    before, after = (of / heartbeats for of in sums)
-    return Markup(
-        "The price: {} bytes more in each response to a heartbeat ({} instead of {})."
-    ).format(words.number(after - before), words.number(after), words.number(before))
+    return "".join(
+        f" Clients that watched saw a new topic on every broker {words.milliseconds(c.recorded)} "
+        f"after the response in {c.recorded_in} (median), where the estimate is "
+        f"{words.milliseconds(c.predicted)}."
+        for c in found
+        if c.recorded is not None and c.predicted is not None
+    )
 
 
 def summary(one: Figures) -> Markup:

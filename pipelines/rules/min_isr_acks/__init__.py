@@ -1,11 +1,11 @@
 """min_isr_acks (KIP-926) over Spark."""
 
 from kip_replay.pipelines.rule_steps import RuleSteps
-from kip_replay.pipelines.rules.min_isr_acks import events, measures
+from kip_replay.pipelines.rules.min_isr_acks import curves, events, measures, slowest
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
-from kip_replay.pipelines.rules.min_isr_acks.headline import headline
 from kip_replay.pipelines.rules.min_isr_acks.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.min_isr_acks.section import section
+from kip_replay.pipelines.rules.min_isr_acks.timelines import TIMELINES
 from kip_replay.pipelines.rules.min_isr_acks.words import WORDS
 from kip_replay.replay.min_isr_acks.registration import RULE
 
@@ -18,6 +18,8 @@ STEPS = RuleSteps(
     judgement=JUDGEMENT,
     figures=Figures,
     section=section,
-    headline=headline,
     words=WORDS,
+    timelines=TIMELINES,
+    curves=curves.charts,
+    slowest=slowest.slowest,
 )

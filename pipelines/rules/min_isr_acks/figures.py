@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kip_replay.pipelines.report.reading import PLAIN, counted
+from kip_replay.pipelines.report.reading import AT, PLAIN, counted
 from kip_replay.pipelines.report.values import Percentiles, RuleFigures, both, known, medians
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
-from kip_replay.replay.min_isr_acks.reasons import LOG_ENDED
-from kip_replay.replay.outcomes import RECORDED
+from kip_replay.replay.min_isr_acks.reasons import LOG_ENDED, NOT_ENOUGH_REPLICAS
+from kip_replay.replay.outcomes import RECORDED, Verdict
 
 VARIANTS = (RECORDED, ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)
 LATENCY, REQUEST_LATENCY, EXPOSURE = "produce_latency", "produce_request_latency", "exposure"
@@ -30,7 +30,6 @@ class Figures(RuleFigures):
     SWEEP = "min_insync_replicas"
     CURVES = ((REACTING, "all"), (EXPOSURE, "all"))
     HEADLINES = (*CURVES, (LATENCY, "all"))
-    ON_TERMINAL = ("verdicts", "arrivals")
     QUERIES: ClassVar[Mapping[str, str]] = {
         "verdicts": counted("produce_ack_outcomes", "'partitions'", {"waited": "acks = -1"}),
         "errors": " UNION ALL ".join(
@@ -40,6 +39,13 @@ class Figures(RuleFigures):
             GROUP BY recording, {column}"""
             for variant, column in _ERRORS.items()
         ),
+        "swept": f"""
+            SELECT recording, {AT}, count(*) AS n,
+                count(*) FILTER (min_isr_error = {NOT_ENOUGH_REPLICAS}) AS refused,
+                min(min_insync_replicas) AS least, max(min_insync_replicas) AS most
+            FROM produce_ack_outcomes
+            WHERE parameter IN ('none', '{SWEEP}') AND acks = -1 AND verdict = '{Verdict.REPLAYED}'
+            GROUP BY ALL""",
         "arrivals": f"""
             SELECT recording, count(*) AS n, count(*) FILTER (is_own) AS own,
                    count(*) FILTER (reason = '{LOG_ENDED}') AS after_the_log,
@@ -62,6 +68,18 @@ class Figures(RuleFigures):
     def exposure(self, at: int | None = None) -> Percentiles | None:
         return self.spread(EXPOSURE, ACKS_MIN_INSYNC_REPLICAS, at=at)
 
+    def refused(self, at: int | None = None) -> float:
+        """The share of partitions of PRODUCEs with acks=all that NOT_ENOUGH_REPLICAS refuses."""
+        rows = self.found("swept", at=at)
+        share: float = sum(r["refused"] for r in rows) / max(1, sum(r["n"] for r in rows))
+        return share
+
+    @property
+    def in_force(self) -> list[int]:
+        """The least and the most of min.insync.replicas that PRODUCEs with acks=all found."""
+        rows = self.found("swept", at=None)
+        return sorted({row[end] for row in rows for end in ("least", "most")} - {None})
+
     @property
     def waits(self) -> tuple[Percentiles, Percentiles] | None:
         """How long producers that react wait with acks=all and with acks=min.insync.replicas."""
@@ -79,16 +97,6 @@ class Figures(RuleFigures):
     @property
     def medians(self) -> tuple[float, float] | None:
         return medians(*self.waits) if self.waits else None
-
-    @property
-    def saved(self) -> float:
-        """Milliseconds off the median; below 0 where that is not known."""
-        return self.medians[0] - self.medians[1] if self.medians else -1.0
-
-    @property
-    def share_left(self) -> float:
-        """The median with acks=min.insync.replicas, as a share of that with acks=all."""
-        return self.medians[1] / self.medians[0] if self.medians and self.medians[0] else 1.0
 
     @property
     def leaders(self) -> list[str]:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.report.decisions import Limits
 from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import Block, Detail, Head, KeyFigure, Row, Section, Table
+from kip_replay.pipelines.report.view import (
+    Block,
+    Detail,
+    Head,
+    KeyFigure,
+    Note,
+    Row,
+    Section,
+    Table,
+)
 from kip_replay.pipelines.rules.min_isr_acks import figures
 from kip_replay.pipelines.rules.min_isr_acks import words as text
+from kip_replay.pipelines.rules.min_isr_acks.decision import decide, rests_on
 from kip_replay.pipelines.rules.min_isr_acks.figures import (
     EXPOSURE,
     LATENCY,
@@ -33,7 +45,7 @@ _ERROR_NAMES = {
     47: "INVALID_PRODUCER_EPOCH",
 }
 _SPREAD, _COLUMNS = ("p50", "p90", "p99"), ("median|gap", "90 %", "99 %")
-_WITH_KIP = ("median|gap with", "90 %| with", "99 %| with", "answers|soft", "unknown|soft")
+_WITH_KIP = ("median|gap with", "90 %| with", "99 %| with", "responses|soft", "unknown|soft")
 _OVERVIEW = (
     Head(["recording"]),
     Head(["median|gap"], "recorded"),
@@ -49,12 +61,10 @@ _SWEEP = (
 )
 
 
-def section(every: Sequence[Figures], checks: Sequence[Check]) -> Section:
-    answers = text.answer(every), text.price(every)
+def section(every: Sequence[Figures], checks: Sequence[Check], limits: Limits) -> Section:
     overview = "How long producers wait, and how long records are exposed, ms", _OVERVIEW, _overview
-    return sections.section(
-        every, checks, text.PROSE, answers, overview, _detail, _reported, lambda one: one.saved
-    )
+    weighed = partial(decide, limits=limits), rests_on(limits)
+    return sections.section(every, checks, text.PROSE, overview, _detail, _reported, *weighed)
 
 
 def _reported(one: Figures) -> tuple[object, object]:
@@ -73,12 +83,13 @@ def _overview(one: Figures) -> list[str]:
     ]
 
 
-def _detail(one: Figures, place: int) -> Detail:
+def _detail(one: Figures) -> Detail:
     partitions = words.count(one.produced, "partition")
     waited = f"{partitions} of PRODUCEs, {words.number(one.waited)} with acks=all"
     replayed = ". Both are replayed from the followers’ FETCHes in the log."
     note = sections.before_after("acks=all", "acks=min.insync.replicas", replayed)
-    blocks = [*_latencies(one, f"acks-{place}"), *_leaders(one), *_sweep(one), *_errors(one)]
+    blocks = [*_latencies(one), *_leaders(one), *_errors(one)]
+    blocks += [Note(sentence) for sentence in known([text.arrivals(one)])]
     facts = known([one.version, waited])
     return Detail(one.recording, facts, text.summary(one), [*_key_figures(one)], note, blocks)
 
@@ -91,15 +102,13 @@ def _key_figures(one: Figures) -> Iterator[KeyFigure]:
         yield sections.ms_key("Exposure, 90th percentile", "p90", exposure)
 
 
-def _latencies(one: Figures, name: str) -> Sequence[Block]:
+def _latencies(one: Figures) -> Sequence[Block]:
     exposed = one.curves.get((EXPOSURE, ACKS_MIN_INSYNC_REPLICAS, "all"))
     lines = [("other", "exposure", exposed, one.exposure())]
     # Drawn last is on top: the recorded dots should lie on acks=all.
     for v in (*VARIANTS[1:], RECORDED):
-        # Short enough for the picture.
-        label = words.variant_name(v).removeprefix("acks=").replace("all", "acks=all")
-        curve = one.curves.get((REACTING, v, "all"))
-        lines.append((words.variant_class(v), label, curve, one.spread(REACTING, v)))
+        curve, spread = one.curves.get((REACTING, v, "all")), one.spread(REACTING, v)
+        lines.append((words.variant_class(v), words.variant_name(v), curve, spread))
     reacting = sections.spreads_of(one, REACTING, VARIANTS)
     reacting.append(("exposure", "other", one.exposure()))
     tables = [sections.spread_table("PRODUCEs of producers that react, ms", "values", reacting)]
@@ -110,9 +119,9 @@ def _latencies(one: Figures, name: str) -> Sequence[Block]:
     if any(spread for _, _, spread in of_requests):
         caption = "As each arrived, per request (its slowest partition), ms"
         tables.append(sections.spread_table(caption, "values", of_requests))
-    axis = "ms from the arrival until the answer; exposure: ms after it"
-    labels = "Waits", "share of answers after so long"
-    return sections.distributions(one, name, lines, axis, "How long producers wait", labels, tables)
+    axis = "ms from the arrival until the response; exposure: ms after it"
+    labels = "Waits", "share of responses after so long"
+    return sections.distributions(lines, axis, labels, tables)
 
 
 def _leaders(one: Figures) -> Iterator[Table]:
@@ -128,16 +137,6 @@ def _leaders(one: Figures) -> Iterator[Table]:
         yield Table(caption, [*heads, Head(columns, "exposure")], rows)
 
 
-def _sweep(one: Figures) -> Iterator[Table]:
-    def cells(at: int | None) -> list[str]:
-        wait = one.spread(LATENCY, ACKS_MIN_INSYNC_REPLICAS, at=at)
-        spreads = sections.ms_cells(wait, one.exposure(at), of=_SPREAD)
-        return [*spreads, sections.unknown_cell(wait)]
-
-    caption = "Another min.insync.replicas for every topic, each PRODUCE as it arrived, ms"
-    return sections.sweep(one, caption, _SWEEP, cells, "as configured")
-
-
 def _errors(one: Figures) -> Iterator[Table]:
     counts = {(row["code"], row["variant"]): row["n"] for row in one.found("errors")}
     rows = []
@@ -146,4 +145,4 @@ def _errors(one: Figures) -> Iterator[Table]:
         rows.append(Row(f"{_ERROR_NAMES.get(code, 'error')} ({code})", cells))
     if rows:
         heads = [Head(["error", *map(words.variant_name, VARIANTS)])]
-        yield Table("Errors answered to PRODUCEs with acks=all, partitions", heads, rows)
+        yield Table("Errors of PRODUCEs with acks=all, partitions", heads, rows)

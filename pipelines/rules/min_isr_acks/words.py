@@ -2,59 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from markupsafe import Markup
 
 from kip_replay.pipelines.report import sections, words
-from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
 from kip_replay.pipelines.rule_steps import Words
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
-
-
-def answer(every: Sequence[Figures]) -> Markup:
-    """How much sooner producers get responses, over all recordings, or where most and least."""
-    telling = _telling(every)
-    if not telling:
-        return Markup("These logs do not tell how much sooner producers could be answered.")
-    little = Markup(
-        "Waiting for fewer replicas changes little here: producers are answered in {}, waiting for "
-        "all in {} (median)."
-    ).format(*map(bold, _between(telling)))
-    return sections.answer(telling, lambda one: one.share_left, little, _in_figures, _between)
-
-
-def _in_figures(telling: Sequence[Figures]) -> Markup:
-    return Markup(
-        "Producers that wait for all in-sync replicas would be answered in {} instead of {} "
-        "(median) if they waited for min.insync.replicas only."
-    ).format(*map(bold, _between(telling)))
-
-
-def _telling(every: Sequence[Figures]) -> list[Figures]:
-    """Recordings whose medians are known, those with few responses only if there are no others."""
-    telling = [one for one in every if one.medians]
-    return sections.enough(telling, lambda one: one.waits[0].count if one.waits else 0)
-
-
-def _between(telling: Sequence[Figures]) -> list[str]:
-    """Median waits with acks=min.insync.replicas and with acks=all."""
-    both = zip(*known(one.medians for one in telling), strict=True)
-    return [words.between(of) for of in both][::-1]
-
-
-def price(every: Sequence[Figures]) -> Markup | None:
-    """How long records are exposed at most; None where that is not known."""
-    late = known(exposed.p90 for one in _telling(every) if (exposed := one.exposure()))
-    if not late:
-        return None
-    return Markup(
-        "The price: after such an answer it takes up to {} (9 in 10 times) until every in-sync "
-        "replica has the records."
-    ).format(words.milliseconds(max(late)))
 
 
 def summary(one: Figures) -> Markup:
@@ -64,16 +19,16 @@ def summary(one: Figures) -> Markup:
         unknown = words.number(max(wait.unknown for wait in one.waits))
         values = words.number(max(wait.values for wait in one.waits))
         return Markup(
-            "The median wait cannot be told: of {} of {} answers it is unknown when they would "
-            "come."
+            "The median wait is not known: of {} of {} responses it is unknown when they "
+            "would come."
         ).format(unknown, values)
     before, after = one.medians
     text = (
-        "Waiting for min.insync.replicas only changes little here: producers would be answered in "
-        "{}, with acks=all in {} (median)."
+        "Waiting for min.insync.replicas only changes little here: producers would get their "
+        "responses in {}, with acks=all in {} (median)."
         if after >= sections.NO_DIFFERENCE * before
-        else "With acks=min.insync.replicas, producers would be answered in {} instead of {} "
-        "(median)."
+        else "With acks=min.insync.replicas, producers would get their responses in {} instead of "
+        "{} (median)."
     )
     waits = Markup(text).format(bold(words.milliseconds(after)), bold(words.milliseconds(before)))
     exposure = one.exposure()
@@ -85,20 +40,35 @@ def summary(one: Figures) -> Markup:
     ).format(waits, bold(words.milliseconds(exposure.p50)), words.milliseconds(exposure.p90))
 
 
+def arrivals(one: Figures) -> str | None:
+    """How many PRODUCEs came on their own, and what hangs on when the others were sent."""
+    row = next(iter(one.found("arrivals")), None)
+    if row is None:
+        return None
+    between = one.sent_at_other_times
+    hangs = f": median {words.between(between)}" if between else ""
+    ended = f" The log ended before {words.number(row['after_the_log'])} of the responses."
+    return (
+        f"{words.number(row['own'])} of {words.count(row['n'], 'PRODUCE')} came on their own; the "
+        f"others may have been sent earlier or later than estimated{hangs}."
+        f"{ended if row['after_the_log'] else ''}"
+    )
+
+
 PROSE = Prose(
     rule=Figures.NAME,
     short="Producers’ waits",
-    question="How much sooner could producers be answered?",
+    question="How much sooner could producers get their responses?",
     proposal="KIP-926, a draft that is in no Kafka release",
-    about="With acks=all a producer is answered once every in-sync replica has its records, so "
-    "the slowest follower sets the pace. With acks=min.insync.replicas it would be answered as "
+    about="With acks=all a producer gets its response once every in-sync replica has its records, "
+    "so the slowest follower sets the pace. With acks=min.insync.replicas it would get it as "
     "soon as that many replicas have them, the leader included: as safe as the topic’s "
     "configuration asks for. Until the other in-sync replicas have the records too, they are "
     "exposed: fewer failures can lose them than with acks=all. Consumers see them no sooner than "
     "today.",
-    note="PRODUCEs with acks=all, in the whole recording, from their arrival until the answer, in "
-    "a cluster whose producers react: they send when they have something, not when an answer lets "
-    "them. Exposure: from the early answer until the whole ISR has the records.",
+    note="PRODUCEs with acks=all, in the whole recording, from their arrival until the response, "
+    "in a cluster whose producers react: they send when they have something, not when a response "
+    "lets them. Exposure: from the early response until the whole ISR has the records.",
     outcomes={"partitions": "partitions of PRODUCEs"},
     outcomes_in="produce_ack_outcomes",
     silent=words.lines("""
@@ -109,13 +79,13 @@ hold no PRODUCE with acks=all of which it could be told how long it waited, or w
 A follower’s FETCH at an offset says that it has all before it. From those FETCHes in the leader’s
   log, and from the in-sync replicas and min.insync.replicas over time, the replay tells when each
   replica had each batch.
-acks=all is replayed too and must come out as recorded; when it was answered, and with which error,
-  is never read by the replay.
-A broker reads one request at a time of a connection: behind a late answer the next one waits in the
-  socket, and what one high watermark lets go arrives at once. So each PRODUCE is replayed twice: as
-  it arrived, and in a cluster whose producers react. What came more than 20 ms after the answer
-  before it was sent then; for the rest the log has an interval, of which an estimate is taken, and
-  both ends. Handlers and followers take as long as recorded outside such bursts.
+acks=all is replayed too and must come out as recorded; when its response came, and with which
+  error, is never read by the replay.
+A broker reads one request at a time of a connection: behind a late response the next one waits in
+  the socket, and what one high watermark lets go arrives at once. So each PRODUCE is replayed
+  twice: as it arrived, and in a cluster whose producers react. What came more than 20 ms after the
+  response before it was sent then; for the rest the log has an interval, of which an estimate is
+  taken, and both ends. Handlers and followers take as long as recorded outside such bursts.
 Rates are those recorded: how records are put into batches would change too, and is not in the log.
   The prediction ends where the recorded requests do.
 The KIP leaves open whether replicas outside the ISR count; here only its members do. Today’s
@@ -124,7 +94,7 @@ The KIP leaves open whether replicas outside the ISR count; here only its member
     words=words.rows("""
 ISR | In-sync replicas: those that the leader waits for with acks=all.
 min.insync.replicas | How many in-sync replicas a topic asks for at the least.
-Exposure | How long records that were answered for are not yet on every in-sync replica.
+Exposure | How long after the response records are not yet on every in-sync replica.
 """),
     sources=words.rows("""
 waits of producers that react | latency_summary | metrics `closed_loop_latency,

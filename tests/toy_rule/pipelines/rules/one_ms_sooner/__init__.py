@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from kip_replay.pipelines.analysis.accuracy import Judgement, Tolerance
 from kip_replay.pipelines.analysis.summaries import measured
 from kip_replay.pipelines.report import sections
+from kip_replay.pipelines.report.decisions import Advice, Decision
 from kip_replay.pipelines.report.reading import counted
 from kip_replay.pipelines.report.values import RuleFigures
 from kip_replay.pipelines.report.view import Detail, Head, Prose, Section
@@ -37,7 +38,7 @@ class Figures(RuleFigures):
     QUERIES = {"verdicts": counted(SOONER_OUTCOMES.name, "'fetches'")}  # noqa: RUF012
 
 
-def section(every, checks) -> Section:
+def section(every, checks, limits) -> Section:
     prose = Prose(
         rule=RULE.name,
         short="Sooner",
@@ -56,14 +57,15 @@ def section(every, checks) -> Section:
     def cells(one) -> list[str]:
         return sections.ms_cells(one.spread(METRIC, SOONER), of=["p50"])
 
-    def detail(one, place) -> Detail:
+    def detail(one) -> Detail:
         return Detail(one.recording, [], Markup("Sooner."), [], "", [])
 
     overview = "Waits", (Head(["recording", "median, ms"]),), cells
-    answers = Markup("Every response comes sooner."), None
-    return sections.section(
-        every, checks, prose, answers, overview, detail, lambda one: (1, 1), lambda one: 1.0
-    )
+
+    def decide(one) -> Decision:
+        return Decision(Advice.NOTHING_YET, "Every response would come sooner.")
+
+    return sections.section(every, checks, prose, overview, detail, lambda one: (1, 1), decide)
 
 
 STEPS = RuleSteps(
@@ -81,6 +83,5 @@ STEPS = RuleSteps(
     ),
     figures=Figures,
     section=section,
-    headline=lambda one: [f"one_ms_sooner on {one.recording}: a millisecond sooner"],
     words=Words({SOONER: ("sooner", "with")}, {f"{METRIC}_p50": "wait, median"}, "How long."),
 )

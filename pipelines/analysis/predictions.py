@@ -1,17 +1,13 @@
-"""What a run ends with on the terminal: headline figures, and predictions beside recordings."""
+"""Predictions beside recordings on the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby, product
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.report.data import rule_figures
-from kip_replay.pipelines.report.logs import Logs
-from kip_replay.pipelines.report.terminal import LEGEND
-from kip_replay.pipelines.report.values import RuleFigures
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import RECORDED
@@ -25,31 +21,6 @@ _KINDS = {
 }
 #: The rules in the order of their replays.
 _ORDER = tuple(steps.name for steps in RULES)
-
-
-def headline_figures(
-    warehouse: Warehouse, recordings: Sequence[str]
-) -> dict[tuple[str, str], RuleFigures]:
-    """What the summaries hold by (recording, rule)."""
-    logs = [Logs(name) for name in recordings]
-    with warehouse.database(recordings) as database:
-        found = {
-            steps.name: rule_figures(database, steps.figures, logs, steps.figures.ON_TERMINAL)
-            for steps in RULES
-        }
-    return {(one.recording, rule): one for rule, every in found.items() for one in every}
-
-
-def headlines(
-    figures: Mapping[tuple[str, str], RuleFigures], recordings: Sequence[str]
-) -> list[str]:
-    """Lines of text: a block for each recording and rule, one line where there is nothing.
-
-    Last, where there are intervals, what they are.
-    """
-    blocks = product(recordings, RULES)
-    lines = [line for name, steps in blocks for line in steps.headline(figures[name, steps.name])]
-    return [*lines, *([LEGEND] if any(" .. " in line for line in lines) else [])]
 
 
 def accuracy_rows(

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kip_replay.jobs._config import read_config
 from kip_replay.pipelines.analysis.accuracy import Kind
+from kip_replay.pipelines.analysis.intervals import BLOCKS, Interval
 from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.data import Report
 from kip_replay.pipelines.report.logs import Logs
+from kip_replay.pipelines.report.page import text_of
 from kip_replay.pipelines.report.values import Curve, Percentiles, RuleFigures, Traffic
 from kip_replay.pipelines.rules.hwm_parking import figures as hwm_parking
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
@@ -18,6 +21,8 @@ from kip_replay.pipelines.rules.min_isr_acks import figures as min_isr_acks
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED
 
+#: Limits as they are delivered.
+CONFIG = read_config(None, [])
 ACKS, MIN_ISR = "acks_all", "acks_min_insync_replicas"
 ESTIMATED, LOWEST, FINEST = "estimated", "lowest_acked_offset", "finest_evidence"
 CLASSES = (
@@ -33,8 +38,20 @@ def plain(text: str) -> str:
     return text.replace("\N{NO-BREAK SPACE}", " ")
 
 
+def html(of: Report) -> str:
+    return text_of(of, CONFIG, "html")
+
+
 def spread(p50: float, unknown: int = 0, count: int = 100) -> Percentiles:
-    return Percentiles(count, unknown, p50, p50 * 2, p50 * 4, p50 * 6)
+    """Percentiles whose intervals reach a tenth down and up."""
+    values = {"p50": p50, "p90": p50 * 2, "p99": p50 * 4}
+    within = {name: Interval(of * 0.9, of * 1.1) for name, of in values.items()}
+    return Percentiles(count, unknown, *values.values(), p50 * 6, within)
+
+
+def evenly(fetches: int, size: int) -> tuple[tuple[int, ...], ...]:
+    """So many FETCHes and bytes both ways in every block."""
+    return ((fetches // BLOCKS,) * BLOCKS, (0,) * BLOCKS, (size // BLOCKS,) * BLOCKS)
 
 
 def line(p50: float) -> Curve:
@@ -56,7 +73,9 @@ def lag(variant: str, p50: float, at: int | None = None, kinds: tuple[str, ...] 
 
 
 def fetches(variant: str, n: int, at: int | None = None) -> Any:
-    return {(variant, k, at): Traffic(n, n, 0, 0, n * 160, n * 200, span_s=60.0) for k in KINDS}
+    sizes = {"request_bytes": n * 160, "response_bytes": n * 200, "span_s": 60.0}
+    found = Traffic(n, n, **sizes, per_block=evenly(n, n * 360))
+    return {(variant, kind, at): found for kind in KINDS}
 
 
 def hwm(name: str = "one", own: Protocol = Protocol.WITHOUT) -> hwm_parking.Figures:
@@ -91,11 +110,17 @@ def hwm(name: str = "one", own: Protocol = Protocol.WITHOUT) -> hwm_parking.Figu
 def sessions(listed: int, bytes_each: int) -> Traffic:
     """600 FETCHes in a minute, of ``listed`` partitions and ``bytes_each`` bytes each way."""
     both = (600 * listed, 600 * listed, 600 * bytes_each, 600 * bytes_each + 60_000)
-    return Traffic(600, 600, *both, record_bytes=60_000, span_s=60.0)
+    blocks = evenly(600, both[2] + both[3])
+    return Traffic(600, 600, *both, record_bytes=60_000, span_s=60.0, per_block=blocks)
 
 
 def event(name: str, n: int, at: int | None = None) -> dict[str, Any]:
     return {"variant": "incremental", "at": at, "event": name, "n": n}
+
+
+def peak(sessions: int, node: int = 11) -> dict[str, Any]:
+    """A broker that held so many sessions at once, of which no shard had more than its share."""
+    return {"node_id": node, "peak_sessions": sessions, "slots": -(-sessions // 8) * 8}
 
 
 def fetch(name: str = "one") -> incremental_fetch.Figures:
@@ -118,9 +143,9 @@ def fetch(name: str = "one") -> incremental_fetch.Figures:
     ]
     events = [event("created", 12), event("refused", 40, 0), event("created", 12, 8)]
     events += [event("evicted", 2, 8), event("created", 12, 16)]
-    return incremental_fetch.Figures(
-        name, None, traffic=traffic, rows={"verdicts": verdicts, "events": events}
-    )
+    rows = {"verdicts": verdicts, "events": events, "peaks": [peak(12)]}
+    rows["turned_away"] = [{"refused": 0, "evicted": 0}]
+    return incremental_fetch.Figures(name, None, traffic=traffic, rows=rows)
 
 
 # --- min_isr_acks --------------------------------------------------------------------------------

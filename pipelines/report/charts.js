@@ -1,0 +1,304 @@
+// Draws the figures of class "chart" with uPlot when they come into view.
+// Text from logs is only ever read from the page and set as textContent.
+(() => {
+  "use strict";
+  const PRINTED_WIDTH = 660, PRINTED_HALF = 320;
+  const DASHES = {recorded: [2, 3], with: [], without: [8, 3], other: [6, 2, 2, 2]};
+  const FURTHER_DASHES = [[], [8, 3], [2, 3], [10, 3, 2, 3]];
+  const SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900,
+    1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 345600, 864000, 2592000, 8640000, 31536000];
+  const SVG = "http://www.w3.org/2000/svg";
+  const charts = new Map();
+  const add = (parent, name, of) => parent.appendChild(Object.assign(document.createElement(name), of));
+
+  const inText = (value, digits = 4) => {
+    const size = Math.abs(value);
+    const [scale, unit] = size >= 1e9 ? [1e9, " G"] : size >= 1e6 ? [1e6, " M"] : size >= 1e5 ? [1e3, " k"] : [1, ""];
+    return (value / scale).toLocaleString("en", {maximumSignificantDigits: digits}).replace("-", "−") + unit;
+  };
+  const inPercent = value => (value * 100).toLocaleString("en", {maximumFractionDigits: 2}) + " %";
+  const stamp = value => new Date(Math.round(value * 1e3)).toISOString();
+  const atTime = (value, step) => stamp(value).slice(0, step < 1 ? 23 : 19).replace("T", " ");
+  const timeTicks = (u, splits, axis, space, step) => splits.map((value, at) => {
+    const [day, time] = stamp(value).split("T");
+    if (step >= 86400) return day;
+    const shown = time.slice(0, step >= 60 ? 5 : step >= 1 ? 8 : 12);
+    return at === 0 || stamp(splits[at - 1]).slice(0, 10) !== day ? `${shown}\n${day}` : shown;
+  });
+
+  // Lines that look alike to some differ in their dashes.
+  function dashOf(entry) {
+    const before = [...entry.parentElement.children].slice(0, [...entry.parentElement.children].indexOf(entry));
+    const again = before.filter(it => it.className === entry.className).length, further = /series-(\d)/.exec(entry.className);
+    if (further) return FURTHER_DASHES[(+further[1] + again) % 4];
+    return again ? FURTHER_DASHES[again % 4] : DASHES[entry.className] ?? DASHES.other;
+  }
+
+  // What stands in the page of a chart: its parts, its aligned columns and its marks.
+  function read(figure) {
+    const {x: axes, y: lines, marks} = JSON.parse(figure.querySelector("script").textContent);
+    const xs = axes.map(({at, from, step, runs}) => at ?? runs.flatMap((begin, i) =>
+      i % 2 ? [] : Array.from({length: runs[i + 1]}, (_, place) => from + (begin + place) * step)));
+    const scale = figure.dataset.x, group = scale === "time" ? figure.closest("[data-sync]")?.dataset.sync : undefined;
+    // What is marked is listed once for all charts of a group, by the first.
+    const together = group === undefined ? [] : [...document.querySelectorAll("[data-sync]")].filter(it => it.dataset.sync === group);
+    const list = [figure, ...together].map(it => it.querySelector(".marks")).find(it => it);
+    const texts = [...list?.querySelectorAll("li") ?? []];
+    const chart = {
+      figure, plot: figure.querySelector(".plot"),
+      entries: [...figure.querySelectorAll(".legend li")], at: figure.querySelector(".at"),
+      group, scale, yScale: figure.dataset.y, stepped: "stepped" in figure.dataset, points: "points" in figure.dataset,
+      marks: marks.map(([x, symbol], i) => ({x, symbol, text: texts[i].querySelector("bdi").textContent})),
+      lines: lines.map(([axis, y]) => [xs[axis], y]), shown: lines.map(() => true),
+    };
+    const all = xs.flat().concat(marks.map(it => it[0]).filter(x => x > 0 || chart.scale !== "log"));
+    const [least, most] = all.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, -Infinity]);
+    chart.extent = most < least ? null : chart.scale === "log" ? logExtent(least, most)
+      : least < most ? [least, most] : [least - 1, most + 1];
+    if (chart.extent && chart.points && chart.scale === "log") chart.extent = [least / 1.15, most * 1.15];
+    return chart;
+  }
+  function logExtent(least, most) {
+    const low = Math.floor(Math.log10(least)), high = Math.ceil(Math.log10(most) - 1e-9);
+    return [10 ** low, 10 ** Math.max(high, low + 1)];
+  }
+  // Charts of one group stand under each other on one axis.
+  function fullRange(chart) {
+    const group = chart.group ? [...charts.values()].filter(it => it.group === chart.group) : [chart];
+    return [Math.min(...group.map(it => it.extent[0])), Math.max(...group.map(it => it.extent[1]))];
+  }
+  function columns(chart, full) {
+    // A distribution is 0 before its first value.
+    const tables = chart.lines.map(([x, y]) => chart.stepped && x[0] > full[0] ? [[full[0], ...x], [0, ...y]] : [x, y]);
+    const joined = uPlot.join(tables);
+    chart.values = joined;
+    if (chart.yScale !== "log") return joined;
+    const above = joined.slice(1).flat().filter(y => y > 0);
+    chart.yExtent = above.length ? logExtent(Math.min(...above), Math.max(...above)) : [1, 10];
+    // Nothing is below a log axis: zero stands at its edge.
+    return joined.map((column, i) => i ? column.map(y => y <= 0 && y != null ? chart.yExtent[0] : y) : column);
+  }
+
+  const cursorOf = chart => ({
+    y: false, drag: {x: true, y: false}, points: {size: 8}, bind: {dblclick: () => () => showAll(chart)},
+    sync: chart.group && {key: chart.group, filters: {pub: type => /move|leave/.test(type), sub: () => true}},
+  });
+  function axesOf(chart, look) {
+    const isTime = chart.scale === "time", ticks = (u, all) => all.map(value => value == null ? "" : inText(value, 3));
+    // What was tried, but for what would stand upon its neighbour.
+    const tried = u => chart.values[0].filter((x, i, all) => !i || u.valToPos(x, "x") - u.valToPos(all[i - 1], "x") > 30);
+    return [
+      isTime ? {...look, size: 48, space: 84, incrs: SECONDS, values: timeTicks}
+        : {...look, size: 34, space: chart.scale === "log" ? 40 : 64, values: ticks, ...chart.points ? {splits: tried} : {}},
+      {...look, size: 58, space: 34, values: chart.yScale === "share" ? (u, all) => all.map(inPercent) : ticks},
+    ];
+  }
+  function scalesOf(chart, full) {
+    const distr = scale => scale === "log" ? 3 : 1;
+    const yRange = {share: () => [0, 1], log: () => chart.yExtent};
+    const fromZero = (u, least, most) => least === null ? [0, 1] : uPlot.rangeNum(Math.min(0, least), most || 1, 0.1, true);
+    return {
+      x: {time: false, distr: distr(chart.scale), range: (u, least, most) => u.scales.x.min == null ? full : [least, most]},
+      y: {distr: distr(chart.yScale), range: yRange[chart.yScale] ?? fromZero},
+    };
+  }
+
+  function draw(chart, width) {
+    const style = (element, name) => getComputedStyle(element).getPropertyValue(name).trim();
+    const [ink, soft, grid, paper] = ["--ink", "--soft", "--grid", "--paper"].map(name => style(chart.plot, name));
+    const full = fullRange(chart), data = columns(chart, full);
+    // What is zoomed stays so, and what comes into view late follows its group.
+    const zoomed = chart.u ? chart : [...charts.values()].find(it => it.u && chart.group && it.group === chart.group);
+    const range = zoomed ? [zoomed.u.scales.x.min, zoomed.u.scales.x.max] : full;
+    chart.u?.destroy();
+    const font = "12px " + style(chart.plot, "font-family");
+    const look = {stroke: soft, font, grid: {stroke: grid, width: 1}, ticks: {stroke: grid, width: 1, size: 5}};
+    chart.u = new uPlot({
+      width: width || chart.plot.clientWidth || PRINTED_WIDTH, height: window.innerWidth < 520 ? 210 : 250,
+      padding: [10 + 14 * labelRows(chart), 22, 0, 0], legend: {show: false},
+      cursor: cursorOf(chart), scales: scalesOf(chart, full), axes: axesOf(chart, look),
+      series: [{}, ...chart.entries.map((entry, i) => ({
+        stroke: style(entry, "--tone") || ink, width: chart.points ? 1.2 : 2, dash: dashOf(entry), show: chart.shown[i],
+        points: {show: chart.points, size: 7, fill: paper, width: 2},
+        ...chart.stepped ? {paths: uPlot.paths.stepped({align: 1, extend: true})} : {},
+      }))],
+      hooks: {draw: [u => drawMarks(chart, u, ink, soft)], setCursor: [() => tell(chart)], setScale: [(u, key) => key === "x" && follow(chart)]},
+    }, data, chart.plot);
+    if (range[0] !== full[0] || range[1] !== full[1]) setRange(chart, range);
+    chart.tip = add(chart.u.over, "div", {className: "tip", hidden: true});
+  }
+
+  // Events of time have a symbol above the picture, what is marked elsewhere its text.
+  const labelRows = chart => chart.scale === "time" ? Math.min(chart.marks.length, 1) : Math.min(chart.marks.length, 3);
+  function drawMarks(chart, u, ink, soft) {
+    const {ctx, bbox} = u, ratio = uPlot.pxRatio;
+    const {min, max} = u.scales.x;
+    const taken = Array(labelRows(chart)).fill(-Infinity);
+    ctx.save();
+    ctx.lineWidth = ratio;
+    ctx.font = `${12 * ratio}px ${getComputedStyle(chart.plot).fontFamily}`;
+    for (const mark of [...chart.marks].sort((a, b) => a.x - b.x)) {
+      if (mark.x < min || mark.x > max) continue;
+      const x = u.valToPos(mark.x, "x", true);
+      ctx.strokeStyle = soft;
+      ctx.setLineDash([3 * ratio, 3 * ratio]);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      const text = chart.scale === "time" ? mark.symbol : `${mark.symbol} ${mark.text}`;
+      const width = ctx.measureText(text).width, symbol = ctx.measureText(mark.symbol).width;
+      const left = Math.max(bbox.left, Math.min(x - symbol / 2, u.ctx.canvas.width - width));
+      // None covers another; the list below has all of them.
+      const row = taken.findIndex(to => to <= left);
+      if (row < 0) continue;
+      taken[row] = left + width + 4 * ratio;
+      ctx.fillStyle = ink;
+      ctx.textAlign = "left";
+      ctx.textBaseline = "alphabetic";
+      ctx.fillText(text, left, bbox.top - (7 + 14 * row) * ratio);
+    }
+    ctx.restore();
+  }
+
+  // The value of a line at a place: in a distribution the last one before it, elsewhere the nearest.
+  function valueAt(chart, line, at) {
+    const column = chart.values[line];
+    if (column[at] !== undefined) return column[at];
+    let before = at, after = at;
+    while (before >= 0 && column[before] === undefined) before--;
+    if (chart.stepped) return column[before];
+    while (after < column.length && column[after] === undefined) after++;
+    return column[after] === undefined || at - before < after - at ? column[before] : column[after];
+  }
+  function tell(chart) {
+    const {u} = chart, at = u?.cursor.idx;
+    const none = at == null || u.cursor.left < 0;
+    const x = none ? null : chart.values[0][at];
+    const span = u ? u.scales.x.max - u.scales.x.min : 0;
+    const xText = none ? "" : chart.scale === "time" ? atTime(x, span < 60 ? 0.1 : 1) : inText(x, 6);
+    chart.at.textContent = xText;
+    const told = [];
+    chart.entries.forEach((entry, i) => {
+      const value = none ? undefined : valueAt(chart, i + 1, at);
+      const text = none ? "" : value == null ? "–" : chart.yScale === "share" ? inPercent(value) : inText(value);
+      entry.querySelector(".value").textContent = text;
+      if (!none && chart.shown[i]) told.push(`${chart.names[i]} ${text}`);
+    });
+    const near = none ? [] : chart.marks.filter(mark => Math.abs(u.valToPos(mark.x, "x") - u.cursor.left) < 7);
+    if (chart.tip) {
+      chart.tip.hidden = !near.length;
+      chart.tip.textContent = near.slice(0, 6).map(mark => `${mark.symbol} ${mark.text}`).join("\n") + (near.length > 6 ? `\nand ${near.length - 6} more` : "");
+      const isRight = u.cursor.left > u.over.clientWidth / 2;
+      chart.tip.style.left = isRight ? "auto" : `${u.cursor.left + 8}px`;
+      chart.tip.style.right = isRight ? `${u.over.clientWidth - u.cursor.left + 8}px` : "auto";
+    }
+    const spoken = none ? [] : chart.marks.filter(mark => near.includes(mark) || u.valToIdx(mark.x) === at);
+    chart.said = none ? "" : [xText, ...told, ...spoken.map(mark => mark.text)].join(", ");
+  }
+
+  const setRange = (chart, [min, max]) => chart.u.setScale("x", {min, max});
+  const showAll = chart => setRange(chart, fullRange(chart));
+  function follow(chart) {
+    const {min, max} = chart.u?.scales.x ?? {};
+    if (!chart.group || min == null) return;
+    for (const other of charts.values()) {
+      const at = other.u?.scales.x;
+      if (other !== chart && other.group === chart.group && at && (at.min !== min || at.max !== max)) setRange(other, [min, max]);
+    }
+  }
+  // Half or twice of what is seen, around the cursor; on a log axis half of the decades.
+  function zoom(chart, factor) {
+    const {u} = chart, full = fullRange(chart);
+    const [to, from] = chart.scale === "log" ? [Math.log10, x => 10 ** x] : [x => x, x => x];
+    const min = to(u.scales.x.min), max = to(u.scales.x.max);
+    const middle = u.cursor.left >= 0 ? to(u.posToVal(u.cursor.left, "x")) : (min + max) / 2;
+    const range = [from(middle - (middle - min) * factor), from(middle + (max - middle) * factor)];
+    range[0] = Math.max(range[0], full[0]);
+    range[1] = Math.min(range[1], full[1]);
+    if (range[1] - range[0] > (full[1] - full[0]) * 1e-6) setRange(chart, range);
+  }
+  const KEYS = {
+    "+": chart => zoom(chart, 0.5), "=": chart => zoom(chart, 0.5), "-": chart => zoom(chart, 2),
+    0: showAll, Escape: showAll,
+    ArrowRight: (chart, event) => move(chart, event.shiftKey ? 10 : 1),
+    ArrowLeft: (chart, event) => move(chart, event.shiftKey ? -10 : -1),
+    Home: chart => move(chart, -Infinity), End: chart => move(chart, Infinity),
+  };
+  function move(chart, steps) {
+    const {u} = chart, x = chart.values[0], {min, max} = u.scales.x;
+    const first = x.findIndex(value => value >= min);
+    let last = x.length - 1;
+    while (last > first && x[last] > max) last--;
+    const at = u.cursor.left >= 0 || !isFinite(steps) ? u.cursor.idx + steps : steps < 0 ? last : first;
+    const to = Math.min(Math.max(at, first), last);
+    u.setCursor({left: u.valToPos(x[to], "x"), top: u.over.clientHeight / 2});
+    chart.spoken.textContent = chart.said;
+  }
+
+  // Gives a chart its room, so that nothing moves when it is drawn, and its controls.
+  function prepare(chart) {
+    chart.figure.querySelector(".drawing").hidden = false;
+    chart.figure.classList.add("ready");
+    Object.assign(chart.plot, {role: "img", tabIndex: 0});
+    chart.plot.ariaLabel = chart.figure.querySelector(".described").textContent + " Arrow keys move along it, + and − zoom, 0 shows all.";
+    chart.spoken = add(chart.plot.parentElement, "p", {className: "spoken", ariaLive: "polite"});
+    const bar = add(chart.figure.querySelector(".axis-name"), "span", {className: "zoom"});
+    for (const [text, name, does] of [["+", "Zoom in", KEYS["+"]], ["−", "Zoom out", KEYS["-"]], ["All", "Show all", showAll]]) {
+      add(bar, "button", {type: "button", textContent: text, ariaLabel: name, title: name}).addEventListener("click", () => does(chart));
+    }
+    chart.plot.addEventListener("keydown", event => {
+      if (!(event.key in KEYS) || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      KEYS[event.key](chart, event);
+    });
+    chart.names = chart.entries.map(entry => entry.textContent);
+    chart.entries.forEach((entry, i) => {
+      entry.textContent = "";
+      const button = add(entry, "button", {type: "button", ariaPressed: "true"});
+      const path = button.appendChild(document.createElementNS(SVG, "svg")).appendChild(document.createElementNS(SVG, "path"));
+      path.setAttribute("d", "M0 5h26");
+      path.style.strokeDasharray = dashOf(entry).join(" ") || "none";
+      add(button, "bdi", {textContent: chart.names[i]});
+      add(entry, "span", {className: "value"});
+      button.addEventListener("click", () => {
+        chart.shown[i] = !chart.shown[i];
+        button.ariaPressed = String(chart.shown[i]);
+        chart.u.setSeries(i + 1, {show: chart.shown[i]});
+      });
+    });
+    new ResizeObserver(([{contentRect: {width}}]) => {
+      if (chart.u && width && Math.abs(chart.u.width - width) > 1 && !printing) chart.u.setSize({width, height: chart.u.height});
+    }).observe(chart.plot);
+  }
+
+  const visible = new IntersectionObserver(seen => {
+    for (const {isIntersecting, target} of seen) {
+      const chart = charts.get(target);
+      if (isIntersecting && !chart.u) draw(chart);
+    }
+  }, {rootMargin: "200px"});
+  for (const figure of document.querySelectorAll("figure.chart")) {
+    const chart = read(figure);
+    if (chart.extent === null) continue;
+    charts.set(figure, chart);
+    prepare(chart);
+    visible.observe(figure);
+  }
+
+  const redraw = () => charts.forEach(chart => chart.u && draw(chart));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  // Paper is white: what dark pages look like is switched off while printing.
+  let printing = false;
+  const darkRules = () => [...document.styleSheets].flatMap(sheet => [...sheet.cssRules]).filter(rule => rule.media?.mediaText.includes("prefers-color-scheme: dark") || rule.wasDark);
+  addEventListener("beforeprint", () => {
+    printing = true;
+    for (const rule of darkRules()) [rule.wasDark, rule.media.mediaText] = [rule.media.mediaText, "not all"];
+    charts.forEach(chart => chart.figure.closest("[hidden]") || draw(chart, chart.figure.closest(".grid") ? PRINTED_HALF : PRINTED_WIDTH));
+  });
+  addEventListener("afterprint", () => {
+    for (const rule of darkRules()) rule.media.mediaText = rule.wasDark;
+    printing = false;
+    redraw();
+  });
+})();

@@ -1,0 +1,256 @@
+"""Charts, bars and lists of slow requests as the browser gets them.
+
+`charts.html.j2` prints the values of `view.py` as HTML that is complete without scripts;
+`charts.js` draws charts with uPlot, `page.js` sorts and filters. A chart's figures stand in the
+page as JSON that holds no text: names and sentences are in the HTML, escaped, and scripts only take
+them from there.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from kip_replay.pipelines.report import words
+from kip_replay.pipelines.report.view import Bar, Bars, Chart, Line, Slowest
+
+HERE = Path(__file__).parent
+#: Charts of at most so many x have a table beside them, and all digits that matter.
+SMALL = 40
+#: Digits of a figure of a large chart: a picture shows no more.
+_DIGITS, _X_DIGITS, _ALL_DIGITS = 3, 4, 6
+#: Characters of a name, and of a sentence on a slow request.
+_NAME, _SENTENCE = 120, 1000
+#: A symbol for each kind of mark; a kind that is not here has the last.
+_SYMBOLS = {
+    "election": "▲",
+    "isr": "◆",
+    "fenced": "✖",
+    "eviction": "▼",
+    "restart": "↻",
+    "config": "■",
+    "gap": "◇",
+    "knee": "◎",
+    "recorded": "○",
+    "refused": "×",
+}
+_OTHER_SYMBOL = "●"
+
+
+class Scripts(NamedTuple):
+    """``tags``: the script elements, for the end of the body; ``hashes``: for CSP's script-src."""
+
+    tags: Markup
+    hashes: str
+
+
+@cache
+def scripts() -> Scripts:
+    """The page's scripts, which load nothing, and what allows these and no others."""
+    licence = (HERE / "uplot" / "LICENSE").read_text(encoding="utf-8")
+    library = (HERE / "uplot" / "uPlot.iife.min.js").read_text(encoding="utf-8")
+    own = [(HERE / name).read_text(encoding="utf-8") for name in ("charts.js", "page.js")]
+    texts = [f"/*!\n{licence}*/\n{library}", *own]
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in texts]
+    return Scripts(
+        Markup("\n".join(f"<script>{text}</script>" for text in texts)),
+        " ".join(f"'sha256-{digest.decode()}'" for digest in digests),
+    )
+
+
+@cache
+def styles() -> Markup:
+    """The style sheet of charts, bars and lists; colours come from the page's variables."""
+    files = HERE / "uplot" / "uPlot.min.css", HERE / "charts.css"
+    return Markup("\n".join(file.read_text(encoding="utf-8") for file in files))
+
+
+def figures(chart: Chart) -> Markup:
+    """A chart's figures as JSON for a script element.
+
+    ``x``: the different axes, each ``{"at": positions}`` or ``{"from", "step", "runs"}`` with runs
+    of positions that are a step apart: how many steps from ``from`` each begins, and how many they
+    are. ``y``: for each line the place of its axis and its values, null where it has a gap.
+    ``marks``: for each its x and its symbol.
+    """
+    digits = _ALL_DIGITS if _is_small(chart) else _DIGITS
+    axes: list[dict[str, Any]] = []
+    lines = []
+    for line in chart.lines:
+        x, y = _points(chart, line)
+        axis = _axis(x)
+        if axis not in axes:
+            axes.append(axis)
+        written = ",".join(_written(value, digits, chart.y_scale == "share") for value in y)
+        lines.append(f"[{axes.index(axis)},[{written}]]")
+    marks = [[_short(mark.x), symbol(mark.kind)] for mark in chart.marks]
+    # Numbers and symbols: nothing in it could end the element.
+    x_text, mark_text = (json.dumps(of, separators=(",", ":")) for of in (axes, marks))
+    return Markup(f'{{"x":{x_text},"y":[{",".join(lines)}],"marks":{mark_text}}}')
+
+
+def _is_small(chart: Chart) -> bool:
+    return len({x for line in chart.lines for x in line.x}) <= SMALL
+
+
+def _points(chart: Chart, line: Line) -> tuple[list[float], list[float | None]]:
+    """Points in ascending x, the last of those at one x; zero stands at the edge of a log axis."""
+    edge = -math.inf
+    if chart.x_scale == "log":
+        above = [x for other in chart.lines for x in other.x if x > 0]
+        edge = 10.0 ** math.floor(math.log10(min(above, default=1.0)))
+    is_fine = chart.x_scale == "time" or _is_small(chart)
+    at = {
+        _short(max(x, edge), _ALL_DIGITS if is_fine else _X_DIGITS): y
+        for x, y in zip(line.x, line.y, strict=True)
+    }
+    return sorted(at), [at[x] for x in sorted(at)]
+
+
+def _axis(x: Sequence[float]) -> dict[str, Any]:
+    """Positions as runs of buckets if they are any, else as they are."""
+    step = min((_short(b - a) for a, b in pairwise(x)), default=1)
+    places = [round((value - x[0]) / step) for value in x]
+    if any(abs(x[0] + p * step - value) > 1e-6 for p, value in zip(places, x, strict=True)):
+        return {"at": x}
+    runs: list[int] = []
+    for before, place in pairwise([-2, *places]):
+        if place == before + 1:
+            runs[-1] += 1
+        else:
+            runs += [place, 1]
+    return {"from": x[0] if x else 0, "step": step, "runs": runs}
+
+
+def _short(value: float, digits: int = _ALL_DIGITS) -> float:
+    """Milliseconds of a time in seconds, else so many digits; 3 rather than 3.0."""
+    value = round(value, 3) if abs(value) >= 1e6 else float(f"{value:.{digits}g}")
+    return int(value) if value == int(value) else value
+
+
+def _written(value: float | None, digits: int, is_share: bool) -> str:
+    """A number of JSON in as few characters as these digits need; shares have four decimals."""
+    if value is None or not math.isfinite(value):
+        return "null"
+    value = (round(value, 4) if is_share else float(f"{value:.{digits}g}")) + 0.0  # no -0
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    # 29.8e6 as 298e5
+    whole = mantissa.replace(".", "").rstrip("0") or "0"
+    short = f"{whole}e{int(power) - len(whole.lstrip('-')) + 1}"
+    plain = f"{value:.9f}".rstrip("0").rstrip(".")
+    return min((text for text in (plain, short) if float(text) == value), key=len)
+
+
+def symbol(kind: str) -> str:
+    """What stands for a kind of mark in the picture and in the list."""
+    return _SYMBOLS.get(kind, _OTHER_SYMBOL)
+
+
+def cut(name: str) -> str:
+    """A name of a client, a topic or a file, cut where it is too long to read."""
+    return words.shortened(name, _NAME)
+
+
+def at_x(chart: Chart, x: float) -> str:
+    """An x for reading."""
+    if chart.x_scale != "time":
+        return amount(x, "")
+    stamp = datetime.fromtimestamp(x, UTC)
+    return f"{stamp:%Y-%m-%d %H:%M:%S}" + (f".{stamp:%f}"[:4] if stamp.microsecond else "")
+
+
+def at_y(chart: Chart, y: float | None) -> str:
+    if chart.y_scale == "share":
+        return words.NOT_KNOWN if y is None else f"{words.number(y * 100, 2)}{words.SPACE}%"
+    return amount(y, "")
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A figure with its unit and as many digits as matter; bytes as kB, MB, GB."""
+    if value is None or not math.isfinite(value):
+        return words.NOT_KNOWN
+    if unit.startswith("B"):
+        return words.size(value) + unit[1:]
+    size = abs(value)
+    decimals = 0 if size >= 100 or value == int(value) else 1 if size >= 10 else 2
+    decimals = decimals if size >= 0.1 or not value else 1 - math.floor(math.log10(size))
+    return words.number(value, decimals) + (f"{words.SPACE}{unit}" if unit else "")
+
+
+def table(chart: Chart) -> list[tuple[str, list[str]]]:
+    """A small chart's figures, a row for each x; nothing of a large one."""
+    if not _is_small(chart):
+        return []
+    lines = [dict(zip(line.x, line.y, strict=True)) for line in chart.lines]
+    xs = sorted({x for line in chart.lines for x in line.x})
+    return [(at_x(chart, x), [at_y(chart, line.get(x)) for line in lines]) for x in xs]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A bar as it is drawn: parts as (name, value, per cent of the width, place in the legend)."""
+
+    name: str
+    style: str
+    total: str
+    parts: Sequence[tuple[str, str, float, int]]
+
+
+def stacks(it: Bars) -> list[Stack]:
+    """Bars on one scale, the longest over the whole width."""
+    longest = max((_total(bar) for bar in it.bars), default=0.0)
+    names = _unique(name for bar in it.bars for name, _ in bar.parts)
+
+    def part(name: str, value: float) -> tuple[str, str, float, int]:
+        width = round(100 * value / longest, 2) if longest > 0 else 0.0
+        return cut(name), amount(value, it.unit), width, names.index(name)
+
+    return [
+        Stack(cut(bar.name), bar.style, amount(_total(bar), it.unit), [part(*p) for p in bar.parts])
+        for bar in it.bars
+    ]
+
+
+def _total(bar: Bar) -> float:
+    return math.fsum(value for _, value in bar.parts)
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def slow_rows(it: Slowest) -> list[tuple[str, ...]]:
+    """Milliseconds as a plain number and for reading, then the texts, cut where they are long."""
+    return [
+        (
+            f"{row.ms:g}",
+            amount(row.ms, ""),
+            *map(cut, (row.node, row.client, row.topic)),
+            words.shortened(row.sentence, _SENTENCE),
+            cut(row.source),
+        )
+        for row in it.rows
+    ]
+
+
+#: What the macros of charts.html.j2 call.
+FILTERS = {
+    "chart_figures": figures,
+    "chart_table": table,
+    "chart_at": at_x,
+    "symbol": symbol,
+    "cut": cut,
+    "stacks": stacks,
+    "slow_rows": slow_rows,
+}

@@ -1,0 +1,238 @@
+"""What happens over time, as charts: a rule's figures, the bytes on the wire, the cluster's events.
+
+Everything is read from views (``analysis.views.create_views``) in the buckets of ``time_buckets``,
+so a line has at most 240 points however long the log is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import duckdb
+
+from kip_replay.pipelines.report import words
+from kip_replay.pipelines.report.events import marks
+from kip_replay.pipelines.report.view import Chart, Line, Mark
+
+#: Empty buckets that a line of latencies goes over: nothing happened in them. Longer is a gap.
+_BRIDGED = 3
+#: Figures of latencies. Of few values, the 99th percentile is the largest or the next.
+PERCENTILES = {"median": "max(p50_ms)", "99 %": "if(max(outcomes) >= 10, max(p99_ms), NULL)"}
+#: Clients and nodes with a line of their own.
+_MOST_CLIENTS, _MOST_NODES = 6, 8
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A chart with a line for each variant and figure of the rows of a view that meet ``where``.
+
+    ``figures``: by name, SQL that sums up the rows of a variant and a bucket. ``is_rate``: nothing
+    in a bucket is zero; of latencies it is no point.
+    """
+
+    name: str
+    note: str
+    y_name: str
+    view: str
+    where: str
+    figures: Mapping[str, str]
+    is_rate: bool = False
+
+
+class Buckets(NamedTuple):
+    """The buckets of a recording: where the first and the last begin, in seconds since 1970."""
+
+    width_s: int
+    first: int
+    last: int
+
+    @property
+    def begins(self) -> range:
+        return range(self.first, self.last + 1, self.width_s)
+
+    def middle(self, begin: int) -> float:
+        return begin + self.width_s / 2
+
+
+#: A line by what it is of: its value in each bucket, None where that is not known.
+_Series = Mapping[int, float | None]
+
+
+def timelines(
+    database: duckdb.DuckDBPyConnection, charts: Iterable[Timeline], recording: str
+) -> list[Chart]:
+    """The charts of a recording that have a point, all with the cluster's events."""
+    if (buckets := _buckets(database, recording)) is None:
+        return []
+    found = [(chart, _lines(database, chart, recording, buckets)) for chart in charts]
+    if not any(lines for _, lines in found):
+        return []
+    events = marks(database, recording, buckets.width_s)
+    return [
+        _chart(chart.name, chart.note, chart.y_name, lines, events, buckets, not chart.is_rate)
+        for chart, lines in found
+        if lines
+    ]
+
+
+def traffic_timeline(database: duckdb.DuckDBPyConnection, recording: str) -> list[Chart]:
+    """Bytes a second of a recording by direction, by node, and of clients each way."""
+    if (buckets := _buckets(database, recording)) is None:
+        return []
+    # By chart and by the line's place and name.
+    series: dict[str, dict[tuple[int, str], dict[int, float | None]]]
+    series = defaultdict(lambda: defaultdict(dict))
+    unknown = messages = 0
+    query = database.execute(_TRAFFIC, {"recording": recording})
+    for of, place, name, begin, per_second, of_unknown, of_all in query.fetchall():
+        series[of][place, name][begin] = per_second
+        unknown, messages = unknown + of_unknown, messages + of_all
+    events = marks(database, recording, buckets.width_s)
+    left_out = (
+        f"; without {words.number(unknown)} of {words.number(messages)} requests and responses, "
+        "whose size is not known"
+        if unknown
+        else ""
+    )
+    charts = []
+    for of, (title, note) in _TRAFFIC_CHARTS.items():
+        lines = [
+            _line(words.visible(name), f"series-{place - 1}", points, buckets, True)
+            for (place, name), points in series[of].items()
+            if any(points.values())
+        ]
+        if lines:
+            text = note + left_out
+            charts.append(_chart(title, text, "bytes a second", lines, events, buckets, False))
+    return charts
+
+
+def _buckets(database: duckdb.DuckDBPyConnection, recording: str) -> Buckets | None:
+    row = database.execute(
+        "SELECT bucket_s, epoch_us(first_at) // 1000000, epoch_us(last_at) // 1000000 "
+        "FROM time_buckets WHERE recording = ?",
+        [recording],
+    ).fetchone()
+    return Buckets(*row) if row else None
+
+
+def _lines(
+    database: duckdb.DuckDBPyConnection, chart: Timeline, recording: str, buckets: Buckets
+) -> list[Line]:
+    """A line for each variant and figure, variants in the order of all tables."""
+    rows = database.execute(
+        f"SELECT variant, epoch_us(bucket_at) // 1000000, {', '.join(chart.figures.values())} "
+        f"FROM {chart.view} WHERE recording = ? AND bucket_at IS NOT NULL AND {chart.where} "
+        "GROUP BY variant, bucket_at",
+        [recording],
+    ).fetchall()
+    found: dict[tuple[str, str], dict[int, float | None]] = defaultdict(dict)
+    for variant, begin, *values in rows:
+        for figure, value in zip(chart.figures, values, strict=True):
+            found[variant, figure][begin] = value
+    lines = []
+    for variant in words.in_order({variant for variant, _ in found}):
+        for figure in chart.figures:
+            name = ", ".join(part for part in (words.variant_name(variant), figure) if part)
+            style, points = words.variant_class(variant), found[variant, figure]
+            lines.append(_line(name, style, points, buckets, chart.is_rate))
+    return [line for line in lines if any(value is not None for value in line.y)]
+
+
+def _line(name: str, style: str, points: _Series, buckets: Buckets, is_rate: bool) -> Line:
+    if is_rate:
+        full = [(begin, points.get(begin, 0.0)) for begin in buckets.begins]
+    else:
+        full, empty = [], 0
+        for begin in buckets.begins:
+            empty = 0 if begin in points else empty + 1
+            if not empty or empty == _BRIDGED + 1:
+                full.append((begin, points.get(begin)))
+    return Line(name, style, [buckets.middle(begin) for begin, _ in full], [y for _, y in full])
+
+
+def _chart(
+    name: str,
+    note: str,
+    y_name: str,
+    lines: Sequence[Line],
+    events: Sequence[Mark],
+    buckets: Buckets,
+    is_latency: bool,
+) -> Chart:
+    width = f"a point is {words.seconds(buckets.width_s).replace('.0', '')}"
+    if is_latency:
+        width += ", 99 % of 10 values or more"
+    wording = words.milliseconds if is_latency else lambda value: f"{words.size(value)}/s"
+    described = "; ".join(f"{line.name}: {_ends(line, wording)}" for line in lines)
+    return Chart(
+        name,
+        f"{note}; {width}" if note else width,
+        f"{described}. {words.count(len(events), 'event')} of the cluster.",
+        "UTC",
+        y_name,
+        lines,
+        events,
+        x_scale="time",
+        y_scale="log" if is_latency else "number",
+    )
+
+
+def _ends(line: Line, wording: Any) -> str:
+    """The least and the largest value of a line."""
+    values = [value for value in line.y if value is not None]
+    return f"{wording(min(values))} to {wording(max(values))}" if values else "not known"
+
+
+_TRAFFIC_CHARTS = {
+    "direction": ("Bytes a second by direction", "records, and what the protocol adds"),
+    "node": ("Bytes a second by node", "requests and responses"),
+    "response": ("Bytes a second that clients get", "responses"),
+    "request": ("Bytes a second that clients send", "requests"),
+}
+#: Rows: chart, place and name of a line, begin of the bucket, bytes a second; messages of unknown
+#: size and all messages, in rows of one line for each direction, so that each counts once.
+_TRAFFIC = f"""
+WITH sent AS MATERIALIZED (
+  SELECT
+    node_id, client_id, direction, epoch_us(bucket_at) // 1000000 AS begins,
+    sum(bytes_per_second) AS bytes, sum(record_bytes / bucket_s) AS records,
+    sum(unknown_size) AS unknown_size, sum(messages) AS messages
+  FROM bytes_per_second
+  WHERE recording = $recording
+  GROUP BY ALL
+),
+nodes AS (
+  SELECT node_id, row_number() OVER (ORDER BY sum(bytes) DESC, node_id) AS place
+  FROM sent GROUP BY node_id HAVING sum(bytes) > 0
+),
+clients AS (
+  SELECT client_id, row_number() OVER (ORDER BY sum(bytes) DESC, client_id) AS place
+  FROM sent GROUP BY client_id HAVING sum(bytes) > 0
+),
+lines AS (
+  SELECT 'direction' AS of, direction || 's: records' AS name, begins, records AS bytes,
+    if(direction = 'request', 3, 1) AS place, unknown_size, messages
+  FROM sent
+  UNION ALL
+  SELECT 'direction', direction || 's: protocol', begins, bytes - records,
+    if(direction = 'request', 4, 2), 0, 0
+  FROM sent
+  UNION ALL
+  SELECT 'node', if(place <= {_MOST_NODES - 1}, 'node ' || node_id, 'others'), begins, bytes,
+    least(place, {_MOST_NODES}), 0, 0
+  FROM sent JOIN nodes USING (node_id)
+  UNION ALL
+  SELECT direction,
+    if(place <= {_MOST_CLIENTS}, coalesce(sent.client_id, 'no client id'), 'others'), begins,
+    bytes, least(place, {_MOST_CLIENTS + 1}), 0, 0
+  FROM sent JOIN clients ON sent.client_id IS NOT DISTINCT FROM clients.client_id
+)
+SELECT of, place, name, begins, sum(bytes), sum(unknown_size), sum(messages)
+FROM lines
+GROUP BY of, name, place, begins
+ORDER BY of, place, begins
+"""

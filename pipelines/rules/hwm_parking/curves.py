@@ -1,0 +1,56 @@
+"""hwm_parking swept: the longest wait of a FETCH against the lag, and against FETCHes a second."""
+
+from __future__ import annotations
+
+from kip_replay.pipelines.report import curves, words
+from kip_replay.pipelines.report.values import At
+from kip_replay.pipelines.report.view import Chart, Line
+from kip_replay.pipelines.rules.hwm_parking.figures import Figures
+from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
+from kip_replay.replay.outcomes import RECORDED
+
+_WAIT = "maxWaitMs, ms"
+_KNEE = "knee without KIP-1166: {} ms"
+
+
+def charts(one: Figures) -> list[Chart]:
+    """Lag, and FETCHes a second, by the longest wait; nothing where none was swept."""
+    lags: list[Line] = []
+    rates: list[Line] = []
+    for variant in (WITHOUT_KIP, WITH_KIP, RECORDED):
+        waits = _waits(one, swept=variant != RECORDED)
+        named = words.variant_name(variant), words.variant_class(variant)
+        spreads = {wait: one.lag(variant, at=at) for wait, at in waits.items()}
+        lags += curves.lines(*named, spreads, ("p50", "p99"))
+        fetches = {wait: one.rates(variant, at=at).fetches for wait, at in waits.items()}
+        rates += [curves.line(*named, fetches)] if any(fetches.values()) else []
+    marks = curves.recorded_marks({*(one.max_wait_ms or ())}, " ms")
+    marks += curves.knee_marks(knee(one), _KNEE)
+    who = words.kind_name(one.lag_kind)
+    of_lag = (
+        f"Lag of {who}",
+        "by the longest wait of a FETCH; below the knee little less for many more FETCHes",
+    )
+    of_rate = "FETCHes a second", "of all replicas, by their longest wait"
+    return [
+        *curves.chart(*of_lag, (_WAIT, "ms"), lags, marks, is_log=True),
+        *curves.chart(*of_rate, (_WAIT, "FETCHes/s"), rates, marks, is_log=True),
+    ]
+
+
+def knee(one: Figures) -> int | None:
+    """The longest wait that takes most of the lag without KIP-1166 away, for few FETCHes; with it
+    the lag is the same whatever the wait."""
+    points: dict[int, tuple[float | None, float | None]] = {}
+    for wait, at in _waits(one).items():
+        lag = one.lag(WITHOUT_KIP, at=at)
+        points[wait] = one.rates(WITHOUT_KIP, at=at).fetches, curves.percentile(lag, "p50")
+    return curves.knee(points)
+
+
+def _waits(one: Figures, *, swept: bool = True) -> dict[int, At]:
+    """Where to read each wait: the values of the sweep, and the one that was recorded."""
+    waits: dict[int, At] = {wait: wait for wait in one.swept} if swept else {}
+    recorded = {*(one.max_wait_ms or ())}
+    # FETCHes that waited for different times have no one place on the axis.
+    return waits | dict.fromkeys(recorded) if len(recorded) == 1 else waits

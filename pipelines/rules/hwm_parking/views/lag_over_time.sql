@@ -1,0 +1,40 @@
+-- How late replicas learn that the metadata log's high watermark moved, over time, by kind of replica and variant.
+-- recording: name of the recording
+-- variant: recorded, without_kip_1166 or with_kip_1166
+-- replica_kind: voter or broker
+-- bucket_at: the bucket begins; the high watermark moved in it
+-- bucket_s: seconds of the bucket, as in time_buckets
+-- outcomes: advances of the high watermark times replicas that were not away
+-- steady: those of the steady phase, which latency_summary counts
+-- unknown: those whose lag the log can't decide
+-- p50_ms: lag at rank floor(0.5 * (n - 1)), the unknown ranked last
+-- p90_ms: likewise
+-- p99_ms: likewise
+WITH placed AS (
+  SELECT
+    recording, variant, phase, lag_ms, bucket_s,
+    CASE WHEN is_voter THEN 'voter' ELSE 'broker' END AS replica_kind,
+    timestamp_micros(
+      unix_micros(leader_at) - unix_micros(leader_at) % (bucket_s * 1000000)
+    ) AS bucket_at
+  FROM high_watermark_lag JOIN time_buckets USING (recording)
+  WHERE parameter = 'none' AND verdict <> 'not_applicable'
+),
+ranked AS (
+  SELECT *,
+    row_number() OVER (
+      PARTITION BY recording, variant, replica_kind, bucket_at ORDER BY lag_ms NULLS LAST
+    ) - 1 AS lag_rank,
+    count(*) OVER (PARTITION BY recording, variant, replica_kind, bucket_at) - 1 AS last_rank
+  FROM placed
+)
+SELECT
+  recording, variant, replica_kind, bucket_at, bucket_s,
+  count(*) AS outcomes,
+  count(*) FILTER (WHERE phase = 'steady') AS steady,
+  count(*) FILTER (WHERE lag_ms IS NULL) AS unknown,
+  max(lag_ms) FILTER (WHERE lag_rank = floor(0.5 * last_rank)) AS p50_ms,
+  max(lag_ms) FILTER (WHERE lag_rank = floor(0.9 * last_rank)) AS p90_ms,
+  max(lag_ms) FILTER (WHERE lag_rank = floor(0.99 * last_rank)) AS p99_ms
+FROM ranked
+GROUP BY recording, variant, replica_kind, bucket_at, bucket_s

@@ -1,0 +1,86 @@
+-- The hundred advances of the metadata log's high watermark in each recording that a replica learned of last, in the steady phase, and the FETCH it learned by.
+-- recording: name of the recording
+-- rank: 1 is the latest
+-- lag_ms: from the advance until the response that carried it was built, recorded
+-- replica_id: replica that learned
+-- is_voter: it is a controller
+-- leader_id: active controller
+-- high_watermark: what it advanced to
+-- leader_at: the high watermark advanced
+-- fetch_offset: fetchOffset of the FETCH; this and what follows of it is null where it is not in the log
+-- fetch_at: arrival of the FETCH; before leader_at if it was there already
+-- max_wait_ms: its max.wait
+-- decision: immediate or parked
+-- completion: records, high_watermark, drain, timeout, diverging, snapshot, error or unexplained
+-- parked_ms: from its handler until the response was built; null: not known
+-- replica_high_watermark: highWatermark that it sent; null without KIP-1166
+-- stale_fetch_id: key in requests of the FETCH before it, if that was responded to after leader_at; null: it was not
+-- stale_completion: of that FETCH, likewise
+-- stale_parked_ms: likewise
+-- stale_high_watermark: high watermark that its response still carried
+-- with_kip_1166_ms: lag with KIP-1166, replayed; null: not known
+-- without_kip_1166_ms: likewise without
+-- client_id: clientId of the FETCH
+-- request_id: its key in requests
+-- source_file: file of the log
+-- line_number: line in it
+WITH ranked AS (
+  SELECT *, row_number() OVER (
+    PARTITION BY recording
+    ORDER BY lag_ms DESC, leader_at NULLS LAST, leader_id, leader_epoch, replica_id, high_watermark
+  ) AS rank
+  FROM high_watermark_lag
+  WHERE variant = 'recorded' AND parameter = 'none' AND phase = 'steady' AND lag_ms IS NOT NULL
+),
+late AS (
+  SELECT * FROM ranked WHERE rank <= 100
+),
+replayed AS (
+  SELECT
+    l.recording, l.rank, max(o.lag_ms) FILTER (WHERE o.variant = 'with_kip_1166') AS with_ms,
+    max(o.lag_ms) FILTER (WHERE o.variant = 'without_kip_1166') AS without_ms
+  FROM high_watermark_lag AS o
+  JOIN late AS l ON l.recording = o.recording AND l.leader_id = o.leader_id
+    AND l.leader_epoch = o.leader_epoch AND l.replica_id = o.replica_id
+    AND l.high_watermark = o.high_watermark
+  WHERE o.parameter = 'none' AND o.variant <> 'recorded'
+  GROUP BY l.recording, l.rank
+),
+learned AS (
+  SELECT
+    l.recording, l.rank, p.fetch_offset, p.received_at, p.decision, p.completion, p.parked_ms,
+    p.replica_high_watermark, p.recorded_request_id,
+    row_number() OVER (PARTITION BY l.recording, l.rank ORDER BY p.sequence) AS place
+  FROM fetch_parking_outcomes AS p
+  JOIN late AS l ON l.recording = p.recording AND l.leader_id = p.leader_id
+    AND l.leader_epoch = p.leader_epoch AND l.replica_id = p.replica_id
+    AND l.learned_at = p.built_at
+  WHERE p.variant = 'recorded' AND p.parameter = 'none'
+    AND p.response_high_watermark >= l.high_watermark
+),
+stale AS (
+  SELECT
+    l.recording, l.rank, p.completion, p.parked_ms, p.response_high_watermark,
+    p.recorded_request_id,
+    row_number() OVER (
+      PARTITION BY l.recording, l.rank ORDER BY p.built_at DESC, p.sequence DESC
+    ) AS place
+  FROM fetch_parking_outcomes AS p
+  JOIN late AS l ON l.recording = p.recording AND l.leader_id = p.leader_id
+    AND l.leader_epoch = p.leader_epoch AND l.replica_id = p.replica_id
+    AND p.built_at >= l.leader_at AND p.built_at < l.learned_at
+  WHERE p.variant = 'recorded' AND p.parameter = 'none'
+)
+SELECT
+  l.recording, l.rank, l.lag_ms, l.replica_id, l.is_voter, l.leader_id, l.high_watermark,
+  l.leader_at, f.fetch_offset, f.received_at AS fetch_at, q.max_wait_ms, f.decision, f.completion,
+  f.parked_ms, f.replica_high_watermark, t.recorded_request_id AS stale_fetch_id,
+  t.completion AS stale_completion, t.parked_ms AS stale_parked_ms,
+  t.response_high_watermark AS stale_high_watermark, o.with_ms AS with_kip_1166_ms,
+  o.without_ms AS without_kip_1166_ms, r.client_id, r.request_id, r.source_file, r.line_number
+FROM late AS l
+LEFT JOIN learned AS f ON f.recording = l.recording AND f.rank = l.rank AND f.place = 1
+LEFT JOIN requests AS r ON r.recording = f.recording AND r.request_id = f.recorded_request_id
+LEFT JOIN fetches AS q ON q.recording = f.recording AND q.request_id = f.recorded_request_id
+LEFT JOIN replayed AS o ON o.recording = l.recording AND o.rank = l.rank
+LEFT JOIN stale AS t ON t.recording = l.recording AND t.rank = l.rank AND t.place = 1

@@ -1,0 +1,96 @@
+-- The hundred clients of each recording whose FETCHes of topic partitions cost the most bytes besides records, why, and the costliest FETCH of each.
+-- recording: name of the recording
+-- rank: 1 costs the most
+-- node_id: broker that got the FETCHes
+-- client_id: clientId, null if the client sent none
+-- client_kind: follower, consumer or consumer_without_sessions
+-- fetches: FETCHes
+-- full_fetches: those that list every partition
+-- without_session: those that request none (session 0, epoch -1)
+-- new_sessions: those that request a new one (epoch 0)
+-- refused: those of them that got none
+-- session_errors: responses with a session error
+-- unknown: FETCHes whose bytes are not known; they count nothing below
+-- overhead_bytes: bytes both ways that are not records
+-- incremental_bytes: likewise if every session that is requested found a slot; null: not known of some
+-- request_partitions: partitions that the costliest lists
+-- request_bytes: bytes of its request
+-- response_bytes: bytes of its response
+-- record_bytes: bytes of records there
+-- session_epoch: its sessionEpoch
+-- received_at: its arrival
+-- own_ms: from its arrival until the response was sent, less waiting
+-- request_id: its key in requests
+-- source_file: file of the log
+-- line_number: line in it
+WITH sums AS (
+  SELECT
+    recording, node_id, client_id, client_kind,
+    count(*) FILTER (WHERE variant = 'recorded') AS fetches,
+    count(*) FILTER (WHERE variant = 'recorded' AND is_full) AS full_fetches,
+    count(*) FILTER (
+      WHERE variant = 'recorded' AND session_epoch = -1 AND session_id = 0
+    ) AS without_session,
+    count(*) FILTER (WHERE variant = 'recorded' AND session_epoch = 0) AS new_sessions,
+    count(*) FILTER (WHERE variant = 'recorded' AND session_error <> 0) AS session_errors,
+    count(*) FILTER (
+      WHERE variant = 'recorded' AND (request_bytes IS NULL OR response_bytes IS NULL)
+    ) AS unknown,
+    sum(request_bytes + response_bytes - coalesce(record_bytes, 0)) FILTER (
+      WHERE variant = 'recorded'
+    ) AS overhead_bytes,
+    max(request_bytes + response_bytes - coalesce(record_bytes, 0)) FILTER (
+      WHERE variant = 'recorded'
+    ) AS most_bytes,
+    CASE WHEN count(*) FILTER (WHERE variant = 'incremental')
+      = count(request_bytes + response_bytes) FILTER (WHERE variant = 'incremental')
+    THEN sum(request_bytes + response_bytes - coalesce(record_bytes, 0)) FILTER (
+      WHERE variant = 'incremental'
+    ) END AS incremental_bytes
+  FROM fetch_session_outcomes
+  WHERE parameter = 'none' AND variant IN ('recorded', 'incremental')
+  GROUP BY recording, node_id, client_id, client_kind
+),
+ranked AS (
+  SELECT *, row_number() OVER (
+    PARTITION BY recording ORDER BY overhead_bytes DESC, node_id, client_id NULLS LAST, client_kind
+  ) AS rank
+  FROM sums
+  WHERE overhead_bytes IS NOT NULL
+),
+costly AS (
+  SELECT * FROM ranked WHERE rank <= 100
+),
+costliest AS (
+  SELECT c.recording, c.rank, min(o.request_id) AS request_id
+  FROM fetch_session_outcomes AS o
+  JOIN costly AS c ON c.recording = o.recording AND c.node_id = o.node_id
+    AND c.client_id IS NOT DISTINCT FROM o.client_id AND c.client_kind = o.client_kind
+  WHERE o.variant = 'recorded' AND o.parameter = 'none'
+    AND o.request_bytes + o.response_bytes - coalesce(o.record_bytes, 0) = c.most_bytes
+  GROUP BY c.recording, c.rank
+),
+refusals AS (
+  SELECT
+    recording, node_id, client_id, replica_id >= 0 AS is_follower,
+    count(*) FILTER (WHERE response_session_id = 0) AS refused
+  FROM fetches
+  WHERE session_epoch = 0 AND error_code = 0 AND NOT is_cluster_metadata
+  GROUP BY recording, node_id, client_id, replica_id >= 0
+)
+SELECT
+  c.recording, c.rank, c.node_id, c.client_id, c.client_kind, c.fetches, c.full_fetches,
+  c.without_session, c.new_sessions,
+  CASE c.client_kind WHEN 'consumer_without_sessions' THEN 0 ELSE coalesce(n.refused, 0) END
+    AS refused,
+  c.session_errors, c.unknown, c.overhead_bytes, c.incremental_bytes, o.request_partitions,
+  o.request_bytes, o.response_bytes, o.record_bytes, o.session_epoch, r.received_at,
+  r.total_ms - coalesce(r.remote_ms, 0) AS own_ms, r.request_id, r.source_file, r.line_number
+FROM costly AS c
+JOIN costliest AS k ON k.recording = c.recording AND k.rank = c.rank
+JOIN requests AS r ON r.recording = k.recording AND r.request_id = k.request_id
+JOIN fetch_session_outcomes AS o ON o.recording = k.recording AND o.request_id = k.request_id
+  AND o.variant = 'recorded' AND o.parameter = 'none'
+LEFT JOIN refusals AS n ON n.recording = c.recording AND n.node_id = c.node_id
+  AND n.client_id IS NOT DISTINCT FROM c.client_id
+  AND n.is_follower = (c.client_kind = 'follower')

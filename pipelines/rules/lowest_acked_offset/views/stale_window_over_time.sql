@@ -1,0 +1,45 @@
+-- How long metadata writes were not applied everywhere, and what waiting for that costs, over time.
+-- recording: name of the recording
+-- metric: stale_window (from the response until applied everywhere, today) or read_after_write (from the request until that is known), as in latency_summary
+-- variant: evidence: estimated (when it was), lowest_acked_offset (by heartbeats) or finest_evidence (by all that the logs show)
+-- bucket_at: the bucket begins; the write arrived in it
+-- bucket_s: seconds of the bucket, as in time_buckets
+-- outcomes: metadata writes
+-- unknown: those that the log can't decide
+-- p50_ms: at rank floor(0.5 * (n - 1)), the unknown ranked last
+-- p90_ms: likewise
+-- p99_ms: likewise
+WITH writes AS (
+  SELECT * FROM metadata_write_outcomes WHERE parameter = 'none' AND verdict <> 'not_applicable'
+),
+waits AS (
+  SELECT recording, 'stale_window' AS metric, variant, received_at, stale_window_ms AS value_ms
+  FROM writes
+  UNION ALL
+  SELECT recording, 'read_after_write', variant, received_at, read_after_write_ms FROM writes
+),
+placed AS (
+  SELECT
+    recording, metric, variant, value_ms, bucket_s,
+    timestamp_micros(
+      unix_micros(received_at) - unix_micros(received_at) % (bucket_s * 1000000)
+    ) AS bucket_at
+  FROM waits JOIN time_buckets USING (recording)
+),
+ranked AS (
+  SELECT *,
+    row_number() OVER (
+      PARTITION BY recording, metric, variant, bucket_at ORDER BY value_ms NULLS LAST
+    ) - 1 AS value_rank,
+    count(*) OVER (PARTITION BY recording, metric, variant, bucket_at) - 1 AS last_rank
+  FROM placed
+)
+SELECT
+  recording, metric, variant, bucket_at, bucket_s,
+  count(*) AS outcomes,
+  count(*) FILTER (WHERE value_ms IS NULL) AS unknown,
+  max(value_ms) FILTER (WHERE value_rank = floor(0.5 * last_rank)) AS p50_ms,
+  max(value_ms) FILTER (WHERE value_rank = floor(0.9 * last_rank)) AS p90_ms,
+  max(value_ms) FILTER (WHERE value_rank = floor(0.99 * last_rank)) AS p99_ms
+FROM ranked
+GROUP BY recording, metric, variant, bucket_at, bucket_s

@@ -1,0 +1,78 @@
+-- How long producers wait over time, and for how long records are exposed, by variant.
+-- recording: name of the recording
+-- metric: closed_loop_latency (a request, producers react), produce_request_latency (a request that arrives as recorded) or exposure (a partition of a request), as in latency_summary
+-- variant: recorded, acks_all or acks_min_insync_replicas
+-- bucket_at: the bucket begins; the PRODUCE arrived in it, as recorded
+-- bucket_s: seconds of the bucket, as in time_buckets
+-- outcomes: requests that waited for all replicas, or partitions of them
+-- unknown: those that the log can't decide
+-- p50_ms: at rank floor(0.5 * (n - 1)), the unknown ranked last
+-- p90_ms: likewise
+-- p99_ms: likewise
+WITH produced AS (
+  SELECT * FROM produce_ack_outcomes WHERE parameter = 'none' AND verdict <> 'not_applicable'
+),
+arrived AS (
+  SELECT
+    recording,
+    min(received_at) AS received_at,
+    max(request_recorded_latency_ms) AS recorded_ms,
+    CASE WHEN bool_and(verdict = 'replayed') THEN max(request_acks_all_latency_ms) END
+      AS acks_all_ms,
+    CASE WHEN bool_and(verdict = 'replayed') THEN max(request_min_isr_latency_ms) END
+      AS min_isr_ms
+  FROM produced
+  WHERE acks = -1
+  GROUP BY recording, request_id, node_id
+),
+reacting AS (
+  SELECT * FROM produce_closed_loop_outcomes WHERE parameter = 'none'
+),
+waits AS (
+  SELECT
+    recording, 'closed_loop_latency' AS metric, variant, recorded_received_at AS event_at,
+    latency_ms AS value_ms
+  FROM reacting
+  UNION ALL
+  SELECT
+    recording, 'closed_loop_latency', 'recorded', recorded_received_at,
+    request_recorded_latency_ms
+  FROM reacting
+  WHERE variant = 'acks_min_insync_replicas' AND request_recorded_latency_ms IS NOT NULL
+  UNION ALL
+  SELECT recording, 'produce_request_latency', 'recorded', received_at, recorded_ms FROM arrived
+  UNION ALL
+  SELECT recording, 'produce_request_latency', 'acks_all', received_at, acks_all_ms FROM arrived
+  UNION ALL
+  SELECT recording, 'produce_request_latency', 'acks_min_insync_replicas', received_at, min_isr_ms
+  FROM arrived
+  UNION ALL
+  SELECT recording, 'exposure', variant, received_at, exposure_ms
+  FROM produced
+  WHERE verdict = 'unknown' OR min_isr_error = 0
+),
+placed AS (
+  SELECT
+    recording, metric, variant, value_ms, bucket_s,
+    timestamp_micros(
+      unix_micros(event_at) - unix_micros(event_at) % (bucket_s * 1000000)
+    ) AS bucket_at
+  FROM waits JOIN time_buckets USING (recording)
+),
+ranked AS (
+  SELECT *,
+    row_number() OVER (
+      PARTITION BY recording, metric, variant, bucket_at ORDER BY value_ms NULLS LAST
+    ) - 1 AS value_rank,
+    count(*) OVER (PARTITION BY recording, metric, variant, bucket_at) - 1 AS last_rank
+  FROM placed
+)
+SELECT
+  recording, metric, variant, bucket_at, bucket_s,
+  count(*) AS outcomes,
+  count(*) FILTER (WHERE value_ms IS NULL) AS unknown,
+  max(value_ms) FILTER (WHERE value_rank = floor(0.5 * last_rank)) AS p50_ms,
+  max(value_ms) FILTER (WHERE value_rank = floor(0.9 * last_rank)) AS p90_ms,
+  max(value_ms) FILTER (WHERE value_rank = floor(0.99 * last_rank)) AS p99_ms
+FROM ranked
+GROUP BY recording, metric, variant, bucket_at, bucket_s

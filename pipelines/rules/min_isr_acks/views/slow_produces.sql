@@ -1,0 +1,145 @@
+-- The hundred slowest PRODUCEs of each recording, and the in-sync follower that each waited for.
+-- recording: name of the recording
+-- rank: 1 is the slowest
+-- total_ms: from arrival until the response was sent
+-- request_queue_ms: of that, waiting for a request handler
+-- local_ms: being appended
+-- remote_ms: waiting for followers
+-- response_queue_ms: waiting for a network thread
+-- send_ms: being sent
+-- node_id: leader, which got the PRODUCE
+-- client_id: clientId, null if the client sent none
+-- acks: -1 all, 0, 1
+-- received_at: arrival
+-- built_at: the response was built
+-- topic: of the partition that its in-sync followers had last, where that is known
+-- partition: its index
+-- base_offset: first offset of the batch there; null: the log can't tell
+-- error_code: Kafka's error code of the partition; null without a response
+-- in_sync_replicas: how many were in sync at the append; null: not known
+-- min_insync_replicas: in force then
+-- last_follower_id: in-sync follower that had the batch last, of those that had it before the response; null: not known
+-- last_follower_offset: fetchOffset of its first FETCH beyond the batch
+-- last_follower_at: arrival of that FETCH
+-- last_follower_handled_at: its handler returned, which also completes the PRODUCE
+-- last_follower_fetch_id: its key in requests
+-- enough_follower_id: in-sync follower that made them min.insync.replicas; null: not known, or none is needed
+-- enough_follower_at: arrival of its first FETCH beyond the batch
+-- missing_followers: in-sync followers without such a FETCH before the response
+-- missing_follower_id: the one of these with the least id; null: none
+-- recorded_ms: from arrival until the response was built
+-- min_isr_ms: likewise with acks=min.insync.replicas; null: not known
+-- reason: why it is not known
+-- request_id: key of requests
+-- source_file: file of the log
+-- line_number: line in it
+WITH ranked AS (
+  SELECT recording, request_id, row_number() OVER (
+    PARTITION BY recording ORDER BY total_ms DESC, request_id
+  ) AS rank
+  FROM requests
+  WHERE api_name = 'PRODUCE' AND total_ms IS NOT NULL
+),
+slow AS (
+  SELECT r.*, k.rank
+  FROM requests AS r
+  JOIN ranked AS k ON k.recording = r.recording AND k.request_id = r.request_id
+  WHERE k.rank <= 100
+),
+batches AS (
+  SELECT
+    o.recording, o.request_id, o.node_id, o.topic, o.partition, o.acks, o.base_offset, o.isr,
+    o.min_insync_replicas, o.recorded_error, o.request_recorded_latency_ms,
+    o.request_min_isr_latency_ms, o.reason
+  FROM produce_ack_outcomes AS o
+  JOIN slow ON slow.recording = o.recording AND slow.request_id = o.request_id
+  WHERE o.parameter = 'none'
+),
+named AS (
+  SELECT recording, topic_id, min(topic) AS name
+  FROM topics
+  WHERE topic_id IS NOT NULL AND topic <> topic_id
+  GROUP BY recording, topic_id
+),
+requested AS (
+  SELECT
+    slow.recording, slow.request_id, f.request_id AS fetch_id, f.replica_id, f.received_at,
+    f.dequeued_at, f.handled_at, explode(f.request_partitions) AS each
+  FROM fetches AS f
+  JOIN slow ON slow.recording = f.recording AND slow.node_id = f.node_id
+    AND f.dequeued_at >= slow.dequeued_at
+    AND f.dequeued_at <= slow.built_at + INTERVAL '0.005 seconds'
+  WHERE f.replica_id >= 0 AND NOT f.is_cluster_metadata AND f.error_code = 0
+),
+beyond AS (
+  SELECT
+    b.recording, b.request_id, b.topic, b.partition, r.replica_id, r.fetch_id, r.received_at,
+    r.dequeued_at, r.handled_at, r.each.fetch_offset AS fetch_offset,
+    row_number() OVER (
+      PARTITION BY b.recording, b.request_id, b.topic, b.partition, r.replica_id
+      ORDER BY r.dequeued_at NULLS LAST, r.fetch_id
+    ) AS number
+  FROM requested AS r
+  LEFT JOIN named ON named.recording = r.recording AND named.topic_id = r.each.topic_id
+  JOIN batches AS b ON b.recording = r.recording AND b.request_id = r.request_id
+    AND b.topic = coalesce(r.each.topic, named.name, r.each.topic_id)
+    AND b.partition = r.each.partition
+  WHERE b.acks = -1 AND r.each.fetch_offset > b.base_offset
+    AND array_contains(b.isr, r.replica_id)
+),
+arrivals AS (
+  SELECT *,
+    row_number() OVER (
+      PARTITION BY recording, request_id, topic, partition ORDER BY dequeued_at NULLS LAST, fetch_id
+    ) AS place,
+    count(*) OVER (PARTITION BY recording, request_id, topic, partition) AS followers
+  FROM beyond
+  WHERE number = 1
+),
+expected AS (
+  SELECT recording, request_id, topic, partition, node_id, explode(isr) AS replica_id
+  FROM batches
+  WHERE acks = -1 AND base_offset IS NOT NULL
+),
+missing AS (
+  SELECT
+    e.recording, e.request_id, e.topic, e.partition, count(*) AS followers,
+    min(e.replica_id) AS follower_id
+  FROM expected AS e
+  LEFT JOIN arrivals AS a ON a.recording = e.recording AND a.request_id = e.request_id
+    AND a.topic = e.topic AND a.partition = e.partition AND a.replica_id = e.replica_id
+  WHERE e.replica_id <> e.node_id AND a.replica_id IS NULL
+  GROUP BY e.recording, e.request_id, e.topic, e.partition
+),
+waits AS (
+  SELECT
+    b.*, cardinality(b.isr) AS in_sync_replicas, last.replica_id AS last_follower_id,
+    last.fetch_offset AS last_follower_offset, last.received_at AS last_follower_at,
+    last.handled_at AS last_follower_handled_at, last.fetch_id AS last_follower_fetch_id,
+    enough.replica_id AS enough_follower_id, enough.received_at AS enough_follower_at,
+    coalesce(m.followers, 0) AS missing_followers, m.follower_id AS missing_follower_id,
+    row_number() OVER (
+      PARTITION BY b.recording, b.request_id
+      ORDER BY m.followers DESC NULLS LAST, last.dequeued_at DESC NULLS LAST, b.topic, b.partition
+    ) AS place
+  FROM batches AS b
+  LEFT JOIN arrivals AS last ON last.recording = b.recording AND last.request_id = b.request_id
+    AND last.topic = b.topic AND last.partition = b.partition AND last.place = last.followers
+  LEFT JOIN arrivals AS enough ON enough.recording = b.recording
+    AND enough.request_id = b.request_id AND enough.topic = b.topic
+    AND enough.partition = b.partition AND enough.place = b.min_insync_replicas - 1
+  LEFT JOIN missing AS m ON m.recording = b.recording AND m.request_id = b.request_id
+    AND m.topic = b.topic AND m.partition = b.partition
+)
+SELECT
+  s.recording, s.rank, s.total_ms, s.request_queue_ms, s.local_ms, s.remote_ms,
+  s.response_queue_ms, s.send_ms, s.node_id, s.client_id, w.acks, s.received_at, s.built_at,
+  w.topic, w.partition, w.base_offset, w.recorded_error AS error_code, w.in_sync_replicas,
+  w.min_insync_replicas, w.last_follower_id, w.last_follower_offset, w.last_follower_at,
+  w.last_follower_handled_at, w.last_follower_fetch_id, w.enough_follower_id,
+  w.enough_follower_at, w.missing_followers, w.missing_follower_id,
+  w.request_recorded_latency_ms AS recorded_ms, w.request_min_isr_latency_ms AS min_isr_ms, w.reason,
+  s.request_id, s.source_file, s.line_number
+FROM slow AS s
+LEFT JOIN waits AS w
+  ON w.recording = s.recording AND w.request_id = s.request_id AND w.place = 1

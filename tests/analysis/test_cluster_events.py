@@ -1,0 +1,230 @@
+"""What the views of events find in constructed rows, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from constructed import Row, at, database, row
+
+from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
+from kip_replay.replay.log_tables import (
+    BROKER_HEARTBEATS,
+    CONFIGS,
+    FETCHES,
+    ISR_CHANGES,
+    LOG_GAPS,
+    METADATA_OFFSETS,
+    REQUESTS,
+    TOPICS,
+)
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
+
+VIEWS = in_order(read_views(), TABLES)
+
+
+def events(tables: Mapping[Table, Sequence[Row]]) -> list[tuple[Any, ...]]:
+    """Seconds, kind, node and text of the events, in order."""
+    with database(tables) as session:
+        create_views(session, VIEWS)
+        return session.execute(
+            f"SELECT (epoch_us(event_at) - {at(0).timestamp() * 1e6}) / 1e6, kind, node_id, what "
+            "FROM cluster_events ORDER BY ALL"
+        ).fetchall()
+
+
+def raft_fetch(second: float, node_id: int, epoch: int, error: int = 0) -> Row:
+    return row(
+        FETCHES,
+        node_id=node_id,
+        is_cluster_metadata=True,
+        error_code=0,
+        built_at=at(second),
+        request_partitions=[{"current_leader_epoch": epoch}],
+        response_partitions=[{"error_code": error}],
+    )
+
+
+def test_who_leads_the_metadata_log() -> None:
+    fetches = [
+        raft_fetch(1, 1, 7),
+        raft_fetch(2, 2, 8, error=6),  # it does not lead yet
+        raft_fetch(3, 2, 8),
+        raft_fetch(4, 2, 8),
+        raft_fetch(5, 1, 7, error=74),
+    ]
+    expected = "controller 2 leads the metadata log (epoch 8)"
+    assert events({FETCHES: fetches}) == [(3, "metadata_leader", 2, expected)]
+
+
+def partition(second: float, isr: list[int] | None, witness: int | None = None, **more: Any) -> Row:
+    usual: Row = {
+        "node_id": witness or 1,
+        "source": "METADATA" if witness else "ALTER_PARTITION",
+        "topic": "t",
+        "topic_id": "id of t",
+        "partition": 0,
+        "built_at": at(second),
+        "leader_id": 11,
+        "leader_epoch": 5,
+        "isr": isr,
+        "error_code": 0,
+    }
+    return row(ISR_CHANGES, **(usual | more))
+
+
+NAMED = row(TOPICS, node_id=1, topic="t", topic_id="id of t", built_at=at(0), source="METADATA")
+
+
+def test_replicas_fall_out_of_an_isr_and_come_back() -> None:
+    changes = [
+        partition(1, [11, 12, 13], witness=12),
+        # Brokers that have not heard of it yet, and one that has, change nothing.
+        partition(2, [11], topic="id of t"),
+        partition(2.1, [11, 12, 13], witness=13),
+        partition(2.2, [11], witness=12),
+        partition(3, None, error_code=6),
+        partition(4, [12, 11], topic="id of t"),
+        partition(5, [11, 12, 13], witness=12),
+        # What a controller does itself has no line but METADATA, of a broker that knows by now.
+        partition(9, [11, 13], witness=14),
+    ]
+    assert events({ISR_CHANGES: changes, TOPICS: [NAMED]}) == [
+        (2, "isr_shrink", 12, "ISR of t-0 shrank: without 12"),
+        (2, "isr_shrink", 13, "ISR of t-0 shrank: without 13"),
+        (4, "isr_expansion", 12, "ISR of t-0 grew: with 12"),
+        (5, "isr_expansion", 13, "ISR of t-0 grew: with 13"),
+        (9, "isr_shrink", 12, "ISR of t-0 shrank: without 12"),
+    ]
+
+
+def test_elections_of_partition_leaders() -> None:
+    changes = [
+        partition(1, [11, 12], witness=12),
+        partition(2, [11, 12], leader_epoch=6),  # a new epoch of the same leader
+        partition(3, None, witness=12, leader_id=-1, leader_epoch=7, error_code=5),
+        partition(4, [11, 12], witness=13),  # stale
+        partition(5, [11, 12], leader_id=12, leader_epoch=8),
+        # Another topic of this name, before.
+        partition(0, [11, 12], topic_id="old id", leader_id=13, leader_epoch=4),
+    ]
+    assert events({ISR_CHANGES: changes, TOPICS: [NAMED]}) == [
+        (3, "partition_leader", None, "t-0 has no leader"),
+        (5, "partition_leader", 12, "12 leads t-0"),
+    ]
+
+
+def heartbeat(second: float, is_fenced: bool = False, epoch: int = 9, **more: Any) -> Row:
+    usual: Row = {
+        "node_id": 1,
+        "broker_id": 12,
+        "broker_epoch": epoch,
+        "built_at": at(second),
+        "want_shut_down": False,
+        "should_shut_down": False,
+        "is_fenced": is_fenced,
+        "error_code": 0,
+    }
+    return row(BROKER_HEARTBEATS, **(usual | more))
+
+
+def test_a_broker_that_starts_falls_silent_and_shuts_down() -> None:
+    registered = row(
+        METADATA_OFFSETS,
+        node_id=1,
+        subject_id=12,
+        kind="broker_epoch",
+        metadata_offset=40,
+        built_at=at(50),
+    )
+    beats = [
+        heartbeat(1),
+        heartbeat(3, error_code=41, is_fenced=True),
+        heartbeat(9.5),
+        heartbeat(20),  # more than 9 s
+        heartbeat(22, want_shut_down=True),
+        heartbeat(23, is_fenced=True, want_shut_down=True, should_shut_down=True),
+        heartbeat(51, is_fenced=True, epoch=40),
+        heartbeat(52, epoch=40),
+        heartbeat(52, broker_id=13),
+    ]
+    silent = "broker 12 sent no heartbeat for 9 s: fenced, unless its session timeout is longer"
+    assert events({BROKER_HEARTBEATS: beats, METADATA_OFFSETS: [registered]}) == [
+        (18.5, "broker_fenced", 12, silent),
+        (20, "broker_unfenced", 12, "broker 12 is no longer fenced"),
+        (22, "controlled_shutdown", 12, "broker 12 shuts down"),
+        (23, "broker_fenced", 12, "broker 12 is fenced"),
+        (50, "broker_started", 12, "broker 12 started (broker epoch 40)"),
+        (52, "broker_unfenced", 12, "broker 12 is no longer fenced"),
+    ]
+
+
+def change(second: float, node_id: int, is_forwarded: bool, **more: Any) -> list[tuple[Table, Row]]:
+    usual: Row = {
+        "node_id": node_id,
+        "built_at": at(second),
+        "source": "INCREMENTAL_ALTER_CONFIGS",
+        "resource_type": "topic",
+        "resource_name": "t",
+        "name": "retention.ms",
+        "value": "1000",
+        "operation": "set",
+        "error_code": 0,
+    }
+    config = row(CONFIGS, **(usual | more))
+    sent = row(
+        REQUESTS,
+        request_id=config["request_id"],
+        source_file="request.log",
+        line_number=1,
+        client_id="admin",
+        principal="User:alice",
+        correlation_id=3,
+        is_forwarded=is_forwarded,
+    )
+    return [(CONFIGS, config), (REQUESTS, sent)]
+
+
+def test_config_changes_count_once_though_brokers_forward_them() -> None:
+    made = [
+        *change(1.5, 11, False),  # forwarded to the controller
+        *change(1, 1, True),
+        *change(100, 11, False, operation="delete", value=None),  # the same ids, much later
+        *change(101, 1, False, operation="describe"),
+        *change(102, 1, False, source="CREATE_TOPICS"),
+        *change(103, 1, False, error_code=29),
+        *change(104, 1, False, resource_type="broker", resource_name="12", value="2"),
+    ]
+    tables: dict[Table, list[Row]] = {CONFIGS: [], REQUESTS: []}
+    for table, made_row in made:
+        tables[table].append(made_row)
+    by = "by User:alice (admin)"
+    assert events(tables) == [
+        (1, "config_change", None, f"topic t: set retention.ms = 1000, {by}"),
+        (100, "config_change", None, f"topic t: delete retention.ms, {by}"),
+        (104, "config_change", 12, f"broker 12: set retention.ms = 2, {by}"),
+    ]
+
+
+def test_sessions_that_were_gone_and_holes_in_logs() -> None:
+    gone = row(
+        FETCHES,
+        node_id=11,
+        client_id="c",
+        session_id=7,
+        session_epoch=3,
+        error_code=70,
+        built_at=at(2),
+    )
+    hole = row(
+        LOG_GAPS, node_id=12, number=1, after_at=at(3), before_at=at(4), evidence="session_epoch"
+    )
+    missing = row(LOG_GAPS, node_id=13, number=1, evidence="no_log")
+    text = "broker 11 had no fetch session of c any more: evicted, or a restart"
+    found = events({FETCHES: [gone], LOG_GAPS: [hole, missing]})
+    assert found == [
+        (2, "session_lost", 11, text),
+        (3, "log_gap", 12, "the log of 12 has a hole"),
+        (None, "log_gap", 13, "the log of 13 is missing"),
+    ]

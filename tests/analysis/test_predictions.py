@@ -1,0 +1,77 @@
+"""Predictions beside recordings on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+from constructed import Row, arrow_table, row
+from pyarrow import dataset
+
+from kip_replay.pipelines.analysis.accuracy import Kind
+from kip_replay.pipelines.analysis.predictions import (
+    accuracy_line,
+    accuracy_rows,
+    side_by_side,
+)
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.hwm_parking import WITH_KIP
+from kip_replay.replay.incremental_fetch import INCREMENTAL
+from kip_replay.replay.min_isr_acks import ACKS_ALL
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import PREDICTION_ACCURACY
+
+
+def check(rule: str, variant: str, metric: str, passed: bool | None, kind: str) -> Row:
+    what = {"rule": rule, "variant": variant, "predicted_from": "r", "recorded_in": "s"}
+    what |= {"kind": kind, "is_enough": passed is not False}
+    group = {"metric": metric, "group_kind": "all", "group_value": "all", "unit": "ms"}
+    figures = {"predicted": 12.5, "recorded": 12.0, "error": 0.5, "unknown_count": 0}
+    tolerance = None if passed is None else 1.0
+    return row(PREDICTION_ACCURACY, **what, **group, **figures, tolerance=tolerance, passed=passed)
+
+
+ROWS: dict[Table, list[Row]] = {
+    PREDICTION_ACCURACY: [
+        check("min_isr_acks", ACKS_ALL, "closed_loop_latency_p50", False, Kind.OTHER_CLUSTER),
+        check("incremental_fetch", INCREMENTAL, "fetch_bytes", None, Kind.SELF_CHECK),
+        check("hwm_parking", WITH_KIP, "high_watermark_lag_p50", True, Kind.SELF_CHECK),
+    ],
+}
+
+
+class Constructed(Warehouse):
+    """A warehouse of these rows."""
+
+    def exists(self, table: Table) -> bool:
+        return True
+
+    def _dataset(self, table: Table) -> dataset.Dataset:
+        return dataset.dataset(arrow_table(table, ROWS.get(table, [])))
+
+    def rows(self, table: Table, recordings: Collection[str]) -> pa.Table:
+        return self._dataset(table).to_table(filter=dataset.field("recording").isin([*recordings]))
+
+
+WAREHOUSE = Constructed("nowhere")
+
+
+def test_predictions_are_in_the_order_of_the_rules() -> None:
+    rows = accuracy_rows(WAREHOUSE, ["r"], ["s"])
+
+    assert [row["rule"] for row in rows] == ["hwm_parking", "incremental_fetch", "min_isr_acks"]
+    assert accuracy_rows(WAREHOUSE, ["s"], ["r"]) == []
+    assert accuracy_line(rows) == (
+        "predictions: of another cluster, within tolerance 0 of 1;"
+        " self-checks, within tolerance 1 of 1"
+    )
+    assert accuracy_line([]) == "predictions: none held against a recording"
+    lines = side_by_side(rows)
+    assert [line for line in lines if not line.startswith("  ")] == [
+        "hwm_parking (variant with_kip_1166)",
+        "incremental_fetch (variant incremental)",
+        "min_isr_acks (variant acks_all)",
+    ]
+    verdicts = [line.split("  ", 1)[1].rsplit("0.5  ", 1)[1] for line in lines if " ms " in line]
+    assert verdicts == ["1 yes", "not judged", "1 NO   little data"]
+    assert side_by_side([]) == []

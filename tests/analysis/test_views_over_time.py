@@ -1,0 +1,380 @@
+"""Views over time: buckets cover a recording, and what is in them adds up to the summaries."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from constructed import (
+    PERCENTILES,
+    Key,
+    Micros,
+    Row,
+    at,
+    database,
+    micros,
+    percentile_ms,
+    row,
+    sessions,
+    spread,
+    writes,
+)
+from constructed.produces import REACTION_ROWS
+from constructed.produces import ROWS as PRODUCES
+from constructed.produces import values as produce_values
+
+from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
+from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG
+from kip_replay.replay.incremental_fetch.tables import (
+    FETCH_SESSION_EVICTIONS,
+    FETCH_SESSION_OUTCOMES,
+)
+from kip_replay.replay.log_tables import CONFIGS, FETCHES, INGESTED_FILES, REQUESTS
+from kip_replay.replay.log_tables import PRODUCES as PRODUCE_LINES
+from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_OUTCOMES
+from kip_replay.replay.min_isr_acks.tables import (
+    PRODUCE_ACK_OUTCOMES,
+    PRODUCE_CLOSED_LOOP_OUTCOMES,
+)
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
+
+VIEWS = in_order(read_views(), TABLES)
+#: Longer than a bucket of a day needs: all is in one bucket of a year.
+_YEARS = 4 * 366 * 86_400
+
+
+def ingested(recording: str, span_s: float, first_s: float = 0.0) -> Row:
+    return row(
+        INGESTED_FILES,
+        recording=recording,
+        node_id=1,
+        source_file="request.log",
+        content_hash=recording,
+        requests=1,
+        first_received_at=at(first_s),
+        last_completed_at=at(first_s + span_s),
+    )
+
+
+def rows_of(tables: Mapping[Table, Sequence[Row]], query: str) -> list[Row]:
+    with database(tables) as session:
+        session.execute("SET TimeZone = 'UTC'")
+        create_views(session, VIEWS)
+        found: list[Row] = session.sql(query).to_arrow_table().to_pylist()
+        return found
+
+
+def spans(rows: Sequence[Row], span_s: float) -> list[Row]:
+    """Files of the recordings of rows."""
+    return [ingested(name, span_s) for name in sorted({r["recording"] for r in rows})]
+
+
+# --- buckets --------------------------------------------------------------------------------------
+
+
+WIDTHS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400)
+SPANS = (0.0, 0.5, 1, 59, 239, 239.5, 240, 241, 479, 3600, 86_400, 10 * 86_400, _YEARS, 1e9)
+
+
+def test_the_least_width_that_240_buckets_are_enough_for() -> None:
+    bounds = {
+        f"{first} {span}": (at(first), at(first + span))
+        for first in (0.0, 0.999_999, 1234.5)
+        for span in SPANS
+    }
+    files = [ingested(name, *map(float, reversed(name.split()))) for name in bounds]
+    found = rows_of({INGESTED_FILES: files}, "FROM time_buckets")
+    assert len(found) == len(bounds)
+    for r in found:
+        begin, end = bounds[r["recording"]]
+        width = timedelta(seconds=r["bucket_s"])
+        assert r["first_at"] <= begin < r["first_at"] + width
+        assert r["last_at"] <= end < r["last_at"] + width
+        assert (r["last_at"] - r["first_at"]) / width + 1 == r["buckets"] <= 240
+        assert r["first_at"].timestamp() % r["bucket_s"] == 0
+        for tried in (*WIDTHS, 604_800):
+            if tried < r["bucket_s"]:
+                begun, ended = (moment.timestamp() // tried for moment in (begin, end))
+                assert ended - begun + 1 > 240
+
+
+def test_a_recording_without_requests_has_no_buckets() -> None:
+    empty = ingested("r", 5) | {"requests": 0, "first_received_at": None}
+    assert rows_of({INGESTED_FILES: [empty]}, "FROM time_buckets") == []
+
+
+# --- percentiles ----------------------------------------------------------------------------------
+
+
+def lags() -> list[Row]:
+    draw = random.Random(1166)
+    return [
+        row(
+            HIGH_WATERMARK_LAG,
+            recording=draw.choice(["r", "s"]),
+            rule="hwm_parking",
+            variant=draw.choice(["recorded", "with_kip_1166"]),
+            parameter=draw.choice(["none", "none", "none", "max_wait_ms"]),
+            leader_id=1,
+            leader_epoch=1,
+            replica_id=11,
+            high_watermark=number,
+            is_voter=draw.random() < 0.3,
+            leader_at=at(draw.randrange(120_000) / 1000),
+            lag_ms=draw.choice([None, *(n / 8 for n in range(4000))]),
+            phase=draw.choice(["starting", "steady"]),
+            verdict=draw.choice(["replayed", "unknown", "not_applicable"]),
+        )
+        for number in range(3000)
+    ]
+
+
+def test_lags_of_each_bucket() -> None:
+    rows, width_s = lags(), 5
+    expected: dict[Key, list[Micros]] = defaultdict(list)
+    steady: Counter[Key] = Counter()
+    for r in rows:
+        if r["parameter"] == "none" and r["verdict"] != "not_applicable":
+            bucket = int(r["leader_at"].timestamp()) // width_s * width_s
+            kind = "voter" if r["is_voter"] else "broker"
+            expected[r["recording"], r["variant"], kind, bucket].append(micros(r["lag_ms"]))
+            steady[r["recording"], r["variant"], kind, bucket] += r["phase"] == "steady"
+    tables = {HIGH_WATERMARK_LAG: rows, INGESTED_FILES: spans(rows, 1100)}
+    found = rows_of(tables, "FROM lag_over_time")
+    assert {r["bucket_s"] for r in found} == {width_s}
+    assert len(found) == len(expected) > 100
+    for r in found:
+        key = (r["recording"], r["variant"], r["replica_kind"], int(r["bucket_at"].timestamp()))
+        of = expected[key]
+        assert (r["outcomes"], r["unknown"]) == (len(of), of.count(None))
+        assert r["steady"] == steady[key]
+        assert [r[f"{p}_ms"] for p in ("p50", "p90", "p99")] == [
+            percentile_ms(of, PERCENTILES[p]) for p in ("p50", "p90", "p99")
+        ]
+
+
+def of_metrics(found: Sequence[Row]) -> dict[Key, list[Row]]:
+    together: dict[Key, list[Row]] = defaultdict(list)
+    for r in found:
+        together[r["recording"], r["metric"], r["variant"]].append(r)
+    return together
+
+
+def assert_adds_up(
+    tables: Mapping[Table, Sequence[Row]], view: str, values: Mapping[Key, Sequence[Micros]]
+) -> None:
+    """Counts of all buckets are those of latency_summary; in one bucket, so are percentiles."""
+    rows = [r for of in tables.values() for r in of]
+    expected = {
+        (recording, metric, variant): spread(of)
+        for (recording, variant, parameter, _, metric, *group), of in values.items()
+        if parameter == "none" and group == ["all", "all"]
+    }
+    many, one = (
+        of_metrics(rows_of({**tables, INGESTED_FILES: spans(rows, span_s)}, f"FROM {view}"))
+        for span_s in (120, _YEARS)
+    )
+    assert many.keys() == one.keys() >= expected.keys()
+    assert max(map(len, many.values())) > 20
+    for key, summary in expected.items():
+        counted = summary["count"] + summary["unknown_count"], summary["unknown_count"]
+        for found in (many, one):
+            sums = [sum(r[name] for r in found[key]) for name in ("outcomes", "unknown")]
+            assert tuple(sums) == counted, key
+        [r] = one[key]
+        for name in ("p50_ms", "p90_ms", "p99_ms"):
+            assert micros(r[name]) == micros(summary[name]), key
+
+
+def test_waits_of_producers_add_up() -> None:
+    tables = {PRODUCE_ACK_OUTCOMES: PRODUCES, PRODUCE_CLOSED_LOOP_OUTCOMES: REACTION_ROWS}
+    metrics = ("closed_loop_latency", "produce_request_latency", "exposure")
+    values = {key: of for key, of in produce_values().items() if key[4] in metrics}
+    assert {key[4] for key in values} == {*metrics}
+    assert_adds_up(tables, "produce_latency_over_time", values)
+
+
+def test_waits_for_metadata_writes_add_up() -> None:
+    steady = [w for w in writes.WRITES if at(10) <= w["received_at"] < at(110)]
+    values = writes.values(steady)
+    assert_adds_up({METADATA_WRITE_OUTCOMES: steady}, "stale_window_over_time", values)
+
+
+# --- bytes ----------------------------------------------------------------------------------------
+
+
+def test_bytes_of_fetches_add_up() -> None:
+    rows = sessions.ROWS
+    tables = {FETCH_SESSION_OUTCOMES: rows, INGESTED_FILES: spans(rows, 120)}
+    names = ("request_bytes", "response_bytes", "record_bytes")
+    expected: dict[Key, Counter[str]] = defaultdict(Counter)
+    for r in rows:
+        if r["parameter"] != "none" or r["verdict"] == "not_applicable":
+            continue
+        sums = expected[r["recording"], r["variant"], r["client_kind"]]
+        is_known = None not in (r["request_bytes"], r["response_bytes"])
+        sums.update(fetches=1, unknown=int(not is_known))
+        for name in names if r["verdict"] == "replayed" else ():
+            counts = name != "record_bytes" or r["response_bytes"] is not None
+            sums[name] += (r[name] or 0) if counts else 0
+    found: dict[Key, Counter[str]] = defaultdict(Counter)
+    for r in rows_of(tables, "FROM fetch_bytes_over_time"):
+        size = r["request_bytes"] + r["response_bytes"]
+        assert r["bytes_per_second"] * r["bucket_s"] == size
+        assert r["overhead_per_second"] * r["bucket_s"] == size - r["record_bytes"]
+        found[r["recording"], r["variant"], r["client_kind"]].update(
+            {name: int(r[name]) for name in ("fetches", "unknown", *names)}
+        )
+    assert found == expected
+    assert len(found) == 24
+
+
+def request(second: float, **values: Any) -> Row:
+    usual: Row = {
+        "node_id": 11,
+        "source_file": "request.log",
+        "line_number": 1,
+        "received_at": at(second),
+        "completed_at": at(second + 1.5),
+        "has_response": True,
+    }
+    return row(REQUESTS, **(usual | values))
+
+
+def test_bytes_a_second_of_a_few_requests() -> None:
+    fetch = request(0.5, api_name="FETCH", client_id="c", request_bytes=60, response_bytes=150)
+    produce = request(
+        0.9, api_name="PRODUCE", client_id=None, request_bytes=500, has_response=False
+    )
+    other = request(1.0, api_name="METADATA", client_id="c")
+    tables = {
+        REQUESTS: [fetch, produce, other],
+        FETCHES: [
+            row(
+                FETCHES,
+                request_id=fetch["request_id"],
+                response_partitions=[{"record_bytes": 30}, {"record_bytes": 70}, {}],
+            )
+        ],
+        PRODUCE_LINES: [
+            row(
+                PRODUCE_LINES,
+                request_id=produce["request_id"],
+                partitions=[{"record_bytes": 400}],
+            )
+        ],
+        INGESTED_FILES: [ingested("r", 470)],
+    }
+    found = {
+        (r["client_id"], r["api_name"], r["direction"]): r
+        for r in rows_of(tables, "FROM bytes_per_second")
+    }
+    names = ("messages", "unknown_size", "bytes", "record_bytes")
+    names += ("messages_per_second", "bytes_per_second")  # of buckets of 2 s
+    assert {key: [float(r[name]) for name in names] for key, r in found.items()} == {
+        ("c", "FETCH", "request"): [1, 0, 60, 0, 0.5, 30],
+        ("c", "FETCH", "response"): [1, 0, 150, 100, 0.5, 75],
+        (None, "PRODUCE", "request"): [1, 0, 500, 400, 0.5, 250],
+        ("c", "METADATA", "request"): [1, 1, 0, 0, 0.5, 0],
+        ("c", "METADATA", "response"): [1, 1, 0, 0, 0.5, 0],
+    }
+    # A response counts when it was sent.
+    moments = {key[1:]: r["bucket_at"] for key, r in found.items()}
+    assert moments["FETCH", "request"] == at(0)
+    assert moments["FETCH", "response"] == at(2)
+
+
+# --- sessions -------------------------------------------------------------------------------------
+
+
+def event(second: float, key: str, what: str, slots: int | None = None) -> Row:
+    sweep = {} if slots is None else {"parameter": "session_slots", "parameter_value": slots}
+    return row(
+        FETCH_SESSION_EVICTIONS,
+        rule="incremental_fetch",
+        variant="incremental",
+        node_id=11,
+        session_key=key,
+        event=what,
+        event_at=at(second),
+        **sweep,
+    )
+
+
+def session_fetch(second: float, asked: int, epoch: int, returned: int, error: int = 0) -> Row:
+    return row(
+        FETCHES,
+        node_id=11,
+        is_cluster_metadata=False,
+        session_id=asked,
+        session_epoch=epoch,
+        response_session_id=returned,
+        error_code=error,
+        built_at=at(second),
+    )
+
+
+def test_peak_sessions() -> None:
+    replayed = [
+        *(event(second, f"s{second}", "created") for second in (1, 2, 5, 6)),
+        event(3, "s1", "closed"),
+        event(4, "s2", "closed"),
+        event(1, "s1", "created", 8),
+        # It takes the slot of the other: one is open at any time.
+        event(2, "s1", "evicted", 8),
+        event(2, "s2", "created", 8),
+        event(3, "s3", "refused", 8),
+    ]
+    recorded = [
+        session_fetch(1, 0, 0, 70),
+        session_fetch(2, 0, 0, 71),
+        session_fetch(3, 70, 1, 70),
+        session_fetch(4, 71, -1, 0),  # closed
+        session_fetch(5, 0, 0, 72),
+        session_fetch(6, 70, 2, 0, error=70),  # it had been evicted
+        session_fetch(7, 0, 0, 73),
+        session_fetch(8, 0, -1, 0),  # without a session
+    ]
+    slots = row(
+        CONFIGS,
+        node_id=1,
+        built_at=at(0),
+        source="DESCRIBE_CONFIGS",
+        resource_type="broker",
+        resource_name="11",
+        name="max.incremental.fetch.session.cache.slots",
+        value="1000",
+        operation="describe",
+        error_code=0,
+    )
+    tables = {FETCH_SESSION_EVICTIONS: replayed, FETCHES: recorded, CONFIGS: [slots]}
+    found = rows_of(tables, "FROM peak_sessions ORDER BY variant, slots NULLS FIRST")
+    names = ("variant", "slots", "sessions", "peak_sessions", "peak_at", "evicted")
+    assert [[r[name] for name in names] for r in found] == [
+        ["incremental", None, 4, 2, at(2), 0],
+        ["incremental", 8, 2, 1, at(1), 1],
+        ["recorded", 1000, 4, 2, at(2), 1],
+    ]
+
+
+# --- views that read views ------------------------------------------------------------------------
+
+
+def test_a_view_comes_after_those_it_reads() -> None:
+    names = [view.name for view in VIEWS]
+    assert {*names} == {view.name for view in read_views()}
+    for name, readers in {
+        "time_buckets": ["lag_over_time", "bytes_per_second"],
+        "broker_events": ["cluster_events"],
+    }.items():
+        assert all(names.index(name) < names.index(reader) for reader in readers)
+
+
+def test_without_its_tables_a_view_is_left_out_and_those_that_read_it() -> None:
+    names = {view.name for view in in_order(read_views(), TABLES.keys() - {"isr_changes"})}
+    assert not names & {"isr_states", "partition_events", "cluster_events"}
+    assert "broker_events" in names

@@ -1,0 +1,17 @@
+"""One browser for all tests of pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from browser import NAMES, Browser, chromium
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    command = chromium()
+    if command is None:
+        pytest.skip(f"no browser on the PATH ({', '.join(NAMES)}): apt install chromium")
+    with Browser(command, tmp_path_factory.mktemp("profile")) as started:
+        yield started

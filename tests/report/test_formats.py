@@ -1,0 +1,140 @@
+"""JSON and Markdown: the verdicts of the page, whatever names logs hold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import mistune
+import pytest
+from report_examples import CONFIG, acks_check, check, logs, recording, report_of, silent
+
+from kip_replay.pipelines.report.data import Report
+from kip_replay.pipelines.report.decisions import Decision
+from kip_replay.pipelines.report.formats import as_json, as_markdown, as_text
+from kip_replay.pipelines.report.pages import pages
+from kip_replay.pipelines.report.view import Page
+from kip_replay.pipelines.report.words import visible
+
+#: What would end a cell, a line, an emphasis or a code block; a link, an image, an element.
+HOSTILE = (
+    "a|b\n\n# c `d` **e** _f_ ~~g~~ [h](https://i) ![j](k) <img src=x onerror=y> ]( \\| &amp; ```\n"
+    "- l\n\u202e1. m\0"
+)
+
+
+def found(*names: str) -> list[Page]:
+    """Pages of recordings that are compared, and of one alone about which nothing is known."""
+    checks = (check(names[0]), *(acks_check(names[0], name) for name in names[1:]))
+    made = report_of(*map(recording, names), silent("silent"), checks=checks)
+    name = names[0]
+    failed = {"table_name": name, "expectation": name, "severity": "critical", "says": name}
+    alerted: Report = replace(
+        made,
+        logs=[replace(logs(name, name), stated_version=name), *made.logs[1:]],
+        failures={name: [{**failed, "failing_rows": 1}]},
+        clusters={name: [{"cluster_id": name}]},
+    )
+    return pages(alerted, CONFIG)
+
+
+def effects(of: Decision) -> list[Any]:
+    return [of.gain, *of.price] if of.gain else [*of.price]
+
+
+def test_json_has_every_verdict_with_its_numbers() -> None:
+    made = found("one", "two")
+    read = json.loads(as_json(made))
+    assert [*read] == ["pages"]
+    assert [page["recordings"] for page in read["pages"]] == [["one", "two"], ["silent"]]
+    for page, of_json in zip(made, read["pages"], strict=True):
+        assert [*of_json] == ["recordings", "cluster", "alerts", "accuracy", "rules"]
+        assert [*of_json["rules"]] == [section.prose.rule for section in page.sections]
+        for section in page.sections:
+            rule = of_json["rules"][section.prose.rule]
+            assert [*rule] == ["question", "proposal", "sure", "rests_on", "decisions"]
+            assert [*rule["decisions"]] == [*page.recordings]
+            for name, decision in section.decisions.items():
+                assert_same(rule["decisions"][name], decision)
+
+
+def assert_same(read: dict[str, Any], decision: Decision) -> None:
+    assert [*read] == ["advice", "is_withdrawn", "reason", "gain", "price", "paste"]
+    assert read["advice"] == decision.advice.value
+    assert read["is_withdrawn"] is decision.is_withdrawn
+    assert read["paste"] == (decision.paste or None)
+    shown = [read["gain"], *read["price"]] if read["gain"] else read["price"]
+    for of_json, effect in zip(shown, effects(decision), strict=True):
+        figures = {"figure": effect.name, "unit": effect.unit, "before": effect.before}
+        figures |= {"after": effect.after, "less": effect.before - effect.after}
+        low, high = effect.less_within or (None, None)
+        assert of_json == figures | {"less_low": low, "less_high": high}
+
+
+def test_json_of_any_name_is_read_back_and_has_no_number_that_json_has_not() -> None:
+    def refused(name: str) -> float:
+        raise AssertionError(name)
+
+    text = as_json(found(HOSTILE))
+    assert text.isascii()
+    read = json.loads(text, parse_constant=refused)
+    assert read["pages"][0]["recordings"] == [HOSTILE]
+    assert [*read["pages"][0]["rules"]["hwm_parking"]["decisions"]] == [HOSTILE]
+
+
+class Elements(HTMLParser):
+    """What Markdown became: its elements, the texts of each, and the columns of its rows."""
+
+    def __init__(self, markdown: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.structure: list[str] = []
+        self.rows: list[int] = []
+        self.text = ""
+        plugins = ["table", "strikethrough", "url", "task_lists"]
+        self.feed(str(mistune.create_markdown(escape=False, plugins=plugins)(markdown)))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.structure.append(tag)
+        if tag == "tr":
+            self.rows.append(0)
+        if tag in ("td", "th"):
+            self.rows[-1] += 1
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_hostile_names_stay_text_in_markdown() -> None:
+    hostile = Elements(as_markdown(found(HOSTILE, f"{HOSTILE}2")))
+    harmless = Elements(as_markdown(found("x", "x2")))
+    assert hostile.structure == harmless.structure
+    assert hostile.rows == harmless.rows
+    assert {"table", "pre", "h1", "h2"} <= {*hostile.structure}
+    assert not {"a", "img", "em", "del"} & {*hostile.structure}
+    assert hostile.text.count(visible(HOSTILE)) >= 10
+
+
+def test_markdown_and_terminal_say_what_the_verdicts_are() -> None:
+    made = found("one", "two")
+    markdown, terminal = Elements(as_markdown(made)).text, "\n".join(as_text(made))
+    for page in made:
+        for section in page.sections:
+            for name, decision in section.decisions.items():
+                reason = decision.reason
+                assert f"{decision.advice.value} ({name}): {reason}" in markdown
+                plain = reason.replace("\N{NO-BREAK SPACE}", " ")
+                assert f"  {section.prose.rule}: {decision.advice.value}. {plain}" in terminal
+                for effect in effects(decision):
+                    assert f"{effect.name} " in markdown
+                assert decision.paste in markdown
+    assert [line for line in terminal.splitlines() if not line.startswith(" ")] == [
+        *("one", "two", "silent")
+    ]
+    assert next(as_text(found("\x1b[2Jone\n"))) == "\\u001b[2Jone\\u000a"
+
+
+@pytest.mark.parametrize("write", [as_json, as_markdown])
+def test_the_same_report_has_the_same_bytes(write: Any) -> None:
+    assert write(found("one", "two")) == write(found("one", "two"))

@@ -1,0 +1,17 @@
+"""The part of a page that tools print: between two comments, which stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+_BEGIN, _END = "<!-- printed by make docs -->\n", "<!-- until here -->\n"
+
+
+def fill(page: Path, text: str) -> None:
+    """Prints ``text`` into the page's part. Raises ValueError if it has none."""
+    before, begin, rest = page.read_text(encoding="utf-8").partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not (begin and end):
+        raise ValueError(f"{page} has no part that is printed")
+    page.write_text(f"{before}{begin}{text.rstrip()}\n{end}{after}", encoding="utf-8")
