@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
+from math import ceil
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +27,10 @@ from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser
 
 #: Parsed in about half a second, over all files; of one file at least, and at most, thrice this.
 _SAMPLE_BYTES, _PART_BYTES_MIN, _PART_BYTES_MAX = 24 << 20, 64 << 10, 1 << 20
+#: So many files are parsed in part, evenly among all; of others only stamps are read.
+_PARSED_FILES = 128
+#: Compressed bytes that are inflated for their tails, in some seconds.
+_INFLATED_BYTES = 64 << 20
 #: APIs (requestApiKeyName) that only controllers, and only brokers, respond to.
 _OF_CONTROLLERS = {
     "ALLOCATE_PRODUCER_IDS",
@@ -146,15 +152,19 @@ def looked_at(recording: Recording) -> Overview:
     """Samples every log of a recording; files that cannot be read are among ``refused``."""
     found = Overview(recording)
     files = {node: _files_of(node, found) for node in recording.nodes}
-    count = sum(map(len, files.values()))
-    part_bytes = min(max(_SAMPLE_BYTES // max(3 * count, 1), _PART_BYTES_MIN), _PART_BYTES_MAX)
+    if not found.refused:
+        try:
+            find_log_files(recording)
+        except UserError as error:  # two nodes that claim one file
+            found.refused.append(str(error))
+    count = max(sum(map(len, files.values())), 1)
+    part_bytes = min(max(_SAMPLE_BYTES // (3 * count), _PART_BYTES_MIN), _PART_BYTES_MAX)
+    look = partial(_look, part_bytes=part_bytes, inflated_bytes_max=_INFLATED_BYTES // count)
+    every = ceil(count / _PARSED_FILES)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        looks = {
-            node: pool.map(lambda file: _look(file, part_bytes), of_node)
-            for node, of_node in files.items()
-        }
+        looks = {node: pool.map(look, of_node) for node, of_node in files.items()}
         for node, of_node in looks.items():
-            _add(found, node, [*of_node])
+            _add(found, node, [_kept(each, i % every == 0) for i, each in enumerate(of_node)])
     return found
 
 
@@ -166,11 +176,15 @@ def _files_of(node: Node, found: Overview) -> list[LogFile]:
         return []
 
 
-def _look(file: LogFile, part_bytes: int) -> Sample | str:
+def _look(file: LogFile, part_bytes: int, inflated_bytes_max: int) -> Sample | str:
     try:
-        return sampled(file, part_bytes)
+        return sampled(file, part_bytes, inflated_bytes_max)
     except (UserError, OSError) as error:
         return f"{file.source_file} cannot be read ({error}): correct its rights or its name"
+
+
+def _kept(look: Sample | str, with_lines: bool) -> Sample | str:
+    return look if with_lines or isinstance(look, str) else replace(look, lines=())
 
 
 def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:

@@ -10,14 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kip_replay.pipelines.ingest.log_bytes import CHUNK_BYTES, LogBytes, is_gzip
+from kip_replay.pipelines.ingest.log_bytes import LogBytes, is_gzip
 from kip_replay.pipelines.ingest.log_files import LogFile, on_disk
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.replay.kafka.request_log import LocalTime, stamp_of
 from kip_replay.replay.kafka.request_log.reasons import Unreadable
 
-#: A gzip stream has to be inflated from its start: beyond this size only its head is looked at.
-_GZIP_WHOLE_BYTES = 8 << 20
 #: A line may be longer than a chunk: this far its end is looked for.
 _HEAD_BYTES_MAX = 16 << 20
 #: Where no trailer tells: what logs of requests were found to unpack to.
@@ -44,8 +42,11 @@ class Sample:
     damage: str | None
 
 
-def sampled(file: LogFile, sample_bytes: int = CHUNK_BYTES) -> Sample:
+def sampled(file: LogFile, sample_bytes: int, inflated_bytes_max: int) -> Sample:
     """Looks at about ``sample_bytes`` at the head, the middle and the tail each.
+
+    A gzip stream has to be inflated from its start: of one that is larger, on disk, than
+    ``inflated_bytes_max``, only the head is looked at.
 
     Raises UserError if the file cannot be found, OSError if it cannot be read.
     """
@@ -53,7 +54,7 @@ def sampled(file: LogFile, sample_bytes: int = CHUNK_BYTES) -> Sample:
     log = LogBytes(file.path)
     if disk_bytes and is_gzip(file.path):
         log_bytes = _unpacked_bytes(file.path, disk_bytes)
-        is_whole = disk_bytes <= _GZIP_WHOLE_BYTES
+        is_whole = disk_bytes <= inflated_bytes_max
         parts = _of_stream(log.chunks(), log_bytes, sample_bytes, is_whole)
     else:
         log_bytes, is_whole = disk_bytes, True
