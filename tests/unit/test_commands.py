@@ -36,6 +36,11 @@ def test_help_is_as_wide_as_the_terminal(
         assert "\n\nIn this order:" in text
 
 
+def test_a_misspelt_option_is_answered_by_the_closest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check.main(["--warehose", "w"]) == 2
+    assert "unrecognized arguments: --warehose: is --warehouse meant?" in capsys.readouterr().err
+
+
 def test_names_that_are_not_there_list_those_that_are_the_closest_first(
     warehouse: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
