@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import shutil
 import textwrap
@@ -126,7 +127,10 @@ class JobParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Argparse calls this."""
-        raise UserError(f"{message} ({self.prog} --help shows examples)")
+        wrong = next((word for word in message.split() if word.startswith("--")), "")
+        near = difflib.get_close_matches(wrong, self._option_string_actions, n=1)
+        meant = f": is {near[0]} meant?" if near and "unrecognized" in message else ""
+        raise UserError(f"{message}{meant} ({self.prog} --help shows examples)")
 
 
 _EXIT_STATUSES = """exit status:

@@ -19,7 +19,8 @@ from kip_replay.jobs._text import in_columns, size_text
 from kip_replay.pipelines.analysis.needs import Answerable, answerable
 from kip_replay.pipelines.ingest.draft import drafted, manifest_of, manifest_text
 from kip_replay.pipelines.ingest.manifest import MANIFEST, recordings_below
-from kip_replay.pipelines.ingest.overview import NodeOverview, Overview, overview
+from kip_replay.pipelines.ingest.overview import NodeOverview, Overview
+from kip_replay.pipelines.ingest.overview_checks import overview
 
 PARSER = JobParser(
     "plan",
@@ -125,9 +126,9 @@ def _lines(plan: Plan) -> Iterator[str]:
         f"{size_text(sum(node.disk_bytes for node in nodes))} on disk, "
         f"{size_text(found.log_bytes)} of log, about {sum(n.lines for n in nodes):,} lines"
     )
-    head = ("node", "role", "files", "log", "lines", "from (UTC)", "until")
+    head = ("node", "role", "files", "log", "lines", "log an hour", "from (UTC)", "until")
     rows = [head, *(_row(node) for node in nodes)]
-    yield from (f"  {line}" for line in in_columns(rows, right={0, 2, 3, 4}))
+    yield from (f"  {line}" for line in in_columns(rows, right={0, 2, 3, 4, 5}))
     if found.of_brokers:
         first, last = found.of_brokers
         seconds = (last - first) / 1e6
@@ -154,12 +155,15 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 def _row(node: NodeOverview) -> tuple[str, ...]:
     first, last = (_at(us) for us in node.span) if node.span else ("?", "?")
+    span_us = node.span[1] - node.span[0] if node.span else 0
+    hourly = size_text(round(node.log_bytes * 3600e6 / span_us)) if span_us > 0 else "?"
     return (
         str(node.node.node_id),
         node.role or "?",
         str(node.files),
         size_text(node.log_bytes),
         f"{node.lines:,}",
+        hourly if node.is_end_seen else "?",
         first,
         last if node.is_end_seen else "?",
     )

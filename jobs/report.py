@@ -6,18 +6,18 @@ import sys
 from pathlib import Path
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
-from kip_replay.jobs._steps import kafka_versions_of, names_of
+from kip_replay.jobs._steps import kafka_versions_of
 from kip_replay.pipelines.report.data import read_report
 from kip_replay.pipelines.report.page import FORMATS, REPORT_NAME, text_of, write_report
 
 PARSER = JobParser(
     "report",
-    "Writes one self-contained HTML page on recordings that `summarize` has summed up: what to do "
-    "about each rule, what that gains and costs, how accurate it is and what was read.",
-    """  kip-replay report data/samples/metadata-4.0
-  kip-replay report data/samples/metadata-4.0 --output metadata-4.0.html
-  kip-replay report data/samples/metadata-4.0 --format json | jq .pages[].rules""",
-).with_recordings()
+    "Writes one self-contained HTML page on recordings in the warehouse: what to do about each "
+    "rule, what that gains and costs, how accurate it is and what was read. `run` ends with it.",
+    """  kip-replay report
+  kip-replay report metadata-4.0 --output metadata-4.0.html
+  kip-replay report metadata-4.0 --format json | jq .pages[].rules""",
+).with_names()
 PARSER.add_argument(
     "--output",
     metavar="FILE",
@@ -28,9 +28,9 @@ PARSER.add_argument("--format", choices=[*FORMATS], default="html", help="defaul
 
 def work(job: Job) -> Exit:
     """Reports on the recordings named."""
-    recordings = job.recordings()
     output, form = job.arguments.output, job.arguments.format
-    names, versions = names_of(recordings), kafka_versions_of(recordings)
+    named = job.named(job.arguments.recordings, writes=form == "html" and not output)
+    names, versions = [*named], kafka_versions_of([r for r in named.values() if r])
     if form != "html" and not output:
         report = read_report(job.warehouse(writes=False), names, versions)
         sys.stdout.write(text_of(report, job.config, form))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from functools import partial
+from math import ceil
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,11 +22,15 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.ingest.sample import Sample, sampled
-from kip_replay.pipelines.ingest.survey_checks import Span, check_spans, shown_span
+from kip_replay.pipelines.ingest.survey_checks import Span
 from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser
 
 #: Parsed in about half a second, over all files; of one file at least, and at most, thrice this.
 _SAMPLE_BYTES, _PART_BYTES_MIN, _PART_BYTES_MAX = 24 << 20, 64 << 10, 1 << 20
+#: So many files are parsed in part, evenly among all; of others only stamps are read.
+_PARSED_FILES = 128
+#: Compressed bytes that are inflated for their tails, in some seconds.
+_INFLATED_BYTES = 64 << 20
 #: APIs (requestApiKeyName) that only controllers, and only brokers, respond to.
 _OF_CONTROLLERS = {
     "ALLOCATE_PRODUCER_IDS",
@@ -50,12 +55,6 @@ _OF_BROKERS = {
 }
 #: What only brokers and controllers send: its client's version is Kafka's.
 _BY_KAFKA = _OF_CONTROLLERS - {"VOTE", "BEGIN_QUORUM_EPOCH", "ENVELOPE"}
-#: Of lines that were looked at. A log with more is hardly a request log.
-_REJECTED_SHARE = 0.01
-#: A broker whose log lacks more of the span of all is worth a word.
-_OUTSIDE_SHARE, _OUTSIDE_US = 0.1, 15_000_000
-#: Brokers replicate all the time: nothing for so long is no pause.
-_BETWEEN_FILES_US = 120_000_000
 
 
 @dataclass
@@ -66,7 +65,7 @@ class NodeOverview:
     """
 
     node: Node
-    files: int = 0
+    samples: Sequence[Sample] = ()
     disk_bytes: int = 0
     log_bytes: int = 0
     lines: int = 0
@@ -75,6 +74,11 @@ class NodeOverview:
     shown_role: str | None = None
     apis: Counter[tuple[str, int]] = field(default_factory=Counter)
     kafka_versions: frozenset[str] = frozenset()
+
+    @property
+    def files(self) -> int:
+        """Files that could be looked at."""
+        return len(self.samples)
 
     @property
     def role(self) -> str:
@@ -144,20 +148,23 @@ def _ids(rows: pa.Table, column: str, name: str) -> set[int]:
     return {value for value in values if value is not None and value >= 0}
 
 
-def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
-    """Samples every log of a recording. Errors of its logs are among what it returns."""
+def looked_at(recording: Recording) -> Overview:
+    """Samples every log of a recording; files that cannot be read are among ``refused``."""
     found = Overview(recording)
     files = {node: _files_of(node, found) for node in recording.nodes}
-    count = sum(map(len, files.values()))
-    part_bytes = min(max(_SAMPLE_BYTES // max(3 * count, 1), _PART_BYTES_MIN), _PART_BYTES_MAX)
+    if not found.refused:
+        try:
+            find_log_files(recording)
+        except UserError as error:  # two nodes that claim one file
+            found.refused.append(str(error))
+    count = max(sum(map(len, files.values())), 1)
+    part_bytes = min(max(_SAMPLE_BYTES // (3 * count), _PART_BYTES_MIN), _PART_BYTES_MAX)
+    look = partial(_look, part_bytes=part_bytes, inflated_bytes_max=_INFLATED_BYTES // count)
+    every = ceil(count / _PARSED_FILES)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        looks = {
-            node: pool.map(lambda file: _look(file, part_bytes), of_node)
-            for node, of_node in files.items()
-        }
+        looks = {node: pool.map(look, of_node) for node, of_node in files.items()}
         for node, of_node in looks.items():
-            _add(found, node, [*of_node])
-    _check(found, node_gap_minutes_max)
+            _add(found, node, [_kept(each, i % every == 0) for i, each in enumerate(of_node)])
     return found
 
 
@@ -169,11 +176,15 @@ def _files_of(node: Node, found: Overview) -> list[LogFile]:
         return []
 
 
-def _look(file: LogFile, part_bytes: int) -> Sample | str:
+def _look(file: LogFile, part_bytes: int, inflated_bytes_max: int) -> Sample | str:
     try:
-        return sampled(file, part_bytes)
+        return sampled(file, part_bytes, inflated_bytes_max)
     except (UserError, OSError) as error:
         return f"{file.source_file} cannot be read ({error}): correct its rights or its name"
+
+
+def _kept(look: Sample | str, with_lines: bool) -> Sample | str:
+    return look if with_lines or isinstance(look, str) else replace(look, lines=())
 
 
 def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:
@@ -197,16 +208,15 @@ def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:
         )
     )
     del apis[None, None]
-    line_bytes = sum(s.line_bytes * len(s.lines) for s in samples) / max(len(rows), 1)
     log_bytes = sum(s.log_bytes for s in samples)
     times = [us for s in samples for us in (s.first_us, s.last_us) if us is not None]
     found.nodes.append(
         NodeOverview(
             node,
-            len(looks),
+            samples,
             sum(s.disk_bytes for s in samples),
             log_bytes,
-            round(log_bytes / line_bytes) if line_bytes else 0,
+            sum(s.line_count for s in samples),
             (min(times), max(times)) if times else None,
             all(s.is_end_seen for s in samples),
             _role({name for name, _ in apis}),
@@ -214,9 +224,6 @@ def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:
             _kafka_versions(requests),
         )
     )
-    found.problems += _of_files(node, samples, rows)
-    if "broker" in found.nodes[-1].role:  # a controller that is not active has nothing to log
-        found.problems += _between_files(node, samples)
 
 
 def _role(apis: set[str]) -> str | None:
@@ -228,84 +235,3 @@ def _kafka_versions(requests: pa.StructArray) -> frozenset[str]:
     is_own = pc.is_in(pc.struct_field(requests, "api_name"), pa.array(sorted(_BY_KAFKA)))
     versions = pc.struct_field(requests, "software_version").filter(is_own)
     return frozenset(version for version in versions.unique().to_pylist() if version)
-
-
-def _of_files(node: Node, samples: Sequence[Sample], rows: pa.Table) -> list[str]:
-    who = f"node {node.node_id}"
-    empty = [s.file.source_file for s in samples if not s.disk_bytes]
-    said = [f"{who}: empty: {_some(empty)}"] if empty else []
-    said += [f"{who}: {s.file.source_file} {s.damage}" for s in samples if s.damage]
-    rejected = pc.drop_null(rows.column("rejected"))
-    if len(rejected) > _REJECTED_SHARE * len(rows):
-        reasons = Counter(row["reason"] for row in rejected.to_pylist())
-        counted = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common(3))
-        said.append(f"{who}: of {len(rows):,} lines looked at cannot be read: {counted}")
-    return said
-
-
-def _between_files(node: Node, samples: Sequence[Sample]) -> list[str]:
-    spans = sorted((s.first_us, s.last_us) for s in samples if s.first_us and s.last_us)
-    return [
-        f"node {node.node_id}: no file has {shown_span((before[1], after[0]))} UTC: is a rotated "
-        "one missing?"
-        for before, after in pairwise(spans)
-        if after[0] - before[1] > _BETWEEN_FILES_US
-    ]
-
-
-def _check(found: Overview, node_gap_minutes_max: float) -> None:
-    recording, spans = found.recording, {n.node.node_id: n.span for n in found.nodes if n.span}
-    for each in found.nodes:
-        if each.files and not each.apis:
-            found.refused.append(
-                f"the log of node {each.node.node_id} shows no request line: set "
-                "kafka.request.logger to DEBUG on that node, or correct its 'log'"
-            )
-        stated = each.node.role
-        shown = each.shown_role
-        if stated and shown and not {*shown.split(",")} <= {*stated.split(",")}:
-            found.problems.append(
-                f"node {each.node.node_id} is a {stated} in recording.json, and its log shows "
-                f"requests that only a {shown.replace(',', ' and a ')} responds to"
-            )
-    try:
-        check_spans(recording, spans, round(node_gap_minutes_max * 60e6))
-    except UserError as error:
-        found.refused.append(str(error))
-    else:
-        if all(each.is_end_seen for each in found.nodes):
-            found.problems += _not_together(found)
-    versions, stated = found.kafka_versions, recording.kafka_version
-    if len({*versions} | {stated} - {None}) > 1:
-        found.problems.append(
-            f"nodes call themselves Kafka {', '.join(versions)}"
-            f"{f', and recording.json says {stated}' if stated else ''}: is it one cluster, at a "
-            "time without an upgrade?"
-        )
-    named = found.brokers_seen | found.replicas_seen | {*(recording.voters or ())}
-    silent = sorted(named - {*recording.node_ids})
-    if silent:
-        found.problems.append(
-            f"no log of node {_some(map(str, silent), 10)}, which the logs of others or 'voters' "
-            "name: what only it logged stays unknown"
-        )
-
-
-def _not_together(found: Overview) -> list[str]:
-    """A sentence per broker whose log lacks much of the time that others have."""
-    if found.span is None:
-        return []
-    whole_us = found.span[1] - found.span[0]
-    return [
-        f"node {each.node.node_id} logged only from {shown_span(each.span)} UTC: was it down, its "
-        "logger off, or is a rotated file missing?"
-        for each in found.nodes
-        if each.span and "broker" in each.role
-        if whole_us - (each.span[1] - each.span[0]) > max(_OUTSIDE_SHARE * whole_us, _OUTSIDE_US)
-    ]
-
-
-def _some(names: Iterable[str], most: int = 3) -> str:
-    every = [*names]
-    more = f" and {len(every) - most:,} more" if len(every) > most else ""
-    return ", ".join(every[:most]) + more

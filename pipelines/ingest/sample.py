@@ -10,14 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kip_replay.pipelines.ingest.log_bytes import CHUNK_BYTES, LogBytes, is_gzip
+from kip_replay.pipelines.ingest.log_bytes import LogBytes, is_gzip
 from kip_replay.pipelines.ingest.log_files import LogFile, on_disk
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.replay.kafka.request_log import LocalTime, stamp_of
 from kip_replay.replay.kafka.request_log.reasons import Unreadable
 
-#: A gzip stream has to be inflated from its start: beyond this size only its head is looked at.
-_GZIP_WHOLE_BYTES = 8 << 20
 #: A line may be longer than a chunk: this far its end is looked for.
 _HEAD_BYTES_MAX = 16 << 20
 #: Where no trailer tells: what logs of requests were found to unpack to.
@@ -26,7 +24,8 @@ _GZIP_RATIO = 25
 
 @dataclass(frozen=True)
 class Sample:
-    """Of one file. Bytes are on disk, and uncompressed (estimated for gzip); ``lines`` are whole.
+    """Of one file. Bytes are on disk, and uncompressed (estimated for gzip); ``lines`` are whole,
+    ``line_count`` estimates how many the file has.
 
     ``first_us`` and ``last_us``: UTC microseconds of its first and last stamp, None without. Where
     not ``is_end_seen``, the last is when the file was modified. ``damage`` as ``LogBytes`` has it.
@@ -36,19 +35,18 @@ class Sample:
     disk_bytes: int
     log_bytes: int
     lines: tuple[bytes, ...]
+    line_count: int
     first_us: int | None
     last_us: int | None
     is_end_seen: bool
     damage: str | None
 
-    @property
-    def line_bytes(self) -> float:
-        """Mean length of the lines looked at; 0 without any."""
-        return sum(map(len, self.lines)) / len(self.lines) + 1 if self.lines else 0.0
 
-
-def sampled(file: LogFile, sample_bytes: int = CHUNK_BYTES) -> Sample:
+def sampled(file: LogFile, sample_bytes: int, inflated_bytes_max: int) -> Sample:
     """Looks at about ``sample_bytes`` at the head, the middle and the tail each.
+
+    A gzip stream has to be inflated from its start: of one that is larger, on disk, than
+    ``inflated_bytes_max``, only the head is looked at.
 
     Raises UserError if the file cannot be found, OSError if it cannot be read.
     """
@@ -56,18 +54,22 @@ def sampled(file: LogFile, sample_bytes: int = CHUNK_BYTES) -> Sample:
     log = LogBytes(file.path)
     if disk_bytes and is_gzip(file.path):
         log_bytes = _unpacked_bytes(file.path, disk_bytes)
-        is_whole = disk_bytes <= _GZIP_WHOLE_BYTES
+        is_whole = disk_bytes <= inflated_bytes_max
         parts = _of_stream(log.chunks(), log_bytes, sample_bytes, is_whole)
     else:
         log_bytes, is_whole = disk_bytes, True
         parts = _of_file(file.path, disk_bytes, sample_bytes)
-    lines = [line for part in parts for line in part]
+    places = [part for part in parts if part]
+    lines = [line for part in places for line in part]
+    # Each stands for as many bytes: lines are short where a log begins.
+    line_bytes = [sum(map(len, part)) / len(part) + 1 for part in places]
     stamps = [stamp for line in lines if (stamp := stamp_of(line)) is not None]
     return Sample(
         file=file,
         disk_bytes=disk_bytes,
         log_bytes=log_bytes,
         lines=tuple(lines),
+        line_count=round(sum(log_bytes / len(places) / each for each in line_bytes)),
         first_us=_time_us(file, stamps[:1]),
         last_us=_time_us(file, stamps[-1:]) if is_whole else microseconds(modified_at),
         is_end_seen=is_whole,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from small_logs import BROKER, CONTROLLER, plain, write_recording
 
-from kip_replay.jobs import check, compare, completion, ingest, main
+from kip_replay.jobs import check, compare, completion, ingest, main, report
 from kip_replay.jobs._cli import unknown_name
 
 
@@ -36,10 +36,15 @@ def test_help_is_as_wide_as_the_terminal(
         assert "\n\nIn this order:" in text
 
 
+def test_a_misspelt_option_is_answered_by_the_closest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check.main(["--warehose", "w"]) == 2
+    assert "unrecognized arguments: --warehose: is --warehouse meant?" in capsys.readouterr().err
+
+
 def test_names_that_are_not_there_list_those_that_are_the_closest_first(
     warehouse: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for job, names in ((check, ["plane"]), (compare, ["plane", "other"])):
+    for job, names in ((check, ["plane"]), (compare, ["plane", "other"]), (report, ["plane"])):
         assert job.main([*names, "--warehouse", warehouse]) == 2
         error = capsys.readouterr().err
         assert "there is no recording 'plane' in the warehouse" in error

@@ -67,7 +67,7 @@ def test_a_folder_that_takes_no_file_is_no_warehouse(
             assert "cannot be written to (Read-only file system)" in refused(job, tmp_path / "w")
         page = ["--output", str(tmp_path / "page.html"), "--warehouse", str(tmp_path / "w")]
         assert report.main([str(tmp_path / "recording"), *page]) == 2
-        assert "is not in the warehouse" in capsys.readouterr().err  # it only reads
+        assert "there is no recording in the warehouse" in capsys.readouterr().err  # it only reads
     monkeypatch.setattr(os, "access", lambda place, _: "_delta_log" not in str(place))
     assert "ingested_files/_delta_log of the warehouse cannot be written" in refused(
         run, tmp_path / "w"

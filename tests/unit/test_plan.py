@@ -15,6 +15,9 @@ from small_logs import BROKER, CONTROLLER, plain, write_recording
 
 from kip_replay.jobs import plan
 from kip_replay.jobs._estimate import expected_s, machine_scale
+from kip_replay.pipelines.ingest.log_files import find_log_files
+from kip_replay.pipelines.ingest.recording import load_recording
+from kip_replay.pipelines.ingest.sample import sampled
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
@@ -155,6 +158,45 @@ def test_a_large_log_is_read_in_three_places(
     assert node["log_bytes"] == 10_000_000_000
     assert node["until"] == planned(tmp_path / "r")["recordings"][0]["nodes"][1]["until"]
     assert node["lines"] > 1_000_000
+
+
+def test_of_a_large_gzip_stream_the_head_is_read(tmp_path: Path) -> None:
+    plain(tmp_path / "r")
+    (tmp_path / "r" / "broker-11.log").write_bytes(gzip.compress(BROKER * 200))
+    file = find_log_files(load_recording(tmp_path / "r"))[1]
+    whole, head = (sampled(file, len(BROKER), size) for size in (1 << 30, 1))
+    assert head.first_us == whole.first_us
+    assert head.log_bytes == whole.log_bytes == 200 * len(BROKER)
+    assert (whole.is_end_seen, head.is_end_seen) == (True, False)
+    assert whole.last_us is not None
+    assert head.last_us == file_modified_us(tmp_path / "r" / "broker-11.log")
+    assert whole.last_us < head.last_us
+
+
+def file_modified_us(path: Path) -> int:
+    return path.stat().st_mtime_ns // 1000
+
+
+def test_two_nodes_cannot_claim_one_log(
+    planned: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    logs = {2: "c.log", 11: "b.log", 12: "b.log"}
+    write_recording(tmp_path / "r", {"c.log": CONTROLLER, "b.log": BROKER}, logs)
+    found = planned(tmp_path / "r")
+    assert found["status"] == 2
+    assert "the log of node 11 and of node 12" in found["recordings"][0]["refused"][0]
+
+
+def test_of_many_files_some_are_parsed_and_all_are_seen(
+    planned: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    files = {f"b.log.{number}": BROKER for number in range(300)}
+    write_recording(tmp_path / "r", {"c.log": CONTROLLER, **files}, {2: "c.log", 11: "b.log*"})
+    node = planned(tmp_path / "r")["recordings"][0]["nodes"][1]
+    lines = len(BROKER.splitlines())
+    assert node["files"] == 300
+    assert node["lines"] == pytest.approx(300 * lines, rel=0.01)
+    assert sum(node["requests_in_sample"].values()) == 100 * lines
 
 
 def test_a_folder_without_a_manifest_gets_one_that_runs(
