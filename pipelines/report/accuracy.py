@@ -142,7 +142,7 @@ def metric_name(check: Check) -> str:
     of_kind = {
         "replica_id": f" of replica {value}",
         "node_id": f", broker {value}",
-        "completion": f" answered{how}",
+        "completion": f" returned{how}",
     }
     group = of_kind.get(check.group_kind, f", {words.kind_name(value)}")
     return name if value == "all" else f"{name}{group}"
