@@ -25,19 +25,19 @@
       i % 2 ? [] : Array.from({length: runs[i + 1]}, (_, place) => from + (begin + place) * step)));
     const scale = figure.dataset.x, group = scale === "time" ? figure.closest("[data-sync]")?.dataset.sync : undefined;
     // What is marked is listed once for all charts of a group, by the first.
-    const together = group === undefined ? [] : [...document.querySelectorAll("[data-sync]")].filter(it => it.dataset.sync === group);
-    const list = [figure, ...together].map(it => it.querySelector(".marks")).find(it => it);
-    const texts = [...list?.querySelectorAll("li") ?? []];
+    const lists = [...document.querySelectorAll("[data-sync] [data-x=time] .marks")];
+    const list = figure.querySelector(".marks") ?? lists.find(it => it.closest("[data-sync]").dataset.sync === group);
+    const texts = list?.querySelectorAll("li") ?? [];
     const chart = {
       figure, plot: figure.querySelector(".plot"),
       entries: [...figure.querySelectorAll(".legend li")], at: figure.querySelector(".at"),
       zero, group, scale, yScale: figure.dataset.y, stepped: "stepped" in figure.dataset, points: "points" in figure.dataset,
-      marks: marks.map(([x, symbol], i) => ({x, symbol, text: texts[i].querySelector("bdi").textContent})),
+      marks: marks.map(([x, symbol], i) => ({x, symbol, text: texts[i]?.querySelector("bdi").textContent ?? ""})),
       lines: lines.map(([axis, y]) => [xs[axis], y]), shown: lines.map(() => true),
     };
     const all = xs.flat().concat(marks.map(it => it[0]).filter(x => x > 0 || chart.scale !== "log"));
     const [least, most] = all.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, -Infinity]);
-    chart.extent = most < least ? null : chart.scale === "log" ? chart.points ? [least / 1.1, most * 1.1] : logExtent(least, most)
+    chart.extent = most < least ? null : chart.scale === "log" ? chart.points ? [least / 1.15, most * 1.15] : logExtent(least, most)
       : least < most ? [least, most] : [least - 1, most + 1];
     return chart;
   }
@@ -64,17 +64,20 @@
     y: false, drag: {x: true, y: false}, points: {size: 8}, bind: {dblclick: () => () => showAll(chart)},
     sync: chart.group && {key: chart.group, filters: {pub: type => /move|leave/.test(type), sub: () => true}},
   });
+  const percents = (u, all) => all.map(inPercent);
+  const logAxis = (look, least) => ({
+    splits: (u, axis, min, max) => logSplits(min, max), filter: logLabels(least), grid: {...look.grid, filter: logLabels(least)},
+  });
   function axesOf(chart, look) {
     const isTime = chart.scale === "time", ticks = (u, all) => all.map(value => value == null ? "" : inText(value, 3));
     const xTicks = (u, all) => all.map(value => value == null ? "" : xText(chart, value, 3));
-    // Lines where there are figures, and no others on a log axis.
-    const logOf = least => ({
-      splits: (u, axis, min, max) => logSplits(min, max), filter: logLabels(least), grid: {...look.grid, filter: logLabels(least)},
-    });
+    // What was tried has its figures, but for what would stand upon its neighbour.
+    const tried = (u, axis, min, max) => chart.values[0].filter(x => x >= min && x <= max).reduce((kept, x) =>
+      kept.length && u.valToPos(x, "x") - u.valToPos(kept.at(-1), "x") < 36 ? kept : [...kept, x], []);
+    const x = chart.points ? {splits: tried, filter: (u, all) => all} : chart.scale === "log" ? logAxis(look, 44) : {};
     return [
-      isTime ? {...look, size: 48, space: 84, incrs: SECONDS, values: timeTicks}
-        : {...look, size: 34, space: 64, values: xTicks, ...chart.scale === "log" && logOf(44)},
-      {...look, size: 58, space: 34, ...chart.yScale === "log" && logOf(22), values: chart.yScale === "share" ? (u, all) => all.map(inPercent) : ticks},
+      isTime ? {...look, size: 48, space: 84, incrs: SECONDS, values: timeTicks} : {...look, size: 34, space: 64, values: xTicks, ...x},
+      {...look, size: 58, space: 34, ...chart.yScale === "log" && logAxis(look, 22), values: chart.yScale === "share" ? percents : ticks},
     ];
   }
   function scalesOf(chart, full) {

@@ -11,6 +11,7 @@ from pathlib import Path
 import chart_page
 import pytest
 from browser import Browser
+from report_examples import html, recording, report_of
 
 ONE, TWO = "#page-one", "#page-two"
 #: Pixels of a canvas; of a copy, since Chromium complains where one is read twice.
@@ -102,6 +103,24 @@ def test_nothing_is_wider_than_the_window(
     assert browser.run("document.documentElement.scrollWidth") <= width
     wide = "[...document.querySelectorAll('canvas')].map(it => it.getBoundingClientRect().right)"
     assert all(right <= width for right in browser.run(wide))
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_a_report_with_hostile_names_stays_in_the_window_and_does_nothing_of_itself(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    names = [" ".join(chart_page.HOSTILE[:3]), chart_page.HOSTILE[3][:300]]
+    file = tmp_path / "report.html"
+    file.write_text(html(report_of(*map(recording, names))), encoding="utf-8")
+    browser.open(file, "#page-2", width)
+    browser.run("document.querySelectorAll('details').forEach(it => { it.open = true })")
+    browser.settle()
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    shown = browser.run("document.querySelector('.page:not([hidden])').textContent")
+    assert names[1] in shown
+    assert all(share > 0.01 for share in browser.run(INKED))
+    assert browser.messages == browser.requests == []
 
 
 def test_charts_follow_the_width_of_the_window(opened: Callable[..., Browser]) -> None:
