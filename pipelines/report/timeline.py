@@ -19,8 +19,8 @@ from kip_replay.pipelines.report.view import Chart, Line, Mark
 
 #: Empty buckets that a line of latencies goes over: nothing happened in them. Longer is a gap.
 _BRIDGED = 3
-#: Figures of latencies. Of few values, the 99th percentile is the largest or the next.
-PERCENTILES = {"median": "max(p50_ms)", "99 %": "if(max(outcomes) >= 10, max(p99_ms), NULL)"}
+#: Figures of latencies. Of fewer values, the 99th percentile says what the median does.
+PERCENTILES = {"median": "max(p50_ms)", "99 %": "if(max(outcomes) >= 5, max(p99_ms), NULL)"}
 #: Clients and nodes with a line of their own.
 _MOST_CLIENTS, _MOST_NODES = 6, 8
 
@@ -196,7 +196,7 @@ def _chart(
 ) -> Chart:
     width = f"a point is {words.seconds(buckets.width_s).replace('.0', '')}"
     if any(line.name.endswith("99 %") for line in lines):
-        width += ", 99 % of 10 values or more"
+        width += ", 99 % of 5 values or more"
     wording = words.milliseconds if is_latency else lambda value: f"{words.size(value)}/s"
     described = "; ".join(f"{line.name}: {_ends(line, wording)}" for line in lines)
     return Chart(

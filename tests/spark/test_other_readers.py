@@ -13,22 +13,24 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kip_replay.pipelines.analysis.catalog import Catalog
-from kip_replay.pipelines.analysis.views import View, read_views
+from kip_replay.pipelines.analysis.views import View, in_order, read_views
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
 
-VIEWS = read_views()
+VIEWS = in_order(read_views(), TABLES)
 
 
 @pytest.fixture(scope="module")
 def by_spark(spark: SparkSession, finished: Warehouse) -> SparkSession:
-    """The tables by name, through delta-spark, as any user of Spark opens them."""
+    """Tables and views by name, through delta-spark, as any user of Spark opens them."""
     finished.prepare([], [])
     # Delta would reconstruct the state of each small log in 50 tasks.
     spark.conf.set("spark.databricks.delta.snapshotPartitions", 1)
     for table in TABLES.values():
         rows = spark.read.format("delta").load(finished.uri_of(table))
         rows.createOrReplaceTempView(table.name)
+    for view in VIEWS:
+        spark.sql(view.query).createOrReplaceTempView(view.name)
     return spark
 
 
@@ -66,7 +68,7 @@ def test_a_view_has_the_same_rows_in_duckdb_and_spark(
 ) -> None:
     _, rows = Catalog(finished.path, VIEWS).query(f"SELECT * FROM {view.name}")
     by_duckdb = canonical(rows)
-    found = by_spark.sql(view.query).toArrow()
+    found = by_spark.table(view.name).toArrow()
     columns = [column.to_pylist() for column in found.columns]
     assert same(by_duckdb, canonical(zip(*columns, strict=True)))
 
