@@ -375,3 +375,22 @@ def test_what_sessions_save_is_unknown_where_some_of_it_is() -> None:
     assert one.sentence.startswith("c’s 2 FETCHes to broker 1 cost 1.0 kB besides records.")
     assert "1 response has a session error. What sessions would save is unknown." in one.sentence
     assert "; 1 FETCH of unknown size left out" in report(incremental_fetch, **tables).note
+
+
+def test_a_client_with_sessions_of_which_some_were_refused() -> None:
+    lines = [request(n, "FETCH", 0, 10) for n in "abc"]
+    incremental = {"is_full": False, "session_id": 5}
+    recorded = [
+        sized("recorded", "a", 900),
+        sized("recorded", "b", 100, session_epoch=1, **incremental),
+        sized("recorded", "c", 100, session_epoch=2, **incremental),
+    ]
+    refused = {"replica_id": -1, "session_epoch": 0, "response_session_id": 0, "error_code": 0}
+    one = only(
+        incremental_fetch,
+        requests=lines,
+        fetches=[{**lines[0], **refused, "is_cluster_metadata": False}],
+        fetch_session_outcomes=[*recorded, *(row | {"variant": "incremental"} for row in recorded)],
+    )
+    assert "2 are incremental, 1 requests a new session (epoch 0). 1 request for" in one.sentence
+    assert one.sentence.endswith("lists 4 partitions: 900 B and 100 B back, 0 of them records.")
