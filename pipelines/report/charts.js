@@ -2,42 +2,26 @@
 // Text from logs is only ever read from the page and set as textContent.
 (() => {
   "use strict";
+  const {SECONDS, inText, inPercent, atTime, timeTicks, logExtent, logSplits, logLabels} = axes;
   const PRINTED_WIDTH = 660, PRINTED_HALF = 320;
   const DASHES = {recorded: [2, 3], with: [], without: [8, 3], other: [6, 2, 2, 2]};
-  const FURTHER_DASHES = [[], [8, 3], [2, 3], [10, 3, 2, 3]];
-  const SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900,
-    1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 345600, 864000, 2592000, 8640000, 31536000];
+  const FURTHER_DASHES = [[14, 3, 2, 3], [4, 2], [1, 4]], SERIES_DASHES = [[], [8, 3], [2, 3], [10, 3, 2, 3]];
   const SVG = "http://www.w3.org/2000/svg";
   const charts = new Map();
   const add = (parent, name, of) => parent.appendChild(Object.assign(document.createElement(name), of));
 
-  const inText = (value, digits = 4) => {
-    const size = Math.abs(value);
-    const [scale, unit] = size >= 1e9 ? [1e9, " G"] : size >= 1e6 ? [1e6, " M"] : size >= 1e5 ? [1e3, " k"] : [1, ""];
-    return (value / scale).toLocaleString("en", {maximumSignificantDigits: digits}).replace("-", "−") + unit;
-  };
-  const inPercent = value => (value * 100).toLocaleString("en", {maximumFractionDigits: 2}) + " %";
-  const stamp = value => new Date(Math.round(value * 1e3)).toISOString();
-  const atTime = (value, step) => stamp(value).slice(0, step < 1 ? 23 : 19).replace("T", " ");
-  const timeTicks = (u, splits, axis, space, step) => splits.map((value, at) => {
-    const [day, time] = stamp(value).split("T");
-    if (step >= 86400) return day;
-    const shown = time.slice(0, step >= 60 ? 5 : step >= 1 ? 8 : 12);
-    return at === 0 || stamp(splits[at - 1]).slice(0, 10) !== day ? `${shown}\n${day}` : shown;
-  });
-
-  // Lines that look alike to some differ in their dashes.
+  // Colours are not all that tells lines apart: styles differ in their dashes, lines of one style too.
+  const placeInStyle = entry => [...entry.parentElement.children].filter(it => it.className === entry.className).indexOf(entry);
   function dashOf(entry) {
-    const before = [...entry.parentElement.children].slice(0, [...entry.parentElement.children].indexOf(entry));
-    const again = before.filter(it => it.className === entry.className).length, further = /series-(\d)/.exec(entry.className);
-    if (further) return FURTHER_DASHES[(+further[1] + again) % 4];
-    return again ? FURTHER_DASHES[again % 4] : DASHES[entry.className] ?? DASHES.other;
+    const place = placeInStyle(entry), series = /series-(\d)/.exec(entry.className);
+    if (series) return SERIES_DASHES[(+series[1] + place) % 4];
+    return place ? FURTHER_DASHES[(place - 1) % 3] : DASHES[entry.className] ?? DASHES.other;
   }
 
   // What stands in the page of a chart: its parts, its aligned columns and its marks.
   function read(figure) {
-    const {x: axes, y: lines, marks} = JSON.parse(figure.querySelector("script").textContent);
-    const xs = axes.map(({at, from, step, runs}) => at ?? runs.flatMap((begin, i) =>
+    const {x: positions, y: lines, marks, zero} = JSON.parse(figure.querySelector("script").textContent);
+    const xs = positions.map(({at, from, step, runs}) => at ?? runs.flatMap((begin, i) =>
       i % 2 ? [] : Array.from({length: runs[i + 1]}, (_, place) => from + (begin + place) * step)));
     const scale = figure.dataset.x, group = scale === "time" ? figure.closest("[data-sync]")?.dataset.sync : undefined;
     // What is marked is listed once for all charts of a group, by the first.
@@ -47,20 +31,15 @@
     const chart = {
       figure, plot: figure.querySelector(".plot"),
       entries: [...figure.querySelectorAll(".legend li")], at: figure.querySelector(".at"),
-      group, scale, yScale: figure.dataset.y, stepped: "stepped" in figure.dataset, points: "points" in figure.dataset,
+      zero, group, scale, yScale: figure.dataset.y, stepped: "stepped" in figure.dataset, points: "points" in figure.dataset,
       marks: marks.map(([x, symbol], i) => ({x, symbol, text: texts[i].querySelector("bdi").textContent})),
       lines: lines.map(([axis, y]) => [xs[axis], y]), shown: lines.map(() => true),
     };
     const all = xs.flat().concat(marks.map(it => it[0]).filter(x => x > 0 || chart.scale !== "log"));
     const [least, most] = all.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, -Infinity]);
-    chart.extent = most < least ? null : chart.scale === "log" ? logExtent(least, most)
+    chart.extent = most < least ? null : chart.scale === "log" ? chart.points ? [least / 1.1, most * 1.1] : logExtent(least, most)
       : least < most ? [least, most] : [least - 1, most + 1];
-    if (chart.extent && chart.points && chart.scale === "log") chart.extent = [least / 1.15, most * 1.15];
     return chart;
-  }
-  function logExtent(least, most) {
-    const low = Math.floor(Math.log10(least)), high = Math.ceil(Math.log10(most) - 1e-9);
-    return [10 ** low, 10 ** Math.max(high, low + 1)];
   }
   // Charts of one group stand under each other on one axis.
   function fullRange(chart) {
@@ -79,18 +58,23 @@
     return joined.map((column, i) => i ? column.map(y => y <= 0 && y != null ? chart.yExtent[0] : y) : column);
   }
 
+  // Zero has its place at the edge of a log axis.
+  const xText = (chart, x, digits) => x === chart.zero ? "0" : inText(x, digits);
   const cursorOf = chart => ({
     y: false, drag: {x: true, y: false}, points: {size: 8}, bind: {dblclick: () => () => showAll(chart)},
     sync: chart.group && {key: chart.group, filters: {pub: type => /move|leave/.test(type), sub: () => true}},
   });
   function axesOf(chart, look) {
     const isTime = chart.scale === "time", ticks = (u, all) => all.map(value => value == null ? "" : inText(value, 3));
-    // What was tried, but for what would stand upon its neighbour.
-    const tried = u => chart.values[0].filter((x, i, all) => !i || u.valToPos(x, "x") - u.valToPos(all[i - 1], "x") > 30);
+    const xTicks = (u, all) => all.map(value => value == null ? "" : xText(chart, value, 3));
+    // Lines where there are figures, and no others on a log axis.
+    const logOf = least => ({
+      splits: (u, axis, min, max) => logSplits(min, max), filter: logLabels(least), grid: {...look.grid, filter: logLabels(least)},
+    });
     return [
       isTime ? {...look, size: 48, space: 84, incrs: SECONDS, values: timeTicks}
-        : {...look, size: 34, space: chart.scale === "log" ? 40 : 64, values: ticks, ...chart.points ? {splits: tried} : {}},
-      {...look, size: 58, space: 34, values: chart.yScale === "share" ? (u, all) => all.map(inPercent) : ticks},
+        : {...look, size: 34, space: 64, values: xTicks, ...chart.scale === "log" && logOf(44)},
+      {...look, size: 58, space: 34, ...chart.yScale === "log" && logOf(22), values: chart.yScale === "share" ? (u, all) => all.map(inPercent) : ticks},
     ];
   }
   function scalesOf(chart, full) {
@@ -101,6 +85,12 @@
       x: {time: false, distr: distr(chart.scale), range: (u, least, most) => u.scales.x.min == null ? full : [least, most]},
       y: {distr: distr(chart.yScale), range: yRange[chart.yScale] ?? fromZero},
     };
+  }
+
+  // Points between two gaps, which no line goes through.
+  function lone(column) {
+    const places = [...column.keys()].filter(i => column[i] !== undefined);
+    return places.filter((place, i) => column[place] !== null && column[places[i - 1]] == null && column[places[i + 1]] == null);
   }
 
   function draw(chart, width) {
@@ -118,8 +108,8 @@
       padding: [10 + 14 * labelRows(chart), 22, 0, 0], legend: {show: false},
       cursor: cursorOf(chart), scales: scalesOf(chart, full), axes: axesOf(chart, look),
       series: [{}, ...chart.entries.map((entry, i) => ({
-        stroke: style(entry, "--tone") || ink, width: chart.points ? 1.2 : 2, dash: dashOf(entry), show: chart.shown[i],
-        points: {show: chart.points, size: 7, fill: paper, width: 2},
+        stroke: style(entry, "--tone") || ink, width: chart.points || placeInStyle(entry) ? 1.3 : 2, dash: dashOf(entry), show: chart.shown[i],
+        points: {show: chart.points, size: 7, fill: paper, width: 2, ...!chart.points && {filter: () => lone(data[i + 1])}},
         ...chart.stepped ? {paths: uPlot.paths.stepped({align: 1, extend: true})} : {},
       }))],
       hooks: {draw: [u => drawMarks(chart, u, ink, soft)], setCursor: [() => tell(chart)], setScale: [(u, key) => key === "x" && follow(chart)]},
@@ -146,9 +136,10 @@
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      const text = chart.scale === "time" ? mark.symbol : `${mark.symbol} ${mark.text}`;
+      let text = chart.scale === "time" ? mark.symbol : `${mark.symbol} ${mark.text}`;
+      while (ctx.measureText(text).width > ctx.canvas.width) text = text.slice(0, -2) + "…";
       const width = ctx.measureText(text).width, symbol = ctx.measureText(mark.symbol).width;
-      const left = Math.max(bbox.left, Math.min(x - symbol / 2, u.ctx.canvas.width - width));
+      const left = Math.max(bbox.left, Math.min(x - symbol / 2, ctx.canvas.width - width));
       // None covers another; the list below has all of them.
       const row = taken.findIndex(to => to <= left);
       if (row < 0) continue;
@@ -176,8 +167,8 @@
     const none = at == null || u.cursor.left < 0;
     const x = none ? null : chart.values[0][at];
     const span = u ? u.scales.x.max - u.scales.x.min : 0;
-    const xText = none ? "" : chart.scale === "time" ? atTime(x, span < 60 ? 0.1 : 1) : inText(x, 6);
-    chart.at.textContent = xText;
+    const place = none ? "" : chart.scale === "time" ? atTime(x, span < 60 ? 0.1 : 1) : xText(chart, x, 6);
+    chart.at.textContent = place;
     const told = [];
     chart.entries.forEach((entry, i) => {
       const value = none ? undefined : valueAt(chart, i + 1, at);
@@ -194,7 +185,7 @@
       chart.tip.style.right = isRight ? `${u.over.clientWidth - u.cursor.left + 8}px` : "auto";
     }
     const spoken = none ? [] : chart.marks.filter(mark => near.includes(mark) || u.valToIdx(mark.x) === at);
-    chart.said = none ? "" : [xText, ...told, ...spoken.map(mark => mark.text)].join(", ");
+    chart.said = none ? "" : [place, ...told, ...spoken.map(mark => mark.text)].join(", ");
   }
 
   const setRange = (chart, [min, max]) => chart.u.setScale("x", {min, max});

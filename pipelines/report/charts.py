@@ -26,6 +26,7 @@ from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.view import Bar, Bars, Chart, Line, Slowest
 
 HERE = Path(__file__).parent
+_SCRIPTS = "axes.js", "charts.js", "page.js"
 #: Charts of at most so many x have a table beside them, and all digits that matter.
 SMALL = 40
 #: Digits of a figure of a large chart: a picture shows no more.
@@ -60,7 +61,7 @@ def scripts() -> Scripts:
     """The page's scripts, which load nothing, and what allows these and no others."""
     licence = (HERE / "uplot" / "LICENSE").read_text(encoding="utf-8")
     library = (HERE / "uplot" / "uPlot.iife.min.js").read_text(encoding="utf-8")
-    own = [(HERE / name).read_text(encoding="utf-8") for name in ("charts.js", "page.js")]
+    own = [(HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS]
     texts = [f"/*!\n{licence}*/\n{library}", *own]
     digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in texts]
     return Scripts(
@@ -82,7 +83,7 @@ def figures(chart: Chart) -> Markup:
     ``x``: the different axes, each ``{"at": positions}`` or ``{"from", "step", "runs"}`` with runs
     of positions that are a step apart: how many steps from ``from`` each begins, and how many they
     are. ``y``: for each line the place of its axis and its values, null where it has a gap.
-    ``marks``: for each its x and its symbol.
+    ``marks``: for each its x and its symbol. ``zero``: where zero stands on a log axis.
     """
     digits = _ALL_DIGITS if _is_small(chart) else _DIGITS
     axes: list[dict[str, Any]] = []
@@ -94,28 +95,36 @@ def figures(chart: Chart) -> Markup:
             axes.append(axis)
         written = ",".join(_written(value, digits, chart.y_scale == "share") for value in y)
         lines.append(f"[{axes.index(axis)},[{written}]]")
-    marks = [[_short(mark.x), symbol(mark.kind)] for mark in chart.marks]
+    zero = _edge(chart)
+    marks = [[_place(mark.x, zero), symbol(mark.kind)] for mark in chart.marks]
     # Numbers and symbols: nothing in it could end the element.
-    x_text, mark_text = (json.dumps(of, separators=(",", ":")) for of in (axes, marks))
-    return Markup(f'{{"x":{x_text},"y":[{",".join(lines)}],"marks":{mark_text}}}')
+    ends = [json.dumps(of, separators=(",", ":")) for of in (axes, marks, zero)]
+    return Markup(f'{{"x":{ends[0]},"y":[{",".join(lines)}],"marks":{ends[1]},"zero":{ends[2]}}}')
 
 
 def _is_small(chart: Chart) -> bool:
     return len({x for line in chart.lines for x in line.x}) <= SMALL
 
 
+def _edge(chart: Chart) -> float | None:
+    """Where zero stands on a log axis: at the power of ten below everything else."""
+    xs = [x for line in chart.lines for x in line.x] + [mark.x for mark in chart.marks]
+    if chart.x_scale != "log" or min(xs, default=1) > 0:
+        return None
+    least = min((x for x in xs if x > 0), default=1.0)
+    return _short(10.0 ** (math.ceil(math.log10(least)) - 1))
+
+
 def _points(chart: Chart, line: Line) -> tuple[list[float], list[float | None]]:
-    """Points in ascending x, the last of those at one x; zero stands at the edge of a log axis."""
-    edge = -math.inf
-    if chart.x_scale == "log":
-        above = [x for other in chart.lines for x in other.x if x > 0]
-        edge = 10.0 ** math.floor(math.log10(min(above, default=1.0)))
-    is_fine = chart.x_scale == "time" or _is_small(chart)
-    at = {
-        _short(max(x, edge), _ALL_DIGITS if is_fine else _X_DIGITS): y
-        for x, y in zip(line.x, line.y, strict=True)
-    }
+    """Points in ascending x, the last of those at one x."""
+    edge = _edge(chart)
+    digits = _ALL_DIGITS if chart.x_scale == "time" or _is_small(chart) else _X_DIGITS
+    at = {_place(x, edge, digits): y for x, y in zip(line.x, line.y, strict=True)}
     return sorted(at), [at[x] for x in sorted(at)]
+
+
+def _place(x: float, edge: float | None, digits: int = _ALL_DIGITS) -> float:
+    return edge if edge is not None and x <= 0 else _short(x, digits)
 
 
 def _axis(x: Sequence[float]) -> dict[str, Any]:
@@ -130,7 +139,7 @@ def _axis(x: Sequence[float]) -> dict[str, Any]:
             runs[-1] += 1
         else:
             runs += [place, 1]
-    return {"from": x[0] if x else 0, "step": step, "runs": runs}
+    return {"from": x[0], "step": step, "runs": runs} if len(runs) < len(x) else {"at": x}
 
 
 def _short(value: float, digits: int = _ALL_DIGITS) -> float:

@@ -73,6 +73,11 @@ def knee_marks(value: int | None, text: str) -> list[Mark]:
     return [] if value is None else [Mark(value, "knee", text.format(words.number(value)))]
 
 
+def note(text: str, value: int | None, meaning: str) -> str:
+    """What a chart is, and what its knee means, if it has one."""
+    return text if value is None else f"{text}; {meaning}"
+
+
 def recorded_marks(values: Iterable[int], unit: str = "") -> list[Mark]:
     """A mark at each value that was in force."""
     return [Mark(at, "recorded", f"as recorded: {words.number(at)}{unit}") for at in sorted(values)]

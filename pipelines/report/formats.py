@@ -24,8 +24,8 @@ def _page(page: Page) -> dict[str, Any]:
         section.prose.rule: {
             "question": section.prose.question,
             "proposal": section.prose.proposal,
-            "sure": section.sure,
-            "rests_on": [*section.limits],
+            "sure": _plain(section.sure),
+            "rests_on": [*map(_plain, section.limits)],
             "decisions": {name: _decision(of) for name, of in section.decisions.items()},
         }
         for section in page.sections

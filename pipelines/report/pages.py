@@ -138,4 +138,5 @@ def _alerts(one: Logs, report: Report, sections: Sequence[Section]) -> Iterator[
     withdrawn = [s.prose.short for s in sections if s.decisions[one.recording].is_withdrawn]
     if withdrawn:
         named = words.joined([f"“{name}”" for name in withdrawn])
-        yield Alert(f"recording {one.recording!r}: withdrawn for this is what to do about {named}")
+        verdicts = "the verdicts" if len(withdrawn) > 1 else "the verdict"
+        yield Alert(f"recording {one.recording!r}: {verdicts} on {named} rest on this: withdrawn")

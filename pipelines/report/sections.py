@@ -80,7 +80,7 @@ def section(
 
 
 def _sure(checks: Sequence[Check]) -> str:
-    if not checks:
+    if all(check.tolerance is None for check in checks):
         return "None of its predictions was held against what real brokers did."
     return f"Held against what real brokers did: {accuracy.sentence(checks)}"
 

@@ -90,6 +90,9 @@ def traffic_timeline(database: duckdb.DuckDBPyConnection, recording: str) -> lis
     for of, place, name, begin, per_second, of_unknown, of_all in query.fetchall():
         series[of][place, name][begin] = per_second
         unknown, messages = unknown + of_unknown, messages + of_all
+    holes = _holes(database, recording, buckets)
+    for (_, name), points in series["node"].items():
+        points.update(dict.fromkeys(holes.get(name, ())))
     events = marks(database, recording, buckets.width_s)
     left_out = (
         f"; without {words.number(unknown)} of {words.number(messages)} requests and responses, "
@@ -97,6 +100,8 @@ def traffic_timeline(database: duckdb.DuckDBPyConnection, recording: str) -> lis
         if unknown
         else ""
     )
+    if holes:
+        left_out += "; holes in the logs of " + words.joined([*holes]) + " count nothing"
     charts = []
     for of, (title, note) in _TRAFFIC_CHARTS.items():
         lines = [
@@ -119,10 +124,31 @@ def _buckets(database: duckdb.DuckDBPyConnection, recording: str) -> Buckets | N
     return Buckets(*row) if row else None
 
 
+def _holes(
+    database: duckdb.DuckDBPyConnection, recording: str, buckets: Buckets
+) -> dict[str, set[int]]:
+    """The buckets that lie in holes of a node's log, by ``node 11``."""
+    rows = database.execute(
+        "SELECT 'node ' || node_id, coalesce(epoch_us(after_at) / 1e6, 0), "
+        "coalesce(epoch_us(before_at) / 1e6, 1e12) FROM log_gaps "
+        "WHERE recording = ? AND evidence <> 'no_log' ORDER BY node_id",
+        [recording],
+    ).fetchall()
+    found: dict[str, set[int]] = defaultdict(set)
+    for name, after, before in rows:
+        found[name] |= {
+            begin for begin in buckets.begins if after <= begin <= before - buckets.width_s
+        }
+    return {name: begins for name, begins in found.items() if begins}
+
+
 def _lines(
     database: duckdb.DuckDBPyConnection, chart: Timeline, recording: str, buckets: Buckets
 ) -> list[Line]:
-    """A line for each variant and figure, variants in the order of all tables."""
+    """A line for each variant and figure, variants in the order of all tables.
+
+    Of a variant's further figures those that half of its points have.
+    """
     rows = database.execute(
         f"SELECT variant, epoch_us(bucket_at) // 1000000, {', '.join(chart.figures.values())} "
         f"FROM {chart.view} WHERE recording = ? AND bucket_at IS NOT NULL AND {chart.where} "
@@ -135,11 +161,16 @@ def _lines(
             found[variant, figure][begin] = value
     lines = []
     for variant in words.in_order({variant for variant, _ in found}):
+        most = 0
         for figure in chart.figures:
-            name = ", ".join(part for part in (words.variant_name(variant), figure) if part)
-            style, points = words.variant_class(variant), found[variant, figure]
-            lines.append(_line(name, style, points, buckets, chart.is_rate))
-    return [line for line in lines if any(value is not None for value in line.y)]
+            points = found[variant, figure]
+            known = sum(value is not None for value in points.values())
+            most = max(most, known)
+            if known and 2 * known >= most:
+                name = ", ".join(part for part in (words.variant_name(variant), figure) if part)
+                style = words.variant_class(variant)
+                lines.append(_line(name, style, points, buckets, chart.is_rate))
+    return lines
 
 
 def _line(name: str, style: str, points: _Series, buckets: Buckets, is_rate: bool) -> Line:
@@ -164,7 +195,7 @@ def _chart(
     is_latency: bool,
 ) -> Chart:
     width = f"a point is {words.seconds(buckets.width_s).replace('.0', '')}"
-    if is_latency:
+    if any(line.name.endswith("99 %") for line in lines):
         width += ", 99 % of 10 values or more"
     wording = words.milliseconds if is_latency else lambda value: f"{words.size(value)}/s"
     described = "; ".join(f"{line.name}: {_ends(line, wording)}" for line in lines)

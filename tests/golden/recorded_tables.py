@@ -83,7 +83,7 @@ def log_of(recording: str) -> Log:
 
 
 def session(log: Log, outcomes: Mapping[Table, Iterable[Row]]) -> duckdb.DuckDBPyConnection:
-    """DuckDB with a recording's tables and all views; times of ``outcomes`` may be microseconds."""
+    """DuckDB with a recording's tables; times of ``outcomes`` may be microseconds."""
     filled = {TABLES[name]: pa.Table.from_batches(rows) for name, rows in log.tables.items()}
     for table, rows in outcomes.items():
         filled[table] = rows_in(table, (_renamed(log, row) for row in rows))

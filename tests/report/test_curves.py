@@ -172,6 +172,7 @@ def test_waits_stand_against_lag_and_fetches_the_recorded_one_among_them() -> No
         assert [(mark.x, mark.kind) for mark in chart.marks] == [(500, "recorded"), (200, "knee")]
         assert chart.marks[1].text in chart.described
     assert "without KIP-1166, median: 150.0 at 100 to 330.0 at 500" in lag.described
+    assert lag.note.endswith("; below the knee little less for many more FETCHes")
 
 
 def test_fetches_that_waited_for_different_times_have_no_place_on_the_axis() -> None:
@@ -198,6 +199,7 @@ def test_few_values_make_no_knee() -> None:
     few = {key: replace(of, count=curves.LEAST_VALUES - 1) for key, of in few.items()}
     assert of_waits.knee(parked()) == 200
     assert of_waits.knee(parked(spreads=few)) is None
+    assert not any("knee" in chart.note for chart in of_waits.charts(parked(spreads=few)))
 
 
 def cached(**rows: list[dict[str, Any]]) -> incremental_fetch.Figures:
@@ -241,6 +243,7 @@ def test_slots_have_their_knee_where_the_last_session_gets_one() -> None:
 def test_sessions_from_before_the_log_are_told_of() -> None:
     _, lost = of_slots.charts(cached(not_counted=[{"n": 3}]))
     assert lost.note.endswith("; 3 sessions that began before the log not counted")
+    assert lost.marks[1].text == "knee: 24 slots are enough for those counted"
 
 
 def test_a_hole_that_hides_shards_leaves_no_knee() -> None:

@@ -146,13 +146,13 @@ FINE = sessions(3_200_000, 320_000, uses=True)
             metadata((at(300), FAST), fetches=(160, 3200)),
             {"decide_more_fetches_per_second_max": 18.9},
             "DONT",
-            ["too much"],
+            ["too many FETCHes or bytes"],
         ),
         (
             metadata((at(300), FAST), size=(1600, 32_000)),
             {"decide_more_bytes_per_second_max": 189.0},
             "DONT",
-            ["too much"],
+            ["too many FETCHes or bytes"],
         ),
         (
             metadata((at(300), FAST), fetches=(160, 3200), size=(1600, 32_000)),
@@ -165,23 +165,40 @@ FINE = sessions(3_200_000, 320_000, uses=True)
         # What a cluster runs needs no decision, however little else is known.
         (metadata((UNKNOWN, FAST), own=Protocol.WITH), {}, "NOTHING", ["This cluster runs KIP"]),
         # KIP-227
-        (sessions(3_200_000, 320_000, uses=False), {}, "DO", ["No session is used here"]),
-        (sessions(320_000, 160_016, uses=False), {}, "DONT", ["No session is used here"]),
-        (sessions(160_000, 160_000, uses=False), {}, "DONT", ["no change"]),
+        (
+            sessions(3_200_000, 320_000, uses=False),
+            {},
+            "DO",
+            ["No session is in use here. Ses"],
+        ),
+        (
+            sessions(320_000, 160_016, uses=False),
+            {},
+            "DONT",
+            ["No session is in use here. Ses"],
+        ),
+        (sessions(160_000, 160_000, uses=False), {}, "DONT", ["Sessions save nothing."]),
         (uneven(sessions(3_200_000, 320, uses=False)), {}, "NOT_ENOUGH", ["reaches across"]),
-        (FINE, {}, "NOTHING", ["At most 3 sessions are open at once"]),
+        (FINE, {}, "NOTHING", ["A broker has at most 3 sessions at once."]),
         (
             sessions(3_200_000, 320_000, uses=True, refused=1, evicted=0),
             {},
             "DO",
-            ["1 session was refused and 0 evicted"],
+            ["1 FETCH requested a session and got none, 0 lost theirs"],
         ),
         (
             sessions(3_200_000, 320_000, uses=True, evicted=7),
             {},
             "DO",
-            ["0 sessions were refused and 7 evicted"],
+            ["0 FETCHes requested a session and got none, 7 lost theirs"],
         ),
+        (
+            sessions(3_200_000, 320_000, uses=False, refused=1517),
+            {},
+            "DO",
+            ["No session is in use here: 1,517 FETCHes requested a session and got none."],
+        ),
+        (FINE, {}, "NOTHING", ["Sessions save 18.0 kB/s."]),
         # KIP-926
         (produces(at(200, 210), at(10), at(900)), {}, "NOTHING_YET", ["no Kafka release has it"]),
         (produces(at(14), at(10), at(900)), {}, "DONT", ["That is too little"]),
@@ -236,6 +253,25 @@ def test_slots_to_paste(enough: int, headroom: float, slots: int) -> None:
     one = sessions(3_200_000, 0, uses=True, refused=1, held=enough)
     paste = decided(one, decide_slots_headroom=headroom).paste
     assert paste.endswith(f"\nmax.incremental.fetch.session.cache.slots={slots}")
+
+
+def test_slots_to_paste_are_never_fewer_than_there_are_and_count_what_the_log_does_not_show() -> (
+    None
+):
+    one = sessions(3_200_000, 0, uses=True, evicted=1)
+    began = replace(one, rows={**one.rows, "not_counted": [{"n": 2000}]})
+    assert decided(began).paste.endswith("=4016")
+    assert "and some of 2,000 that began before the log" in decided(began).reason
+    there = replace(one, rows={**one.rows, "in_force": [{"in_force": 5000}]})
+    assert decided(there).paste.endswith("=5000")
+
+
+def test_a_window_that_is_only_bounded_is_not_known_to_be_long() -> None:
+    """Heartbeats prove late that a write is applied: it may have been any time before."""
+    bound = {("stale_window", LOWEST, "all", "all", None): at(900, 1000)}
+    assert decided(replace(lowest(), spreads=bound)).advice is Advice.NOT_ENOUGH
+    short = {("stale_window", LOWEST, "all", "all", None): at(60, 80)}
+    assert decided(replace(lowest(), spreads=short)).advice is Advice.DONT
 
 
 @pytest.mark.parametrize(

@@ -312,7 +312,7 @@ def test_many_alerts_are_counted_and_what_is_withdrawn_is_always_named() -> None
     (page,) = pages(report, CONFIG)
     assert len(page.alerts) == MOST_ALERTS + 2
     assert page.alerts[-2].text == "7 more of recording 'one'"
-    assert page.alerts[-1].text.startswith("recording 'one': withdrawn for this")
+    assert page.alerts[-1].text.endswith("rest on this: withdrawn")
 
 
 def test_damage_of_one_recording_withdraws_nothing_of_another() -> None:

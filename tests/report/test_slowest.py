@@ -10,10 +10,10 @@ from duckdb_tables import Row, database_of, rows_in
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.slowest import MOST, NAME_CHARACTERS
 from kip_replay.pipelines.report.view import Slow, Slowest
-from kip_replay.pipelines.rules.hwm_parking import slowest as hwm_parking
-from kip_replay.pipelines.rules.incremental_fetch import slowest as incremental_fetch
-from kip_replay.pipelines.rules.lowest_acked_offset import slowest as lowest_acked_offset
-from kip_replay.pipelines.rules.min_isr_acks import slowest as min_isr_acks
+from kip_replay.pipelines.rules.hwm_parking.slowest import slowest as hwm_parking
+from kip_replay.pipelines.rules.incremental_fetch.slowest import slowest as incremental_fetch
+from kip_replay.pipelines.rules.lowest_acked_offset.slowest import slowest as lowest_acked_offset
+from kip_replay.pipelines.rules.min_isr_acks.slowest import slowest as min_isr_acks
 from kip_replay.replay.tables import TABLES
 
 #: Tags, a right-to-left mark, a quote, a line end and a null, longer than a sentence has room for.
@@ -60,7 +60,7 @@ def only(slowest: Any, **rows: list[Row]) -> Slow:
 
 def report(slowest: Any, **rows: list[Row]) -> Slowest:
     filled = {TABLES[table]: rows_in(TABLES[table], of) for table, of in rows.items()}
-    found = slowest.slowest(database_of(filled))
+    found = slowest(database_of(filled))
     assert set(found) == {"r"}
     one: Slowest = found["r"]
     return one
@@ -141,6 +141,16 @@ def test_a_produce_that_no_fetch_explains() -> None:
 def test_a_produce_that_waits_for_nobody() -> None:
     one = only(min_isr_acks, **produce(acks=1))
     assert one.sentence.endswith("1,000 ms waiting. With acks=1 it waits for no follower.")
+
+
+def test_a_produce_of_several_partitions_whose_client_is_throttled() -> None:
+    tables = produce(request_min_isr_latency_ms=20.0)
+    (outcome,) = tables["produce_ack_outcomes"]
+    tables["produce_ack_outcomes"] = [{**outcome, "partition": n} for n in range(3)]
+    tables["requests"] = [{**row, "throttle_ms": 250.0} for row in tables["requests"]]
+    one = only(min_isr_acks, **tables)
+    assert one.sentence.startswith("c’s PRODUCE to t-0 and 2 other partitions at 00:00:00.000 UTC")
+    assert "A quota throttles the client for 250 ms more. With acks=min" in one.sentence
 
 
 def test_a_fetch_that_was_there_and_took_long_to_be_handled() -> None:
@@ -253,9 +263,22 @@ def learned(completion: str, **fetch: Any) -> dict[str, list[Row]]:
 )
 def test_what_returned_a_fetch(completion: str, said: str) -> None:
     one = only(hwm_parking, **learned(completion))
-    assert f"The FETCH of offset 5 was there already and {said}" in one.sentence
+    assert f"Its FETCH, of offset 5, was there already and {said}" in one.sentence
     assert one.sentence.endswith("With KIP-1166 it would have been an unknown time.")
     assert one.source == "1.log:10"
+
+
+def test_a_fetch_that_returned_the_high_watermark_before() -> None:
+    tables = learned("records")
+    (fetch,) = tables["fetch_parking_outcomes"]
+    before = {"sequence": 2, "recorded_request_id": "b", "built_at": ms(20), "parked_ms": 0.0}
+    for high_watermark, said in ((4, "still with 4 (1.log:11)."), (-1, "without one (1.log:11).")):
+        stale = fetch | before | {"response_high_watermark": high_watermark}
+        tables["fetch_parking_outcomes"] = [fetch, stale]
+        tables["requests"] = [request(n, "FETCH", 0, 10) for n in "ab"]
+        one = only(hwm_parking, **tables)
+        before_it = f"Its FETCH before was returned at once {said} The next, of offset 5,"
+        assert before_it in one.sentence
 
 
 def test_a_replica_that_runs_kip_1166() -> None:

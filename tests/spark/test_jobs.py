@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from kip_replay.jobs import compare, replay, run, summarize
+from kip_replay.jobs import compare, replay, report, run, summarize
 from kip_replay.jobs._config import read_config
 from kip_replay.jobs._steps import replay_options
 from kip_replay.pipelines.ingest.recording import load_recordings
@@ -45,6 +45,42 @@ def test_a_second_run_changes_nothing_and_needs_no_spark(
     assert "predictions: self-checks, within tolerance" in printed
     assert f"report: {report}" in printed
     assert "seconds: start Spark" in printed
+
+
+def test_another_limit_writes_the_page_anew_and_replays_nothing(
+    finished: Warehouse,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copy = Warehouse(shutil.copytree(finished.path, tmp_path / "copy"))
+    page, before = Path(copy.path) / "report.html", versions(copy)
+    monkeypatch.setattr("kip_replay.pipelines.warehouse.tables.spark_session", None)
+    arguments = [str(FAILOVER), str(FREEZE), "--warehouse", copy.path]
+    assert run.main([*arguments, "--set", "hwm_parking.decide_saved_ms_min=5000"]) == 0
+    strict, printed = page.read_text(), capsys.readouterr().out
+    assert "at least 5,000\u00a0ms less (hwm_parking.decide_saved_ms_min)" in strict
+    assert "failover-4.0\n  hwm_parking: don’t. " in printed
+    assert versions(copy) == before
+    assert run.main(arguments) == 0
+    assert page.read_bytes() == (Path(finished.path) / "report.html").read_bytes()
+
+
+def test_the_report_in_other_forms_goes_to_stdout_or_a_file(
+    finished: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [str(FAILOVER), str(FREEZE), "--warehouse", finished.path, "--format"]
+    assert report.main([*arguments, "json"]) == 0
+    printed = capsys.readouterr().out
+    decisions = [
+        page["rules"]["hwm_parking"]["decisions"][name]["advice"]
+        for page in json.loads(printed)["pages"]
+        for name in page["recordings"]
+    ]
+    assert decisions == ["do it", "nothing to do"]
+    assert report.main([*arguments, "markdown", "--output", str(tmp_path / "report.md")]) == 0
+    assert "report.md" in capsys.readouterr().out
+    assert (tmp_path / "report.md").read_text().startswith("# failover-4.0\n")
 
 
 def test_compare_prints_prediction_beside_recording(

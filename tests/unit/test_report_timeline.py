@@ -13,7 +13,7 @@ from constructed import BEGIN, Row, at, database, row
 
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.report.events import marks
-from kip_replay.pipelines.report.timeline import Timeline, timelines, traffic_timeline
+from kip_replay.pipelines.report.timeline import timelines, traffic_timeline
 from kip_replay.pipelines.report.view import Line
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.hwm_parking.timelines import TIMELINES as LAGS
@@ -73,16 +73,19 @@ def points(line: Line) -> dict[float, float | None]:
 def test_latencies_over_time() -> None:
     rows = [lag(1.5, 4.0), lag(1.6, 2.0), lag(4, 8.0), lag(5, None), lag(20, 6.0)]
     rows += [lag(1 + number / 20, 300.0 + number, "without_kip_1166") for number in range(10)]
+    moments = [30.0] * 12 + [31.0] * 5 + [32.0] * 5
+    rows += [lag(at + n / 100, 0.5, "recorded") for n, at in enumerate(moments)]
     with session({HIGH_WATERMARK_LAG: rows}) as connection:
         [chart] = timelines(connection, LAGS, "r")
         assert timelines(connection, LAGS, "another") == []
     assert (chart.x_scale, chart.y_scale, chart.y_name) == ("time", "log", "ms")
     names = [f"{of} KIP-1166, median" for of in ("without", "with")]
-    names.insert(1, "without KIP-1166, 99 %")  # of few values there is none
+    # Of few values there is no 99th percentile; nor where one point of three has one.
+    names = ["recorded, median", names[0], "without KIP-1166, 99 %", names[1]]
     assert [line.name for line in chart.lines] == names
-    assert [line.style for line in chart.lines] == ["without", "without", "with"]
-    assert [points(line)[1] for line in chart.lines] == [304, 308, 2]
-    median = points(chart.lines[2])
+    assert [line.style for line in chart.lines] == ["recorded", "without", "without", "with"]
+    assert [points(line)[1] for line in chart.lines[1:]] == [304, 308, 2]
+    median = points(chart.lines[-1])
     # What is unknown is a gap, and so is a time without an advance, unless it is short.
     assert {x: y for x, y in median.items() if x < 21} == {1: 2, 4: 8, 5: None, 9: None, 20: 6}
     assert "with KIP-1166, median: 2.0\u00a0ms to 8.0\u00a0ms" in chart.described
@@ -118,11 +121,9 @@ def test_lines_are_bounded(span_s: float) -> None:
 
 @pytest.mark.parametrize("steps", RULES, ids=lambda steps: steps.name)
 def test_every_rule_s_charts_read_views_that_are_there(steps: Any) -> None:
-    module = __import__(f"{steps.package}.timelines", fromlist=["TIMELINES"])
-    charts: Sequence[Timeline] = module.TIMELINES
-    assert charts
+    assert steps.timelines
     with session({}) as connection:
-        assert timelines(connection, charts, "r") == []
+        assert timelines(connection, steps.timelines, "r") == []
 
 
 # --- bytes ----------------------------------------------------------------------------------------
@@ -168,6 +169,24 @@ def test_bytes_of_the_biggest_clients_and_of_the_others() -> None:
     assert sum(points(line)[1] or 0 for line in node.lines) == 3 * total
     styles = [line.style for line in got.lines]
     assert styles == [line.style for line in sent.lines] == [f"series-{n}" for n in range(7)]
+
+
+def test_a_hole_in_the_log_of_a_node_is_a_gap_of_its_line() -> None:
+    rows = [request(second, "c", 100, node) for second in range(9) for node in (11, 12)]
+    rows = [r for r in rows if not (r["node_id"] == 12 and 2 < r["received_at"].second < 7)]
+
+    def hole(number: int, **bounds: Any) -> Row:
+        return row(LOG_GAPS, node_id=12, number=number, evidence="connection", **bounds)
+
+    gaps = [hole(1, after_at=at(2.5), before_at=at(6.5)), hole(2, after_at=at(8.5))]
+    with session({REQUESTS: rows, LOG_GAPS: gaps}, 10) as connection:
+        direction, node, *_ = traffic_timeline(connection, "r")
+    lines = {line.name: [*points(line).values()] for line in node.lines}
+    assert lines["node 11"] == [300] * 9 + [0, 0]
+    assert lines["node 12"] == [300] * 3 + [None] * 3 + [0, 300, 300, None, None]
+    assert direction.note.endswith(
+        "holes in the logs of node 12 count nothing; a point is 1\u00a0s"
+    )
 
 
 # --- events ---------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from kip_replay.replay.outcomes import RECORDED
 
 _WAIT = "maxWaitMs, ms"
 _KNEE = "knee without KIP-1166: {} ms"
+_MEANING = "below the knee little less for many more FETCHes"
 
 
 def charts(one: Figures) -> list[Chart]:
@@ -25,12 +26,11 @@ def charts(one: Figures) -> list[Chart]:
         fetches = {wait: one.rates(variant, at=at).fetches for wait, at in waits.items()}
         rates += [curves.line(*named, fetches)] if any(fetches.values()) else []
     marks = curves.recorded_marks({*(one.max_wait_ms or ())}, " ms")
-    marks += curves.knee_marks(knee(one), _KNEE)
+    at_knee = knee(one)
+    marks += curves.knee_marks(at_knee, _KNEE)
     who = words.kind_name(one.lag_kind)
-    of_lag = (
-        f"Lag of {who}",
-        "by the longest wait of a FETCH; below the knee little less for many more FETCHes",
-    )
+    note = curves.note("by the longest wait of a FETCH", at_knee, _MEANING)
+    of_lag = f"Lag of {who}", note
     of_rate = "FETCHes a second", "of all replicas, by their longest wait"
     return [
         *curves.chart(*of_lag, (_WAIT, "ms"), lags, marks, is_log=True),

@@ -58,7 +58,8 @@ def decide(one: Figures, limits: Limits) -> Decision:
     where = " on every node" if one.protocol is Protocol.MIXED else ""
     reason = f"With Kafka 4.1 or later{where}, {sooner}."
     if advice is Advice.DONT:
-        reason += " That is too little, or costs too much."
+        is_little = at_least(gain.less_within, limits[_GAIN]) is False
+        reason += " That is too little." if is_little else " It costs too many FETCHes or bytes."
     elif advice is Advice.NOT_ENOUGH:
         between = (of.less_within if of else None for of in (gain, fetches, size))
         reason += f" {decisions.unsure(*between)}"

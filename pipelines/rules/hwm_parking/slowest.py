@@ -33,7 +33,7 @@ def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
 
     def titled(recording: str, shown: int) -> tuple[str, str]:
         known, unknown = counts[recording]
-        of = f"{words.number(shown)} of {words.count(known, 'advance')} times replicas"
+        of = f"{words.number(shown)} of {words.count(known, 'time')} that a replica learned of one"
         left = f"; {words.count(unknown, 'unknown one')} left out" if unknown else ""
         note = f"{of} in the steady phase, until the response that carried it was built{left}."
         return "High watermarks learned of last", note
@@ -62,13 +62,17 @@ def _head(row: Row) -> str:
 
 def _stale(row: Row, places: Places) -> Iterator[str]:
     """The FETCH that was responded to meanwhile, with the high watermark before."""
-    if row["stale_fetch_id"] is not None and row["stale_parked_ms"]:
-        source = places[row["recording"], row["stale_fetch_id"]]
-        wait = words.milliseconds(row["stale_parked_ms"])
-        timed_out = row["stale_completion"] == Completion.TIMEOUT
-        why = ", its max wait," if timed_out else ""
-        stale = words.number(row["stale_high_watermark"])
-        yield f"The FETCH before was returned after {wait}{why} still with {stale} ({source})."
+    if row["stale_fetch_id"] is None:
+        return
+    source = places[row["recording"], row["stale_fetch_id"]]
+    wait = f"after {words.milliseconds(row['stale_parked_ms'])}"
+    if row["stale_parked_ms"] == 0:
+        wait = "at once"
+    elif row["stale_completion"] == Completion.TIMEOUT:
+        wait += ", its max wait,"
+    stale = row["stale_high_watermark"]
+    carried = f"still with {words.number(stale)}" if stale >= 0 else "without one"
+    yield f"Its FETCH before was returned {wait} {carried} ({source})."
 
 
 def _fetch(row: Row) -> str:
@@ -76,12 +80,13 @@ def _fetch(row: Row) -> str:
     when = "was there already"
     if came > 0:
         only = "only " if came >= WORTH_NAMING * lag else ""
-        when = f"came {only}{words.milliseconds(came)} after that"
+        when = f"came {only}{words.milliseconds(came)} after the advance"
         # Parked or not, it was dequeued and handled first.
         handled = lag - came - (row["parked_ms"] or 0)
         if handled >= WORTH_NAMING * lag:
             when += f", was handled within {words.milliseconds(handled)}"
-    return f"The FETCH of offset {words.number(row['fetch_offset'])} {when} and {_returned(row)}."
+    fetch = f"{'The next' if row['stale_fetch_id'] else 'Its FETCH'}, of offset"
+    return f"{fetch} {words.number(row['fetch_offset'])}, {when} and {_returned(row)}."
 
 
 def _returned(row: Row) -> str:

@@ -84,7 +84,7 @@ def protocol_sentence(one: Figures) -> str:
     return {
         Protocol.WITHOUT: "runs without KIP-1166",
         Protocol.WITH: "runs KIP-1166",
-        Protocol.MIXED: f"runs KIP-1166 in part: {share} % of its FETCHes say a high watermark",
+        Protocol.MIXED: f"runs KIP-1166 in part: {share} % of its FETCHes carry a high watermark",
         Protocol.UNKNOWN: "not known whether it runs KIP-1166",
     }[one.protocol]
 
@@ -122,11 +122,11 @@ PROSE = Prose(
     outcomes_in="fetch_parking_outcomes and high_watermark_lag",
     silent=words.lines("""
 hold no FETCH of the metadata log. Such FETCHes are in the request logs of the controllers.
-do not tell when a replica learned of a change in the steady phase.
+do not show when a replica learned of a change in the steady phase.
 """),
     method=words.lines("""
 The lag is the time from the moment the active controller commits a change until its response
-  tells a replica of it; the way through the network comes on top, for both protocols alike.
+  carries that to a replica; the way through the network comes on top, for both protocols alike.
 When the leader appended or stalled, how long it takes to respond, and how long each replica takes
   from a response to its next FETCH, is taken from the log: the replica’s own nearest in time.
   Nothing is drawn at random.
@@ -146,7 +146,7 @@ A response that is more than 100 ms late counts as unexplained.
 FETCH of the metadata log | The request with which a replica asks the active controller for the
   metadata log’s next records.
 High watermark | The offset up to which a log is committed: most voters have it.
-Parked | Held back by the leader since there is nothing to tell yet.
+Parked | Held back by the leader since there is nothing to return yet.
 Controllers, brokers | Controllers vote on what is committed; brokers only follow. Both FETCH alike.
   The tables call them voters and brokers.
 """),

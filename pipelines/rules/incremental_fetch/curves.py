@@ -10,7 +10,7 @@ from kip_replay.replay.incremental_fetch import INCREMENTAL
 from kip_replay.replay.incremental_fetch.cache import SHARDS
 
 _SLOTS = "slots"
-_KNEE = "knee: {} slots are enough for all"
+_KNEE = "knee: {} slots are enough for"
 
 
 def charts(one: Figures) -> list[Chart]:
@@ -19,7 +19,9 @@ def charts(one: Figures) -> list[Chart]:
     slots = _slots(one)
     bytes_at = {n: one.rates(INCREMENTAL, at=at).overhead for n, at in slots.items()}
     marks = curves.recorded_marks(one.slots_in_force)
-    marks += curves.knee_marks(one.fewest_slots, _KNEE)
+    marks += curves.knee_marks(
+        one.fewest_slots, f"{_KNEE} {'those counted' if one.not_counted else 'all'}"
+    )
     lost = [
         curves.line(event, style, {n: one.events(at).get(event, 0) for n, at in slots.items()})
         for event, style in (("refused", "without"), ("evicted", "other"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import ceil
 
 from kip_replay.pipelines.report import decisions, words
-from kip_replay.pipelines.report.decisions import Advice, Decision, Limits, at_least
+from kip_replay.pipelines.report.decisions import Advice, Decision, Effect, Limits, at_least
 from kip_replay.pipelines.rules.incremental_fetch.figures import CACHE_SLOTS, Figures
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL
 from kip_replay.replay.incremental_fetch.cache import SHARDS
@@ -29,30 +30,44 @@ def rests_on(limits: Limits) -> list[str]:
 def decide(one: Figures, limits: Limits) -> Decision:
     """Do it where sessions save enough and are off, or too few slots are there."""
     gain = decisions.of_rates("FETCHes and responses, both ways", one, "bytes", (FULL, INCREMENTAL))
-    is_gain = at_least(gain.less_within if gain else None, limits[_GAIN])
-    slots = slots_for(one.fewest_slots or one.peak, limits[_HEADROOM])
     refused, evicted = one.turned_away
-    open_ = f"At most {words.count(one.peak, 'session')} are open at once on a broker"
-    saves = ""
-    if gain is not None:
-        saves = f"With sessions, FETCHes and responses: {gain.change}."
+    got_none = f"{words.count(refused, 'FETCH', 'FETCHes')} requested a session and got none"
     if not one.uses_sessions:
-        advice = decisions.weighed(is_gain)
-        reason = f"No session is used here. {saves} {open_} if all get a slot."
+        advice = decisions.weighed(at_least(gain.less_within if gain else None, limits[_GAIN]))
+        why = f"No session is in use here{f': {got_none}' if refused else ''}."
     elif refused or evicted:
         # What sessions save is recorded here; that some get none is what there is to mend.
         advice = Advice.DO
-        reason = (
-            f"{words.count(refused, 'session was', 'sessions were')} refused and "
-            f"{words.number(evicted)} evicted for want of slots. {saves} {open_} if all get one."
-        )
+        why = f"There are too few slots: {got_none}, {words.number(evicted)} lost theirs."
     else:
         advice = Advice.NOTHING
-        reason = f"Sessions are in use, and none was refused or evicted. {saves} {open_}."
+        why = "Sessions are in use, and none was refused or evicted."
+    reason = " ".join(
+        [why, *_saved(gain), _open(one, "has" if advice is Advice.NOTHING else "needs")]
+    )
     if advice is Advice.NOT_ENOUGH:
         reason += f" {decisions.unsure(gain.less_within if gain else None)}"
+    enough = (one.fewest_slots or one.peak) + one.not_counted
+    slots = max([slots_for(enough, limits[_HEADROOM]), *one.slots_in_force])
     paste = f"# server.properties of every broker\n{CACHE_SLOTS}={slots}"
     return Decision(advice, reason, gain, paste=paste if advice is Advice.DO else "")
+
+
+def _saved(gain: Effect | None) -> Iterator[str]:
+    if gain is not None:
+        saved = gain.change.removesuffix(" less")
+        yield (
+            "Sessions save nothing."
+            if gain.less == 0
+            else (f"Sessions save {saved}." if gain.less > 0 else f"Sessions take {gain.change}.")
+        )
+
+
+def _open(one: Figures, verb: str) -> str:
+    text = f"A broker {verb} at most {words.count(one.peak, 'session')} at once"
+    if one.not_counted:
+        text += f", and some of {words.number(one.not_counted)} that began before the log"
+    return f"{text}."
 
 
 def slots_for(enough: int, headroom: float) -> int:

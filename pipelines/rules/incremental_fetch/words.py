@@ -50,11 +50,11 @@ PROSE = Prose(
     short="Fetch sessions",
     question="What do fetch sessions save?",
     proposal="KIP-227, in Kafka since 1.1, and its draft beside it",
-    about="Followers and consumers ask a broker again and again for all of their partitions, "
-    "most of which have nothing new. With a fetch session the broker remembers the list: a FETCH "
-    "names only the partitions of which something changed, and so does its response. Sessions take "
-    "slots of a cache on the broker; who gets none sends everything each time. The KIP’s draft "
-    "would have given sessions to followers only.",
+    about="Followers and consumers fetch from a broker again and again, each time naming all of "
+    "their partitions, most of which have nothing new. With a fetch session the broker remembers "
+    "the list: a FETCH names only the partitions of which something changed, and so does its "
+    "response. Sessions take slots of a cache on the broker; who gets none sends everything each "
+    "time. The KIP’s draft would have given sessions to followers only.",
     note="Means of the steady phase; bytes are those on the wire, both ways, less the records, "
     "which are the same in every variant. Unknown: FETCHes of the whole recording that could not "
     "be replayed, most often since their session began before the log.",
@@ -70,7 +70,7 @@ Each session is rebuilt from the log: which partitions it holds, what was last s
   so does its exact size on the wire.
 Open loop: every variant responds to the FETCHes that were logged, when they were logged. A smaller
   FETCH gets its response a little sooner, and the next one comes sooner; that is not replayed.
-Clients that never asked for a session (librdkafka’s, for instance) stay without one. The draft does
+Clients that never requested a session (librdkafka’s, for instance) stay without one. The draft does
   not say how partitions come and go: there a full FETCH follows, with the 8 bytes more that its
   response would have.
 """),

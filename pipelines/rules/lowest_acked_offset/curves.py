@@ -13,6 +13,7 @@ from kip_replay.replay.lowest_acked_offset import LOWEST_ACKED
 
 _SHOWN = ("p50", "p99")
 _KNEE = "knee: {} ms"
+_MEANING = "below the knee little less for many more heartbeats"
 
 
 def charts(one: Figures) -> list[Chart]:
@@ -35,10 +36,11 @@ def charts(one: Figures) -> list[Chart]:
         rate = {one.interval_ms: one.heartbeats_per_second()}
         of_rates += [curves.line("as recorded", "recorded", rate)] if of_rates else []
     marks = curves.recorded_marks([] if one.interval_ms is None else [one.interval_ms], " ms")
-    marks += curves.knee_marks(knee(one), _KNEE)
-    meaning = "by the interval of heartbeats; below the knee little less for many more heartbeats"
+    at_knee = knee(one)
+    marks += curves.knee_marks(at_knee, _KNEE)
+    note = curves.note("by the interval of heartbeats", at_knee, _MEANING)
     return [
-        *curves.chart("Read-after-write", meaning, (INTERVAL, "ms"), found, marks, is_log=True),
+        *curves.chart("Read-after-write", note, (INTERVAL, "ms"), found, marks, is_log=True),
         *curves.chart(
             "Heartbeats a second",
             "of all brokers, by their interval: the price",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kip_replay.pipelines.analysis.intervals import Interval
 from kip_replay.pipelines.report import decisions, words
 from kip_replay.pipelines.report.decisions import Advice, Decision, Effect, Limits, at_least
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import Figures
@@ -22,6 +23,8 @@ def decide(one: Figures, limits: Limits) -> Decision:
         reason = "Of most metadata writes it is not known when every broker had them."
         return Decision(Advice.NOT_ENOUGH, reason)
     within = window.intervals.get("p50")
+    if within and not one.is_estimated:
+        within = Interval(0.0, within.high)  # a bound: it may be over any time before
     name = "stale window for clients that wait, median"
     gain = Effect(name, "ms", window.p50, 0.0, within)
     price = []

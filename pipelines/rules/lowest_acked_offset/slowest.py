@@ -66,7 +66,12 @@ def _learned(row: Row, places: Places) -> Iterator[str]:
     source = places[row["recording"], row["learned_request_id"]]
     learned = after(row["responded_at"], row["learned_at"])
     when = f"{words.milliseconds(abs(learned))} {'later' if learned >= 0 else 'earlier'}"
-    yield f"Its FETCH that carried the commit was returned {when} ({source})."
+    applied = (
+        ""
+        if row["was_fenced"]
+        else f"; applying it took {words.milliseconds(row['stale_ms'] - learned)}"
+    )
+    yield f"Its FETCH that carried the commit was returned {when} ({source}){applied}."
 
 
 def _shown(row: Row, places: Places) -> Iterator[str]:

@@ -10,6 +10,7 @@ from kip_replay.replay.min_isr_acks import ACKS_MIN_INSYNC_REPLICAS
 
 _SHOWN = ("p50", "p99")
 _KNEE = "knee: {}"
+_MEANING = "above the knee they wait for a slower replica"
 
 
 def charts(one: Figures) -> list[Chart]:
@@ -32,7 +33,7 @@ def charts(one: Figures) -> list[Chart]:
     ]
     return curves.chart(
         "Wait against exposure",
-        "each PRODUCE as it arrived, by what every topic had; above the knee a slow replica counts",
+        curves.note("PRODUCEs as they arrived, by this setting of every topic", knee, _MEANING),
         ("min.insync.replicas", "ms"),
         [
             *curves.lines("wait", "with", waits, _SHOWN),

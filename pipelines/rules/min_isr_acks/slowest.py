@@ -34,7 +34,7 @@ def _slow(row: Row, places: Places) -> Slow:
         str(row["node_id"]),
         name_of(row["client_id"]),
         name_of(row["topic"], ""),
-        " ".join([_head(row), *_why(row, places), *_early(row)]),
+        " ".join([_head(row), *_why(row, places), *_throttled(row), *_early(row)]),
         report.place(row["source_file"], row["line_number"]),
     )
 
@@ -42,6 +42,8 @@ def _slow(row: Row, places: Places) -> Slow:
 def _head(row: Row) -> str:
     client, moment = name_of(row["client_id"]), report.at(row["received_at"])
     to = f" to {name_of(row['topic'])}-{row['partition']}" if row["topic"] else ""
+    if (more := (row["partitions"] or 1) - 1) > 0:
+        to += f" and {words.count(more, 'other partition')}"
     offset = row["base_offset"]
     of = "" if offset is None else f" (offset {words.number(offset)})"
     remote = "waiting for followers" if row["acks"] == -1 else "waiting"
@@ -106,6 +108,11 @@ def _enough(row: Row) -> str:
         return ""
     came = after(row["received_at"], row["enough_follower_at"])
     return f"; follower {other}’s had come after {words.milliseconds(came)}"
+
+
+def _throttled(row: Row) -> Iterator[str]:
+    if row["throttle_ms"]:
+        yield f"A quota throttles the client for {words.milliseconds(row['throttle_ms'])} more."
 
 
 def _early(row: Row) -> Iterator[str]:

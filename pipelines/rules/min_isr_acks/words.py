@@ -63,7 +63,7 @@ PROSE = Prose(
     about="With acks=all a producer gets its response once every in-sync replica has its records, "
     "so the slowest follower sets the pace. With acks=min.insync.replicas it would get it as "
     "soon as that many replicas have them, the leader included: as safe as the topic’s "
-    "configuration asks for. Until the other in-sync replicas have the records too, they are "
+    "configuration requires. Until the other in-sync replicas have the records too, they are "
     "exposed: fewer failures can lose them than with acks=all. Consumers see them no sooner than "
     "today.",
     note="PRODUCEs with acks=all, in the whole recording, from their arrival until the response, "
@@ -73,7 +73,7 @@ PROSE = Prose(
     outcomes_in="produce_ack_outcomes",
     silent=words.lines("""
 hold no PRODUCE. PRODUCEs are in the request logs of the brokers.
-hold no PRODUCE with acks=all of which it could be told how long it waited, or would wait.
+hold no PRODUCE with acks=all of which it is known how long it waited, or would wait.
 """),
     method=words.lines("""
 A follower’s FETCH at an offset says that it has all before it. From those FETCHes in the leader’s
@@ -93,7 +93,7 @@ The KIP leaves open whether replicas outside the ISR count; here only its member
 """),
     words=words.rows("""
 ISR | In-sync replicas: those that the leader waits for with acks=all.
-min.insync.replicas | How many in-sync replicas a topic asks for at the least.
+min.insync.replicas | How many in-sync replicas a topic requires at the least.
 Exposure | How long after the response records are not yet on every in-sync replica.
 """),
     sources=words.rows("""

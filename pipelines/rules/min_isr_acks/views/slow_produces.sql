@@ -7,6 +7,7 @@
 -- remote_ms: waiting for followers
 -- response_queue_ms: waiting for a network thread
 -- send_ms: being sent
+-- throttle_ms: not part of it: for so long the broker reads nothing more from the client
 -- node_id: leader, which got the PRODUCE
 -- client_id: clientId, null if the client sent none
 -- acks: -1 all, 0, 1
@@ -14,6 +15,7 @@
 -- built_at: the response was built
 -- topic: of the partition that its in-sync followers had last, where that is known
 -- partition: its index
+-- partitions: how many the PRODUCE has
 -- base_offset: first offset of the batch there; null: the log can't tell
 -- error_code: Kafka's error code of the partition; null without a response
 -- in_sync_replicas: how many were in sync at the append; null: not known
@@ -117,6 +119,7 @@ waits AS (
     last.fetch_offset AS last_follower_offset, last.received_at AS last_follower_at,
     last.handled_at AS last_follower_handled_at, last.fetch_id AS last_follower_fetch_id,
     enough.replica_id AS enough_follower_id, enough.received_at AS enough_follower_at,
+    count(*) OVER (PARTITION BY b.recording, b.request_id) AS partitions,
     coalesce(m.followers, 0) AS missing_followers, m.follower_id AS missing_follower_id,
     row_number() OVER (
       PARTITION BY b.recording, b.request_id
@@ -133,8 +136,8 @@ waits AS (
 )
 SELECT
   s.recording, s.rank, s.total_ms, s.request_queue_ms, s.local_ms, s.remote_ms,
-  s.response_queue_ms, s.send_ms, s.node_id, s.client_id, w.acks, s.received_at, s.built_at,
-  w.topic, w.partition, w.base_offset, w.recorded_error AS error_code, w.in_sync_replicas,
+  s.response_queue_ms, s.send_ms, s.throttle_ms, s.node_id, s.client_id, w.acks, s.received_at, s.built_at,
+  w.topic, w.partition, w.partitions, w.base_offset, w.recorded_error AS error_code, w.in_sync_replicas,
   w.min_insync_replicas, w.last_follower_id, w.last_follower_offset, w.last_follower_at,
   w.last_follower_handled_at, w.last_follower_fetch_id, w.enough_follower_id,
   w.enough_follower_at, w.missing_followers, w.missing_follower_id,
