@@ -17,7 +17,7 @@ STAGES: Mapping[str, tuple[float, float]] = {
 #: Spark starts with the first rule.
 _START_S = 3.0
 #: Of the warehouse, for each byte of uncompressed log: no recording has needed more.
-_TABLE_BYTES = 0.3
+_TABLE_BYTES = 0.5
 #: The same machine parses a line of so many bytes in ``_LINE_S`` + bytes * ``_BYTE_S``.
 _LINE_S, _BYTE_S = 1.1e-5, 9.5e-9
 _TIMED_BYTES_MIN = 4 << 20
