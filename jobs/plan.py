@@ -6,6 +6,8 @@ import json
 import os
 import shlex
 import shutil
+import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -136,21 +138,31 @@ def _lines(plan: Plan) -> Iterator[str]:
     apis = sum((node.apis for node in nodes), Counter[tuple[str, int]]())
     named = ", ".join(f"{name} v{version}" for (name, version), _ in apis.most_common(_APIS))
     versions = ", ".join(found.kafka_versions) or "of a version that the samples do not show"
-    yield f"  Kafka {versions}; most frequent in the samples: {named or 'no request'}"
+    yield from _fitted(f"  Kafka {versions}; most frequent: {named or 'no request'}")
     yield "rules"
     width = max(len(rule.rule) for rule in plan.rules)
     for rule in plan.rules:
         verdict = "not from what the samples show" if rule.missing else "can be answered"
         yield f"  {rule.rule:{width}}  {verdict}"
-        yield from (f"  {'':{width}}    {text}" for text in rule.missing)
-        yield from (f"  {'':{width}}    better with more: {text}" for text in rule.helpful)
+        for text in (*rule.missing, *(f"better with more: {text}" for text in rule.helpful)):
+            yield from _fitted(f"    {text}")
     yield "problems" if found.refused or found.problems else "problems: none in the samples"
-    yield from (f"  a run stops: {text}" for text in found.refused)
-    yield from (f"  {text}" for text in found.problems)
+    for text in (*(f"a run stops: {text}" for text in found.refused), *found.problems):
+        yield from _fitted(f"  {text}")
     if plan.draft is not None:
         yield f"{MANIFEST}: there is none; this is one to start from"
         yield from (f"  {line}" for line in manifest_text(plan.draft).splitlines())
-        yield from (f"  to do: {note}" for note in plan.notes)
+        for note in plan.notes:
+            yield from _fitted(f"  to do: {note}")
+
+
+def _fitted(line: str) -> list[str]:
+    """The line, in several where a terminal is too narrow for it."""
+    if not sys.stdout.isatty():
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    width = max(shutil.get_terminal_size().columns - 1, 40)
+    return textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _row(node: NodeOverview) -> tuple[str, ...]:

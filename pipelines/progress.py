@@ -54,6 +54,7 @@ class Progress:
     of_bytes: int = 0
     _stage: str | None = None
     _began: float = 0.0
+    _share: float = 0.0
     _passed: dict[str, float] = field(default_factory=dict)
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -92,7 +93,9 @@ class Progress:
             left_s = max(scale * self.expected[stage] - here_s, here_s / 10)
         gone_s = scale * sum(self.expected[name] for name in names[:at]) + here_s
         left_s += scale * sum(self.expected[name] for name in names[at + 1 :])
-        return gone_s / (gone_s + left_s), left_s, text
+        # Stages that take longer than expected set nothing back.
+        self._share = max(self._share, gone_s / (gone_s + left_s))
+        return self._share, left_s, text
 
     def _scale(self) -> float:
         """How much longer than expected the stages took that are over."""
@@ -140,7 +143,7 @@ class Progress:
             while not self._ended.wait(LOOK_S):
                 if seen := self.look(_spark_tasks()):
                     share, left_s, text = seen
-                    bar.n = max(bar.n, share)
+                    bar.n = share
                     bar.set_description_str(f"{text}, {tqdm.format_interval(left_s)} left")
 
 

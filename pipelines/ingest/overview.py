@@ -127,20 +127,19 @@ class Overview:
 
     @property
     def brokers_seen(self) -> set[int]:
-        """Those that sent heartbeats."""
-        return _ids(self.rows, "broker_heartbeat", "broker_id")
-
-    @property
-    def replicas_seen(self) -> set[int]:
-        """Those that replicated from a node."""
-        return _ids(self.rows, "fetch", "replica_id")
+        """Those that sent heartbeats, or replicated topics."""
+        fetching = self._replicas(of_metadata=False)
+        return fetching | _ids(self.rows, "broker_heartbeat", "broker_id")
 
     @property
     def metadata_replicas_seen(self) -> set[int]:
         """Those that replicated the metadata log."""
+        return self._replicas(of_metadata=True)
+
+    def _replicas(self, of_metadata: bool) -> set[int]:
         fetches = self.rows.column("fetch").combine_chunks()
-        of_metadata = pc.struct_field(fetches, "is_cluster_metadata")
-        return _ids(self.rows.filter(pc.fill_null(of_metadata, False)), "fetch", "replica_id")
+        chosen = pc.equal(pc.struct_field(fetches, "is_cluster_metadata"), of_metadata)
+        return _ids(self.rows.filter(chosen), "fetch", "replica_id")
 
 
 def _ids(rows: pa.Table, column: str, name: str) -> set[int]:

@@ -49,8 +49,8 @@ def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
             f"{f', and recording.json says {stated}' if stated else ''}: is it one cluster, at a "
             "time without an upgrade?"
         )
-    named = found.brokers_seen | found.replicas_seen | {*(recording.voters or ())}
-    silent = sorted(named - {*recording.node_ids})
+    seen = found.brokers_seen | found.metadata_replicas_seen | {*(recording.voters or ())}
+    silent = sorted(seen - {*recording.node_ids})
     if silent:
         found.problems.append(
             f"no log of node {_some(map(str, silent), 10)}, which the logs of others or 'voters' "

@@ -11,6 +11,7 @@ from small_logs import BROKER, CONTROLLER, plain, write_recording
 
 from kip_replay.jobs import check, compare, completion, ingest, main, report
 from kip_replay.jobs._cli import unknown_name
+from kip_replay.jobs._parser import WAREHOUSE_VARIABLE, JobParser
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +35,13 @@ def test_help_is_as_wide_as_the_terminal(
         text = capsys.readouterr().out.partition("\nexamples:")[0]
         assert most - 20 < max(map(len, text.splitlines())) <= most
         assert "\n\nIn this order:" in text
+
+
+def test_the_warehouse_has_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, path in (("", "warehouse"), ("/data/warehouse", "/data/warehouse")):
+        monkeypatch.setenv(WAREHOUSE_VARIABLE, name)
+        assert JobParser("sql", "what", "how").parse_args([]).warehouse == path
+        assert JobParser("sql", "", "").parse_args(["--warehouse", "w"]).warehouse == "w"
 
 
 def test_a_misspelt_option_is_answered_by_the_closest(capsys: pytest.CaptureFixture[str]) -> None:
