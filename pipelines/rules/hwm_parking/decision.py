@@ -9,8 +9,8 @@ from kip_replay.pipelines.rules.hwm_parking.figures import Figures, Protocol
 
 _UPGRADE = """\
 # KIP-1166 has no setting: it comes with Kafka 4.1, once controllers and brokers run it.
-# What they run (FETCH of the controllers is version 18 or later):
-bin/kafka-broker-api-versions.sh --bootstrap-controller CONTROLLER:9093"""
+# What a controller runs (SupportedMaxVersion of metadata.version is 4.1-IV1 or later):
+bin/kafka-features.sh --bootstrap-controller CONTROLLER:9093 describe"""
 
 _GAIN, _FETCHES, _BYTES = (
     "decide_saved_ms_min",
