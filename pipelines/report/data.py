@@ -36,12 +36,17 @@ CLUSTERS = """
     SELECT DISTINCT recording, cluster_id FROM fetches
     WHERE is_cluster_metadata AND cluster_id IS NOT NULL ORDER BY recording, cluster_id LIMIT 100"""
 
+#: Nodes that the rates of each rule are sums over.
+SUMMED = "SELECT DISTINCT recording, rule, node_id FROM bandwidth_summary ORDER BY ALL"
+BROKERS = "SELECT DISTINCT recording, broker_id FROM broker_heartbeats ORDER BY ALL"
+
 
 @dataclass(frozen=True)
 class Report:
     """Logs of the recordings; their figures and the accuracy of predictions by rule.
 
-    ``failures``: rows of ``FAILURES`` by recording. ``clusters``: cluster ids by recording.
+    ``failures``, ``clusters``, ``summed``, ``brokers``: rows of ``FAILURES``, ``CLUSTERS``,
+    ``SUMMED`` and ``BROKERS`` by recording.
     """
 
     logs: Sequence[Logs]
@@ -49,6 +54,8 @@ class Report:
     checks: Sequence[Check] = ()
     failures: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     clusters: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    summed: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    brokers: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     #: By rule and recording.
     over_time: Mapping[tuple[str, str], Sequence[Chart]] = field(default_factory=dict)
     slowest: Mapping[tuple[str, str], Slowest] = field(default_factory=dict)
@@ -97,8 +104,8 @@ def read_report(
         ]
         figures = {r: rule_figures(database, k, read) for r, k in rules.items()}
         rows = reading.as_rows(database.execute(accuracy.query()))
-        failures, clusters = (
-            reading.by_recording(database, query) for query in (FAILURES, CLUSTERS)
+        failures, clusters, summed, brokers = (
+            reading.by_recording(database, query) for query in (FAILURES, CLUSTERS, SUMMED, BROKERS)
         )
         create_views(database, in_order(read_views(), TABLES))
         seen: set[str] = set()
@@ -113,7 +120,8 @@ def read_report(
         sent = bandwidths(database)
         traffic = {name: _traffic_blocks(database, name, sent, figures, seen) for name in names}
     checks = accuracy.checks(rows, [*rules], names)
-    return Report(read, figures, checks, failures, clusters, over_time, slowest, traffic)
+    named = (failures, clusters, summed, brokers)
+    return Report(read, figures, checks, *named, over_time, slowest, traffic)
 
 
 def _traffic_blocks(

@@ -7,6 +7,7 @@ the whole interval lies on one side of its limit; the limits are settings (``con
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -15,6 +16,7 @@ from typing import Any, TypeAlias
 from kip_replay.pipelines.analysis.intervals import Interval
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.values import Percentiles, RuleFigures
+from kip_replay.replay.outcomes import Verdict
 
 #: Settings of a rule's section that its verdicts rest on, by name.
 Limits: TypeAlias = Mapping[str, Any]
@@ -137,6 +139,17 @@ def unsure(*intervals: Interval | None) -> str:
     if None in intervals:
         return "There is too little data for an interval: record longer."
     return "An interval reaches across its limit: record longer."
+
+
+def mostly(one: RuleFigures) -> str:
+    """For a sentence on what is not known to end with: the reason that most outcomes have."""
+    reasons: Counter[str] = Counter()
+    for doubt in one.doubts:
+        if doubt.verdict == Verdict.UNKNOWN.value:
+            reasons[doubt.reason] += max(doubt.counts.values())
+    return (
+        f", most often since {min(reasons, key=lambda of: (-reasons[of], of))}" if reasons else ""
+    )
 
 
 def of_spreads(

@@ -17,9 +17,8 @@ from kip_replay.pipelines.report.logs import Logs
 from kip_replay.pipelines.report.values import RuleFigures
 from kip_replay.pipelines.report.view import Alert, Beside, Detail, Page, Section
 from kip_replay.replay.log_gaps import LOG_GAP
-from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES
+from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.other_clocks import CLOCKS_DIFFER
-from kip_replay.replay.tables import CLOCK_BOUNDS
 
 if TYPE_CHECKING:
     from kip_replay.pipelines.rule_steps import RuleSteps
@@ -28,8 +27,16 @@ if TYPE_CHECKING:
 Config = Mapping[str, Mapping[str, Any]]
 #: Reasons for which outcomes are unknown since logs are damaged.
 DAMAGED = (LOG_GAP, CLOCKS_DIFFER)
-#: Checks of these say what sentences of ``Logs.alerts`` say too.
-_SAID = (LOG_GAPS.name, CLOCK_BOUNDS.name)
+#: Checks that say what sentences of ``Logs.warnings`` say too.
+_SAID = frozenset(
+    {
+        "log_has_no_hole",
+        "every_node_has_its_log",
+        "clocks_agree",
+        "no_line_is_rejected",
+        "no_file_is_damaged",
+    }
+)
 #: Sentences on what is the matter with the logs of a recording.
 MOST_ALERTS = 20
 
@@ -100,7 +107,8 @@ def _upheld(
     most = config.get("report", {}).get("damaged_share_max", 0.0)
     share = one.share_unknown_for(DAMAGED)
     wrong = _failed_tables(report, one.recording) & {*tables, *(table.name for table in LOG_TABLES)}
-    if share <= most and not wrong:
+    lacking = _incomplete(one, report)
+    if share <= most and not wrong and not lacking:
         return decision
     reasons = []
     if share > most:
@@ -109,6 +117,8 @@ def _upheld(
             f"on clocks that differ (at most {words.number(most * 100, 1)} %: "
             "report.damaged_share_max)"
         )
+    if lacking:
+        reasons.append(f"it lacks what the log of node {words.joined(lacking)} would add")
     if wrong:
         reasons.append(f"checks of {words.joined(sorted(wrong))} failed")
     text = f"Withdrawn: {' and '.join(reasons)}."
@@ -117,15 +127,27 @@ def _upheld(
 
 def _failed_tables(report: Report, recording: str) -> set[str]:
     rows = report.failures.get(recording, ())
-    critical = {row["table_name"] for row in rows if row["severity"] == "critical"}
-    return critical - {*_SAID}
+    found = [row for row in rows if row["expectation"] not in _SAID]
+    return {row["table_name"] for row in found if row["severity"] == "critical"}
+
+
+def _incomplete(one: RuleFigures, report: Report) -> list[str]:
+    """Nodes that rates are sums over, or would be, whose log is missing or ends with damage."""
+    name = one.recording
+    over = {row["node_id"] for row in report.summed.get(name, ()) if row["rule"] == one.NAME}
+    brokers = {row["broker_id"] for row in report.brokers.get(name, ())}
+    [read] = [each for each in report.logs if each.recording == name]
+    lacking = over & {node["node_id"] for node in read.nodes if node.get("damage")}
+    if over & brokers:
+        lacking |= brokers & {gap["node_id"] for gap in read.gaps if gap["evidence"] == "no_log"}
+    return [str(node) for node in sorted(lacking)]
 
 
 def _alerts(one: Logs, report: Report, sections: Sequence[Section]) -> Iterator[Alert]:
     """What is the matter with a recording, and the verdicts that are withdrawn for it."""
     every = [Alert(text) for text in one.warnings]
     for row in report.failures.get(one.recording, ()):
-        if row["table_name"] not in _SAID:
+        if row["expectation"] not in _SAID:
             rows = words.count(row["failing_rows"], "row")
             text = (
                 f"recording {one.recording!r}: {rows} of {row['table_name']} failed the check "
@@ -138,5 +160,5 @@ def _alerts(one: Logs, report: Report, sections: Sequence[Section]) -> Iterator[
     withdrawn = [s.prose.short for s in sections if s.decisions[one.recording].is_withdrawn]
     if withdrawn:
         named = words.joined([f"“{name}”" for name in withdrawn])
-        verdicts = "the verdicts" if len(withdrawn) > 1 else "the verdict"
-        yield Alert(f"recording {one.recording!r}: {verdicts} on {named} rest on this: withdrawn")
+        verdicts = "verdicts" if len(withdrawn) > 1 else "verdict"
+        yield Alert(f"recording {one.recording!r}: this withdraws the {verdicts} on {named}")

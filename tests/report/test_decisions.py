@@ -266,6 +266,31 @@ def test_slots_to_paste_are_never_fewer_than_there_are_and_count_what_the_log_do
     assert decided(there).paste.endswith("=5000")
 
 
+def test_what_sessions_save_is_not_made_up_of_the_few_that_are_known() -> None:
+    """As where a log begins on a running cluster: sessions are there, and what they hold is not."""
+    none = {"incremental": 0, "equal": 0, "compared": 0}
+    rows = [verdict(RECORDED, 160, **{**none, "incremental": 150})]
+    began = "the session began before the log"
+    rows += [verdict(variant, 17, began, **none) for variant in ("full", "incremental")]
+    one = sessions(3_200_000, 320_000, uses=True)
+    found = decided(replace(one, rows={**one.rows, "verdicts": rows}))
+    assert (found.advice, found.gain) == (Advice.NOTHING, None)
+    assert (
+        "What they save is not known of 17 of 160 FETCHes, most often since the session began "
+        "before the log." in found.reason
+    )
+    rows[1:] = [row | {"n": 16} for row in rows[1:]]
+    assert decided(replace(one, rows={**one.rows, "verdicts": rows})).gain is not None
+
+
+def test_what_is_not_known_is_said_with_its_reason() -> None:
+    why = "the ISR at the append is not in the log"
+    one = produces(at(200), UNKNOWN, at(900))
+    rows = [verdict(MIN_ISR, 90, why, what="partitions", waited=90), *one.rows["verdicts"]]
+    found = decided(replace(one, rows={**one.rows, "verdicts": rows}))
+    assert found.reason.endswith(f", most often since {why}.")
+
+
 def test_a_window_that_is_only_bounded_is_not_known_to_be_long() -> None:
     """Heartbeats prove late that a write is applied: it may have been any time before."""
     bound = {("stale_window", LOWEST, "all", "all", None): at(900, 1000)}

@@ -247,9 +247,6 @@ def test_a_little_damage_withdraws_nothing_unless_it_is_to(rule: str) -> None:
         ("high_watermark_lag", {"hwm_parking"}),
         ("fetch_session_outcomes", {"incremental_fetch"}),
         ("prediction_accuracy", set()),
-        # These say that lines are missing or clocks differ; outcomes say what rests on it.
-        ("log_gaps", set()),
-        ("clock_bounds", set()),
     ],
 )
 def test_a_critical_check_withdraws_what_rests_on_its_table(table: str, rules: set[str]) -> None:
@@ -257,10 +254,14 @@ def test_a_critical_check_withdraws_what_rests_on_its_table(table: str, rules: s
     assert withdrawn(report) == rules
     mild = replace(report, failures={"one": [failure(table, "warning")]})
     assert withdrawn(mild) == set()
+    # That lines are missing has a sentence anyway, and outcomes that are unknown for it.
+    said = failure(table) | {"expectation": "log_has_no_hole"}
+    assert withdrawn(replace(report, failures={"one": [said]})) == set()
 
 
 def test_a_failed_check_is_an_alert_and_a_mild_one_a_warning() -> None:
-    failures = [failure("requests"), failure("fetches", "warning", 1), failure("log_gaps")]
+    said = failure("rejected_lines", "warning") | {"expectation": "no_line_is_rejected"}
+    failures = [failure("requests"), failure("fetches", "warning", 1), said]
     (page,) = pages(replace(report_of(recording()), failures={"one": failures}), CONFIG)
     texts = [(alert.is_critical, alert.text) for alert in page.alerts[1:3]]
     says = "failed the check no_hole; expected: there is none"
@@ -268,8 +269,33 @@ def test_a_failed_check_is_an_alert_and_a_mild_one_a_warning() -> None:
         (True, f"recording 'one': 3 rows of requests {says}"),
         (False, f"recording 'one': 1 row of fetches {says}"),
     ]
-    # What is said of holes anyway is not said twice.
-    assert not any("log_gaps" in alert.text for alert in page.alerts)
+    # What has a sentence anyway has no second one.
+    assert not any("rejected_lines" in alert.text for alert in page.alerts)
+
+
+@pytest.mark.parametrize(
+    ("damage", "gaps", "rules"),
+    [
+        ({11: ["ends in the middle"]}, [], {"incremental_fetch"}),
+        ({1: ["ends in the middle"]}, [], {"hwm_parking"}),
+        ({}, [12], {"incremental_fetch"}),
+        ({}, [2], set()),
+        ({}, [], set()),
+    ],
+)
+def test_rates_are_withdrawn_where_a_log_that_adds_to_them_is_not_whole(
+    damage: dict[int, list[str]], gaps: list[int], rules: set[str]
+) -> None:
+    summed = [("hwm_parking", 1), ("incremental_fetch", 11)]
+    nodes = [{**logs().nodes[0], "node_id": node, "damage": of} for node, of in damage.items()]
+    read = Logs("one", nodes=nodes, gaps=[hole(node=node, evidence="no_log") for node in gaps])
+    report = replace(
+        report_of(recording()),
+        logs=[read],
+        summed={"one": [{"rule": rule, "node_id": node} for rule, node in summed]},
+        brokers={"one": [{"broker_id": node} for node in (11, 12)]},
+    )
+    assert withdrawn(report) == rules
 
 
 @pytest.mark.parametrize(
@@ -312,7 +338,7 @@ def test_many_alerts_are_counted_and_what_is_withdrawn_is_always_named() -> None
     (page,) = pages(report, CONFIG)
     assert len(page.alerts) == MOST_ALERTS + 2
     assert page.alerts[-2].text == "7 more of recording 'one'"
-    assert page.alerts[-1].text.endswith("rest on this: withdrawn")
+    assert page.alerts[-1].text.startswith("recording 'one': this withdraws the verdict")
 
 
 def test_damage_of_one_recording_withdraws_nothing_of_another() -> None:

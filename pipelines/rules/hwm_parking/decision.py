@@ -48,10 +48,11 @@ def decide(one: Figures, limits: Limits) -> Decision:
     price = known([fetches, size])
     runs = "This cluster runs KIP-1166"
     if gain is None:
-        unknown = f"it is not known how soon {who} learn of most metadata changes."
+        why = decisions.mostly(one)
+        unknown = f"it is not known how soon {who} learn of most metadata changes{why}."
         if one.protocol is Protocol.WITH:
             return Decision(Advice.NOTHING, f"{runs}; {unknown}", None, price)
-        return Decision(Advice.NOT_ENOUGH, unknown.capitalize(), None, price)
+        return Decision(Advice.NOT_ENOUGH, f"I{unknown[1:]}", None, price)
     sooner = f"{who} learn of a committed change {gain.sooner} (median)"
     if one.protocol is Protocol.WITH:
         return Decision(Advice.NOTHING, f"{runs}: with it, {sooner}.", gain, price)

@@ -14,6 +14,9 @@ from kip_replay.replay.incremental_fetch.cache import SHARDS
 #: Kafka's default.
 DEFAULT_SLOTS = 1000
 
+#: With a larger share of FETCHes that could not be replayed, the others are not what they all take.
+UNKNOWN_MAX = 0.1
+
 _GAIN, _HEADROOM = "decide_saved_bytes_per_second_min", "decide_slots_headroom"
 
 
@@ -29,7 +32,9 @@ def rests_on(limits: Limits) -> list[str]:
 
 def decide(one: Figures, limits: Limits) -> Decision:
     """Do it where sessions save enough and are off, or too few slots are there."""
-    gain = decisions.of_rates("FETCHes and responses, both ways", one, "bytes", (FULL, INCREMENTAL))
+    name, variants = "FETCHes and responses, both ways", (FULL, INCREMENTAL)
+    is_known = max(map(one.unknown, variants)) <= UNKNOWN_MAX * one.fetches
+    gain = decisions.of_rates(name, one, "bytes", variants) if is_known else None
     refused, evicted = one.turned_away
     got_none = f"{words.count(refused, 'FETCH', 'FETCHes')} requested a session and got none"
     if not one.uses_sessions:
@@ -42,9 +47,8 @@ def decide(one: Figures, limits: Limits) -> Decision:
     else:
         advice = Advice.NOTHING
         why = "Sessions are in use, and none was refused or evicted."
-    reason = " ".join(
-        [why, *_saved(gain), _open(one, "has" if advice is Advice.NOTHING else "needs")]
-    )
+    verb = "has" if advice is Advice.NOTHING else "needs"
+    reason = " ".join([why, *_saved(one, gain), _open(one, verb)])
     if advice is Advice.NOT_ENOUGH:
         reason += f" {decisions.unsure(gain.less_within if gain else None)}"
     enough = (one.fewest_slots or one.peak) + one.not_counted
@@ -53,14 +57,18 @@ def decide(one: Figures, limits: Limits) -> Decision:
     return Decision(advice, reason, gain, paste=paste if advice is Advice.DO else "")
 
 
-def _saved(gain: Effect | None) -> Iterator[str]:
-    if gain is not None:
-        saved = gain.change.removesuffix(" less")
-        yield (
-            "Sessions save nothing."
-            if gain.less == 0
-            else (f"Sessions save {saved}." if gain.less > 0 else f"Sessions take {gain.change}.")
+def _saved(one: Figures, gain: Effect | None) -> Iterator[str]:
+    if gain is None:
+        unknown = words.number(max(one.unknown(FULL), one.unknown(INCREMENTAL)))
+        of = f"{unknown} of {words.count(one.fetches, 'FETCH', 'FETCHes')}"
+        yield f"What they save is not known of {of}{decisions.mostly(one)}."
+    elif gain.less == 0:
+        yield "Sessions save nothing."
+    else:
+        saves = (
+            f"save {gain.change.removesuffix(' less')}" if gain.less > 0 else f"take {gain.change}"
         )
+        yield f"Sessions {saves}."
 
 
 def _open(one: Figures, verb: str) -> str:

@@ -20,7 +20,8 @@ def decide(one: Figures, limits: Limits) -> Decision:
     """Worth having where some broker shows the old state for long enough after the response."""
     window, known_after = one.window, one.read_after_write
     if window is None or window.p50 is None:
-        reason = "Of most metadata writes it is not known when every broker had them."
+        why = decisions.mostly(one)
+        reason = f"Of most metadata writes it is not known when every broker had them{why}."
         return Decision(Advice.NOT_ENOUGH, reason)
     within = window.intervals.get("p50")
     if within and not one.is_estimated:

@@ -29,7 +29,8 @@ def decide(one: Figures, limits: Limits) -> Decision:
         at_most(late, limits[_PRICE]),
     )
     if gain is None:
-        reason = "Of most PRODUCEs it is not known when their responses would come."
+        why = decisions.mostly(one)
+        reason = f"Of most PRODUCEs it is not known when their responses would come{why}."
         return Decision(Advice.NOT_ENOUGH, reason)
     reason = f"Producers with acks=all would get their responses {gain.sooner} (median)."
     price = []
