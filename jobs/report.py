@@ -8,7 +8,7 @@ from pathlib import Path
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import kafka_versions_of
 from kip_replay.pipelines.report.data import read_report
-from kip_replay.pipelines.report.page import FORMATS, REPORT_NAME, text_of, write_report
+from kip_replay.pipelines.report.page import FORMATS, REPORT_NAME, text_of, write_page
 
 PARSER = JobParser(
     "report",
@@ -31,13 +31,15 @@ def work(job: Job) -> Exit:
     output, form = job.arguments.output, job.arguments.format
     named = job.named(job.arguments.recordings, writes=form == "html" and not output)
     names, versions = [*named], kafka_versions_of([r for r in named.values() if r])
-    if form != "html" and not output:
-        report = read_report(job.warehouse(writes=False), names, versions)
-        sys.stdout.write(text_of(report, job.config, form))
+    to_stdout = form != "html" and not output
+    warehouse = job.warehouse(writes=not (output or to_stdout))
+    text = text_of(read_report(warehouse, names, versions), job.config, form)
+    if to_stdout:
+        sys.stdout.write(text)
         return Exit.DONE
     path = Path(output or Path(job.warehouse_path) / REPORT_NAME)
-    warehouse = job.warehouse(writes=not output)
-    say(f"report: {write_report(warehouse, names, path, job.config, versions, form=form)}")
+    write_page(path, text)
+    say(f"report: {path}")
     return Exit.DONE
 
 

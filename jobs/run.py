@@ -32,7 +32,7 @@ from kip_replay.pipelines.quality import check, summary
 from kip_replay.pipelines.replaying.replay import voters_of
 from kip_replay.pipelines.report.data import read_report
 from kip_replay.pipelines.report.formats import as_text
-from kip_replay.pipelines.report.page import REPORT_NAME, write_report
+from kip_replay.pipelines.report.page import REPORT_NAME, is_current, render, write_page
 from kip_replay.pipelines.report.pages import pages
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES
@@ -93,15 +93,17 @@ def work(job: Job) -> Exit:
         versions = kafka_versions_of(recordings)
         page = Path(job.warehouse_path) / REPORT_NAME
         fingerprint = report_fingerprint(names, warehouse, versions, job.config)
-        report = write_report(warehouse, names, page, job.config, versions, fingerprint)
-        found = pages(read_report(warehouse, names, versions), job.config)
+        is_new = not is_current(page, fingerprint)
+        found = pages(read_report(warehouse, names, versions, is_drawn=is_new), job.config)
+        if is_new:
+            write_page(page, render(found), fingerprint)
         held = accuracy_rows(warehouse, names)
     say("")
     say_all([*as_text(found)])
     say(accuracy_line(held))
     if quality:
         say_all(summary(quality))
-    say(f"report: {report}")
+    say(f"report: {page}")
     say(str(watch))
     is_critical = quality is not None and quality.is_critical
     too_many = too_many_rejected(read, job.config)

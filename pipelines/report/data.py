@@ -77,11 +77,15 @@ class Report:
 
 
 def read_report(
-    warehouse: Warehouse, recordings: Sequence[str], kafka_versions: Mapping[str, str] | None = None
+    warehouse: Warehouse,
+    recordings: Sequence[str],
+    kafka_versions: Mapping[str, str] | None = None,
+    is_drawn: bool = True,
 ) -> Report:
     """The report's content for recordings, in the order given.
 
     ``kafka_versions``: what manifests say, by recording; shown beside what the logs say.
+    ``is_drawn``: with what happens over time, who sends what, and what was slowest.
     Raises UserError if a recording is not in the warehouse.
     """
     names = list(dict.fromkeys(recordings))
@@ -104,24 +108,27 @@ def read_report(
         ]
         figures = {r: rule_figures(database, k, read) for r, k in rules.items()}
         rows = reading.as_rows(database.execute(accuracy.query()))
-        failures, clusters, summed, brokers = (
-            reading.by_recording(database, query) for query in (FAILURES, CLUSTERS, SUMMED, BROKERS)
-        )
-        create_views(database, in_order(read_views(), TABLES))
-        seen: set[str] = set()
-        over_time: dict[tuple[str, str], Sequence[Chart]] = {}
-        slowest: dict[tuple[str, str], Slowest] = {}
-        for steps in registered.rules():
-            for name in names:
-                drawn = timelines(database, steps.timelines, name)
-                over_time[steps.name, name] = [_listed(chart, seen, name) for chart in drawn]
-            found = steps.slowest(database) if steps.slowest else {}
-            slowest |= {(steps.name, name): of for name, of in found.items()}
-        sent = bandwidths(database)
-        traffic = {name: _traffic_blocks(database, name, sent, figures, seen) for name in names}
-    checks = accuracy.checks(rows, [*rules], names)
-    named = (failures, clusters, summed, brokers)
-    return Report(read, figures, checks, *named, over_time, slowest, traffic)
+        queries = FAILURES, CLUSTERS, SUMMED, BROKERS
+        named = [reading.by_recording(database, query) for query in queries]
+        report = Report(read, figures, accuracy.checks(rows, [*rules], names), *named)
+        return _drawn(database, report, names) if is_drawn else report
+
+
+def _drawn(database: duckdb.DuckDBPyConnection, report: Report, names: Sequence[str]) -> Report:
+    """With what takes views to read."""
+    create_views(database, in_order(read_views(), TABLES))
+    seen: set[str] = set()
+    over_time: dict[tuple[str, str], Sequence[Chart]] = {}
+    slowest: dict[tuple[str, str], Slowest] = {}
+    for steps in registered.rules():
+        for name in names:
+            drawn = timelines(database, steps.timelines, name)
+            over_time[steps.name, name] = [_listed(chart, seen, name) for chart in drawn]
+        found = steps.slowest(database) if steps.slowest else {}
+        slowest |= {(steps.name, name): of for name, of in found.items()}
+    sent = bandwidths(database)
+    traffic = {name: _traffic_blocks(database, name, sent, report.figures, seen) for name in names}
+    return replace(report, over_time=over_time, slowest=slowest, traffic=traffic)
 
 
 def _traffic_blocks(

@@ -11,50 +11,39 @@ import jinja2
 from markupsafe import Markup, escape
 
 from kip_replay.pipelines.report import accuracy, charts, words
-from kip_replay.pipelines.report.data import Report, read_report
+from kip_replay.pipelines.report.data import Report
 from kip_replay.pipelines.report.formats import as_json, as_markdown
 from kip_replay.pipelines.report.pages import Config, pages
 from kip_replay.pipelines.report.view import Page
-from kip_replay.pipelines.warehouse.tables import Warehouse
 
 #: What the file is called by default: ``<warehouse>/report.html``.
 REPORT_NAME = "report.html"
 TITLE = "Changes to Kafka’s protocol, and what to do about them in your cluster"
 
 
-def write_report(
-    warehouse: Warehouse,
-    recordings: Sequence[str],
-    path: Path,
-    config: Config,
-    kafka_versions: Mapping[str, str] | None = None,
-    fingerprint: str | None = None,
-    form: str = "html",
-) -> Path:
-    """Writes the report on recordings of a warehouse to ``path`` and returns it.
+def is_current(path: Path, fingerprint: str | None) -> bool:
+    """Whether the page there was written with this fingerprint; of None, none was."""
+    if fingerprint is None or not path.is_file():
+        return False
+    return path.read_text(encoding="utf-8").endswith(_end(fingerprint))
 
-    The file is there whole or not at all. ``config``: the limits of verdicts. ``kafka_versions``:
-    what manifests say, by recording. ``fingerprint``: of all that a page follows from; a page that
-    ends with it is left as it is. ``form``: of FORMATS.
-    Raises UserError if a recording or a table is not in the warehouse.
+
+def write_page(path: Path, text: str, fingerprint: str | None = None) -> None:
+    """Writes a report; the file is there whole or not at all.
+
+    ``fingerprint``: of all that the page follows from, for ``is_current``.
     """
-    end = "" if fingerprint is None else f"<!-- {fingerprint} -->\n"
-    if (
-        fingerprint is not None
-        and path.is_file()
-        and path.read_text(encoding="utf-8").endswith(end)
-    ):
-        return path
-    report = read_report(warehouse, recordings, kafka_versions)
-    page = text_of(report, config, form) + end
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        unfinished.write_text(page, encoding="utf-8", newline="\n")
+        unfinished.write_text(text + _end(fingerprint), encoding="utf-8", newline="\n")
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
-    return path
+
+
+def _end(fingerprint: str | None) -> str:
+    return "" if fingerprint is None else f"<!-- {fingerprint} -->\n"
 
 
 def text_of(report: Report, config: Config, form: str) -> str:
