@@ -28,9 +28,9 @@ INKED = f"""(() => {{ {PIXELS}
     return data.filter((value, i) => i % 4 === 3 && value > 0).length / (data.length / 4);
   }});
 }})()"""
-#: Colours in the first chart, as in '0,95,176'.
+#: Colours in the first chart that is shown, as in '0,95,176'.
 COLOURS = f"""(() => {{ {PIXELS}
-  const data = pixels(document.querySelector('canvas')), found = new Set();
+  const data = pixels(document.querySelector('.page:not([hidden]) canvas')), found = new Set();
   for (let i = 0; i < data.length; i += 4)
     if (data[i + 3] === 255) found.add([...data.slice(i, i + 3)].join());
   return [...found];
@@ -166,6 +166,22 @@ def test_keys_move_the_cursor_and_zoom(opened: Callable[..., Browser]) -> None:
     assert browser.run(SEEN_FROM)[0] > "2026-11-22 16:10"
     browser.press("0")
     assert browser.run(SEEN_FROM)[0] == "2026-11-22 16:00:00"
+
+
+def test_zero_has_its_place_on_a_log_axis(opened: Callable[..., Browser]) -> None:
+    browser = opened()
+    sweep = "document.querySelectorAll('#page-one figure.chart')[3]"
+    browser.run(f"{sweep}.querySelector('.plot').focus()")
+    seen = []
+    for key in ("Home", "ArrowRight"):
+        browser.press(key)
+        seen.append(browser.run(f"{sweep}.querySelector('.at').textContent"))
+    assert seen == ["0", "200"]
+
+
+def test_a_point_between_gaps_is_seen(opened: Callable[..., Browser]) -> None:
+    browser = opened("#inside")
+    assert {"0,114,178", "0,128,92"} <= {*browser.run(COLOURS)}  # --series-0 and -2
 
 
 def test_buttons_zoom_for_those_without_mouse_or_keyboard(opened: Callable[..., Browser]) -> None:
