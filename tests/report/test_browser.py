@@ -281,6 +281,15 @@ def test_hostile_names_stay_text(opened: Callable[..., Browser]) -> None:
     assert {names[0], names[2], names[3][:60]} < {*options}
 
 
+def test_no_script_runs_but_the_page_s_own(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    made = "Object.assign(document.createElement('script'), {textContent: 'window.ran = true'})"
+    browser.run(f"document.body.append({made})")
+    browser.settle()
+    assert browser.run("window.ran") is None
+    assert "Content Security Policy" in browser.messages[0]
+
+
 def test_colours_follow_the_system(opened: Callable[..., Browser]) -> None:
     browser = opened()
     light = browser.run(COLOURS)
