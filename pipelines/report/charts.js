@@ -61,7 +61,7 @@
   // Zero has its place at the edge of a log axis.
   const xText = (chart, x, digits) => x === chart.zero ? "0" : inText(x, digits);
   const cursorOf = chart => ({
-    y: false, drag: {x: true, y: false}, points: {size: 8}, bind: {dblclick: () => () => showAll(chart)},
+    y: false, drag: {x: true, y: false}, points: {size: 8, fill: (u, i) => chart.tones[i - 1]}, bind: {dblclick: () => () => showAll(chart)},
     sync: chart.group && {key: chart.group, filters: {pub: type => /move|leave/.test(type), sub: () => true}},
   });
   const percents = (u, all) => all.map(inPercent);
@@ -104,14 +104,15 @@
     const zoomed = chart.u ? chart : [...charts.values()].find(it => it.u && chart.group && it.group === chart.group);
     const range = zoomed ? [zoomed.u.scales.x.min, zoomed.u.scales.x.max] : full;
     chart.u?.destroy();
+    chart.tones = chart.entries.map(entry => style(entry, "--tone") || ink);
     const font = "12px " + style(chart.plot, "font-family");
     const look = {stroke: soft, font, grid: {stroke: grid, width: 1}, ticks: {stroke: grid, width: 1, size: 5}};
     chart.u = new uPlot({
       width: width || chart.plot.clientWidth || PRINTED_WIDTH, height: window.innerWidth < 520 ? 210 : 250,
-      padding: [10 + 14 * labelRows(chart), 22, 0, 0], legend: {show: false},
+      padding: [10 + 14 * labelRows(chart), 30, 0, 0], legend: {show: false},
       cursor: cursorOf(chart), scales: scalesOf(chart, full), axes: axesOf(chart, look),
       series: [{}, ...chart.entries.map((entry, i) => ({
-        stroke: style(entry, "--tone") || ink, width: chart.points || placeInStyle(entry) ? 1.3 : 2, dash: dashOf(entry), show: chart.shown[i],
+        stroke: chart.tones[i], width: chart.points || placeInStyle(entry) ? 1.3 : 2, dash: dashOf(entry), show: chart.shown[i],
         points: {show: chart.points, size: 7, fill: paper, width: 2, ...!chart.points && {filter: () => lone(data[i + 1])}},
         ...chart.stepped ? {paths: uPlot.paths.stepped({align: 1, extend: true})} : {},
       }))],

@@ -100,7 +100,7 @@ def distribution() -> Chart:
 
 
 def sweep() -> Chart:
-    slots = [100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0]
+    slots = [0.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0]
     lines = [Line("with", "with", slots, [9.1e6, 8.7e6, 5.2e6, 1.1e6, 1e6, 1e6, 1e6])]
     described = "Bytes a second fall until 1,000 slots, and hardly after."
     marks = [Mark(1000.0, "knee", "1,000 slots")]

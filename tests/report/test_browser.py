@@ -28,9 +28,9 @@ INKED = f"""(() => {{ {PIXELS}
     return data.filter((value, i) => i % 4 === 3 && value > 0).length / (data.length / 4);
   }});
 }})()"""
-#: Colours in the first chart, as in '0,95,176'.
+#: Colours in the first chart that is shown, as in '0,95,176'.
 COLOURS = f"""(() => {{ {PIXELS}
-  const data = pixels(document.querySelector('canvas')), found = new Set();
+  const data = pixels(document.querySelector('.page:not([hidden]) canvas')), found = new Set();
   for (let i = 0; i < data.length; i += 4)
     if (data[i + 3] === 255) found.add([...data.slice(i, i + 3)].join());
   return [...found];
@@ -168,6 +168,22 @@ def test_keys_move_the_cursor_and_zoom(opened: Callable[..., Browser]) -> None:
     assert browser.run(SEEN_FROM)[0] == "2026-11-22 16:00:00"
 
 
+def test_zero_has_its_place_on_a_log_axis(opened: Callable[..., Browser]) -> None:
+    browser = opened()
+    sweep = "document.querySelectorAll('#page-one figure.chart')[3]"
+    browser.run(f"{sweep}.querySelector('.plot').focus()")
+    seen = []
+    for key in ("Home", "ArrowRight"):
+        browser.press(key)
+        seen.append(browser.run(f"{sweep}.querySelector('.at').textContent"))
+    assert seen == ["0", "200"]
+
+
+def test_a_point_between_gaps_is_seen(opened: Callable[..., Browser]) -> None:
+    browser = opened("#inside")
+    assert {"0,114,178", "0,128,92"} <= {*browser.run(COLOURS)}  # --series-0 and -2
+
+
 def test_buttons_zoom_for_those_without_mouse_or_keyboard(opened: Callable[..., Browser]) -> None:
     browser = opened()
     before = browser.run(SEEN_FROM)
@@ -263,6 +279,15 @@ def test_hostile_names_stay_text(opened: Callable[..., Browser]) -> None:
     client = "document.querySelectorAll('#page-two .filters select')[1].options"
     options = browser.run(f"[...{client}].map(it => it.text)")
     assert {names[0], names[2], names[3][:60]} < {*options}
+
+
+def test_no_script_runs_but_the_page_s_own(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    made = "Object.assign(document.createElement('script'), {textContent: 'window.ran = true'})"
+    browser.run(f"document.body.append({made})")
+    browser.settle()
+    assert browser.run("window.ran") is None
+    assert "Content Security Policy" in browser.messages[0]
 
 
 def test_colours_follow_the_system(opened: Callable[..., Browser]) -> None:
