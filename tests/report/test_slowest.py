@@ -138,6 +138,19 @@ def test_a_produce_that_no_fetch_explains() -> None:
     assert timed_out.sentence.endswith("it would have waited as long.")
 
 
+@pytest.mark.parametrize(
+    ("replayed", "said"),
+    [
+        (1004.0, "before the response: it had left the ISR by then."),
+        (4000.0, "before the response: acks=all replayed takes 4,000 ms."),
+        (None, "before the response: why it was not waited for is not in the log."),
+    ],
+)
+def test_a_follower_that_was_not_waited_for(replayed: float | None, said: str) -> None:
+    one = only(min_isr_acks, **produce(isr=[1, 2], request_acks_all_latency_ms=replayed))
+    assert f"Follower 2, in sync at the append, sent no FETCH beyond it {said}" in one.sentence
+
+
 def test_a_produce_that_waits_for_nobody() -> None:
     one = only(min_isr_acks, **produce(acks=1))
     assert one.sentence.endswith("1,000 ms waiting. With acks=1 it waits for no follower.")
@@ -331,11 +344,21 @@ def test_a_broker_that_was_fenced_before_it_applied_a_write() -> None:
     fenced = only(lowest_acked_offset, **write(ms(5000)))
     assert "broker 3 was stale for 900 ms, until it was fenced, estimated." in fenced.sentence
     assert (
-        "learned of the commit is not in the log. No heartbeat in the log shows" in fenced.sentence
+        "learned of the commit is not in the log. No heartbeat in the logs shows" in fenced.sentence
     )
     assert fenced.topic == ""
     applied = only(lowest_acked_offset, **write(ms(910)))
     assert "broker 3 was stale for 900 ms, estimated." in applied.sentence
+    beat = {"request_id": "b", "node_id": 2, "broker_id": 3, "error_code": 0}
+    to_another = only(
+        lowest_acked_offset,
+        **write(
+            ms(910),
+            requests=[request("a", "CREATE_TOPICS", 0, 10), request("b", "BROKER_HEARTBEAT", 5, 1)],
+            broker_heartbeats=[{"recording": "r", "current_metadata_offset": 9, **beat}],
+        ),
+    )
+    assert "shows it, at offset 9, went to controller 2 (1.log:11)." in to_another.sentence
     assert applied.sentence.endswith("takes the client 2,000 ms with the heartbeats in the log.")
 
 

@@ -14,6 +14,8 @@ from kip_replay.pipelines.report.view import Slow, Slowest
 _COUNTS = "SELECT recording, count(*) FROM requests WHERE api_name = 'PRODUCE' GROUP BY recording"
 #: An early response that comes no sooner than this share of the recorded one is not early.
 _NO_SOONER = 0.9
+#: A replay that is not further from what was recorded explains it.
+_NEAR_MS = 5.0
 
 
 def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
@@ -74,7 +76,7 @@ def _followers(row: Row, places: Places) -> Iterator[str]:
     if row["missing_followers"]:
         more = row["missing_followers"] - 1
         others = f" (and {words.count(more, 'other')})" if more else ""
-        left = "" if row["error_code"] else ": it had left the ISR by then"
+        left = "" if row["error_code"] else _why_not_waited_for(row)
         follower = f"Follower {row['missing_follower_id']}{others}, in sync at the append,"
         yield f"{follower} sent no FETCH beyond it before the response{left}."
     if row["last_follower_id"] is None:
@@ -92,6 +94,16 @@ def _followers(row: Row, places: Places) -> Iterator[str]:
     left_ms = row["recorded_ms"] - handled
     if not row["missing_followers"] and left_ms >= WORTH_NAMING * row["total_ms"]:
         yield f"For the other {words.milliseconds(left_ms)} no FETCH was missing."
+
+
+def _why_not_waited_for(row: Row) -> str:
+    """Of a follower that was in sync: it no longer is where acks=all replayed waits no longer."""
+    replayed, recorded = row["acks_all_ms"], row["recorded_ms"]
+    if replayed is None:
+        return ": why it was not waited for is not in the log"
+    if replayed <= recorded + _NEAR_MS:
+        return ": it had left the ISR by then"
+    return f": acks=all replayed takes {words.milliseconds(replayed)}"
 
 
 def _handler(row: Row) -> str:
