@@ -133,7 +133,7 @@ def test_a_produce_that_no_fetch_explains() -> None:
     assert "would have responded is unknown: the ISR is not there." in one.sentence
     timed_out = only(min_isr_acks, **produce(recorded_error=7, request_min_isr_latency_ms=990.0))
     assert "It got error 7." in timed_out.sentence
-    assert "Follower 2 (and 1 other), in sync at the append," in timed_out.sentence
+    assert "No FETCH of follower 2 (and 1 other), in sync at the append," in timed_out.sentence
     assert "left the ISR" not in timed_out.sentence
     assert timed_out.sentence.endswith("it would have waited as long.")
 
@@ -148,7 +148,8 @@ def test_a_produce_that_no_fetch_explains() -> None:
 )
 def test_a_follower_that_was_not_waited_for(replayed: float | None, said: str) -> None:
     one = only(min_isr_acks, **produce(isr=[1, 2], request_acks_all_latency_ms=replayed))
-    assert f"Follower 2, in sync at the append, sent no FETCH beyond it {said}" in one.sentence
+    fetch = "No FETCH of follower 2, in sync at the append, beyond it is in the log"
+    assert f"{fetch} {said}" in one.sentence
 
 
 def test_a_produce_that_waits_for_nobody() -> None:
@@ -184,6 +185,12 @@ def test_a_fetch_that_was_there_and_took_long_to_be_handled() -> None:
     one = only(min_isr_acks, **tables)
     assert (
         "of offset 8 (1.log:11), came after 15.0 ms, and took 900 ms to be handled." in one.sentence
+    )
+    assert " Follower 2 had it last" in one.sentence
+    (outcome,) = tables["produce_ack_outcomes"]
+    tables["produce_ack_outcomes"] = [{**outcome, "reason": "lines are missing"}]
+    assert (
+        "As far as the log shows, follower 2 had it last" in only(min_isr_acks, **tables).sentence
     )
 
 

@@ -77,8 +77,8 @@ def _followers(row: Row, places: Places) -> Iterator[str]:
         more = row["missing_followers"] - 1
         others = f" (and {words.count(more, 'other')})" if more else ""
         left = "" if row["error_code"] else _why_not_waited_for(row)
-        follower = f"Follower {row['missing_follower_id']}{others}, in sync at the append,"
-        yield f"{follower} sent no FETCH beyond it before the response{left}."
+        follower = f"follower {row['missing_follower_id']}{others}, in sync at the append,"
+        yield f"No FETCH of {follower} beyond it is in the log before the response{left}."
     if row["last_follower_id"] is None:
         if not row["missing_followers"]:
             yield "Which follower it waited for is not in the log."
@@ -86,7 +86,11 @@ def _followers(row: Row, places: Places) -> Iterator[str]:
     came = after(row["received_at"], row["last_follower_at"])
     source = places[row["recording"], row["last_follower_fetch_id"]]
     offset = words.number(row["last_follower_offset"])
-    who = "Of the others, follower" if row["missing_followers"] else "Follower"
+    who = "Follower"
+    if row["missing_followers"]:
+        who = "Of the others, follower"
+    elif row["reason"]:  # lines may be missing
+        who = "As far as the log shows, follower"
     follower = f"{who} {row['last_follower_id']} had it last"
     fetch = f"its first FETCH beyond it, of offset {offset} ({source}),"
     yield f"{follower}: {fetch} came after {words.milliseconds(came)}{_handler(row)}{_enough(row)}."
