@@ -127,7 +127,7 @@ def test_produces_waited_for_the_followers_that_are_named(
             assert min(own, key=lambda fetch: came_ms(log, fetch)) == source
             assert f'"fetchOffset":{int(figure(fetch_offset))}' in log.text(source)
             assert same(after, came_ms(log, source) - came_ms(log, row.source))
-        if found := named(r"Follower (\d+), in sync at the append, sent no FETCH", row):
+        if found := named(r"No FETCH of follower (\d+), in sync at the append", row):
             own = [fetch for fetch, replica in fetches if str(replica) == found[0]]
             assert all(came_ms(log, fetch) > built_ms(log, row.source) for fetch in own)
         if found := named(rf"would have been ready after {N} ms, not {N} ms", row):

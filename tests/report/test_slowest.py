@@ -133,9 +133,23 @@ def test_a_produce_that_no_fetch_explains() -> None:
     assert "would have responded is unknown: the ISR is not there." in one.sentence
     timed_out = only(min_isr_acks, **produce(recorded_error=7, request_min_isr_latency_ms=990.0))
     assert "It got error 7." in timed_out.sentence
-    assert "Follower 2 (and 1 other), in sync at the append," in timed_out.sentence
+    assert "No FETCH of follower 2 (and 1 other), in sync at the append," in timed_out.sentence
     assert "left the ISR" not in timed_out.sentence
     assert timed_out.sentence.endswith("it would have waited as long.")
+
+
+@pytest.mark.parametrize(
+    ("replayed", "said"),
+    [
+        (1004.0, "before the response: it had left the ISR by then."),
+        (4000.0, "before the response: acks=all replayed takes 4,000 ms."),
+        (None, "before the response: why it was not waited for is not in the log."),
+    ],
+)
+def test_a_follower_that_was_not_waited_for(replayed: float | None, said: str) -> None:
+    one = only(min_isr_acks, **produce(isr=[1, 2], request_acks_all_latency_ms=replayed))
+    fetch = "No FETCH of follower 2, in sync at the append, beyond it is in the log"
+    assert f"{fetch} {said}" in one.sentence
 
 
 def test_a_produce_that_waits_for_nobody() -> None:
@@ -171,6 +185,12 @@ def test_a_fetch_that_was_there_and_took_long_to_be_handled() -> None:
     one = only(min_isr_acks, **tables)
     assert (
         "of offset 8 (1.log:11), came after 15.0 ms, and took 900 ms to be handled." in one.sentence
+    )
+    assert " Follower 2 had it last" in one.sentence
+    (outcome,) = tables["produce_ack_outcomes"]
+    tables["produce_ack_outcomes"] = [{**outcome, "reason": "lines are missing"}]
+    assert (
+        "As far as the log shows, follower 2 had it last" in only(min_isr_acks, **tables).sentence
     )
 
 
@@ -331,11 +351,21 @@ def test_a_broker_that_was_fenced_before_it_applied_a_write() -> None:
     fenced = only(lowest_acked_offset, **write(ms(5000)))
     assert "broker 3 was stale for 900 ms, until it was fenced, estimated." in fenced.sentence
     assert (
-        "learned of the commit is not in the log. No heartbeat in the log shows" in fenced.sentence
+        "learned of the commit is not in the log. No heartbeat in the logs shows" in fenced.sentence
     )
     assert fenced.topic == ""
     applied = only(lowest_acked_offset, **write(ms(910)))
     assert "broker 3 was stale for 900 ms, estimated." in applied.sentence
+    beat = {"request_id": "b", "node_id": 2, "broker_id": 3, "error_code": 0}
+    to_another = only(
+        lowest_acked_offset,
+        **write(
+            ms(910),
+            requests=[request("a", "CREATE_TOPICS", 0, 10), request("b", "BROKER_HEARTBEAT", 5, 1)],
+            broker_heartbeats=[{"recording": "r", "current_metadata_offset": 9, **beat}],
+        ),
+    )
+    assert "shows it, at offset 9, went to controller 2 (1.log:11)." in to_another.sentence
     assert applied.sentence.endswith("takes the client 2,000 ms with the heartbeats in the log.")
 
 

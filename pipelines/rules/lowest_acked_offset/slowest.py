@@ -76,12 +76,14 @@ def _learned(row: Row, places: Places) -> Iterator[str]:
 
 def _shown(row: Row, places: Places) -> Iterator[str]:
     if row["shown_request_id"] is None:
-        yield "No heartbeat in the log shows it."
+        yield "No heartbeat in the logs shows it."
         return
     source = places[row["recording"], row["shown_request_id"]]
+    when = f"went to controller {row['shown_to']}"  # whose clock may be another
+    if row["shown_to"] == row["controller_id"]:
+        when = f"came after {words.milliseconds(after(row['responded_at'], row['shown_at']))}"
     offset = words.number(row["shown_offset"])
-    came = words.milliseconds(after(row["responded_at"], row["shown_at"]))
-    yield f"The first heartbeat that shows it, at offset {offset}, came after {came} ({source})."
+    yield f"The first heartbeat that shows it, at offset {offset}, {when} ({source})."
 
 
 def _waiting(row: Row) -> Iterator[str]:

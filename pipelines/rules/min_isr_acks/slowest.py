@@ -14,6 +14,8 @@ from kip_replay.pipelines.report.view import Slow, Slowest
 _COUNTS = "SELECT recording, count(*) FROM requests WHERE api_name = 'PRODUCE' GROUP BY recording"
 #: An early response that comes no sooner than this share of the recorded one is not early.
 _NO_SOONER = 0.9
+#: A replay that is not further from what was recorded explains it.
+_NEAR_MS = 5.0
 
 
 def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
@@ -74,9 +76,9 @@ def _followers(row: Row, places: Places) -> Iterator[str]:
     if row["missing_followers"]:
         more = row["missing_followers"] - 1
         others = f" (and {words.count(more, 'other')})" if more else ""
-        left = "" if row["error_code"] else ": it had left the ISR by then"
-        follower = f"Follower {row['missing_follower_id']}{others}, in sync at the append,"
-        yield f"{follower} sent no FETCH beyond it before the response{left}."
+        left = "" if row["error_code"] else _why_not_waited_for(row)
+        follower = f"follower {row['missing_follower_id']}{others}, in sync at the append,"
+        yield f"No FETCH of {follower} beyond it is in the log before the response{left}."
     if row["last_follower_id"] is None:
         if not row["missing_followers"]:
             yield "Which follower it waited for is not in the log."
@@ -84,7 +86,11 @@ def _followers(row: Row, places: Places) -> Iterator[str]:
     came = after(row["received_at"], row["last_follower_at"])
     source = places[row["recording"], row["last_follower_fetch_id"]]
     offset = words.number(row["last_follower_offset"])
-    who = "Of the others, follower" if row["missing_followers"] else "Follower"
+    who = "Follower"
+    if row["missing_followers"]:
+        who = "Of the others, follower"
+    elif row["reason"]:  # lines may be missing
+        who = "As far as the log shows, follower"
     follower = f"{who} {row['last_follower_id']} had it last"
     fetch = f"its first FETCH beyond it, of offset {offset} ({source}),"
     yield f"{follower}: {fetch} came after {words.milliseconds(came)}{_handler(row)}{_enough(row)}."
@@ -92,6 +98,16 @@ def _followers(row: Row, places: Places) -> Iterator[str]:
     left_ms = row["recorded_ms"] - handled
     if not row["missing_followers"] and left_ms >= WORTH_NAMING * row["total_ms"]:
         yield f"For the other {words.milliseconds(left_ms)} no FETCH was missing."
+
+
+def _why_not_waited_for(row: Row) -> str:
+    """Of a follower that was in sync: it no longer is where acks=all replayed waits no longer."""
+    replayed, recorded = row["acks_all_ms"], row["recorded_ms"]
+    if replayed is None:
+        return ": why it was not waited for is not in the log"
+    if replayed <= recorded + _NEAR_MS:
+        return ": it had left the ISR by then"
+    return f": acks=all replayed takes {words.milliseconds(replayed)}"
 
 
 def _handler(row: Row) -> str:

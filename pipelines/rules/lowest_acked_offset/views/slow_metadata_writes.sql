@@ -15,6 +15,7 @@
 -- learned_at: the FETCH response by which that broker learned of the commit was built
 -- learned_request_id: key of that FETCH in requests; null: not in the log
 -- shown_offset: currentMetadataOffset of its first heartbeat from the offset on
+-- shown_to: controller that it was sent to
 -- shown_at: arrival of that heartbeat; null: none in the log
 -- shown_request_id: its key in requests
 -- waiting_ms: from the request until the writer knows from the lowest acknowledged offset; null: not known
@@ -74,14 +75,13 @@ carried AS (
 ),
 beats AS (
   SELECT
-    l.recording, l.request_id, h.request_id AS shown_request_id, h.received_at AS shown_at,
+    l.recording, l.request_id, h.request_id AS shown_request_id, h.node_id AS shown_to, h.received_at AS shown_at,
     h.current_metadata_offset AS shown_offset,
     row_number() OVER (
       PARTITION BY l.recording, l.request_id ORDER BY h.dequeued_at NULLS LAST, h.request_id
     ) AS place
   FROM broker_heartbeats AS h
-  JOIN late AS l ON l.recording = h.recording AND l.controller_id = h.node_id
-    AND l.last_broker_id = h.broker_id
+  JOIN late AS l ON l.recording = h.recording AND l.last_broker_id = h.broker_id
   WHERE h.current_metadata_offset >= l.offset_high AND h.error_code = 0
 ),
 written AS (
@@ -101,7 +101,7 @@ SELECT
   l.recording, l.rank, l.stale_window_ms AS stale_ms, l.controller_id, l.api_name, l.client_id,
   l.via_broker, s.resource_type, s.resource_name, l.responded_at, l.offset_high AS metadata_offset,
   l.last_broker_id, n.applied_at IS NULL OR n.applied_at > l.applied_everywhere_at AS was_fenced,
-  n.learned_at, c.learned_request_id, b.shown_offset, b.shown_at,
+  n.learned_at, c.learned_request_id, b.shown_offset, b.shown_to, b.shown_at,
   b.shown_request_id, w.waiting_ms, w.interval_ms, w.interval_waiting_ms, l.request_id,
   r.source_file, r.line_number
 FROM late AS l

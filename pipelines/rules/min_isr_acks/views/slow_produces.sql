@@ -30,6 +30,7 @@
 -- missing_followers: in-sync followers without such a FETCH before the response
 -- missing_follower_id: the one of these with the least id; null: none
 -- recorded_ms: from arrival until the response was built
+-- acks_all_ms: likewise with acks=all, replayed; null: not known
 -- min_isr_ms: likewise with acks=min.insync.replicas; null: not known
 -- reason: why it is not known
 -- request_id: key of requests
@@ -52,7 +53,7 @@ batches AS (
   SELECT
     o.recording, o.request_id, o.node_id, o.topic, o.partition, o.acks, o.base_offset, o.isr,
     o.min_insync_replicas, o.recorded_error, o.request_recorded_latency_ms,
-    o.request_min_isr_latency_ms, o.reason
+    o.request_acks_all_latency_ms, o.request_min_isr_latency_ms, o.reason
   FROM produce_ack_outcomes AS o
   JOIN slow ON slow.recording = o.recording AND slow.request_id = o.request_id
   WHERE o.parameter = 'none'
@@ -141,8 +142,8 @@ SELECT
   w.min_insync_replicas, w.last_follower_id, w.last_follower_offset, w.last_follower_at,
   w.last_follower_handled_at, w.last_follower_fetch_id, w.enough_follower_id,
   w.enough_follower_at, w.missing_followers, w.missing_follower_id,
-  w.request_recorded_latency_ms AS recorded_ms, w.request_min_isr_latency_ms AS min_isr_ms, w.reason,
-  s.request_id, s.source_file, s.line_number
+  w.request_recorded_latency_ms AS recorded_ms, w.request_acks_all_latency_ms AS acks_all_ms,
+  w.request_min_isr_latency_ms AS min_isr_ms, w.reason, s.request_id, s.source_file, s.line_number
 FROM slow AS s
 LEFT JOIN waits AS w
   ON w.recording = s.recording AND w.request_id = s.request_id AND w.place = 1
