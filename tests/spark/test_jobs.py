@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from small_logs import BROKER, CONTROLLER, write_recording
 
-from kip_replay.jobs import compare, replay, report, run, summarize
+from kip_replay.jobs import compare, ingest, replay, report, run, summarize
 from kip_replay.jobs._config import read_config
 from kip_replay.jobs._steps import replay_options
 from kip_replay.pipelines.ingest.recording import load_recordings
