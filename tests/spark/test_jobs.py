@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from small_logs import BROKER, CONTROLLER, write_recording
 
-from kip_replay.jobs import compare, replay, report, run, summarize
+from kip_replay.jobs import compare, ingest, replay, report, run, summarize
 from kip_replay.jobs._config import read_config
 from kip_replay.jobs._steps import replay_options
 from kip_replay.pipelines.ingest.recording import load_recordings
@@ -187,3 +188,20 @@ def test_summaries_without_outcomes_say_what_to_do(
 ) -> None:
     assert summarize.main([str(FAILOVER), "--warehouse", str(tmp_path / "empty")]) == 2
     assert "kip-replay run" in capsys.readouterr().err
+
+
+def test_reasons_of_rejected_lines_are_counted(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = BROKER + b"what is this?\nand this\n" + BROKER.splitlines()[0][:200] + b"\n"
+    files = {"c.log": CONTROLLER, "b.log": broken}
+    write_recording(tmp_path / "o'clock", files, {2: "c.log", 11: "b.log"})
+    arguments = [str(tmp_path / "o'clock"), "--warehouse", str(tmp_path / "w")]
+    ingest.main(arguments)
+    said = [s for s in capsys.readouterr().out.splitlines() if s.startswith("rejected of")]
+    assert said == [
+        "rejected of o'clock: 2 not_a_request_line, 1 truncated; "
+        'kip-replay sql "FROM rejected_lines" shows them'
+    ]
+    ingest.main(arguments)  # reads nothing
+    assert "rejected of" not in capsys.readouterr().out

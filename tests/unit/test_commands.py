@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from small_logs import BROKER, CONTROLLER, plain, write_recording
+from small_logs import plain
 
 from kip_replay.jobs import check, compare, completion, ingest, main, report
 from kip_replay.jobs._cli import unknown_name
@@ -70,23 +70,6 @@ def test_a_folder_stands_for_its_recording_and_nothing_for_all(
     assert "'other'" not in one
     assert check.main(["--warehouse", warehouse]) == 2
     assert "'other'" in capsys.readouterr().err
-
-
-def test_reasons_of_rejected_lines_are_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    broken = BROKER + b"what is this?\nand this\n" + BROKER.splitlines()[0][:200] + b"\n"
-    files = {"c.log": CONTROLLER, "b.log": broken}
-    write_recording(tmp_path / "o'clock", files, {2: "c.log", 11: "b.log"})
-    arguments = [str(tmp_path / "o'clock"), "--warehouse", str(tmp_path / "w")]
-    ingest.main(arguments)
-    said = [s for s in capsys.readouterr().out.splitlines() if s.startswith("rejected of")]
-    assert said == [
-        "rejected of o'clock: 2 not_a_request_line, 1 truncated; "
-        'kip-replay sql "FROM rejected_lines" shows them'
-    ]
-    ingest.main(arguments)  # reads nothing
-    assert "rejected of" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
