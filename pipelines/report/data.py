@@ -108,9 +108,15 @@ def read_report(
         ]
         figures = {r: rule_figures(database, k, read) for r, k in rules.items()}
         rows = reading.as_rows(database.execute(accuracy.query()))
-        queries = FAILURES, CLUSTERS, SUMMED, BROKERS
-        named = [reading.by_recording(database, query) for query in queries]
-        report = Report(read, figures, accuracy.checks(rows, [*rules], names), *named)
+        report = Report(
+            read,
+            figures,
+            accuracy.checks(rows, [*rules], names),
+            failures=reading.by_recording(database, FAILURES),
+            clusters=reading.by_recording(database, CLUSTERS),
+            summed=reading.by_recording(database, SUMMED),
+            brokers=reading.by_recording(database, BROKERS),
+        )
         return _drawn(database, report, names) if is_drawn else report
 
 
