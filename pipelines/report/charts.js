@@ -102,7 +102,7 @@
     const full = fullRange(chart), data = columns(chart, full);
     // What is zoomed stays so, and what comes into view late follows its group.
     const zoomed = chart.u ? chart : [...charts.values()].find(it => it.u && chart.group && it.group === chart.group);
-    const range = zoomed ? [zoomed.u.scales.x.min, zoomed.u.scales.x.max] : full;
+    const {min, max} = zoomed?.u.scales.x ?? {}, range = min == null ? full : [min, max];
     chart.u?.destroy();
     chart.tones = chart.entries.map(entry => style(entry, "--tone") || ink);
     const font = "12px " + style(chart.plot, "font-family");
@@ -141,7 +141,7 @@
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
       let text = chart.scale === "time" ? mark.symbol : `${mark.symbol} ${mark.text}`;
-      while (ctx.measureText(text).width > ctx.canvas.width) text = text.slice(0, -2) + "…";
+      while (text.length > 2 && ctx.measureText(text).width > ctx.canvas.width - bbox.left) text = text.slice(0, -2) + "…";
       const width = ctx.measureText(text).width, symbol = ctx.measureText(mark.symbol).width;
       const left = Math.max(bbox.left, Math.min(x - symbol / 2, ctx.canvas.width - width));
       // None covers another; the list below has all of them.
