@@ -82,10 +82,6 @@
     figure.querySelector(".rows").before(filters, count);
     show();
 
-    // On a phone rows are cards, and the table would be none to a screen reader.
-    const roles = {table: "table", "thead, tbody": "rowgroup", tr: "row", th: "columnheader", td: "cell"};
-    for (const [names, role] of Object.entries(roles)) for (const it of figure.querySelectorAll(names)) it.role = role;
-
     heads.forEach((head, column) => {
       const button = make("button", head.textContent);
       button.type = "button";
@@ -100,6 +96,7 @@
         body.append(...rows.sort((a, b) => isDown ? order(b, a) : order(a, b)));
       });
     });
-    heads[0].ariaSort = "descending";
+    const ms = rows.map(row => +row.cells[0].dataset.of);
+    if (ms.every((one, i) => !i || one <= ms[i - 1])) heads[0].ariaSort = "descending";
   }
 })();
