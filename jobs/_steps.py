@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
+from pathlib import Path
 
 from kip_replay.jobs._cli import Job, say
 from kip_replay.jobs._config import Config, read_config
@@ -21,6 +22,7 @@ from kip_replay.pipelines.replaying.clocks import CLOCKS
 from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS_STEP
 from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
 from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.session import conf_dir, of_rules
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES, OBSERVATIONS
@@ -35,6 +37,8 @@ from kip_replay.replay.tables import (
     REPLAY_STATE,
 )
 
+#: Files that a report follows from, in the report's folder and the rules'.
+_READ = frozenset({".py", ".j2", ".js", ".css", ".sql", ".toml"})
 #: The tables that each step writes; what is judged by other recordings stands in ``accuracy/...``.
 TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     "ingest": LOG_TABLES,
@@ -127,12 +131,11 @@ def report_fingerprint(
     ]
     if None in summed:
         return None
-    templates = files("kip_replay.pipelines.report").iterdir()
-    errors = (files(steps.package) / "errors.toml" for steps in RULES)
-    read = [each for each in templates if each.name.endswith(".j2")]
-    texts = tuple(str(each) for each in (*read, *errors) if each.is_file())
+    report = Path(str(files("kip_replay.pipelines.report"))).rglob("*")
+    views = (conf_dir() / "views").glob("*.sql")
+    read = (each for each in (*report, *views, *of_rules("**/*")) if each.suffix in _READ)
     sections = (steps.section.__module__ for steps in RULES)
-    code = code_of(("kip_replay.pipelines.report.page", *sections), texts)
+    code = code_of(("kip_replay.pipelines.report.page", *sections), tuple(map(str, read)))
     limits = {name: config.get(name) for name in ("report", *(steps.name for steps in RULES))}
     return fingerprint(code, names, dict(kafka_versions), summed, judged, looked_into, limits)
 

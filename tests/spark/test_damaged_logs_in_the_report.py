@@ -1,0 +1,78 @@
+"""From damaged logs to the page: what is the matter with them, and which verdicts it withdraws."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from markupsafe import escape
+from pyspark.sql import SparkSession
+from recorded_logs import folder_of
+
+from kip_replay.jobs import report, run
+
+
+def damaged(folder: Path, node: int, damage: Callable[[bytes], bytes | None]) -> str:
+    """A copy of failover-4.0 of which one node's log is otherwise, or missing."""
+    shutil.copytree(folder_of("failover-4.0"), folder)
+    manifest = json.loads((folder / "recording.json").read_text())
+    manifest["name"] = folder.name
+    [log] = [folder / each["log"] for each in manifest["nodes"] if each["node_id"] == node]
+    content = damage(log.read_bytes())
+    if content is None:
+        log.unlink()
+        manifest["nodes"] = [each for each in manifest["nodes"] if each["node_id"] != node]
+    else:
+        log.write_bytes(content)
+    (folder / "recording.json").write_text(json.dumps(manifest))
+    return str(folder)
+
+
+def lines_cut(content: bytes) -> bytes:
+    """Less 20 lines in the middle."""
+    lines = gzip.decompress(content).splitlines(keepends=True)
+    middle = len(lines) // 2
+    return gzip.compress(b"".join(lines[:middle] + lines[middle + 20 :]))
+
+
+def lines_shortened(content: bytes) -> bytes:
+    """20 lines in the middle are cut short."""
+    lines = gzip.decompress(content).splitlines(keepends=True)
+    middle = len(lines) // 2
+    for number in range(middle, middle + 20):
+        lines[number] = lines[number][: len(lines[number]) // 2] + b"\n"
+    return gzip.compress(b"".join(lines))
+
+
+@pytest.mark.slow
+def test_bad_logs_are_on_top_and_what_rests_on_them_is_withdrawn(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sessions, changes, applied = "incremental_fetch", "hwm_parking", "lowest_acked_offset"
+    cases = {
+        "cut-controller": (2, lines_cut, "19 lines or more are missing", {changes, applied}),
+        "cut-broker": (11, lines_cut, "20 lines or more are missing", {sessions}),
+        "rejected": (11, lines_shortened, "20 of 3,530 lines", {sessions}),
+        "truncated": (12, lambda log: log[: len(log) * 2 // 3], "ends in the middle", {sessions}),
+        "no-log": (13, lambda _: None, "has no log", {sessions, applied}),
+    }
+    logs = tmp_path / "logs"
+    paths = [damaged(logs / name, *of[:2]) for name, of in cases.items()]
+    arguments = [*paths, "--warehouse", str(tmp_path / "warehouse")]
+    assert run.main(arguments) == 3
+    capsys.readouterr()
+    assert report.main([*arguments, "--format", "json"]) == 0
+    found = {page["recordings"][0]: page for page in json.loads(capsys.readouterr().out)["pages"]}
+    top = (tmp_path / "warehouse" / "report.html").read_text().split("<main>")[0]
+    for name, (_, _, phrase, withdrawn) in cases.items():
+        texts = [alert["text"] for alert in found[name]["alerts"] if alert["is_critical"]]
+        assert any(phrase in text and name in text for text in texts), texts
+        assert all(escape(text) in top for text in texts)
+        rules = found[name]["rules"].items()
+        decisions = {rule: of["decisions"][name] for rule, of in rules}
+        assert {rule for rule, of in decisions.items() if of["is_withdrawn"]} == withdrawn
+        assert all(decisions[rule]["gain"] is None for rule in withdrawn)
