@@ -96,7 +96,7 @@
         body.append(...rows.sort((a, b) => isDown ? order(b, a) : order(a, b)));
       });
     });
-    const ms = rows.map(row => +row.cells[0].dataset.of);
-    if (ms.every((one, i) => !i || one <= ms[i - 1])) heads[0].ariaSort = "descending";
+    const took = rows.map(row => +row.cells[0].dataset.of);
+    if (took.every((ms, i) => !i || ms <= took[i - 1])) heads[0].ariaSort = "descending";
   }
 })();

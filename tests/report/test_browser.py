@@ -253,6 +253,11 @@ def test_rows_are_sorted_by_pressing_a_head(opened: Callable[..., Browser]) -> N
     assert sources == sorted(sources)
 
 
+def test_rows_in_another_order_are_not_said_to_be_sorted(opened: Callable[..., Browser]) -> None:
+    heads = "[...document.querySelectorAll('.slowest')].map(it => it.querySelector('th').ariaSort)"
+    assert opened().run(heads) == ["descending", None]
+
+
 def test_one_page_is_shown_at_a_time(opened: Callable[..., Browser]) -> None:
     browser = opened("")
     shown = "[...document.querySelectorAll('.page')].map(it => !it.hidden)"
