@@ -214,7 +214,8 @@ class RuleFigures:
         low = less - hypot(less - sampling.low, wrong)
         high = less + hypot(sampling.high - less, wrong)
         place = {"fetches": 0, "bytes": 2}[amount]
-        blocks = np.subtract(*(total.per_block[place] for total in totals))
+        one, other = (np.array(total.per_block[place], np.int64) for total in totals)
+        blocks = one - other
         if (blocks >= 0).all():
             low = max(low, 0.0)
         if (blocks <= 0).all():
