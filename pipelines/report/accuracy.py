@@ -118,7 +118,8 @@ def _count(kind: Kind, judged: Sequence[Check]) -> str | None:
     _, one, verb = KINDS[kind]
     passed = sum(bool(check.passed) for check in judged)
     counted = words.count(len(judged), one, _MANY.get(one))
-    text = f"{words.number(passed)} of {counted} {verb}{'s' if passed == 1 else ''}"
+    is_one = 1 in (passed, len(judged))
+    text = f"{words.number(passed)} of {counted} {verb}{'s' if is_one else ''}"
     return text if kind is Kind.BOUND else f"{text} within tolerance"
 
 

@@ -15,7 +15,15 @@ _MARKED = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|~&!"})
 
 
 def as_json(pages: Sequence[Page]) -> str:
-    """The pages as one JSON object; figures are numbers in the unit beside them."""
+    """The pages as one JSON object: ``{"pages": [page]}``.
+
+    A page: ``recordings``, ``cluster``, ``alerts`` (``text``, ``is_critical``), ``accuracy`` and
+    ``rules`` by name. A rule: ``question``, ``proposal``, ``sure``, ``rests_on`` (limits) and
+    ``decisions`` by recording. A decision: ``advice`` (of ``Advice``), ``is_withdrawn``,
+    ``reason``, ``gain`` and ``price`` (effects), ``paste``. An effect: ``figure``, ``unit`` (ms,
+    B/s or /s) and, in it, ``before``, ``after``, ``less`` with the ends of its interval,
+    ``less_low`` and ``less_high``; null without enough data.
+    """
     return json.dumps({"pages": [_page(page) for page in pages]}, indent=1) + "\n"
 
 

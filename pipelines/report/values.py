@@ -199,7 +199,8 @@ class RuleFigures:
     def traffic_change(self, amount: str, before: str, after: str) -> Interval | None:
         """By how much fewer ``fetches`` or ``bytes`` a second there are after than before.
 
-        Blocks of both are drawn together, for they are of the same requests.
+        Blocks of both are drawn together, for they are of the same requests. What rises in no block
+        is not taken to rise in another span, nor what falls in none to fall.
         """
         totals = known(map(self.total, (before, after)))
         sampling = totals[0].sampling(amount, totals[1]) if len(totals) > 1 else None
@@ -210,8 +211,16 @@ class RuleFigures:
         found = (errors(self.NAME).get((variant, metric), Error()) for variant in (before, after))
         wrong = hypot(*(rate * error.relative for rate, error in zip(rates, found, strict=True)))
         less = rates[0] - rates[1]
-        low, high = hypot(less - sampling.low, wrong), hypot(sampling.high - less, wrong)
-        return Interval(less - low, less + high)
+        low = less - hypot(less - sampling.low, wrong)
+        high = less + hypot(sampling.high - less, wrong)
+        place = {"fetches": 0, "bytes": 2}[amount]
+        one, other = (np.array(total.per_block[place], np.int64) for total in totals)
+        blocks = one - other
+        if (blocks >= 0).all():
+            low = max(low, 0.0)
+        if (blocks <= 0).all():
+            high = min(high, 0.0)
+        return Interval(low, high)
 
     @property
     def swept(self) -> list[int]:

@@ -380,6 +380,24 @@ def test_one_price_too_high_is_enough_and_all_must_be_known(known: list[bool | N
     )
 
 
+def test_what_never_rises_is_not_taken_to_rise() -> None:
+    one = sessions(3_200_000, 320, uses=False)
+    for few in (uneven(one), one):
+        gain = decided(few).gain
+        assert gain is not None
+        assert gain.less_within is not None
+        assert gain.less_within.low >= 0.0
+    full, less = (one.traffic[variant, "follower", None] for variant in ("full", "incremental"))
+    # Now and then sessions take more.
+    some = (*less.per_block[:2], (full.request_bytes // 8, *less.per_block[2][1:]))
+    spread = replace(less, per_block=some)
+    two = uneven(one).traffic | {("incremental", "follower", None): spread}
+    gain = decided(replace(one, traffic=two)).gain
+    assert gain is not None
+    assert gain.less_within is not None
+    assert gain.less_within.low < 0.0
+
+
 def test_an_error_of_predictions_widens_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was replayed may be off by as much as predictions were; what was recorded is not."""
     off = {(WITH_KIP, "fetches_per_second"): Error(relative=0.25)}
