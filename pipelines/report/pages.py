@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Config = Mapping[str, Mapping[str, Any]]
 #: Reasons for which outcomes are unknown since logs are damaged.
 DAMAGED = (LOG_GAP, CLOCKS_DIFFER)
-#: Checks that say what sentences of ``Logs.warnings`` say too.
-_SAID = frozenset(
+#: Checks of which ``Logs.warnings`` has a sentence anyway.
+_IN_WARNINGS = frozenset(
     {
         "log_has_no_hole",
         "every_node_has_its_log",
@@ -127,7 +127,7 @@ def _upheld(
 
 def _failed_tables(report: Report, recording: str) -> set[str]:
     rows = report.failures.get(recording, ())
-    found = [row for row in rows if row["expectation"] not in _SAID]
+    found = [row for row in rows if row["expectation"] not in _IN_WARNINGS]
     return {row["table_name"] for row in found if row["severity"] == "critical"}
 
 
@@ -147,7 +147,7 @@ def _alerts(one: Logs, report: Report, sections: Sequence[Section]) -> Iterator[
     """What is the matter with a recording, and the verdicts that are withdrawn for it."""
     every = [Alert(text) for text in one.warnings]
     for row in report.failures.get(one.recording, ()):
-        if row["expectation"] not in _SAID:
+        if row["expectation"] not in _IN_WARNINGS:
             rows = words.count(row["failing_rows"], "row")
             text = (
                 f"recording {one.recording!r}: {rows} of {row['table_name']} failed the check "

@@ -283,7 +283,7 @@ def test_what_sessions_save_is_not_made_up_of_the_few_that_are_known() -> None:
     assert decided(replace(one, rows={**one.rows, "verdicts": rows})).gain is not None
 
 
-def test_what_is_not_known_is_said_with_its_reason() -> None:
+def test_what_is_not_known_has_its_reason() -> None:
     why = "the ISR at the append is not in the log"
     one = produces(at(200), UNKNOWN, at(900))
     rows = [verdict(MIN_ISR, 90, why, what="partitions", waited=90), *one.rows["verdicts"]]

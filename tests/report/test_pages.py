@@ -255,13 +255,13 @@ def test_a_critical_check_withdraws_what_rests_on_its_table(table: str, rules: s
     mild = replace(report, failures={"one": [failure(table, "warning")]})
     assert withdrawn(mild) == set()
     # That lines are missing has a sentence anyway, and outcomes that are unknown for it.
-    said = failure(table) | {"expectation": "log_has_no_hole"}
-    assert withdrawn(replace(report, failures={"one": [said]})) == set()
+    worded = failure(table) | {"expectation": "log_has_no_hole"}
+    assert withdrawn(replace(report, failures={"one": [worded]})) == set()
 
 
 def test_a_failed_check_is_an_alert_and_a_mild_one_a_warning() -> None:
-    said = failure("rejected_lines", "warning") | {"expectation": "no_line_is_rejected"}
-    failures = [failure("requests"), failure("fetches", "warning", 1), said]
+    worded = failure("rejected_lines", "warning") | {"expectation": "no_line_is_rejected"}
+    failures = [failure("requests"), failure("fetches", "warning", 1), worded]
     (page,) = pages(replace(report_of(recording()), failures={"one": failures}), CONFIG)
     texts = [(alert.is_critical, alert.text) for alert in page.alerts[1:3]]
     says = "failed the check no_hole; expected: there is none"
