@@ -98,9 +98,12 @@ def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> l
 KINDS = {
     Kind.OTHER_CLUSTER: ("Predictions of other clusters", "prediction of another cluster", "lie"),
     Kind.SELF_CHECK: ("Self-checks", "self-check", "lie"),
-    Kind.BOUND: ("Bounds", "bound", "hold"),
+    Kind.BOUND: ("Bounds", "bound of every single outcome", "hold"),
 }
-_MANY = {"prediction of another cluster": "predictions of other clusters"}
+_MANY = {
+    "prediction of another cluster": "predictions of other clusters",
+    "bound of every single outcome": "bounds of every single outcome",
+}
 
 
 def sentence(found: Sequence[Check]) -> str:

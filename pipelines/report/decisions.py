@@ -38,7 +38,7 @@ class Advice(Enum):
 class Effect:
     """What a change does to a figure, from ``before`` to ``after``.
 
-    ``unit``: ms, B/s or /s. ``less_within``: where ``less`` lies; None without enough data.
+    ``unit``: ms, B/s or FETCHes/s. ``less_within``: where ``less`` lies; None without enough data.
     """
 
     name: str
@@ -185,4 +185,4 @@ def of_rates(name: str, one: RuleFigures, amount: str, variants: Sequence[str]) 
     if before is None or after is None:
         return None
     within = one.traffic_change(amount, *variants)
-    return Effect(name, "B/s" if amount == "bytes" else "/s", before, after, within)
+    return Effect(name, "B/s" if amount == "bytes" else "FETCHes/s", before, after, within)

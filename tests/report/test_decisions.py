@@ -234,7 +234,7 @@ def test_gain_and_price_are_in_absolute_terms_with_their_intervals() -> None:
     assert (found.gain.before, found.gain.after) == (310.0, 2.0)
     assert found.gain.less_within == (297.0, 319.0)
     rates = [(price.unit, price.before, price.after, price.more_within) for price in found.price]
-    assert rates == [("/s", 1.0, 2.0, (1.0, 1.0)), ("B/s", 10.0, 20.0, (10.0, 10.0))]
+    assert rates == [("FETCHes/s", 1.0, 2.0, (1.0, 1.0)), ("B/s", 10.0, 20.0, (10.0, 10.0))]
 
 
 def test_a_cluster_that_runs_the_kip_is_compared_with_a_replay_without_it() -> None:

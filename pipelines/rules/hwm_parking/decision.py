@@ -36,7 +36,7 @@ def decide(one: Figures, limits: Limits) -> Decision:
     fetches, size = (
         decisions.of_rates(name, one, amount, one.sources)
         for name, amount in (
-            ("FETCHes on the active controller", "fetches"),
+            ("on the active controller", "fetches"),
             ("bytes, both ways", "bytes"),
         )
     )

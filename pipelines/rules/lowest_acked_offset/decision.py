@@ -26,12 +26,12 @@ def decide(one: Figures, limits: Limits) -> Decision:
     within = window.intervals.get("p50")
     if within and not one.is_estimated:
         within = Interval(0.0, within.high)  # a bound: it may be over any time before
-    name = "stale window for clients that wait, median"
+    name = "how long clients may read old metadata, if they wait for that to end (median)"
     gain = Effect(name, "ms", window.p50, 0.0, within)
     price = []
     if known_after is not None and known_after.p50 is not None:
         within = known_after.intervals.get("p50")
-        price = [decisions.from_none("their wait, median", known_after.p50, within)]
+        price = [decisions.from_none("how long they then wait (median)", known_after.p50, within)]
     up_to = "" if one.is_estimated else "up to "
     reason = (
         f"After the response to a metadata write, some broker shows the old state for {up_to}"
