@@ -424,6 +424,8 @@ def test_a_page_is_answered(warehouse: Path, tmp_path: Path) -> None:
     answer = "# A\n\n```sql\nSELECT 1 AS a\n```\n\n```text\na\n1\n```\n\nend\n"
     assert page.read_text() == answer
     assert answered(answer, lambda query: ["a", "1"]) == answer
+    empty = "```sql\nSELECT 1\n```\n\n```text\n```\n\nBetween.\n\n```text\nkept\n```\n"
+    assert "Between." in answered(empty, lambda query: ["a", "1"])
 
 
 # --- tables and views -----------------------------------------------------------------------------
