@@ -48,7 +48,7 @@ _HELP = """statements end with ; and may take several lines. Also:
   describe NAME       the columns of one
   format table|csv|json
   help, quit (or Ctrl-D)"""
-_QUERY = re.compile(r"```sql\n(?P<query>.*?)\n```\n(\n```text\n(.*?\n)?```\n)?", re.DOTALL)
+_QUERY = re.compile(r"```sql\n(?P<query>.*?)\n```\n(\n```text\n(.*?\n)??```\n)?", re.DOTALL)
 
 
 def work(job: Job) -> Exit:
