@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 STAGES: Mapping[str, tuple[float, float]] = {
     "survey": (0.1, 0.005),
     "read logs": (0.3, 0.04),
-    "replay": (9.5, 0.11),
-    "summarize": (4.3, 0.036),
-    "check": (5.7, 0.034),
-    "report": (0.7, 0.0),
+    "replay": (12.0, 0.11),
+    "summarize": (5.3, 0.03),
+    "check": (6.7, 0.01),
+    "report": (1.1, 0.007),
 }
 #: Spark starts with the first rule.
 _START_S = 3.0
