@@ -71,9 +71,11 @@ docs: run ## print the pages that code and recordings make: tables, accuracy, th
 	@$(BIN)/python -m tools.coverage $(WAREHOUSE)-accuracy $(SAMPLES) tests/recordings/*
 	@$(BIN)/kip-replay sql --warehouse $(WAREHOUSE) --answer docs/sql.md
 
-picture: ## take the picture in README.md of the report in ./warehouse (needs Chromium)
-	@chromium --headless --no-sandbox --hide-scrollbars --window-size=1200,800 \
-		--screenshot=docs/report.png "file://$(abspath $(WAREHOUSE))/report.html" 2>/dev/null
+picture: ## take the picture in README.md of a recording in ./warehouse (needs Chromium)
+	@page=$$(mktemp --suffix .html); \
+	$(BIN)/kip-replay report acks-slow-follower --warehouse $(WAREHOUSE) --output "$$page"; \
+	chromium --headless --no-sandbox --hide-scrollbars --window-size=1200,800 \
+		--screenshot=docs/report.png "file://$$page" 2>/dev/null; rm "$$page"
 
 bench: setup ## measure speed beside DuckDB, Polars, Spark and orjson, and print docs/performance.md
 	@$(PIP) install --editable '.[test,bench]'
