@@ -78,7 +78,9 @@ class Effect:
         ends = self.less_within if self.less >= 0 else self.more_within
         if ends is None:
             return "not enough data for an interval"
-        return f"{self.wording(ends.low)} to {self.wording(ends.high)}"
+        low, high = self.wording(ends.low), self.wording(ends.high)
+        figure, _, unit = low.partition(words.SPACE)
+        return f"{figure if high.endswith(f'{words.SPACE}{unit}') else low} to {high}"
 
     def wording(self, value: float) -> str:
         """A value of it, with its unit."""

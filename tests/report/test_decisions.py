@@ -302,10 +302,10 @@ def test_a_window_that_is_only_bounded_is_not_known_to_be_long() -> None:
 @pytest.mark.parametrize(
     ("effect", "change", "within"),
     [
-        (Effect("", "ms", 328.2, 1.4, Interval(252.0, 460.0)), "327 ms less", "252 ms to 460 ms"),
-        (Effect("", "B/s", 100, 4600, Interval(-5e3, -4e3)), "4.5 kB/s more", "4.0 kB/s to 5.0"),
+        (Effect("", "ms", 328.2, 1.4, Interval(252.0, 460.0)), "327 ms less", "252 to 460 ms"),
+        (Effect("", "B/s", 100, 4600, Interval(-5e3, -4e3)), "4.5 kB/s more", "4.0 to 5.0"),
         (Effect("", "/s", 15.0, 30.0), "15.0 /s more", "not enough data for an interval"),
-        (Effect("", "ms", 7.5, 7.5, Interval(0, 0)), "no change", "0 ms to 0 ms"),
+        (Effect("", "ms", 7.5, 7.5, Interval(0, 0)), "no change", "0 to 0 ms"),
     ],
 )
 def test_effects_in_words(effect: Effect, change: str, within: str) -> None:

@@ -178,7 +178,7 @@ def test_every_rule_has_its_verdict_up_front() -> None:
     places = [first.index(advice) for advice in ("do it", "nothing to do", "nothing to do yet")]
     assert places == sorted(places)
     assert "With Kafka 4.1 or later, brokers learn of a committed change 327 ms sooner" in first
-    gain = "Gain 327 ms less (294 ms to 360 ms) median lag of brokers, 328 ms → 1.2 ms"
+    gain = "Gain 327 ms less (294 to 360 ms) median lag of brokers, 328 ms → 1.2 ms"
     assert gain in first
     assert page.count('<section aria-labelledby="') == len(CLASSES) + 3
 
