@@ -19,10 +19,12 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     """Paragraphs as wide as the terminal; lines that are indented, such as examples, stay."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
+        # A command such as kip-replay stays whole.
+        filled = textwrap.TextWrapper(
+            width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        )
         return "\n\n".join(
-            paragraph
-            if paragraph.splitlines()[-1].startswith(" ")
-            else textwrap.fill(paragraph, width, initial_indent=indent, subsequent_indent=indent)
+            paragraph if paragraph.splitlines()[-1].startswith(" ") else filled.fill(paragraph)
             for paragraph in text.split("\n\n")
         )
 
