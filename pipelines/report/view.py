@@ -30,7 +30,6 @@ class Row(NamedTuple):
     name: str
     cells: Sequence[str]
     style: str = ""
-    row_style: str = ""
 
 
 @dataclass(frozen=True)

@@ -42,12 +42,6 @@ def number(value: float | None, decimals: int = 0) -> str:
     return text.replace("-", MINUS if text.strip("-0.,") else "")
 
 
-def signed(value: float | None, decimals: int = 0) -> str:
-    """Like ``number``, with a plus sign before what is above zero."""
-    text = number(value, decimals)
-    return f"+{text}" if value is not None and value > 0 and text.strip("0.,") else text
-
-
 def milliseconds(value: float | None) -> str:
     """A duration for reading: as many digits as matter, and its unit."""
     if value is None:

@@ -17,7 +17,6 @@ from kip_replay.replay.outcomes import RECORDED, Verdict
 FOLLOWER, CONSUMER = ClientKind.FOLLOWER.value, ClientKind.CONSUMER.value
 WITHOUT_SESSIONS = ClientKind.CONSUMER_WITHOUT_SESSIONS.value
 KINDS = (FOLLOWER, CONSUMER, WITHOUT_SESSIONS)
-EVENTS = ("created", "refused", "evicted", "closed")
 #: The broker's config that sweeps vary.
 CACHE_SLOTS = "max.incremental.fetch.session.cache.slots"
 _COMPARED = {
