@@ -34,13 +34,15 @@ def slowest(
     view: str,
     proofs: Sequence[str],
     explained: Callable[[Row, Places], Slow],
-    titled: Callable[[str, int], tuple[str, str]],
+    counts: str,
+    titled: Callable[..., tuple[str, str]],
 ) -> dict[str, Slowest]:
     """The slowest of a rule by recording; a recording without any has no entry.
 
     ``view``: its name; its ``rank`` is the order. ``proofs``: columns of it with keys of the
     lines that prove a row. ``explained``: a row in words, with the places of such lines.
-    ``titled``: name and note for a recording and how many rows it has.
+    ``counts``: a query of recordings, each with numbers for its title. ``titled``: name and note,
+    of how many rows there are and those numbers.
     """
     known = f"rank <= {MOST} AND source_file IS NOT NULL"
     rows = _rows(database, f"SELECT * FROM {view} WHERE {known} ORDER BY recording, rank")
@@ -48,12 +50,13 @@ def slowest(
     found: dict[str, list[Slow]] = defaultdict(list)
     for row in rows:
         found[row["recording"]].append(explained(row, places))
-    return {name: Slowest(*titled(name, len(of)), of) for name, of in found.items()}
+    of_all = {name: numbers for name, *numbers in database.execute(counts).fetchall()}
+    return {name: Slowest(*titled(len(of), *of_all[name]), of) for name, of in found.items()}
 
 
-def counted(database: DuckDBPyConnection, sql: str) -> dict[str, tuple[int, ...]]:
-    """Counts by recording, the query's first column."""
-    return {name: tuple(counts) for name, *counts in database.execute(sql).fetchall()}
+def left_out(unknown: int, one: str, many: str | None = None) -> str:
+    """The end of a note on how many are not among the rows, empty if none."""
+    return f"; {words.count(unknown, one, many)} left out" if unknown else ""
 
 
 def _rows(database: DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import duckdb
@@ -35,10 +35,9 @@ class Timeline:
 
     name: str
     note: str
-    y_name: str
     view: str
     where: str
-    figures: Mapping[str, str]
+    figures: Mapping[str, str] = field(default_factory=lambda: PERCENTILES)
     is_rate: bool = False
 
 
@@ -72,7 +71,7 @@ def timelines(
         return []
     events = marks(database, recording, buckets.width_s)
     return [
-        _chart(chart.name, chart.note, chart.y_name, lines, events, buckets, not chart.is_rate)
+        _chart(chart.name, chart.note, lines, events, buckets, not chart.is_rate)
         for chart, lines in found
         if lines
     ]
@@ -111,7 +110,7 @@ def traffic_timeline(database: duckdb.DuckDBPyConnection, recording: str) -> lis
         ]
         if lines:
             text = note + left_out
-            charts.append(_chart(title, text, "bytes a second", lines, events, buckets, False))
+            charts.append(_chart(title, text, lines, events, buckets, False))
     return charts
 
 
@@ -188,7 +187,6 @@ def _line(name: str, style: str, points: _Series, buckets: Buckets, is_rate: boo
 def _chart(
     name: str,
     note: str,
-    y_name: str,
     lines: Sequence[Line],
     events: Sequence[Mark],
     buckets: Buckets,
@@ -204,7 +202,7 @@ def _chart(
         f"{note}; {width}" if note else width,
         f"{described}. {words.count(len(events), 'event')} of the cluster.",
         "UTC",
-        y_name,
+        "ms" if is_latency else "bytes a second",
         lines,
         events,
         x_scale="time",

@@ -29,16 +29,14 @@ _RETURNED = {
 
 def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
     """What replicas learned of last by recording, in the steady phase."""
-    counts = report.counted(database, _COUNTS)
+    view, proofs = "slow_high_watermarks", ["stale_fetch_id"]
+    return report.slowest(database, view, proofs, _slow, _COUNTS, _titled)
 
-    def titled(recording: str, shown: int) -> tuple[str, str]:
-        known, unknown = counts[recording]
-        of = f"{words.number(shown)} of {words.count(known, 'time')} that a replica learned of one"
-        left = f"; {words.count(unknown, 'unknown one')} left out" if unknown else ""
-        note = f"{of} in the steady phase, until the response that carried it was built{left}."
-        return "High watermarks learned of last", note
 
-    return report.slowest(database, "slow_high_watermarks", ["stale_fetch_id"], _slow, titled)
+def _titled(shown: int, known: int, unknown: int) -> tuple[str, str]:
+    of = f"{words.number(shown)} of {words.count(known, 'time')} that a replica learned of one"
+    note = f"{of} in the steady phase, until the response that carried it was built"
+    return "High watermarks learned of last", f"{note}{report.left_out(unknown, 'unknown one')}."
 
 
 def _slow(row: Row, places: Places) -> Slow:

@@ -1,14 +1,12 @@
 """hwm_parking over time."""
 
-from kip_replay.pipelines.report.timeline import PERCENTILES, Timeline
+from kip_replay.pipelines.report.timeline import Timeline
 
 TIMELINES = (
     Timeline(
         name="How late brokers learn of a commit, over time",
         note="of the advances of the high watermark",
-        y_name="ms",
         view="lag_over_time",
         where="replica_kind = 'broker'",
-        figures=PERCENTILES,
     ),
 )

@@ -24,16 +24,14 @@ _MOSTLY = 0.5
 
 def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
     """The clients whose FETCHes cost most, by recording; the costliest FETCH of each is named."""
-    counts = report.counted(database, _COUNTS)
+    return report.slowest(database, "costly_fetchers", [], _slow, _COUNTS, _titled)
 
-    def titled(recording: str, shown: int) -> tuple[str, str]:
-        clients, unknown = counts[recording]
-        of = f"{words.number(shown)} of {words.count(clients, 'client')} of a broker each"
-        left = f"; {words.count(unknown, 'FETCH', 'FETCHes')} of unknown size left out"
-        note = f"{of}, the most bytes first; ms: of the costliest FETCH, less waiting for data"
-        return "Clients whose FETCHes cost most", f"{note}{left if unknown else ''}."
 
-    return report.slowest(database, "costly_fetchers", [], _slow, titled)
+def _titled(shown: int, clients: int, unknown: int) -> tuple[str, str]:
+    of = f"{words.number(shown)} of {words.count(clients, 'client')} of a broker each"
+    left = report.left_out(unknown, "FETCH of unknown size", "FETCHes of unknown size")
+    note = f"{of}, the most bytes first; ms: of the costliest FETCH, less waiting for data"
+    return "Clients whose FETCHes cost most", f"{note}{left}."
 
 
 def _slow(row: Row, places: Places) -> Slow:

@@ -6,7 +6,6 @@ TIMELINES = (
     Timeline(
         name="What FETCHes of topic partitions take besides records, over time",
         note="requests and responses; a gap where the size of one is not known",
-        y_name="bytes a second",
         view="fetch_bytes_over_time",
         where="true",
         figures={"": "if(sum(unknown) = 0, sum(overhead_per_second), NULL)"},

@@ -21,16 +21,14 @@ _PROOFS = ("learned_request_id", "shown_request_id")
 
 def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
     """The metadata writes that were stale for longest by recording."""
-    counts = report.counted(database, _COUNTS)
+    return report.slowest(database, "slow_metadata_writes", _PROOFS, _slow, _COUNTS, _titled)
 
-    def titled(recording: str, shown: int) -> tuple[str, str]:
-        known, unknown = counts[recording]
-        of = f"{words.number(shown)} of {words.count(known, 'metadata write')}"
-        left = f"; {words.count(unknown, 'unknown one')} left out" if unknown else ""
-        note = f"{of}, from the response until the last broker had applied it, estimated{left}."
-        return "Metadata writes that were stale for longest", note
 
-    return report.slowest(database, "slow_metadata_writes", _PROOFS, _slow, titled)
+def _titled(shown: int, known: int, unknown: int) -> tuple[str, str]:
+    of = f"{words.number(shown)} of {words.count(known, 'metadata write')}"
+    left = report.left_out(unknown, "unknown one")
+    note = f"{of}, from the response until the last broker had applied it, estimated{left}."
+    return "Metadata writes that were stale for longest", note
 
 
 def _slow(row: Row, places: Places) -> Slow:

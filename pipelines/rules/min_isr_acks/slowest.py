@@ -20,14 +20,14 @@ _NEAR_MS = 5.0
 
 def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
     """The slowest PRODUCEs by recording."""
-    counts = report.counted(database, _COUNTS)
+    view, proofs = "slow_produces", ["last_follower_fetch_id"]
+    return report.slowest(database, view, proofs, _slow, _COUNTS, _titled)
 
-    def titled(recording: str, shown: int) -> tuple[str, str]:
-        of = f"{words.number(shown)} of {words.count(counts[recording][0], 'PRODUCE')}"
-        note = "from arrival until the response was sent; FETCHes are those in the leader’s log"
-        return "The slowest PRODUCEs", f"{of}, {note}."
 
-    return report.slowest(database, "slow_produces", ["last_follower_fetch_id"], _slow, titled)
+def _titled(shown: int, produces: int) -> tuple[str, str]:
+    of = f"{words.number(shown)} of {words.count(produces, 'PRODUCE')}"
+    note = "from arrival until the response was sent; FETCHes are those in the leader’s log"
+    return "The slowest PRODUCEs", f"{of}, {note}."
 
 
 def _slow(row: Row, places: Places) -> Slow:

@@ -1,22 +1,18 @@
 """min_isr_acks over time."""
 
-from kip_replay.pipelines.report.timeline import PERCENTILES, Timeline
+from kip_replay.pipelines.report.timeline import Timeline
 
 TIMELINES = (
     Timeline(
         name="How long producers wait for the response, over time",
         note="of requests with acks=all, if producers react",
-        y_name="ms",
         view="produce_latency_over_time",
         where="metric = 'closed_loop_latency'",
-        figures=PERCENTILES,
     ),
     Timeline(
         name="How long records are exposed, over time",
         note="from the early response until the whole ISR had the batch",
-        y_name="ms",
         view="produce_latency_over_time",
         where="metric = 'exposure'",
-        figures=PERCENTILES,
     ),
 )
