@@ -17,7 +17,7 @@ from kip_replay.replay.tables import TABLES
 Row = Mapping[str, Any]
 _VIEWS = (
     *("slowest_requests", "slow_produces", "slow_high_watermarks", "slow_metadata_writes"),
-    "costly_fetchers",
+    *("costly_fetchers", "topic_names"),
 )
 
 

@@ -9,13 +9,7 @@
 -- responses_with_records: those with records
 -- record_bytes: bytes of records
 -- errors: responses with an error of the partition
-WITH named AS (
-  SELECT recording, topic_id, max(topic) AS name
-  FROM topics
-  WHERE topic_id IS NOT NULL AND topic <> topic_id
-  GROUP BY recording, topic_id
-),
-responses AS (
+WITH responses AS (
   SELECT recording, node_id, replica_id, client_id, returned.*
   FROM (
     SELECT recording, node_id, replica_id, client_id, explode(response_partitions) AS returned
@@ -33,5 +27,5 @@ SELECT
   count(*) FILTER (WHERE record_bytes > 0) AS responses_with_records,
   sum(record_bytes) AS record_bytes,
   count(*) FILTER (WHERE error_code <> 0) AS errors
-FROM responses LEFT JOIN named USING (recording, topic_id)
+FROM responses LEFT JOIN topic_names USING (recording, topic_id)
 GROUP BY 1, 2, 3, 4, 5, 6

@@ -5,15 +5,9 @@
 -- node_id: leader, null: none; replica that fell out or came back
 -- subject: topic and partition
 -- what: the event in words
-WITH named AS (
-  SELECT recording, topic_id, max(topic) AS name
-  FROM topics
-  WHERE topic_id IS NOT NULL AND topic <> topic_id
-  GROUP BY recording, topic_id
-),
-only_ids AS (
+WITH only_ids AS (
   SELECT recording, name AS topic, max(topic_id) AS only_id
-  FROM named
+  FROM topic_names
   GROUP BY recording, name
   HAVING count(*) = 1
 ),
@@ -24,7 +18,7 @@ seen AS (
     built_at, request_id, leader_id, leader_epoch, isr, error_code,
     CASE WHEN source = 'ALTER_PARTITION' THEN -1 ELSE node_id END AS witness
   FROM isr_changes
-    LEFT JOIN named USING (recording, topic_id)
+    LEFT JOIN topic_names USING (recording, topic_id)
     LEFT JOIN only_ids USING (recording, topic)
 ),
 partition_epochs AS (

@@ -58,12 +58,6 @@ batches AS (
   JOIN slow ON slow.recording = o.recording AND slow.request_id = o.request_id
   WHERE o.parameter = 'none'
 ),
-named AS (
-  SELECT recording, topic_id, min(topic) AS name
-  FROM topics
-  WHERE topic_id IS NOT NULL AND topic <> topic_id
-  GROUP BY recording, topic_id
-),
 requested AS (
   SELECT
     slow.recording, slow.request_id, f.request_id AS fetch_id, f.replica_id, f.received_at,
@@ -83,7 +77,7 @@ beyond AS (
       ORDER BY r.dequeued_at NULLS LAST, r.fetch_id
     ) AS number
   FROM requested AS r
-  LEFT JOIN named ON named.recording = r.recording AND named.topic_id = r.each.topic_id
+  LEFT JOIN topic_names AS named ON named.recording = r.recording AND named.topic_id = r.each.topic_id
   JOIN batches AS b ON b.recording = r.recording AND b.request_id = r.request_id
     AND b.topic = coalesce(r.each.topic, named.name, r.each.topic_id)
     AND b.partition = r.each.partition
