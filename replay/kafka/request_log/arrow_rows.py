@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -14,6 +13,12 @@ if TYPE_CHECKING:
 
 Positions = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Columns = dict[str, pa.Array]
+
+
+def one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """A column of a table, copied only where it has several chunks."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def struct_of(type_: pa.StructType, columns: Mapping[str, pa.Array]) -> pa.StructArray:
@@ -61,49 +66,20 @@ def list_of(lengths: Positions, flat: pa.Array, absent: Bools | None = None) -> 
 
 def lists_in(array: pa.ListArray) -> tuple[Positions, pa.Array]:
     """Lengths (null as 0) and elements one after the other."""
-    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-    return lengths.astype(np.int64), array.flatten()
+    lengths = np.diff(array.offsets.to_numpy()).astype(np.int64)
+    if array.null_count:
+        lengths[nulls_of(array)] = 0
+    return lengths, array.flatten()
 
 
 def scatter(array: pa.Array, positions: Positions, n: int) -> pa.Array:
-    """``n`` rows with ``array[i]`` at ``positions[i]`` (ascending), null elsewhere.
-
-    Elements of lists stay where they are: only offsets are new.
-    """
-    if len(positions) == n:
+    """``n`` rows with ``array[i]`` at ``positions[i]``, null elsewhere."""
+    if np.array_equal(positions, np.arange(n)):
         return array
-    if pa.types.is_struct(array.type):
-        return _scatter_struct(array, positions, n)
-    if pa.types.is_list(array.type):
-        lengths, flat = lists_in(array)
-        spread = np.zeros(n, np.int64)
-        spread[positions] = lengths
-        return list_of(spread, flat, ~_occupied(positions, n, array)).cast(array.type)
-    indices = np.zeros(n, np.int64)
+    indices, absent = np.zeros(n, np.int64), np.ones(n, np.bool_)
     indices[positions] = np.arange(len(positions))
-    absent = np.ones(n, np.bool_)
     absent[positions] = False
     return array.take(pa.array(indices, mask=absent))
-
-
-def _scatter_struct(array: pa.StructArray, positions: Positions, n: int) -> pa.StructArray:
-    children = [scatter(child, positions, n) for child in array.flatten()]
-    absent = pa.array(~_occupied(positions, n, array))
-    return pa.StructArray.from_arrays(children, fields=list(array.type), mask=absent)
-
-
-def _occupied(positions: Positions, n: int, array: pa.Array) -> Bools:
-    occupied = np.zeros(n, np.bool_)
-    occupied[positions] = array.is_valid().to_numpy(zero_copy_only=False)
-    return occupied
-
-
-def any_in_row(lengths: Positions, of_elements: Bools) -> Bools:
-    """Rows, ``lengths`` of elements each, with an element for which it holds."""
-    rows = np.repeat(np.arange(len(lengths)), lengths)
-    found = np.zeros(len(lengths), np.bool_)
-    found[rows[of_elements]] = True
-    return found
 
 
 def nulls_of(array: pa.Array) -> Bools:

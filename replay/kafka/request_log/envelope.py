@@ -18,6 +18,10 @@ Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
+#: A year: longer than any request, shorter than what overflows.
+MS_MAX = 366 * 24 * 3600 * 1000.0
+
+
 class RequestHeader(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """``requestHeader``: what the client sent, the API's name added by Kafka."""
 
@@ -60,14 +64,30 @@ class Envelope(msgspec.Struct, rename="camel", frozen=True, gc=False):
     client_information: ClientInformation = _NO_INFORMATION
 
     @property
-    def has_request(self) -> bool:
-        """False where the level was switched on while the request was under way."""
-        return memoryview(self.request)[0] == _BRACE
+    def is_absurd(self) -> bool:
+        """Whether a time is negative or longer than any request takes."""
+        times = (
+            self.total_time_ms,
+            self.request_queue_time_ms,
+            self.local_time_ms,
+            self.remote_time_ms,
+            self.throttle_time_ms,
+            self.response_queue_time_ms,
+            self.send_time_ms,
+        )
+        return min(times) < 0 or max(times) > MS_MAX
 
     @property
     def has_response(self) -> bool:
         """False with acks=0, or where the level was switched meanwhile."""
         return memoryview(self.response)[0] == _BRACE
+
+    @property
+    def bodies(self) -> bytes:
+        """JSON of both bodies, null where there is none."""
+        both = (self.request, self.response)
+        request, response = (b"null" if memoryview(b) == EMPTY_BODY else b for b in both)
+        return b'{"request":%b,"response":%b}' % (request, response)
 
 
 #: What Kafka writes where it has no body to show.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .arrow_rows import any_in_row, lists_in
+from .arrow_rows import lists_in
 
 if TYPE_CHECKING:
-    from .typed_bodies import Bodies, Columns
+    from .arrow_rows import Columns
+    from .typed_bodies import Bodies
 
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 METADATA_TOPIC = "__cluster_metadata"
@@ -34,4 +36,6 @@ def _fetch_metadata(request: Columns) -> pa.BooleanArray:
     lengths, partitions = lists_in(request["request_partitions"])
     by_id = pc.equal(pc.struct_field(partitions, "topic_id"), METADATA_TOPIC_ID).fill_null(False)
     by_name = pc.equal(pc.struct_field(partitions, "topic"), METADATA_TOPIC).fill_null(False)
-    return pa.array(any_in_row(lengths, pc.or_(by_id, by_name).to_numpy(zero_copy_only=False)))
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    found = rows[pc.or_(by_id, by_name).to_numpy(zero_copy_only=False)]
+    return pa.array(np.bincount(found, minlength=len(lengths)) > 0)

@@ -11,64 +11,48 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from .arrow_rows import Positions, lists_in, nulls_of
+from .arrow_rows import Positions, lists_in, nulls_of, one_chunk
 
 if TYPE_CHECKING:
-    from ..messages.layout import Field, Struct
+    from collections.abc import Iterator
+
+    from ..messages import Api
+    from ..messages.layout import Struct
 
 
-def lacking(struct: Struct, bodies: pa.StructArray, versions: Positions) -> dict[int, str]:
-    """The rows of bodies that lack a field, with the path of the first: ``topics.partitions``.
+def incomplete(table: pa.Table, api: Api, versions: pa.Int32Array) -> dict[int, str]:
+    """The lines whose bodies lack a field, with the path of the first: ``request.topics``.
 
-    ``bodies`` have some of the fields of ``struct``; null is no body. ``versions`` are of its rows.
+    Bodies may have only some of the fields of their API; null is no body.
     """
     found: dict[int, str] = {}
-    _visit(struct, bodies, np.arange(len(bodies)), versions, "", found)
+    of_lines = versions.fill_null(-1).to_numpy().astype(np.int64)
+    for name, message in (("request", api.request), ("response", api.response)):
+        bodies = one_chunk(table.column(name))
+        for lines, path in _absent(message.body, bodies, np.arange(len(bodies)), of_lines):
+            found |= {line: f"{name}.{path}" for line in lines.tolist() if line not in found}
     return found
 
 
-def _visit(
-    struct: Struct,
-    array: pa.StructArray,
-    rows: Positions,
-    versions: Positions,
-    path: str,
-    found: dict[int, str],
-) -> None:
-    """``rows`` are those that the structs come from."""
+def _absent(
+    struct: Struct, array: pa.StructArray, rows: Positions, versions: Positions
+) -> Iterator[tuple[Positions, str]]:
+    """Which of ``rows``, which the structs come from, lack a field, and its path."""
     for field in struct.fields:
-        if array.type.get_field_index(field.json_name) < 0:
+        name = field.json_name
+        if array.type.get_field_index(name) < 0:
             continue
-        place = path + field.json_name
-        value = pc.struct_field(array, field.json_name)
+        value, parents = array.field(name), rows
         may_be_absent = field.is_tagged or field.is_nullable or field.has_default
         if value.null_count and not may_be_absent:
             of_versions = versions[rows]
             has_field = (of_versions >= field.versions.start) & (of_versions < field.versions.stop)
-            _note(rows[nulls_of(value) & ~nulls_of(array) & has_field], place, found)
+            yield rows[nulls_of(value) & ~nulls_of(array) & has_field], name
         if field.is_array:
-            lengths, elements = lists_in(value)
+            lengths, value = lists_in(value)
             parents = np.repeat(rows, lengths)
-            _note(parents[nulls_of(elements)], place, found)
-            _visit_inner(field, elements, parents, versions, place, found)
-        else:
-            _visit_inner(field, value, rows, versions, place, found)
-
-
-def _visit_inner(
-    field: Field,
-    array: pa.Array,
-    rows: Positions,
-    versions: Positions,
-    place: str,
-    found: dict[int, str],
-) -> None:
-    if field.struct is not None:
-        _visit(field.struct, array, rows, versions, f"{place}.", found)
-
-
-def _note(rows: Positions, place: str, found: dict[int, str]) -> None:
-    for row in rows.tolist():
-        found.setdefault(row, place)
+            yield parents[nulls_of(value)], name
+        if field.struct is not None:
+            for lines, path in _absent(field.struct, value, parents, versions):
+                yield lines, f"{name}.{path}"

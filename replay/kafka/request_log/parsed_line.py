@@ -19,6 +19,8 @@ from kip_replay.replay.log_tables import (
 )
 from kip_replay.replay.table import INT, LONG, TEXT, Table
 
+from ..messages import BROKER_HEARTBEAT, FETCH, PRODUCE
+
 #: Columns that every table of the log shares: once per line, not once per struct.
 _SHARED = ("recording", "request_id", "line_id", "node_id", "source_file", "line_number")
 
@@ -52,3 +54,5 @@ PARSED_LINE = pa.schema(
         pa.field("metadata_offsets", pa.list_(_struct(METADATA_OFFSETS)), nullable=False),
     ]
 )
+#: Columns of the APIs that are nearly all of a busy log, by API key.
+VIEWS = {FETCH.key: "fetch", PRODUCE.key: "produce", BROKER_HEARTBEAT.key: "broker_heartbeat"}

@@ -2,11 +2,11 @@
 
 Theory of operation
 -------------------
-1. Each line is split (``line``), its stamp converted (``local_time``), its envelope decoded
-   (``envelope``). This is all that is done line by line for most of a log.
-2. Bodies of FETCH, PRODUCE and BROKER_HEARTBEAT are read for all lines of a batch at once
-   (``typed_bodies``), those of rarer APIs one by one (``bodies``). A line whose body does not fit
-   is rejected as a whole, so that a request never silently lacks its row in a typed table.
+1. Each line is split (``line``) and its stamp converted (``local_time``). This is all that is done
+   line by line for most of a log.
+2. FETCH, PRODUCE and BROKER_HEARTBEAT are read for all lines of a batch at once (``reading``), the
+   rarer APIs one by one (``envelope``, ``bodies``). A line whose body does not fit is rejected as a
+   whole, so that a request never silently lacks its row in a typed table.
 3. Sizes on the wire follow from the typed columns (``kafka.messages``).
 4. Typed rows stand beside the request in one row per line: readers can count lines, and drop lines
    read twice, before anything is split into tables.
@@ -17,7 +17,6 @@ Pure: no files, no clock. The same bytes give the same rows, however they are cu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -40,18 +39,18 @@ from . import (
     write_view,
 )
 from .anonymous import Anonymous
-from .arrow_rows import Positions, list_rows, scatter, struct_of, struct_rows
+from .arrow_rows import list_rows, scatter, struct_of, struct_rows
 from .line import without_line_end
 from .local_time import LocalTime
-from .parsed_line import PARSED_LINE
-from .reading import Reading, line_digest, line_ids, read_envelopes, reject_absurd_times
-from .reasons import Reason
-from .request_columns import durations_of, request_columns
-from .typed_bodies import Columns, read_bodies
+from .parsed_line import PARSED_LINE, VIEWS
+from .reading import LineReader, Part, Reading, line_digest, line_ids
+from .request_columns import with_times
+from .typed_bodies import typed_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from .arrow_rows import Columns, Positions
     from .bodies import Row, TypedRows
     from .envelope import Envelope
     from .pseudonyms import Pseudonyms
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
 #: How much of a rejected line is kept.
 _REJECTED_LINE_BYTES = 1000
 _MIB = 1 << 20
+_LINE_ENDS = (b"\n", b"\r")
 _NONE: Mapping[int, str] = {}
 
 #: APIs read one line at a time.
@@ -77,24 +77,12 @@ _READERS: dict[int, Callable[[Envelope], TypedRows]] = {
 }
 
 
-@dataclass(frozen=True)
-class _View:
-    """A column of ``PARSED_LINE`` with a row of each line of an API, read many at once."""
-
-    name: str
-    api_key: int
-    columns: Callable[[Bodies], Columns]
-
-    @property
-    def type(self) -> pa.StructType:
-        return PARSED_LINE.field(self.name).type
-
-
-_VIEWS = (
-    _View("fetch", FETCH.key, fetch_view.columns),
-    _View("produce", PRODUCE.key, produce_view.columns),
-    _View("broker_heartbeat", BROKER_HEARTBEAT.key, lambda b: {**b.request, **b.response}),
-)
+_COLUMNS: dict[int, Callable[[Bodies], Columns]] = {
+    FETCH.key: fetch_view.columns,
+    PRODUCE.key: produce_view.columns,
+    BROKER_HEARTBEAT.key: lambda bodies: {**bodies.request, **bodies.response},
+}
+_SIZES = ("request_bytes", "response_bytes")
 #: Lists of ``PARSED_LINE``, with the request's columns that their elements have too.
 _LISTS = {
     "isr_changes": ("dequeued_at",),
@@ -127,8 +115,12 @@ class LineParser:
     ) -> None:
         self.recording = recording
         self.node_id = node_id
-        self._time = LocalTime(zone, clock_offset_ms)
-        self._line_bytes_max = line_bytes_max
+        api_versions = partial(offset_view.read_api_versions, node_id=node_id)
+        self._reader = LineReader(
+            LocalTime(zone, clock_offset_ms),
+            line_bytes_max,
+            _READERS | {offset_view.API_VERSIONS: api_versions},
+        )
         self._rows_max = rows_max
         self._bytes_max = bytes_max
         self._line_digest = line_digest(node_id, pseudonyms)
@@ -158,7 +150,7 @@ class LineParser:
             if batch and (size + len(line) > self._bytes_max or len(batch) == self._rows_max):
                 yield batch
                 batch, size = [], 0
-            batch.append(without_line_end(line))
+            batch.append(without_line_end(line) if line.endswith(_LINE_ENDS) else line)
             size += len(line)
         if batch:
             yield batch
@@ -178,17 +170,15 @@ class LineParser:
         """
         n = len(lines)
         second_pass_from = n if fold_changes_at_line is None else fold_changes_at_line - first
-        reading = read_envelopes(lines, self._time, second_pass_from, self._line_bytes_max)
-        for number in range(first, first + n) if strays else ():
-            if number in strays:
-                reading.reject(number - first, Reason.stray_stamp, strays[number])
+        by_position = {number - first: why for number, why in strays.items()}
+        reading = self._reader.read(lines, second_pass_from, by_position)
         columns = {
             "recording": pa.repeat(pa.scalar(self.recording, TEXT), n),
             "line_id": pa.array(line_ids(self._line_digest, lines), TEXT),
             "node_id": pa.repeat(pa.scalar(self.node_id, INT), n),
             "source_file": pa.repeat(pa.scalar(source_file, TEXT), n),
             "line_number": pa.array(np.arange(first, first + n), LONG),
-            **_typed_columns(reading, self.node_id),
+            **_typed_columns(reading, n),
             "rejected": _rejected(lines, reading, is_kept=self._anonymous is None),
         }
         batch = pa.record_batch([columns[name] for name in PARSED_LINE.names], schema=PARSED_LINE)
@@ -198,103 +188,81 @@ class LineParser:
 def _rejected(lines: Sequence[bytes], reading: Reading, is_kept: bool) -> pa.StructArray:
     """Why lines could not be read; with their text where that ``is_kept``."""
     rows: list[Row] = []
-    positions: list[int] = []
-    for position, reason in enumerate(reading.reasons):
-        if reason is not None:
-            line = lines[position]
-            text = line[:_REJECTED_LINE_BYTES].decode(errors="replace") if is_kept else None
-            rows.append((reason.name, reading.details.get(position), text, len(line)))
-            positions.append(position)
-    rejected = struct_rows(parsed_line.REJECTED, rows, {})
-    return scatter(rejected, np.array(positions, np.int64), len(lines))
+    rejected = sorted(reading.rejected.items())
+    for position, (reason, detail) in rejected:
+        line = lines[position]
+        text = line[:_REJECTED_LINE_BYTES].decode(errors="replace") if is_kept else None
+        rows.append((reason.name, detail, text, len(line)))
+    positions = np.array([position for position, _ in rejected], np.int64)
+    return scatter(struct_rows(parsed_line.REJECTED, rows, {}), positions, len(lines))
 
 
-def _typed_columns(reading: Reading, node_id: int) -> Columns:
+def _typed_columns(reading: Reading, n: int) -> Columns:
     """Request and typed views, each with a row per line."""
-    reject_absurd_times(reading)
-    api_versions = partial(offset_view.read_api_versions, node_id=node_id)
-    typed = reading.typed_rows(_READERS | {offset_view.API_VERSIONS: api_versions})
-    bodies = {view: _bodies(reading, view) for view in _VIEWS}
-    n, readable = len(reading.reasons), reading.readable()
-    requests = {
-        name: scatter(column, readable, n) for name, column in _requests(reading, readable).items()
+    structs = [(part.positions, _structs(part, reading.stamps_us)) for part in reading.parts]
+    views = {
+        name: _column(name, [(rows, of[name]) for rows, of in structs if name in of], n)
+        for name in ("request", *VIEWS.values())
     }
-    views = {view.name: _sized(view, *bodies[view], requests, n) for view in _VIEWS}
-    sizes = {
-        name: pc.coalesce(*(pc.struct_field(view, name) for view in views.values()))
-        for name in ("request_bytes", "response_bytes")
-    }
-    is_request = scatter(pa.array(np.ones(len(readable), np.bool_)), readable, n).is_valid()
-    requests["source"] = requests["api_name"]
+    request, typed = views["request"], reading.typed
     return {
-        "request": _where(is_request, parsed_line.REQUEST, {**requests, **sizes}),
         **views,
-        **{
-            name: _single(name, {row: getattr(t, name) for row, t in typed.items()}, requests, n)
-            for name in ("metadata_write", "producer_id")
-        },
-        **{name: _list(name, also, typed, requests, n) for name, also in _LISTS.items()},
+        **{name: _single(name, typed, request) for name in ("metadata_write", "producer_id")},
+        **{name: _list(name, also, typed, request) for name, also in _LISTS.items()},
     }
 
 
-def _requests(reading: Reading, readable: Positions) -> Columns:
-    envelopes = reading.of(readable)
-    stamps_us = [reading.stamps_us[position] for position in readable.tolist()]
-    return request_columns(envelopes, stamps_us, durations_of(envelopes))
+def _column(name: str, parts: Sequence[tuple[Positions, pa.Array]], n: int) -> pa.Array:
+    """Structs of some lines as a column of all lines."""
+    if not parts:
+        return pa.nulls(n, PARSED_LINE.field(name).type)
+    positions, structs = zip(*parts, strict=True)
+    return scatter(pa.concat_arrays(structs), np.concatenate(positions), n)
 
 
-def _bodies(reading: Reading, view: _View) -> tuple[Positions, Columns]:
-    """Positions and body columns of an API's lines; those that do not fit are rejected."""
-    positions = reading.positions_of(view.api_key)
-    bodies = read_bodies(reading.of(positions), APIS[view.api_key], view.type)
-    for line, misfit in bodies.misfits.items():
-        reading.reject(int(positions[line]), Reason.bad_body, misfit)
-    return positions[bodies.positions], view.columns(bodies)
-
-
-def _sized(
-    view: _View, rows: Positions, body: Columns, requests: Columns, n: int
-) -> pa.StructArray:
-    """The view's struct with its sizes, over ``n`` rows.
+def _structs(part: Part, stamps_us: Positions) -> dict[str, pa.StructArray]:
+    """The requests of a part and, where it has one, its API's view.
 
     What came inside an ENVELOPE has no size of its own.
     """
-    columns = {**_taken(requests, view.type, rows), **body}
-    batch = pa.RecordBatch.from_pydict(columns)
-    forwarded = requests["is_forwarded"].take(pa.array(rows))
-    api, null = APIS[view.api_key], pa.scalar(None, LONG)
-    columns["request_bytes"] = pc.if_else(forwarded, null, request_bytes(api, batch))
-    columns["response_bytes"] = pc.if_else(forwarded, null, response_bytes(api, batch))
-    return scatter(struct_of(view.type, columns), rows, n)
+    columns = with_times(part.columns, stamps_us[part.positions])
+    null = pa.scalar(None, LONG)
+    if part.api_key is None or part.bodies is None:
+        sizes = dict.fromkeys(_SIZES, pa.repeat(null, len(part.positions)))
+        return {"request": struct_of(parsed_line.REQUEST, columns | sizes)}
+    api, name = APIS[part.api_key], VIEWS[part.api_key]
+    type_ = PARSED_LINE.field(name).type
+    body = _COLUMNS[part.api_key](typed_bodies(part.bodies, api, type_))
+    batch = pa.RecordBatch.from_pydict(columns | body)
+    sizes = {
+        size: pc.if_else(columns["is_forwarded"], null, of(api, batch))
+        for size, of in zip(_SIZES, (request_bytes, response_bytes), strict=True)
+    }
+    return {
+        "request": struct_of(parsed_line.REQUEST, columns | sizes),
+        name: struct_of(type_, columns | body | sizes),
+    }
 
 
-def _where(rows: pa.BooleanArray, type_: pa.StructType, columns: Columns) -> pa.StructArray:
-    """A struct per row, null where ``rows`` is false."""
-    fields = list(type_)
-    arrays = [columns[field.name] for field in fields]
-    return pa.StructArray.from_arrays(arrays, fields=fields, mask=pc.invert(rows))
+def _shared(request: pa.StructArray, names: Iterable[str]) -> Columns:
+    """Columns that typed rows repeat of their request; ``source`` is the API."""
+    of_request = {"source": "api_name"} | {field.name: field.name for field in request.type}
+    return {n: pc.struct_field(request, of_request[n]) for n in names if n in of_request}
 
 
-def _taken(columns: Columns, type_: pa.StructType, rows: Positions) -> Columns:
-    """Of the request's columns those that ``type_`` has too, for some rows."""
-    names = {field.name for field in type_}
-    indices = pa.array(rows)
-    return {name: column.take(indices) for name, column in columns.items() if name in names}
-
-
-def _single(name: str, of_lines: Mapping[int, Row | None], requests: Columns, n: int) -> pa.Array:
+def _single(name: str, typed: Mapping[int, TypedRows], request: pa.StructArray) -> pa.Array:
     """A struct of the lines that have such a row."""
     type_ = PARSED_LINE.field(name).type
-    values = {line: row for line, row in of_lines.items() if row is not None}
+    values = {line: row for line, of in typed.items() if (row := getattr(of, name)) is not None}
     rows = np.array(list(values), np.int64)
-    shared = _taken(requests, type_, rows)
-    return scatter(struct_rows(type_, list(values.values()), shared), rows, n)
+    shared = _shared(request.take(pa.array(rows)), [field.name for field in type_])
+    return scatter(struct_rows(type_, list(values.values()), shared), rows, len(request))
 
 
 def _list(
-    name: str, also: tuple[str, ...], typed: Mapping[int, TypedRows], requests: Columns, n: int
+    name: str, also: tuple[str, ...], typed: Mapping[int, TypedRows], request: pa.StructArray
 ) -> pa.ListArray:
-    """A list per line; ``source`` is the API."""
-    shared = {column: requests[column] for column in ("built_at", "source", *also)}
-    rows = {line: getattr(t, name) for line, t in typed.items() if getattr(t, name)}
-    return list_rows(PARSED_LINE.field(name).type.value_type, rows, shared, n)
+    """A list per line."""
+    shared = _shared(request, ("built_at", "source", *also))
+    rows = {line: found for line, of in typed.items() if (found := getattr(of, name))}
+    return list_rows(PARSED_LINE.field(name).type.value_type, rows, shared, len(request))

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from .arrow_rows import Positions, list_of, lists_in, nulls_of
 
 if TYPE_CHECKING:
-    from .typed_bodies import Bodies, Columns
+    from .arrow_rows import Columns
+    from .typed_bodies import Bodies
 
 _KEY = ("topic_id", "topic", "partition")
 

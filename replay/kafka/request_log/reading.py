@@ -1,92 +1,74 @@
-"""Lines of one batch on their way to rows: which can be read so far, and why the others cannot."""
+"""Lines of one batch on their way to rows: which can be read so far, and why the others cannot.
+
+Theory
+------
+Lines of the APIs in ``APIS`` are nearly all of a busy log. Arrow's JSON reader takes those of one
+API at once, envelopes and bodies together, into columns. It is not as strict as a log needs: null
+for a field that is missing, NaN for a number. So its result is taken only for lines that have each
+field that Kafka has, and no other, with a value that can be. All other lines are decoded one by one
+(``envelope``), which says what is wrong with them; then Arrow reads bodies alone.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 
+from ..messages import APIS
 from .envelope import Envelope, decode_envelope
 from .line import split_line
+from .mandatory import incomplete
+from .parsed_line import PARSED_LINE, VIEWS
 from .reasons import Reason, Unreadable
-from .request_columns import Durations, absurd, durations_of
+from .request_columns import USUAL_ENVELOPE, decoded_columns, envelope_columns, sound
+from .typed_bodies import body_schema, read_fitting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from .arrow_rows import Positions
+    from .arrow_rows import Columns, Positions
     from .bodies import TypedRows
     from .local_time import LocalTime
     from .pseudonyms import Pseudonyms
 
-
+#: Stands near the begin of a line, before the digits of the key.
+_API_KEY = b'"requestApiKey":'
+_API_KEY_WITHIN = 150
+_KEYS = {(b'%d,"' % key)[:3]: key for key in APIS}
+_BRACE = ord("{")
 #: Below every API key, which are of 16 bits.
 _NO_API = -(2**15) - 1
+#: So few are decoded one by one where Arrow refuses some of them.
+_LINES_MIN = 512
+
+
+class Part(NamedTuple):
+    """Lines of one API, or (None) of all but ``APIS``, which need no bodies any more."""
+
+    api_key: int | None
+    positions: Positions
+    columns: Columns
+    bodies: pa.Table | None = None
 
 
 @dataclass
 class Reading:
-    """Envelope and stamp of each line, None and 0 where it has a reason why not.
+    """Lines by position: stamp, JSON, why rejected and what is known beyond that, typed rows."""
 
-    ``details``: what is known beyond the reason, by position.
-    """
+    stamps_us: Positions
+    texts: dict[int, memoryview] = field(default_factory=dict)
+    rejected: dict[int, tuple[Reason, str | None]] = field(default_factory=dict)
+    typed: dict[int, TypedRows] = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
 
-    reasons: list[Reason | None]
-    envelopes: list[Envelope | None]
-    stamps_us: list[int]
-    details: dict[int, str] = field(default_factory=dict)
-
-    def reject(self, position: int, reason: Reason, detail: str | None = None) -> None:
-        """The first reason stays."""
-        if self.reasons[position] is None:
-            self.reasons[position] = reason
-            if detail is not None:
-                self.details[position] = detail
-            self.envelopes[position] = None
-            self._api_keys[position] = _NO_API
-
-    def readable(self) -> Positions:
-        """Positions of the lines not rejected, ascending."""
-        return np.flatnonzero([envelope is not None for envelope in self.envelopes])
-
-    def of(self, positions: Positions) -> list[Envelope]:
-        """Envelopes of readable lines."""
-        chosen = [self.envelopes[position] for position in positions.tolist()]
-        return [envelope for envelope in chosen if envelope is not None]
-
-    def typed_rows(
-        self, readers: dict[int, Callable[[Envelope], TypedRows]]
-    ) -> dict[int, TypedRows]:
-        """Of lines of the APIs in ``readers``; lines whose bodies do not fit are rejected."""
-        typed: dict[int, TypedRows] = {}
-        keys = self._api_keys
-        for position in np.flatnonzero(np.isin(keys, list(readers))).tolist():
-            envelope = self.envelopes[position]
-            assert envelope is not None
-            try:
-                typed[position] = readers[int(keys[position])](envelope)
-            except Unreadable as unreadable:
-                self.reject(position, unreadable.reason, unreadable.detail)
-        return typed
-
-    def positions_of(self, api_key: int) -> Positions:
-        """Readable lines of one API."""
-        return np.flatnonzero(self._api_keys == api_key)
-
-    @cached_property
-    def _api_keys(self) -> NDArray[np.int64]:
-        """Of every line, and where there is none what no API has."""
-        return np.array(
-            [
-                _NO_API if envelope is None else envelope.request_header.request_api_key
-                for envelope in self.envelopes
-            ],
-            np.int64,
-        )
+    def reject(self, position: int, unreadable: Unreadable) -> None:
+        """Notes why a line has no row."""
+        self.rejected[position] = (unreadable.reason, unreadable.detail)
 
 
 def line_digest(node_id: int, pseudonyms: Pseudonyms | None = None) -> hashlib.blake2b:
@@ -106,37 +88,106 @@ def line_ids(started: hashlib.blake2b, lines: Sequence[bytes]) -> list[str]:
     return ids
 
 
-def read_envelopes(
-    lines: Sequence[bytes], time: LocalTime, second_pass_from: int, line_bytes_max: int
-) -> Reading:
-    """``second_pass_from``: position from which on ambiguous stamps are the second pass."""
-    reading = Reading([], [], [])
-    for position, line in enumerate(lines):
-        try:
-            if len(line) > line_bytes_max:
-                raise Unreadable(Reason.too_long)
-            stamp, json = split_line(line)
-            stamp_us = time.microseconds(stamp, position >= second_pass_from)
-            envelope = decode_envelope(json)
-        except Unreadable as unreadable:
-            if unreadable.detail is not None:
-                reading.details[position] = unreadable.detail
-            reading.reasons.append(unreadable.reason)
-            reading.envelopes.append(None)
-            reading.stamps_us.append(0)
-        else:
-            reading.reasons.append(None)
-            reading.envelopes.append(envelope)
-            reading.stamps_us.append(stamp_us)
-    return reading
+@dataclass(frozen=True)
+class LineReader:
+    """Reads batches of lines; ``readers`` are of the APIs whose lines are read one by one."""
+
+    time: LocalTime
+    line_bytes_max: int
+    readers: Mapping[int, Callable[[Envelope], TypedRows]]
+
+    def read(
+        self, lines: Sequence[bytes], second_pass_from: int, strays: Mapping[int, str]
+    ) -> Reading:
+        """``second_pass_from``: position from which on ambiguous stamps are the second pass."""
+        reading = Reading(np.zeros(len(lines), np.int64))
+        by_key = self._split(reading, lines, second_pass_from)
+        careful = by_key.pop(_NO_API, [])
+        for key, positions in by_key.items():
+            usual = [position for position in positions if position not in strays]
+            part = _read_sure(reading, key, np.array(usual, np.int64))
+            reading.parts.append(part)
+            if len(part.positions) < len(positions):
+                careful += set(positions).difference(part.positions.tolist())
+        self._read_careful(reading, sorted(careful), strays)
+        return reading
+
+    def _split(
+        self, reading: Reading, lines: Sequence[bytes], second_pass_from: int
+    ) -> dict[int, list[int]]:
+        """Positions of lines by what seems to be their API, if ``APIS`` has it."""
+        by_key: dict[int, list[int]] = defaultdict(list)
+        stamps, texts = reading.stamps_us, reading.texts
+        for position, line in enumerate(lines):
+            try:
+                if len(line) > self.line_bytes_max:
+                    raise Unreadable(Reason.too_long)
+                stamp, text = split_line(line)
+                stamps[position] = self.time.microseconds(stamp, position >= second_pass_from)
+            except Unreadable as unreadable:
+                reading.reject(position, unreadable)
+                continue
+            texts[position] = text
+            digits = line.find(_API_KEY, 0, _API_KEY_WITHIN) + len(_API_KEY)
+            key = _KEYS.get(line[digits : digits + 3], _NO_API) if text[0] == _BRACE else _NO_API
+            by_key[key].append(position)
+        return by_key
+
+    def _read_careful(
+        self, reading: Reading, positions: Sequence[int], strays: Mapping[int, str]
+    ) -> None:
+        """Lines of any API, one by one."""
+        by_key: dict[int | None, dict[int, Envelope]] = {None: {}}
+        known: dict[tuple[int, int, bytes, bytes], TypedRows] = {}
+        for position in positions:
+            try:
+                envelope = decode_envelope(reading.texts[position])
+                if position in strays:
+                    raise Unreadable(Reason.stray_stamp, strays[position])
+                if envelope.is_absurd:
+                    raise Unreadable(Reason.absurd_times)
+                key = envelope.request_header.request_api_key
+                if key in self.readers:  # clients get the same metadata again and again
+                    version = envelope.request_header.request_api_version
+                    bodies = (key, version, bytes(envelope.request), bytes(envelope.response))
+                    if bodies not in known:
+                        known[bodies] = self.readers[key](envelope)
+                    reading.typed[position] = known[bodies]
+            except Unreadable as unreadable:
+                reading.reject(position, unreadable)
+                continue
+            by_key.setdefault(key if key in APIS else None, {})[position] = envelope
+        reading.parts += [_read_bodies(reading, *of_key) for of_key in by_key.items()]
 
 
-def reject_absurd_times(reading: Reading) -> None:
-    """Rejects lines whose times cannot be."""
-    positions = reading.readable()
-    for position in positions[absurd(_durations(reading, positions))].tolist():
-        reading.reject(position, Reason.absurd_times)
+def _read_bodies(reading: Reading, key: int | None, envelopes: dict[int, Envelope]) -> Part:
+    """Lines that an envelope was found in; those whose body does not fit are rejected."""
+    positions = np.array(list(envelopes), np.int64)
+    columns = decoded_columns(list(envelopes.values()))
+    if key is None:
+        return Part(key, positions, columns)
+    texts = [envelope.bodies for envelope in envelopes.values()]
+    schema = body_schema(APIS[key], PARSED_LINE.field(VIEWS[key]).type)
+    good, table, bad = read_fitting(texts, schema, 1, "ignore")
+    lacking = incomplete(table, APIS[key], columns["api_version"].take(pa.array(good)))
+    bad |= {int(good[line]): f"{path} is missing" for line, path in lacking.items()}
+    for line, misfit in bad.items():
+        reading.reject(int(positions[line]), Unreadable(Reason.bad_body, misfit))
+    fits = ~np.isin(np.arange(len(good)), list(lacking))
+    rows = good[fits]
+    of_rows = {name: column.take(pa.array(rows)) for name, column in columns.items()}
+    return Part(key, positions[rows], of_rows, table.filter(pa.array(fits)))
 
 
-def _durations(reading: Reading, positions: Positions) -> Durations:
-    return durations_of(reading.of(positions))
+def _read_sure(reading: Reading, key: int, positions: Positions) -> Part:
+    """Those lines of which it is certain that decoding them one by one gives the same."""
+    lines = [reading.texts[position] for position in positions.tolist()]
+    schema = pa.schema([*body_schema(APIS[key]), *USUAL_ENVELOPE])
+    good, table, _ = read_fitting(lines, schema, _LINES_MIN, "error")
+    columns = envelope_columns(table)
+    certain = sound(table, columns, key)
+    certain[list(incomplete(table, APIS[key], columns["api_version"]))] = False
+    if not certain.all():
+        table = table.filter(pa.array(certain))
+        columns = envelope_columns(table)
+    return Part(key, positions[good[certain]], columns, table)

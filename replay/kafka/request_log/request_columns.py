@@ -8,77 +8,130 @@ added, so that equal lines give equal times everywhere.
 
 from __future__ import annotations
 
-from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kip_replay.replay.table import AT, BOOL, INT, TEXT
+from kip_replay.replay.table import AT, BOOL, INT
+
+from .arrow_rows import one_chunk
+from .envelope import MS_MAX, ClientInformation, Envelope, RequestHeader
+from .parsed_line import REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .envelope import Envelope
+    from .arrow_rows import Bools, Columns, Positions
 
-#: A year: longer than any request, shorter than what overflows.
-_MS_MAX = 366 * 24 * 3600 * 1000.0
-
-#: Column of ``requests`` and attribute of ``Envelope``.
 _DURATIONS = {
-    "total_ms": attrgetter("total_time_ms"),
-    "request_queue_ms": attrgetter("request_queue_time_ms"),
-    "local_ms": attrgetter("local_time_ms"),
-    "remote_ms": attrgetter("remote_time_ms"),
-    "throttle_ms": attrgetter("throttle_time_ms"),
-    "response_queue_ms": attrgetter("response_queue_time_ms"),
-    "send_ms": attrgetter("send_time_ms"),
+    "totalTimeMs": "total_ms",
+    "requestQueueTimeMs": "request_queue_ms",
+    "localTimeMs": "local_ms",
+    "remoteTimeMs": "remote_ms",
+    "throttleTimeMs": "throttle_ms",
+    "responseQueueTimeMs": "response_queue_ms",
+    "sendTimeMs": "send_ms",
 }
-Durations = NDArray[np.float64]
+_HEADER = {
+    "requestApiKey": "api_key",
+    "requestApiVersion": "api_version",
+    "correlationId": "correlation_id",
+    "clientId": "client_id",
+    "requestApiKeyName": "api_name",
+}
+_CLIENT = {"softwareName": "software_name", "softwareVersion": "software_version"}
+_OTHERS = {
+    "connection": "connection",
+    "isForwarded": "is_forwarded",
+    "securityProtocol": "security_protocol",
+    "principal": "principal",
+    "listener": "listener",
+    **_DURATIONS,
+}
+_DEPRECATED = "is_deprecated_version"
+#: Columns by names in the JSON.
+_COLUMNS = {**_HEADER, "requestApiVersionDeprecated": _DEPRECATED, **_CLIENT, **_OTHERS}
+_INT16 = ("api_key", "api_version")
+_OPTIONAL = frozenset(
+    ("client_id", "api_name", "security_protocol", "principal", "listener", *_CLIENT.values())
+)
 
 
-def durations_of(envelopes: Sequence[Envelope]) -> Durations:
-    """Durations in milliseconds, one row per name in ``_DURATIONS``, one column per line."""
-    return np.array([[*map(duration, envelopes)] for duration in _DURATIONS.values()], np.float64)
+def _types(names: dict[str, str]) -> list[tuple[str, pa.DataType]]:
+    types = {name: REQUEST.field(column).type for name, column in names.items()}
+    return [(n, pa.int16() if names[n] in _INT16 else type_) for n, type_ in types.items()]
 
 
-def absurd(durations: Durations) -> NDArray[np.bool_]:
-    """Lines with a duration that no request can take."""
-    sound = (durations >= 0) & (durations <= _MS_MAX)
-    bad: NDArray[np.bool_] = np.logical_not(np.all(sound, axis=0))
-    return bad
+#: Of an envelope as Kafka writes most: only deprecated versions say so.
+USUAL_ENVELOPE = pa.schema(
+    [
+        ("requestHeader", pa.struct(_types(_HEADER))),
+        ("clientInformation", pa.struct(_types(_CLIENT))),
+        *_types(_OTHERS),
+    ]
+)
 
 
-def request_columns(
-    envelopes: Sequence[Envelope], stamps_us: Sequence[int], durations: Durations
-) -> dict[str, pa.Array]:
-    """All columns of ``requests`` but the sizes."""
-    headers = [e.request_header for e in envelopes]
-    clients = [e.client_information for e in envelopes]
-    return {
-        **_clock(np.array(stamps_us, np.int64), np.rint(durations * 1000).astype(np.int64)),
-        **{name: pa.array(row) for name, row in zip(_DURATIONS, durations, strict=True)},
-        "api_key": pa.array([h.request_api_key for h in headers], INT),
-        "api_name": pa.array([h.request_api_key_name for h in headers], TEXT),
-        "api_version": pa.array([h.request_api_version for h in headers], INT),
-        "correlation_id": pa.array([h.correlation_id for h in headers], INT),
-        "client_id": pa.array([h.client_id for h in headers], TEXT),
-        "is_deprecated_version": pa.array(
-            [h.request_api_version_deprecated for h in headers], BOOL
-        ),
-        "connection": pa.array([e.connection for e in envelopes], TEXT),
-        "listener": pa.array([e.listener for e in envelopes], TEXT),
-        "security_protocol": pa.array([e.security_protocol for e in envelopes], TEXT),
-        "principal": pa.array([e.principal for e in envelopes], TEXT),
-        "software_name": pa.array([c.software_name for c in clients], TEXT),
-        "software_version": pa.array([c.software_version for c in clients], TEXT),
-        "is_forwarded": pa.array([e.is_forwarded for e in envelopes], BOOL),
-        "has_response": pa.array([e.has_response for e in envelopes], BOOL),
+def envelope_columns(table: pa.Table) -> Columns:
+    """Columns of envelopes that Arrow has read."""
+    columns = {column: one_chunk(table.column(name)) for name, column in _OTHERS.items()}
+    for name, fields in (("requestHeader", _HEADER), ("clientInformation", _CLIENT)):
+        columns |= zip(fields.values(), one_chunk(table.column(name)).flatten(), strict=True)
+    columns |= {name: columns[name].cast(INT) for name in _INT16}
+    columns["has_response"] = one_chunk(table.column("response")).is_valid()
+    columns[_DEPRECATED] = pa.repeat(pa.scalar(False), table.num_rows)
+    return columns
+
+
+def decoded_columns(envelopes: Sequence[Envelope]) -> Columns:
+    """The same of envelopes decoded one by one."""
+    columns = {"has_response": pa.array([e.has_response for e in envelopes], BOOL)}
+    structs: dict[type[msgspec.Struct], Sequence[Any]] = {
+        Envelope: envelopes,
+        RequestHeader: [envelope.request_header for envelope in envelopes],
+        ClientInformation: [envelope.client_information for envelope in envelopes],
     }
+    for type_, rows in structs.items():
+        fields = msgspec.structs.fields(type_)
+        values = [*zip(*map(msgspec.structs.astuple, rows), strict=True)] or [()] * len(fields)
+        for field, of_field in zip(fields, values, strict=True):
+            if column := _COLUMNS.get(field.encode_name):
+                columns[column] = pa.array(of_field, REQUEST.field(column).type)
+    return columns
 
 
-def _clock(completed: NDArray[np.int64], us: NDArray[np.int64]) -> dict[str, pa.Array]:
+def sound(table: pa.Table, columns: Columns, api_key: int) -> Bools:
+    """Lines of an API whose envelopes lack nothing and have times that can be.
+
+    False is "not certain": null may be a field that is missing or that says so, and Arrow reads NaN
+    and infinity, which are no JSON.
+    """
+    present = [column for name, column in columns.items() if name not in _OPTIONAL]
+    present += [table.column(name) for name in ("clientInformation", "request", "response")]
+    certain = np.ones(table.num_rows, np.bool_)
+    for column in present:
+        if column.null_count:
+            certain &= column.is_valid().to_numpy(zero_copy_only=False)
+    certain &= columns["api_key"].fill_null(-1).to_numpy() == api_key
+    times = _durations(columns)
+    certain &= np.all(~np.signbit(times) & (times <= MS_MAX), axis=0)
+    return certain
+
+
+def _durations(columns: Columns) -> NDArray[np.float64]:
+    names = _DURATIONS.values()
+    return np.array([columns[name].to_numpy(zero_copy_only=False) for name in names])
+
+
+def with_times(columns: Columns, stamps_us: Positions) -> Columns:
+    """All columns of ``requests`` but the sizes."""
+    return columns | _clock(stamps_us, np.rint(_durations(columns) * 1000).astype(np.int64))
+
+
+def _clock(completed: NDArray[np.int64], us: NDArray[np.int64]) -> Columns:
     total, request_queue, local, _, _, response_queue, send = us
     received = completed - total
     dequeued = received + request_queue

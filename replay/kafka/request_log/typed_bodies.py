@@ -22,19 +22,13 @@ import pyarrow.json
 
 from kip_replay.replay.table import BOOL, INT, LONG, TEXT
 
-from .arrow_rows import Bools, Positions, list_of, lists_in, nulls_of
-from .mandatory import lacking
+from .arrow_rows import Bools, Columns, Positions, list_of, lists_in, nulls_of, one_chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import msgspec
+    from collections.abc import Sequence
 
     from ..messages import Api
-    from ..messages.layout import Field, Message, Struct
-    from .envelope import Envelope
-
-Columns = dict[str, pa.Array]
+    from ..messages.layout import Field, Struct
 
 _SCALARS = {
     "bool": BOOL,
@@ -46,10 +40,6 @@ _SCALARS = {
     "string": TEXT,
     "uuid": TEXT,
 }
-_BEFORE_REQUEST = b'{"request":'
-_BEFORE_RESPONSE = b',"response":'
-_AFTER = b"}\n"
-_NULL = b"null"
 #: In what Arrow's reader says, which also has values.
 _COLUMN = re.compile(r"Column\(/([A-Za-z/\[\]]*)")
 _NO_BODY = "a body does not have its API's form"
@@ -57,49 +47,32 @@ _NO_BODY = "a body does not have its API's form"
 
 @dataclass(frozen=True)
 class Bodies:
-    """Bodies of one API: what the columns of a request and of a response hold of each line.
+    """What the columns of a request and of a response hold of each line, null without a body."""
 
-    Null where there is no body. ``positions`` are those of the lines whose bodies fit; ``misfits``
-    says of the others what does not.
-    """
-
-    positions: Positions
     request: Columns
     response: Columns
     has_response: pa.BooleanArray
-    misfits: Mapping[int, str]
 
 
-def read_bodies(envelopes: Sequence[Envelope], api: Api, row: pa.StructType) -> Bodies:
-    """Bodies of lines of one API, whose table has the columns of ``row``.
-
-    A line does not fit if a value is not of its field's type, or if a field is missing or null that
-    its version must have.
-    """
-    types = [_json_type(message, row) for message in (api.request, api.response)]
-    schema = pa.schema(list(zip(("request", "response"), types, strict=True)))
-    positions, table, misfits = _read_fitting(envelopes, schema)
-    versions = np.array([e.request_header.request_api_version for e in envelopes], np.int64)
-    fits = np.ones(len(positions), np.bool_)
-    for name, message in (("request", api.request), ("response", api.response)):
-        bodies = _one_chunk(table.column(name))
-        for line, place in lacking(message.body, bodies, versions[positions]).items():
-            misfits.setdefault(int(positions[line]), f"{name}.{place} is missing")
-            fits[line] = False
-    if not fits.all():
-        positions, table = positions[fits], table.filter(pa.array(fits))
-    request, response = (_one_chunk(table.column(name)) for name in schema.names)
+def typed_bodies(table: pa.Table, api: Api, row: pa.StructType) -> Bodies:
+    """Bodies of lines of one API, whose table has the columns of ``row``."""
+    request, response = (one_chunk(table.column(name)) for name in ("request", "response"))
     requested = _columns_of(api.request.body, request, row)
     returned = _columns_of(api.response.body, response, row)
-    return Bodies(positions, requested, returned, response.is_valid(), misfits)
-
-
-# --- the types that a body is read with
+    return Bodies(requested, returned, response.is_valid())
 
 
 @lru_cache
-def _json_type(message: Message, row: pa.StructType) -> pa.StructType:
-    return _struct_type(message.body, row)
+def body_schema(api: Api, row: pa.StructType | None = None) -> pa.Schema:
+    """Types of the fields that are read, or of all that Kafka has in some version."""
+    bodies = (("request", api.request.body), ("response", api.response.body))
+    return pa.schema([(n, _struct_type(b, row) if row else _whole_type(b)) for n, b in bodies])
+
+
+def _whole_type(struct: Struct) -> pa.StructType:
+    types = (_whole_type(f.struct) if f.struct else _SCALARS[f.type] for f in struct.fields)
+    fields = zip(struct.fields, types, strict=True)
+    return pa.struct([(f.json_name, pa.list_(t) if f.is_array else t) for f, t in fields])
 
 
 def _struct_type(struct: Struct, row: pa.StructType) -> pa.StructType:
@@ -136,70 +109,51 @@ def _type_of(field: Field, column: pa.DataType, row: pa.StructType) -> pa.DataTy
     return pa.list_(pa.struct(topic))
 
 
-# --- lines to structs
-
-
-def _read_fitting(
-    envelopes: Sequence[Envelope], schema: pa.Schema
+def read_fitting(
+    lines: Sequence[memoryview | bytes], schema: pa.Schema, lines_min: int, unexpected: str
 ) -> tuple[Positions, pa.Table, dict[int, str]]:
     """The lines that can be read, and what of the others cannot.
 
-    Arrow reads all lines or none: where it refuses, they are halved until one stands alone.
+    Arrow reads all lines or none: where it refuses, they are halved down to ``lines_min``.
+    ``unexpected`` fields are ignored, or an error.
     """
     good: list[int] = []
     bad: dict[int, str] = {}
-    tables: list[pa.Table] = [schema.empty_table()]
-    pending = [(0, len(envelopes))]
+    tables: list[pa.Table] = []
+    pending = [(0, len(lines))]
     while pending:
         start, end = pending.pop()
-        table = _read(envelopes[start:end], schema)
+        table = _read(lines[start:end], schema, unexpected)
         if isinstance(table, pa.Table):
             good.extend(range(start, end))
             tables.append(table)
-        elif end - start > 1:
+        elif end - start > lines_min:
             middle = (start + end) // 2
             pending += [(middle, end), (start, middle)]
         else:
-            bad[start] = table
-    return np.array(good, np.int64), pa.concat_tables(tables), bad
+            bad |= dict.fromkeys(range(start, end), table)
+    return np.array(good, np.int64), pa.concat_tables(tables or [schema.empty_table()]), bad
 
 
-def _read(envelopes: Sequence[Envelope], schema: pa.Schema) -> pa.Table | str:
+def _read(
+    lines: Sequence[memoryview | bytes], schema: pa.Schema, unexpected: str
+) -> pa.Table | str:
     """What does not fit, where some line does not."""
-    if not envelopes:
+    if not lines:
         return schema.empty_table()
-    parts: list[msgspec.Raw | bytes] = []
-    for envelope in envelopes:
-        parts += (
-            _BEFORE_REQUEST,
-            envelope.request if envelope.has_request else _NULL,
-            _BEFORE_RESPONSE,
-            envelope.response if envelope.has_response else _NULL,
-            _AFTER,
-        )
-    text = b"".join(parts)
+    text = b"\n".join(lines)
     try:
         table = pyarrow.json.read_json(
             pa.BufferReader(text),
             read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
-            parse_options=pyarrow.json.ParseOptions(
-                explicit_schema=schema, unexpected_field_behavior="ignore"
-            ),
+            parse_options=pyarrow.json.ParseOptions(schema, None, unexpected),
         )
     except pa.ArrowInvalid as error:
         column = _COLUMN.search(str(error))
         if column is None:
             return _NO_BODY
         return f"{column[1].replace('/[]', '').replace('/', '.')} is of another type"
-    return table if table.num_rows == len(envelopes) else _NO_BODY
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.StructArray:
-    array = column.combine_chunks()
-    return array if isinstance(array, pa.Array) else pa.concat_arrays(column.chunks)
-
-
-# --- structs to columns
+    return table if table.num_rows == len(lines) else _NO_BODY
 
 
 def _columns_of(struct: Struct, bodies: pa.StructArray, row: pa.StructType) -> Columns:
@@ -207,7 +161,7 @@ def _columns_of(struct: Struct, bodies: pa.StructArray, row: pa.StructType) -> C
     columns = _values(struct, bodies, row, absent)
     for field in _fields_read(struct, bodies):
         if field.partitions is not None:
-            topics = pc.struct_field(bodies, field.json_name)
+            topics = bodies.field(field.json_name)
             columns[field.column] = _listed(field, field.partitions, topics, row, absent)
     return columns
 
@@ -221,7 +175,7 @@ def _values(
     """
     columns: Columns = {}
     for field in _fields_read(struct, array):
-        value, column = pc.struct_field(array, field.json_name), _column_type(field, row)
+        value, column = array.field(field.json_name), _column_type(field, row)
         if field.is_array and not pa.types.is_list(column):
             columns[field.column] = pc.list_value_length(value)
         elif field.struct is None:
@@ -244,13 +198,13 @@ def _listed(
     """Partitions under topics as partitions that carry their topic."""
     assert field.struct is not None
     topics_per_row, topic = lists_in(topics)
-    listed = pc.struct_field(topic, partitions.json_name)
+    listed = topic.field(partitions.json_name)
     per_topic, flat = lists_in(listed)
     row_of_topic = np.repeat(np.arange(len(topics)), topics_per_row)
     lengths = np.bincount(row_of_topic, weights=per_topic, minlength=len(topics)).astype(np.int64)
     parent = pa.array(np.repeat(np.arange(len(topic)), per_topic))
     names = {
-        name.column: pc.struct_field(topic, name.json_name)
+        name.column: topic.field(name.json_name)
         for name in field.struct.fields
         if name is not partitions
     }
