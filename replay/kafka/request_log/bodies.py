@@ -2,15 +2,15 @@
 
 A struct names the fields that are used, in Kafka's order and Python's spelling. As in
 ``mandatory``, a field must be there in every version that has it, unless it can be null or has a
-default: then it is a pair of type and default. ``at("1+", Int16, 0)`` is 0 before version 1.
-``Body(topics=structs(name=str), topic_id=at("6+", str, None))`` reads two fields.
+default: then it is a pair of type and default. ``At("1+", Int16, 0)`` is 0 before version 1.
+``Body(topics=Structs(name=str), topic_id=At("6+", str, None))`` reads two fields.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import GenericAlias
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -23,34 +23,22 @@ Row = tuple[Any, ...]
 _VERSION_MAX = 63
 
 
-class At(NamedTuple):
-    """A field of some versions: its type there, and what it is elsewhere."""
+class At:
+    """A field of ``versions`` (``3+``, ``0-2``): its type there, and what it is elsewhere."""
 
-    versions: range
-    type: Any
-    default: Any
-
-
-def at(versions: str, type_: Any, default: Any) -> At:
-    """A field of ``versions``, as Kafka's schemas write them: ``3+``, ``0-2``."""
-    return At(versions_of(versions), type_, default)
+    def __init__(self, versions: str, type_: Any, default: Any) -> None:
+        self.versions, self.type, self.default = versions_of(versions), type_, default
 
 
-@dataclass(frozen=True)
 class Structs:
     """The type of a list of structs, in each version."""
 
-    fields: dict[str, Any]
-    is_nullable: bool = False
+    def __init__(self, is_nullable: bool = False, /, **fields: Any) -> None:
+        self.fields, self.is_nullable = fields, is_nullable
 
     def or_null(self) -> Structs:
         """The same, or null."""
-        return Structs(self.fields, is_nullable=True)
-
-
-def structs(**fields: Any) -> Structs:
-    """The type of a list of structs."""
-    return Structs(fields)
+        return Structs(True, **self.fields)
 
 
 class Body:
@@ -109,17 +97,10 @@ class TypedRows:
 
 
 def resource(
-    resource_type: str,
-    name: str | None,
-    error_code: int | None,
-    *,
-    partitions: int | None = None,
-    replicas: int | None = None,
-    configs: int | None = None,
-    feature_level: int | None = None,
+    resource_type: str, name: str | None, error_code: int | None, **of_type: int | None
 ) -> dict[str, Any]:
     """A ``METADATA_WRITE_RESOURCE``: what a write is about, and the error returned."""
-    return locals()
+    return {"resource_type": resource_type, "name": name, "error_code": error_code, **of_type}
 
 
 def decode_request(envelope: Envelope, body: Body) -> Any:

@@ -7,7 +7,7 @@ log of the two writing APIs only; here they are null everywhere.
 
 from typing import Any
 
-from .bodies import Body, Row, TypedRows, decode_request, decode_response, resource, structs
+from .bodies import Body, Row, Structs, TypedRows, decode_request, decode_response, resource
 from .envelope import Envelope, Int8, Int16
 
 DESCRIBE_CONFIGS = 32
@@ -22,11 +22,11 @@ _OPERATIONS = {0: "set", 1: "delete", 2: "append", 3: "subtract"}
 
 
 _describe_response = Body(
-    results=structs(
+    results=Structs(
         error_code=Int16,
         resource_type=Int8,
         resource_name=str,
-        configs=structs(
+        configs=Structs(
             name=str,
             value=(str | None, None),
             config_source=(Int8 | None, None),
@@ -38,10 +38,10 @@ _describe_response = Body(
 
 def _alter_request(**config: Any) -> Body:
     return Body(
-        resources=structs(
+        resources=Structs(
             resource_type=Int8,
             resource_name=str,
-            configs=structs(name=str, value=(str | None, None), **config),
+            configs=Structs(name=str, value=(str | None, None), **config),
         ),
         validate_only=bool,
     )
@@ -51,7 +51,7 @@ _alter_requests = {
     ALTER_CONFIGS: _alter_request(config_operation=(Int8, 0)),  # it only sets
     INCREMENTAL_ALTER_CONFIGS: _alter_request(config_operation=Int8),
 }
-_alter_response = Body(responses=structs(error_code=Int16, resource_type=Int8, resource_name=str))
+_alter_response = Body(responses=Structs(error_code=Int16, resource_type=Int8, resource_name=str))
 
 
 def shown(value: str | None, is_sensitive: bool = False) -> str | None:

@@ -6,30 +6,30 @@ a partition error returns ``isr: []``, which is no empty ISR: null here.
 
 from typing import Any
 
-from .bodies import Body, Row, TypedRows, at, decode_request, decode_response, structs
+from .bodies import At, Body, Row, Structs, TypedRows, decode_request, decode_response
 from .envelope import Envelope, Int16, Int32
 
 ALTER_PARTITION = 56
 METADATA = 3
 
-_topic_key = {"topic_name": at("0-1", str, None), "topic_id": at("2+", str, None)}
+_topic_key = {"topic_name": At("0-1", str, None), "topic_id": At("2+", str, None)}
 _alter_request = Body(
-    topics=structs(
+    topics=Structs(
         **_topic_key,
-        partitions=structs(
+        partitions=Structs(
             partition_index=Int32,
             leader_epoch=Int32,
-            new_isr=at("0-2", list[Int32], None),
-            new_isr_with_epochs=at("3+", structs(broker_id=Int32), None),
+            new_isr=At("0-2", list[Int32], None),
+            new_isr_with_epochs=At("3+", Structs(broker_id=Int32), None),
             partition_epoch=Int32,
         ),
     )
 )
 _alter_response = Body(
     error_code=Int16,
-    topics=structs(
+    topics=Structs(
         **_topic_key,
-        partitions=structs(
+        partitions=Structs(
             partition_index=Int32,
             error_code=Int16,
             leader_id=Int32,
@@ -40,12 +40,12 @@ _alter_response = Body(
     ),
 )
 _metadata_response = Body(
-    topics=structs(
+    topics=Structs(
         error_code=Int16,
         name=(str | None, None),
-        topic_id=at("10+", str, None),
+        topic_id=At("10+", str, None),
         is_internal=(bool, False),
-        partitions=structs(
+        partitions=Structs(
             error_code=Int16,
             partition_index=Int32,
             leader_id=Int32,

@@ -18,7 +18,7 @@ Source: ``ApiVersionsResponse.json``, ``BrokerRegistration{Request,Response}.jso
 
 from typing import Any
 
-from .bodies import Body, Row, TypedRows, decode_request, decode_response, structs
+from .bodies import Body, Row, Structs, TypedRows, decode_request, decode_response
 from .envelope import Envelope, Int16, Int32, Int64
 from .fetch_view import METADATA_TOPIC
 
@@ -29,11 +29,11 @@ BROKER_REGISTRATION = 62
 _api_versions = Body(finalized_features_epoch=(Int64, -1))
 _registration = Body(broker_id=Int32)
 _registered = Body(error_code=Int16, broker_epoch=(Int64, -1))
-_replicas = structs(replica_id=Int32, log_end_offset=Int64)
+_replicas = Structs(replica_id=Int32, log_end_offset=Int64)
 _describe_quorum = Body(
-    topics=structs(
+    topics=Structs(
         topic_name=str,
-        partitions=structs(
+        partitions=Structs(
             error_code=Int16,
             leader_id=Int32,
             leader_epoch=Int32,

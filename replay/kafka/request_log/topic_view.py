@@ -6,31 +6,31 @@ v7+ ids). With ``validateOnly`` nothing is created: a write without topics and c
 
 from typing import Any
 
-from .bodies import Body, Row, TypedRows, at, decode_request, decode_response, resource, structs
+from .bodies import At, Body, Row, Structs, TypedRows, decode_request, decode_response, resource
 from .config_view import shown
 from .envelope import Envelope, Int8, Int16, Int32
 
 API_KEY = 19
 
 _request = Body(
-    topics=structs(
+    topics=Structs(
         name=str,
         num_partitions=Int32,
         replication_factor=Int16,
-        assignments=structs(broker_ids=list[Int32]),
-        configs=structs(name=str, value=(str | None, None)),
+        assignments=Structs(broker_ids=list[Int32]),
+        configs=Structs(name=str, value=(str | None, None)),
     ),
     validate_only=(bool, False),
 )
 _response = Body(
-    topics=structs(
+    topics=Structs(
         name=str,
-        topic_id=at("7+", str, None),
+        topic_id=At("7+", str, None),
         error_code=Int16,
         num_partitions=(Int32, -1),
         replication_factor=(Int16, -1),
         configs=(
-            structs(
+            Structs(
                 name=str, value=(str | None, None), config_source=(Int8, -1), is_sensitive=bool
             ).or_null(),
             None,

@@ -7,7 +7,7 @@ returns them by position (ACLs). ``partitions`` is a count where the API speaks 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from .bodies import Body, TypedRows, at, decode_request, decode_response, resource, structs
+from .bodies import At, Body, Structs, TypedRows, decode_request, decode_response, resource
 from .envelope import Envelope, Int8, Int16, Int32
 
 _Resources = list[dict[str, Any]]
@@ -104,59 +104,59 @@ def _users(request: Any, response: Any) -> _Resources:
     return [resource("user", name, errors.get(name)) for name in names]
 
 
-_NAME_OR_ID = {"name": (str | None, None), "topic_id": at("6+", str, None)}
-_ENTITY = structs(entity_type=str, entity_name=(str | None, None))
-_ERRORS = structs(error_code=Int16)
+_NAME_OR_ID = {"name": (str | None, None), "topic_id": At("6+", str, None)}
+_ENTITY = Structs(entity_type=str, entity_name=(str | None, None))
+_ERRORS = Structs(error_code=Int16)
 
 _DELETE_TOPICS = _Write(
-    Body(topics=at("6+", structs(**_NAME_OR_ID), []), topic_names=at("0-5", list[str], [])),
-    Body(responses=structs(**_NAME_OR_ID, error_code=Int16), error_code=_TOP_LEVEL),
+    Body(topics=At("6+", Structs(**_NAME_OR_ID), []), topic_names=At("0-5", list[str], [])),
+    Body(responses=Structs(**_NAME_OR_ID, error_code=Int16), error_code=_TOP_LEVEL),
     _deleted_topics,
 )
 _CREATE_ACLS = _Write(
-    Body(creations=structs(resource_type=Int8, resource_name=str)),
+    Body(creations=Structs(resource_type=Int8, resource_name=str)),
     Body(results=_ERRORS, error_code=_TOP_LEVEL),
     _created_acls,
 )
 _DELETE_ACLS = _Write(
-    Body(filters=structs(resource_type_filter=Int8, resource_name_filter=(str | None, None))),
+    Body(filters=Structs(resource_type_filter=Int8, resource_name_filter=(str | None, None))),
     Body(filter_results=_ERRORS, error_code=_TOP_LEVEL),
     _deleted_acls,
 )
 _CREATE_PARTITIONS = _Write(
-    Body(topics=structs(name=str, count=Int32), validate_only=bool),
-    Body(results=structs(name=str, error_code=Int16), error_code=_TOP_LEVEL),
+    Body(topics=Structs(name=str, count=Int32), validate_only=bool),
+    Body(results=Structs(name=str, error_code=Int16), error_code=_TOP_LEVEL),
     _grown_topics,
 )
 _ELECT_LEADERS = _Write(
-    Body(topic_partitions=(structs(topic=str, partitions=list[Int32]).or_null(), None)),
+    Body(topic_partitions=(Structs(topic=str, partitions=list[Int32]).or_null(), None)),
     Body(
-        error_code=at("1+", Int16, 0),
-        replica_election_results=structs(topic=str, partition_result=_ERRORS),
+        error_code=At("1+", Int16, 0),
+        replica_election_results=Structs(topic=str, partition_result=_ERRORS),
     ),
     _elections,
 )
 _ALTER_PARTITION_REASSIGNMENTS = _Write(
-    Body(topics=structs(name=str, partitions=structs(partition_index=Int32))),
-    Body(error_code=Int16, responses=structs(name=str, partitions=_ERRORS)),
+    Body(topics=Structs(name=str, partitions=Structs(partition_index=Int32))),
+    Body(error_code=Int16, responses=Structs(name=str, partitions=_ERRORS)),
     _reassignments,
 )
 _ALTER_CLIENT_QUOTAS = _Write(
-    Body(entries=structs(entity=_ENTITY), validate_only=bool),
-    Body(entries=structs(error_code=Int16, entity=_ENTITY), error_code=_TOP_LEVEL),
+    Body(entries=Structs(entity=_ENTITY), validate_only=bool),
+    Body(entries=Structs(error_code=Int16, entity=_ENTITY), error_code=_TOP_LEVEL),
     _quotas,
 )
 _ALTER_USER_SCRAM_CREDENTIALS = _Write(
-    Body(deletions=structs(name=str), upsertions=structs(name=str)),
-    Body(results=structs(user=str, error_code=Int16), error_code=_TOP_LEVEL),
+    Body(deletions=Structs(name=str), upsertions=Structs(name=str)),
+    Body(results=Structs(user=str, error_code=Int16), error_code=_TOP_LEVEL),
     _users,
 )
 _UPDATE_FEATURES = _Write(
     Body(
-        feature_updates=structs(feature=str, max_version_level=Int16),
+        feature_updates=Structs(feature=str, max_version_level=Int16),
         validate_only=(bool, False),
     ),
-    Body(error_code=Int16, results=at("0-1", structs(feature=str, error_code=Int16), [])),
+    Body(error_code=Int16, results=At("0-1", Structs(feature=str, error_code=Int16), [])),
     _features,
 )
 
