@@ -20,8 +20,7 @@ import org.apache.logging.log4j.message.SimpleMessage;
 public class Log4j {
     /** Where Kafka logs a request, for %L. */
     private static final StackTraceElement SOURCE =
-            new StackTraceElement("kafka.network.RequestChannel$Request", "updateRequestMetrics",
-                    "RequestChannel.scala", 284);
+            new StackTraceElement("kafka.network.RequestChannel", "log", "RequestChannel.scala", 284);
     /** Without appenders; its host is named like a pod, not like the machine that runs this. */
     private static final Configuration CONFIGURATION =
             Configurator.initialize(ConfigurationBuilderFactory.newConfigurationBuilder()
@@ -33,11 +32,10 @@ public class Log4j {
             case "template" -> JsonTemplateLayout.newBuilder().setConfiguration(CONFIGURATION)
                     .setEventTemplateUri("classpath:" + argument).build();
             case "json" -> JsonLayout.newBuilder().setConfiguration(CONFIGURATION)
-                    .setCompact(argument.contains("compact"))
-                    .setEventEol(argument.contains("eventEol"))
-                    .setComplete(argument.contains("complete"))
                     .setIncludeTimeMillis(argument.contains("timeMillis"))
-                    .setProperties(argument.contains("properties")).build();
+                    .setCompact(argument.contains("compact"))
+                    .setComplete(argument.contains("complete"))
+                    .setEventEol(argument.contains("eventEol")).build();
             default -> throw new IllegalArgumentException(kind);
         };
     }
@@ -59,12 +57,10 @@ public class Log4j {
         String line;
         while (!(line = input.readLine()).isEmpty()) {
             String[] fields = line.split("\t", 3);
+            Layout<?> layout = layout(fields[1], fields[2]);
             var file = Files.newOutputStream(Path.of(arguments[0], fields[0]));
-            files.put(layout(fields[1], fields[2]), new BufferedOutputStream(file));
-        }
-        for (var entry : files.entrySet()) {
-            byte[] header = entry.getKey().getHeader();
-            entry.getValue().write(header == null ? new byte[0] : header);
+            files.put(layout, new BufferedOutputStream(file));
+            files.get(layout).write(Objects.requireNonNullElse(layout.getHeader(), new byte[0]));
         }
         while ((line = input.readLine()) != null) {
             LogEvent event = event(line);
@@ -73,8 +69,8 @@ public class Log4j {
             }
         }
         for (var entry : files.entrySet()) {
-            byte[] footer = entry.getKey().getFooter();
-            entry.getValue().write(footer == null ? new byte[0] : footer);
+            byte[] footer = Objects.requireNonNullElse(entry.getKey().getFooter(), new byte[0]);
+            entry.getValue().write(footer);
             entry.getValue().close();
         }
     }

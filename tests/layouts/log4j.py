@@ -13,9 +13,7 @@ from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 THREAD = "data-plane-kafka-network-thread-11-ListenerName(PLAINTEXT)-PLAINTEXT-2"
-CANONICAL = re.compile(
-    rb"\[([-\d]+ [:\d]+,\d{3})\] (\w+) (.*) \(kafka\.request\.logger\)", re.DOTALL
-)
+CANONICAL = re.compile(rb"\[([-\d]+ [:\d]+,\d{3})\] (\w+) (.*) \(kafka\.request\.logger\)")
 
 
 class Event(NamedTuple):
@@ -35,9 +33,9 @@ Stamp = Literal["local", "absolute", "seconds", "time", "none", "misread"]
 class Layout(NamedTuple):
     """A layout: its pattern, template or options, and what it keeps of an event."""
 
-    kind: Literal["pattern", "template", "json"]
     argument: str
     stamp: Stamp = "local"
+    kind: Literal["pattern", "template", "json"] = "pattern"
 
     @property
     def longest(self) -> int | None:
@@ -45,49 +43,43 @@ class Layout(NamedTuple):
         return 16_384 if self.kind == "template" else None
 
 
-def _pattern(pattern: str, stamp: Stamp = "local") -> Layout:
-    return Layout("pattern", pattern, stamp)
-
-
 LAYOUTS: dict[str, Layout] = {
     # Kafka's config/log4j2.yaml and the images of Apache, Confluent and Bitnami.
-    "kafka": _pattern("[%d] %p %m (%c)%n"),
-    "kafka-thread": _pattern("[%d] %p [%t] %m (%c)%n"),
+    "kafka": Layout("[%d] %p %m (%c)%n"),
+    "kafka-thread": Layout("[%d] %p [%t] %m (%c)%n"),
     # Confluent's Connect image.
-    "connect": _pattern("[%d] %p %X{connector.context}%m (%c:%L)%n"),
+    "connect": Layout("[%d] %p %X{connector.context}%m (%c:%L)%n"),
     # Strimzi, default-logging/KafkaCluster.properties (Kafka 4) and KafkaCluster.log4j1.properties
     # (Kafka 3: ISO8601 is with a space in log4j 1, as DEFAULT is in log4j2).
-    "strimzi": _pattern("%d{yyyy-MM-dd HH:mm:ss} %-5p [%t] %c{1}:%L - %m%n", "seconds"),
-    "strimzi-millis": _pattern("%d{yyyy-MM-dd HH:mm:ss,SSS} %-5p [%t] %c{1}:%L - %m%n"),
-    "strimzi-log4j1": _pattern("%d{DEFAULT} %p %m (%c) [%t]%n"),
+    "strimzi": Layout("%d{yyyy-MM-dd HH:mm:ss} %-5p [%t] %c{1}:%L - %m%n", "seconds"),
+    "strimzi-millis": Layout("%d{yyyy-MM-dd HH:mm:ss,SSS} %-5p [%t] %c{1}:%L - %m%n"),
+    "strimzi-log4j1": Layout("%d{DEFAULT} %p %m (%c) [%t]%n"),
     # Spring Boot's, with a process id.
-    "spring": _pattern(
+    "spring": Layout(
         "%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %5p 1 --- [%15.15t] %-40.40c{1.} : %m%n", "absolute"
     ),
     # The order and the company of the fields.
-    "highlight": _pattern("%highlight{[%d] %p %m (%c)}%n"),
-    "highlight-level": _pattern("%style{%d}{dim} %highlight{%-5p} %cyan{%c} - %m%n"),
-    "thread-after": _pattern("[%d] %p %m (%c) [%t]%n"),
-    "context-after": _pattern("[%d] %p %m %X (%c)%n"),
-    "message-last": _pattern("%d [%t] %-5level %logger{36} - %msg%n"),
-    "padded": _pattern("[%d] %-5p %m (%c)%n"),
-    "no-level": _pattern("[%d] %m (%c)%n"),
-    "no-logger": _pattern("[%d] %p %m%n"),
-    "no-stamp": _pattern("%p %m (%c)%n", "none"),
-    "stamp-last": _pattern("%p %c %m %d%n"),
-    "sequence": _pattern("%sn [%d] %p %m (%c)%n"),
-    "json-by-hand": _pattern('{"ts":"%d{ISO8601}","level":"%p","msg":"%enc{%m}{JSON}"}%n'),
+    "highlight": Layout("%highlight{[%d] %p %m (%c)}%n"),
+    "highlight-level": Layout("%style{%d}{dim} %highlight{%-5p} %cyan{%c} - %m%n"),
+    "thread-after": Layout("[%d] %p %m (%c) [%t]%n"),
+    "context-after": Layout("[%d] %p %m %X (%c)%n"),
+    "message-last": Layout("%d [%t] %-5level %logger{36} - %msg%n"),
+    "no-level": Layout("[%d] %m (%c)%n"),
+    "no-logger": Layout("[%d] %p %m%n"),
+    "no-stamp": Layout("%p %m (%c)%n", "none"),
+    "stamp-last": Layout("%p %c %m %d%n"),
+    "json-by-hand": Layout('{"ts":"%d{ISO8601}","level":"%p","msg":"%enc{%m}{JSON}"}%n'),
     # JsonTemplateLayout's own templates, and the JsonLayout before it.
-    "ecs": Layout("template", "EcsLayout.json", "absolute"),
-    "logstash": Layout("template", "LogstashJsonEventLayoutV1.json", "absolute"),
-    "gcp": Layout("template", "GcpLayout.json", "absolute"),
-    "gelf": Layout("template", "GelfLayout.json", "absolute"),
-    "template": Layout("template", "JsonLayout.json", "absolute"),
-    "json": Layout("json", "", "absolute"),
-    "json-millis": Layout("json", "timeMillis compact eventEol", "absolute"),
-    "json-compact": Layout("json", "compact eventEol", "absolute"),
-    "json-complete": Layout("json", "complete properties", "absolute"),
-    "json-one-line": Layout("json", "compact", "absolute"),
+    "ecs": Layout("EcsLayout.json", "absolute", "template"),
+    "logstash": Layout("LogstashJsonEventLayoutV1.json", "absolute", "template"),
+    "gcp": Layout("GcpLayout.json", "absolute", "template"),
+    "gelf": Layout("GelfLayout.json", "absolute", "template"),
+    "template": Layout("JsonLayout.json", "absolute", "template"),
+    "json": Layout("", "absolute", "json"),
+    "json-millis": Layout("timeMillis compact eventEol", "absolute", "json"),
+    "json-compact": Layout("compact eventEol", "absolute", "json"),
+    "json-complete": Layout("complete", "absolute", "json"),
+    "json-one-line": Layout("compact", "absolute", "json"),
 }
 # %d's named formats and others, by what they keep. "misread": day before month whatever its name,
 # and S as milliseconds padded to as many digits (831 ms are 000831; n is cut instead).
@@ -101,7 +93,7 @@ _DATES: dict[Stamp, str] = {
     "misread": "US_MONTH_DAY_YEAR4_TIME|yyyy-MM-dd HH:mm:ss.SSSSSS",
 }
 LAYOUTS |= {
-    date: _pattern(f"%d{{{date}}} %p %m (%c)%n", stamp)
+    date: Layout(f"%d{{{date}}} %p %m (%c)%n", stamp)
     for stamp, dates in _DATES.items()
     for date in dates.split("|")
 }
