@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -64,6 +65,9 @@ _ROLES = frozenset({"broker", "controller"})
 _INT_MAX = 2**31 - 1
 #: What Spark and Hive call a folder without a value.
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+#: A path, where a name becomes a file's: of separators, of dots alone, with a drive.
+_NO_NAME = re.compile(r"[/\\]|^\.+$|^[A-Za-z]:")
+_VERSION = re.compile(r"\d+(\.\d+)+([-.+_][\w.+-]+)?", re.ASCII)
 #: No manifest is as long: a log is, which would be in memory as a whole.
 _MANIFEST_BYTES_MAX = 64 << 20
 
@@ -159,6 +163,8 @@ def require_name(name: str) -> None:
     """Raises UserError for a name that folders, tables or terminals cannot bear."""
     if not name.isprintable():
         wrong = "holds control or invisible characters"
+    elif _NO_NAME.search(name):
+        wrong = "reads as a path"
     elif not name.strip() or name == _HIVE_NULL:
         wrong = "is that of no recording"
     elif len(partition_folder(name)) > 255:  # its folder in each table, of which 255 bytes may be
@@ -178,6 +184,14 @@ def text(entries: Mapping[str, Any], name: str) -> str | None:
     if not isinstance(value, str) or not value:
         raise UserError(f"'{name}' in {MANIFEST} is {value!r}: write a text")
     return value
+
+
+def version(value: str | None) -> str | None:
+    """Requires a version of Kafka, or none. Raises UserError."""
+    if value is None or _VERSION.fullmatch(value):
+        return value
+    way_out = f"correct 'kafka_version' in {MANIFEST} or --kafka-version"
+    raise UserError(f"{value!r} is no version of Kafka such as 4.1.1 or 7.6.1-ccs: {way_out}")
 
 
 def role(entry: Mapping[str, Any], node_id: int) -> str | None:

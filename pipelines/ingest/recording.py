@@ -43,6 +43,7 @@ from kip_replay.pipelines.ingest.manifest import (
     require_name,
     role,
     text,
+    version,
     whole_number,
 )
 
@@ -181,7 +182,7 @@ def load_recording(
         timezone=timezone or next(iter(nodes.values())).timezone,
         nodes=tuple(nodes[node_id] for node_id in sorted(nodes)),
         path=folder,
-        kafka_version=options.kafka_version or text(manifest, "kafka_version"),
+        kafka_version=version(options.kafka_version or text(manifest, "kafka_version")),
         voters=voters,
         min_insync_replicas=whole_number(manifest, "min_insync_replicas"),
         broker_heartbeat_interval_ms=whole_number(manifest, "broker_heartbeat_interval_ms"),

@@ -99,6 +99,12 @@ def test_what_a_manifest_leaves_out_is_none(tmp_path: Path) -> None:
         ({"name": " "}, "name ' ' is that of no recording"),
         ({"name": "__HIVE_DEFAULT_PARTITION__"}, "is that of no recording"),
         ({"name": "é" * 41}, "is too long"),
+        *(({"name": n}, "reads as a path") for n in ("a/b", "../../x", ".", "..", "\\", "C:x")),
+        ({"name": "s3://bucket"}, "reads as a path: give it another in recording.json or by"),
+        *(
+            ({"kafka_version": v}, "is no version of Kafka")
+            for v in ("x", "4", "4.", "v4.1", "4.1\n")
+        ),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, entries: dict[str, Any], message: str) -> None:
@@ -118,6 +124,13 @@ def test_roles_are_those_of_process_roles(tmp_path: Path, role: str | None) -> N
 def test_manifests_of_recordings_are_accepted() -> None:
     folders = sorted(Path(__file__).parents[1].glob("recordings/*"))
     assert len(load_recordings(folders)) == len(folders) > 0
+
+
+@pytest.mark.parametrize("version", ["4.1.1", "3.9", "4.2.0-SNAPSHOT", "7.6.1-ccs", "3.7.x.kraft"])
+@pytest.mark.parametrize("name", ["a b", "日本", "it's", '"', "<script>", "..a", "12:30", "a%2Fb"])
+def test_odd_names_and_versions_are_accepted(tmp_path: Path, name: str, version: str) -> None:
+    recording = load_recording(folder_with(tmp_path, name=name, kafka_version=version))
+    assert (recording.name, recording.kafka_version) == (name, version)
 
 
 def test_how_a_recording_was_made_is_kept(tmp_path: Path) -> None:
@@ -187,6 +200,8 @@ def test_nodes_alone_make_a_recording(tmp_path: Path, monkeypatch: pytest.Monkey
         (RecordingOptions(("one=c.log",), "x", "UTC"), "is not ID=PATH"),
         (RecordingOptions(("1=",), "x", "UTC"), "is not ID=PATH"),
         (RecordingOptions(("1=a", "1=b"), "x", "UTC"), "names node 1 twice"),
+        (RecordingOptions(("1=a",), "../x", "UTC"), "'../x' reads as a path"),
+        (RecordingOptions(("1=a",), "x", "UTC", "x"), "'x' is no version of Kafka"),
     ],
 )
 def test_what_options_lack_is_named(options: RecordingOptions, message: str) -> None:
