@@ -1,7 +1,5 @@
 """The option ``--anonymize``, for jobs that read logs, and where its key comes from."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from pathlib import Path
@@ -15,7 +13,6 @@ KEY_VARIABLE = "REPLAY_ANONYMIZE_KEY"
 
 
 def with_anonymize(parser: JobParser) -> JobParser:
-    """The parser, with the option."""
     parser.add_argument(
         "--anonymize",
         metavar="KEYFILE",

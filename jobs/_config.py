@@ -5,8 +5,6 @@ each ``--set``. Only keys that the defaults have are taken, so that a misspelt k
 nothing.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How long the stages of a run take, and what they write: as measured, for estimates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 #: Seconds of a stage on two cores: of any run, and of each MB (10^6 bytes of uncompressed log). See

@@ -1,7 +1,5 @@
 """What is behind a failure that no step foresaw, as a sentence; else its traceback, in a file."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import traceback
@@ -14,7 +12,6 @@ from kip_replay.pipelines.warehouse.disk_space import is_disk_full, is_memory_fu
 
 
 def no_space(warehouse: str) -> str:
-    """The sentence about a full disk."""
     return (
         f"there is no space left on the disk of the warehouse {warehouse}, or on that of "
         f"temporary files ({tempfile.gettempdir()}): make some and run the same command again, "

@@ -1,7 +1,5 @@
 """What more than one job needs of the steps: their settings, and how long each took."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -107,7 +105,6 @@ def replay_as_configured(job: Job, recordings: Sequence[Recording], warehouse: W
 
 
 def names_of(recordings: Sequence[Recording]) -> list[str]:
-    """Names of the recordings, in the order given."""
     return [recording.name for recording in recordings]
 
 
@@ -150,7 +147,6 @@ def expect_stages(job: Job, recordings: Sequence[Recording], *stages: str) -> No
 
 
 def say_all(lines: Sequence[str]) -> None:
-    """Print lines of text."""
     for line in lines:
         say(line)
 
@@ -163,7 +159,6 @@ class Stopwatch:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time what happens inside."""
         begin = time.monotonic()
         progress.stage(name)
         yield

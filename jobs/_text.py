@@ -1,7 +1,5 @@
 """Text in columns, and sizes as people say them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 

@@ -1,7 +1,5 @@
 """Checks the tables of recordings: data quality, with results, failing rows and Data Docs."""
 
-from __future__ import annotations
-
 from kip_replay.jobs._cli import Exit, Job, JobParser, command
 from kip_replay.jobs._steps import quality_settings, say_all
 from kip_replay.pipelines.quality import check, summary
@@ -21,7 +19,6 @@ PARSER = JobParser(
 
 
 def work(job: Job) -> Exit:
-    """Checks the recordings named."""
     names = [*job.named(job.arguments.recordings)]
     settings = quality_settings(job.config)
     outcome = check(job.warehouse(), names, settings, anew=True)

@@ -1,7 +1,5 @@
 """Predicts one recording from another and prints prediction and recording side by side."""
 
-from __future__ import annotations
-
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import say_all
 from kip_replay.pipelines.analysis.predictions import accuracy_line, accuracy_rows, side_by_side
@@ -28,7 +26,6 @@ for _name in ("before", "after"):
 
 
 def work(job: Job) -> Exit:
-    """Compares two recordings, or shows what runs have compared."""
     given = [name for name in (job.arguments.before, job.arguments.after) if name is not None]
     if len(given) == 1:
         raise UserError(f"compare {given[0]} with what? Name a second recording, or {given[0]}")

@@ -1,7 +1,5 @@
 """Prints a script with which a shell completes commands, options, folders and recordings."""
 
-from __future__ import annotations
-
 import argparse
 from importlib import import_module
 
@@ -34,16 +32,14 @@ _PREAMBLE = {
 }}
 """,
 }
+_OF_RECORDINGS = dict.fromkeys(_PREAMBLE, _RECORDINGS)
 #: How options and arguments with these names in usages are completed.
 _COMPLETED = {
-    "RECORDING": {"bash": _RECORDINGS, "zsh": _RECORDINGS},
-    "BEFORE": {"bash": _RECORDINGS, "zsh": _RECORDINGS},
-    "AFTER": {"bash": _RECORDINGS, "zsh": _RECORDINGS},
-    "NAME": {"bash": _RECORDINGS, "zsh": _RECORDINGS},
+    **dict.fromkeys(
+        ("RECORDING", "BEFORE", "AFTER", "NAME"), dict.fromkeys(_PREAMBLE, _RECORDINGS)
+    ),
+    **dict.fromkeys(("FILE", "KEYFILE", "PAGE"), shtab.FILE),
     "DIR": shtab.DIRECTORY,
-    "FILE": shtab.FILE,
-    "KEYFILE": shtab.FILE,
-    "PAGE": shtab.FILE,
 }
 
 PARSER = JobParser(
@@ -58,7 +54,6 @@ PARSER.add_argument("shell", choices=[*_PREAMBLE], help="the shell that reads th
 
 
 def work(job: Job) -> Exit:
-    """Prints the script."""
     print(script(job.arguments.shell))
     return Exit.DONE
 

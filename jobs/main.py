@@ -1,7 +1,5 @@
 """``kip-replay``: the jobs as commands. Only the module of the one given is imported."""
 
-from __future__ import annotations
-
 import difflib
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Keeps a warehouse small and quick: drops old recordings, puts small files together, vacuums."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """The recordings in a warehouse: lists them, shows one, deletes one."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime

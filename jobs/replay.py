@@ -1,7 +1,5 @@
 """Replays the rules on recordings whose logs are in the warehouse."""
 
-from __future__ import annotations
-
 from kip_replay.jobs._cli import Exit, Job, JobParser, command
 from kip_replay.jobs._steps import expect_stages, replay_as_configured, replay_options
 from kip_replay.pipelines.replaying.replay import voters_of
@@ -22,7 +20,6 @@ PARSER = (
 
 
 def work(job: Job) -> Exit:
-    """Replays the recordings named."""
     recordings = job.recordings()
     replay_options(job.config)  # reports what is wrong before Spark starts
     for recording in recordings:

@@ -1,7 +1,5 @@
 """Writes the report: what to do about each rule, on recordings that were replayed and summed up."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -27,7 +25,6 @@ PARSER.add_argument("--format", choices=[*FORMATS], default="html", help="defaul
 
 
 def work(job: Job) -> Exit:
-    """Reports on the recordings named."""
     output, form = job.arguments.output, job.arguments.format
     named = job.named(job.arguments.recordings, writes=form == "html" and not output)
     names, versions = [*named], kafka_versions_of([r for r in named.values() if r])

@@ -4,8 +4,6 @@ Rows go to stdout and nothing else does, so that csv and json can be piped. Stat
 ``pipelines.analysis.catalog`` makes sure of that.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import re
@@ -17,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kip_replay.jobs._cli import Exit, Job, JobParser, run
+from kip_replay.jobs._cli import Exit, Job, JobParser, command
 from kip_replay.jobs._text import in_columns
 from kip_replay.pipelines.analysis.catalog import Catalog
 from kip_replay.pipelines.analysis.printable import as_text, csv_text, json_object, visible
@@ -52,7 +50,6 @@ _QUERY = re.compile(r"```sql\n(?P<query>.*?)\n```\n(\n```text\n(.*?\n)??```\n)?"
 
 
 def work(job: Job) -> Exit:
-    """Runs the statement, the page, or the shell."""
     given = job.arguments
     for option in ("rows", "seconds"):
         if (value := getattr(given, option)) < 1:
@@ -74,7 +71,7 @@ def work(job: Job) -> Exit:
     return Exit.DONE
 
 
-def _answer(page: Path, shell: Shell) -> None:
+def _answer(page: Path, shell: "Shell") -> None:
     try:
         text = page.read_text(encoding="utf-8")
         page.write_text(answered(text, shell.table), encoding="utf-8")
@@ -191,9 +188,4 @@ def _typed() -> Iterator[str]:
             return
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    return run(PARSER, work, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main = command(PARSER, work, __name__)

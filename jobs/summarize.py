@@ -1,7 +1,5 @@
 """Sums up the outcomes of recordings, and holds the predictions against what was recorded."""
 
-from __future__ import annotations
-
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import names_of
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
@@ -17,7 +15,6 @@ PARSER = JobParser(
 
 
 def work(job: Job) -> Exit:
-    """Summarizes the recordings named."""
     recordings = job.recordings()
     names = names_of(recordings)
     warehouse = job.warehouse()

@@ -1,7 +1,5 @@
 """What went wrong, for the person who can put it right."""
 
-from __future__ import annotations
-
 
 class UserError(Exception):
     """Wrong usage or an unreadable recording.

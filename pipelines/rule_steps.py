@@ -1,7 +1,5 @@
 """What a rule states about itself to the steps of a run, which know no rule by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

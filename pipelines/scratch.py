@@ -4,8 +4,6 @@ A run that ends removes it. One that is killed cannot, so the next run does: who
 holds a lock on it, which the system releases with the process, so that no pid need be believed.
 """
 
-from __future__ import annotations
-
 import atexit
 import fcntl
 import os

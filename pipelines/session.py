@@ -8,8 +8,6 @@ No job of ours needs Delta's jars. Where Spark has them (``make setup`` puts the
 PYSPARK_SUBMIT_ARGS or spark-submit may name ``--packages``), ``format("delta")`` works too.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys
@@ -18,7 +16,7 @@ import threading
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO
 
 import pyspark
 from pyspark import SparkConf, SparkContext
@@ -39,8 +37,6 @@ CLASS_ARCHIVE = SPARK_HOME / "spark-classes.jsa"
 _ROOT = Path(__file__).resolve().parent.parent
 _CATALOG = "spark.sql.catalog.spark_catalog"
 
-SettingValue: TypeAlias = str | int | float | bool
-
 
 class SparkStartError(RuntimeError):
     """Spark could not be started; the message is one sentence for the user."""
@@ -50,22 +46,16 @@ def spark_session(
     app_name: str,
     *,
     warehouse: str | Path | None = None,
-    conf_overrides: Mapping[str, SettingValue] | None = None,
+    conf_overrides: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """The session to use: the active one if there is one, else a new one.
 
     `conf_overrides` wins over the command line of spark-submit, which wins over
-    conf/spark-defaults.conf. An active session keeps its settings, but for the overrides that can
-    be changed while it runs.
+    conf/spark-defaults.conf. An active session keeps its settings.
     """
-    overrides = {key: _as_text(value) for key, value in (conf_overrides or {}).items()}
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        for key, value in overrides.items():
-            if active.conf.isModifiable(key):
-                active.conf.set(key, value)
+    if (active := SparkSession.getActiveSession()) is not None:
         return active
-
+    overrides = {**(conf_overrides or {})}
     if warehouse is not None:
         overrides["spark.sql.warehouse.dir"] = str(Path(warehouse).absolute())
     overrides["spark.app.name"] = app_name
@@ -120,10 +110,6 @@ def read_settings(path: Path | None = None) -> dict[str, str]:
     return dict(pairs)
 
 
-def _as_text(value: SettingValue) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _send_code(context: SparkContext) -> None:
     """Sends executors the packages as a zip, also those that start later."""
     path = run_folder() / "kip_replay.zip"
@@ -138,11 +124,7 @@ def _send_code(context: SparkContext) -> None:
 
 
 def _launch_jvm(settings: Mapping[str, str]) -> None:
-    """Starts the JVM, showing what it says only if it does not come up.
-
-    Spark's own launch would let through lines that no setting silences ("Using incubator
-    modules", Ivy's report).
-    """
+    """Starts the JVM, showing what it says only if it does not come up: no setting silences it."""
     # The Spark of this Python: another one has other jars.
     os.environ["SPARK_HOME"] = str(SPARK_HOME)
     if settings["spark.master"].startswith("local"):
@@ -155,7 +137,7 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     # Where the JVM was killed, these print tracebacks beside the job's sentence.
-    AccumulatorTCPServer.handle_error = _say_nothing  # type: ignore[method-assign, assignment]
+    AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
 
     read_end, write_end = os.pipe()
@@ -170,10 +152,6 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
             tempfile.tempdir = elsewhere
     relay.open()
     SparkContext._ensure_initialized(gateway=gateway)
-
-
-def _say_nothing(*_: object) -> None:
-    """In the place of what prints."""
 
 
 def java_options(settings: Mapping[str, str]) -> str:

@@ -6,8 +6,6 @@ by table what its rows rest on (``Touch``); what stays wrong for longer than a r
 (sessions, an ISR) a rule forgets itself.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

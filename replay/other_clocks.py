@@ -5,8 +5,6 @@ is apart, they are ``unknown``. Of any other node only what its own lines say is
 goes on as if that node's log were not there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What all rules say of an outcome: variant, verdict, and rows that become Arrow batches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
@@ -69,7 +67,6 @@ class Rows:
         self._rows.append(tuple(values.get(name) for name in self._schema.names))
 
     def take(self) -> pa.RecordBatch:
-        """The rows since the last call."""
         columns = list(zip(*self._rows, strict=True)) or [()] * len(self._schema)
         self._rows = []
         return pa.RecordBatch.from_arrays(

@@ -5,8 +5,6 @@ heartbeats that controllers responded to. A log that begins or ends in the middl
 no such moment: then the log's own begin or end bounds the phase.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -23,11 +21,9 @@ class SteadyPhase(NamedTuple):
 
     @property
     def span_s(self) -> float:
-        """Its length in seconds."""
         return (self.until_us - self.from_us) / 1e6
 
     def phase_of(self, times: pa.Array) -> pa.Array:
-        """The phase of each timestamp."""
         times_us = times.cast(pa.int64())
         return pc.case_when(
             pc.make_struct(pc.less(times_us, self.from_us), pc.less(times_us, self.until_us)),

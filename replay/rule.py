@@ -1,7 +1,5 @@
 """How a rule is run: by which key, in which order, on what, and which tables it fills."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,15 +18,12 @@ class Replay(Protocol):
 
     def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
         """Take the next rows of the log; raises ValueError if they are not in the rule's order."""
-        ...
 
     def finish(self) -> Sequence[pa.RecordBatch]:
         """The log is over: emit what is left."""
-        ...
 
     def saved(self) -> bytes:
         """All that it carries after what it was fed, to resume from with the next increment."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ class Settings:
         value: int = self.options.get(rule, {}).get(name, default)
         return value
 
-    def identity(self, rule: Rule, recording: str) -> list[object]:
+    def identity(self, rule: "Rule", recording: str) -> list[object]:
         """The options and facts that a rule's rows of a recording follow from."""
         facts = {name: getattr(self, name).get(recording) for name in rule.facts}
         return [facts, self.options.get(rule.name, {})]

@@ -1,7 +1,5 @@
 """The rules by name: packages beside this module, whose ``registration`` has a ``RULE``."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules

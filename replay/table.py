@@ -12,8 +12,6 @@ Conventions
 * a key column is never null.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -51,7 +49,6 @@ class Table:
 
     @property
     def names(self) -> set[str]:
-        """Names of the columns."""
         return {column.name for column in self.columns}
 
     @property

@@ -1,7 +1,5 @@
 """Tables of summaries, checks and bookkeeping, and the list of all tables of the warehouse."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES, OBSERVATIONS

@@ -1,7 +1,5 @@
 """What tests share: one Spark session for all of them, and the marker that follows from it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
@@ -26,11 +24,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.master": "local[2]",
             # Tests have rows, not gigabytes; more than one partition, or a wrong grouping would
             # not show.
-            "spark.sql.shuffle.partitions": 3,
+            "spark.sql.shuffle.partitions": "3",
             # Merging would put those rows back into one partition.
-            "spark.sql.adaptive.coalescePartitions.enabled": False,
+            "spark.sql.adaptive.coalescePartitions.enabled": "false",
             # One data source's failure is one test's: no second attempt hides a flaky one.
-            "spark.task.maxFailures": 1,
+            "spark.task.maxFailures": "1",
         },
     )
     yield session

@@ -1,7 +1,5 @@
 """Tables of the warehouse in DuckDB, made of rows; with the views on slow requests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any

@@ -1,8 +1,7 @@
-"""A process that ends between two commits."""
+"""A process that ends between two commits, or is overtaken there."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
@@ -12,22 +11,33 @@ from kip_replay.pipelines.warehouse import commits
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """What no handler takes for an error."""
+
+
+def killed() -> None:
+    raise Killed
+
+
+@contextmanager
+def at_commit(number: int, happens: Callable[[], object]) -> Iterator[None]:
+    """Something happens before the commit of this number, from 0, and only once."""
+    numbers, commit = count(), commits.commit
+
+    def counted(*args: Any, **kwargs: Any) -> None:
+        if next(numbers) == number:
+            happens()
+        commit(*args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commits, "commit", counted)
+        yield
 
 
 def is_killed(number: int, work: Callable[[], Any]) -> bool:
-    """Runs ``work`` until the commit with this number; whether it came to that."""
-    real, made = commits.commit, count(1)
-
-    def guarded(*args: Any) -> None:
-        if next(made) == number:
-            raise Killed
-        real(*args)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commits, "commit", guarded)
-        try:
+    """Runs ``work`` until the commit with this number, from 1; whether it came to that."""
+    try:
+        with at_commit(number - 1, killed):
             work()
-        except Killed:
-            return True
+    except Killed:
+        return True
     return False

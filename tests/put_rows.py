@@ -1,7 +1,5 @@
 """Rows made by hand, committed as a step commits its own; without Spark."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where recordings of real brokers are: samples for users, and others for tests only."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -4,8 +4,6 @@ totals into README.md, and into each rule's page what was predicted of other clu
 python -m tools.accuracy WAREHOUSE
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -69,9 +67,7 @@ def _noise(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, ...], float]:
 
 
 def _section(
-    pair: Sequence[str],
-    rows: Sequence[Mapping[str, Any]],
-    noise: Mapping[tuple[str, ...], float],
+    pair: Sequence[str], rows: Sequence[Mapping[str, Any]], noise: Mapping[tuple[str, ...], float]
 ) -> Iterator[str]:
     rule, before, after, variant = pair
     how = "replayed as it ran" if before == after else f"predicted from {before}"
@@ -79,10 +75,7 @@ def _section(
     yield "| figure | baseline | predicted | recorded | error | two runs | tolerance | within |"
     yield "|---|--:|--:|--:|--:|--:|--:|---|"
     for row in rows:
-        cells = [
-            measure_name(row),
-            *(figure(row[name]) for name in _FIGURES),
-        ]
+        cells = [measure_name(row), *(figure(row[name]) for name in _FIGURES)]
         cells.append(figure(noise.get(_MEASURE(row))))
         unknown = f", {row['unknown_count']} unknown" if row["unknown_count"] else ""
         little = "" if row["is_enough"] else ", little data"
@@ -133,7 +126,6 @@ def predictions(rule: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def main(warehouse: Warehouse) -> None:
-    """Writes the page and the parts of others."""
     names = [one.name for one in stored_recordings(warehouse)]
     rows = accuracy_rows(warehouse, names)
     (DOCS / "accuracy.md").write_text(page(rows), encoding="utf-8")

@@ -6,8 +6,6 @@ file at the next start. The JVM checks the archive against its own build and the
 starts without it if they differ: nothing but time depends on it.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -9,8 +9,6 @@ runs the same classes on more machines.
     python -m tools.cluster run ...    kip-replay run ... on a cluster that then ends
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -38,17 +36,17 @@ class ClusterError(RuntimeError):
 
 
 @contextmanager
-def standalone(folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator[str]:
+def standalone(folder: Path) -> Iterator[str]:
     """A cluster for as long as the block lasts; gives the master's URL (spark://host:port).
 
-    Ports are free ones. ``cores`` and ``memory`` (``512m``, ``2g``) are what each worker has for
-    executors. Logs and work folders are in ``folder``. Raises ClusterError.
+    Ports are free ones. Two workers have a core and 1 GB each for executors. Logs and work folders
+    are in ``folder``. Raises ClusterError.
     """
     with ExitStack() as running:
         address = ["--host", HOST, "--port", "0", "--webui-port", "0"]
         url = running.enter_context(_daemon(folder / "master.log", _MASTER_UP, _MASTER, *address))
-        offer = ["--cores", str(cores), "--memory", memory]
-        for number in range(1, workers + 1):
+        offer = ["--cores", "1", "--memory", "1g"]
+        for number in (1, 2):
             place = ["--work-dir", str(folder / f"worker-{number}")]
             log = folder / f"worker-{number}.log"
             running.enter_context(_daemon(log, _WORKER_UP, _WORKER, *address, *offer, *place, url))

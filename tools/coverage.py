@@ -3,8 +3,6 @@
 python -m tools.coverage WAREHOUSE RECORDING...
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby, permutations, product
@@ -43,8 +41,6 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 class Held(NamedTuple):
-    """An interval held against another span; ``width`` relative to the figure."""
-
     how: str
     figure: Figure
     pair: Pair
@@ -160,7 +156,6 @@ def of_one_kind(recordings: Sequence[Recording]) -> set[Pair]:
 
 
 def main(warehouse: Warehouse, recordings: Sequence[Recording]) -> None:
-    """Writes the page."""
     names = [one.name for one in recordings]
     found = latencies(warehouse, names) | traffic(warehouse, names)
     rows = [row for row in accuracy_rows(warehouse, names) if row["kind"] != Kind.BOUND]

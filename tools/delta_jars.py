@@ -4,8 +4,6 @@ pip installs Delta's Python side only. Put beside Spark's own jars, they are on 
 whatever starts this Spark (``kip-replay``, ``spark-submit``, a notebook) with no option given.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Prints docs/tables.md from the schema: ``python -m tools.docs > docs/tables.md``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 python -m tools.errors WAREHOUSE
 """
 
-from __future__ import annotations
-
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -59,7 +57,6 @@ def largest(rows: Rows, steps: RuleSteps) -> Errors:
 
 
 def text(errors: Errors) -> str:
-    """The file."""
     lines = [_HEAD]
     for (variant, metric), (kind, absolute, relative, count) in errors.items():
         lines.append(
@@ -71,7 +68,6 @@ def text(errors: Errors) -> str:
 
 
 def main(warehouse: Warehouse) -> None:
-    """Writes the files of all rules."""
     rows = accuracy_rows(warehouse, [one.name for one in stored_recordings(warehouse)])
     for steps in RULES:
         (_RULES / steps.name / "errors.toml").write_text(text(largest(rows, steps)), "utf-8")

@@ -3,8 +3,6 @@
 python -m tools.line_sizes RECORDING...
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 import sys
@@ -35,7 +33,6 @@ class Line(NamedTuple):
 
 
 def lines_of(log: Path) -> Iterator[Line]:
-    """The lines of a packed log."""
     with gzip.open(log) as opened:
         for line in opened:
             if found := _API.search(line):

@@ -1,7 +1,5 @@
 """The part of a page that tools print: between two comments, which stay."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

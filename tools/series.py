@@ -1,12 +1,10 @@
 """What the headlines of a warehouse are made of, block by block, so that halves can be compared."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain, product
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
@@ -26,7 +24,7 @@ _PERCENTILES = {"p50": 500, "p90": 900, "p99": 990}
 class Series(Protocol):
     """What a figure of a recording is made of, in blocks of time."""
 
-    def half(self, second: bool) -> Series | None:
+    def half(self, second: bool) -> Self | None:
         """The first or second half of the blocks."""
 
     @property
@@ -49,7 +47,7 @@ class Latencies:
     thousandths: int
     block_s: float
 
-    def half(self, second: bool) -> Latencies | None:
+    def half(self, second: bool) -> "Latencies | None":
         used = np.flatnonzero(np.bincount(self.block, minlength=BLOCKS) + self.unknown)
         middle = used[len(used) // 2]
         mine, elsewhere = (self.block >= middle) == second, (np.arange(BLOCKS) >= middle) != second
@@ -79,7 +77,7 @@ class Amount:
     traffic: Traffic
     name: str
 
-    def half(self, second: bool) -> Amount:
+    def half(self, second: bool) -> "Amount":
         part = slice(BLOCKS // 2, None) if second else slice(BLOCKS // 2)
         blocks = tuple(of[part] for of in self.traffic.per_block)
         fetches, span_s = sum(blocks[0]), self.traffic.span_s / 2

@@ -18,8 +18,6 @@ which nothing may lie outside. Where two recordings of one workload ran the same
 kind has how far apart two real runs are: the noise, beside which an error is seen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -16,8 +16,6 @@ Time and memory are limited. DuckDB looks at both between vectors of rows, so on
 on one huge text still runs to its end.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

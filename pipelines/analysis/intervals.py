@@ -8,8 +8,6 @@ span may differ as much. **Systematic**: the largest error seen where prediction
 brokers (``errors.toml`` of each rule).
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -48,7 +46,6 @@ class Error(NamedTuple):
     relative: float = 0.0
 
     def of(self, value: float) -> float:
-        """The systematic error of a value."""
         return max(self.absolute, self.relative * abs(value))
 
 

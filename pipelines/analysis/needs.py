@@ -3,8 +3,6 @@
 Each rule states in its ``needs.toml`` what a log must show. One without such a file is not listed.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

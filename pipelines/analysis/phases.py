@@ -1,7 +1,5 @@
 """The steady phase of recordings, read from their tables, and how Spark rows are cut down to it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
@@ -87,7 +85,6 @@ def bound_us(spans: Phases, name: str) -> Column:
 
 
 def is_steady(at: str) -> Column:
-    """The time lies in the steady phase, in rows of ``with_phases``."""
     return (F.col(at) >= F.col("steady_from")) & (F.col(at) < F.col("steady_until"))
 
 

@@ -1,7 +1,5 @@
 """Predictions beside recordings on the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter

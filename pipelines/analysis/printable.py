@@ -6,8 +6,6 @@ Names come from whoever sent a request. A terminal would obey the control charac
 show others in another order; a spreadsheet would run what begins like a formula.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

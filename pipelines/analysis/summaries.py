@@ -6,8 +6,6 @@ this histogram come percentiles and curves, exact, in the tasks that write the t
 counted in each block of time, how far another span may be off (``intervals``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -25,6 +23,8 @@ from kip_replay.pipelines.analysis.phases import (
     block_of,
     bound_us,
     is_steady,
+    steady_block,
+    steady_span_s,
     with_phases,
 )
 from kip_replay.pipelines.warehouse.data_files import TableFiles, by_key
@@ -180,12 +180,36 @@ def steady(outcomes: DataFrame, phases: Phases) -> DataFrame:
     return with_phases(outcomes, phases).where(is_steady("dequeued_at"))
 
 
-def bandwidth_summary(ways: DataFrame) -> DataFrame:
-    """Rows of bandwidth_summary from one row per request and direction.
+def bandwidth_summary(
+    fetches: DataFrame, node_id: str, client_kind: Column, partitions: Mapping[str, Column]
+) -> DataFrame:
+    """Rows of bandwidth_summary from outcomes of FETCHes (``steady``).
 
-    Columns: WHAT_IF, api_name, node_id, client_kind, direction, partitions, bytes (null: size not
-    known), record_bytes, span_s, block (``steady_block``).
+    ``node_id``: the column of who got them. ``partitions``: how many each lists, by direction.
+    Bytes are null where the size is not known.
     """
+    records = {"request": F.lit(0), "response": F.col("record_bytes")}
+    directions = (
+        F.struct(
+            F.lit(way).alias("direction"),
+            partitions[way].alias("partitions"),
+            F.col(f"{way}_bytes").alias("bytes"),
+            records[way].cast("bigint").alias("record_bytes"),
+        )
+        for way in records
+    )
+    # A FETCH of the steady phase may return the burst of records of a shutdown.
+    in_phase = (F.col("way.direction") == "request") | is_steady("built_at")
+    exploded = fetches.withColumn("way", F.explode(F.array(*directions))).where(in_phase)
+    ways = exploded.select(
+        *WHAT_IF,
+        F.lit("FETCH").alias("api_name"),
+        F.col(node_id).alias("node_id"),
+        client_kind.alias("client_kind"),
+        "way.*",
+        steady_span_s().alias("span_s"),
+        steady_block("dequeued_at"),
+    )
     # Overhead is only known of requests whose size is known.
     known = F.when(F.col("bytes").isNotNull(), F.coalesce("record_bytes", F.lit(0))).otherwise(0)
     amounts = {"requests": F.lit(1), "partitions": F.col("partitions"), "bytes": F.col("bytes")}

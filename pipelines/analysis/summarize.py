@@ -2,8 +2,6 @@
 tells. One Spark job for latencies, one for bandwidth; DuckDB judges the predictions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import permutations

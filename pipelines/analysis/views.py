@@ -11,8 +11,6 @@ column in its order. DuckDB and Spark both run the query that follows, on tables
     SELECT recording, sum(lines_read) AS lines_read FROM ingested_files GROUP BY recording
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -31,6 +29,9 @@ MACROS = (
     "list_sort(list(value))[1 + floor(q::DECIMAL(9, 6) * (count(*) - 1))::BIGINT]",
     # Spark's names, for views
     "explode(list) AS unnest(list)",
+    "collect_list(value) AS list(value) FILTER (value IS NOT NULL)",
+    "sort_array(list) AS list_sort(list)",
+    "get(list, place) AS list[place + 1]",
     "unix_micros(moment) AS epoch_us(moment)",
     "timestamp_micros(us) AS make_timestamptz(us)",
 )
@@ -67,7 +68,6 @@ def read_view(path: Path) -> View:
 
 
 def read_views() -> list[View]:
-    """All views, by name."""
     files = [*(conf_dir() / "views").glob("*.sql"), *of_rules("views/*.sql")]
     return sorted([*map(read_view, files), _unknowns_by_reason()], key=lambda view: view.name)
 

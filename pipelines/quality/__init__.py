@@ -11,8 +11,6 @@ order, outcomes belong to what was logged. None computes what a rule would have 
 is right is for its tests and for ``prediction_accuracy``.
 """
 
-from __future__ import annotations
-
 from kip_replay.pipelines.quality.step import QualitySettings, check
 from kip_replay.pipelines.quality.words import Outcome, summary
 

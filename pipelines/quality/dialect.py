@@ -7,10 +7,8 @@ duckdb-engine does not serve here: Great Expectations fetches rows after it has 
 connection, SQLAlchemy rolls back what is released, and DuckDB then has no rows left.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
@@ -33,7 +31,6 @@ _TYPES = {
 
 
 def url(warehouse: str, recordings: Sequence[str]) -> str:
-    """The URL of recordings of a warehouse."""
     query = {"warehouse": warehouse, "recording": tuple(recordings)}
     return URL.create("duckdb+warehouse", query=query).render_as_string()
 
@@ -46,19 +43,16 @@ class _Connection:
     def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
         self._database = database
         self.fetchone, self.fetchall = database.fetchone, database.fetchall
+        self.fetchmany = database.fetchmany
 
-    def cursor(self) -> _Connection:
+    def cursor(self) -> Self:
         return self
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
         self._database.execute(statement, list(parameters))
 
-    def fetchmany(self, size: int = 1) -> list[Any]:
-        return self._database.fetchmany(size)
-
     @property
     def description(self) -> list[tuple[Any, ...]]:
-        """Names and types of the columns."""
         return [(name, str(kind), *more) for name, kind, *more in self._database.description]
 
     def commit(self) -> None:
@@ -68,8 +62,6 @@ class _Connection:
 
 
 class Dialect(DefaultDialect):
-    """DuckDB over views of a warehouse's tables."""
-
     name, driver = "duckdb", "warehouse"
     supports_statement_cache = True
 

@@ -6,8 +6,6 @@ of the recordings that were checked last. Its files are written here and not by 
 writes the whole project for each object that is added: seconds.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -68,7 +66,7 @@ _CONFIG = {
     },
     "data_docs_sites": {
         "local_site": _store("SiteBuilder", "uncommitted/data_docs/local_site/")
-        | {"site_index_builder": {"class_name": "DefaultSiteIndexBuilder"}},
+        | {"site_index_builder": {"class_name": "DefaultSiteIndexBuilder"}}
     },
 }
 

@@ -6,8 +6,6 @@ before, a run takes the results that are there. A check that looks ``anew`` read
 then, since somebody may have touched them, and writes only what comes out differently.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,10 +47,7 @@ class QualitySettings:
 
 
 def check(
-    warehouse: Warehouse,
-    recordings: Sequence[str],
-    settings: QualitySettings,
-    anew: bool = False,
+    warehouse: Warehouse, recordings: Sequence[str], settings: QualitySettings, anew: bool = False
 ) -> Outcome:
     """Checks recordings that were summed up, and keeps the results. Raises UserError."""
     expectations = load_suites([*map(Path, settings.more_suites)])

@@ -4,8 +4,6 @@ A suite is a file of conf/quality, a rule's ``quality.toml``, or a file of the u
 are Great Expectations' own expectations, by type and arguments (docs/quality.md).
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,12 +51,10 @@ class Expectation:
 
     @property
     def says(self) -> str:
-        """What is expected, in words."""
         return self.description or self.name.replace("_", " ")
 
     @property
     def column(self) -> str | None:
-        """The column that it is of, if of one."""
         column: str | None = self.arguments.get("column", self.arguments.get("column_A"))
         return column
 

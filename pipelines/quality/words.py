@@ -1,7 +1,5 @@
 """The end of a check, in plain words: what failed, where, and how to look at it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -50,7 +48,6 @@ class Outcome:
 
     @property
     def failures(self) -> list[Result]:
-        """What is not met, the worst first."""
         failed = [each for each in self.results if not each.success]
         return sorted(failed, key=lambda each: (_ORDER.index(_severity(each)), each.place))
 

@@ -18,8 +18,6 @@ how far the second's clock can be ahead (``replay.kafka.clocks``). Three kinds o
     watermark that was returned after the creation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from duckdb import DuckDBPyConnection

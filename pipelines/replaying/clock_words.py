@@ -1,7 +1,5 @@
 """What to know of clocks that are apart, in sentences: on the terminal and in the report."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How far nodes' clocks were apart: found before the replay, stated, and passed on to the rules."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -56,7 +54,6 @@ def find_clock_bounds(warehouse: Warehouse, voters: Mapping[str, Sequence[int]])
 def clock_bounds(
     database: DuckDBPyConnection, voters: Mapping[str, Sequence[int]]
 ) -> list[dict[str, Any]]:
-    """Rows of clock_bounds."""
     nodes: dict[str, list[tuple[int, bool]]] = {name: [] for name in voters}
     for recording, node, beats, sends in database.execute(_NODES).fetchall():
         nodes[recording].append((node, bool(beats or sends)))

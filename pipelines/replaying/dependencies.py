@@ -1,7 +1,5 @@
 """What outcomes follow from besides the lines up to their time, as more than one rule has it."""
 
-from __future__ import annotations
-
 from duckdb import DuckDBPyConnection
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

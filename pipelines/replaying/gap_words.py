@@ -1,7 +1,5 @@
 """Holes in logs, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import groupby

@@ -4,8 +4,6 @@
 since, and those shortly before; when it is closed, all of them once more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from importlib.resources import files

@@ -5,8 +5,6 @@ complete is replayed from beginning to end, all such recordings in one Spark job
 grows is replayed by increments (``increments``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -79,7 +77,7 @@ def replay(
 
 
 def _replay_whole(
-    steps: RuleSteps, warehouse: Warehouse, wanted: Mapping[str, str], rules: Rules
+    steps: RuleSteps, warehouse: Warehouse, wanted: Mapping[str, str], rules: "Rules"
 ) -> None:
     """One Spark job; its outcomes replace all that were there, and leave no state."""
     writing = warehouse.writing(steps.name, wanted, (*steps.outcomes, REPLAY_STATE))
@@ -163,7 +161,6 @@ class Rules:
         )
 
     def files_of(self, recording: str) -> list[dict[str, Any]]:
-        """Its rows of ingested_files."""
         return [row for row in self._ingested if row["recording"] == recording]
 
     def identity(self, steps: RuleSteps, recording: str) -> str:

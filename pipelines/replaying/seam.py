@@ -11,8 +11,6 @@ each key's replay had saved at the end of the one before. A state goes through S
 row of its key, and the state afterwards is written to ``replay_state`` beside the outcomes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -84,7 +82,6 @@ class Increment:
         return rows
 
     def has(self, at_us: Column) -> Column:
-        """The event is one of this increment."""
         bounds = [F.lit(True)]
         if self.since_us is not None:
             bounds.append(at_us > self.since_us)
@@ -150,7 +147,6 @@ class _Task:
     follows_from: str
 
     def take(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """All rows of a partition."""
         schema = self.rule.input_schema
         key: Key | None = None
         replay: Replay | None = None

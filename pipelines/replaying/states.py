@@ -1,10 +1,8 @@
 """Which rows of ``replay_state`` a replay may resume from: those that are as they were saved."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 _CHECKED = ("rule", "state_key", "fingerprint")
 
@@ -25,8 +23,7 @@ class FollowsFrom(NamedTuple):
         return " ".join(map(str, self))
 
     @classmethod
-    def of(cls, fingerprint: str) -> FollowsFrom:
-        """The reverse of ``str``."""
+    def of(cls, fingerprint: str) -> Self:
         until_us, ingest_epoch, identity, dependencies = fingerprint.split(" ")
         return cls(int(until_us), int(ingest_epoch), identity, dependencies)
 

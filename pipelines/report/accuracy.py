@@ -1,7 +1,5 @@
 """Predictions beside what brokers did: read from prediction_accuracy, by rule and pair."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -48,7 +46,6 @@ class Check:
 
     @property
     def is_self_check(self) -> bool:
-        """Predicted from the recording that it is held against."""
         return self.predicted_from == self.recorded_in
 
     @property

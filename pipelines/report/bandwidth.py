@@ -1,7 +1,5 @@
 """Bandwidth: who sends what, how much of it is records, and what each rule's variants change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -59,8 +57,7 @@ _KINDS = """
 
 
 def _biggest(query: str) -> str:
-    """The rows of most bytes in each recording, in order, and all others as one, named by their
-    number (``others``)."""
+    """The rows of most bytes in each recording, in order; all ``others``, counted, as one."""
     return f"""
         WITH found AS ({query}),
         ranked AS (
@@ -119,15 +116,8 @@ def bandwidths(database: duckdb.DuckDBPyConnection) -> dict[str, Bandwidth]:
     """By recording; of each at most ``MOST_BARS`` rows and one more."""
     clients, kinds = (by_recording(database, _biggest(query)) for query in (_CLIENTS, _KINDS))
     return {
-        name: Bandwidth(
-            row["span_s"],
-            row["requests"],
-            row["unknown"],
-            row["unknown_apis"],
-            clients.get(name, ()),
-            kinds.get(name, ()),
-        )
-        for name, (row,) in by_recording(database, _LOGS).items()
+        name: Bandwidth(span_s, n, unknown, of, clients.get(name, ()), kinds.get(name, ()))
+        for name, span_s, n, unknown, of in database.execute(_LOGS).fetchall()
     }
 
 

@@ -6,13 +6,11 @@ page as JSON that holds no text: names and sentences are in the HTML, escaped, a
 them from there.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -162,7 +160,6 @@ def _written(value: float | None, digits: int, is_share: bool) -> str:
 
 
 def symbol(kind: str) -> str:
-    """What stands for a kind of mark in the picture and in the list."""
     return _SYMBOLS.get(kind, _OTHER_SYMBOL)
 
 
@@ -172,7 +169,6 @@ def cut(name: str) -> str:
 
 
 def at_x(chart: Chart, x: float) -> str:
-    """An x for reading."""
     if chart.x_scale != "time":
         return amount(x, "")
     stamp = datetime.fromtimestamp(x, UTC)
@@ -219,7 +215,7 @@ class Stack:
 def stacks(it: Bars) -> list[Stack]:
     """Bars on one scale, the longest over the whole width."""
     longest = max((_total(bar) for bar in it.bars), default=0.0)
-    names = _unique(name for bar in it.bars for name, _ in bar.parts)
+    names = list(dict.fromkeys(name for bar in it.bars for name, _ in bar.parts))
 
     def part(name: str, value: float) -> tuple[str, str, float, int]:
         width = round(100 * value / longest, 2) if longest > 0 else 0.0
@@ -233,10 +229,6 @@ def stacks(it: Bars) -> list[Stack]:
 
 def _total(bar: Bar) -> float:
     return math.fsum(value for _, value in bar.parts)
-
-
-def _unique(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
 
 
 def slow_rows(it: Slowest) -> list[tuple[str, ...]]:

@@ -1,7 +1,5 @@
 """Sweeps as charts: what each value of a parameter gives, and where a curve has its knee."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from kip_replay.pipelines.report import words
@@ -52,7 +50,6 @@ def percentile(of: Percentiles | None, name: str) -> float | None:
 
 
 def line(name: str, style: str, of: Mapping[int, float | None]) -> Line:
-    """A line through what each value gives."""
     return Line(name, style, sorted(of), [of[x] for x in sorted(of)])
 
 
@@ -79,7 +76,6 @@ def note(text: str, value: int | None, meaning: str) -> str:
 
 
 def recorded_marks(values: Iterable[int], unit: str = "") -> list[Mark]:
-    """A mark at each value that was in force."""
     return [Mark(at, "recorded", f"as recorded: {words.number(at)}{unit}") for at in sorted(values)]
 
 
@@ -112,6 +108,5 @@ def chart(
 
 
 def _in_words(of: Line) -> str:
-    """What a line's ends are."""
     ends = dict([*zip(of.x, of.y, strict=True)][:: max(1, len(of.x) - 1)])
     return " to ".join(f"{words.number(y, 1)} at {words.number(x)}" for x, y in ends.items())

@@ -3,8 +3,6 @@
 Every query sums up, so the rows grow with recordings, nodes and replicas, not with a log's length.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -121,7 +119,6 @@ def read_report(
 
 
 def _drawn(database: duckdb.DuckDBPyConnection, report: Report, names: Sequence[str]) -> Report:
-    """With what takes views to read."""
     create_views(database, in_order(read_views(), TABLES))
     seen: set[str] = set()
     over_time: dict[tuple[str, str], Sequence[Chart]] = {}
@@ -159,9 +156,7 @@ def _listed(chart: Chart, seen: set[str], recording: str) -> Chart:
 
 
 def rule_figures(
-    database: duckdb.DuckDBPyConnection,
-    kind: type[RuleFigures],
-    recordings: Iterable[Logs],
+    database: duckdb.DuckDBPyConnection, kind: type[RuleFigures], recordings: Iterable[Logs]
 ) -> list[RuleFigures]:
     """The figures of a rule in each recording: the summaries, and its QUERIES by name."""
     spreads = _tuples(database, reading.spreads(kind.NAME, kind.SWEEP))

@@ -5,8 +5,6 @@ the interval in which it lies nine times in ten (``analysis/intervals.py``). It 
 the whole interval lies on one side of its limit; the limits are settings (``conf/decisions.toml``).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,8 +23,6 @@ NONE = Interval(0.0, 0.0)
 
 
 class Advice(Enum):
-    """What to do."""
-
     DO = "do it"
     DONT = "don’t"
     NOTHING = "nothing to do"
@@ -54,7 +50,6 @@ class Effect:
 
     @property
     def more_within(self) -> Interval | None:
-        """Where its rise lies."""
         less = self.less_within
         return less and Interval(-less.high, -less.low)
 
@@ -83,7 +78,6 @@ class Effect:
         return f"{figure if high.endswith(f'{words.SPACE}{unit}') else low} to {high}"
 
     def wording(self, value: float) -> str:
-        """A value of it, with its unit."""
         if value == 0:
             return f"0{words.SPACE}{self.unit}"
         if self.unit == "ms":
@@ -110,7 +104,6 @@ class Decision:
 
     @property
     def style(self) -> str:
-        """Its CSS class."""
         return self.advice.name.lower().replace("_", "-")
 
 

@@ -1,7 +1,5 @@
 """The cluster's events as marks of charts: those of one kind that come together are one."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The report for machines and for chats: the verdicts and tables of its pages, without pictures."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -85,7 +83,6 @@ def as_text(pages: Sequence[Page]) -> Iterator[str]:
 
 
 def as_markdown(pages: Sequence[Page]) -> str:
-    """The pages as Markdown."""
     return "\n".join(line for page in pages for line in _lines(page)) + "\n"
 
 

@@ -1,7 +1,5 @@
 """The page: values in, one self-contained HTML file out; the same values give the same bytes."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -47,12 +45,10 @@ def _end(fingerprint: str | None) -> str:
 
 
 def text_of(report: Report, config: Config, form: str) -> str:
-    """The report as HTML, JSON or Markdown."""
     return FORMATS[form](pages(report, config))
 
 
 def render(pages: Sequence[Page]) -> str:
-    """The report as HTML."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,

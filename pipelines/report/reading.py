@@ -1,7 +1,5 @@
 """SQL that all rules share: every query sums up, whatever the length of a log."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
@@ -90,7 +88,6 @@ def as_rows(found: duckdb.DuckDBPyConnection) -> list[Row]:
 
 
 def by_recording(database: duckdb.DuckDBPyConnection, sql: str) -> dict[str, list[Row]]:
-    """The rows of a query by recording."""
     return grouped(as_rows(database.execute(sql)))
 
 

@@ -1,7 +1,5 @@
 """What the sections of all rules share: their frame, tables and pictures of figures, doubts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
@@ -91,7 +89,6 @@ def steady(one: RuleFigures) -> str | None:
 
 
 def before_after(before: str, after: str, note: str) -> Markup:
-    """What stands under key figures: the two variants in their colours, then a note."""
     spans = "<span class='without'>{}</span> → <span class='with'>{}</span>{}"
     return Markup(spans).format(before, after, note)
 
@@ -111,7 +108,6 @@ def within(intervals: Sequence[Interval | None], wording: Callable[[float], str]
 
 
 def ms_cells(*spreads: Percentiles | None, of: Sequence[str]) -> list[str]:
-    """Percentiles for a table in ms."""
     values = [getattr(spread, name) if spread else None for spread in spreads for name in of]
     return [words.number(value, 1) for value in values]
 
@@ -121,18 +117,7 @@ def unknown_cell(*spreads: Percentiles | None) -> str:
     return words.number(max((spread.unknown for spread in known(spreads)), default=None))
 
 
-def variant_row(variant: str, cells: Sequence[str]) -> Row:
-    """The row of a variant, in its colour."""
-    return Row(words.variant_name(variant), cells, f"variant {words.variant_class(variant)}")
-
-
-def variant_head(variant: str, columns: Sequence[str]) -> Head:
-    """Columns under the name of a variant, in its colour."""
-    return Head(columns, words.variant_name(variant), f"gap {words.variant_class(variant)}")
-
-
 def spreads_of(one: RuleFigures, metric: str, variants: Iterable[str]) -> list[Spread]:
-    """The distributions of a metric by variant."""
     of = ((v, one.spread(metric, v)) for v in variants)
     return [(words.variant_name(v), words.variant_class(v), spread) for v, spread in of]
 

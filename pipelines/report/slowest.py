@@ -4,8 +4,6 @@ Bounded: a view has a hundred rows of each recording, of which ``MOST`` are prin
 must know the views (``analysis.views.create_views``).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ Everything is read from views (``analysis.views.create_views``) in the buckets o
 so a line has at most 240 points however long the log is.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -144,10 +142,7 @@ def _holes(
 def _lines(
     database: duckdb.DuckDBPyConnection, chart: Timeline, recording: str, buckets: Buckets
 ) -> list[Line]:
-    """A line for each variant and figure, variants in the order of all tables.
-
-    Of a variant's further figures those that half of its points have.
-    """
+    """A line for each variant and figure; of further figures those that half of its points have."""
     rows = database.execute(
         f"SELECT variant, epoch_us(bucket_at) // 1000000, {', '.join(chart.figures.values())} "
         f"FROM {chart.view} WHERE recording = ? AND bucket_at IS NOT NULL AND {chart.where} "
@@ -211,7 +206,6 @@ def _chart(
 
 
 def _ends(line: Line, wording: Any) -> str:
-    """The least and the largest value of a line."""
     values = [value for value in line.y if value is not None]
     return f"{wording(min(values))} to {wording(max(values))}" if values else "not known"
 

@@ -1,13 +1,11 @@
 """What the tables hold of one rule in one recording."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from math import hypot
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -83,7 +81,7 @@ class Traffic:
     #: FETCHes, their partitions, and bytes both ways in each block of the phase.
     per_block: tuple[tuple[int, ...], ...] = ((), (), ())
 
-    def __add__(self, other: Traffic) -> Traffic:
+    def __add__(self, other: "Traffic") -> "Traffic":
         ours, theirs = vars(self), vars(other)
         sums = {name: ours[name] + theirs[name] for name in ours}
         paired = zip(self.per_block, other.per_block, strict=True)
@@ -109,7 +107,7 @@ class Traffic:
         amounts = self.fetches, size, request, overhead, request + overhead
         return Rates(*(n / self.span_s for n in amounts))
 
-    def sampling(self, amount: str, less: Traffic | None = None) -> Interval | None:
+    def sampling(self, amount: str, less: Self | None = None) -> Interval | None:
         """Where ``fetches`` or ``bytes`` a second, or ``partitions`` of a FETCH, lie in another
         span as long; ``less`` those of other traffic in the same blocks."""
         fetches, partitions, size = (np.array(of, np.int64) for of in self.per_block)
@@ -179,7 +177,6 @@ class RuleFigures:
         return sum(found, Traffic()) if found else None
 
     def rates(self, variant: str, kind: str | None = None, at: At = None) -> Rates:
-        """What ``total`` is a second."""
         return (self.total(variant, kind, at) or Traffic()).rates
 
     def traffic_interval(
@@ -224,7 +221,6 @@ class RuleFigures:
 
     @property
     def swept(self) -> list[int]:
-        """The values of the sweep, rising."""
         return sorted({at for *_, at in (*self.spreads, *self.traffic) if isinstance(at, int)})
 
     @property
@@ -261,15 +257,12 @@ class RuleFigures:
 
 
 def both(one: T | None, other: T | None) -> tuple[T, T] | None:
-    """Both values; None unless both are known."""
     return None if one is None or other is None else (one, other)
 
 
 def medians(one: Percentiles | None, other: Percentiles | None) -> tuple[float, float] | None:
-    """Both medians; None unless both are known."""
     return both(one.p50 if one else None, other.p50 if other else None)
 
 
 def known(values: Iterable[T | None]) -> list[T]:
-    """Those that are not None."""
     return [value for value in values if value is not None]

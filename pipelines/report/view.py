@@ -4,8 +4,6 @@ Text is escaped by the template, only ``Markup`` is taken as it is. ``style`` is
 classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,8 +23,6 @@ class Head(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row: its name and a cell for each further column."""
-
     name: str
     cells: Sequence[str]
     style: str = ""
@@ -46,20 +42,19 @@ class Table:
 
     @cached_property
     def columns(self) -> list[tuple[str, str]]:
-        """Name and style of the columns under all headings."""
         split = [column.rpartition("|") for head in self.heads for column in head.columns]
         return [(name, style) if bar else (style, "") for name, bar, style in split]
 
 
 @dataclass(frozen=True)
 class Beside:  # where there is room
-    parts: Sequence[Block]
+    parts: Sequence["Block"]
     side_by_side: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class Pile:  # one below the other, as one part of Beside
-    parts: Sequence[Block]
+    parts: Sequence["Block"]
     side_by_side: ClassVar[bool] = False
 
 
@@ -168,8 +163,6 @@ class KeyFigure(NamedTuple):
 
 
 class Detail(NamedTuple):
-    """One recording under one rule."""
-
     name: str
     facts: Sequence[str]
     summary: Markup

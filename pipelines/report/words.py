@@ -3,8 +3,6 @@
 Text from logs (names, reasons, lines) is never put into a sentence here: the template escapes it.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -62,7 +60,6 @@ def size(value: float | None) -> str:
 
 
 def seconds(value: float) -> str:
-    """A span for reading."""
     unit, scale = ("h", 3600) if value >= 7200 else ("min", 60) if value >= 120 else ("s", 1)
     return f"{number(value / scale, 1)}{SPACE}{unit}"
 
@@ -118,7 +115,6 @@ def variant_name(variant: str) -> str:
 
 
 def variant_class(variant: str) -> str:
-    """The variant's CSS class; one that no rule names has its own look."""
     return _variants().get(variant, ("", "other"))[1]
 
 
@@ -154,7 +150,6 @@ def rows(text: str) -> list[list[str]]:
 
 
 def short_ms(value: float | None) -> str:
-    """A duration for reading, without its unit."""
     return NOT_KNOWN if value is None else milliseconds(value).removesuffix(f"{SPACE}ms")
 
 

@@ -3,8 +3,6 @@
 They are replayed in the order of ``RULES``: a rule may read the outcomes of one before it.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from pkgutil import iter_modules
 

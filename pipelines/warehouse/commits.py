@@ -20,8 +20,6 @@ with every attempt to write, as a producer's epoch does in Kafka. Every commit c
 that every Delta reader can read them: no deletion vectors, no column mapping.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,18 +35,11 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from kip_replay.pipelines.errors import WriteConflictError
-from kip_replay.pipelines.warehouse.data_files import (
-    DataFile,
-    filesystem_of,
-    stats_columns,
-)
+from kip_replay.pipelines.warehouse.data_files import DataFile, filesystem_of, stats_columns
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import REPLAY_STATE
 
-_PROPERTIES = {
-    "delta.enableDeletionVectors": "false",
-    "delta.columnMapping.mode": "none",
-}
+_PROPERTIES = {"delta.enableDeletionVectors": "false", "delta.columnMapping.mode": "none"}
 
 #: How Arrow reads data files: pages are held against their checksums.
 CHECKED = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verification=True)
@@ -58,7 +49,6 @@ ACTIONS = "fileActions"
 
 
 def exists(uri: str) -> bool:
-    """Whether a Delta table is there."""
     return bool(DeltaTable.is_deltatable(uri))
 
 
@@ -116,7 +106,6 @@ def dataset(delta: DeltaTable, uri: str) -> Any:
 
 
 def app_id(step: str, recording: str) -> str:
-    """The ``txn`` id of a step of a recording."""
     return f"{step}/{recording}"
 
 
@@ -126,7 +115,6 @@ def epoch_of(uri: str, step: str, recording: str) -> int:
 
 
 def epoch_in(delta: DeltaTable, step: str, recording: str) -> int:
-    """The same of an opened version."""
     return delta.transaction_version(app_id(step, recording)) or 0
 
 
@@ -144,11 +132,7 @@ class Change:
 
 
 def commit(
-    delta: DeltaTable,
-    change: Change,
-    step: str,
-    epochs: Mapping[str, int],
-    again: bool = False,
+    delta: DeltaTable, change: Change, step: str, epochs: Mapping[str, int], again: bool = False
 ) -> None:
     """Commits a change of a step, all of it or nothing; ``epochs`` by recording.
 

@@ -16,8 +16,6 @@ shows when they are read, by the checksums of its pages; where a job fails, ``re
 finds the file that it failed at.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable
@@ -121,10 +119,7 @@ def _rows_left(warehouse: Path) -> dict[tuple[str, str], _Left]:
 
 
 def _was_made(folder: Path) -> bool:
-    """Whether there is a table: a job that is killed while making one leaves an empty log.
-
-    Files are only written once the log has begun. So files without any log have lost it.
-    """
+    """Whether there is a table: a killed job may leave an empty log; files without one lost it."""
     log = folder / "_delta_log"
     if any(place.exists() and not place.is_dir() for place in (folder, log)):
         return True

@@ -8,13 +8,11 @@ The writer holds rows to the table's schema: delta-rs would commit a null in a N
 column of another type without a word.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from pathlib import Path
@@ -62,16 +60,8 @@ class DataFile:
 
 
 #: A ``DataFile`` as a row, which is how tasks return it.
-DATA_FILE = pa.schema(
-    [
-        ("table", pa.string()),
-        ("recording", pa.string()),
-        ("path", pa.string()),
-        ("size_bytes", pa.int64()),
-        ("rows", pa.int64()),
-        ("stats", pa.string()),
-    ]
-)
+_TYPES: dict[Any, pa.DataType] = {str: pa.string(), int: pa.int64()}
+DATA_FILE = pa.schema([(each.name, _TYPES[each.type]) for each in fields(DataFile)])
 
 
 def partition_folder(recording: str) -> str:
@@ -110,8 +100,8 @@ class TableFiles:
 
     root: str
     name: str
-    _open: dict[tuple[str, str], _OpenFile] = field(default_factory=dict)
-    _closed: list[DataFile] = field(default_factory=list)
+    _open: dict[tuple[str, str], "_OpenFile"] = field(default_factory=dict, init=False)
+    _closed: list[DataFile] = field(default_factory=list, init=False)
 
     def write(self, table: Table, rows: pa.RecordBatch, recording: str | None = None) -> None:
         """Takes rows of a table, of the recording that they have or that is given.
@@ -141,8 +131,6 @@ class TableFiles:
 
 
 class _OpenFile:
-    """A Parquet file that is being written."""
-
     def __init__(self, folder: str, table: Table, recording: str, name: str) -> None:
         self._table, self._recording = table, recording
         self._path = f"{partition_folder(recording)}/{name}-{uuid.uuid4()}.{_COMPRESSION}.parquet"
@@ -165,7 +153,6 @@ class _OpenFile:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes written so far."""
         return int(self._sink.tell())
 
     def write(self, rows: pa.RecordBatch) -> None:

@@ -1,7 +1,5 @@
 """Whether a failure, in Python, Java or a worker, comes of a disk or a memory that is full."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator
 
@@ -46,7 +44,6 @@ def _is_java_gone(error: BaseException) -> bool:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether the error, or one that led to it, says so."""
     return any(
         (isinstance(cause, OSError) and cause.errno in _ERRNOS)
         or any(words in str(cause) for words in _WORDS)

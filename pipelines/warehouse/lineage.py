@@ -5,12 +5,10 @@ a change of the report replays nothing. Not followed are the registries, which r
 how tables are read and written, which decides no row.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -26,7 +24,6 @@ _NOT_FOLLOWED = (
 
 
 def fingerprint(*parts: object) -> str:
-    """A hash of values that JSON can hold."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -68,22 +65,18 @@ def _path_of(name: str) -> Path | None:
 
 
 @cache
-def _imported(path: Path, name: str) -> tuple[str, ...]:
+def _imported(path: Path, name: str) -> list[str]:
     """Names that a module imports of this project: modules, or what may be one."""
-    return tuple(_names(path, name))
-
-
-def _names(path: Path, name: str) -> Iterator[str]:
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    package, found = name if path.name == "__init__.py" else name.rpartition(".")[0], []
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names if each.name.startswith(_ROOT))
+            found += [each.name for each in node.names if each.name.startswith(_ROOT)]
         elif isinstance(node, ast.ImportFrom):
             parent = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1])
             base = f"{parent}.{node.module or ''}".rstrip(".") if node.level else node.module or ""
             if base.startswith(_ROOT):
-                yield base
-                yield from (f"{base}.{each.name}" for each in node.names)
+                found += [base, *(f"{base}.{each.name}" for each in node.names)]
+    return found
 
 
 def contents(

@@ -11,8 +11,6 @@ tasks. Files that a job is just writing belong to no version yet: the retention 
 the longest run, which seven days are.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
@@ -55,26 +53,17 @@ class Size(NamedTuple):
     bytes: int = 0
     rows: int = 0
 
-    def plus(self, other: Size) -> Size:
-        """Both together."""
-        return Size(*(mine + others for mine, others in zip(self, other, strict=True)))
-
 
 def sizes(warehouse_path: str, table: Table) -> dict[str, Size]:
-    """What each recording has in the table."""
-    found: dict[str, Size] = defaultdict(Size)
+    found: dict[str, list[Size]] = defaultdict(list)
     for file in commits.live_files(f"{warehouse_path}/{table.name}"):
         size = Size(1, file["size_bytes"], file["num_records"] or 0)
-        found[file["partition.recording"]] = found[file["partition.recording"]].plus(size)
-    return dict(found)
+        found[file["partition.recording"]].append(size)
+    return {name: total(of) for name, of in found.items()}
 
 
 def total(parts: Iterable[Size]) -> Size:
-    """All of them together."""
-    whole = Size()
-    for part in parts:
-        whole = whole.plus(part)
-    return whole
+    return Size(*map(sum, zip(*parts, strict=True)))
 
 
 # --- OPTIMIZE -------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Whether a path can be a warehouse, found before anything is started or written."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -5,8 +5,6 @@ statistics), from ``ingested_files``, and of ``requests`` from the last lines of
 listing needs no Spark.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -48,7 +46,6 @@ class Ingested(NamedTuple):
 
     @property
     def rejected_share(self) -> float:
-        """Rejected lines of all lines."""
         return self.rejected / self.lines if self.lines else 0.0
 
 
@@ -65,7 +62,6 @@ class StoredRecording(NamedTuple):
 
     @property
     def size(self) -> Size:
-        """All its tables together."""
         return total(self.sizes.values())
 
 

@@ -6,8 +6,6 @@ Spark takes three jobs, and listing its files by delta-rs none. What is small is
 written through ``Writing``, which is what ``commits`` does to the tables of one step.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -57,13 +55,11 @@ class Warehouse:
         return spark_session("kafka protocol replay", warehouse=self.path)
 
     def uri_of(self, table: Table) -> str:
-        """Where the table is: ``<warehouse>/<table>``."""
         return f"{self.path}/{table.name}"
 
     # --- reading ----------------------------------------------------------------------------------
 
     def exists(self, table: Table) -> bool:
-        """Whether the table is there; its rows may be none."""
         return commits.exists(self.uri_of(table))
 
     def open(self, table: Table) -> DeltaTable:
@@ -105,7 +101,6 @@ class Warehouse:
         return reduce(DataFrame.unionByName, frames).select(*schema.names)
 
     def reader(self, recordings: Collection[str]) -> Read:
-        """``read`` of these recordings, by table."""
         return lambda table: self.read(table, recordings)
 
     def rows(self, table: Table, recordings: Collection[str]) -> pa.Table:
@@ -162,7 +157,9 @@ class Warehouse:
                 commits.create(self.uri_of(table), table)
             self.open(table)
 
-    def writing(self, step: str, recordings: Collection[str], tables: Collection[Table]) -> Writing:
+    def writing(
+        self, step: str, recordings: Collection[str], tables: Collection[Table]
+    ) -> "Writing":
         """An attempt to write a step's tables for some recordings, in the next epoch."""
         self.create_missing([*tables, LINEAGE])
         last = [
@@ -218,7 +215,6 @@ class Writing:
         self._state({}, again=False)
 
     def replace(self, table: Table, added: Sequence[DataFile]) -> None:
-        """Replaces all rows of the recordings by files."""
         delta = self.warehouse.open(table)
         removed = commits.files_of(delta, self.epochs)
         self._commit(table, delta, commits.Change(_of(table, added), removed))
@@ -316,9 +312,7 @@ class Task(Protocol):
 
     files: TableFiles
 
-    def take(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Writes rows to ``files``."""
-        ...
+    def take(self, batches: Iterator[pa.RecordBatch]) -> None: ...
 
 
 @dataclass
@@ -352,7 +346,6 @@ def _of(table: Table, files: Iterable[DataFile]) -> list[DataFile]:
 
 
 def sql_text(text: str) -> str:
-    """A text as SQL writes it."""
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -70,22 +70,13 @@ Assumptions, and where they can fail
 from .explain import STAMP_SLACK_US
 from .kip_1166 import NOT_SENT, UNKNOWN_OFFSET, Completion
 from .metadata_log import INPUT_SCHEMA, NO_RESPONSE, RecordedFetch
-from .outcomes import (
-    LAG_SCHEMA,
-    PARKING_SCHEMA,
-    RULE,
-    WITH_KIP,
-    WITHOUT_KIP,
-    variants,
-)
-from .replay import HwmParking, Outcomes, replayed
+from .outcomes import RULE, WITH_KIP, WITHOUT_KIP, variants
+from .replay import HwmParking, Outcomes
 
 __all__ = [
     "INPUT_SCHEMA",
-    "LAG_SCHEMA",
     "NOT_SENT",
     "NO_RESPONSE",
-    "PARKING_SCHEMA",
     "RULE",
     "STAMP_SLACK_US",
     "UNKNOWN_OFFSET",
@@ -95,6 +86,5 @@ __all__ = [
     "HwmParking",
     "Outcomes",
     "RecordedFetch",
-    "replayed",
     "variants",
 ]

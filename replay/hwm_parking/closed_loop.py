@@ -1,7 +1,5 @@
 """Leader and replicas, started anew: which FETCHes would exist, when, and what they would carry."""
 
-from __future__ import annotations
-
 import heapq
 
 import msgspec

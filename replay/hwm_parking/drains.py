@@ -7,8 +7,6 @@ its ``flushLeaderLog`` completes all who are parked at the log's end all the sam
 no KIP, and in every release.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property

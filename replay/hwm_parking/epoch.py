@@ -1,9 +1,7 @@
 """One epoch of one leader: the recorded responses explained, and every variant replayed."""
 
-from __future__ import annotations
-
 import heapq
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 import pyarrow as pa
@@ -14,13 +12,7 @@ from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
 from .closed_loop import ClosedLoop, SimulatedFetch
 from .drains import Drains
 from .evidence import Evidence
-from .explain import (
-    HANDLING_SLACK_US,
-    carries_one_of_its_wait,
-    causes_of,
-    explain,
-    woken_by,
-)
+from .explain import HANDLING_SLACK_US, carries_one_of_its_wait, causes_of, explain, woken_by
 from .kip_1166 import Completion, Leader
 from .lag import Advance, LagTracker
 from .metadata_log import NO_RESPONSE, NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
@@ -80,11 +72,11 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     @classmethod
     def begin(
         cls, controller: Controller, leader_epoch: int, since_us: int = ALWAYS_SINCE_US
-    ) -> LeaderEpoch:
+    ) -> Self:
         """An epoch of which nothing is known."""
         return cls(controller, leader_epoch, {}, Evidence(leader_epoch), since_us=since_us)
 
-    def begun_anew(self, since_us: int) -> LeaderEpoch:
+    def begun_anew(self, since_us: int) -> Self:
         """The same epoch, of which no more than that is known."""
         anew = self.begin(self.controller, self.leader_epoch, since_us)
         anew.since_offset = max(self.settling.log_end_offset, *self.log_end_offset.values[-1:], 0)
@@ -193,7 +185,6 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         return max(self.since_offset, *first)
 
     def _follow_leader(self, until: int) -> None:
-        """Bring the leader's log end offset and high watermark up to a time."""
         if self.recorded is None:
             self.recorded = self._begin_following(until)
         leader = self.recorded

@@ -4,8 +4,6 @@ When the leader appended, how long each replica takes from a response to its nex
 was away, how fast the leader's Raft thread responds, and how large the envelopes are.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -117,7 +115,7 @@ class Evidence(msgspec.Struct, array_like=True):
     since_us: int = ALWAYS_SINCE_US
     replicas_before: int = 0
 
-    def behind_hole(self, since_us: int) -> Evidence:
+    def behind_hole(self, since_us: int) -> "Evidence":
         """What stays of it behind a hole: how fast the Raft thread is, where no append shows it."""
         before = max(len(self.replicas), self.replicas_before)
         return Evidence(

@@ -1,7 +1,5 @@
 """The open-loop check: could the rule have given the response that was recorded?"""
 
-from __future__ import annotations
-
 from .kip_1166 import UNKNOWN_OFFSET, Completion
 from .metadata_log import RecordedFetch
 from .timelines import Timeline

@@ -4,8 +4,6 @@ In the KIP's order, with its sentences in quotes. Around what it changes this is
 ``KafkaRaftClient`` and ``LeaderState``, without a clock: the caller decides when a FETCH expires.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 
@@ -29,8 +27,6 @@ class Fetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Completion(StrEnum):
-    """Why a FETCH was completed."""
-
     RECORDS = "records"
     HIGH_WATERMARK = "high_watermark"
     DRAIN = "drain"

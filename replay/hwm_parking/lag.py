@@ -1,7 +1,5 @@
 """Joins advances of the high watermark with the first response that carries each to a replica."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
@@ -82,7 +80,6 @@ class LagTracker(msgspec.Struct, array_like=True):
         self.waiting.clear()
 
     def take(self) -> list[Lag]:
-        """Lags settled since the last call."""
         lags, self.lags = self.lags, []
         return lags
 

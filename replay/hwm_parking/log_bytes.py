@@ -1,7 +1,5 @@
 """How many bytes of records lie between two offsets of the metadata log."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from itertools import pairwise
 

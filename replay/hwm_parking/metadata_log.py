@@ -1,7 +1,5 @@
 """FETCHes of the metadata log as the replay reads them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """What was replayed, as rows of the two outcome tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """hwm_parking as the seam runs it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import partial
 

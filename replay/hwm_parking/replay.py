@@ -1,8 +1,6 @@
 """The whole replay of hwm_parking: one controller's log in, outcomes and lags out."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -19,8 +17,6 @@ from .outcomes import LAG_SCHEMA, PARKING_SCHEMA, Controller
 LOOKAHEAD_US = 60_000_000
 #: How often the replay advances, in log time.
 STEPS_PER_LOOKAHEAD = 6
-#: The form of what ``HwmParking.saved`` returns; no other is read.
-SAVED_VERSION = 4
 
 
 class Outcomes(NamedTuple):
@@ -47,9 +43,9 @@ class HwmParking:
 
     ``voters`` are the ids of all voters. Batches of ``INPUT_SCHEMA`` come in order of
     (built_us, request_id); anything else raises ``ValueError``. ``saved`` is what an earlier
-    replay of the same log, voters and variants had ``saved()``: this one resumes it; ``ValueError``
-    if it can't. ``holes`` are those in the log, in order, apart from each other: at one the
-    replay ends, and another begins behind it.
+    replay of the same log, voters and variants had ``saved()``: this one resumes it. ``holes`` are
+    those in the log, in order, apart from each other: at one the replay ends, and another begins
+    behind it.
     """
 
     def __init__(
@@ -61,8 +57,10 @@ class HwmParking:
         holes: Sequence[LogGap] = (),
     ) -> None:
         self._holes = holes
-        controller = Controller(node_id, frozenset(voters), rules)
-        self._state = State(controller) if saved is None else _resumed(saved, controller)
+        if saved is None:
+            self._state = State(Controller(node_id, frozenset(voters), rules))
+        else:
+            self._state = msgspec.msgpack.decode(saved, type=State)
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take an increment of the log; return the outcomes that nothing to come can change."""
@@ -82,7 +80,6 @@ class HwmParking:
         return _outcomes(emitted)
 
     def finish(self) -> Outcomes:
-        """The log is over: return what is left."""
         emitted = Emitted([], [])
         for epoch in self._state.epochs.values():
             epoch.close(emitted)
@@ -90,8 +87,7 @@ class HwmParking:
         return _outcomes(emitted)
 
     def saved(self) -> bytes:
-        """All that it carries after what it was fed: MessagePack."""
-        return msgspec.msgpack.encode((SAVED_VERSION, self._state))
+        return msgspec.msgpack.encode(self._state)
 
     def _epoch(self, row: RecordedFetch) -> LeaderEpoch:
         state, leader_epoch = self._state, row.leader_epoch
@@ -127,32 +123,9 @@ class HwmParking:
                 epoch.advance(front, LOOKAHEAD_US, emitted)
 
 
-def _resumed(saved: bytes, controller: Controller) -> State:
-    version, raw = msgspec.msgpack.decode(saved, type=tuple[int, msgspec.Raw])
-    if version != SAVED_VERSION:
-        raise ValueError(
-            f"a replay of hwm_parking saved in form {version} can't be resumed, only one of form "
-            f"{SAVED_VERSION}: replay the log from its beginning"
-        )
-    state = msgspec.msgpack.decode(raw, type=State)
-    if state.controller != controller:
-        raise ValueError(
-            "the saved replay of hwm_parking is of another controller, of other voters or of "
-            "other variants: replay the log from its beginning"
-        )
-    return state
-
-
 def _outcomes(emitted: Emitted) -> Outcomes:
     return Outcomes(_together(emitted.parking, PARKING_SCHEMA), _together(emitted.lag, LAG_SCHEMA))
 
 
 def _together(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     return pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema=schema)
-
-
-def replayed(replay: HwmParking, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcomes]:
-    """Feed all batches, then finish: the outcomes as they come."""
-    for batch in batches:
-        yield replay.feed(batch)
-    yield replay.finish()

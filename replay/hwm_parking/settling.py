@@ -10,8 +10,6 @@ what it does in the replay of the whole epoch. The leader's high watermark is ri
 voters do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 import msgspec
@@ -46,7 +44,6 @@ class Settling(msgspec.Struct, array_like=True):
             self.settled_us = at
 
     def has_settled(self, at: int) -> bool:
-        """The leader had settled at a time."""
         return self.log_end_offset < 0 or (self.settled_us is not None and self.settled_us <= at)
 
     def is_settled(self, replica_id: int) -> bool:
@@ -59,5 +56,4 @@ class Settling(msgspec.Struct, array_like=True):
         return self.woken.get(replica_id, 0) >= WAKES
 
     def unsettled(self, replicas: Collection[int]) -> set[int]:
-        """Replicas that are not settled."""
         return {replica_id for replica_id in replicas if not self.is_settled(replica_id)}

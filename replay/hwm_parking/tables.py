@@ -1,7 +1,5 @@
 """Outcomes of hwm_parking: FETCHes of the metadata log, and when replicas learned."""
 
-from __future__ import annotations
-
 from kip_replay.replay.table import (
     AT,
     BOOL,

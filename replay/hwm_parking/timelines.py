@@ -1,7 +1,5 @@
 """Values over time: measured at points, or held from one change to the next."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from typing import Generic, TypeVar
 
@@ -19,7 +17,6 @@ class Samples(msgspec.Struct, Generic[T], array_like=True):
     values: list[T] = []
 
     def add(self, at: int, value: T) -> None:
-        """Add a value; times may come slightly out of order."""
         index = bisect_right(self.at, at)
         self.at.insert(index, at)
         self.values.insert(index, value)
@@ -49,7 +46,6 @@ class Timeline(Samples[int], array_like=True):
         self.values.append(value)
 
     def value(self, at: int) -> int:
-        """The value at a time."""
         index = bisect_right(self.at, at)
         return self.values[index - 1] if index else UNKNOWN_OFFSET
 
@@ -59,6 +55,5 @@ class Timeline(Samples[int], array_like=True):
         return max(self.at[index], since) if index < len(self.at) else None
 
     def next_change(self, since: int) -> int | None:
-        """The first change after a time."""
         index = bisect_right(self.at, since)
         return self.at[index] if index < len(self.at) else None

@@ -11,8 +11,6 @@ are older than 120 s. The new one's id counts as 0, so that it loses against its
 Kafka draws ids at random; here they count up, so that among equals the older one goes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
@@ -26,8 +24,6 @@ EVICTION_MS = 120_000
 
 
 class SessionEvent(StrEnum):
-    """What happens to a session."""
-
     CREATED = "created"
     REFUSED = "refused"
     EVICTED = "evicted"
@@ -35,8 +31,6 @@ class SessionEvent(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why it happens."""
-
     SLOT_FREE = "a slot was free"
     SLOT_MADE_FREE = "a slot was made free"
     NO_SLOTS = "no slots"
@@ -64,7 +58,6 @@ class CachedSession(msgspec.Struct, array_like=True):
 
     @property
     def evictable_key(self) -> tuple[bool, int, int]:
-        """Its value (``EvictableKey``)."""
         return self.privileged, self.size, self.id
 
     def touch(self, size: int, now_ms: int) -> None:
@@ -76,8 +69,6 @@ class CachedSession(msgspec.Struct, array_like=True):
 
 
 class Occurrence(NamedTuple):
-    """An event of a session in a cache."""
-
     event: SessionEvent
     reason: Reason
     session_key: str

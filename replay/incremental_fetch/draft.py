@@ -6,15 +6,10 @@ FetchRequest"; the response has a uuid, and the IncrementalFetchRequests that fo
 needed whenever a partition comes or goes. Orders are those of the released session.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from kip_replay.replay.kafka.messages.encoding import Ints
-from kip_replay.replay.kafka.messages.kip_227_draft import (
-    DRAFT_UUID_BYTES,
-    DraftFetchPieces,
-)
+from kip_replay.replay.kafka.messages.kip_227_draft import DRAFT_UUID_BYTES, DraftFetchPieces
 
 from .fetch import Fetch
 from .lists import EPOCHS

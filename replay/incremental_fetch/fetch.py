@@ -1,7 +1,5 @@
 """A FETCH of the log as what it changes: where every protocol starts from."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from kip_replay.replay.kafka.messages.encoding import Ints

@@ -7,8 +7,6 @@ What was last requested and returned stands in arrays, a column per partition (`
 is compared with it as a whole. Places in a FETCH's lists are positions in the batch (``lists``).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -77,11 +75,9 @@ class FollowedPartitions:
         return self.slots.here
 
     def topics_of(self, slots: Ints) -> Ints:
-        """The topic of each slot's partition."""
         return self.numbering.topic_of.take(self.partitions_of(slots))
 
     def partitions_of(self, slots: Ints) -> Ints:
-        """The number of each slot's partition."""
         return self.slots.partitions.take(slots)
 
     def names_of(self, partitions: Ints, by_id: bool) -> list[tuple[str | None, int]]:
@@ -125,7 +121,6 @@ class FollowedPartitions:
         return slots
 
     def remove(self, slots: Ints) -> None:
-        """Partitions go."""
         self._listed = NO_SLOTS, NO_SLOTS
         self.slots.remove(slots)
 

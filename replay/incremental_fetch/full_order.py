@@ -13,8 +13,6 @@ first change that comes alone turns it into runs, and from then on a change cost
 however many partitions there are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -48,15 +46,12 @@ class FullOrder:
 
     @property
     def totals(self) -> TopicTotals:
-        """What the topics of a full FETCH take."""
         return self._totals if self._runs is None else self._runs.totals
 
     def keys(self) -> Ints:
-        """All partitions in order."""
         return self._listed if self._runs is None else self._runs.slots
 
     def list_anew(self, slots: Ints, totals: TopicTotals) -> None:
-        """A full FETCH lists them."""
         self._listed, self._totals = slots, totals
         self._runs, self.moves = None, NO_SLOTS
         self.is_fresh = np.ones(int(slots.max(initial=-1)) + 1, np.bool_)
@@ -132,12 +127,10 @@ class TopicRuns:
 
     @property
     def totals(self) -> TopicTotals:
-        """What the topics take."""
         return TopicTotals(self._runs, self._utf8, self._varints, self._lengths)
 
     @property
     def slots(self) -> Ints:
-        """All partitions, in order."""
         return np.fromiter(self._run_of, np.int64, len(self._run_of))
 
     @property
@@ -157,7 +150,6 @@ class TopicRuns:
             self._run_of[slot] = run
 
     def remove(self, slots: Ints) -> None:
-        """Partitions go."""
         joined = self._joined
         for slot in slots.tolist():
             run = self._run_of.pop(slot)

@@ -1,7 +1,5 @@
 """Holes in a broker's log: which streams may have missed a FETCH, and what follows from that."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ elements ``starts[i]:starts[i + 1]``. What later only has to be added up (bytes,
 added up here, for all rows at once.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -90,7 +88,6 @@ class Listed:
         return values
 
     def _present(self, name: str) -> Bools:
-        """Where a column has a value."""
         present: Bools = self._flat[name].is_valid().to_numpy(zero_copy_only=False)
         return present
 
@@ -181,8 +178,6 @@ class Returned(Listed):
 
 
 class Lists(NamedTuple):
-    """All lists of a batch of FETCHes."""
-
     requested: Requested
     forgotten: Listed
     returned: Returned

@@ -8,8 +8,6 @@ Topics have room for the next power of two of partitions; an index beyond ``_FAR
 has, goes through a dict, so that one odd line costs no memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from operator import sub
 

@@ -4,8 +4,6 @@ A row is a FETCH, or it has ``topic_names`` and nothing else: names of topic ids
 logs have only ids), for the FETCHes that come after it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """incremental_fetch as the seam runs it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from kip_replay.replay import incremental_fetch

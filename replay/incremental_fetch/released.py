@@ -1,7 +1,5 @@
 """The protocol as released (KIP-227): full FETCHes, and incremental ones in sessions of a cache."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The whole replay of incremental_fetch: one broker's FETCHes in, outcomes out."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -43,10 +41,8 @@ class IncrementalFetch:
 
     ``session_slots`` are the values of the sweep. Batches of ``INPUT_SCHEMA`` come in order of
     (dequeued_us, request_id); anything else raises ``ValueError``. A row that has ``topic_names``
-    and nothing else may come anywhere and holds for what follows.
-
-    ``saved`` is the state of a replay of the same settings after the increment of the log before; a
-    state of another version or of other settings raises ``ValueError``.
+    and nothing else may come anywhere and holds for what follows. ``saved`` is the state of a
+    replay of the same settings after the increment of the log before.
     """
 
     def __init__(
@@ -68,12 +64,11 @@ class IncrementalFetch:
         self._front, self._numbering, self._streams, self._caches, self._pending = (
             Carried((0, ""), Partitions(), Streams(node_id, len(caches)), caches, [])
             if saved is None
-            else decoded(saved, [None, *slots])
+            else decoded(saved)
         )
         self._draft = Draft(draft_partition_id_is_string, self._numbering)
 
     def saved(self) -> bytes:
-        """The state after what it was fed (``state``)."""
         return encoded(
             Carried(self._front, self._numbering, self._streams, self._caches, self._pending)
         )
@@ -96,7 +91,6 @@ class IncrementalFetch:
         return Outcomes(self._outcomes.take(batch), self._evictions.take())
 
     def finish(self) -> Outcomes:
-        """The log is over: return what is left."""
         while self._pending:
             self._decide_next()
         return Outcomes(self._outcomes.take(_NO_FETCHES), self._evictions.take())

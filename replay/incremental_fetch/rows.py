@@ -4,8 +4,6 @@ Of each row only what the replay adds is kept; what it has of the FETCH itself i
 input's columns when the rows are emitted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
@@ -57,8 +55,6 @@ _RECORDED, _FULL, _DRAFT, _FIRST_INCREMENTAL = range(4)
 
 
 class ClientKind(StrEnum):
-    """Who fetches."""
-
     FOLLOWER = "follower"
     CONSUMER = "consumer"
     CONSUMER_WITHOUT_SESSIONS = "consumer_without_sessions"
@@ -90,7 +86,6 @@ class OutcomeRows:
         self._streams.append((session_key, kind))
 
     def recorded(self, session_partitions: int | None, added_partitions: int | None = None) -> None:
-        """The FETCH as logged."""
         row, fetch = self._row, len(self._fetches) - 1
         whole, has_request = row.is_logged_whole, row.request_partitions is not None
         self._rows.append((

@@ -8,8 +8,6 @@ client, whichever cache they are in: what the last FETCH and response had (``fol
 orders and the epoch are a session's own. Orders are ranks by slot: a FETCH costs what it changes.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import msgspec

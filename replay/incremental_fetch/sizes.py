@@ -4,8 +4,6 @@ Only the lists differ between variants; the rest of a message (client id, rack, 
 the recorded one's. FETCHes below v7 know no sessions and are counted at v7, as if upgraded.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -89,7 +87,6 @@ def sizes_of(row: RecordedFetch) -> FetchSizes:
 
 
 def utf8(text: str | None) -> int:
-    """Bytes of a string; null takes none."""
     return len((text or "").encode())
 
 

@@ -6,7 +6,7 @@ number, up to about twice the highest that the client has fetched.
 Slots of partitions that have gone are not used again until all are numbered anew.
 """
 
-from __future__ import annotations
+from typing import Self
 
 import msgspec
 import numpy as np
@@ -19,8 +19,6 @@ NO_SLOTS: Ints = np.zeros(0, np.int64)
 
 
 class Slots:
-    """The slots of one client's partitions."""
-
     def __init__(self) -> None:
         #: By partition; the last is that of all that are beyond.
         self._slot_of: Ints = np.full(1, NONE, np.int32)
@@ -33,11 +31,6 @@ class Slots:
     def partitions(self) -> Ints:
         """The partition of each slot, gone ones included."""
         return self._partition[: self.end]
-
-    @property
-    def is_sparse(self) -> bool:
-        """Most slots are of partitions that have gone."""
-        return self.end > 2 * self.here + 64
 
     def of(self, partitions: Ints) -> Ints:
         """The slot of each partition, ``NONE`` where it has none."""
@@ -63,7 +56,6 @@ class Slots:
         return slots
 
     def remove(self, slots: Ints) -> None:
-        """Partitions go."""
         self._slot_of[self._partition[slots]] = NONE
         self.here -= len(slots)
 
@@ -75,14 +67,12 @@ class Ranks(msgspec.Struct, array_like=True):
     last: int
 
     @classmethod
-    def of(cls, slots: Ints) -> Ranks:
-        """Slots in order."""
+    def of(cls, slots: Ints) -> Self:
         ranks = cls(np.zeros(int(slots.max(initial=-1)) + 1, np.int64), 0)
         ranks.put_last(slots)
         return ranks
 
     def sort(self, values: Ints, slots: Ints) -> Ints:
-        """Values of some slots, in order."""
         return values if len(slots) < 2 else values[self.by_slot[slots].argsort()]
 
     def put_last(self, slots: Ints) -> None:

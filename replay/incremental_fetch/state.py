@@ -2,12 +2,9 @@
 
 MessagePack of the values themselves; arrays are bytes, little-endian, as wide as they need. Topics
 and partitions that nobody follows any more are left out, and slots are numbered anew, so that the
-size is that of what is open. A state of another version is refused.
+size is that of what is open.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,18 +17,10 @@ from .followed import FollowedPartitions
 from .partitions import Partitions
 from .streams import PendingSession, Streams
 
-VERSION = 5
-_RULE = "incremental_fetch"
 _TYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 
 
-class _Header(msgspec.Struct, array_like=True):
-    version: int
-    rule: str
-    slots: list[int | None]
-
-
-class _State(_Header, array_like=True):
+class _State(msgspec.Struct, array_like=True):
     """``topic_of`` and ``index_of`` are of the open partitions, whose numbers are their places."""
 
     front: tuple[int, str]
@@ -67,7 +56,6 @@ class Carried(NamedTuple):
 
 
 def encoded(carried: Carried) -> bytes:
-    """The state of a replay."""
     numbering, streams = carried.numbering, carried.streams
     open_ones = [np.array(p.not_read, np.int64) for p in carried.pending]
     for stream in streams.by_number.values():
@@ -92,9 +80,6 @@ def encoded(carried: Carried) -> bytes:
 
     return msgspec.msgpack.encode(
         _State(
-            VERSION,
-            _RULE,
-            [cache.slots for cache in carried.caches],
             carried.front,
             numbering.names,
             [numbering.topics[topic] for topic in topics.tolist()],
@@ -111,8 +96,7 @@ def encoded(carried: Carried) -> bytes:
     )
 
 
-def decoded(saved: bytes, slots: Sequence[int | None]) -> Carried:
-    """The reverse. Raises ValueError where it is no state of this version and these slots."""
+def decoded(saved: bytes) -> Carried:
     numbering = Partitions()
 
     def decode(kind: type, value: Any) -> Any:
@@ -120,21 +104,11 @@ def decoded(saved: bytes, slots: Sequence[int | None]) -> Carried:
             return _followed(msgspec.convert(value, _Followed, dec_hook=decode), numbering)
         return _ints(value)
 
-    try:
-        header = msgspec.msgpack.decode(saved, type=_Header)
-        if (header.version, header.rule, header.slots) != (VERSION, _RULE, slots):
-            raise ValueError(
-                f"the saved state is of {header.rule}, version {header.version}, with caches of"
-                f" {header.slots} slots, not of {_RULE}, version {VERSION}, with {slots}:"
-                " replay the recording from its beginning"
-            )
-        state = msgspec.msgpack.decode(saved, type=_State, dec_hook=decode)
-        numbering.names = state.names
-        numbering.add_topics(state.topics)
-        numbering.numbers(state.topic_of, state.index_of)
-        streams = msgspec.msgpack.decode(state.streams, type=Streams, dec_hook=decode)
-    except msgspec.DecodeError as error:
-        raise ValueError(f"the saved state of {_RULE} can't be read: {error}") from error
+    state = msgspec.msgpack.decode(saved, type=_State, dec_hook=decode)
+    numbering.names = state.names
+    numbering.add_topics(state.topics)
+    numbering.numbers(state.topic_of, state.index_of)
+    streams = msgspec.msgpack.decode(state.streams, type=Streams, dec_hook=decode)
     return Carried(state.front, numbering, streams, state.caches, state.pending)
 
 

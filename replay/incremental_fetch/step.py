@@ -1,7 +1,5 @@
 """One FETCH under every protocol: what each would list, both ways, and the bytes of that."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -74,7 +72,8 @@ def replay_fetch(
     misses = stream.unknown is Unknown.GAP
     events = _start_anew(stream, row, caches) if row.is_full and stream.starts_anew(row) else []
     stream.counts_epochs &= not goes_on
-    if stream.followed.slots.is_sparse:
+    held = stream.followed.slots
+    if held.end > 2 * held.here + 64:  # most are gone
         stream.renumber()
 
     fetch = Fetch(stream, row, lists)

@@ -5,8 +5,6 @@ a session's id, or, without, on a connection. A handler that is refused a sessio
 the broker has dropped, goes on with full FETCHes on the same connection: it is the same stream.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -46,7 +44,6 @@ class Held(msgspec.Struct, array_like=True):
     cache_id: int | None = None
 
     def drop(self) -> None:
-        """The client has no session."""
         self.session = self.cache_id = None
 
 
@@ -95,11 +92,6 @@ class Stream(msgspec.Struct, array_like=True):
     built_us: int = 0
     epoch: int = INITIAL_EPOCH
     counts_epochs: bool = True
-
-    @property
-    def done_us(self) -> int:
-        """Its last FETCH is over."""
-        return max(self.last_seen_us, self.built_us)
 
     def starts_anew(self, row: RecordedFetch) -> bool:
         """A full FETCH starts a session even where none was refused or dropped.
@@ -158,7 +150,6 @@ class Stream(msgspec.Struct, array_like=True):
             del self.sessions[number]
 
     def renumber(self) -> None:
-        """Give up the slots of partitions that have gone."""
         kept = self.followed.renumber()
         for session in self.sessions.values():
             session.client.renumber(kept)
@@ -195,7 +186,9 @@ class Streams(msgspec.Struct, array_like=True):
             stream = self._new(row, numbering)
             if holes.between(row.dequeued_us - CONNECTION_IDLE_US, row.dequeued_us):
                 stream.lose(Unknown.GAP)
-        elif not stream.follows(row) and holes.between(stream.done_us, row.dequeued_us):
+        elif not stream.follows(row) and holes.between(
+            max(stream.last_seen_us, stream.built_us), row.dequeued_us
+        ):
             self._lose(stream, row)
         self._place(stream, row)
         if row.is_full and not row.closes_session:
@@ -240,10 +233,7 @@ class Streams(msgspec.Struct, array_like=True):
         return None if number is None else self.by_number[number]
 
     def _reconnected(self, row: RecordedFetch) -> int | None:
-        """The same fetcher thread of the same run of a broker, on a new connection.
-
-        Where sessions are recorded, (id, 0) says that a connection was lost; else only this does.
-        """
+        """The same fetcher thread of the same run of a broker, on a new connection."""
         number = self.by_fetcher.get((row.client_id, row.replica_id))
         stream = None if number is None else self.by_number[number]
         if stream is None or row.replica_epoch < 0 or stream.replica_epoch != row.replica_epoch:

@@ -1,7 +1,5 @@
 """Outcomes of incremental_fetch: FETCHes of topic partitions, and what the session cache did."""
 
-from __future__ import annotations
-
 from kip_replay.replay.table import (
     AT,
     BOOL,

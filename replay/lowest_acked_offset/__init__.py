@@ -93,34 +93,17 @@ Assumptions, and where they can fail
 
 from .applying import REPLICA_APPLY_MS
 from .events import INPUT_SCHEMA, ORDER
-from .outcomes import (
-    APPLIED_SCHEMA,
-    ESTIMATED,
-    FINEST_EVIDENCE,
-    HEARTBEAT_INTERVAL,
-    HEARTBEAT_SCHEMA,
-    LOWEST_ACKED,
-    RULE,
-    VISIBILITY_SCHEMA,
-    WRITE_SCHEMA,
-    Outcomes,
-)
-from .replay import LowestAckedOffset, replayed
+from .outcomes import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, RULE
+from .replay import LowestAckedOffset
 
 __all__ = [
-    "APPLIED_SCHEMA",
     "ESTIMATED",
     "FINEST_EVIDENCE",
     "HEARTBEAT_INTERVAL",
-    "HEARTBEAT_SCHEMA",
     "INPUT_SCHEMA",
     "LOWEST_ACKED",
     "ORDER",
     "REPLICA_APPLY_MS",
     "RULE",
-    "VISIBILITY_SCHEMA",
-    "WRITE_SCHEMA",
     "LowestAckedOffset",
-    "Outcomes",
-    "replayed",
 ]

@@ -20,8 +20,6 @@ creation the log does not have; if that can be (it begins later, or has a hole),
 estimated until a heartbeat shows that they are deleted.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -58,7 +56,7 @@ class Estimate(NamedTuple):
     applied_us: int | None = None
     reason: str | None = None
 
-    def no_later(self, has_us: int | None) -> Estimate:
+    def no_later(self, has_us: int | None) -> "Estimate":
         """No later than a heartbeat that has it; if that is before the response, it was another."""
         if has_us is None or self.shown_us is None or self.applied_us is None:
             return self
@@ -107,7 +105,6 @@ class Applying:
         self.last = row if row.error_code == 0 and not row.is_diverging else None
 
     def close(self) -> None:
-        """The log is over."""
         if self.last is not None:
             self._learn(self.last, None, self.last.response_high_watermark)
 
@@ -182,10 +179,9 @@ class Applying:
         index = bisect_left(self.estimates, offset, key=lambda each: each.offset)
         return self.estimates[index].no_later(has_us) if index < len(self.estimates) else None
 
-    def behind_hole(self) -> Applying:
+    def behind_hole(self) -> "Applying":
         """The same broker, of which lines are missing."""
         return Applying(is_cut=True, known=self.known, settled=self.known)
 
     def forget(self, before: int) -> None:
-        """Drop what was learned before a time."""
         self.estimates = [each for each in self.estimates if each.learned_us >= before]

@@ -6,8 +6,6 @@ every eighth of that, so after 10.125 s at the latest. Here a session ends at th
 that nothing is claimed too early.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, heapreplace
 from typing import NamedTuple

@@ -4,15 +4,14 @@ A heartbeat is steady if its broker runs and ran before: those come at the inter
 comes (a broker starts, unfences, shuts down) comes when it must, whatever the interval.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from dataclasses import dataclass, field
+
+from kip_replay.replay.hwm_parking.timelines import Samples
 
 from .brokers import Heartbeat
 from .events import Event
 from .progress import ApplyDelay, Progress
-from .timelines import Samples
 
 #: broker.heartbeat.interval.ms, Kafka's default; for a log that has no steady heartbeat.
 DEFAULT_INTERVAL_US = 2_000_000
@@ -30,9 +29,9 @@ class Cadence:
 
     received: list[int] = field(default_factory=list)
     built: list[int] = field(default_factory=list)
-    gaps: Samples = field(default_factory=Samples)
-    handling: Samples = field(default_factory=Samples)
-    building: Samples = field(default_factory=Samples)
+    gaps: Samples[int] = field(default_factory=Samples)
+    handling: Samples[int] = field(default_factory=Samples)
+    building: Samples[int] = field(default_factory=Samples)
     last: Heartbeat | None = None
     last_runs: bool = False
 
@@ -96,13 +95,11 @@ class Recorded:
         return steady
 
     def learn(self, row: Event) -> None:
-        """A broker learned a high watermark."""
         due = row.at_us + self.delay.us
         self.of(row.broker_id).learn(row.variant, row.at_us, due, row.high_watermark)
         self.steps.append((due, row.broker_id, row.variant))
 
     def of(self, broker_id: int) -> Progress:
-        """The progress of one broker."""
         if broker_id not in self.progress:
             self.progress[broker_id] = Progress()
         return self.progress[broker_id]
@@ -124,12 +121,10 @@ class Recorded:
         return self.interval_us
 
     def controller_at(self, at: int) -> int:
-        """Which controller is active at a time."""
         index = bisect_right(self.controllers, (at, 2**31))
         return self.controllers[max(0, index - 1)][1]
 
     def forget(self, before: int) -> None:
-        """Drop what was over before a time."""
         for cadence in self.cadences.values():
             cadence.forget(before)
         for progress in self.progress.values():

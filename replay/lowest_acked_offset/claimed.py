@@ -1,7 +1,5 @@
 """A controller that counts what brokers have applied by more than their heartbeats."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -33,13 +31,11 @@ class Claimed:
     count: int = 0
 
     def keep(self, at: int, broker_id: int, offset: int, beat: Heartbeat | None = None) -> None:
-        """Keep a claim or a heartbeat for its turn."""
         self.count += 1
         order = (at, beat is not None, self.count)
         heappush(self.events, ClaimEvent(*order, broker_id, offset, beat))
 
     def advance(self, until: int) -> None:
-        """Bring the controller forward to a time."""
         while self.events and self.events[0].at_us <= until:
             event = heappop(self.events)
             if event.beat is None:

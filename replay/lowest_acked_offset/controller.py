@@ -15,8 +15,6 @@ show what it does. Of each broker that counts it has three offsets, and their mi
     the highest LowestAcknowledgedOffset that the broker has received.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -198,7 +196,6 @@ class HeartbeatManager:
         self._note(at, broker_id, self.applied, self.applied_everywhere)
 
     def forget(self, before: int) -> None:
-        """Drop what was over before a time."""
         everywhere = (self.applied_everywhere, self.known_everywhere)
         for timeline in (*everywhere, *self.known_by_broker.values()):
             timeline.forget(before)

@@ -4,8 +4,6 @@ Each row stands at the moment at which the log has it (``at_us``: the response w
 times are when things happened before that. Times are microseconds since the epoch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -22,8 +22,6 @@ taken back where the next heartbeat denies it (``Claims``), and is not taken at 
 heartbeat has shown the broker to be later than the grace.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -84,7 +82,6 @@ class Replicas:
         return offset if offset > after else None
 
     def forget(self, before: int) -> None:
-        """Drop what was responded to before a time."""
         self.shares = [share for share in self.shares if share[1] >= before]
         self.unknown = [each for each in self.unknown if each[1] >= before]
 
@@ -175,8 +172,6 @@ class Signs:
 
 @dataclass
 class BrokerEvidence:
-    """All signs of one broker."""
-
     claims: Claims
     signs: dict[str, Signs] = field(default_factory=lambda: {kind: Signs() for kind in EVIDENCE})
     #: What its heartbeats lacked when they arrived.
@@ -187,7 +182,6 @@ class BrokerEvidence:
     last_response_us: int = 0
 
     def heartbeat(self, row: Event, replicas: Replicas) -> Iterator[Claim]:
-        """Take a heartbeat whose response has no error."""
         at, offset = row.received_us, row.offset
         self._see(at)
         self.fall_due(at, replicas)
@@ -199,7 +193,6 @@ class BrokerEvidence:
         return self.claims.heartbeat(at, offset)
 
     def api_versions(self, row: Event) -> None:
-        """Take an API_VERSIONS with the broker's response."""
         signs = self.signs[API_VERSIONS]
         signs.has.add(row.at_us, row.offset)
         signs.lacks.add(row.offset + 1, row.dequeued_us)
@@ -220,8 +213,7 @@ class BrokerEvidence:
             self.claims.fetch(at, known - 1)
         self.last_fetch_us = row.dequeued_us
 
-    def behind_hole(self) -> BrokerEvidence:
-        """The same broker, of which lines are missing."""
+    def behind_hole(self) -> "BrokerEvidence":
         claims = self.claims
         return BrokerEvidence(
             Claims(claims.broker_id, last_due_us=claims.last_due_us, last_offset=claims.last_offset)
@@ -243,7 +235,6 @@ class BrokerEvidence:
         self.last_seen_us = max(self.last_seen_us, at)
 
     def forget(self, before: int) -> None:
-        """Drop what was over before a time."""
         self.reports.forget(before)
         self.claims.unclaimed = [each for each in self.claims.unclaimed if each[2] >= before]
         for signs in self.signs.values():
@@ -253,12 +244,9 @@ class BrokerEvidence:
 
 @dataclass
 class Evidence:
-    """The signs of all brokers."""
-
     brokers: dict[int, BrokerEvidence] = field(default_factory=dict)
 
     def of(self, broker_id: int) -> BrokerEvidence:
-        """The signs of one broker."""
         if broker_id not in self.brokers:
             self.brokers[broker_id] = BrokerEvidence(Claims(broker_id))
         return self.brokers[broker_id]
@@ -270,6 +258,5 @@ class Evidence:
             yield from self.brokers[broker_id].claims.expire(until)
 
     def forget(self, before: int) -> None:
-        """Drop what was over before a time."""
         for evidence in self.brokers.values():
             evidence.forget(before)

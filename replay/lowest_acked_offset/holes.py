@@ -7,8 +7,6 @@ that counted are known, and who else runs FETCHes. A broker's second heartbeat s
 of it: the first may be its first in its state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -56,7 +54,6 @@ class Settling:
         )
 
     def heartbeat(self, broker_id: int) -> None:
-        """A broker is heard."""
         self.heard[broker_id] = self.heard.get(broker_id, 0) + 1
 
 
@@ -94,10 +91,7 @@ class Holes:
     def _hidden_until(
         self, node_id: int, since: int, until: int, *, only: bool = False
     ) -> int | None:
-        """May a controller (``only``: this one) have been active in a span unseen?
-
-        -> until when, if this one is active by now.
-        """
+        """Until when a controller (``only``: this one) may have been active in a span unseen."""
         voters = {node_id: self._of.get(node_id, [])} if only else self._voters
         holes = [hole for each in voters.values() for hole in each]
         hidden = [hole for hole in holes if hole.after_us < until and since < hole.before_us]

@@ -1,7 +1,5 @@
 """Outcome rows: of heartbeats, and of writes under each variant."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -64,14 +62,11 @@ class Outcomes(NamedTuple):
 
 
 class OutcomeRows:
-    """Rows that are yet to be emitted."""
-
     def __init__(self) -> None:
         self.heartbeats, self.writes = Rows(HEARTBEAT_SCHEMA), Rows(WRITE_SCHEMA)
         self.visibility, self.applied = Rows(VISIBILITY_SCHEMA), Rows(APPLIED_SCHEMA)
 
     def take(self) -> Outcomes:
-        """The rows since the last call."""
         tables = (self.heartbeats, self.writes, self.visibility, self.applied)
         return Outcomes(*(table.take() for table in tables))
 
@@ -203,11 +198,7 @@ def write_row(
 
 
 def _fate(
-    write: Write,
-    sender: Sender,
-    variant: Variant,
-    manager: HeartbeatManager,
-    unlearned: str | None,
+    write: Write, sender: Sender, variant: Variant, manager: HeartbeatManager, unlearned: str | None
 ) -> Fate:
     applied, last_broker = write.reached(manager.applied_everywhere)
     if variant.name == ESTIMATED:

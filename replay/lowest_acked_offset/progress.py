@@ -7,8 +7,6 @@ the two best, over all brokers. A broker that a heartbeat shows to be slow (see 
 applied what it knew half-way to the heartbeat that first shows it.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -73,8 +71,6 @@ class Slow:
 
 @dataclass
 class Progress:
-    """What one broker has applied when. ``learned`` as recorded; ``due`` by variant, with delay."""
-
     learned: Rising = field(default_factory=Rising)
     due: dict[str, Rising] = field(default_factory=dict)
     slow: list[Slow] = field(default_factory=list)
@@ -122,7 +118,6 @@ class Progress:
         return offset
 
     def forget(self, before: int) -> None:
-        """Drop what was over before a time."""
         for timeline in (self.learned, *self.due.values()):
             timeline.forget(before)
         self.slow = [s for s in self.slow if s.until_us is None or s.until_us >= before]

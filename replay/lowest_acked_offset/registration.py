@@ -1,7 +1,5 @@
 """lowest_acked_offset as the seam runs it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from kip_replay.replay import lowest_acked_offset

@@ -1,9 +1,7 @@
 """The whole replay of lowest_acked_offset: one cluster's events in, outcomes out."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from operator import itemgetter
 
 import pyarrow as pa
@@ -24,15 +22,7 @@ from .events import (
 )
 from .evidence import CLAIM_WAIT_US, Claim
 from .holes import Holes
-from .outcomes import (
-    HORIZON_US,
-    LogEnd,
-    OutcomeRows,
-    Outcomes,
-    Write,
-    heartbeat_row,
-    write_row,
-)
+from .outcomes import HORIZON_US, LogEnd, OutcomeRows, Outcomes, Write, heartbeat_row, write_row
 from .reasons import LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOT_ANSWERED
 from .state import LEARNED_OF, Settings, behind_hole, decode, encode, new_state
 from .visibility import applied_row, unlearned, visibility_rows
@@ -53,9 +43,8 @@ class LowestAckedOffset:
     (measured if None). ``counts_stopping``: brokers in controlled shutdown hold the offset back,
     as the draft's "all unfenced brokers" can be read. ``replica_apply_ms``: see ``applying``.
     ``step_rows``: it moves on this often. ``gaps`` are the holes in the nodes' logs.
-    ``saved`` is the saved state of a replay with the same settings, to resume from; ``ValueError``
-    if it is not. Batches of ``INPUT_SCHEMA`` come in order of (at_us, kind, request_id); else
-    ``ValueError``.
+    ``saved`` is the saved state of a replay with the same settings, to resume from. Batches of
+    ``INPUT_SCHEMA`` come in order of (at_us, kind, request_id); else ``ValueError``.
     """
 
     def __init__(
@@ -80,12 +69,11 @@ class LowestAckedOffset:
             replica_apply_ms,
         )
         self._holes = Holes(gaps, self._settings.voters)
-        self._state = new_state(self._settings) if saved is None else decode(saved, self._settings)
+        self._state = new_state(self._settings) if saved is None else decode(saved)
         self._rows = OutcomeRows()
 
     def saved(self) -> bytes:
-        """All that it carries after what it was fed, for another one to resume from."""
-        return encode(self._settings, self._state)
+        return encode(self._state)
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take the next rows and return the outcomes that nothing still to come can change."""
@@ -104,7 +92,6 @@ class LowestAckedOffset:
         return self._rows.take()
 
     def finish(self) -> Outcomes:
-        """The log is over: return what is left."""
         end = self._state.front[0]
         self._happen_until(None)
         for applying in self._state.applying.values():
@@ -298,10 +285,3 @@ class LowestAckedOffset:
                 self._rows.writes.add(**row)
             for row in visibility_rows(write, state, self._holes, log_end):
                 self._rows.visibility.add(**row)
-
-
-def replayed(replay: LowestAckedOffset, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcomes]:
-    """Feed all batches, then finish: the outcomes as they come."""
-    for batch in batches:
-        yield replay.feed(batch)
-    yield replay.finish()

@@ -7,8 +7,6 @@ time, so nothing is drawn (``cadence``). What follows: when the steady heartbeat
 whatever brokers have learned, and which offset they carry (``progress``).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from heapq import heappop, heappush

@@ -1,7 +1,5 @@
 """What a replay of lowest_acked_offset carries from one increment of the log to the next."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,15 +23,12 @@ from .reasons import LOG_GAP, NOT_ANSWERED, NOT_HEARD_YET
 from .simulation import Simulation
 from .writes import VOTER_SILENCE_US, CommittedOffsets, Forwarding
 
-#: Of the saved form; another one is refused.
-VERSION = 4
-
 #: By variant, whose learned times it simulates (``variant`` of high_watermark_lag).
 LEARNED_OF = {LOWEST_ACKED: RECORDED, WITHOUT_KIP: WITHOUT_KIP, WITH_KIP: WITH_KIP}
 
 
 class Settings(NamedTuple):
-    """What a replay was started with: its saved state makes sense with no other."""
+    """What a replay was started with."""
 
     voters: tuple[int, ...]
     intervals_ms: tuple[int, ...]
@@ -46,8 +41,6 @@ class Settings(NamedTuple):
 
 @dataclass
 class State:
-    """All that a replay carries."""
-
     committed: CommittedOffsets
     recorded: HeartbeatManager
     finest: Claimed
@@ -73,7 +66,6 @@ class State:
     front: tuple[int, str, str] = (0, "", "")
 
     def managers(self, settings: Settings) -> Iterator[tuple[Variant, HeartbeatManager]]:
-        """The controller of each variant."""
         yield Variant(LOWEST_ACKED), self.recorded
         yield Variant(FINEST_EVIDENCE), self.finest.manager
         yield Variant(ESTIMATED), self.estimated.manager
@@ -90,7 +82,6 @@ class State:
 
     @property
     def uncertain(self) -> str:
-        """Why it is not certain which brokers count."""
         return NOT_HEARD_YET if self.settling is None else LOG_GAP
 
     def be_certain(self, at: int, broker_id: int, settings: Settings) -> None:
@@ -136,7 +127,6 @@ class State:
         ]
 
     def forget(self, before: int, settings: Settings) -> None:
-        """Drop what was over before a time."""
         for part in (self.committed, self.forwarding, self.evidence, self.beats, self.replicas):
             part.forget(before)
         for applying in self.applying.values():
@@ -146,8 +136,6 @@ class State:
 
 
 def new_state(settings: Settings) -> State:
-    """The state of a replay that begins."""
-
     def manager(*, carries_applied: bool = False) -> HeartbeatManager:
         sessions = Sessions(settings.session_timeout_ms * 1000)
         return HeartbeatManager(carries_applied, settings.counts_stopping, sessions=sessions)
@@ -188,27 +176,9 @@ def behind_hole(state: State, settings: Settings, ends_us: int) -> State:
     return new
 
 
-def encode(settings: Settings, state: State) -> bytes:
-    """The state as compressed MessagePack."""
-    return zlib.compress(msgspec.msgpack.encode((VERSION, settings, state)), 1)
+def encode(state: State) -> bytes:
+    return zlib.compress(msgspec.msgpack.encode(state), 1)
 
 
-def decode(saved: bytes, settings: Settings) -> State:
-    """What ``encode`` made; ``ValueError`` for another version, other settings or other bytes."""
-    try:
-        version, *rest = msgspec.msgpack.decode(zlib.decompress(saved), type=list[msgspec.Raw])
-        found = msgspec.msgpack.decode(version, type=int)
-        if found != VERSION:
-            raise ValueError(
-                f"the saved state of lowest_acked_offset has version {found}, and this code reads"
-                f" version {VERSION}: replay the recording from its beginning"
-            )
-        of = msgspec.msgpack.decode(rest[0], type=Settings)
-        if of != settings:
-            raise ValueError(
-                f"the state of lowest_acked_offset was saved with {of}, not {settings}:"
-                " replay the recording from its beginning"
-            )
-        return msgspec.msgpack.decode(rest[1], type=State)
-    except (zlib.error, msgspec.DecodeError) as error:
-        raise ValueError(f"this is no saved state of lowest_acked_offset: {error}") from error
+def decode(saved: bytes) -> State:
+    return msgspec.msgpack.decode(zlib.decompress(saved), type=State)

@@ -1,7 +1,5 @@
 """Outcomes of lowest_acked_offset: heartbeats, and when metadata writes were applied."""
 
-from __future__ import annotations
-
 from kip_replay.replay.table import (
     AT,
     BOOL,

@@ -3,8 +3,6 @@
 All are plain lists in order of time, and drop what is over, so that memory is a span of the log.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 
@@ -25,7 +23,6 @@ class Rising:
             self.nodes.append(node)
 
     def value(self, at: int) -> int | None:
-        """The value at a time; None before the first."""
         index = bisect_right(self.at, at)
         return self.values[index - 1] if index else None
 
@@ -35,7 +32,6 @@ class Rising:
         return (self.at[index], self.nodes[index]) if index < len(self.at) else None
 
     def forget(self, before: int) -> None:
-        """Drop what was over before a time, all but the value that holds then."""
         keep = max(0, bisect_right(self.at, before) - 1)
         del self.at[:keep], self.values[:keep], self.nodes[:keep]
 
@@ -61,35 +57,8 @@ class Lacks:
         return self.until[index - 1] if index else 0
 
     def forget(self, before: int) -> None:
-        """Drop what was over before a time."""
         keep = max(0, bisect_right(self.until, before) - 1)
         del self.offsets[:keep], self.until[:keep]
-
-
-@dataclass
-class Samples:
-    """Values measured at points in time."""
-
-    at: list[int] = field(default_factory=list)
-    values: list[int] = field(default_factory=list)
-
-    def add(self, at: int, value: int) -> None:
-        """Add a value; times may come slightly out of order."""
-        index = bisect_right(self.at, at)
-        self.at.insert(index, at)
-        self.values.insert(index, value)
-
-    def nearest(self, at: int) -> int | None:
-        """The value nearest in time, of two as near the earlier; None if there is none."""
-        after = bisect_left(self.at, at)
-        if after and (after == len(self.at) or at - self.at[after - 1] <= self.at[after] - at):
-            after -= 1
-        return self.values[after] if self.at else None
-
-    def forget(self, before: int) -> None:
-        """Drop what lies before a time, all but the last."""
-        keep = max(0, bisect_left(self.at, before) - 1)
-        del self.at[:keep], self.values[:keep]
 
 
 @dataclass
@@ -100,18 +69,15 @@ class Lowest:
     in_order: list[tuple[int, int]] = field(default_factory=list)
 
     def set(self, node: int, value: int) -> None:
-        """The node counts, with this value."""
         if self.by_node.get(node) != value:
             self.drop(node)
             self.by_node[node] = value
             insort(self.in_order, (value, node))
 
     def drop(self, node: int) -> None:
-        """The node counts no more."""
         value = self.by_node.pop(node, None)
         if value is not None:
             del self.in_order[bisect_left(self.in_order, (value, node))]
 
     def lowest(self) -> int | None:
-        """The lowest value; None if no node counts."""
         return self.in_order[0][0] if self.in_order else None

@@ -1,19 +1,11 @@
 """Outcome rows of brokers: when each had applied a write, and every offset that it learned of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kip_replay.replay.outcomes import Variant, Verdict
 
 from .applying import Applying, Estimate
-from .evidence import (
-    API_VERSIONS,
-    EVIDENCE,
-    FETCH_HIGH_WATERMARK,
-    HEARTBEAT,
-    BrokerEvidence,
-)
+from .evidence import API_VERSIONS, EVIDENCE, FETCH_HIGH_WATERMARK, HEARTBEAT, BrokerEvidence
 from .holes import Holes
 from .outcomes import (
     ESTIMATED,

@@ -15,8 +15,6 @@ the high watermark passes the epoch's first record. The recomputed one is at or 
 as a FETCH counts when its handler takes it, so the upper end is never too low.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -118,7 +116,6 @@ class CommittedOffsets:
         return (self.high_watermark.value(self.known_from_us) or 0) - 1
 
     def forget(self, before: int) -> None:
-        """Drop what was over before a time."""
         self.high_watermark.forget(before)
         for ends in self.log_ends.values():
             ends.forget(before)

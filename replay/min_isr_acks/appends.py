@@ -1,7 +1,5 @@
 """How far a leader's log reaches after each append, as far as base offsets show it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -40,7 +38,6 @@ class Appends:
     unlogged: dict[int, Unlogged] = field(default_factory=dict)
 
     def grow(self, partitions: int, seats: int) -> None:
-        """Room for new partitions and seats."""
         new = partitions - len(self.log_end)
         self.logged_end, self.log_end = (
             np.append(column, np.zeros(new, np.int64)) for column in (self.logged_end, self.log_end)
@@ -153,17 +150,13 @@ class Appends:
             one.append(order, us, us, base, _known(size), base)
 
     def forget(self, settled: Log) -> None:
-        """These batches were settled."""
         for p, one in self.unlogged.items():
             for order in settled.order[settled.partition == p].tolist():
                 one.waiting.pop(order, None)
 
 
 def _skip(one: Unlogged, at_us: int, holes: Sequence[LogGap], *, is_new: bool) -> None:
-    """At the first row in a hole, in and after it, nothing that was sent before places batches.
-
-    ``is_new``: the first batch without a base offset, which those of the last seconds bound.
-    """
+    """At a hole nothing sent before places batches; seconds bound an ``is_new`` one, the first."""
     begun = sum(hole.after_us <= at_us for hole in holes)
     since_us = at_us - BOUNDED_US if is_new else at_us
     is_in = any(hole.after_us <= at_us and since_us <= hole.before_us for hole in holes)

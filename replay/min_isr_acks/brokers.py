@@ -18,8 +18,6 @@ what hangs on it is unknown), a session timeout that is not Kafka's default, no 
 (then a change counts from when the controller responded, and a fencing is not seen at all).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -40,8 +38,6 @@ RESPONSES_KEPT_US = 30_000_000
 
 
 class Standing(StrEnum):
-    """What the controller made of a broker."""
-
     UNFENCED = "unfenced"
     STOPPING = "stopping"
     FENCED = "fenced"

@@ -13,8 +13,6 @@ cycles after its append, and its producer gets its response when all followers o
 (acks=all), or as many as make min.insync.replicas with the leader (KIP-926, "Proposed Changes").
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Mapping
 from enum import IntEnum
@@ -164,7 +162,6 @@ class ClosedLoop(msgspec.Struct, array_like=True):
     last_group: int = 0
 
     def add_follower(self, replica_id: int, noted_us: int) -> None:
-        """A follower's first FETCH."""
         self.followers[replica_id] = _Follower()
         heapq.heappush(self.events, (noted_us, _HANDLED, replica_id))
 
@@ -254,11 +251,7 @@ class ClosedLoop(msgspec.Struct, array_like=True):
     # --- followers -------------------------------------------------------------------------------
 
     def _appended(
-        self,
-        number: int,
-        at_us: int,
-        cycles: Mapping[int, Cycles],
-        responses: dict[int, Response],
+        self, number: int, at_us: int, cycles: Mapping[int, Cycles], responses: dict[int, Response]
     ) -> None:
         produce, running = self.produces[number], self.running[number]
         self.appends += 1

@@ -5,8 +5,6 @@ loops run ``LOOKAHEAD_US`` behind the log, so that what they take of it does not
 cut into increments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -36,8 +34,6 @@ from kip_replay.replay.min_isr_acks.variants import ACKS_ALL, ACKS_MIN_INSYNC_RE
 from kip_replay.replay.outcomes import Rows, Variant, Verdict
 from kip_replay.replay.rule import Replay
 
-#: Of what ``saved`` returns: another one is another layout or meaning.
-STATE_VERSION = 1
 _SCHEMA = PRODUCE_CLOSED_LOOP_OUTCOMES.without("recording")
 #: Every loop: a variant, and when its producers sent.
 _LOOPS = [(v, sent) for v in (ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS) for sent in Sent]
@@ -82,8 +78,6 @@ _AS_LOGGED = (
 
 
 class _Last(msgspec.Struct, array_like=True):
-    """The last PRODUCE of a connection."""
-
     received_us: int
     built_us: int | None
 
@@ -107,22 +101,16 @@ class _State(msgspec.Struct, array_like=True):
     held_back_us: int = -1
 
 
-_Saved = tuple[int, bytes, bytes]
-
-
 class ProducersReact:
     """The replay of one leader with producers that react, beside the one of what each would wait.
 
     ``feed`` and ``finish`` return the batches of both tables. ``saved`` is what a replay of the
-    same node returned at the end of the increment before; raises ``ValueError`` if it is of another
-    version. ``open_loop`` starts the other replay from its part of that.
+    same node returned at the end of the increment before. ``open_loop`` starts the other replay
+    from its part of that.
     """
 
     def __init__(
-        self,
-        node_id: int,
-        open_loop: Callable[[bytes | None], Replay],
-        saved: bytes | None = None,
+        self, node_id: int, open_loop: Callable[[bytes | None], Replay], saved: bytes | None = None
     ) -> None:
         self._node_id = node_id
         self._rows = Rows(_SCHEMA)
@@ -130,19 +118,13 @@ class ProducersReact:
             self._open_loop = open_loop(None)
             self._state = _State([ClosedLoop(name == ACKS_ALL, sent) for name, sent in _LOOPS])
             return
-        version, of_open_loop, state = msgspec.msgpack.decode(saved, type=_Saved)
-        if version != STATE_VERSION:
-            raise ValueError(
-                f"the saved state of min_isr_acks is of version {version}, this code reads version"
-                f" {STATE_VERSION}: replay the recording from its beginning"
-            )
+        of_open_loop, state = msgspec.msgpack.decode(saved, type=tuple[bytes, bytes])
         self._open_loop = open_loop(of_open_loop)
         self._state = msgspec.msgpack.decode(state, type=_State)
 
     def saved(self) -> bytes:
-        """All that both replays carry after what they were fed (MessagePack)."""
         state = msgspec.msgpack.encode(self._state)
-        return msgspec.msgpack.encode((STATE_VERSION, self._open_loop.saved(), state))
+        return msgspec.msgpack.encode((self._open_loop.saved(), state))
 
     def feed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Take an increment and return the outcomes that nothing still to come can change."""
@@ -159,7 +141,6 @@ class ProducersReact:
         return acks, self._rows.take()
 
     def finish(self) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """The log is over: return what is left."""
         (acks,) = self._open_loop.finish()
         self._know(acks)
         self._add_known()

@@ -1,7 +1,5 @@
 """min.insync.replicas of each topic, as the log has it over time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from kip_replay.replay.min_isr_acks.events import Event

@@ -21,8 +21,6 @@ Where it can fail:
 * Of a session that began before the log, only what it has listed since is known.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

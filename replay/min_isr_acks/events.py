@@ -13,8 +13,6 @@ Order is (at_us, kind_order, request_id). ``at_us`` is when the event takes effe
 * METADATA and configs when their response was built, ALTER_PARTITION also when it arrived.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """How long a follower takes from one response to its next FETCH, as the log shows it."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
@@ -23,8 +21,6 @@ class Cycle(NamedTuple):
 
 
 class Begun(msgspec.Struct, array_like=True):
-    """Cycles in the order of their begin."""
-
     cycles: list[Cycle] = []
     begins_us: list[int] = []
 
@@ -33,12 +29,10 @@ class Begun(msgspec.Struct, array_like=True):
         self.begins_us.append(cycle.begin_us)
 
     def forget(self, before_us: int) -> None:
-        """Nothing is looked up at earlier times any more."""
         first = max(bisect_left(self.begins_us, before_us) - 1, 0)
         del self.cycles[:first], self.begins_us[:first]
 
     def around(self, at_us: int) -> tuple[Cycle | None, Cycle | None]:
-        """The last that began up to a time, and the first after it."""
         place = bisect_right(self.begins_us, at_us)
         after = self.cycles[place] if place < len(self.cycles) else None
         return self.cycles[place - 1] if place else None, after

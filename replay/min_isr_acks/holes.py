@@ -16,12 +16,10 @@ one meanwhile. A config is logged by the broker that it was sent to, too: it is 
 node that is no controller has a hole at the same time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -132,7 +130,7 @@ class Holes:
     of_others: Sequence[LogGap] = ()
 
     @classmethod
-    def of(cls, node_id: int, gaps: Sequence[LogGap], voters: Sequence[int]) -> Holes:
+    def of(cls, node_id: int, gaps: Sequence[LogGap], voters: Sequence[int]) -> Self:
         """Of all of a cluster, as a node sees them; ``voters`` are its controllers."""
         own = [gap for gap in gaps if gap.node_id == node_id]
         controllers = [gap for gap in gaps if gap.node_id in voters]

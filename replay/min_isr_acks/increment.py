@@ -1,7 +1,5 @@
 """An increment of log as rows by partition: what each PRODUCE, FETCH and fact says of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@
 are ``NULL``, flags are 1, 0 or NULL.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -75,7 +73,6 @@ def longs(column: pa.Array) -> Array:
 
 
 def events_of(batch: pa.RecordBatch) -> Events:
-    """Columns of the events."""
     first_row = np.zeros(batch.num_rows + 1, np.int64)
     lengths = longs(pc.list_value_length(batch.column("partitions")))
     np.cumsum(np.maximum(lengths, 0), out=first_row[1:])
@@ -97,13 +94,11 @@ def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def partitions_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """Columns of all events' partitions, one after the other."""
     flat = batch.column("partitions").flatten()
     return dict(zip(Partition._fields, flat.flatten(), strict=True))
 
 
 def rows_of(columns: dict[str, pa.Array], partition: Array, first_row: Array) -> Rows:
-    """Columns of the partitions."""
     event = np.repeat(np.arange(len(first_row) - 1), np.diff(first_row))
     return Rows(event, partition, *(longs(columns[name]) for name in Rows._fields[2:]))
 

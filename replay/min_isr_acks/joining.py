@@ -5,8 +5,6 @@ and the epoch it fetches with is its. A broker of which no heartbeat is in the l
 taken for unfenced.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -31,7 +29,7 @@ class Fetches(NamedTuple):
         found: Array = self.at_us[np.searchsorted(keyed(coded, self.order), asked) - 1]
         return found
 
-    def since(self, order: int, sessions: Array) -> Fetches:
+    def since(self, order: int, sessions: Array) -> "Fetches":
         """Those from an event on, and of each session that is named the last one before."""
         is_last = np.append(self.session[1:] != self.session[:-1], True)
         is_last[:-1] |= self.order[1:] >= order

@@ -4,8 +4,6 @@ A leader's facts change seldom: they are followed one by one, in Python, and eac
 gets the ``Condition`` it falls under (``leaderships``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

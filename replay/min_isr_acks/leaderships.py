@@ -1,7 +1,5 @@
 """All partitions of a node: each row of its log falls under a condition of its partition."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

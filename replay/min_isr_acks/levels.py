@@ -14,8 +14,6 @@ The leader has whatever it appended: where its own copy is enough, all that wait
 batches whose offset is not logged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

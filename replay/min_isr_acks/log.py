@@ -5,8 +5,6 @@ that had it (``last_of``), how far an offset has risen is a running maximum with
 Times are microseconds, ``NULL`` is an integer that is not known.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,7 +23,6 @@ ALL, FOLDED = 100, 101
 
 
 def no_longs() -> Array:
-    """Nothing yet."""
     return np.empty(0, np.int64)
 
 
@@ -59,8 +56,7 @@ class Log(NamedTuple):
     record_bytes: Array
     error_code: Array
 
-    def at(self, places: Array) -> Log:
-        """Some rows."""
+    def at(self, places: Array) -> "Log":
         return Log(*(column[places] for column in self))
 
 

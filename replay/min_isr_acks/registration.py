@@ -1,7 +1,5 @@
 """min_isr_acks as the seam runs it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from kip_replay.replay import min_isr_acks
@@ -10,10 +8,7 @@ from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
 from kip_replay.replay.min_isr_acks.events import Kind
 from kip_replay.replay.min_isr_acks.holes import Holes
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
-from kip_replay.replay.min_isr_acks.tables import (
-    PRODUCE_ACK_OUTCOMES,
-    PRODUCE_CLOSED_LOOP_OUTCOMES,
-)
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
 from kip_replay.replay.other_clocks import Comparison, times_of
 from kip_replay.replay.rule import Replay, Rule, Settings
 

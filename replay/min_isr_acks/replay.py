@@ -1,8 +1,6 @@
 """The whole replay of min_isr_acks: one leader's log in, outcomes out, and its state in between."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -54,7 +52,7 @@ class MinIsrAcks:
     ``default_min_isr`` is min.insync.replicas where the log has none (manifest), or None.
     Events come in order of (at_us, kind_order, request_id), but names of topics at any time;
     anything else raises ``ValueError``. ``saved`` is what a replay of the same node and rules
-    returned at the end of the increment before; raises ``ValueError`` if it is of another version.
+    returned at the end of the increment before.
     """
 
     def __init__(
@@ -69,10 +67,9 @@ class MinIsrAcks:
         if saved is None:
             self._state = started(node_id, list(rules), default_min_isr)
         else:
-            self._state = resumed(saved, node_id, list(rules))
+            self._state = resumed(saved)
 
     def saved(self) -> bytes:
-        """All that it carries after what it was fed (MessagePack), to resume from."""
         return saved(self._state)
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
@@ -109,7 +106,6 @@ class MinIsrAcks:
         return self._emitted(over=False) if state.window.is_due else _NO_ROWS
 
     def finish(self) -> Outcomes:
-        """The log is over: return what is left."""
         self._begin(_NO_EVENTS)
         self._place = 0
         self._apply(self._state.brokers.close())
@@ -127,7 +123,6 @@ class MinIsrAcks:
         state.window.grow(len(state.leaderships.all))
 
     def _follow(self, end: int) -> None:
-        """Take the rows of events before ``end``."""
         state, part = self._state, self._increment.part(end, self._state.leaderships)
         if part is None:
             return
@@ -303,10 +298,3 @@ class MinIsrAcks:
         oldest_us = int(state.window.log.at_us.min(initial=state.front.at_us))
         state.brokers.doubts = [one for one in doubts if one.until_us >= oldest_us]
         return rows
-
-
-def replayed(replay: MinIsrAcks, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcomes]:
-    """Feed all batches, then finish: the outcomes as they come."""
-    for batch in batches:
-        yield replay.feed(batch)
-    yield replay.finish()

@@ -15,8 +15,6 @@ Both end after timeoutMs or when the leader is lost. What the log leaves open ha
 function takes all batches at once, an entry each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -96,7 +94,6 @@ def _reason(text: str) -> int:
 
 
 def is_appended(b: Batches) -> Array:
-    """Which batches the leader took."""
     return np.where(b.base_offset == NULL, b.leads != 0, b.base_offset >= 0)
 
 
@@ -165,11 +162,7 @@ def _followed(row: Array, b: Batches, log: Log) -> Array:
 
 
 def responses(
-    b: Batches,
-    passed: Passed,
-    doubts: Sequence[Doubt],
-    holes: Sequence[LogGap],
-    front_us: int,
+    b: Batches, passed: Passed, doubts: Sequence[Doubt], holes: Sequence[LogGap], front_us: int
 ) -> Responses:
     """The first of: enough replicas have it, leader lost, timed out (``DelayedProduce``).
 

@@ -1,7 +1,5 @@
 """Outcomes as an Arrow batch: times, latencies and names of settled batches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

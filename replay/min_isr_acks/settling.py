@@ -1,7 +1,5 @@
 """Batches that nothing still to come can change, and what is known of them then."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What a replay carries from one increment to the next, and as bytes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,9 +18,6 @@ from kip_replay.replay.min_isr_acks.topics import Topics
 from kip_replay.replay.min_isr_acks.window import Window
 from kip_replay.replay.outcomes import Variant
 
-#: Of what ``saved`` returns: another one is another layout or meaning.
-STATE_VERSION = 5
-
 
 @dataclass
 class State:
@@ -37,7 +32,6 @@ class State:
     configs: MinIsrConfig
     leaderships: Leaderships
     window: Window
-    version: int = STATE_VERSION
     front: Event = field(default_factory=lambda: Event(-1, 0, "", ""))
     order: int = 0
     altered: list[Event] = field(default_factory=list)
@@ -49,31 +43,16 @@ class State:
 
 
 def started(node_id: int, variants: list[Variant], default_min_isr: int | None) -> State:
-    """Nothing is known yet."""
     window = Window(np.empty((0, 1 + 2 * len(variants)), np.int64))
     configs = MinIsrConfig(default_min_isr)
     return State(node_id, variants, configs, Leaderships(node_id), window)
 
 
 def saved(state: State) -> bytes:
-    """The state as MessagePack."""
     return msgspec.msgpack.encode(state, enc_hook=_plain)
 
 
-def resumed(data: bytes, node_id: int, variants: list[Variant]) -> State:
-    """What was saved; raises ``ValueError`` if it is of another version, node or sweep."""
-    plain: dict[str, Any] = msgspec.msgpack.decode(data)
-    again = "replay the recording from its beginning"
-    if plain.get("version") != STATE_VERSION:
-        raise ValueError(
-            f"the saved state of min_isr_acks is of version {plain.get('version')}, this code"
-            f" reads version {STATE_VERSION}: {again}"
-        )
-    if [plain["node_id"], plain["variants"]] != [node_id, [list(one) for one in variants]]:
-        raise ValueError(
-            "the saved state of min_isr_acks is of another node or of other values of"
-            f" min.insync.replicas: {again}"
-        )
+def resumed(data: bytes) -> State:
     return msgspec.msgpack.decode(data, type=State, dec_hook=_whole)
 
 

@@ -1,7 +1,5 @@
 """Outcomes of min_isr_acks: partitions of PRODUCEs, and PRODUCEs of producers that react."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from kip_replay.replay.table import (

@@ -1,7 +1,5 @@
 """Topics and partitions by position: what a leader's log names by name, or by id."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -43,7 +41,6 @@ class Topics:
         return self.named.get(once, once)
 
     def of_partitions(self) -> list[str]:
-        """The topic of each partition."""
         names = list(self.names)
         return [names[key >> _BITS] for key in self.partitions]
 

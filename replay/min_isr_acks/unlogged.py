@@ -12,8 +12,6 @@ may end in the middle of a batch (maxBytes), a topic may recompress. Then the si
 nothing is placed, and the batches around are doubtful: what hangs on their offsets is unknown.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -71,7 +69,6 @@ class Batch:
         self.ceiling = ceiling
 
     def is_open(self, at_us: int) -> bool:
-        """Whether its bounds may still change."""
         return self.end is None or at_us <= self.appended_us + BOUNDED_US
 
 
@@ -242,10 +239,7 @@ class Unlogged:
         return found
 
     def _doubt(self, at_us: int, first: int) -> None:
-        """Another order than it seems: whatever lies here may lie elsewhere.
-
-        And so on, until sizes add up again from an offset that was logged since.
-        """
+        """Whatever lies from here on may lie elsewhere, until sizes add up again."""
         for batch in self._from(first - DISORDER_MAX):
             batch.is_doubtful |= batch.is_open(at_us)
         self.is_trusted, self.trusted_from = False, self._end

@@ -1,7 +1,5 @@
 """The rule's variants and the form of its rows, apart from what is compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES

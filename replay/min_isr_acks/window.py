@@ -5,8 +5,6 @@ a batch's outcome is depends on the log alone. What lies before a partition's ol
 folded: of each follower its last FETCH, and how far the levels had risen.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -29,13 +27,7 @@ from kip_replay.replay.min_isr_acks.levels import (
     levels_of,
     stands_of,
 )
-from kip_replay.replay.min_isr_acks.log import (
-    FOLDED,
-    NOWHERE,
-    Array,
-    Log,
-    by_partition,
-)
+from kip_replay.replay.min_isr_acks.log import FOLDED, NOWHERE, Array, Log, by_partition
 
 #: Columns of a PRODUCE that its outcomes carry, or follow from.
 REQUEST_COLUMNS = [
@@ -51,8 +43,6 @@ REQUEST_COLUMNS = [
 
 
 class View(NamedTuple):
-    """All rows, by partition, and what follows from them at each."""
-
     log: Log
     conditions: Conditions
     stands: Stands
@@ -80,12 +70,10 @@ class Window:
         return sum(len(one.order) for one in self.more) >= len(self.log.order)
 
     def grow(self, partitions: int) -> None:
-        """Room for new partitions."""
         more = partitions - len(self.reached)
         self.reached = np.append(self.reached, np.full((more, self.reached.shape[1]), NOWHERE), 0)
 
     def view(self, leaderships: Leaderships) -> View:
-        """Work out what all rows show."""
         self.log, self.more = log, _ = by_partition(self.log, *self.more), []
         self.requests = [pa.concat_batches(self.requests)]
         self.fetches = [merged(self.fetches)]

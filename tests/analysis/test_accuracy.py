@@ -1,7 +1,5 @@
 """prediction_accuracy's own arithmetic: what is beside what, what is an error, and what passes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from operator import itemgetter
 from typing import Any

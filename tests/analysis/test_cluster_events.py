@@ -1,7 +1,5 @@
 """What the views of events find in constructed rows, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

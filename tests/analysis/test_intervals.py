@@ -1,7 +1,5 @@
 """Intervals equal plain arithmetic on the values, and hold what they promise of a steady source."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How hwm_parking is judged equals plain arithmetic on the same small tables."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

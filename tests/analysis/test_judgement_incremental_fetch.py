@@ -1,7 +1,5 @@
 """How incremental_fetch is judged equals plain arithmetic on the same small tables."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from itertools import product
 
@@ -128,9 +126,3 @@ def test_share_of_fetches_as_recorded(held: dict[Key, Row], recording: str) -> N
     assert {name: held[key][name] for name in expected} == expected
     assert 0 < share < 1
     assert [k[0] for k in held if k[2] == "fetches_as_recorded" and k[0] != k[1]] == []
-
-
-def test_the_baseline_is_that_nothing_changes(held: dict[Key, Row]) -> None:
-    of = ("response_partitions_mean", "client_kind", "follower")
-    assert held["none", "sessions", *of]["baseline"] == held["none", "none", *of]["recorded"]
-    assert held["none", "none", *of]["baseline"] is None

@@ -1,7 +1,5 @@
 """How lowest_acked_offset is judged equals plain arithmetic on the same small tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -346,10 +344,7 @@ def test_estimates_are_held_against_what_brokers_noted() -> None:
     unknown = [applied(n, None) for n in range(55, 60)]
     # Not in the steady phase, of a broker that noted nothing, and beyond what was noted.
     outside = [applied(8, 99), applied(110, 99), applied(30, 99, broker=12), applied(200, 99)]
-    tables = {
-        APPLIED_OFFSETS: [*late, *early, *unknown, *outside],
-        APPLIED_OBSERVATIONS: NOTED,
-    }
+    tables = {APPLIED_OFFSETS: [*late, *early, *unknown, *outside], APPLIED_OBSERVATIONS: NOTED}
     assert judged(tables, "applied_error") == [
         (5.0, 0.0, None, 10.0, True, 35, 5),
         (None, 0.0, None, 60.0, False, 35, 5),

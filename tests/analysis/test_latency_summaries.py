@@ -1,7 +1,5 @@
 """Percentiles, means and curves of histograms equal plain arithmetic on the values."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

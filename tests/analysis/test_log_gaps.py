@@ -1,7 +1,5 @@
 """Holes in logs: none in what real nodes wrote, and those that are cut into it."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterator
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The steady phase, also of logs that begin or end in the middle of normal work."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import cast
 

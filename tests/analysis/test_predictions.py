@@ -1,7 +1,5 @@
 """Predictions beside recordings on the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import pyarrow as pa
@@ -9,11 +7,7 @@ from constructed import Row, arrow_table, row
 from pyarrow import dataset
 
 from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.analysis.predictions import (
-    accuracy_line,
-    accuracy_rows,
-    side_by_side,
-)
+from kip_replay.pipelines.analysis.predictions import accuracy_line, accuracy_rows, side_by_side
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.hwm_parking import WITH_KIP
 from kip_replay.replay.incremental_fetch import INCREMENTAL
@@ -36,7 +30,7 @@ ROWS: dict[Table, list[Row]] = {
         check("min_isr_acks", ACKS_ALL, "closed_loop_latency_p50", False, Kind.OTHER_CLUSTER),
         check("incremental_fetch", INCREMENTAL, "fetch_bytes", None, Kind.SELF_CHECK),
         check("hwm_parking", WITH_KIP, "high_watermark_lag_p50", True, Kind.SELF_CHECK),
-    ],
+    ]
 }
 
 

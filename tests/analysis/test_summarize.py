@@ -1,7 +1,5 @@
 """Which summaries and judgements are made: what lineage does not know as current."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Views over time: buckets cover a recording, and what is in them adds up to the summaries."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -35,10 +33,7 @@ from kip_replay.replay.incremental_fetch.tables import (
 from kip_replay.replay.log_tables import CONFIGS, FETCHES, INGESTED_FILES, REQUESTS
 from kip_replay.replay.log_tables import PRODUCES as PRODUCE_LINES
 from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_OUTCOMES
-from kip_replay.replay.min_isr_acks.tables import (
-    PRODUCE_ACK_OUTCOMES,
-    PRODUCE_CLOSED_LOOP_OUTCOMES,
-)
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
@@ -261,11 +256,7 @@ def test_bytes_a_second_of_a_few_requests() -> None:
             )
         ],
         PRODUCE_LINES: [
-            row(
-                PRODUCE_LINES,
-                request_id=produce["request_id"],
-                partitions=[{"record_bytes": 400}],
-            )
+            row(PRODUCE_LINES, request_id=produce["request_id"], partitions=[{"record_bytes": 400}])
         ],
         INGESTED_FILES: [ingested("r", 470)],
     }

@@ -4,8 +4,6 @@ The arithmetic here shares nothing with that of queries: lists are sorted, ranks
 added.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -159,7 +157,6 @@ def percentile_ms(values: Sequence[Micros], thousandths: int) -> float | None:
 
 
 def spread(values: Sequence[Micros]) -> Row:
-    """The figures of latency_summary."""
     known = [value for value in values if value is not None]
     return {
         "count": len(known),

@@ -1,7 +1,5 @@
 """PRODUCEs that wait for replicas, and their latencies by plain arithmetic."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from typing import Any
@@ -9,18 +7,11 @@ from typing import Any
 from constructed import Key, Micros, Row, at, micros, row, rule_steps
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.min_isr_acks.registration import RULE as MIN_ISR_ACKS
-from kip_replay.replay.min_isr_acks.tables import (
-    PRODUCE_ACK_OUTCOMES,
-    PRODUCE_CLOSED_LOOP_OUTCOMES,
-)
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED, Verdict
 
 STEPS = rule_steps(MIN_ISR_ACKS.name)
-VARIANTS = {
-    RECORDED: "recorded",
-    ACKS_ALL: "acks_all",
-    ACKS_MIN_INSYNC_REPLICAS: "min_isr",
-}
+VARIANTS = {RECORDED: "recorded", ACKS_ALL: "acks_all", ACKS_MIN_INSYNC_REPLICAS: "min_isr"}
 #: three: waits for fewer than its ISR. two and alone: acks=all waits for just as many. blind: the
 #: log tells no ISR. asked: nobody waited for replicas. early: its brokers have the KIP.
 ISR = {

@@ -1,7 +1,5 @@
 """FETCHes of two kinds of client, with fetch sessions and without."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

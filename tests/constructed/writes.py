@@ -1,7 +1,5 @@
 """Metadata writes, as the evidence and simulated heartbeats have them."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 

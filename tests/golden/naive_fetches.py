@@ -4,8 +4,6 @@ Like ``naive_log``, it shares no code with ``kafka.request_log``. Sizes are thos
 (``kafka.messages``, which is proved against Kafka's serializers elsewhere).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path

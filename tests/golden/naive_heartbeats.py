@@ -6,8 +6,6 @@ those of DESCRIBE_QUORUM. What clients noted down is no truth about a broker: th
 whichever broker it likes (of metadata-4.1's polls nearly all reached broker 12).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -55,7 +53,6 @@ class Observed(NamedTuple):
 
 @cache
 def observed(name: str) -> Observed:
-    """Read a recording, controllers and brokers."""
     folder = folder_of(name)
     manifest = json.loads((folder / "recording.json").read_text())
     lines = [

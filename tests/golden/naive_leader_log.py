@@ -4,8 +4,6 @@ Like ``naive_log``, it shares no code with ``kafka.request_log`` nor with ``pipe
 golden test which passes here and rows that equal Spark's are a differential test of both.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator
@@ -30,7 +28,7 @@ from kip_replay.replay.min_isr_acks.events import (
     batch_of,
 )
 from kip_replay.replay.min_isr_acks.holes import NO_HOLES, Holes
-from kip_replay.replay.min_isr_acks.replay import MinIsrAcks, replayed
+from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 
 from .naive_log import METADATA_TOPIC_ID, Line, lines_of
 
@@ -79,7 +77,6 @@ def events_in(lines: list[Line]) -> dict[int, list[Event]]:
 
 @cache
 def rows_of(recording: str, sweep: tuple[int, ...] = ()) -> list[Row]:
-    """Rows of every leader of a recording."""
     return [
         row for node, events in events_of(recording).items() for row in replay(node, events, sweep)
     ]
@@ -88,9 +85,9 @@ def rows_of(recording: str, sweep: tuple[int, ...] = ()) -> list[Row]:
 def replay(
     node: int, events: list[Event], sweep: tuple[int, ...] = (), holes: Holes = NO_HOLES
 ) -> list[Row]:
-    """Rows of one leader."""
     increments = [batch_of(events[at : at + 1500]) for at in range(0, len(events), 1500)]
-    emitted = [o.acks for o in replayed(MinIsrAcks(node, variants(sweep), holes=holes), increments)]
+    replay = MinIsrAcks(node, variants(sweep), holes=holes)
+    emitted = [one.acks for one in (*map(replay.feed, increments), replay.finish())]
     rows: list[Row] = pa.Table.from_batches(emitted, ACKS_SCHEMA).to_pylist()
     return rows
 

@@ -5,8 +5,6 @@ a differential test of the parser. It is slow, reads only what ``hwm_parking`` n
 sizes on the wire out (``tests/unit`` has those on constructed logs).
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

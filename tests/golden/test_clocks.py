@@ -1,7 +1,5 @@
 """Outcomes of a real cluster with one broker's clock set off: none is another and not unknown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

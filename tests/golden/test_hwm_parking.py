@@ -5,8 +5,6 @@ steady phase is from the last broker's first unfencing to the first wantShutDown
 replicas above 10; an advance counts where its verdict is ``replayed``.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ that it had, both ways. Sessions not recorded: what they would have saved is wha
 recording that has them, of the same load. The logs are read by ``naive_fetches``.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from collections.abc import Iterable
@@ -53,7 +51,6 @@ COLUMNS = [name for name in OUTCOME_SCHEMA.names if name not in _LEFT_OUT]
 
 @cache
 def outcomes(name: str, slots: tuple[int, ...] = ()) -> list[Row]:
-    """Outcomes of all brokers of a recording."""
     rows: list[Row] = []
     for node in BROKERS:
         replay = IncrementalFetch(node, slots)

@@ -5,8 +5,6 @@ METADATA for each new topic, what DESCRIBE_QUORUM returned, and when brokers not
 applied an offset; the rule reads none of it.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable

@@ -6,8 +6,6 @@ nearly all. mixed-4.2 was recorded on a busy machine, three of ten handlers take
 sessions-off and sessions-on it is seven of ten, where consumers wait for what is produced.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any, NamedTuple
 

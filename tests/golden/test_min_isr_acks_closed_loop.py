@@ -5,8 +5,6 @@ not, on brokers without and with KIP-926; in acks-two-replicas acks=all waits fo
 as acks=min.insync.replicas does in acks-slow-follower. ``make docs`` prints the figures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The naive reader: little as it is, the golden figures stand on it."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

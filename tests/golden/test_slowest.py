@@ -1,7 +1,5 @@
 """Sentences on slow requests: what each names is in the line that it names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial

@@ -4,8 +4,6 @@ Source: ``FetchSessionHandler.java`` (client), ``FetchSession.scala`` (broker). 
 or shares code with the replay, except for the tuples that partitions come in. Session ids count up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -92,9 +90,6 @@ class FetchSessionHandler:
             self.session_id, self.epoch = 0, 0
         else:
             self.epoch = next_epoch(self.epoch)
-
-    def network_error(self) -> None:
-        self.epoch = 0
 
     def close(self) -> None:
         self.epoch = -1

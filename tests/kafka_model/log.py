@@ -1,22 +1,16 @@
 """FETCH logs by hand, and their replay: only what a test is about has to be said."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from emitted import rows_of
 
 from kip_replay.replay.incremental_fetch import INPUT_SCHEMA, IncrementalFetch
 from kip_replay.replay.kafka.messages import FETCH, request_bytes, response_bytes
 
 from .fetch_sessions import Request, Response
-from .recorded import (
-    ForgottenPartition,
-    RecordedFetch,
-    RequestedPartition,
-    ReturnedPartition,
-)
+from .recorded import ForgottenPartition, RecordedFetch, RequestedPartition, ReturnedPartition
 
 NODE = 11
 NO_HIGH_WATERMARK = 2**63 - 1
@@ -58,7 +52,6 @@ def returned(
 
 
 def failed(topic: str, partition: int, error_code: int) -> ReturnedPartition:
-    """A partition answered with an error."""
     return returned(topic, partition, -1, error_code=error_code, log_start_offset=-1)
 
 
@@ -158,8 +151,6 @@ def _plain(value: Any) -> Any:
 
 
 class Replayed(NamedTuple):
-    """Rows of both outputs."""
-
     outcomes: list[Row]
     evictions: list[Row]
 
@@ -187,14 +178,6 @@ def replay_of(
     batches = map(batch_of, ([names_row(names)] if names else [], *pieces))
     result = Replayed([], [])
     for out in (*map(replay.feed, batches), replay.finish()):
-        result.outcomes.extend(_rows(out.outcomes))
-        result.evictions.extend(_rows(out.evictions))
+        result.outcomes.extend(rows_of(out.outcomes))
+        result.evictions.extend(rows_of(out.evictions))
     return result
-
-
-def _rows(batch: pa.RecordBatch) -> list[Row]:
-    columns = [
-        column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
-        for column in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()

@@ -1,7 +1,5 @@
 """FETCHes as tuples: rows of the replay's input, and the elements of their lists."""
 
-from __future__ import annotations
-
 from collections import namedtuple
 from collections.abc import Iterator
 from typing import Any

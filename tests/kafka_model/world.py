@@ -5,8 +5,6 @@ What each client wants at each FETCH, and what the broker has of each partition 
 (``fetch_sessions``) says what would have gone over the wire with N slots.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random

@@ -4,8 +4,6 @@ It plays ``Leader`` with a clock of its own, so what it writes follows the rule;
 replay takes that log (cut, under the other rule, over hours) is what the tests are about.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -74,7 +72,6 @@ class Cluster:
 
 
 def every(interval_ms: int, length_ms: int, records: int = 1) -> tuple[tuple[int, int], ...]:
-    """Appends at a steady rate."""
     return repeating([(interval_ms, records)], length_ms)
 
 
@@ -96,8 +93,6 @@ def _shifted(row: RecordedFetch, by: int) -> dict[str, Any]:
 
 
 class _Run:
-    """One run of a cluster."""
-
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._leader = Leader(

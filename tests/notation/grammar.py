@@ -28,8 +28,6 @@ what holds without and with KIP-1166.
 -1 is a high watermark that is not known; a FETCH without ``knowing`` has no such field (below v18).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -15,13 +15,12 @@ too. Brokers are letters; a heartbeat comes 10 ms after the event before it. ``A
 each unfences and sends one more heartbeat.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from emitted import rows_of
 
 from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, events
 from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
@@ -128,7 +127,6 @@ def _outcome(carried: Carried | None) -> str:
 
 
 def us(milliseconds: float) -> int:
-    """Milliseconds as the microseconds of events."""
     return round(milliseconds * MS)
 
 
@@ -190,7 +188,6 @@ def api_versions(broker_id: int, dequeued_ms: float, built_ms: float, offset: in
 
 
 def learned(broker_id: int, at_ms: float, high_watermark: int, variant: str = "recorded") -> Event:
-    """A broker learned a high watermark."""
     return Event(
         us(at_ms),
         events.LEARNED,
@@ -212,7 +209,6 @@ def born_empty(at_ms: float = 0) -> list[Event]:
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
-    """In the order of the replay's input."""
     return sorted(events, key=lambda event: (event.at_us, event.kind, event.request_id))
 
 
@@ -294,12 +290,3 @@ def pieces_of(events: Sequence[Event], cuts: Iterable[int]) -> Iterator[Sequence
     for end in [*sorted(cuts), len(events)]:
         yield events[begin:end]
         begin = end
-
-
-def rows_of(batch: pa.RecordBatch) -> list[Row]:
-    """Rows with times as integers: exact, and in the unit of the input."""
-    columns = [
-        column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
-        for column in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()

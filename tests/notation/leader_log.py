@@ -5,11 +5,9 @@ after the handler took it, so that it takes effect at the millisecond that a his
 handler is done half a millisecond later, unless the history has another time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -23,7 +21,7 @@ from kip_replay.replay.min_isr_acks.events import (
     batch_of,
 )
 from kip_replay.replay.min_isr_acks.holes import NO_HOLES, Holes
-from kip_replay.replay.min_isr_acks.replay import MinIsrAcks, replayed
+from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 
 LEADER = 11
 REPLICAS = (11, 12, 13)
@@ -33,7 +31,6 @@ Row = dict[str, Any]
 
 
 def at(ms: float) -> int:
-    """Microseconds of a history's millisecond."""
     return EPOCH_US + round(ms * 1000)
 
 
@@ -60,7 +57,7 @@ class History:
         if self.min_isr is not None:
             self.config(-1000, self.min_isr, operation="describe")
 
-    def then(self, text: str) -> History:
+    def then(self, text: str) -> Self:
         """Events as text: ``p0@5`` PRODUCE with base offset 0 at 5 ms (``p-`` refused with 19,
         ``p?`` acks=0), ``12:1@7`` follower 12 fetches at offset 1, ``isr=11,12@20-25`` the ISR is
         requested and committed, ``min=3@2`` min.insync.replicas is set.
@@ -277,7 +274,6 @@ class History:
         )
 
     def in_order(self) -> list[Event]:
-        """The events in the order of the rule."""
         return sorted(self.events, key=lambda event: event[:3])
 
     def rows(
@@ -287,7 +283,7 @@ class History:
         if until_ms is not None:
             self._add(until_ms, Kind.METADATA, partitions=[])
         replay = MinIsrAcks(LEADER, variants(sweep), holes=holes)
-        emitted = [outcomes.acks for outcomes in replayed(replay, [batch_of(self.in_order())])]
+        emitted = [replay.feed(batch_of(self.in_order())).acks, replay.finish().acks]
         rows: list[Row] = pa.Table.from_batches(emitted, ACKS_SCHEMA).to_pylist()
         return rows
 

@@ -1,7 +1,5 @@
 """Plays a history on ``Leader`` and checks every response."""
 
-from __future__ import annotations
-
 from kip_replay.replay.hwm_parking import NOT_SENT
 from kip_replay.replay.hwm_parking.kip_1166 import Completion, Fetch, Leader, Replica, Response
 
@@ -31,7 +29,6 @@ def check(text: str) -> None:
 
 
 def leader_of(scene: Scene, hwm_aware: bool) -> Leader:
-    """The leader that a scene describes."""
     return Leader(
         hwm_aware=hwm_aware,
         leader_epoch=scene.epoch,

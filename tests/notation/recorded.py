@@ -1,11 +1,10 @@
 """Recorded FETCHes by hand: milliseconds, and only what a test is about."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
+from emitted import rows_of
 
 from kip_replay.replay.hwm_parking import (
     INPUT_SCHEMA,
@@ -14,7 +13,6 @@ from kip_replay.replay.hwm_parking import (
     HwmParking,
     Outcomes,
     RecordedFetch,
-    replayed,
 )
 from kip_replay.replay.outcomes import Variant
 
@@ -56,12 +54,10 @@ def fetched(
 
 
 def micros(milliseconds: float) -> int:
-    """Milliseconds as the microseconds of the rows."""
     return round(milliseconds * 1000)
 
 
 def in_order(rows: Iterable[RecordedFetch]) -> list[RecordedFetch]:
-    """In the order in which the replay wants them."""
     return sorted(rows, key=lambda row: (row.built_us, row.request_id))
 
 
@@ -80,8 +76,7 @@ class Replayed(NamedTuple):
     parking: list[dict[str, Any]]
     lag: list[dict[str, Any]]
 
-    def variant(self, name: str) -> Replayed:
-        """The rows of one variant."""
+    def variant(self, name: str) -> Self:
         return Replayed(*([row for row in rows if row["variant"] == name] for rows in self))
 
 
@@ -92,21 +87,12 @@ def replay_of(
     increments: Iterable[Sequence[RecordedFetch]],
 ) -> Replayed:
     """Feed a log increment by increment and gather every row."""
-    rows = Replayed([], [])
-    for outcomes in replayed(HwmParking(node_id, voters, rules), map(batch_of, increments)):
+    rows, replay = Replayed([], []), HwmParking(node_id, voters, rules)
+    for outcomes in (*map(replay.feed, map(batch_of, increments)), replay.finish()):
         rows = added(rows, outcomes)
     return rows
 
 
 def added(rows: Replayed, outcomes: Outcomes) -> Replayed:
     """Rows and what else a replay emitted."""
-    return Replayed(rows.parking + _rows(outcomes.parking), rows.lag + _rows(outcomes.lag))
-
-
-def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows with times as integers: exact, and in the unit of the input."""
-    columns = [
-        column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
-        for column in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
+    return Replayed(rows.parking + rows_of(outcomes.parking), rows.lag + rows_of(outcomes.lag))

@@ -1,7 +1,5 @@
 """The notation itself: what it accepts, and how it rejects the rest."""
 
-from __future__ import annotations
-
 import pytest
 
 from kip_replay.replay.hwm_parking import NOT_SENT, UNKNOWN_OFFSET

@@ -1,7 +1,5 @@
 """Whatever leader and replicas do: what must hold of the rule, and of every whole replay."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

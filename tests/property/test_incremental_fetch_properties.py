@@ -4,8 +4,6 @@
 session handling write the logs. A seed is drawn by hypothesis and stands in the failure.
 """
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 
@@ -38,7 +36,6 @@ def wire(row: dict[str, Any]) -> tuple[object, ...]:
 
 
 def wire_of(row: RecordedFetch) -> tuple[object, ...]:
-    """The same of a logged one."""
     return (
         row.request_id[:-2],
         int(row.request_id[-1]),

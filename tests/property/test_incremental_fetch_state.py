@@ -3,12 +3,9 @@
 After each increment the replay is saved, and another one resumes from its state.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from random import Random
 
-import msgspec
 import pyarrow as pa
 import pytest
 from golden.naive_fetches import fetches_of
@@ -86,26 +83,3 @@ def test_names_may_come_again() -> None:
     once = replay.saved()
     replay.feed(names)
     assert replay.saved() == once
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (
-            lambda saved: msgspec.msgpack.encode([99, *msgspec.msgpack.decode(saved)[1:]]),
-            "99, with",
-        ),
-        (lambda saved: b"\xff\xff" + saved, "can't be read"),
-        (lambda saved: saved[:-9], "can't be read"),
-    ],
-)
-def test_state_of_another_version_is_refused(change: object, sentence: str) -> None:
-    saved = change(IncrementalFetch(NODE, SLOTS).saved())  # type: ignore[operator]
-    with pytest.raises(ValueError, match=sentence):
-        IncrementalFetch(NODE, SLOTS, saved=saved)
-
-
-def test_state_of_other_slots_is_refused() -> None:
-    saved = IncrementalFetch(NODE, SLOTS).saved()
-    with pytest.raises(ValueError, match="replay the recording from its beginning"):
-        IncrementalFetch(NODE, (8,), saved=saved)

@@ -1,7 +1,5 @@
 """Whatever brokers do: what must hold of the offset carried, and of every claim about a write."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import partial

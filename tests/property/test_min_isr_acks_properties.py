@@ -1,7 +1,5 @@
 """Whatever producers, followers and controllers do: what must hold of every replayed leader."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any

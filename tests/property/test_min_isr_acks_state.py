@@ -4,13 +4,10 @@ Histories here are wild: offsets that go back, PRODUCEs without a base offset am
 that change and brokers that are fenced, whether or not a cluster could do that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pytest
 from golden.naive_leader_log import events_of
@@ -23,7 +20,6 @@ from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, variants
 from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition, batch_of
 from kip_replay.replay.min_isr_acks.holes import Holes
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
-from kip_replay.replay.min_isr_acks.state import STATE_VERSION
 
 pytestmark = pytest.mark.property
 
@@ -261,18 +257,3 @@ def saved_bytes(rounds: int) -> int:
     replay = MinIsrAcks(LEADER, variants())
     replay.feed(batch_of(history.in_order()))
     return len(replay.saved())
-
-
-def test_state_of_another_version_is_refused() -> None:
-    replay = MinIsrAcks(LEADER, variants())
-    plain = msgspec.msgpack.decode(replay.saved())
-    other = msgspec.msgpack.encode({**plain, "version": STATE_VERSION + 1})
-    with pytest.raises(ValueError, match="replay the recording from its beginning"):
-        MinIsrAcks(LEADER, variants(), saved=other)
-
-
-@pytest.mark.parametrize(("node_id", "swept"), [(12, ()), (LEADER, (2,))])
-def test_state_of_another_node_or_sweep_is_refused(node_id: int, swept: tuple[int, ...]) -> None:
-    saved = MinIsrAcks(LEADER, variants()).saved()
-    with pytest.raises(ValueError, match="of another node or of other values"):
-        MinIsrAcks(node_id, variants(swept), saved=saved)

@@ -1,7 +1,5 @@
 """Chromium without a window, driven over a pipe by its DevTools protocol."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -10,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 #: A browser that is silent for so long will not say anything any more.
@@ -60,7 +58,7 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
-    def __enter__(self) -> Browser:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -172,8 +170,3 @@ class Browser:
 
     def pdf(self) -> bytes:
         return base64.b64decode(self.call("Page.printToPDF", printBackground=True)["data"])
-
-    def screenshot(self, path: Path) -> None:
-        """The whole page as it looks now."""
-        shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
-        path.write_bytes(base64.b64decode(shot["data"]))

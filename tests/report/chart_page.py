@@ -1,7 +1,5 @@
 """A page with a chart of every sort, bars and a list of slow requests; no figure is a real one."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -144,7 +142,6 @@ def _hostile_chart() -> Chart:
 
 
 def written(folder: Path) -> Path:
-    """The page as a file."""
     hostile = " ".join(HOSTILE[:3])
     slow = [Slow(float(i), name, name, name, name, name) for i, name in enumerate(HOSTILE)]
     rows = [Bar(name, "with", [(name, 1.0), (hostile, 2.0)]) for name in HOSTILE]

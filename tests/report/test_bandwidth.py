@@ -1,7 +1,5 @@
 """Bandwidth as bars: they add up to the tables' totals, and are few whatever the logs."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """What scripts make of the page, in Chromium: drawn, zoomed, filtered, and nothing else."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Callable, Iterator

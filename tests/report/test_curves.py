@@ -1,7 +1,5 @@
 """Charts of sweeps: what they show, what was recorded among it, and where a curve has its knee."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

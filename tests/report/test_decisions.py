@@ -1,7 +1,5 @@
 """Verdicts: each branch of each rule, and that none is made where an interval reaches across."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -165,18 +163,8 @@ FINE = sessions(3_200_000, 320_000, uses=True)
         # What a cluster runs needs no decision, however little else is known.
         (metadata((UNKNOWN, FAST), own=Protocol.WITH), {}, "NOTHING", ["This cluster runs KIP"]),
         # KIP-227
-        (
-            sessions(3_200_000, 320_000, uses=False),
-            {},
-            "DO",
-            ["No session is in use here. Ses"],
-        ),
-        (
-            sessions(320_000, 160_016, uses=False),
-            {},
-            "DONT",
-            ["No session is in use here. Ses"],
-        ),
+        (sessions(3_200_000, 320_000, uses=False), {}, "DO", ["No session is in use here. Ses"]),
+        (sessions(320_000, 160_016, uses=False), {}, "DONT", ["No session is in use here. Ses"]),
         (sessions(160_000, 160_000, uses=False), {}, "DONT", ["Sessions save nothing."]),
         (uneven(sessions(3_200_000, 320, uses=False)), {}, "NOT_ENOUGH", ["reaches across"]),
         (FINE, {}, "NOTHING", ["A broker has at most 3 sessions at once."]),
@@ -373,10 +361,9 @@ def test_one_price_too_high_is_enough_and_all_must_be_known(known: list[bool | N
     advice = decisions.weighed(*known)
     assert (
         advice
-        is {
-            True: Advice.DONT,
-            False: Advice.DO if all(known) else Advice.NOT_ENOUGH,
-        }[False in known]
+        is {True: Advice.DONT, False: Advice.DO if all(known) else Advice.NOT_ENOUGH}[
+            False in known
+        ]
     )
 
 

@@ -1,9 +1,7 @@
 """A page is written anew when anything that it follows from is another."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from report_examples import CONFIG
@@ -15,7 +13,7 @@ from kip_replay.pipelines.rules import RULES
 class Summed:
     """A warehouse, and its lineage, in which every step is done."""
 
-    def lineage(self, _: object) -> Summed:
+    def lineage(self, _: object) -> Self:
         return self
 
     def get(self, _: object) -> str:

@@ -1,7 +1,5 @@
 """JSON and Markdown: the verdicts of the page, whatever names logs hold."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from html.parser import HTMLParser

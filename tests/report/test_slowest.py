@@ -1,7 +1,5 @@
 """Slow requests in words, where recordings have no such case: constructed rows of the tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A warehouse that the whole way was run on once, for every test that only looks at it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

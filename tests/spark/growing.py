@@ -1,7 +1,5 @@
 """Real recordings that arrive piece by piece, and what a warehouse then holds of them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterable, Sequence
@@ -92,10 +90,7 @@ def replay_new(warehouse: Warehouse, recording: Recording, options: Options = OP
 
 
 def close(
-    warehouse: Warehouse,
-    recording: Recording,
-    options: Options = OPTIONS,
-    rebuild: bool = False,
+    warehouse: Warehouse, recording: Recording, options: Options = OPTIONS, rebuild: bool = False
 ) -> None:
     replay([recording], warehouse, options, say=lambda line: None, rebuild=rebuild)
 
@@ -109,11 +104,9 @@ def rows_of(
 
 
 def versions(warehouse: Warehouse) -> dict[str, int]:
-    """The version of every table that is there."""
     there = [table for table in TABLES.values() if warehouse.exists(table)]
     return {table.name: DeltaTable(warehouse.uri_of(table)).version() for table in there}
 
 
 def jobs_run(spark: SparkSession) -> int:
-    """How many jobs Spark has run."""
     return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))

@@ -1,7 +1,5 @@
 """Small tables made by hand as Spark reads them, and what a rule sums up of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +30,6 @@ def latencies(
     tables: Mapping[Table, Sequence[Row]],
     recordings: Sequence[str],
 ) -> list[Row]:
-    """Rows of latency_summary."""
     assert steps.latencies
     values = steps.latencies(reader(spark, tables), phases(*recordings))
     return summed_up(values, frozenset(steps.figures.HEADLINES), recordings)[0]

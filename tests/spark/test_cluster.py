@@ -4,8 +4,6 @@ What runs there must not find the clone by accident: the workers' Python has the
 one and nothing else, so that only what the job sends makes ``kip_replay`` importable.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import venv

@@ -1,7 +1,5 @@
 """From damaged logs to the page: what is the matter with them, and which verdicts it withdraws."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

@@ -1,7 +1,5 @@
 """A rule is one folder on each side: every step finds a fifth one without being told of it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

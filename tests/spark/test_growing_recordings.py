@@ -1,7 +1,5 @@
 """A recording that grows ends with the tables that it has when it is replayed in one go."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

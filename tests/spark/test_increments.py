@@ -1,10 +1,7 @@
 """What one rule's replay of a recording does when it is killed, overtaken, or out of date."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count, product
 from pathlib import Path
@@ -17,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from constructed import arrow_table, at, row
 from growing import OPTIONS, ArrivingLogs, close, read_in, replay_new, rows_of, versions
+from killed import Killed, at_commit, killed
 from pyspark.sql import DataFrame, SparkSession
 from small_logs import write_recording
 
@@ -27,7 +25,6 @@ from kip_replay.pipelines.replaying import replay as replaying
 from kip_replay.pipelines.replaying.increments import GrowingReplay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.damage import require_whole
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -129,29 +126,6 @@ def _replayed_once(emitted: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(replaying, "replayed", remembered)
     monkeypatch.setattr(increments, "replayed", remembered)
-
-
-@contextmanager
-def at_commit(number: int, happens: Callable[[], object]) -> Iterator[None]:
-    """Something happens before the commit of this number, and only once."""
-    numbers, commit = count(), commits.commit
-
-    def counted(*args: Any, **kwargs: Any) -> None:
-        if next(numbers) == number:
-            happens()
-        commit(*args, **kwargs)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commits, "commit", counted)
-        yield
-
-
-class Killed(BaseException):
-    """What no handler takes for an error."""
-
-
-def killed() -> None:
-    raise Killed
 
 
 #: How a replay may be run: an increment, the last one, and anew.

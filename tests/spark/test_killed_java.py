@@ -1,7 +1,5 @@
 """The system ends Java where memory is short: the job says so, and the next one completes it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Maintenance between two runs: what grows is resumed, and what is done stays done."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """incremental_fetch's summaries equal plain arithmetic on the same small tables."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import pytest

@@ -1,7 +1,5 @@
 """lowest_acked_offset's summaries equal plain arithmetic on the same small tables."""
 
-from __future__ import annotations
-
 from constructed import assert_same, keyed, spread
 from constructed.writes import RECORDINGS, STEPS, WRITES, values
 from pyspark.sql import SparkSession

@@ -1,7 +1,5 @@
 """min_isr_acks' summaries equal plain arithmetic on the same small tables."""
 
-from __future__ import annotations
-
 import pytest
 from constructed import Key, Row, assert_same, keyed, spread
 from constructed.produces import REACTION_ROWS, RECORDINGS, ROWS, STEPS, history, values
@@ -10,10 +8,7 @@ from small_tables import latencies
 
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.min_isr_acks.registration import RULE as MIN_ISR_ACKS
-from kip_replay.replay.min_isr_acks.tables import (
-    PRODUCE_ACK_OUTCOMES,
-    PRODUCE_CLOSED_LOOP_OUTCOMES,
-)
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED
 
 

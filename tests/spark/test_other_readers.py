@@ -1,7 +1,5 @@
 """Every table is read alike by Spark's Delta reader, delta-rs and DuckDB; views by two of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Quality checks of real recordings: sound ones pass, and a flaw is found, kept and printed."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil
@@ -109,7 +107,6 @@ def test_a_flaw_ends_with_3_is_kept_and_printed_and_goes_away_when_mended(
 
 
 def version(warehouse: Warehouse, table: Table) -> int:
-    """The table's version."""
     return DeltaTable(warehouse.uri_of(table)).version()
 
 

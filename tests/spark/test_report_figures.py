@@ -1,7 +1,5 @@
 """Each figure of a verdict, computed again from the outcome tables by other queries."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

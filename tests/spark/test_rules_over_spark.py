@@ -1,7 +1,5 @@
 """Every rule over Spark equals the rule fed in Python, however its events are partitioned."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a schedule runs: increments through spark-submit give the tables of one run."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

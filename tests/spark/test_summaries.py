@@ -1,7 +1,5 @@
 """Summaries follow from the outcomes of two recordings, and do not depend on Spark's partitions."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter, defaultdict
 
@@ -13,10 +11,7 @@ from small_tables import summed_up
 
 from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.analysis.intervals import BLOCKS
-from kip_replay.pipelines.analysis.predictions import (
-    accuracy_line,
-    accuracy_rows,
-)
+from kip_replay.pipelines.analysis.predictions import accuracy_line, accuracy_rows
 from kip_replay.pipelines.analysis.summaries import WHAT_IF
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse

@@ -1,7 +1,5 @@
 """Tables as Spark reads and writes them: names exactly, and only files of tasks that succeeded."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The names of topic ids, as rules read them."""
 
-from __future__ import annotations
-
 from constructed import row
 from pyspark.sql import SparkSession
 from small_tables import reader, rows_of

@@ -1,7 +1,5 @@
 """Views over time on recordings: they add up to the summaries, and show what was done."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Clocks of a real cluster: 15 s of all its logs, as they are and with one node's clock set off."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

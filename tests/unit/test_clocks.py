@@ -1,7 +1,5 @@
 """Clocks of nodes: what orders of events bound."""
 
-from __future__ import annotations
-
 import pytest
 
 from kip_replay.replay.kafka.clocks import (

@@ -1,7 +1,5 @@
 """What commands say before they work: help, names of recordings, completion. Without Spark."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Errors and coverage of intervals, of figures made by hand."""
 
-from __future__ import annotations
-
 import tomllib
 from typing import Any
 

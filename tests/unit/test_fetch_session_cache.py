@@ -1,7 +1,5 @@
 """The broker's session cache: slots, shards, eviction. Named after Kafka's FetchSessionTest."""
 
-from __future__ import annotations
-
 import pytest
 
 from kip_replay.replay.incremental_fetch.cache import (

@@ -1,7 +1,5 @@
 """The order of full FETCHes and the sizes of their topics, against listing everything."""
 
-from __future__ import annotations
-
 import random
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """Which errors come of a full disk or a full memory, by what Python, Java, Arrow and zstd say."""
 
-from __future__ import annotations
-
 import errno
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Evidence by hand: what a log of metadata FETCHes shows that no rule explains."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +22,6 @@ def evidence_of(*rows: RecordedFetch) -> Evidence:
 
 
 def records(replica: int, dequeued: float, built: float, offset: int, **rest: Any) -> RecordedFetch:
-    """A response with records."""
     return fetched(replica, dequeued, built, offset, **({"record_bytes": 90} | rest))
 
 

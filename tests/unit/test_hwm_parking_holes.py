@@ -1,7 +1,5 @@
 """hwm_parking where the leader's log has a hole, or begins within its epoch."""
 
-from __future__ import annotations
-
 import pytest
 from notation.cluster import Cluster, Member, every
 from notation.recorded import Replayed, added, batch_of, fetched, in_order, micros

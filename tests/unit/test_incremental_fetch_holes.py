@@ -3,8 +3,6 @@
 Synthetic histories: a FETCH a second; those that a test leaves out are in the hole.
 """
 
-from __future__ import annotations
-
 import pytest
 from kafka_model.fetch_sessions import Request, Response
 from kafka_model.log import NODE, Replayed, batch_of, fetched, requested, returned

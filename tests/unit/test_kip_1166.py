@@ -5,8 +5,6 @@ recording.
 """
 # ruff: noqa: E501 (a line of a history is an event)
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

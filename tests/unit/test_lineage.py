@@ -1,7 +1,5 @@
 """A rule's code is what its own modules import: the report replays nothing."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -65,12 +63,7 @@ def test_what_a_module_begins_to_import_is_part_of_it(folder: Path) -> None:
 
 def test_contents_are_the_same_whatever_files_are_called() -> None:
     def row(name: str, content: str, recording: str = "r") -> dict[str, object]:
-        return {
-            "recording": recording,
-            "node_id": 1,
-            "source_file": name,
-            "content_hash": content,
-        }
+        return {"recording": recording, "node_id": 1, "source_file": name, "content_hash": content}
 
     rows = [row("a", "1"), row("b", "2"), row("c", "2"), row("d", "3", "another")]
     assert lineage.contents(rows, ["r"]) == {"r": ["1:1", "1:2"]}

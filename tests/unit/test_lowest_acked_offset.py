@@ -1,12 +1,8 @@
 """lowest_acked_offset on constructed logs: what is written, who has applied it, who knows."""
 
-from __future__ import annotations
-
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 from notation.heartbeats import (
     BEFORE,
@@ -33,7 +29,6 @@ from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
 from kip_replay.replay.lowest_acked_offset.cadence import Recorded
 from kip_replay.replay.lowest_acked_offset.controller import HeartbeatManager
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
-from kip_replay.replay.lowest_acked_offset.timelines import Samples
 from kip_replay.replay.lowest_acked_offset.writes import Offsets
 
 #: Both brokers report the write with their next two heartbeats.
@@ -632,14 +627,6 @@ def test_slow_broker_catches_up_half_way_to_the_heartbeat_that_shows_it() -> Non
     assert delay.seen == []
 
 
-def test_nearest_sample_of_two_as_near_is_the_earlier() -> None:
-    samples = Samples()
-    assert samples.nearest(3) is None
-    for at in (10, 20, 14):
-        samples.add(at, at)
-    assert [samples.nearest(at) for at in (0, 12, 13, 17, 18, 99)] == [10, 10, 14, 14, 20, 20]
-
-
 # --- order, increments, and what is not read -----------------------------------------------------
 
 
@@ -666,20 +653,6 @@ def test_sizes_of_responses_change_no_offset_and_no_time() -> None:
     assert with_sizes[1:] == without[1:]
     sizes = {"response_bytes": None, "replayed_response_bytes": None}
     assert [row | sizes for row in with_sizes.heartbeats] == without.heartbeats
-
-
-@pytest.mark.parametrize(
-    ("saved", "what"),
-    [
-        (zlib.compress(msgspec.msgpack.encode([99, {}])), "has version 99, and this code reads"),
-        (b"anything", "is no saved state"),
-        (zlib.compress(b"anything"), "is no saved state"),
-        (LowestAckedOffset(VOTERS, (500,)).saved(), "was saved with"),
-    ],
-)
-def test_saved_state_of_another_kind_is_refused(saved: bytes, what: str) -> None:
-    with pytest.raises(ValueError, match=what):
-        LowestAckedOffset(VOTERS, saved=saved)
 
 
 def test_saved_state_does_not_grow_with_the_log() -> None:

@@ -1,7 +1,5 @@
 """When brokers show a write and have applied it, estimated on constructed logs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

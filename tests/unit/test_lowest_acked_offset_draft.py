@@ -1,7 +1,5 @@
 """Histories of heartbeats that read like the draft KIP and like Kafka's own tests."""
 
-from __future__ import annotations
-
 import pytest
 from notation.heartbeats import NotationError, check
 

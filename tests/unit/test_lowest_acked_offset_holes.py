@@ -1,7 +1,5 @@
 """lowest_acked_offset where logs have holes, or begin in the middle."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

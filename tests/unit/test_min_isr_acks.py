@@ -4,8 +4,6 @@ Those named ``test_kafka_...`` reproduce the test of Kafka 4.3.0 whose name foll
 (kafka-semantics.md, section 6). All histories here are synthetic (notation: ``History.then``).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -39,7 +37,6 @@ def responses(row: Row) -> tuple[Any, ...]:
 
 
 def first(history: History, until_ms: float | None = 9000) -> Row:
-    """The row of the history's first PRODUCE."""
     return history.row(history.produced[0], until_ms=until_ms)
 
 
@@ -434,8 +431,7 @@ def test_nothing_depends_on_what_the_response_was_or_when() -> None:
         event
         if event.kind != "produce"
         else event._replace(
-            built_us=None,
-            partitions=[p._replace(error_code=None) for p in event.partitions or ()],
+            built_us=None, partitions=[p._replace(error_code=None) for p in event.partitions or ()]
         )
         for event in history.events
     ]

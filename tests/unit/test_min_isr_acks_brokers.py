@@ -1,7 +1,5 @@
 """Brokers that stop, are fenced and come back, as a leader sees them. Synthetic histories."""
 
-from __future__ import annotations
-
 import pytest
 from notation.leader_log import History, Row, ms
 
@@ -24,7 +22,6 @@ def waiting() -> History:
 
 
 def first(history: History) -> Row:
-    """The row of the history's first PRODUCE."""
     return history.row(history.produced[0], until_ms=90_000)
 
 

@@ -5,14 +5,13 @@ half a millisecond later. A PRODUCE is handled in one millisecond, a parked FETC
 0.7 ms after the arrival.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from notation.heartbeats import us
 
 from kip_replay.replay.min_isr_acks.closed_loop import Alone, ClosedLoop, Produce, Sent
 from kip_replay.replay.min_isr_acks.follower_cycles import LOOKAHEAD_US, Cycles
@@ -21,10 +20,6 @@ from kip_replay.replay.min_isr_acks.reasons import NONE, REQUEST_TIMED_OUT
 #: A cycle of each follower, and when its first FETCH is parked.
 NEAR, FAR = {12: 10.0, 13: 60.0}, 0.0
 WOKEN = 0.7
-
-
-def us(ms: float) -> int:
-    return round(ms * 1000)
 
 
 def cycles(follower_ms: Mapping[int, float] = NEAR, end_ms: float = 5_000.0) -> dict[int, Cycles]:
@@ -155,10 +150,7 @@ def test_behind_a_later_response_it_comes_later() -> None:
 
 
 @given(
-    st.integers(1, 10**6),
-    st.integers(0, 10**6),
-    st.integers(0, 10**6),
-    st.integers(-1000, 10**6),
+    st.integers(1, 10**6), st.integers(0, 10**6), st.integers(0, 10**6), st.integers(-1000, 10**6)
 )
 def test_the_estimate_lies_between_the_bounds(n: int, since: int, wait: int, after: int) -> None:
     one = produce(n, 0).__class__

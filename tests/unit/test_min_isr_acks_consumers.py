@@ -4,8 +4,6 @@ Follower 13 moves the high watermark at 60 ms, in a handler that is done at 80. 
 a producer gets its response then, after all consumers.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

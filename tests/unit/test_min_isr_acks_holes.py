@@ -3,8 +3,6 @@
 Synthetic histories: brokers 11 to 13, controllers 1 to 3 of which 1 is active.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

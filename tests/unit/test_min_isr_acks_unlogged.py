@@ -4,8 +4,6 @@ The leader is alone in its ISR, so that every batch is acknowledged at once and 
 is open: exact where its bounds meet.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

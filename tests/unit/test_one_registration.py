@@ -3,8 +3,6 @@
 Its limits of verdicts stand with those of the others, where operators look for them.
 """
 
-from __future__ import annotations
-
 import pytest
 from recorded_logs import REPOSITORY
 

@@ -1,7 +1,5 @@
 """What becomes of outcomes where clocks are apart."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """What is shown of a long command: shares and seconds left, lines in a log, a bar on a terminal."""
 
-from __future__ import annotations
-
 import io
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Validation: whatever is wrong is found and located, and others can open the project."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -66,12 +64,10 @@ def sent(connection: str, *ids: int, **values: Any) -> list[dict[str, Any]]:
 
 
 def fetch(request_id: str, **values: Any) -> dict[str, Any]:
-    """A FETCH without error."""
     return row("fetches", request_id=request_id, error_code=0, connection="c", **values)
 
 
 def response(high_watermark: int, **values: Any) -> list[dict[str, Any]]:
-    """Partitions of a response."""
     partition = {"topic": "t", "partition": 0, "error_code": 0, "high_watermark": high_watermark}
     return [{**partition, **values}]
 
@@ -83,7 +79,6 @@ def acked(partition: int, **values: Any) -> dict[str, Any]:
 
 
 def beat(handled_at: datetime | None = None, **values: Any) -> dict[str, Any]:
-    """A heartbeat of broker 7 without error, while it counts."""
     counts = {"broker_id": 7, "error_code": 0, "is_fenced": False, "want_shut_down": False}
     return row("broker_heartbeats", handled_at=handled_at or AT, **(counts | values))
 

@@ -1,7 +1,5 @@
 """Suites as data: what ships is well formed, and a mistake is one sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a check prints."""
 
-from __future__ import annotations
-
 import json
 
 from kip_replay.pipelines.quality.suites import Expectation, Severity

@@ -1,7 +1,5 @@
 """States that were altered, exchanged or doubled are not those that a rule has saved."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

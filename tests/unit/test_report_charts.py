@@ -1,7 +1,5 @@
 """What the browser gets of charts, bars and slow requests: short, without text, and allowed."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

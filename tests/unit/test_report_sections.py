@@ -1,7 +1,5 @@
 """What each rule's section says: sentences that hold for the figures, and none made up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Charts over time: bounded, with gaps where nothing is known, and events merged into marks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What the figures say of rows: sums, orders, and nothing where the tables have nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from report_examples import CLASSES, acks, event, fetch, hwm, lowest, spread, verdict

@@ -1,7 +1,5 @@
 """Numbers as they are printed, and sentences that hold for any figures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

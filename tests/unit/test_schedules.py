@@ -1,7 +1,5 @@
 """The ready-made schedules parse, and every command in them is one that its job takes."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The schema module says every table once, and the docs say what it says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

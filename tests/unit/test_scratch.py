@@ -1,7 +1,5 @@
 """What a run leaves in the folder of temporary files: nothing, or what the next one removes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """SQL on a warehouse: it only reads, says what every column is, and prints rows as they are."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

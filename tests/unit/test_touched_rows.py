@@ -1,7 +1,5 @@
 """Which rows holes in logs touch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """What the benchmark of whole jobs reads off a run, and the long recordings that it runs on."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -26,7 +24,7 @@ def test_phases_are_read_without_their_sum() -> None:
 
 def test_a_rule_lasts_until_the_next_begins_and_the_last_as_long_as_the_phase() -> None:
     said = [
-        (1.0, "ingest r: lines read 5 = requests 5 + rejected 0 + repeated 0"),
+        (1.0, "ingest r: lines read 5 = requests 5 + other 0 + rejected 0 + repeated 0"),
         (14.0, "replay hwm_parking: r"),
         (17.5, "replay min_isr_acks: r"),
         (30.0, SAID),

@@ -4,8 +4,6 @@ Topics come in runs. Lengths lie around those at which a varint takes a byte mor
 whatever the version: one that a version lacks must not count there.
 """
 
-from __future__ import annotations
-
 import base64
 from itertools import groupby
 from typing import Any

@@ -1,7 +1,5 @@
 """A damaged warehouse is one sentence with the way to go on, and nothing is written to it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -17,11 +15,7 @@ from put_rows import contents, put, row, rows_of
 
 from kip_replay.jobs import recordings, run
 from kip_replay.pipelines.warehouse import damage
-from kip_replay.pipelines.warehouse.damage import (
-    DamagedTableError,
-    require_readable,
-    require_whole,
-)
+from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_readable, require_whole
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import REQUESTS
 from kip_replay.replay.lowest_acked_offset.tables import HEARTBEAT_OUTCOMES
@@ -83,7 +77,6 @@ def test_a_warehouse_that_nothing_happened_to_is_whole(warehouse: Path) -> None:
 
 
 def first_commit_with(table: Path, edit: Callable[[dict[str, Any]], object]) -> None:
-    """Its Add action edited."""
     commit = commit_of(table)
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
     for action in actions:

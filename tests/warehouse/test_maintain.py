@@ -1,7 +1,5 @@
 """Maintenance: small files put together and sorted, old ones deleted, no row changed. No Spark."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

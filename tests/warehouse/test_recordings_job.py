@@ -1,7 +1,5 @@
 """Recordings in a warehouse: listed, shown, deleted whole, and then read again. Without Spark."""
 
-from __future__ import annotations
-
 import io
 import shutil
 from datetime import UTC, datetime

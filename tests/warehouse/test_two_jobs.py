@@ -1,7 +1,5 @@
 """Ingest jobs as processes: several at once, killed, short of disk or memory. Without Spark."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

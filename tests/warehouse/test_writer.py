@@ -1,7 +1,5 @@
 """The one door to the tables: what is committed, what is refused, and who stops. Without Spark."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 from collections.abc import Callable, Iterable
@@ -59,7 +57,6 @@ def write(attempt: Writing, names: str) -> list[Any]:
 
 
 def replaced(warehouse: Warehouse, recording: str, names: str, step: str = "ingest") -> None:
-    """A whole attempt."""
     attempt = begun(warehouse, recording, step=step)
     attempt.replace(INGESTED_FILES, write(attempt, names))
     attempt.end({recording: names})
@@ -71,7 +68,6 @@ def names_in(warehouse: Warehouse, *recordings: str) -> str:
 
 
 def log_of(warehouse: Warehouse, table: Table) -> list[list[dict[str, Any]]]:
-    """The actions of each commit."""
     log = Path(warehouse.uri_of(table), "_delta_log")
     return [[*map(json.loads, c.read_text().splitlines())] for c in sorted(log.glob("*.json"))]
 

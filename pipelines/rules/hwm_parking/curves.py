@@ -1,7 +1,5 @@
 """hwm_parking swept: the longest wait of a FETCH against the lag, and against FETCHes a second."""
 
-from __future__ import annotations
-
 from kip_replay.pipelines.report import curves, words
 from kip_replay.pipelines.report.values import At
 from kip_replay.pipelines.report.view import Chart, Line

@@ -1,7 +1,5 @@
 """What to do about KIP-1166 in a cluster: it is in Kafka 4.1, and has no setting."""
 
-from __future__ import annotations
-
 from kip_replay.pipelines.report import decisions, words
 from kip_replay.pipelines.report.decisions import Advice, Decision, Limits, at_least, at_most
 from kip_replay.pipelines.report.values import known
@@ -20,7 +18,6 @@ _GAIN, _FETCHES, _BYTES = (
 
 
 def rests_on(limits: Limits) -> list[str]:
-    """The limits, each with its setting."""
     least, fetches, size = (limits[name] for name in (_GAIN, _FETCHES, _BYTES))
     return [
         f"gain: at least {words.milliseconds(least)} less (hwm_parking.{_GAIN})",
@@ -35,10 +32,7 @@ def decide(one: Figures, limits: Limits) -> Decision:
     gain = decisions.of_spreads(f"median lag of {who}", "p50", *one.lags) if one.lags else None
     fetches, size = (
         decisions.of_rates(name, one, amount, one.sources)
-        for name, amount in (
-            ("on the active controller", "fetches"),
-            ("bytes, both ways", "bytes"),
-        )
+        for name, amount in (("on the active controller", "fetches"), ("bytes, both ways", "bytes"))
     )
     advice = decisions.weighed(
         at_least(gain.less_within if gain else None, limits[_GAIN]),

@@ -1,7 +1,5 @@
 """hwm_parking over Spark: recorded FETCHes of the metadata log, replayed per controller."""
 
-from __future__ import annotations
-
 from duckdb import DuckDBPyConnection
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -12,6 +10,8 @@ from kip_replay.replay.hwm_parking import INPUT_SCHEMA, NO_RESPONSE, NOT_SENT
 from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.phases import SteadyPhase
 
+_TIMES = ("received", "dequeued", "built", "completed")
+
 
 def metadata_fetches(fetches: DataFrame) -> DataFrame:
     """FETCHes of the metadata log in the form the rule reads: recording, node_id, INPUT_SCHEMA.
@@ -21,15 +21,8 @@ def metadata_fetches(fetches: DataFrame) -> DataFrame:
     requested = F.col("request_partitions")[0]
     returned = F.col("response_partitions")[0]
     columns: dict[str, Column] = {
-        "request_id": F.col("request_id"),
-        "replica_id": F.col("replica_id"),
         "leader_epoch": requested["current_leader_epoch"],
-        "correlation_id": F.col("correlation_id"),
-        "api_version": F.col("api_version"),
-        "received_us": F.unix_micros("received_at"),
-        "dequeued_us": F.unix_micros("dequeued_at"),
-        "built_us": F.unix_micros("built_at"),
-        "completed_us": F.unix_micros("completed_at"),
+        **{f"{name}_us": F.unix_micros(f"{name}_at") for name in _TIMES},
         "max_wait_us": F.col("max_wait_ms") * F.lit(1000),
         "fetch_offset": requested["fetch_offset"],
         "last_fetched_epoch": requested["last_fetched_epoch"],
@@ -41,12 +34,10 @@ def metadata_fetches(fetches: DataFrame) -> DataFrame:
         "record_bytes": F.coalesce(returned["record_bytes"], F.lit(0)),
         "is_diverging": F.coalesce(returned["diverging_epoch"], F.lit(-1)) >= 0,
         "is_snapshot": F.coalesce(returned["snapshot_end_offset"], F.lit(-1)) >= 0,
-        "request_bytes": F.col("request_bytes"),
-        "response_bytes": F.col("response_bytes"),
     }
-    return fetches.where("is_cluster_metadata AND size(request_partitions) > 0").select(
-        "recording", "node_id", *(_as_read(name, columns[name]) for name in INPUT_SCHEMA.names)
-    )
+    read = (_as_read(name, columns.get(name, F.col(name))) for name in INPUT_SCHEMA.names)
+    of_metadata = fetches.where("is_cluster_metadata AND size(request_partitions) > 0")
+    return of_metadata.select("recording", "node_id", *read)
 
 
 def _as_read(name: str, column: Column) -> Column:
@@ -60,7 +51,6 @@ def _as_read(name: str, column: Column) -> Column:
 
 
 def events(read: Read, increment: Increment) -> DataFrame:
-    """What the rule reads of every controller's log."""
     return metadata_fetches(increment.recent(read)(FETCHES))
 
 

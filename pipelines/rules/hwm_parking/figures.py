@@ -1,7 +1,5 @@
 """hwm_parking in the report: how late replicas know of commits, and the metadata log's traffic."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -75,7 +73,6 @@ class Figures(RuleFigures):
 
     @property
     def protocol_share(self) -> float:
-        """The share of FETCHes that have a high watermark."""
         have = sum(row["has_high_watermark"] for row in self.responses)
         share: float = have / max(1, sum(row["n"] for row in self.responses))
         return share
@@ -86,7 +83,6 @@ class Figures(RuleFigures):
 
     @property
     def max_wait_ms(self) -> tuple[int, int] | None:
-        """The shortest and the longest wait of FETCHes."""
         return next(((row["least"], row["most"]) for row in self.found("max_wait")), None)
 
     @property

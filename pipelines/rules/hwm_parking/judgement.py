@@ -1,7 +1,5 @@
 """hwm_parking: how near lags, FETCHes a second and explained responses are to real brokers."""
 
-from __future__ import annotations
-
 from kip_replay.pipelines.analysis.accuracy import Judgement, Tolerance
 from kip_replay.replay.hwm_parking import RULE, WITH_KIP, WITHOUT_KIP, Completion
 from kip_replay.replay.outcomes import RECORDED, Verdict

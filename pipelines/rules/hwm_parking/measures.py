@@ -1,18 +1,10 @@
 """hwm_parking: how late replicas learn, and what FETCHes cost."""
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kip_replay.pipelines.analysis.phases import (
-    Phases,
-    is_steady,
-    steady_block,
-    steady_span_s,
-)
+from kip_replay.pipelines.analysis.phases import Phases
 from kip_replay.pipelines.analysis.summaries import (
-    WHAT_IF,
     bandwidth_summary,
     measured,
     replica_kind,
@@ -52,37 +44,8 @@ def latencies(read: Read, phases: Phases) -> DataFrame:
 
 
 def bandwidth(read: Read, phases: Phases) -> DataFrame:
-    """Rows of bandwidth_summary for FETCHes of the metadata log in the steady phase."""
     # How long a FETCH beside a hole waited is unknown; that it was sent is not.
     is_sent = (F.col("verdict") == Verdict.REPLAYED.value) | (F.col("reason") == LOG_GAP)
     rows = steady(read(FETCH_PARKING_OUTCOMES).where(is_sent), phases)
-    no_records = F.lit(0).cast("bigint")
-    directions = F.array(
-        F.struct(
-            F.lit("request").alias("direction"),
-            F.col("request_bytes").alias("bytes"),
-            no_records.alias("record_bytes"),
-        ),
-        F.struct(
-            F.lit("response").alias("direction"),
-            F.col("response_bytes").alias("bytes"),
-            F.col("record_bytes").alias("record_bytes"),
-        ),
-    )
-    # A FETCH of the steady phase may return the burst of records of a shutdown.
-    in_phase = (F.col("way.direction") == "request") | is_steady("built_at")
-    both = (
-        rows.withColumn("way", F.explode(directions))
-        .where(in_phase)
-        .select(
-            *WHAT_IF,
-            F.lit("FETCH").alias("api_name"),
-            F.col("leader_id").alias("node_id"),
-            replica_kind().alias("client_kind"),
-            "way.*",
-            F.lit(1).alias("partitions"),
-            steady_span_s().alias("span_s"),
-            steady_block("dequeued_at"),
-        )
-    )
-    return bandwidth_summary(both)
+    one = F.lit(1)
+    return bandwidth_summary(rows, "leader_id", replica_kind(), {"request": one, "response": one})

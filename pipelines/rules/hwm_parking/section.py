@@ -1,7 +1,5 @@
 """hwm_parking in tables and pictures: when replicas know of a commit, and what FETCHes cost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 

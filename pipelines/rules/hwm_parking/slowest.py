@@ -1,7 +1,5 @@
 """hwm_parking: the advances of the high watermark that a replica learned of last, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from duckdb import DuckDBPyConnection
@@ -28,7 +26,6 @@ _RETURNED = {
 
 
 def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
-    """What replicas learned of last by recording, in the steady phase."""
     view, proofs = "slow_high_watermarks", ["stale_fetch_id"]
     return report.slowest(database, view, proofs, _slow, _COUNTS, _titled)
 

@@ -1,7 +1,5 @@
 """hwm_parking in words: what a commit that replicas know at once changes, and how that is known."""
 
-from __future__ import annotations
-
 from markupsafe import Markup
 
 from kip_replay.pipelines.report import words
@@ -163,10 +161,7 @@ unexplained, not judged | fetch_parking_outcomes | `completion, verdict, reason`
 )
 
 WORDS = Words(
-    variants={
-        WITHOUT_KIP: ("without KIP-1166", "without"),
-        WITH_KIP: ("with KIP-1166", "with"),
-    },
+    variants={WITHOUT_KIP: ("without KIP-1166", "without"), WITH_KIP: ("with KIP-1166", "with")},
     metrics={
         "high_watermark_lag_p50": "lag, median",
         "high_watermark_lag_p90": "lag, 90th percentile",

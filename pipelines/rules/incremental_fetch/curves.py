@@ -1,7 +1,5 @@
 """incremental_fetch swept: slots for sessions against bytes, and against sessions without one."""
 
-from __future__ import annotations
-
 from kip_replay.pipelines.report import curves, words
 from kip_replay.pipelines.report.values import At
 from kip_replay.pipelines.report.view import Chart
@@ -40,8 +38,7 @@ def charts(one: Figures) -> list[Chart]:
 
 
 def _slots(one: Figures) -> dict[int, At]:
-    """Where to read each number of slots: the values of the sweep, and of the one in force and the
-    fewest that are enough those that come to the same."""
+    """Where to read each number of slots: the sweep's, the one in force, the fewest enough."""
     slots: dict[int, At] = {n: n for n in one.swept}
     of_shard: dict[int, At] = {n // SHARDS: n for n in slots}
     enough = one.fewest_slots

@@ -1,7 +1,5 @@
 """What to do about fetch sessions in a cluster: how many slots their brokers should have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import ceil
 
@@ -21,7 +19,6 @@ _GAIN, _HEADROOM = "decide_saved_bytes_per_second_min", "decide_slots_headroom"
 
 
 def rests_on(limits: Limits) -> list[str]:
-    """The limits, each with its setting."""
     least, headroom = words.size(limits[_GAIN]), words.number(limits[_HEADROOM], 1)
     return [
         f"gain: at least {least}/s less (incremental_fetch.{_GAIN})",

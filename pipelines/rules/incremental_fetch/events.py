@@ -1,7 +1,5 @@
 """incremental_fetch over Spark: recorded FETCHes of topic partitions, replayed per broker."""
 
-from __future__ import annotations
-
 from duckdb import DuckDBPyConnection
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -66,7 +64,6 @@ def _typed(name: str, column: Column) -> Column:
 
 
 def events(read: Read, increment: Increment) -> DataFrame:
-    """What the rule reads of every broker's log."""
     return session_fetches(increment.recent(read)(FETCHES), read(TOPICS))
 
 

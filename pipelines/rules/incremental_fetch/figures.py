@@ -1,7 +1,5 @@
 """incremental_fetch in the report: partitions and bytes that FETCHes carry, and session slots."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -97,7 +95,6 @@ class Figures(RuleFigures):
         return max(self.peak_sessions.values(), default=0)
 
     def unknown(self, variant: str) -> int:
-        """FETCHes that could not be replayed."""
         return self.tally("n", variant=variant, verdict=Verdict.UNKNOWN.value)
 
     def events(self, at: int | None = None) -> dict[str, int]:
@@ -110,7 +107,6 @@ class Figures(RuleFigures):
 
     @property
     def swept(self) -> list[int]:
-        """The numbers of slots, rising."""
         events = {row["at"] for row in self.found("events") if row["at"] is not None}
         return sorted({*super().swept, *events})
 
@@ -125,7 +121,6 @@ class Figures(RuleFigures):
 
     @property
     def not_counted(self) -> int:
-        """Sessions that began before the log."""
         return sum(row["n"] for row in self.found("not_counted"))
 
     @property
@@ -157,7 +152,6 @@ class Figures(RuleFigures):
         return both(self.rates(FULL).overhead or None, self.rates(INCREMENTAL).overhead)
 
     def lead(self, variant: str) -> Traffic | None:
-        """Traffic of the kind of client that the headlines are about."""
         return self.total(variant, self.lead_kind)
 
     @property

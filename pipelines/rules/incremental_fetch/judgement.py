@@ -1,7 +1,5 @@
 """incremental_fetch: how near partitions and bytes per FETCH are to real brokers."""
 
-from __future__ import annotations
-
 from kip_replay.pipelines.analysis.accuracy import Judgement, Tolerance, distribution
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL
 from kip_replay.replay.outcomes import RECORDED, Verdict

@@ -1,7 +1,5 @@
 """incremental_fetch in tables and pictures: what fetch sessions save, and what N slots do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -105,5 +103,6 @@ def _table(one: Figures, kind: str) -> Table:
             sizes = rates.request_bytes, rates.response_overhead, rates.bytes
             listed = [_listed(traffic, way, 2) for way in ("request", "response")]
             cells = [words.number(rates.fetches, 1), *listed, *map(words.number, sizes)]
-            rows.append(sections.variant_row(variant, cells))
+            style = f"variant {words.variant_class(variant)}"
+            rows.append(view.Row(words.variant_name(variant), cells, style))
     return Table(words.kind_name(kind).capitalize(), heads, rows)

@@ -1,7 +1,5 @@
 """incremental_fetch: the clients whose FETCHes cost most besides records, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from duckdb import DuckDBPyConnection
@@ -23,7 +21,6 @@ _MOSTLY = 0.5
 
 
 def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
-    """The clients whose FETCHes cost most, by recording; the costliest FETCH of each is named."""
     return report.slowest(database, "costly_fetchers", [], _slow, _COUNTS, _titled)
 
 

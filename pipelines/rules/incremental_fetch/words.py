@@ -1,7 +1,5 @@
 """incremental_fetch in words: what fetch sessions save, and how that is known."""
 
-from __future__ import annotations
-
 from markupsafe import Markup
 
 from kip_replay.pipelines.report import words

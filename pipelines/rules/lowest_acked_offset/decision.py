@@ -1,7 +1,5 @@
 """What to do about the lowest acknowledged offset in heartbeats: the draft is in no release."""
 
-from __future__ import annotations
-
 from kip_replay.pipelines.analysis.intervals import Interval
 from kip_replay.pipelines.report import decisions, words
 from kip_replay.pipelines.report.decisions import Advice, Decision, Effect, Limits, at_least
@@ -11,7 +9,6 @@ _GAIN = "decide_stale_window_ms_min"
 
 
 def rests_on(limits: Limits) -> list[str]:
-    """The limit, with its setting."""
     least = words.milliseconds(limits[_GAIN])
     return [f"gain: a stale window of at least {least} (lowest_acked_offset.{_GAIN})"]
 

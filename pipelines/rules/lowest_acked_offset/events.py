@@ -4,8 +4,7 @@ When replicas learn of commits is an outcome of hwm_parking (``high_watermark_la
 goes first.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from functools import reduce
 
 from duckdb import DuckDBPyConnection
@@ -63,39 +62,30 @@ GROUP BY ALL ORDER BY ALL
 
 def heartbeat_events(broker_heartbeats: DataFrame) -> DataFrame:
     """Heartbeats that a controller responded to, also with an error."""
+    states = ("want_fence", "want_shut_down", "is_fenced")
     return _events(
         broker_heartbeats,
         kinds_of.HEARTBEAT,
         F.unix_micros("built_at"),
+        ("connection", "broker_id", "broker_epoch", *states, "response_bytes"),
         **_clock(),
         error_code=F.coalesce("error_code", F.lit(NO_ANSWER)),
-        connection=F.col("connection"),
-        broker_id=F.col("broker_id"),
-        broker_epoch=F.col("broker_epoch"),
         offset=F.col("current_metadata_offset"),
-        want_fence=F.col("want_fence"),
-        want_shut_down=F.col("want_shut_down"),
-        is_fenced=F.col("is_fenced"),
-        response_bytes=F.col("response_bytes"),
     )
 
 
 def write_events(metadata_writes: DataFrame) -> DataFrame:
     """Writes to the metadata log, on the controller and at the broker that forwards them."""
+    sender = ("connection", "client_id", "correlation_id")
     granted = F.filter("resources", lambda resource: resource["error_code"] == 0)
     writes = metadata_writes.withColumn("_granted", F.coalesce(granted, F.array()))
     return _events(
         writes,
         kinds_of.WRITE,
         F.unix_micros("built_at"),
+        (*sender, "api_name", "is_forwarded", "validate_only"),
         **_clock(),
         error_code=F.coalesce("error_code", F.lit(NO_ANSWER)),
-        connection=F.col("connection"),
-        api_name=F.col("api_name"),
-        client_id=F.col("client_id"),
-        correlation_id=F.col("correlation_id"),
-        is_forwarded=F.col("is_forwarded"),
-        validate_only=F.col("validate_only"),
         written=F.size("_granted"),
         partitions=_sum("_granted", "partitions"),
         topics=F.transform("_granted", lambda resource: F.coalesce(resource["name"], F.lit(""))),
@@ -118,6 +108,8 @@ def _sum(resources: str, field: str) -> Column:
 def fetch_events(fetches: DataFrame) -> DataFrame:
     """Raft FETCHes of the metadata log, also those that were turned away."""
     same = (
+        "received_us",
+        "dequeued_us",
         "leader_epoch",
         "last_fetched_epoch",
         "high_watermark",
@@ -129,12 +121,10 @@ def fetch_events(fetches: DataFrame) -> DataFrame:
         metadata_fetches(fetches),
         kinds_of.FETCH,
         F.col("built_us"),
-        received_us=F.col("received_us"),
-        dequeued_us=F.col("dequeued_us"),
+        same,
         broker_id=F.col("replica_id"),
         offset=F.col("fetch_offset"),
         is_diverging=F.col("is_diverging") | F.col("is_snapshot"),
-        **{name: F.col(name) for name in same},
     )
 
 
@@ -160,11 +150,10 @@ def learned_events(high_watermark_lag: DataFrame) -> DataFrame:
         ),
         kinds_of.LEARNED,
         F.unix_micros("learned_at"),
+        ("high_watermark", "variant"),
         request_id=F.concat_ws("/", *(n if n != "leader_id" else "node_id" for n in names)),
         error_code=F.lit(0),
         broker_id=F.col("replica_id"),
-        high_watermark=F.col("high_watermark"),
-        variant=F.col("variant"),
     )
 
 
@@ -173,13 +162,16 @@ def _clock() -> dict[str, Column]:
     return {f"{name}_us": F.unix_micros(f"{name}_at") for name in names}
 
 
-def _events(rows: DataFrame, kind: str, at_us: Column, **columns: Column) -> DataFrame:
-    """Rows as events of a kind: the columns given, the others at their default."""
+def _events(
+    rows: DataFrame, kind: str, at_us: Column, same: Iterable[str] = (), **columns: Column
+) -> DataFrame:
+    """Rows as events of a kind: columns that stay the ``same``, those given, others' defaults."""
     given = {
         "at_us": at_us,
         "kind": F.lit(kind),
         "request_id": F.col("request_id") if "request_id" in rows.columns else F.lit(None),
         "node_id": F.col("node_id"),
+        **{name: F.col(name) for name in same},
         **columns,
     }
     return rows.select("recording", *(_filled(field.name, given) for field in _SPARK))

@@ -1,7 +1,5 @@
 """lowest_acked_offset in the report: when metadata writes are applied everywhere, who knows it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -25,8 +23,6 @@ MOST_APIS = 12
 
 @dataclass(frozen=True)
 class Figures(RuleFigures):
-    """Metadata writes and heartbeats."""
-
     NAME = RULE
     SWEEP = HEARTBEAT_INTERVAL
     CURVES = HEADLINES = ((STALE, "all"), (READ_AFTER_WRITE, "all"))

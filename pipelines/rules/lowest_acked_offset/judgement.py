@@ -4,15 +4,8 @@ The draft is in no release, so nothing is predicted of another recording. Truth 
 applied offsets (applied_observations) and when clients saw topics (client_observations).
 """
 
-from __future__ import annotations
-
 from kip_replay.pipelines.analysis.accuracy import FEW, Judgement, Tolerance, distribution
-from kip_replay.replay.lowest_acked_offset import (
-    ESTIMATED,
-    HEARTBEAT_INTERVAL,
-    LOWEST_ACKED,
-    RULE,
-)
+from kip_replay.replay.lowest_acked_offset import ESTIMATED, HEARTBEAT_INTERVAL, LOWEST_ACKED, RULE
 from kip_replay.replay.lowest_acked_offset.events import STAMP_SLACK_US
 from kip_replay.replay.lowest_acked_offset.evidence import FETCH_HIGH_WATERMARK, HEARTBEAT
 from kip_replay.replay.outcomes import RECORDED, Verdict

@@ -1,7 +1,5 @@
 """lowest_acked_offset: how stale reads are, and how long clients wait until they are not."""
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 

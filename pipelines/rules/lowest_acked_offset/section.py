@@ -1,7 +1,5 @@
 """lowest_acked_offset in tables and pictures: when metadata writes are everywhere, who knows it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """lowest_acked_offset: the metadata writes that some broker applied last, and what shows it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from duckdb import DuckDBPyConnection
@@ -20,7 +18,6 @@ _PROOFS = ("learned_request_id", "shown_request_id")
 
 
 def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
-    """The metadata writes that were stale for longest by recording."""
     return report.slowest(database, "slow_metadata_writes", _PROOFS, _slow, _COUNTS, _titled)
 
 

@@ -1,7 +1,5 @@
 """lowest_acked_offset in words: when a metadata write is everywhere, and who knows it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 

@@ -1,7 +1,5 @@
 """min_isr_acks swept: min.insync.replicas against how long producers wait, and against exposure."""
 
-from __future__ import annotations
-
 from kip_replay.pipelines.report import curves, words
 from kip_replay.pipelines.report.values import At
 from kip_replay.pipelines.report.view import Chart, Mark

@@ -1,7 +1,5 @@
 """What to do about acks=min.insync.replicas in a cluster: KIP-926 is in no release."""
 
-from __future__ import annotations
-
 from kip_replay.pipelines.report import decisions, words
 from kip_replay.pipelines.report.decisions import Advice, Decision, Limits, at_least, at_most
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
@@ -10,7 +8,6 @@ _GAIN, _PRICE = "decide_saved_ms_min", "decide_exposure_ms_max"
 
 
 def rests_on(limits: Limits) -> list[str]:
-    """The limits, each with its setting."""
     least, most = (words.milliseconds(limits[name]) for name in (_GAIN, _PRICE))
     return [
         f"gain: at least {least} less (min_isr_acks.{_GAIN})",
@@ -25,8 +22,7 @@ def decide(one: Figures, limits: Limits) -> Decision:
     exposure = one.exposure()
     late = exposure.intervals.get("p90") if exposure else None
     advice = decisions.weighed(
-        at_least(gain.less_within if gain else None, limits[_GAIN]),
-        at_most(late, limits[_PRICE]),
+        at_least(gain.less_within if gain else None, limits[_GAIN]), at_most(late, limits[_PRICE])
     )
     if gain is None:
         why = decisions.mostly(one)

@@ -4,8 +4,7 @@ A leader's replay needs what other nodes logged. That is little (what changes, n
 repeated), and each goes only to the leaders whose PRODUCEs touch what it is about.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from duckdb import DuckDBPyConnection
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from kip_replay.pipelines.replaying.dependencies import NAMES_AN_ID, topic_names, usable_names
 from kip_replay.pipelines.replaying.seam import Increment
@@ -163,13 +163,8 @@ def produce_events(produces: DataFrame, producer_ids: DataFrame) -> DataFrame:
         matched,
         Kind.PRODUCE,
         F.unix_micros("dequeued_at"),
-        received_us=F.unix_micros("received_at"),
-        dequeued_us=F.unix_micros("dequeued_at"),
-        handled_us=F.unix_micros("handled_at"),
-        built_us=F.unix_micros("built_at"),
-        client_id=F.col("client_id"),
-        connection=F.col("connection"),
-        acks=F.col("acks"),
+        ("client_id", "connection", "acks"),
+        **_times("received", "dequeued", "handled", "built"),
         timeout_us=F.col("timeout_ms") * F.lit(1000),
         is_transactional=transactional,
         is_idempotent=F.when(
@@ -178,19 +173,14 @@ def produce_events(produces: DataFrame, producer_ids: DataFrame) -> DataFrame:
         partitions=F.transform(
             "partitions",
             lambda p: _partition(
-                topic=p["topic"],
-                topic_id=p["topic_id"],
-                partition=p["partition"],
-                record_bytes=p["record_bytes"],
+                **_of(p, "record_bytes", "error_code"),
                 base_offset=F.when(F.col("has_response"), p["base_offset"]),
-                error_code=p["error_code"],
             ),
         ),
     )
 
 
 def _host(connection: str) -> Column:
-    """The remote host of "local host:port-remote host:port-index"."""
     return F.regexp_extract(connection, r":\d+-(.*):\d+-\d+(?:-\d+)?$", 1)
 
 
@@ -203,11 +193,8 @@ def fetch_events(fetches: DataFrame, leaders: DataFrame) -> DataFrame:
         followers.join(F.broadcast(leaders), ["recording", "node_id"], "left_semi"),
         Kind.FETCH,
         F.unix_micros("dequeued_at") + noted_us,
-        dequeued_us=F.unix_micros("dequeued_at"),
-        handled_us=F.unix_micros("handled_at"),
-        built_us=F.unix_micros("built_at"),
-        replica_id=F.col("replica_id"),
-        replica_epoch=F.col("replica_epoch"),
+        ("replica_id", "replica_epoch"),
+        **_times("dequeued", "handled", "built"),
         session_id=F.col("response_session_id"),
         partitions=F.concat(F.transform("request_partitions", _requested), _only_returned()),
     )
@@ -221,11 +208,8 @@ def _requested(p: Column) -> Column:
         lambda r: (r["error_code"] != 0) | (F.coalesce(r["diverging_epoch"], F.lit(-1)) >= 0),
     )
     return _partition(
-        topic=p["topic"],
-        topic_id=p["topic_id"],
-        partition=p["partition"],
+        **_of(p, "fetch_offset"),
         record_bytes=F.get(responses, F.lit(0))["record_bytes"],
-        fetch_offset=p["fetch_offset"],
         leader_epoch=p["current_leader_epoch"],
         is_refused=refused,
     )
@@ -239,13 +223,7 @@ def _only_returned() -> Column:
 
     return F.transform(
         F.filter("response_partitions", lambda r: (r["record_bytes"] > 0) & ~listed(r)),
-        lambda r: _partition(
-            topic=r["topic"],
-            topic_id=r["topic_id"],
-            partition=r["partition"],
-            record_bytes=r["record_bytes"],
-            is_refused=F.lit(False),
-        ),
+        lambda r: _partition(**_of(r, "record_bytes"), is_refused=F.lit(False)),
     )
 
 
@@ -256,10 +234,10 @@ def consumer_fetch_events(fetches: DataFrame, leaders: DataFrame) -> DataFrame:
         consumers.join(F.broadcast(leaders), ["recording", "node_id"], "left_semi"),
         Kind.CONSUMER_FETCH,
         F.unix_micros("handled_at"),
-        built_us=F.unix_micros("built_at"),
+        ("min_bytes",),
+        **_times("built"),
         session_id=F.col("response_session_id"),
         is_full=F.coalesce("session_epoch", F.lit(-1)) <= 0,
-        min_bytes=F.col("min_bytes"),
         partitions=F.concat(
             _listed("request_partitions", is_forgotten=False),
             _listed("forgotten_partitions", is_forgotten=True),
@@ -270,12 +248,7 @@ def consumer_fetch_events(fetches: DataFrame, leaders: DataFrame) -> DataFrame:
 def _listed(partitions: str, *, is_forgotten: bool) -> Column:
     return F.transform(
         F.coalesce(partitions, F.array()),
-        lambda p: _partition(
-            topic=p["topic"],
-            topic_id=p["topic_id"],
-            partition=p["partition"],
-            is_forgotten=F.lit(is_forgotten),
-        ),
+        lambda p: _partition(**_of(p), is_forgotten=F.lit(is_forgotten)),
     )
 
 
@@ -302,8 +275,8 @@ def metadata_fetch_events(fetches: DataFrame, leaders: DataFrame) -> DataFrame:
         own.join(F.broadcast(leaders), ["recording", "node_id"], "left_semi"),
         Kind.METADATA_FETCH,
         F.unix_micros("received_at"),
-        received_us=F.unix_micros("received_at"),
-        built_us=F.unix_micros("built_at"),
+        (),
+        **_times("received", "built"),
         replica_id=F.col("_controller"),
         fetch_offset=F.col("request_partitions")[0]["fetch_offset"],
         record_bytes=returned["record_bytes"],
@@ -330,12 +303,11 @@ def heartbeat_events(broker_heartbeats: DataFrame, leaders: DataFrame) -> DataFr
         beats.join(F.broadcast(leaders), "recording"),
         Kind.HEARTBEAT,
         F.col("_at"),
+        ("want_shut_down", "is_fenced"),
+        **_times("built"),
         dequeued_us=F.col("_at"),
-        built_us=F.unix_micros("built_at"),
         replica_id=F.col("broker_id"),
         replica_epoch=F.col("broker_epoch"),
-        want_shut_down=F.col("want_shut_down"),
-        is_fenced=F.col("is_fenced"),
         operation=F.when(F.col("_silence"), F.lit(SILENCE)),
     )
 
@@ -358,27 +330,20 @@ def config_events(configs: DataFrame, leaders: DataFrame, topics: DataFrame) -> 
         of_topics.unionByName(of_cluster),
         Kind.CONFIG,
         at,
+        ("operation", "value"),
         request_id=F.concat_ws(" ", "request_id", "resource_name", "operation"),
         # A topic is created with its configs: there is nothing to wait for.
         built_us=F.when(F.col("source") != "CREATE_TOPICS", at),
         replica_id=F.col("_source"),
         name=F.col("resource_name"),
-        operation=F.col("operation"),
-        value=F.col("value"),
     ).distinct()
 
 
 def topic_events(names: DataFrame, topics: DataFrame) -> DataFrame:
     """Names of topic ids, before everything else: they are true at all times."""
     named = names.join(topics.withColumnRenamed("topic", "name"), ["recording", "name"])
-    return _events(
-        named,
-        Kind.TOPIC,
-        F.lit(-1),
-        request_id=F.col("topic_id"),
-        name=F.col("name"),
-        value=F.col("topic_id"),
-    )
+    topic_id = F.col("topic_id")
+    return _events(named, Kind.TOPIC, F.lit(-1), ("name",), request_id=topic_id, value=topic_id)
 
 
 def isr_events(isr_changes: DataFrame, names: DataFrame, touched: DataFrame) -> list[DataFrame]:
@@ -410,15 +375,8 @@ def _isr(
     changes: DataFrame, touched: DataFrame, kind: Kind, at: str, isr: Column, source: Column
 ) -> DataFrame:
     """One event per line and leader, with the partitions of this leader."""
-    partition = _partition(
-        topic=F.col("topic"),
-        topic_id=F.col("topic_id"),
-        partition=F.col("partition"),
-        leader_epoch=F.col("leader_epoch"),
-        leader_id=F.col("leader_id"),
-        isr=isr,
-        replicas=F.col("replicas"),
-    )
+    same = ("topic", "topic_id", "partition", "leader_epoch", "leader_id", "replicas")
+    partition = _partition(**{name: F.col(name) for name in same}, isr=isr)
     lines = (
         changes.join(touched, ["recording", "topic", "partition"])
         .withColumn("_source_id", source)
@@ -429,6 +387,7 @@ def _isr(
         lines,
         kind,
         F.col("_at"),
+        (),
         replica_id=F.col("_source_id"),
         partitions=F.col("_partitions"),
     )
@@ -437,30 +396,34 @@ def _isr(
 # --- rows of the rule's input --------------------------------------------------------------------
 
 
-def _events(rows: DataFrame, kind: Kind, at_us: Column, **columns: Column) -> DataFrame:
-    """Rows as events of a kind: the columns given, the others null."""
+def _events(
+    rows: DataFrame, kind: Kind, at_us: Column, same: Iterable[str], **columns: Column
+) -> DataFrame:
+    """Rows as events of a kind: columns that stay the ``same``, those given, the others null."""
     given = {
         "at_us": at_us,
         "kind_order": F.lit(KIND_ORDER[kind]),
         "request_id": F.col("request_id"),
         "kind": F.lit(kind.value),
+        **{name: F.col(name) for name in same},
         **columns,
     }
-    return rows.select(
-        "recording",
-        "node_id",
-        *(
-            given.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
-            for field in _SPARK
-        ),
-    )
+    return rows.select("recording", "node_id", *_filled(_SPARK, given))
 
 
 def _partition(**fields: Column) -> Column:
     """A partition of an event: the fields given, the others null."""
-    return F.struct(
-        *(
-            fields.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
-            for field in _PARTITION
-        )
-    )
+    return F.struct(*_filled(_PARTITION, fields))
+
+
+def _filled(schema: StructType, given: Mapping[str, Column]) -> Iterator[Column]:
+    for field in schema:
+        yield given.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
+
+
+def _of(partition: Column, *names: str) -> dict[str, Column]:
+    return {name: partition[name] for name in ("topic", "topic_id", "partition", *names)}
+
+
+def _times(*names: str) -> dict[str, Column]:
+    return {f"{name}_us": F.unix_micros(f"{name}_at") for name in names}

@@ -1,7 +1,5 @@
 """min_isr_acks in the report: how long producers wait, which errors they get, what is exposed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """min_isr_acks: how near replayed PRODUCE responses and latencies are to real brokers."""
 
-from __future__ import annotations
-
 from kip_replay.pipelines.analysis.accuracy import FEW, Judgement, Tolerance
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
 from kip_replay.replay.outcomes import RECORDED, Verdict

@@ -1,7 +1,5 @@
 """min_isr_acks: how long producers wait, and what that risks."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -11,10 +9,7 @@ from kip_replay.pipelines.analysis.phases import Phases
 from kip_replay.pipelines.analysis.summaries import WHAT_IF, measured
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
-from kip_replay.replay.min_isr_acks.tables import (
-    PRODUCE_ACK_OUTCOMES,
-    PRODUCE_CLOSED_LOOP_OUTCOMES,
-)
+from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
 from kip_replay.replay.outcomes import RECORDED, Verdict
 
 #: Who waits how long: the variant, and the column of a partition's latency under it.
@@ -40,7 +35,8 @@ def latencies(read: Read, _: Phases) -> DataFrame:
     the other cluster, where producers react; ``closed_loop_latency_sent_earliest`` and ``_latest``
     if all that the log leaves open were sent at one end of their intervals.
     """
-    produced = _applicable(read(PRODUCE_ACK_OUTCOMES))
+    applicable = F.col("verdict") != Verdict.NOT_APPLICABLE.value
+    produced = read(PRODUCE_ACK_OUTCOMES).where(applicable)
     waited = produced.where(F.col("acks") == -1)
     early = produced.where(
         (F.col("verdict") == Verdict.UNKNOWN.value) | (F.col("min_isr_error") == 0)
@@ -98,10 +94,6 @@ def _reaction(variant: Column, value_ms: str) -> Column:
     return F.struct(
         variant.alias("variant"), F.lit(metric).alias("metric"), F.col(value_ms).alias("ms")
     )
-
-
-def _applicable(outcomes: DataFrame) -> DataFrame:
-    return outcomes.where(F.col("verdict") != Verdict.NOT_APPLICABLE.value)
 
 
 def _requests(waited: DataFrame) -> DataFrame:

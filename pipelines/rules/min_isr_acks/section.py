@@ -1,7 +1,5 @@
 """min_isr_acks in tables and pictures: how much sooner producers get responses, what is exposed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -52,12 +50,6 @@ _OVERVIEW = (
     Head(_COLUMNS, "acks=all", "gap without"),
     Head(_WITH_KIP, "acks=min.insync.replicas", "gap with"),
     Head([*_COLUMNS, "unknown|soft"], "exposure"),
-)
-_SWEEP = (
-    Head(["min.insync.replicas"]),
-    Head(_COLUMNS, "wait", "gap with"),
-    Head(_COLUMNS, "exposure"),
-    Head(["unknown|soft gap"]),
 )
 
 
@@ -131,7 +123,8 @@ def _leaders(one: Figures) -> Iterator[Table]:
     for node in one.leaders:
         spreads = (one.spread(metric, v, "node_id", node) for metric, v in lines)
         rows.append(Row(node, sections.ms_cells(*spreads, of=("p50", "p90"))))
-    heads = [Head(["leader"]), *(sections.variant_head(v, columns) for v in VARIANTS)]
+    named = [(words.variant_name(v), f"gap {words.variant_class(v)}") for v in VARIANTS]
+    heads = [Head(["leader"]), *(Head(columns, *each) for each in named)]
     if len(rows) > 1:
         caption = "By the broker that leads the partition, ms"
         yield Table(caption, [*heads, Head(columns, "exposure")], rows)

@@ -1,7 +1,5 @@
 """min_isr_acks: the slowest PRODUCEs, each with the follower that it waited for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from duckdb import DuckDBPyConnection
@@ -19,7 +17,6 @@ _NEAR_MS = 5.0
 
 
 def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
-    """The slowest PRODUCEs by recording."""
     view, proofs = "slow_produces", ["last_follower_fetch_id"]
     return report.slowest(database, view, proofs, _slow, _COUNTS, _titled)
 

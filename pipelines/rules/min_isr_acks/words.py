@@ -1,7 +1,5 @@
 """min_isr_acks in words: how much sooner producers get their responses, and what that exposes."""
 
-from __future__ import annotations
-
 from markupsafe import Markup
 
 from kip_replay.pipelines.report import sections, words

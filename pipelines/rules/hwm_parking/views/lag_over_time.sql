@@ -19,22 +19,14 @@ WITH placed AS (
     ) AS bucket_at
   FROM high_watermark_lag JOIN time_buckets USING (recording)
   WHERE parameter = 'none' AND verdict <> 'not_applicable'
-),
-ranked AS (
-  SELECT *,
-    row_number() OVER (
-      PARTITION BY recording, variant, replica_kind, bucket_at ORDER BY lag_ms NULLS LAST
-    ) - 1 AS lag_rank,
-    count(*) OVER (PARTITION BY recording, variant, replica_kind, bucket_at) - 1 AS last_rank
-  FROM placed
 )
 SELECT
   recording, variant, replica_kind, bucket_at, bucket_s,
   count(*) AS outcomes,
   count(*) FILTER (WHERE phase = 'steady') AS steady,
   count(*) FILTER (WHERE lag_ms IS NULL) AS unknown,
-  max(lag_ms) FILTER (WHERE lag_rank = floor(0.5 * last_rank)) AS p50_ms,
-  max(lag_ms) FILTER (WHERE lag_rank = floor(0.9 * last_rank)) AS p90_ms,
-  max(lag_ms) FILTER (WHERE lag_rank = floor(0.99 * last_rank)) AS p99_ms
-FROM ranked
+  get(sort_array(collect_list(lag_ms)), CAST(floor(0.5 * (count(*) - 1)) AS INT)) AS p50_ms,
+  get(sort_array(collect_list(lag_ms)), CAST(floor(0.9 * (count(*) - 1)) AS INT)) AS p90_ms,
+  get(sort_array(collect_list(lag_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) AS p99_ms
+FROM placed
 GROUP BY recording, variant, replica_kind, bucket_at, bucket_s

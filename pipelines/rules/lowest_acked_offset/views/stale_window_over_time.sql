@@ -25,21 +25,13 @@ placed AS (
       unix_micros(received_at) - unix_micros(received_at) % (bucket_s * 1000000)
     ) AS bucket_at
   FROM waits JOIN time_buckets USING (recording)
-),
-ranked AS (
-  SELECT *,
-    row_number() OVER (
-      PARTITION BY recording, metric, variant, bucket_at ORDER BY value_ms NULLS LAST
-    ) - 1 AS value_rank,
-    count(*) OVER (PARTITION BY recording, metric, variant, bucket_at) - 1 AS last_rank
-  FROM placed
 )
 SELECT
   recording, metric, variant, bucket_at, bucket_s,
   count(*) AS outcomes,
   count(*) FILTER (WHERE value_ms IS NULL) AS unknown,
-  max(value_ms) FILTER (WHERE value_rank = floor(0.5 * last_rank)) AS p50_ms,
-  max(value_ms) FILTER (WHERE value_rank = floor(0.9 * last_rank)) AS p90_ms,
-  max(value_ms) FILTER (WHERE value_rank = floor(0.99 * last_rank)) AS p99_ms
-FROM ranked
+  get(sort_array(collect_list(value_ms)), CAST(floor(0.5 * (count(*) - 1)) AS INT)) AS p50_ms,
+  get(sort_array(collect_list(value_ms)), CAST(floor(0.9 * (count(*) - 1)) AS INT)) AS p90_ms,
+  get(sort_array(collect_list(value_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) AS p99_ms
+FROM placed
 GROUP BY recording, metric, variant, bucket_at, bucket_s

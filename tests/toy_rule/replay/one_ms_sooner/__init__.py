@@ -1,7 +1,5 @@
 """one_ms_sooner: what if every response to a FETCH were sent a millisecond sooner?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """one_ms_sooner over Spark: all that a rule states, in as few words as it takes."""
 
-from __future__ import annotations
-
 from markupsafe import Markup
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
