@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,7 @@ from kip_replay.pipelines.ingest.recording import (
     voters_from_text,
 )
 from kip_replay.pipelines.progress import Progress
+from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.session import SparkStartError
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
 from kip_replay.pipelines.warehouse.disk_space import is_disk_full
@@ -69,19 +71,41 @@ class Job:
         """``--warehouse`` as given."""
         return str(self.arguments.warehouse)
 
-    def recordings(self, but: Sequence[Path] = ()) -> list[Recording]:
-        """The recordings named, with the options for one applied. Raises UserError."""
+    def options(self) -> RecordingOptions:
+        """What the command line says about a recording. Raises UserError."""
         given = self.arguments
-        options = RecordingOptions(
+        return RecordingOptions(
             nodes=tuple(given.node),
             name=given.name,
             timezone=given.timezone,
             kafka_version=given.kafka_version,
             voters=voters_from_text(given.voters) if given.voters else None,
             allow_outside=given.allow_outside,
+            since=given.since,
+            until=given.until,
         )
-        paths = [path for path in given.recordings if Path(path) not in but]
-        return load_recordings(paths, options)
+
+    def recordings(self, but: Sequence[Path] = ()) -> list[Recording]:
+        """The recordings named, with the options for one applied. Raises UserError."""
+        paths = [path for path in self.arguments.recordings if Path(path) not in but]
+        return load_recordings(paths, self.options())
+
+    def with_stdin(self) -> Job:
+        """The same with a folder or a file in the place of ``-``, which holds standard input."""
+        given = argparse.Namespace(**vars(self.arguments))
+        if "-" not in given.recordings and not any(node.endswith("=-") for node in given.node):
+            return self
+        file = _stdin_file()
+        file.parent.mkdir(exist_ok=True)
+        with file.open("wb") as spooled:
+            shutil.copyfileobj(sys.stdin.buffer, spooled)
+        given.recordings = [str(file.parent) if r == "-" else r for r in given.recordings]
+        given.node = [f"{n[:-1]}{file}" if n.endswith("=-") else n for n in given.node]
+        return replace(self, arguments=given)
+
+    def is_stdin(self, text: str) -> bool:
+        """Whether an argument stands for standard input."""
+        return "stdin" in text and str(_stdin_file().parent) in text
 
     def named(self, given: Sequence[str], writes: bool = True) -> dict[str, Recording | None]:
         """Recordings in the warehouse, by name; with its manifest one that is given by its folder.
@@ -125,6 +149,10 @@ class Job:
         return str(Path(path).absolute())
 
 
+def _stdin_file() -> Path:
+    return run_folder() / "stdin" / "stdin.log"
+
+
 def unknown_name(name: str, there: Sequence[str], warehouse: str) -> str:
     """The sentence about a name of no recording: those there are, the closest first."""
     if not there:
@@ -144,7 +172,8 @@ def run(parser: JobParser, work: Callable[[Job], Exit], argv: Sequence[str] | No
         warehouse = arguments.warehouse
         config = read_config(arguments.conf, arguments.set)
         with Progress(sys.stderr):
-            return int(work(Job(parser.name, arguments, config)))
+            job = Job(parser.name, arguments, config)
+            return int(work(job.with_stdin() if "node" in arguments else job))
     except UserError as error:
         if is_disk_full(error):  # a task could not say more
             return _failed(no_space(warehouse), Exit.FAILED)

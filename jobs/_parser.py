@@ -65,13 +65,24 @@ class JobParser(argparse.ArgumentParser):
     def with_recordings(self) -> JobParser:
         """The same parser, asking for recordings."""
         self.add_argument(
-            "recordings", nargs="*", metavar="RECORDING", help="folder with a recording.json"
+            "recordings",
+            nargs="*",
+            metavar="RECORDING",
+            help="folder with a recording.json; - for a log on standard input",
         )
         self.add_argument(
             "--allow-outside",
             action="store_true",
             help="let a recording.json name logs outside of its folder, or link to them",
         )
+        self.add_argument(
+            "--from",
+            dest="since",
+            metavar="TIME",
+            help="only requests completed from 2026-11-20T20:30 on (in the recording's zone; or "
+            "2026-11-20T19:30Z), as if the log began there",
+        )
+        self.add_argument("--until", metavar="TIME", help="only requests completed before that")
         one = self.add_argument_group(
             "a recording without a manifest, or over it", "for one recording at a time"
         )
@@ -80,7 +91,7 @@ class JobParser(argparse.ArgumentParser):
             action="append",
             default=[],
             metavar="ID=PATH",
-            help="log of a node: file, glob or folder; once per node",
+            help="log of a node: file, glob, folder, archive, or - (standard input); once per node",
         )
         one.add_argument("--name", help="name of the recording in every table")
         one.add_argument("--timezone", metavar="ZONE", help="IANA zone of the stamps, e.g. UTC")

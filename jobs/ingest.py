@@ -1,7 +1,5 @@
 """Reads request logs into the warehouse: every line once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -68,6 +66,8 @@ def say_rejected(read: Sequence[LinesRead], warehouse: Warehouse) -> None:
     for name, reasons in groupby(counted, key=itemgetter(0)):
         text = ", ".join(f"{count:,} {reason}" for _, reason, count in reasons)
         say(f'rejected of {name}: {text}; kip-replay sql "FROM rejected_lines" shows them')
+    for line in (line for lines in read for line in lines.unread):
+        say(f"  {line}")
 
 
 def work(job: Job) -> Exit:

@@ -1,7 +1,5 @@
 """What a run on some logs will answer, what it lacks, and how long it takes: before it is run."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -10,7 +8,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,9 +28,11 @@ PARSER = JobParser(
     "nodes, their span of time, volume, Kafka's versions, which rules can be answered and what is "
     "missing for the others, how long the run takes and how much disk it needs. It ends with the "
     "command to run next.\n\n"
-    f"For a folder without a {MANIFEST}, it prints one to start from, guessed from names and logs.",
+    f"For a folder without a {MANIFEST}, a log or an archive, it prints one to start from, guessed "
+    "from names and logs.",
     """  kip-replay plan my-recording
   kip-replay plan folder-of-logs --write-manifest
+  kubectl logs kafka-0 | kip-replay plan -
   kip-replay plan my-recording --format json
   kip-replay plan --name friday --timezone Europe/Berlin --voters 1,2,3 \\
       --node '1=controller-1/kafka-request.log*' --node 11=broker-11/logs""",
@@ -60,7 +60,7 @@ def work(job: Job) -> Exit:
     given = job.arguments
     gap_minutes_max = job.config["ingest"]["node_gap_minutes_max"]
     folders = [] if given.node else [Path(t) for t in given.recordings if _is_without_manifest(t)]
-    plans = [_drafted(folder, gap_minutes_max) for folder in folders]
+    plans = [_drafted(folder, gap_minutes_max, job) for folder in folders]
     if len(folders) < len(given.recordings) or given.node or not folders:
         for recording in job.recordings(but=folders):
             found = overview(recording, gap_minutes_max)
@@ -82,13 +82,17 @@ def work(job: Job) -> Exit:
 
 
 def _is_without_manifest(text: str) -> bool:
-    folder = Path(text)
-    is_one = (folder / MANIFEST).is_file() or recordings_below(folder)
-    return folder.is_dir() and not is_one
+    place = Path(text)
+    if place.is_file():
+        return place.name != MANIFEST
+    return place.is_dir() and not ((place / MANIFEST).is_file() or recordings_below(place))
 
 
-def _drafted(folder: Path, gap_minutes_max: float) -> Plan:
-    recording, notes = drafted(folder)
+def _drafted(place: Path, gap_minutes_max: float, job: Job) -> Plan:
+    options = job.options()
+    recording, notes = drafted(place, options.timezone or "UTC")
+    since, until = options.span(recording.timezone)
+    recording = replace(recording, since=since, until=until)
     found = overview(recording, gap_minutes_max)
     return Plan(found, answerable(found), manifest_of(found), notes)
 
@@ -192,6 +196,8 @@ def _ending(plans: Sequence[Plan], whole: dict[str, Any], job: Job) -> Iterator[
         yield f"only {size_text(free)} are free there: name another disk with --warehouse"
     if any(plan.found.refused for plan in plans):
         yield f"next: correct what a run stops at, then {_again(job, 'plan')}"
+    elif any(map(job.is_stdin, job.arguments.recordings)):
+        yield "next: write the log into a folder, and kip-replay plan FOLDER --write-manifest"
     elif any(plan.draft is not None for plan in plans) and not job.arguments.write_manifest:
         yield f"next: {_again(job, 'plan')} --write-manifest, correct the file, and run"
     else:
@@ -201,12 +207,13 @@ def _ending(plans: Sequence[Plan], whole: dict[str, Any], job: Job) -> Iterator[
 def _again(job: Job, name: str) -> str:
     """The command with what was given to this one."""
     given = job.arguments
-    words = ["kip-replay", name, *given.recordings]
+    words = ["kip-replay", name, *("-" if job.is_stdin(r) else r for r in given.recordings)]
     for node in given.node:
-        words += ["--node", node]
-    for option in ("name", "timezone", "kafka_version", "voters", "conf"):
+        words += ["--node", f"{node.partition('=')[0]}=-" if job.is_stdin(node) else node]
+    for option in ("name", "timezone", "kafka_version", "voters", "conf", "since", "until"):
         if (value := getattr(given, option)) is not None:
-            words += [f"--{option.replace('_', '-')}", value]
+            flag = "from" if option == "since" else option.replace("_", "-")
+            words += [f"--{flag}", value]
     words += ["--allow-outside"] if given.allow_outside else []
     if job.warehouse_path != PARSER.get_default("warehouse"):
         words += ["--warehouse", job.warehouse_path]

@@ -1,7 +1,5 @@
 """The whole way: ingest, replay, summarize, check, report."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,10 +17,7 @@ from kip_replay.jobs._steps import (
     say_all,
 )
 from kip_replay.jobs.ingest import ingest_settings, say_rejected, too_many_rejected
-from kip_replay.pipelines.analysis.predictions import (
-    accuracy_line,
-    accuracy_rows,
-)
+from kip_replay.pipelines.analysis.predictions import accuracy_line, accuracy_rows
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.log_files import find_log_files
@@ -79,7 +74,7 @@ def work(job: Job) -> Exit:
     recordings = _logged(recordings, warehouse)
     names = names_of(recordings)
     if not names:
-        say("nothing was logged yet")
+        say("nothing was logged yet: the files are empty")
         return Exit.DONE
     with watch.phase("replay"):
         replay_as_configured(job, recordings, warehouse)

@@ -1,7 +1,5 @@
 """The tables of the log: what ``ingest`` writes."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from kip_replay.replay.table import (
@@ -25,7 +23,7 @@ from kip_replay.replay.table import (
 INGESTED_FILES = Table(
     "ingested_files",
     "Log files read, a row for each time that they had grown, and what became of their lines:"
-    " lines_read = requests + rejected + repeated",
+    " lines_read = requests + other + rejected + repeated",
     (
         RECORDING,
         NODE_ID,
@@ -37,8 +35,9 @@ INGESTED_FILES = Table(
             " up to where this reading ended",
         ),
         Column("bytes_read", LONG, "uncompressed bytes that this reading took"),
-        Column("lines_read", LONG, "lines, the last one also where it has no line end"),
+        Column("lines_read", LONG, "lines; one that its carrier has split counts once"),
         Column("requests", LONG, "lines that became a row of requests"),
+        Column("other", LONG, "lines of other loggers, stack traces, blank lines"),
         Column("rejected", LONG, "lines that became a row of rejected_lines"),
         Column("repeated", LONG, "lines whose content had been read before, here or elsewhere"),
         Column("first_byte", LONG, "uncompressed byte where this reading began"),

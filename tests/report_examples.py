@@ -1,7 +1,5 @@
 """Recordings with something to say on every rule, as plain values; no figure is a real one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -222,8 +220,9 @@ def lowest(name: str = "one") -> lowest_acked_offset.Figures:
 
 def logs(name: str = "one", file: str = "a.log", **more: Any) -> Logs:
     example = {"node_id": 1, "source_file": file, "line_number": 7, "line": "line", "line_bytes": 4}
-    counts = {"files": 1, "bytes_read": 1000, "lines_read": 12, "requests": 10, "rejected": 1}
-    node = {"node_id": 1, **counts, "repeated": 1, "contents": "ab", "versions": ["4.0.0"]}
+    counts = {"lines_read": 12, "requests": 7, "other": 3, "rejected": 1, "repeated": 1}
+    files = {"files": 1, "bytes_read": 1000, "contents": "ab", "versions": ["4.0.0"]}
+    node = {"node_id": 1, **counts, **files}
     return Logs(
         name,
         nodes=[{**node, "first_us": None, "last_us": None, **more}],

@@ -1,7 +1,5 @@
 """Recordings made of the small logs in tests/data/ingest, each with something the matter."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Mapping
@@ -40,11 +38,7 @@ def write_recording(
         "timezone": timezone,
         "voters": [2],
         "nodes": [
-            {
-                "node_id": node_id,
-                "role": "controller" if node_id < 10 else "broker",
-                "log": log,
-            }
+            {"node_id": node_id, "role": "controller" if node_id < 10 else "broker", "log": log}
             for node_id, log in logs.items()
         ],
         **entries,

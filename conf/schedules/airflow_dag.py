@@ -5,8 +5,6 @@ KIP_REPLAY_WAREHOUSE and KIP_REPLAY_RECORDING. A task that is tried again does o
 missing; exit status 3 (done, but a critical check fell short) fails it.
 """
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime, timedelta
 

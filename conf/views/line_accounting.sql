@@ -1,9 +1,10 @@
--- Line accounting of every recording: lines read = requests + rejected + repeated, or lines were lost.
+-- Line accounting of every recording: lines read = requests + other + rejected + repeated, or lines were lost.
 -- recording: name of the recording
 -- nodes: nodes whose logs were read
 -- bytes_read: uncompressed bytes
 -- lines_read: lines
 -- requests: lines that became a request
+-- other: lines of other loggers
 -- rejected: lines that could not be read
 -- repeated: lines read before
 -- balanced: the sum is right
@@ -13,8 +14,9 @@ SELECT
   sum(bytes_read) AS bytes_read,
   sum(lines_read) AS lines_read,
   sum(requests) AS requests,
+  sum(other) AS other,
   sum(rejected) AS rejected,
   sum(repeated) AS repeated,
-  sum(lines_read) = sum(requests) + sum(rejected) + sum(repeated) AS balanced
+  sum(lines_read) = sum(requests) + sum(other) + sum(rejected) + sum(repeated) AS balanced
 FROM ingested_files
 GROUP BY recording

@@ -6,8 +6,6 @@ the key's fingerprint before anything is read, and each later one must have that
 is nowhere in the warehouse.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from kip_replay.pipelines.errors import UserError

@@ -7,8 +7,6 @@ offset, and the microseconds since the epoch at which the broker's publishers ha
 Predictions are judged by both; no replay reads them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -34,9 +32,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def ingest_client_observations(
-    recordings: Sequence[Recording],
-    warehouse: Warehouse,
-    pseudonyms: Pseudonyms | None = None,
+    recordings: Sequence[Recording], warehouse: Warehouse, pseudonyms: Pseudonyms | None = None
 ) -> None:
     """Writes both tables of the recordings that have some of it; again only if that changed.
 

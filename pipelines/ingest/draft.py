@@ -1,51 +1,83 @@
 """A manifest to start from, for a folder of logs that has none: guessed, and to be corrected."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.log_bytes import LogBytes
+from kip_replay.pipelines.ingest.log_bytes import WITHIN, LogBytes, members
+from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.overview import Overview
 from kip_replay.pipelines.ingest.recording import Node, Recording
-from kip_replay.replay.kafka.request_log.line import MARKER
+from kip_replay.pipelines.ingest.unread import what_they_are
+from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader
+from kip_replay.replay.kafka.request_log.layouts.labels import Labels, labels
+from kip_replay.replay.kafka.request_log.layouts.wrappers import marker_in
 
-#: So much of a file shows whether it is a request log, compressed or not.
-_HEAD_BYTES = 1 << 20
+#: So much of a file is looked through for a request, and so much of it for labels.
+_SEARCHED_BYTES, _HEAD_BYTES = 64 << 20, 4 << 20
 #: Rotated and compressed siblings of a log have its name up to here.
 _STEM = re.compile(r"(?P<stem>.*?\.log)\b.*")
 #: The last number of a name: ``broker-11``, ``kafka-0``.
 _NUMBER = re.compile(r".*?(\d{1,9})\D*")
+#: What containers have in their names besides: ids, and in ``/var/log/pods`` their restarts.
+_IDS = re.compile(r"[_-](?:[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32,64})(?![0-9a-f])")
+_RESTARTS = re.compile(r"\d+\.log")
 
 
-def drafted(folder: Path) -> tuple[Recording, list[str]]:
+def drafted(place: Path, timezone: str) -> tuple[Recording, list[str]]:
     """The logs below a folder as a recording, and sentences on what its names do not show.
 
-    Stamps are taken for UTC. Raises UserError where there is no request log.
+    ``place`` may be a single log, or an archive. Raises UserError where there is no request log.
     """
-    logs: dict[int, set[str]] = {}
-    unclear = []
-    for file in _request_logs(folder):
-        name = file.relative_to(folder)
-        match = _STEM.fullmatch(name.name)
-        log = str(name.with_name(f"{match['stem']}*")) if match else str(name)
-        node_id = _node_id(name)
+    folder = place if place.is_dir() else place.parent
+    logs: dict[tuple[int, Labels | None], set[str]] = {}
+    unclear, others = [], []
+    for path, name in _files(place, folder):
+        try:
+            head = _request_head(path)
+        except OSError as error:
+            others.append(f"{name} cannot be read ({error})")
+            continue
+        if isinstance(head, str):
+            others.append(f"{name} {head}")
+            continue
+        match = _STEM.fullmatch(Path(name).name)
+        log = str(Path(name).with_name(f"{match['stem']}*")) if match else name
+        found = labels(head, Framing().of_head(head))
+        if len(found.values) > 1:
+            for value in found.values:
+                one = Labels(found.path, (value,))
+                if (node_id := _number(value)) is None:
+                    unclear.append(f"{value!r} in {log} does not show which node it is: correct it")
+                else:
+                    logs.setdefault((node_id, one), set()).add(log)
+            continue
+        node_id = _node_id(Path(name))
         if node_id is None:
-            unclear.append(f"the names of {log} do not show which node it is of: add it to 'nodes'")
-        else:
-            logs.setdefault(node_id, set()).add(log)
-    if not logs and not unclear:
-        raise UserError(f"there is no request log below {folder}: name a folder with some")
-    nodes = tuple(Node(i, None, tuple(sorted(of)), "UTC") for i, of in sorted(logs.items()))
+            node_id = next((n for value in found.values if (n := _number(value)) is not None), None)
+        if node_id is None:
+            node_id = 0
+            unclear.append(f"{log} does not show which node it is of, 0 is assumed: correct it")
+        logs.setdefault((node_id, None), set()).add(log)
+    if not logs:
+        what = "; ".join(others[:3]) or "it has no files"
+        raise UserError(f"there is no request log in {place}: {what}")
+    nodes = tuple(
+        Node(i, None, tuple(sorted(of)), timezone, node_by=by and (by.path, by.values[0]))
+        for (i, by), of in sorted(logs.items(), key=lambda item: item[0][0])
+    )
+    twice = sorted({n.node_id for n in nodes if sum(n.node_id == m.node_id for m in nodes) > 1})
+    unclear += [f"node {node_id} is drafted more than once: correct 'nodes'" for node_id in twice]
     unclear.append("'voters' are taken for all controllers: write those of the quorum")
-    unclear.append("'timezone' is assumed to be UTC: write the zone of the brokers' clocks")
+    unclear.append(f"'timezone' is taken to be {timezone}: write the zone of the brokers' clocks")
     several = [str(node.node_id) for node in nodes if len(node.log) > 1]
     if several:
         unclear.append(f"node {', '.join(several)} has logs of more than one name: is it one node?")
-    return Recording(folder.resolve().name, "UTC", nodes, folder), list(dict.fromkeys(unclear))
+    return Recording(folder.resolve().name, timezone, nodes, folder), list(dict.fromkeys(unclear))
 
 
 def manifest_of(found: Overview) -> dict[str, Any]:
@@ -61,6 +93,7 @@ def manifest_of(found: Overview) -> dict[str, Any]:
             "node_id": each.node.node_id,
             **({"role": each.role} if each.role else {}),
             "log": each.node.log[0] if len(each.node.log) == 1 else [*each.node.log],
+            **({"node_by": _node_by(*each.node.node_by)} if each.node.node_by else {}),
         }
         for each in found.nodes
     ]
@@ -82,24 +115,51 @@ def manifest_text(manifest: dict[str, Any]) -> str:
     return f'{{\n{head}  "nodes": [\n{nodes}\n  ]\n}}\n'
 
 
-def _request_logs(folder: Path) -> list[Path]:
-    """Files below a folder that hold request lines, by name."""
-    named = sorted(path for path in folder.rglob("*.log*") if path.is_file())
-    return [path for path in named if _shows_requests(path)]
+def _node_by(path: tuple[str, ...], value: str) -> dict[str, str]:
+    return {".".join(path) or "prefix": value}
 
 
-def _shows_requests(path: Path) -> bool:
-    try:
-        return any(MARKER in chunk for chunk in LogBytes(str(path), 0, _HEAD_BYTES).chunks())
-    except OSError:
-        return False
+def _files(place: Path, folder: Path) -> Iterator[tuple[str, str]]:
+    """Paths and names of the files below a place, and of those in archives, by name."""
+    for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
+        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if is_hidden or not path.is_file() or path.name == MANIFEST:
+            continue
+        name = str(path.relative_to(folder))
+        try:
+            inside = members(path)
+        except OSError:
+            inside = None
+        if inside is None:
+            yield str(path), name
+        for member in inside or ():
+            yield f"{path}{WITHIN}{member}", f"{name}{WITHIN}{member}"
+
+
+def _request_head(path: str) -> bytes | str:
+    """What a file has from its first request on, else what it is instead."""
+    before = b""
+    chunks = LogBytes(path, 0, _SEARCHED_BYTES).chunks()
+    for chunk in chunks:
+        if marker_in(before[-100:] + chunk):
+            return b"".join([before[:_HEAD_BYTES], chunk, *islice(chunks, _HEAD_BYTES >> 20)])
+        before = before + chunk if len(before) < _HEAD_BYTES else before[-_HEAD_BYTES:] + chunk
+    if not before:
+        return "is empty"
+    if b"\0" in before[:1000]:
+        return "is binary"
+    lines = LineReader("UTC", Framing().of_head(before)).read(before[:_HEAD_BYTES].splitlines(), 1)
+    return f"holds {what_they_are(lines.others)}"
 
 
 def _node_id(name: Path) -> int | None:
     """The last number of the file's name before its ``.log``, else of the nearest folder's."""
     match = _STEM.fullmatch(name.name)
     stem = match["stem"] if match else name.name
-    for part in (stem, *reversed(name.parts[:-1])):
-        if number := _NUMBER.fullmatch(part):
-            return int(number[1])
-    return None
+    parts = name.parts[:-1] if _RESTARTS.fullmatch(stem) else (*name.parts[:-1], stem)
+    return next((n for part in reversed(parts) if (n := _number(part)) is not None), None)
+
+
+def _number(name: str) -> int | None:
+    number = _NUMBER.fullmatch(_IDS.sub("", name))
+    return int(number[1]) if number else None

@@ -1,20 +1,24 @@
-"""One reading of a log file: content hashed and compared, lines counted, stamps seen."""
+"""One reading of a log file: content hashed and compared, lines counted, both ends kept."""
 
 from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 
 from kip_replay.pipelines.ingest.log_bytes import LogBytes
-from kip_replay.pipelines.ingest.stamps import Stamps
+from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.replay.kafka.request_log import Pseudonyms
-from kip_replay.replay.kafka.request_log.line import MARKER
+from kip_replay.replay.kafka.request_log.layouts import WHOLE_LINES, Framing, LineReader
+from kip_replay.replay.kafka.request_log.layouts.wrappers import marker_in
 
 CONTENT_HASH_BYTES = 16
 #: Of one chunk kept for the next, so that a marker or the logger's name across the border is seen.
 _OVERLAP_BYTES = 32
+#: Kept of both ends of a file, for the first and the last stamp.
+_END_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, order=True)
@@ -38,30 +42,52 @@ class ByteRange:
 class FileReading:
     """One reading of a file."""
 
+    file: LogFile
     log: LogBytes
     contents: Contents
     splits: Splits
-    stamps: Stamps
+    framing: Framing = WHOLE_LINES
     has_requests: bool = False
-    #: Its last bytes.
-    end: bytes = b"\n"
+    #: Its first and its last bytes.
+    start: bytes = b""
+    end: bytes = b""
 
     def done(self) -> FileReading:
         """Reads the file, a chunk at a time."""
-        for chunk in self.log.chunks():
+        for number, chunk in enumerate(self.log.chunks()):
+            if number == 0:
+                self.framing = self.file.framing(chunk)
+                self.splits.begins = partial(self.framing.begins, self.file.timezone)
             self.contents.see(chunk)
-            self.splits.see(chunk)
-            self.stamps.see(chunk)
-            border = self.end + chunk[:_OVERLAP_BYTES]
-            self.has_requests = self.has_requests or MARKER in border or MARKER in chunk
-            self.end = (self.end + chunk[-_OVERLAP_BYTES:])[-_OVERLAP_BYTES:]
+            self.splits.see(chunk, self.end)
+            if len(self.start) < _END_BYTES:
+                self.start += chunk[: _END_BYTES - len(self.start)]
+            border = self.end[-_OVERLAP_BYTES:] + chunk[:_OVERLAP_BYTES]
+            self.has_requests = self.has_requests or marker_in(border) or marker_in(chunk)
+            self.end = (self.end + chunk)[-_END_BYTES:]
         return self
+
+    @property
+    def open_from(self) -> int | None:
+        """Where the first line begins that the last whole physical line does not end."""
+        lines = self.end.split(b"\n")[:-1]
+        reader = LineReader(self.file.timezone, self.framing)
+        reader.read(lines, 1)
+        if reader.pending_number is None:
+            return None
+        before = lines[: reader.pending_number - 1]
+        return self.splits.bytes_seen - len(self.end) + sum(len(line) + 1 for line in before)
 
 
 class Contents:
-    """Hashes a file as it goes by, and compares where known contents end."""
+    """Hashes a file as it goes by, and compares where known contents end.
 
-    def __init__(self, known: Collection[Content], pseudonyms: Pseudonyms | None) -> None:
+    ``of_part`` says which part of its lines is read: another part is not known by this one's hash.
+    """
+
+    def __init__(
+        self, known: Collection[Content], pseudonyms: Pseudonyms | None, of_part: bytes = b""
+    ) -> None:
         self._known = frozenset(known)
         self._sizes = sorted({content.bytes for content in known})
         self._digest = (
@@ -69,6 +95,7 @@ class Contents:
             if pseudonyms
             else hashlib.blake2b(digest_size=CONTENT_HASH_BYTES)
         )
+        self._digest.update(of_part)
         self._at_line_start = self._digest.copy()
         self._seen = 0
         #: Bytes of the longest known content that the file begins with.
@@ -112,26 +139,39 @@ class Splits:
         self._line_ends_before = {0: 0}
         self._in_line: set[int] = set()
         self.bytes_seen = 0
+        #: Whether a range may begin with a physical line, given what is before it.
+        self.begins: Callable[[bytes, Callable[[], bytes]], bool] = lambda line, before: True
         #: Where the last line begins that has no end yet.
         self.line_start = 0
 
-    def see(self, chunk: bytes) -> None:
+    def see(self, chunk: bytes, before: bytes = b"") -> None:
+        """The next bytes; ``before`` are some of those that came before."""
         self._note_places(chunk)
         counted = 0
         while True:
             wanted = self._starts[-1][0] + self._range_bytes - self.bytes_seen
-            # The LF that ends the line which holds the byte before ``wanted``.
-            line_end = chunk.find(b"\n", max(wanted - 1, counted)) if wanted <= len(chunk) else -1
-            if line_end < 0:
+            start = self._place(chunk, before, max(wanted, counted + 1))
+            if start < 0:
                 break
-            self._line_ends += chunk.count(b"\n", counted, line_end + 1)
-            counted = line_end + 1
+            self._line_ends += chunk.count(b"\n", counted, start)
+            counted = start
             self._starts.append((self.bytes_seen + counted, self._line_ends + 1))
         self._line_ends += chunk.count(b"\n", counted)
         last = chunk.rfind(b"\n")
         if last >= 0:
             self.line_start = self.bytes_seen + last + 1
         self.bytes_seen += len(chunk)
+
+    def _place(self, chunk: bytes, before: bytes, wanted: int) -> int:
+        """Where in a chunk, from a byte on, a range may begin; -1 where none may."""
+        at = wanted - 1
+        while at < len(chunk) and (at := chunk.find(b"\n", at) + 1) > 0:
+            end = chunk.find(b"\n", at)
+            if end < 0:
+                break
+            if self.begins(chunk[at:end], partial(_last_bytes, before, chunk, at)):
+                return at
+        return -1
 
     def _note_places(self, chunk: bytes) -> None:
         first = bisect_right(self._places, self.bytes_seen)
@@ -170,3 +210,7 @@ class Splits:
         if start in self._line_ends_before:
             return self._line_ends_before[start]
         return self._line_ends_before[max(p for p in self._line_ends_before if p < start)] + 1
+
+
+def _last_bytes(before: bytes, chunk: bytes, end: int) -> bytes:
+    return (before + chunk[:end])[-_END_BYTES:]

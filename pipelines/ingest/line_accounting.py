@@ -1,13 +1,17 @@
 """Line accounting: which files are in, and what became of each of their lines.
 
-For each file, the lines that the survey counted = requests + rejected + repeated.
+For each file, lines read = requests + other + rejected + repeated. A line of several parts counts
+as one there; physical lines, which the survey has counted on its own, show that none was left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from kip_replay.pipelines.errors import IngestError
 from kip_replay.pipelines.ingest.file_reading import Content
@@ -18,6 +22,9 @@ from kip_replay.pipelines.warehouse.data_files import microseconds
 #: What names a file in every log table: recording, node id and source file.
 FileKey = tuple[str, int, str]
 Node = tuple[str, int]
+
+#: Further than this stamps step at stray lines only, or where clocks and loggers were set.
+_STEP_US = (-2_000_000, 30 * 60_000_000)
 
 
 def file_of(file: LogFile) -> FileKey:
@@ -32,43 +39,59 @@ def file_key(row: Mapping[str, Any]) -> FileKey:
 
 @dataclass(frozen=True)
 class Counts:
-    """What became of lines."""
+    """What became of lines; ``physical`` are those that they stood in.
+
+    ``outside``: requests that are not of the time asked for, which were not read.
+    """
 
     requests: int = 0
     rejected: int = 0
     repeated: int = 0
+    other: int = 0
+    physical: int = 0
+    outside: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.requests + other.requests,
-            self.rejected + other.rejected,
-            self.repeated + other.repeated,
-        )
+    def __add__(self, more: Counts) -> Counts:
+        return Counts(*(a + b for a, b in zip(astuple(self), astuple(more), strict=True)))
 
     @property
     def lines(self) -> int:
-        """All of them."""
-        return self.requests + self.rejected + self.repeated
+        """All that were read."""
+        return self.requests + self.rejected + self.repeated + self.other
 
 
 @dataclass(frozen=True)
 class Times:
     """Of requests: first arrival, last completion, and first arrival of one that rules read.
 
-    Repeated ones count. UTC microseconds since 1970.
+    Repeated ones count. UTC microseconds since 1970. ``ends_us``: completion in the first and the
+    last line; ``is_stepping``: whether any of them ``has_step``.
     """
 
     first_received_us: int | None = None
     last_completed_us: int | None = None
     first_event_us: int | None = None
+    ends_us: tuple[int, ...] = ()
+    is_stepping: bool = False
 
     def with_other(self, other: Times) -> Times:
-        """Of both together."""
+        """Adds lines that follow these."""
+        ends = self.ends_us + other.ends_us
         return Times(
             _known(min, self.first_received_us, other.first_received_us),
             _known(max, self.last_completed_us, other.last_completed_us),
             _known(min, self.first_event_us, other.first_event_us),
+            ends[:1] + ends[-1:],
+            self.is_stepping
+            or other.is_stepping
+            or has_step(self.ends_us[-1:] + other.ends_us[:1]),
         )
+
+
+def has_step(times_us: ArrayLike) -> bool:
+    """Whether times go back by more than 2 s, or ahead by more than half an hour."""
+    steps = np.diff(times_us)
+    return bool(np.any((steps < _STEP_US[0]) | (steps > _STEP_US[1])))
 
 
 def _known(choose: Callable[[list[int]], int], *times: int | None) -> int | None:
@@ -120,12 +143,11 @@ def balanced(
             whole[file] += count
     for survey in surveys:
         count = whole[file_of(survey.file)]
-        if count.lines != survey.lines or min(vars(count).values()) < 0:
+        if count.physical != survey.lines or min(vars(count).values()) < 0:
             raise IngestError(
                 f"{survey.file.source_file} of recording {survey.file.recording!r} had "
-                f"{survey.lines:,} lines when it was surveyed, but {count.requests:,} requests, "
-                f"{count.rejected:,} rejected and {count.repeated:,} repeated lines were read from "
-                "it: nothing was written; if it is still being written to, run again"
+                f"{survey.lines:,} lines when it was surveyed, and {count.physical:,} when it was "
+                "read: nothing was written; if it is still being written to, run again"
             )
     return whole
 

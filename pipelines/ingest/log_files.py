@@ -1,4 +1,4 @@
-"""Which log files a recording has: the manifest's file names, globs and folders, found.
+"""Which log files a recording has: the manifest's file names, globs, folders and archives, found.
 
 A name in the manifest stands for itself: rotated siblings (``kafka-request.log.2026-11-20-20``) are
 read where the manifest gives a glob (``kafka-request.log*``) or a folder.
@@ -8,17 +8,19 @@ otherwise. What is no regular file is never opened: a FIFO has no end, and readi
 ``/proc`` can do more than read.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.log_bytes import WITHIN, members
 from kip_replay.pipelines.ingest.recording import Node, Recording
+from kip_replay.replay.kafka.request_log.layouts import Framing, NodeBy
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GLOB_CHARACTERS = frozenset("*?[")
@@ -38,27 +40,53 @@ class LogFile:
     source_file: str
     path: str
     clock_offset_ms: int = 0
+    node_by: NodeBy | None = None
+    line_field: tuple[str, ...] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def framing(self, head: bytes) -> Framing:
+        """How the file is read, given its beginning."""
+        since, until = (self._stamp(at) for at in (self.since, self.until))
+        return Framing(None, self.line_field, self.node_by, since, until).of_head(head)
+
+    @property
+    def part(self) -> bytes:
+        """What distinguishes readings of different parts of a file; empty where all is read."""
+        given = (self.node_by, self.since, self.until)
+        return repr(given).encode() if any(given) else b""
+
+    def _stamp(self, at: datetime | None) -> bytes | None:
+        """A time as the node would have stamped it."""
+        if at is None:
+            return None
+        local = at.astimezone(ZoneInfo(self.timezone)) - timedelta(
+            milliseconds=self.clock_offset_ms
+        )
+        return f"{local:%Y-%m-%d %H:%M:%S},{local.microsecond // 1000:03d}".encode()
 
 
 def find_log_files(recording: Recording) -> list[LogFile]:
     """The recording's files, by node and name.
 
-    Raises UserError where a node has no file or where two nodes claim one.
+    Raises UserError where a node has no file, or where two nodes claim one and no 'node_by' says
+    whose its lines are.
     """
-    files = [file for node in recording.nodes for file in _files_of(node, recording)]
+    files = [file for node in recording.nodes for file in files_of(node, recording)]
     owners: dict[str, int] = {}
     for file in files:
         owner = owners.setdefault(file.path, file.node_id)
-        if owner != file.node_id:
+        if owner != file.node_id and file.node_by is None:
             raise UserError(
                 f"{file.source_file} of recording {recording.name!r} is given as the log of node "
-                f"{owner} and of node {file.node_id}: a request log is one node's, correct the "
-                "manifest's 'log' or --node"
+                f"{owner} and of node {file.node_id}: correct the manifest's 'log' or --node, or, "
+                "if it holds the lines of both, say with 'node_by' what tells them apart"
             )
     return files
 
 
-def _files_of(node: Node, recording: Recording) -> list[LogFile]:
+def files_of(node: Node, recording: Recording) -> list[LogFile]:
+    """The files of one node, by name. Raises UserError where it has none."""
     found: dict[str, str] = {}
     base = recording.path if recording.path is not None else Path.cwd()
     root = base.resolve()
@@ -85,13 +113,47 @@ def _files_of(node: Node, recording: Recording) -> list[LogFile]:
             if not node.is_anywhere:
                 _require_within(root, place, f"{who} has a log {str(path)!r}")
             _require_readable(place, who)
-            found[str(place)] = _name_within(path, base, log)
+            name = _name_within(path, base, log.partition(WITHIN)[0])
+            found.update(_in_archive(place, name, log.partition(WITHIN)[2], who))
     return [
         LogFile(
-            recording.name, node.node_id, node.timezone, source_file, path, node.clock_offset_ms
+            recording.name,
+            node.node_id,
+            node.timezone,
+            source_file,
+            path,
+            node.clock_offset_ms,
+            _node_by(node, recording),
+            node.line_field,
+            recording.since,
+            recording.until,
         )
         for path, source_file in sorted(found.items(), key=lambda item: item[1])
     ]
+
+
+def _in_archive(place: Path, name: str, pattern: str, who: str) -> dict[str, str]:
+    """A file's path and name; of an archive those of its files, which ``pattern`` may choose."""
+    try:
+        inside = members(place)
+    except OSError as error:
+        raise UserError(f"the log {name!r} of {who} cannot be read ({error})") from None
+    if inside is None:
+        return {str(place): name}
+    for glob in [pattern] if pattern else [*_FOLDER_GLOBS, "*"]:
+        chosen = [m for m in inside if fnmatch(m, glob) or fnmatch(m, f"*/{glob}")]
+        if chosen:
+            return {f"{place}{WITHIN}{m}": f"{name}{WITHIN}{m}" for m in chosen}
+    raise UserError(f"{who} has no log: nothing in {name} matches {pattern!r}, correct its 'log'")
+
+
+def _node_by(node: Node, recording: Recording) -> NodeBy | None:
+    """Whose lines are read of the files that hold those of several nodes."""
+    if node.node_by is None:
+        return None
+    labels = {n.node_id: n.node_by[1] for n in recording.nodes if n.node_by and n.log == node.log}
+    others = frozenset(label for node_id, label in labels.items() if node_id != node.node_id)
+    return NodeBy(*node.node_by, others, counts_rest=node.node_id == min(labels))
 
 
 def _require_within(root: Path, place: Path, subject: str) -> None:
@@ -126,7 +188,7 @@ def _surrogates(text: str) -> bool:
 
 def _matches(base: Path, log: str) -> Iterator[Path]:
     """Files for a name, a glob or a folder, relative to ``base`` or absolute."""
-    path = base / log
+    path = base / log.partition(WITHIN)[0]
     if path.is_file():
         yield path
     elif path.is_dir():
@@ -172,7 +234,7 @@ class OnDisk(NamedTuple):
 def on_disk(file: LogFile) -> OnDisk:
     """The file as it is now. Raises UserError where it cannot be found."""
     try:
-        found = Path(file.path).stat()
+        found = Path(file.path.partition(WITHIN)[0]).stat()
     except OSError as error:
         raise UserError(
             f"{file.source_file} of recording {file.recording!r} cannot be read "

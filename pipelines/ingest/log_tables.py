@@ -1,7 +1,5 @@
 """The tables that are in the wide rows of parsed lines, one row per line (``PARSED_LINE``)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pyarrow as pa

@@ -5,8 +5,6 @@ are taken: what is read (``ENTRIES``, and ``NODE_ENTRIES`` of a node), how a rec
 (``FACTS``, of which the jobs read scenario and seed), and whatever stands in the object ``facts``.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import re
@@ -30,7 +28,9 @@ ENTRIES = frozenset(
         "broker_heartbeat_interval_ms",
     }
 )
-NODE_ENTRIES = frozenset({"node_id", "role", "log", "timezone", "clock_offset_ms"})
+NODE_ENTRIES = frozenset(
+    {"node_id", "role", "log", "timezone", "clock_offset_ms", "node_by", "line_field"}
+)
 #: How a recording was made: load, patches, settings of the brokers.
 FACTS = frozenset(
     {

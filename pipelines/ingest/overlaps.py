@@ -4,8 +4,6 @@ Copies of a line have one time. So two batches of a node can share lines only wh
 overlap, and mostly none do but at their ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
@@ -20,9 +18,7 @@ _SPANS_MAX = 50
 
 
 def overlaps(
-    batches: Iterable[Batch],
-    earlier: Mapping[Node, Collection[Span]],
-    slack_us: Mapping[Node, int],
+    batches: Iterable[Batch], earlier: Mapping[Node, Collection[Span]], slack_us: Mapping[Node, int]
 ) -> dict[Node, list[Span]]:
     """The spans in which lines of a node may have been read twice, none for most nodes.
 

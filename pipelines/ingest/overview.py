@@ -4,8 +4,6 @@ Nothing is written, and no file is read further than ``sample`` does, so that an
 spent on a log that lacks what was wanted of it.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter
@@ -19,11 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
+from kip_replay.pipelines.ingest.log_files import LogFile, files_of, find_log_files
 from kip_replay.pipelines.ingest.recording import Node, Recording
 from kip_replay.pipelines.ingest.sample import Sample, sampled
 from kip_replay.pipelines.ingest.survey_checks import Span
+from kip_replay.pipelines.ingest.whose_log import OF_BROKERS, OF_CONTROLLERS
 from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser
+from kip_replay.replay.kafka.request_log.layouts import Lines
 
 #: Parsed in about half a second, over all files; of one file at least, and at most, thrice this.
 _SAMPLE_BYTES, _PART_BYTES_MIN, _PART_BYTES_MAX = 24 << 20, 64 << 10, 1 << 20
@@ -31,37 +31,16 @@ _SAMPLE_BYTES, _PART_BYTES_MIN, _PART_BYTES_MAX = 24 << 20, 64 << 10, 1 << 20
 _PARSED_FILES = 128
 #: Compressed bytes that are inflated for their tails, in some seconds.
 _INFLATED_BYTES = 64 << 20
-#: APIs (requestApiKeyName) that only controllers, and only brokers, respond to.
-_OF_CONTROLLERS = {
-    "ALLOCATE_PRODUCER_IDS",
-    "ALTER_PARTITION",
-    "BEGIN_QUORUM_EPOCH",
-    "BROKER_HEARTBEAT",
-    "BROKER_REGISTRATION",
-    "CONTROLLER_REGISTRATION",
-    "ENVELOPE",
-    "FETCH_SNAPSHOT",
-    "VOTE",
-}
-_OF_BROKERS = {
-    "FIND_COORDINATOR",
-    "HEARTBEAT",
-    "INIT_PRODUCER_ID",
-    "JOIN_GROUP",
-    "LIST_OFFSETS",
-    "METADATA",
-    "OFFSET_COMMIT",
-    "PRODUCE",
-}
 #: What only brokers and controllers send: its client's version is Kafka's.
-_BY_KAFKA = _OF_CONTROLLERS - {"VOTE", "BEGIN_QUORUM_EPOCH", "ENVELOPE"}
+_BY_KAFKA = OF_CONTROLLERS - {"VOTE", "BEGIN_QUORUM_EPOCH", "ENVELOPE"}
 
 
 @dataclass
 class NodeOverview:
     """A node in samples. ``lines`` is an estimate, ``shown_role`` what its APIs show.
 
-    ``kafka_versions``: of the brokers and controllers that sent it requests.
+    ``kafka_versions``: of the brokers and controllers that sent it requests. ``others``: lines that
+    are no requests, by their logger.
     """
 
     node: Node
@@ -74,6 +53,7 @@ class NodeOverview:
     shown_role: str | None = None
     apis: Counter[tuple[str, int]] = field(default_factory=Counter)
     kafka_versions: frozenset[str] = frozenset()
+    others: Counter[str] = field(default_factory=Counter)
 
     @property
     def files(self) -> int:
@@ -169,7 +149,7 @@ def looked_at(recording: Recording) -> Overview:
 
 def _files_of(node: Node, found: Overview) -> list[LogFile]:
     try:
-        return find_log_files(replace(found.recording, nodes=(node,)))
+        return files_of(node, found.recording)
     except UserError as error:
         found.refused.append(str(error))
         return []
@@ -183,7 +163,7 @@ def _look(file: LogFile, part_bytes: int, inflated_bytes_max: int) -> Sample | s
 
 
 def _kept(look: Sample | str, with_lines: bool) -> Sample | str:
-    return look if with_lines or isinstance(look, str) else replace(look, lines=())
+    return look if with_lines or isinstance(look, str) else replace(look, lines=Lines())
 
 
 def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:
@@ -192,10 +172,12 @@ def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:
     parser = LineParser(found.recording.name, node.node_id, node.timezone)
     begin = time.thread_time()
     batches = [
-        batch for look in samples for batch in parser.parse(look.lines, look.file.source_file)
+        parser.parse_batch(look.lines, look.file.source_file)
+        for look in samples
+        if look.lines.lines
     ]
     found.parse_s += time.thread_time() - begin
-    found.sample_bytes += sum(len(line) for look in samples for line in look.lines)
+    found.sample_bytes += sum(len(line) for look in samples for line in look.lines.lines)
     rows = pa.Table.from_batches(batches, PARSED_LINE)
     found.rows = pa.concat_tables([found.rows, rows])
     requests = rows.column("request").combine_chunks()
@@ -221,12 +203,13 @@ def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:
             _role({name for name, _ in apis}),
             apis,
             _kafka_versions(requests),
+            sum((look.lines.others for look in samples), Counter()),
         )
     )
 
 
 def _role(apis: set[str]) -> str | None:
-    roles = [("broker", _OF_BROKERS), ("controller", _OF_CONTROLLERS)]
+    roles = [("broker", OF_BROKERS), ("controller", OF_CONTROLLERS)]
     return ",".join(role for role, own in roles if apis & own) or None
 
 

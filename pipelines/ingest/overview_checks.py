@@ -1,7 +1,5 @@
 """What is wrong with a recording already, by samples of its logs: one sentence each."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
@@ -10,9 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.line_accounting import file_of
 from kip_replay.pipelines.ingest.overview import NodeOverview, Overview, looked_at
+from kip_replay.pipelines.ingest.parse_task import Unread
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.survey_checks import check_spans, shown_span
+from kip_replay.pipelines.ingest.unread import unread_sentence, what_they_are
+from kip_replay.pipelines.ingest.whose_log import Senders, same_contents, senders_of, wrong_logs
 
 #: Of lines that were looked at. A log with more is hardly a request log.
 _REJECTED_SHARE = 0.01
@@ -30,10 +32,14 @@ def overview(recording: Recording, node_gap_minutes_max: float) -> Overview:
         found.problems += [*_of_files(each, found.rows.filter(of_node)), *_between_files(each)]
         found.problems += _other_role(each)
         if each.files and not each.apis:
+            has = f": it has {what_they_are(each.others)}" if each.others else ""
             found.refused.append(
-                f"the log of node {each.node.node_id} shows no request line: set "
-                "kafka.request.logger to DEBUG on that node, or correct its 'log'"
+                f"the log of node {each.node.node_id} shows no request that can be read{has}"
             )
+    samples = [sample for each in found.nodes if each.apis for sample in each.samples]
+    contents = [(file_of(each.file), (*each.lines.lines,)) for each in samples if each.lines.lines]
+    senders: Senders = sum(map(senders_of, found.rows.to_batches()), Counter())
+    found.refused += same_contents(recording, contents) or wrong_logs(recording, senders)
     spans = {each.node.node_id: each.span for each in found.nodes if each.span}
     try:
         check_spans(recording, spans, round(node_gap_minutes_max * 60e6))
@@ -77,9 +83,12 @@ def _of_files(each: NodeOverview, rows: pa.Table) -> list[str]:
     said += [f"{who}: {s.file.source_file} {s.damage}" for s in each.samples if s.damage]
     rejected = pc.drop_null(rows.column("rejected"))
     if len(rejected) > _REJECTED_SHARE * len(rows):
-        reasons = Counter(row["reason"] for row in rejected.to_pylist())
-        counted = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common(3))
+        unread = rows.filter(rows.column("rejected").is_valid()).to_pylist()
+        first = {row["rejected"]["reason"]: row for row in reversed(unread)}
+        reasons = Counter(row["rejected"]["reason"] for row in unread).most_common(3)
+        counted = ", ".join(f"{count:,} {reason}" for reason, count in reasons)
         said.append(f"{who}: of {len(rows):,} lines looked at cannot be read: {counted}")
+        said += [f"{who}: {unread_sentence(Unread.of(first[reason]))}" for reason, _ in reasons]
     return said
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
 
 from kip_replay.pipelines.ingest.file_reading import ByteRange
-from kip_replay.pipelines.ingest.log_bytes import LogBytes, LongLine, line_batches
-from kip_replay.pipelines.ingest.stamps import Stray
+from kip_replay.pipelines.ingest.log_bytes import LogBytes, line_batches
 from kip_replay.pipelines.ingest.survey import Survey
-from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser, Pseudonyms, Reason
-from kip_replay.replay.kafka.request_log.reading import line_digest
+from kip_replay.replay.kafka.request_log import LineParser, Pseudonyms, Reason
+from kip_replay.replay.kafka.request_log.layouts import WHOLE_LINES, Framing, LineReader, Lines
+from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
+from kip_replay.replay.kafka.request_log.reasons import Unreadable
+from kip_replay.replay.table import TEXT
 
-#: A longer line is rejected without ever being in memory as a whole.
-LINE_BYTES_MAX = 256 << 20
 #: Lines parsed at once: what is read of them costs memory several times.
 _BATCH_BYTES = 16 << 20
 _BATCH_LINES = 1 << 15
@@ -28,7 +27,8 @@ _TOGETHER_BYTES = 1 << 20
 class ParsedRange:
     """What a task must know of a range: bytes [start, end) of a node's file.
 
-    ``strays`` are those of the whole file.
+    ``strays``: lines of the file to be rejected for their stamps, each with why. Those from
+    ``unsure_line`` on may be altered by damage, those after ``sound_until`` are rejected for it.
     """
 
     recording: str
@@ -40,7 +40,10 @@ class ParsedRange:
     end: int
     first_line_number: int
     second_pass_line: int | None
-    strays: tuple[Stray, ...] = ()
+    framing: Framing = WHOLE_LINES
+    strays: tuple[tuple[int, str], ...] = ()
+    unsure_line: int | None = None
+    sound_until: int | None = None
     clock_offset_ms: int = 0
 
     @staticmethod
@@ -57,7 +60,8 @@ class ParsedRange:
             end=byte_range.end,
             first_line_number=byte_range.first_line_number,
             second_pass_line=survey.second_pass_line,
-            strays=survey.strays,
+            framing=survey.framing,
+            unsure_line=survey.unsure_line,
             clock_offset_ms=file.clock_offset_ms,
         )
 
@@ -108,88 +112,53 @@ def parse_together(
     parts: Sequence[ParsedRange],
     line_bytes_max: int = LINE_BYTES_MAX,
     pseudonyms: Pseudonyms | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """``parse_range`` of what ``together`` gives, several ranges in one batch."""
-    if len(parts) == 1:
-        yield from parse_range(parts[0], line_bytes_max, pseudonyms)
-        return
-    of_node = parts[0]
+) -> Iterator[tuple[pa.RecordBatch, dict[str, Lines]]]:
+    """Batches of ``PARSED_LINE`` of what ``together`` gives, without names if ``pseudonyms``.
+
+    A row per line that is a request or should be one; the lines by source file, for what else they
+    count.
+    """
+    first = parts[0]
     parser = LineParser(
-        of_node.recording,
-        of_node.node_id,
-        of_node.timezone,
+        first.recording,
+        first.node_id,
+        first.timezone,
+        clock_offset_ms=first.clock_offset_ms,
         line_bytes_max=line_bytes_max,
         pseudonyms=pseudonyms,
     )
-    lines: list[bytes] = []
-    counts: list[int] = []
+    whole, names, of_files = Lines(), list[str](), dict[str, Lines]()
     for part in parts:
-        chunks = LogBytes(part.path, part.start, part.end).chunks()
-        before = len(lines)
-        for batch in line_batches(chunks, line_bytes_max, _BATCH_BYTES, _BATCH_LINES):
-            assert isinstance(batch, list), "a range has no line that is longer than itself"
-            lines += batch
-        counts.append(len(lines) - before)
-    names = pa.array([part.source_file for part in parts])
-    numbers = [np.arange(n) + part.first_line_number for part, n in zip(parts, counts, strict=True)]
-    rows = parser.parse_batch(lines, of_node.source_file, 1)
-    for name, values in (
-        ("source_file", names.take(pa.array(np.repeat(np.arange(len(parts)), counts)))),
-        ("line_number", pa.array(np.concatenate(numbers))),
-    ):
-        place = rows.schema.get_field_index(name)
-        rows = rows.set_column(place, rows.schema.field(place), values)
-    yield rows
+        for lines in _lines_of(part, line_bytes_max):
+            if len(parts) == 1:
+                rows = parser.parse_batch(lines, part.source_file, part.second_pass_line)
+                yield rows, {part.source_file: lines}
+            else:
+                whole.add(lines)
+                names += [part.source_file] * len(lines.lines)
+                of_files.setdefault(part.source_file, Lines()).add(lines)
+    if len(parts) > 1:
+        rows = parser.parse_batch(whole, first.source_file)
+        place = rows.schema.get_field_index("source_file")
+        yield rows.set_column(place, rows.schema.field(place), pa.array(names, TEXT)), of_files
 
 
-def parse_range(
-    part: ParsedRange,
-    line_bytes_max: int = LINE_BYTES_MAX,
-    pseudonyms: Pseudonyms | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Batches of ``PARSED_LINE``, a row per line of the range; without names if ``pseudonyms``."""
-    parser = LineParser(
-        part.recording,
-        part.node_id,
-        part.timezone,
-        clock_offset_ms=part.clock_offset_ms,
-        line_bytes_max=line_bytes_max,
-        pseudonyms=pseudonyms,
-    )
+def _lines_of(part: ParsedRange, line_bytes_max: int) -> Iterator[Lines]:
+    """The lines of a range, with what is known of them by then."""
+    reader = LineReader(part.timezone, part.framing, line_bytes_max)
     chunks = LogBytes(part.path, part.start, part.end).chunks()
-    digest = line_digest(part.node_id, pseudonyms)
-    line_number = part.first_line_number
-    strays = {stray.line_number: stray.why for stray in part.strays}
-    for lines in line_batches(chunks, line_bytes_max, _BATCH_BYTES, _BATCH_LINES, digest):
-        if isinstance(lines, LongLine):
-            head = None if pseudonyms else lines.head.decode(errors="replace")
-            batch = _rejected_as_too_long(part, lines, head, line_number)
-        else:
-            batch = parser.parse_batch(
-                lines, part.source_file, line_number, part.second_pass_line, strays
-            )
-        yield batch
-        line_number += batch.num_rows
+    number, strays = part.first_line_number, dict(part.strays)
+    for lines in line_batches(chunks, line_bytes_max, _BATCH_BYTES, _BATCH_LINES):
+        yield _judged(reader.read(lines, number), strays, part.sound_until)
+        number += len(lines)
+    yield _judged(reader.ended(), strays, part.sound_until)
 
 
-def _rejected_as_too_long(
-    part: ParsedRange, line: LongLine, head: str | None, line_number: int
-) -> pa.RecordBatch:
-    row = {
-        "recording": part.recording,
-        "line_id": line.digest.hexdigest(),
-        "node_id": part.node_id,
-        "source_file": part.source_file,
-        "line_number": line_number,
-        "rejected": {
-            "reason": Reason.too_long.name,
-            "line": head,
-            "line_bytes": line.line_bytes,
-            "detail": None,
-        },
-        "isr_changes": [],
-        "topics": [],
-        "configs": [],
-        "metadata_offsets": [],
-    }
-    return pa.RecordBatch.from_pylist([row], schema=PARSED_LINE)
+def _judged(lines: Lines, strays: Mapping[int, str], sound_until: int | None) -> Lines:
+    """The lines, stray ones and those behind damage rejected."""
+    for at, number in enumerate(lines.numbers if strays or sound_until else ()):
+        if number in strays:
+            lines.rejections.setdefault(at, Unreadable(Reason.stray_stamp, strays[number]))
+        if sound_until is not None and number > sound_until:
+            lines.rejections.setdefault(at, Unreadable(Reason.after_damage))
+    return lines

@@ -18,19 +18,21 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Times
+from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Times, has_step
 from kip_replay.pipelines.ingest.log_tables import tables_of
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined, parse_together, together
+from kip_replay.pipelines.ingest.whose_log import Senders, senders_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.kafka.messages import newer_versions
 from kip_replay.replay.kafka.request_log import Pseudonyms
@@ -88,7 +90,10 @@ class Batch:
 class Parsed:
     """What a task has done. ``counts`` are of the lines it has read, by file.
 
-    ``newer_versions`` counts requests that the message schemas do not know, by API key and version.
+    ``newer_versions`` counts requests that the message schemas do not know, by API key and version;
+    ``loggers`` lines that are no requests, by recording and logger. ``unread``: of each recording
+    and reason, the first line that cannot be read. ``unsound``: of files that are damaged the first
+    such line where lines may be altered.
     """
 
     task: int
@@ -97,6 +102,27 @@ class Parsed:
     counts: dict[FileKey, Counts] = field(default_factory=dict)
     times: dict[FileKey, Times] = field(default_factory=dict)
     newer_versions: Counter[tuple[int, int]] = field(default_factory=Counter)
+    senders: Senders = field(default_factory=Counter)
+    loggers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unread: dict[tuple[str, str], Unread] = field(default_factory=dict)
+    unsound: dict[FileKey, int] = field(default_factory=dict)
+
+
+class Unread(NamedTuple):
+    """A line that cannot be read: where it is, and what it is; no text where names are hidden."""
+
+    source_file: str
+    line_number: int
+    reason: str
+    detail: str | None
+    text: str | None
+
+    @staticmethod
+    def of(row: Mapping[str, Any]) -> Unread:
+        """From a row of ``PARSED_LINE``."""
+        why = row["rejected"]
+        place = row["source_file"], row["line_number"]
+        return Unread(*place, why["reason"], why["detail"], why["line"])
 
 
 class ParseError(Exception):
@@ -111,8 +137,16 @@ def parse_task(task: ParseTask) -> Parsed:
     for parts in together(task.ranges, task.line_bytes_max):
         part = parts[0]
         recent = ends.recent(part)
-        for lines in parse_together(parts, task.line_bytes_max, task.pseudonyms):
+        for lines, read in parse_together(parts, task.line_bytes_max, task.pseudonyms):
             kept = recent.without_repeated(lines)
+            for source_file, of_file in read.items():
+                file = (part.recording, part.node_id, source_file)
+                others = of_file.others.total()
+                counts = Counts(other=others, physical=of_file.physical, outside=of_file.outside)
+                parsed.counts[file] = parsed.counts.get(file, Counts()) + counts
+                for logger, count in of_file.others.items():
+                    parsed.loggers[part.recording, logger] += count
+            _note_unread(parsed, part, lines)
             _count(parsed, part, lines, kept)
             for table, rows in tables_of(kept):
                 tables.write(table, rows)
@@ -227,6 +261,19 @@ def _count(parsed: Parsed, part: ParsedRange, lines: pa.RecordBatch, kept: pa.Re
         known = parsed.times.get(file, Times())
         parsed.times[file] = known.with_other(Times(*(of(rows) for of in times)))
     parsed.newer_versions += newer_versions(kept.column("request"))
+    parsed.senders.update(senders_of(kept))
+
+
+def _note_unread(parsed: Parsed, part: ParsedRange, lines: pa.RecordBatch) -> None:
+    rejected = lines.column("rejected")
+    if rejected.null_count == len(rejected):
+        return
+    for row in lines.filter(rejected.is_valid()).to_pylist():
+        line = Unread.of(row)
+        parsed.unread.setdefault((row["recording"], line.reason), line)
+        if part.unsure_line is not None and line.line_number >= part.unsure_line:
+            file = (part.recording, part.node_id, line.source_file)
+            parsed.unsound.setdefault(file, line.line_number)
 
 
 def _rows_of_files(lines: pa.RecordBatch) -> dict[str, slice]:
@@ -237,7 +284,7 @@ def _rows_of_files(lines: pa.RecordBatch) -> dict[str, slice]:
     return dict(zip(runs.values.to_pylist(), map(slice, starts, ends), strict=True))
 
 
-def _times(lines: pa.RecordBatch) -> list[Callable[[slice], int | None]]:
+def _times(lines: pa.RecordBatch) -> list[Callable[[slice], Any]]:
     """The fields of ``Times``, each of any slice of the lines."""
     lengths = (pc.list_value_length(lines.column(name)) for name in _LISTS_OF_EVENTS)
     has_events = [pc.fill_null(pc.greater(length, 0), False) for length in lengths]
@@ -247,17 +294,17 @@ def _times(lines: pa.RecordBatch) -> list[Callable[[slice], int | None]]:
         for name in ("received_at", "completed_at")
     )
     of_events = pc.if_else(reduce(pc.or_, has_events), received, None)
-    return [partial(_least, received), partial(_greatest, completed), partial(_least, of_events)]
+    return [
+        lambda rows: pc.min(received[rows]).as_py(),
+        lambda rows: pc.max(completed[rows]).as_py(),
+        lambda rows: pc.min(of_events[rows]).as_py(),
+        lambda rows: _ends(completed[rows].drop_null()),
+        lambda rows: has_step(completed[rows].drop_null()),
+    ]
 
 
-def _least(times: pa.Array, rows: slice) -> int | None:
-    least: int | None = pc.min(times[rows]).as_py()
-    return least
-
-
-def _greatest(times: pa.Array, rows: slice) -> int | None:
-    greatest: int | None = pc.max(times[rows]).as_py()
-    return greatest
+def _ends(times: pa.Array) -> tuple[int, ...]:
+    return (*times[:1].to_pylist(), *times[-1:].to_pylist())
 
 
 def tasks_of(

@@ -22,12 +22,11 @@ it asks for it by name. How the recording was made may stand there too (``manife
 kept in ``Recording.extra``; anything else is refused by name (``manifest``).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -59,6 +58,8 @@ class Node:
     ``timezone`` is the zone of this node's stamps, ``role`` is what the manifest says or ``None``.
     ``is_anywhere``: the log may lie outside of the recording's folder, since the user wrote so.
     ``clock_offset_ms`` is added to its stamps: it corrects a clock that was off.
+    ``node_by``: of a log of several nodes, the field (or, as (), what stands before the line) and
+    its value that make a line this node's. ``line_field``: the field of JSON that holds the line.
     """
 
     node_id: int
@@ -66,6 +67,8 @@ class Node:
     log: tuple[str, ...]
     timezone: str
     clock_offset_ms: int = 0
+    node_by: tuple[tuple[str, ...], str] | None = None
+    line_field: tuple[str, ...] | None = None
     is_anywhere: bool = field(default=False, compare=False, kw_only=True)
 
     @property
@@ -76,7 +79,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Recording:
-    """What a recording is called, where its logs are and what the logs do not hold."""
+    """What a recording is called, where its logs are and what the logs do not hold.
+
+    Of its logs only what was completed from ``since`` on and before ``until`` is read.
+    """
 
     name: str
     timezone: str
@@ -87,6 +93,8 @@ class Recording:
     min_insync_replicas: int | None = None
     broker_heartbeat_interval_ms: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    since: datetime | None = None
+    until: datetime | None = None
 
     @property
     def node_ids(self) -> tuple[int, ...]:
@@ -104,8 +112,8 @@ class RecordingOptions:
     """What the command line says about a recording; every field that is set wins over the manifest.
 
     ``nodes`` are texts ``ID=PATH`` where PATH is a file, a glob or a folder, relative to the
-    current folder. ``allow_outside``, of any number of recordings: a manifest may name logs outside
-    of its folder.
+    current folder. Of any number of recordings: ``allow_outside``, a manifest may name logs outside
+    of its folder; ``since`` and ``until``, ISO 8601, in the recording's zone unless they have one.
     """
 
     nodes: tuple[str, ...] = ()
@@ -114,9 +122,18 @@ class RecordingOptions:
     kafka_version: str | None = None
     voters: tuple[int, ...] | None = None
     allow_outside: bool = field(default=False, compare=False)
+    since: str | None = field(default=None, compare=False)
+    until: str | None = field(default=None, compare=False)
 
     def __bool__(self) -> bool:
         return self != RecordingOptions()
+
+    def span(self, zone: str) -> tuple[datetime | None, datetime | None]:
+        """``since`` and ``until`` in UTC. Raises UserError."""
+        since, until = _time("--from", self.since, zone), _time("--until", self.until, zone)
+        if since and until and since >= until:
+            raise UserError(f"--from {self.since} is not before --until {self.until}: correct one")
+        return since, until
 
 
 def load_recordings(
@@ -175,11 +192,13 @@ def load_recording(
         )
     for node in nodes.values():
         _check_zone(node, name)
+    zone = timezone or next(iter(nodes.values())).timezone
+    since, until = options.span(zone)
     voters = options.voters or _voters(manifest)
     _check_voters(voters or (), nodes.values(), name)
     return Recording(
         name=name,
-        timezone=timezone or next(iter(nodes.values())).timezone,
+        timezone=zone,
         nodes=tuple(nodes[node_id] for node_id in sorted(nodes)),
         path=folder,
         kafka_version=version(options.kafka_version or text(manifest, "kafka_version")),
@@ -187,7 +206,22 @@ def load_recording(
         min_insync_replicas=whole_number(manifest, "min_insync_replicas"),
         broker_heartbeat_interval_ms=whole_number(manifest, "broker_heartbeat_interval_ms"),
         extra={k: v for k, v in manifest.items() if k not in ENTRIES},
+        since=since,
+        until=until,
     )
+
+
+def _time(option: str, given: str | None, zone: str) -> datetime | None:
+    if given is None:
+        return None
+    try:
+        at = datetime.fromisoformat(given)
+        return (at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UserError(
+            f"{option} {given!r} is not a time: write it as 2026-11-20T20:30 (in the zone of the "
+            "recording) or 2026-11-20T19:30Z"
+        ) from None
 
 
 def voters_from_text(listed: str) -> tuple[int, ...]:
@@ -234,8 +268,27 @@ def _nodes_of_manifest(
             timezone=text(entry, "timezone") or timezone or "",
             is_anywhere=allow_outside,
             clock_offset_ms=_clock_offset_ms(entry),
+            node_by=_node_by(entry),
+            line_field=tuple(line.split(".")) if (line := text(entry, "line_field")) else None,
         )
     return nodes
+
+
+def _node_by(entry: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
+    """``{"prefix": VALUE}`` or ``{"a.field": VALUE}`` as its path and value."""
+    given = entry.get("node_by")
+    if given is None:
+        return None
+    if not isinstance(given, dict) or len(given) != 1:
+        given = {"": None}
+    ((name, value),) = given.items()
+    if not name or not isinstance(value, str) or not value:
+        raise UserError(
+            f"'node_by' of node {entry['node_id']} in {MANIFEST} is {entry['node_by']!r}: write "
+            'the field that names a line\'s node and its value, such as {"kubernetes.pod_name": '
+            '"kafka-0"}, or {"prefix": "kafka-0"} for what stands before each line'
+        )
+    return (() if name == "prefix" else tuple(name.split(".")), value)
 
 
 def _clock_offset_ms(entry: Mapping[str, Any]) -> int:

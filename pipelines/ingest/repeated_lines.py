@@ -9,8 +9,6 @@ time of another line, and differs all the same, is no copy: a log was altered, a
 Such a run is refused.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -232,7 +230,9 @@ def _changed(copies: pa.Table) -> dict[FileKey, Counts]:
         changed[file, row["is_rejected"]] += row["count_all"]
     return {
         file: Counts(
-            -changed[file, False], -changed[file, True], changed[file, False] + changed[file, True]
+            requests=-changed[file, False],
+            rejected=-changed[file, True],
+            repeated=changed[file, False] + changed[file, True],
         )
         for file, _ in changed
     }
@@ -255,12 +255,7 @@ def _written_anew(
 
 
 def _table_anew(
-    root: str,
-    table: Table,
-    files: Sequence[DataFile],
-    gone: pa.Array,
-    once: pa.Array,
-    name: str,
+    root: str, table: Table, files: Sequence[DataFile], gone: pa.Array, once: pa.Array, name: str
 ) -> list[DataFile]:
     line_id = next(column for column in table.key if column in ("request_id", "line_id"))
     left: list[DataFile] = []

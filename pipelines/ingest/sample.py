@@ -4,16 +4,15 @@ What a survey reads whole, this samples: enough to know nodes, spans of time, AP
 and what is wrong already; never enough for a number that ends in a table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kip_replay.pipelines.ingest.log_bytes import LogBytes, is_gzip
+from kip_replay.pipelines.ingest.log_bytes import GZIP_MAGIC, WITHIN, LogBytes, is_compressed
 from kip_replay.pipelines.ingest.log_files import LogFile, on_disk
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.replay.kafka.request_log import LocalTime, stamp_of
+from kip_replay.replay.kafka.request_log.layouts import LineReader, Lines
 from kip_replay.replay.kafka.request_log.reasons import Unreadable
 
 #: A line may be longer than a chunk: this far its end is looked for.
@@ -24,8 +23,8 @@ _GZIP_RATIO = 25
 
 @dataclass(frozen=True)
 class Sample:
-    """Of one file. Bytes are on disk, and uncompressed (estimated for gzip); ``lines`` are whole,
-    ``line_count`` estimates how many the file has.
+    """Of one file. Bytes are on disk, and uncompressed (estimated for compressed ones); ``lines``
+    are those looked at, ``line_count`` estimates how many the file has.
 
     ``first_us`` and ``last_us``: UTC microseconds of its first and last stamp, None without. Where
     not ``is_end_seen``, the last is when the file was modified. ``damage`` as ``LogBytes`` has it.
@@ -34,7 +33,7 @@ class Sample:
     file: LogFile
     disk_bytes: int
     log_bytes: int
-    lines: tuple[bytes, ...]
+    lines: Lines
     line_count: int
     first_us: int | None
     last_us: int | None
@@ -52,26 +51,32 @@ def sampled(file: LogFile, sample_bytes: int, inflated_bytes_max: int) -> Sample
     """
     disk_bytes, modified_at = on_disk(file)
     log = LogBytes(file.path)
-    if disk_bytes and is_gzip(file.path):
+    if disk_bytes and is_compressed(file.path):
         log_bytes = _unpacked_bytes(file.path, disk_bytes)
         is_whole = disk_bytes <= inflated_bytes_max
-        parts = _of_stream(log.chunks(), log_bytes, sample_bytes, is_whole)
+        parts = [*_of_stream(log.chunks(), log_bytes, sample_bytes, is_whole)]
+        log_bytes = log.unpacked_bytes if is_whole else log_bytes
     else:
         log_bytes, is_whole = disk_bytes, True
-        parts = _of_file(file.path, disk_bytes, sample_bytes)
+        parts = [*_of_file(file.path, disk_bytes, sample_bytes)]
     places = [part for part in parts if part]
-    lines = [line for part in places for line in part]
-    # Each stands for as many bytes: lines are short where a log begins.
-    line_bytes = [sum(map(len, part)) / len(part) + 1 for part in places]
-    stamps = [stamp for line in lines if (stamp := stamp_of(line)) is not None]
+    framing = file.framing(b"\n".join(places[0]) if places else b"")
+    lines, line_bytes = Lines(), list[float]()
+    for part in places:
+        found = LineReader(file.timezone, framing).read(part, 1)
+        lines.add(found)
+        # Each stands for as many bytes: lines are short where a log begins.
+        count = len(found.lines) + found.others.total() + found.outside
+        line_bytes.append(sum(len(line) + 1 for line in part) / max(count, 1))
+    times = [us for line in lines.requests() if (us := _time_us(file, line)) is not None]
     return Sample(
         file=file,
         disk_bytes=disk_bytes,
         log_bytes=log_bytes,
-        lines=tuple(lines),
+        lines=lines,
         line_count=round(sum(log_bytes / len(places) / each for each in line_bytes)),
-        first_us=_time_us(file, stamps[:1]),
-        last_us=_time_us(file, stamps[-1:]) if is_whole else microseconds(modified_at),
+        first_us=min(times, default=None),
+        last_us=max(times, default=None) if is_whole else microseconds(modified_at),
         is_end_seen=is_whole,
         damage=log.damage.what if log.damage else None,
     )
@@ -82,7 +87,7 @@ def log_bytes_of(files: Iterable[LogFile]) -> int:
     total = 0
     for file in files:
         size = on_disk(file).bytes
-        total += _unpacked_bytes(file.path, size) if size and is_gzip(file.path) else size
+        total += _unpacked_bytes(file.path, size) if size and is_compressed(file.path) else size
     return total
 
 
@@ -129,18 +134,21 @@ def _lines(text: bytes, is_start: bool, is_end: bool) -> list[bytes]:
     return [line for line in lines[0 if is_start else 1 : None if is_end else -1] if line.strip()]
 
 
-def _time_us(file: LogFile, stamps: list[bytes]) -> int | None:
+def _time_us(file: LogFile, line: bytes) -> int | None:
     try:
-        local_time = LocalTime(file.timezone, file.clock_offset_ms)
-        return local_time.microseconds(stamps[0], False) if stamps else None
+        return LocalTime(file.timezone, file.clock_offset_ms).microseconds(stamp_of(line), False)
     except Unreadable:
         return None
 
 
 def _unpacked_bytes(path: str, disk_bytes: int) -> int:
-    """By the trailer of the gzip stream, which has the size of its last member, modulo 2^32."""
+    """By the trailer of a gzip stream, which has the size of its last member, modulo 2^32."""
+    guess = disk_bytes * _GZIP_RATIO
+    if WITHIN in path:
+        return guess
     with Path(path).open("rb") as file:
+        if file.read(len(GZIP_MAGIC)) != GZIP_MAGIC:
+            return guess
         file.seek(-min(4, disk_bytes), 2)
         size = int.from_bytes(file.read(4), "little")
-    guess = disk_bytes * _GZIP_RATIO
     return size if disk_bytes <= size and guess < 1 << 31 else guess

@@ -6,6 +6,9 @@ Theory of operation
    ranges. What the warehouse has read of a node, under whatever name, is not read again.
 2. Tasks parse byte ranges in parallel, each line once (``kafka.request_log``), and write the rows
    of each table to Parquet files where they will stay (``parse_task``). No table knows of them yet.
+   Those with lines whose stamps cannot be right read once more and reject them (``stray_stamps``).
+   Where lines show that a log is another node's (``whose_log``), or none is a request (``unread``),
+   these are deleted and it ends.
 3. A line that was read before, in this run or an earlier one, is *repeated* and becomes no row.
    Where spans of time overlap, lines are compared, and files that have repeated ones written anew
    (``overlaps``, ``repeated_lines``). Of copies in one run the least (source_file, line_number) is
@@ -18,8 +21,6 @@ Killed anywhere, the same run again gives the same tables: what a run has commit
 
 Line accounting: for each file, lines counted by the survey = requests + rejected + repeated.
 """
-
-from __future__ import annotations
 
 import os
 from collections import Counter
@@ -49,10 +50,11 @@ from kip_replay.pipelines.ingest.line_accounting import (
 )
 from kip_replay.pipelines.ingest.log_files import LogFile, OnDisk, find_log_files, on_disk
 from kip_replay.pipelines.ingest.overlaps import Span, overlaps
-from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange, joined
+from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined
 from kip_replay.pipelines.ingest.parse_task import Parsed, ParseTask, parse_or_error, tasks_of
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.repeated_lines import kept_files, without_repeated
+from kip_replay.pipelines.ingest.stray_stamps import Strays, rejecting, stray_stamps, stray_warnings
 from kip_replay.pipelines.ingest.survey import RANGE_BYTES, Survey, SurveySettings, survey_or_error
 from kip_replay.pipelines.ingest.survey_checks import (
     check_clock_offsets,
@@ -61,10 +63,13 @@ from kip_replay.pipelines.ingest.survey_checks import (
     rewritten,
     warnings_of,
 )
-from kip_replay.pipelines.warehouse.data_files import DataFile, microseconds
+from kip_replay.pipelines.ingest.unread import require_requests, unread_lines
+from kip_replay.pipelines.ingest.whose_log import require_own, same_contents
+from kip_replay.pipelines.warehouse.data_files import DataFile, filesystem_of, microseconds
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.kafka.request_log import Pseudonyms
+from kip_replay.replay.kafka.request_log.layouts.reader import LINE_BYTES_MAX
 from kip_replay.replay.log_tables import INGESTED_FILES, LOG_TABLES, REQUESTS
 
 #: The step of ``lineage``, and of the epochs of ``warehouse.commits``.
@@ -106,7 +111,10 @@ class IngestSettings:
 
 @dataclass(frozen=True)
 class LinesRead:
-    """What became of the lines of a recording in this run: lines_read = the other three."""
+    """What became of the lines of a recording in this run: lines_read = the other four.
+
+    ``unread`` says for each reason where the first line is that cannot be read.
+    """
 
     recording: str
     files_read: int
@@ -114,14 +122,16 @@ class LinesRead:
     bytes_read: int
     lines_read: int
     requests: int
+    other: int
     rejected: int
     repeated: int
     warnings: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def rejected_share(self) -> float:
-        """Of the lines read; 0 where none were."""
-        return self.rejected / self.lines_read if self.lines_read else 0.0
+        """Of the lines that are requests or should be; 0 where none are."""
+        return self.rejected / max(self.lines_read - self.other, 1)
 
 
 Say = Callable[[str], object]
@@ -163,6 +173,10 @@ def ingest(
         known = read_spans([r for r in ingested if r["recording"] == recording.name])
         gap_minutes_max = settings.node_gap_minutes_max
         check_recording(recording, of_recording, gap_minutes_max, known, settings.final)
+        hashes = [(file_of(s.file), s.content_hash) for s in of_recording if s.has_requests]
+        hashes += [(file_key(row), row["content_hash"]) for row in ingested if row["requests"]]
+        if copies := same_contents(recording, hashes):
+            raise UserError(copies[0])
     for warning in (*warnings_of(surveys), *rewritten(surveys, ingested)):
         say(f"warning: {warning}")
 
@@ -171,18 +185,32 @@ def ingest(
     for recording in recordings:
         _announce(recording, surveys, unchanged, say)
     counts: dict[FileKey, Counts] = {}
+    parsed: list[Parsed] = []
+    strays: Strays = {}
     if fresh:
-        counts, newer = _ingest_files(
-            fresh, files, accounting, done, warehouse, settings, pseudonyms
+        with_requests = {row["recording"] for row in ingested if row["requests"]}
+        counts, parsed, strays = _ingest_files(
+            recordings,
+            fresh,
+            files,
+            accounting,
+            with_requests,
+            done,
+            warehouse,
+            settings,
+            pseudonyms,
         )
-        if newer:
+        for warning in (text for name in names for text in stray_warnings(strays, name)):
+            say(f"warning: {warning}")
+        if newer := sum((of.newer_versions for of in parsed), Counter()):
             say(f"warning: {newer_versions_warning(newer)}")
     _complete(warehouse, {n: epoch for n, epoch in done.items() if n not in _names(fresh)})
-    read = [_lines_read(recording, surveys, unchanged, counts) for recording in recordings]
+    read = [_lines_read(r, surveys, unchanged, counts, parsed, strays) for r in recordings]
     for lines in read:
         say(
             f"ingest {lines.recording}: lines read {lines.lines_read:,} = requests "
-            f"{lines.requests:,} + rejected {lines.rejected:,} + repeated {lines.repeated:,}"
+            f"{lines.requests:,} + other {lines.other:,} + rejected {lines.rejected:,} + repeated "
+            f"{lines.repeated:,}"
         )
     return read
 
@@ -199,7 +227,8 @@ def _is_noted_anew(survey: Survey, noted: Collection[tuple[object, ...]]) -> boo
 
 def _is_read_whole(survey: Survey) -> bool:
     """Whether nothing is left in a file to be read or noted."""
-    return not survey.left_bytes and survey.damage is None and survey.fold_is_known
+    is_whole = not survey.left_bytes and survey.damage is None and not survey.framing.is_part
+    return is_whole and survey.fold_is_known
 
 
 # --- survey
@@ -216,12 +245,7 @@ def _surveyed(
     known = {(file.recording, file.node_id): accounting.known(file) for file in files}
     one = partial(
         survey_or_error,
-        settings=SurveySettings(
-            settings.range_bytes,
-            settings.final,
-            settings.gzip_ratio_max,
-            settings.accept_stray_stamps,
-        ),
+        settings=SurveySettings(settings.range_bytes, settings.final, settings.gzip_ratio_max),
         known=known,
         pseudonyms=pseudonyms,
     )
@@ -257,32 +281,41 @@ def _raised(result: _Out | UserError) -> _Out:
 
 
 def _ingest_files(
+    recordings: Sequence[Recording],
     surveys: Sequence[Survey],
     files_on_disk: Mapping[LogFile, OnDisk],
     accounting: LineAccounting,
+    with_requests: Collection[str],
     done: Mapping[str, int],
     warehouse: Warehouse,
     settings: IngestSettings,
     pseudonyms: Pseudonyms | None,
-) -> tuple[dict[FileKey, Counts], Counter[tuple[int, int]]]:
-    """What became of the lines of each file, and ``Parsed.newer_versions`` of all."""
+) -> tuple[dict[FileKey, Counts], list[Parsed], Strays]:
+    """What became of each file's lines, what tasks found in them, and stray ones."""
     done = {name: done[name] for name in _names(surveys)}
     writing = warehouse.writing(STEP, done, LOG_TABLES)
     anonymity.mark(warehouse, pseudonyms)
     tasks = _tasks([s for s in surveys if not s.is_known], writing, settings, pseudonyms)
     progress.stage("read logs")
     progress.done(0, sum(s.bytes_read for s in surveys))
-    # For a single task, Spark's Python worker would take longer to start than the driver to parse.
-    if len(tasks) <= 1:
-        parsed = [_raised(parse_or_error(task)) for task in tasks]
-    else:
-        parsed = _on_cluster(warehouse.spark, parse_or_error, tasks)
+    parsed = _parsed(warehouse, tasks)
+    strays = {} if settings.accept_stray_stamps else _strays(warehouse, surveys, parsed)
+    again = {of.task: of for of in _parsed(warehouse, rejecting(tasks, strays, _unsound(parsed)))}
+    parsed = [again.get(of.task, of) for of in parsed]
     counts = balanced(surveys, [of.counts for of in parsed])
     spans = overlaps(
         [batch for of in parsed for batch in of.batches],
         _earlier_spans(warehouse, surveys, done),
         _slack_us(surveys, accounting),
     )
+    try:
+        require_own(recordings, sum((of.senders for of in parsed), Counter()))
+        require_requests(parsed, counts, with_requests)
+    except UserError:
+        for file in (file for of in parsed for file in of.files):
+            filesystem, place = filesystem_of(f"{writing.files().root}/{file.table}/{file.path}")
+            filesystem.delete_file(place)
+        raise
     files = [file for of in parsed for file in of.files]
     rejected = any(count.rejected for count in counts.values())
     if spans or rejected:
@@ -290,7 +323,29 @@ def _ingest_files(
         counts = balanced(surveys, [counts, *changed])
     ingested = _ingested_files(writing, surveys, files_on_disk, counts, _times(parsed))
     _commit(writing, files, ingested, done)
-    return counts, sum((of.newer_versions for of in parsed), Counter())
+    return counts, parsed, strays
+
+
+def _parsed(warehouse: Warehouse, tasks: Sequence[ParseTask]) -> list[Parsed]:
+    # For a single task, Spark's Python worker would take longer to start than the driver to parse.
+    if len(tasks) <= 1:
+        return [_raised(parse_or_error(task)) for task in tasks]
+    return _on_cluster(warehouse.spark, parse_or_error, tasks)
+
+
+def _unsound(parsed: Sequence[Parsed]) -> dict[FileKey, int]:
+    """Where damaged files begin to give what was not in them, as far as lines show it."""
+    lines: dict[FileKey, int] = {}
+    for file, line in (item for of in parsed for item in of.unsound.items()):
+        lines[file] = min(line, lines.get(file, line))
+    return lines
+
+
+def _strays(warehouse: Warehouse, surveys: Sequence[Survey], parsed: Sequence[Parsed]) -> Strays:
+    """Stray lines of what was parsed, and is not committed yet."""
+    undecided = {file_of(s.file) for s in surveys if not s.fold_is_known}
+    stepping = {file for file, times in _times(parsed).items() if times.is_stepping} - undecided
+    return stray_stamps(warehouse.path, [f for of in parsed for f in of.files], stepping)
 
 
 def _complete(warehouse: Warehouse, done: Mapping[str, int]) -> None:
@@ -329,7 +384,7 @@ def _ranges(of_file: Survey, cores: int, range_bytes: int) -> list[ParsedRange]:
     """
     ranges = [ParsedRange.of(of_file, byte_range) for byte_range in of_file.ranges]
     piece_bytes = ceil(of_file.bytes_read / cores) + range_bytes
-    return joined(ranges, piece_bytes) if of_file.is_gzip else ranges
+    return joined(ranges, piece_bytes) if of_file.is_compressed else ranges
 
 
 def _earlier_spans(
@@ -405,8 +460,9 @@ def _ingested_files(
             "source_file": s.file.source_file,
             "content_hash": s.content_hash,
             "bytes_read": s.bytes_read,
-            "lines_read": s.lines,
+            "lines_read": count.lines,
             "requests": count.requests,
+            "other": count.other,
             "rejected": count.rejected,
             "repeated": count.repeated,
             "first_byte": s.first_byte,
@@ -472,20 +528,22 @@ def _lines_read(
     surveys: Sequence[Survey],
     unchanged: Collection[LogFile],
     counts: Mapping[FileKey, Counts],
+    parsed: Sequence[Parsed],
+    strays: Strays,
 ) -> LinesRead:
     mine = [s for s in surveys if s.file.recording == recording.name]
     new = [s for s in mine if not s.is_known]
-    total: Counter[str] = Counter()
-    for of_file in new:
-        total.update(vars(counts[file_of(of_file.file)]))
+    total = sum((counts[file_of(s.file)] for s in new), Counts())
     return LinesRead(
         recording=recording.name,
         files_read=len(new),
         files_known=_known(recording, surveys, unchanged),
         bytes_read=sum(s.bytes_read for s in new),
-        lines_read=sum(s.lines for s in new),
-        requests=total["requests"],
-        rejected=total["rejected"],
-        repeated=total["repeated"],
-        warnings=tuple(warnings_of(mine)),
+        lines_read=total.lines,
+        requests=total.requests,
+        other=total.other,
+        rejected=total.rejected,
+        repeated=total.repeated,
+        warnings=(*warnings_of(mine), *stray_warnings(strays, recording.name)),
+        unread=tuple(unread_lines(parsed, recording.name)),
     )

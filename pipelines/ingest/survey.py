@@ -19,10 +19,13 @@ left for a later run, but for a whole request line, which ends as such lines do.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import chain, islice
+from typing import NamedTuple
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.correlation_ids import contradicted
 from kip_replay.pipelines.ingest.file_reading import (
     ByteRange,
     Content,
@@ -30,10 +33,8 @@ from kip_replay.pipelines.ingest.file_reading import (
     FileReading,
     Splits,
 )
-from kip_replay.pipelines.ingest.garbled import first_garbled_byte
-from kip_replay.pipelines.ingest.log_bytes import Damage, LogBytes, is_gzip, split_lines
+from kip_replay.pipelines.ingest.log_bytes import Damage, LogBytes, is_compressed, line_batches
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.stamps import Doubt, Stamps, Stray, shown, stamp_at
 from kip_replay.replay.kafka.request_log import (
     LocalTime,
     Pseudonyms,
@@ -41,6 +42,7 @@ from kip_replay.replay.kafka.request_log import (
     has_ambiguous_hour,
     stamp_of,
 )
+from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader
 from kip_replay.replay.kafka.request_log.line import LOGGER
 from kip_replay.replay.kafka.request_log.local_time import parse_local
 from kip_replay.replay.kafka.request_log.reasons import Unreadable
@@ -49,6 +51,10 @@ from kip_replay.replay.kafka.request_log.reasons import Unreadable
 RANGE_BYTES = 8 << 20
 #: Above this span of days a file is read for its fold at once instead of searching the calendar.
 _CALENDAR_DAYS_MAX = 800
+#: No first or last stamp is further from those beside it, but where a digit was altered.
+_FAR = timedelta(days=2)
+#: No zone sets its clock back by more.
+_FOLD = timedelta(hours=3)
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,6 @@ class SurveySettings:
     range_bytes: int = RANGE_BYTES
     final: bool = True
     gzip_ratio_max: float | None = None
-    accept_stray_stamps: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,13 +74,13 @@ class Survey:
     known, what comes after is half a line. ``content_hash`` is of the bytes [0, end).
     ``second_pass_line``: first line whose ambiguous stamps are the second pass, None if none are;
     ``fold_is_known`` is False where the file holds ambiguous stamps and does not show which pass.
-    ``damage`` completes a sentence that begins with the file's name; the line it lies in is left.
-    ``strays``: lines to be rejected for their stamps, in order; ``undecided``: those
-    of which that cannot be known. ``awaits_stamps``: lines are left because of their stamps.
+    ``others``: loggers of lines that are no requests, as far as its beginning shows them.
+    ``damage`` completes a sentence that begins with the file's name; the line it lies in is left,
+    and those from ``unsure_line`` on may be altered.
     """
 
     file: LogFile
-    is_gzip: bool
+    is_compressed: bool
     content_hash: str
     first_byte: int
     end: int
@@ -88,10 +93,10 @@ class Survey:
     second_pass_line: int | None
     fold_is_known: bool
     damage: str | None
-    strays: tuple[Stray, ...]
-    undecided: tuple[Stray, ...]
-    awaits_stamps: bool
+    unsure_line: int | None
     ranges: tuple[ByteRange, ...]
+    framing: Framing
+    others: Mapping[str, int]
 
     @property
     def bytes_read(self) -> int:
@@ -105,9 +110,7 @@ def survey(
     known: Collection[Content] = (),
     pseudonyms: Pseudonyms | None = None,
 ) -> Survey:
-    """Reads the file a chunk at a time: once, or once more for what few files have.
-
-    That is an ambiguous hour, damage, or stamps that others do not decide on.
+    """Reads the file a chunk at a time: once, or once more where an hour may occur twice in it.
 
     ``known`` is what has been read of the node. With ``pseudonyms``, contents are hashed with its
     key: of a short log a guess could be confirmed otherwise. Raises UserError if the file cannot be
@@ -141,46 +144,29 @@ def _survey(
     known: Collection[Content],
     pseudonyms: Pseudonyms | None,
 ) -> Survey:
-    def reading(end: int | None = None) -> FileReading:
-        return FileReading(
-            LogBytes(file.path, 0, end, settings.gzip_ratio_max),
-            Contents(known, pseudonyms),
-            Splits(settings.range_bytes, {content.bytes for content in known}),
-            Stamps(file.timezone, settings.accept_stray_stamps),
-        ).done()
-
-    found = reading()
-    damage, has_requests, bytes_seen = found.log.damage, found.has_requests, found.splits.bytes_seen
-    garbled = first_garbled_byte(file, damage) if damage else None
-    if garbled is not None:
-        found = reading(garbled)
+    found = _read(file, settings, known, pseudonyms)
+    bytes_seen, damage, has_requests = found.splits.bytes_seen, found.log.damage, found.has_requests
+    first_stamp, last_stamp, others = _ends(found)
+    second_pass_line, fold_is_known = _fold(file, found, first_stamp, last_stamp)
     is_whole = settings.final and damage is None
-    found.stamps.ended(is_final=is_whole)
-    strays, undecided = _strays(file, found)
-    first_stamp, last_stamp = _ends(found.stamps, strays)
-    second_pass_line, fold_is_known = _fold(file, found, first_stamp, last_stamp, strays)
-    is_read = is_whole or found.end.removesuffix(b"\r").endswith(LOGGER)
-    end = found.splits.bytes_seen if is_read else found.splits.line_start
-    awaited = found.stamps.undecided_byte
-    if awaited is not None and awaited < end:
-        end = max(awaited, found.contents.longest)
-        found = reading(end)
+    is_read = is_whole or found.end.removesuffix(b"\n").removesuffix(b"\r").endswith(LOGGER)
+    end = bytes_seen if is_read else found.splits.line_start
+    if not settings.final and (open_from := found.open_from) is not None:
+        end = open_from
+        found = _read(file, settings, known, pseudonyms, end)
     contents, splits = found.contents, found.splits
     first_byte = contents.longest
     end = max(end, first_byte)
     if 0 < first_byte < end and splits.is_in_line(first_byte):
         first_byte += _line_end_bytes(file.path, first_byte)
-    ranges, lines = splits.ranges(first_byte, end), splits.lines(first_byte, end)
-    first_line = ranges[0].first_line_number if ranges else 0
-    numbers = range(first_line, first_line + lines)
     return Survey(
         file=file,
-        is_gzip=is_gzip(file.path),
+        is_compressed=is_compressed(file.path),
         content_hash=contents.hash_of(end),
         first_byte=first_byte,
         end=end,
         left_bytes=bytes_seen - end,
-        lines=lines,
+        lines=splits.lines(first_byte, end),
         is_known=contents.is_known(end),
         has_requests=has_requests,
         first_stamp=first_stamp,
@@ -188,40 +174,42 @@ def _survey(
         second_pass_line=second_pass_line,
         fold_is_known=fold_is_known,
         damage=_where(damage, end, splits.lines(0, end) + 1) if damage else None,
-        strays=tuple(s for s in strays if s.line_number in numbers),
-        undecided=tuple(s for s in undecided if s.line_number in numbers),
-        awaits_stamps=awaited is not None and awaited == end,
-        ranges=ranges,
+        unsure_line=_unsure_line(file, damage),
+        ranges=splits.ranges(first_byte, end),
+        framing=found.framing,
+        others=others,
     )
 
 
-def _strays(file: LogFile, whole: FileReading) -> tuple[list[Stray], list[Stray]]:
-    """Lines whose stamps cannot be where they stand, in order, and which may be such."""
-    stamps, undecided = whole.stamps, list[Stray]()
-    found = stamps.strays
-    if stamps.suspects:
-        strays = {stray.line_number for stray in found}
-        contradictions = contradicted(stamps.suspects, strays, _numbered_lines(file, whole))
-        found = sorted([*found, *contradictions], key=lambda stray: stray.line_number)
-        proved = {stray.line_number for stray in contradictions}
-        undecided = [
-            Stray(suspect.line_number, f"{shown(suspect.second)} beside {shown(suspect.median_s)}")
-            for suspect in stamps.suspects
-            if suspect.doubt is not Doubt.back and suspect.line_number not in proved
-        ]
-    return found, undecided
+def _read(
+    file: LogFile,
+    settings: SurveySettings,
+    known: Collection[Content],
+    pseudonyms: Pseudonyms | None,
+    end: int | None = None,
+) -> FileReading:
+    log = LogBytes(file.path, 0, end, settings.gzip_ratio_max)
+    splits = Splits(settings.range_bytes, {content.bytes for content in known})
+    return FileReading(file, log, Contents(known, pseudonyms, file.part), splits).done()
 
 
 def _where(damage: Damage, end: int, line_number: int) -> str:
     state = (
         "sound"
         if damage.unsure_from_byte is None
-        else "well formed, though letters may be altered,"
+        else f"read, though what unpacks from byte {damage.unsure_from_byte:,} on may be altered,"
     )
     return (
         f"{damage.what} at its byte {damage.compressed_byte:,}, and is {state} up to byte {end:,} "
         f"when unpacked, where line {line_number:,} begins"
     )
+
+
+def _unsure_line(file: LogFile, damage: Damage | None) -> int | None:
+    if damage is None or damage.unsure_from_byte is None:
+        return None
+    chunks = LogBytes(file.path, 0, damage.unsure_from_byte).chunks()
+    return 1 + sum(chunk.count(b"\n") for chunk in chunks)
 
 
 def _line_end_bytes(path: str, at: int) -> int:
@@ -230,50 +218,91 @@ def _line_end_bytes(path: str, at: int) -> int:
     return next((len(end) for end in (b"\r\n", b"\n") if written.startswith(end)), 0)
 
 
-def _ends(stamps: Stamps, strays: Collection[Stray]) -> tuple[bytes | None, bytes | None]:
-    """First and last stamp; where correlation ids contradict it, what stands beside it."""
-    proved = {stray.line_number for stray in strays}
-    beside = {s.doubt: stamp_at(s.median_s) for s in stamps.suspects if s.line_number in proved}
-    return beside.get(Doubt.first, stamps.first), beside.get(Doubt.last, stamps.last)
+def _ends(found: FileReading) -> tuple[bytes | None, bytes | None, Mapping[str, int]]:
+    """First and last stamp, but for those that are days from the other four there.
+
+    And the loggers of lines that are no requests.
+    """
+    framing = replace(found.framing, since=None, until=None)
+    first, last = (
+        LineReader(found.file.timezone, framing).read(ends.splitlines(), 1)
+        for ends in (found.start, found.end)
+    )
+    since, until = found.framing.since, found.framing.until
+    ends = (first.requests(), reversed(last.requests()))
+    stamps = [_near(_stamps(enumerate(lines))) for lines in ends]
+    first_stamp, last_stamp = (s and min(max(s, since or s), until or s) for s in stamps)
+    return first_stamp, last_stamp, first.others
+
+
+def _near(stamps: Iterable[_Stamp]) -> bytes | None:
+    """The first that is near the median of the first five."""
+    five = list(islice(stamps, 5))
+    median = sorted(of.local for of in five)[len(five) // 2] if five else None
+    return next((of.stamp for of in five if median and abs(of.local - median) < _FAR), None)
 
 
 def _fold(
-    file: LogFile,
-    whole: FileReading,
-    first: bytes | None,
-    last: bytes | None,
-    strays: Collection[Stray],
+    file: LogFile, whole: FileReading, first: bytes | None, last: bytes | None
 ) -> tuple[int | None, bool]:
     """First line of the second pass, and whether the file shows it."""
-    if first is None or last is None or not _may_be_ambiguous(file.timezone, first, last):
+    if not whole.has_requests or not _may_be_ambiguous(file.timezone, first, last):
         return None, True
-    passed_over = {stray.line_number for stray in strays}
-    stamps = (
-        (number, stamp)
-        for number, line in _numbered_lines(file, whole)
-        if number not in passed_over and (stamp := stamp_of(line)) is not None
-    )
-    boundary = fold_boundary(stamps, file.timezone)
+    in_place = ((of.line_number, of.stamp) for of in _in_place(_stamps(_requests(whole))))
+    boundary = fold_boundary(in_place, file.timezone)
     return boundary.changes_at_line, boundary.decided
 
 
-def _may_be_ambiguous(timezone: str, first: bytes, last: bytes) -> bool:
-    try:
-        if abs(parse_local(last) - parse_local(first)).days > _CALENDAR_DAYS_MAX:
-            return True
-        return has_ambiguous_hour(timezone, first, last)
-    except Unreadable:
-        return True
-
-
-def _numbered_lines(file: LogFile, whole: FileReading) -> Iterator[tuple[int, bytes]]:
-    """The lines that were read, once more."""
+def _requests(whole: FileReading) -> Iterator[tuple[int, bytes]]:
+    """The lines that were read, once more, with their numbers."""
+    chunks = LogBytes(whole.file.path, 0, whole.splits.bytes_seen).chunks()
+    reader = LineReader(whole.file.timezone, whole.framing)
+    number = 1
     # A line too long to parse is too long for its stamp to matter.
-    chunks = LogBytes(file.path, 0, whole.splits.bytes_seen).chunks()
-    lines = split_lines(chunks, line_bytes_max=RANGE_BYTES)
-    for line_number, line in enumerate(lines, start=1):
-        if isinstance(line, bytes):
-            yield line_number, line
+    for lines in line_batches(chunks, RANGE_BYTES, RANGE_BYTES, 1 << 15):
+        read = reader.read(lines, number)
+        number += len(lines)
+        yield from (
+            (number, line)
+            for at, (number, line) in enumerate(zip(read.numbers, read.lines, strict=True))
+            if at not in read.rejections
+        )
+
+
+def _may_be_ambiguous(timezone: str, first: bytes | None, last: bytes | None) -> bool:
+    if first is None or last is None:
+        return True
+    if abs(parse_local(last) - parse_local(first)).days > _CALENDAR_DAYS_MAX:
+        return True
+    return has_ambiguous_hour(timezone, first, last)
+
+
+class _Stamp(NamedTuple):
+    line_number: int
+    stamp: bytes
+    local: datetime
+
+
+def _stamps(lines: Iterable[tuple[int, bytes]]) -> Iterator[_Stamp]:
+    """Those that can be read."""
+    for line_number, line in lines:
+        with suppress(Unreadable):
+            stamp = stamp_of(line)
+            yield _Stamp(line_number, stamp, parse_local(stamp))
+
+
+def _in_place(stamps: Iterable[_Stamp]) -> Iterator[_Stamp]:
+    """Passes over those that are hours from both neighbours, which are not from one another."""
+    before = here = None
+    for after in chain(stamps, [None]):
+        if here and not (
+            before
+            and after
+            and abs(after.local - before.local) < _FOLD
+            and min(abs(here.local - of.local) for of in (before, after)) > _FOLD
+        ):
+            yield here
+        before, here = here, after
 
 
 def span_us(surveys: Iterable[Survey]) -> tuple[int, int] | None:

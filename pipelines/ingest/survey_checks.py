@@ -4,8 +4,7 @@ A node whose stamps are read in the wrong zone lies hours beside the others; rep
 numbers that look real. So nodes must have logged at the same time.
 """
 
-from __future__ import annotations
-
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +13,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import FileKey, file_key, file_of
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.survey import Survey, by_node, span_us
+from kip_replay.pipelines.ingest.unread import what_they_are
 from kip_replay.pipelines.warehouse.data_files import microseconds
 
 Span = tuple[int, int]  # first and last stamp, UTC microseconds since 1970
@@ -22,7 +22,6 @@ _MINUTE_US = 60_000_000
 #: Lines are written in the order of completion, within some of this.
 _OUT_OF_ORDER_US = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_AWAITS_STAMPS = "ends with stamps that only what follows can confirm"
 #: Zones differ by half and whole hours (a few by quarters), from UTC-12 to UTC+14.
 _OFFSETS_MINUTES = sorted(range(-26 * 60, 26 * 60 + 1, 30), key=abs)
 
@@ -79,18 +78,6 @@ def warnings_of(surveys: Sequence[Survey]) -> list[str]:
             warnings.append(
                 f"{name} {survey.damage}: the lines before are read, what follows is lost"
             )
-        warnings += [
-            f"line {doubt.line_number:,} of {name} has {doubt.why}, and no correlation id shows "
-            "which is right: it is read as it is"
-            for doubt in survey.undecided
-        ]
-        if survey.strays:
-            first = survey.strays[0]
-            warnings.append(
-                f"{name} has stamps that cannot be where they stand, in {len(survey.strays):,} of "
-                f"its lines, first in line {first.line_number:,} ({first.why}): they are rejected, "
-                "unless ingest.accept_stray_stamps is set"
-            )
         if not survey.fold_is_known:
             warnings.append(
                 f"{name} holds stamps of an hour that occurs twice in {survey.file.timezone} and "
@@ -106,7 +93,7 @@ def rewritten(surveys: Sequence[Survey], ingested: Sequence[Mapping[str, Any]]) 
     """
     last_us: dict[FileKey, int] = {}
     for row in ingested:
-        if row["last_completed_at"] is not None:
+        if row["last_completed_at"] is not None and row["disk_bytes"] is not None:
             last = microseconds(row["last_completed_at"])
             last_us[file_key(row)] = max(last, last_us.get(file_key(row), last))
     warnings = []
@@ -125,9 +112,8 @@ def rewritten(surveys: Sequence[Survey], ingested: Sequence[Mapping[str, Any]]) 
 def notes_of(surveys: Sequence[Survey]) -> list[str]:
     """A sentence per file of which something is left for a later run, and one on empty ones."""
     halves = [
-        f"{survey.file.source_file} "
-        f"{_AWAITS_STAMPS if survey.awaits_stamps else 'does not end with a line end'}: its last "
-        f"{survey.left_bytes:,} bytes are left for a later run, or for one with --final"
+        f"{survey.file.source_file} does not end with a line end: its last {survey.left_bytes:,} "
+        "bytes are left for a later run, or for one with --final"
         for survey in surveys
         if survey.left_bytes and survey.damage is None
     ]
@@ -141,12 +127,11 @@ def _without_requests(recording: Recording, node_id: int, files: Sequence[Survey
     damage = next((file.damage for file in files if file.damage), None)
     if damage:
         return f"the log of node {node_id} of recording {recording.name!r} ({names}) {damage}"
-    if not any(file.end + file.left_bytes for file in files):
-        found = "is empty"
-    else:
-        found = "holds not a single request line"
+    others: Counter[str] = sum((Counter(file.others) for file in files), Counter())
+    is_empty = not any(file.end + file.left_bytes for file in files)
     return (
-        f"the log of node {node_id} of recording {recording.name!r} ({names}) {found}: set "
+        f"the log of node {node_id} of recording {recording.name!r} ({names}) "
+        f"{'is empty' if is_empty else f'holds {what_they_are(others)}'}: set "
         "kafka.request.logger to DEBUG on that node, or correct its 'log' in the manifest or --node"
     )
 

@@ -184,7 +184,7 @@ evidence AS (
         FROM requests WHERE completed_at > $since_at - INTERVAL 11 MINUTE
         WINDOW in_file AS (PARTITION BY recording, node_id, source_file ORDER BY line_number)
     ) AS before USING (recording, node_id, source_file, line_number)
-    WHERE reason NOT IN ('blank', 'not_a_request_line') AND next_at IS NOT NULL
+    WHERE next_at IS NOT NULL
 ),
 -- A wait of seconds between two lines tells little where a shorter one within it tells more.
 telling AS (

@@ -1,7 +1,5 @@
 """What was read: files, lines and versions of each node, and lines that could not be read."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,8 +31,9 @@ FILES = f"""
                 AND starts_with(client_id, 'raft-client-')))[:{MOST_VERSIONS}] AS versions
         FROM requests GROUP BY recording, node_id)
     SELECT recording, node_id, count(*) AS files, sum(bytes_read) AS bytes_read,
-        sum(lines_read) AS lines_read, sum(requests) AS requests, sum(rejected) AS rejected,
-        sum(repeated) AS repeated, any_value(first_us) AS first_us, any_value(last_us) AS last_us,
+        sum(lines_read) AS lines_read, sum(requests) AS requests, sum(other) AS other,
+        sum(rejected) AS rejected, sum(repeated) AS repeated,
+        any_value(first_us) AS first_us, any_value(last_us) AS last_us,
         any_value(versions) AS versions,
         list_sort(list(DISTINCT damage) FILTER (damage IS NOT NULL)) AS damage,
         md5(array_to_string(list_sort(list(DISTINCT content_hash)), ',')) AS contents
@@ -91,8 +90,8 @@ class Logs:
 
     @property
     def lines(self) -> list[int]:
-        """Lines read, requests, rejected and repeated lines."""
-        columns = ("lines_read", "requests", "rejected", "repeated")
+        """Lines read, requests, lines of other loggers, rejected and repeated lines."""
+        columns = ("lines_read", "requests", "other", "rejected", "repeated")
         return [sum(node[column] for node in self.nodes) for column in columns]
 
     @property
@@ -103,8 +102,7 @@ class Logs:
 
     @property
     def table(self) -> Table:
-        """What was read of each node."""
-        counts = ("files", "lines_read", "requests", "rejected", "repeated")
+        counts = ("files", "lines_read", "requests", "other", "rejected", "repeated")
         rows = []
         for node in self.nodes:
             ends = [_time(node[end], "%H:%M:%S") for end in ("first_us", "last_us")]
@@ -125,7 +123,7 @@ class Logs:
 def view(every: Sequence[Logs]) -> dict[str, Any]:
     """For the template: a table of all recordings, nodes and rejected lines of each."""
     columns = ["recording", "Kafka|left", "from (UTC)|left", "span"]
-    columns += ["bytes", "lines", "requests", "rejected", "repeated", "contents|left"]
+    columns += ["bytes", "lines", "requests", "other", "rejected", "repeated", "contents|left"]
     return {
         "table": Table("Recordings", [Head(columns)], [_row(one) for one in every]),
         "recordings": every[:MOST_RECORDINGS],

@@ -14,8 +14,6 @@ Source of the stamps: kafka-request.log's clock model (``SocketServer.processCom
 written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from itertools import product

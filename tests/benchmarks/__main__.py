@@ -1,7 +1,5 @@
 """Measure everything and print docs/performance.md; ``--quick`` in less than two minutes."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -7,14 +7,13 @@ the JVM and of Spark come before, and checking what was written comes after.
     python -m benchmarks.contenders NAME LOG OUT
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
 import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +21,10 @@ from .real_lines import NODE_ID
 
 CORES = 2
 #: Contenders that get a single core.
-ON_ONE_CORE = {"orjson", "line_parser"}
+STRIMZI = "strimzi"
+#: Layouts that ours is measured with: a pattern, a prefix, and JSON.
+LAYOUTS = (STRIMZI, "kubectl-prefix-timestamps", "docker-json", "logcli-jsonl")
+ON_ONE_CORE = {"orjson", "line_parser", *LAYOUTS}
 RECORDING = "bench"
 #: Text before and behind the JSON of the lines that ``real_lines`` writes.
 JSON_BEGIN = len("[2026-01-05 00:00:00,000] DEBUG Completed request:")
@@ -124,19 +126,46 @@ def orjson_loop(log: Path, out: Path) -> Work:
 
 def line_parser(log: Path, out: Path) -> Work:
     """Ours: every line to typed Arrow rows, partitions of FETCHes included; one core."""
+    from dataclasses import replace
+
     import numpy as np
 
-    from kip_replay.replay.kafka.request_log import LineParser
+    from kip_replay.pipelines.ingest.log_files import LogFile
+    from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_together
+    from kip_replay.pipelines.ingest.survey import survey
 
+    found = survey(LogFile(RECORDING, NODE_ID, "UTC", log.name, str(log)))
+    whole = replace(ParsedRange.of(found, found.ranges[0]), end=found.end)
     rows = total_us = 0
     begin = time.perf_counter()
-    with log.open("rb", buffering=1 << 20) as lines:
-        for batch in LineParser(RECORDING, NODE_ID, "UTC").parse(lines, log.name):
-            request = batch.column("request")
-            rows += len(request) - request.null_count
-            total_ms = request.field("total_ms").to_numpy(zero_copy_only=False)
-            total_us += int(np.rint(total_ms * 1000).sum())
+    for batch, _ in parse_together([whole]):
+        request = batch.column("request")
+        rows += len(request) - request.null_count
+        total_ms = request.field("total_ms").to_numpy(zero_copy_only=False)
+        total_us += int(np.rint(total_ms * 1000).sum())
     return Work(time.perf_counter() - begin, rows, total_us)
+
+
+def in_layout(name: str, log: Path, out: Path) -> Work:
+    """The same of the log as a carrier writes it, or as another pattern does."""
+    from layouts.wrappers import WRAPPERS
+
+    out.mkdir()
+    place = out / log.name
+    with log.open("rb") as lines, place.open("wb") as written:
+        while some := [line.rstrip(b"\n") for line in lines.readlines(64 << 20)]:
+            if name == STRIMZI:
+                begin = len("[2026-01-05 00:00:00,000] DEBUG ")
+                thread = (
+                    b"[data-plane-kafka-network-thread-0-ListenerName(PLAINTEXT-9092)-PLAINTEXT-2]"
+                )
+                written.writelines(
+                    b"%s DEBUG %s logger:284 - %s\n" % (x[1:24], thread, x[begin:-JSON_TAIL])
+                    for x in some
+                )
+            else:
+                written.write(WRAPPERS[name].wrapped(some, [1_800_000_000_000_777] * len(some)))
+    return line_parser(place, out)
 
 
 def ingest_job(log: Path, out: Path) -> Work:
@@ -169,6 +198,7 @@ CONTENDERS: dict[str, Callable[[Path, Path], Work]] = {
     "spark": spark_from_json,
     "orjson": orjson_loop,
     "line_parser": line_parser,
+    **{name: partial(in_layout, name) for name in LAYOUTS},
     "ingest": ingest_job,
 }
 
@@ -197,7 +227,6 @@ def use_cores(count: int) -> None:
 
 
 def main() -> None:
-    """Run one contender."""
     name, log, out = sys.argv[1:]
     use_cores(cores_of(name))
     with redirect_stdout(sys.stderr):

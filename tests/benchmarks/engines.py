@@ -5,8 +5,6 @@ hands out; it is repeated until ``seconds`` have passed, and the rate is units o
 counted in the input or the rows, as goals are stated.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -52,8 +50,6 @@ class Engine(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """How fast a rule is on some input."""
-
     rule: str
     what: str
     unit: str

@@ -8,8 +8,6 @@ between are read and replayed some at once.
     PYTHONPATH=tests python -m benchmarks.growing_week > week.md
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess
@@ -52,7 +50,6 @@ class Week:
         self._source.write_manifest(self.recording, ".*")
 
     def write_hour(self) -> None:
-        """The files of the next hour."""
         paths = [self.recording / f"{log}.{self.hours:04}" for log in self._source.logs]
         written, lines = self._source.repeat(self.hours, self.hours * HOUR_MS, paths)
         self.hours += 1
@@ -70,7 +67,6 @@ class Week:
                 subprocess.run(command, cwd=REPOSITORY, stdout=sys.stderr, check=True)
 
     def run_hour(self, *options: str) -> Hour:
-        """The run of the next hour."""
         self.write_hour()
         self._events.mkdir(exist_ok=True)
         logged = {"enabled": "true", "compress": "false", "dir": self._events.as_uri()}
@@ -139,7 +135,6 @@ def week_table(hours: Sequence[Hour]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="benchmarks.growing_week", description=__doc__)
     parser.add_argument("--after", type=int, nargs="+", default=AFTER_HOURS, help="hours")
     parser.add_argument("--mb", type=float, default=0.5, help="of log an hour")
@@ -150,9 +145,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kafka-bench-") as name:
         folder = given.folder or Path(name)
         folder.mkdir(exist_ok=True)
-        hours = [
-            *hours_of_a_week(folder, given.after, round(given.mb * MB), given.at_once),
-        ]
+        hours = [*hours_of_a_week(folder, given.after, round(given.mb * MB), given.at_once)]
     print("\n".join(week_table(hours)))
 
 

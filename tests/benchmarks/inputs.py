@@ -1,7 +1,5 @@
 """What the rules read, as Arrow batches: made without Spark, and before any clock runs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -11,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from notation import heartbeats, leader_log, recorded
 
+from kip_replay.pipelines.ingest.log_bytes import line_batches
 from kip_replay.replay.incremental_fetch import INPUT_SCHEMA as FETCH_INPUT
 from kip_replay.replay.kafka.request_log import LineParser
 from kip_replay.replay.lowest_acked_offset.events import Event
@@ -61,8 +60,9 @@ def fetches_of(example: kip_227.Example) -> Fetches:
 
 
 def _parsed(lines: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
-    parser = LineParser("kip-227", kip_227.NODE_ID, "UTC", rows_max=ROWS, bytes_max=LINES_BYTES)
-    for batch in parser.parse(lines, "broker-11.log"):
+    parser = LineParser("kip-227", kip_227.NODE_ID, "UTC")
+    batches = line_batches(lines, LINES_BYTES, LINES_BYTES, ROWS)
+    for batch in (b for some in batches for b in parser.parse(some, "broker-11.log")):
         if batch.column("rejected").null_count < batch.num_rows:
             raise ValueError("a line of the example was rejected")
         yield _fetch_input(batch)

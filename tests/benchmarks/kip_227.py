@@ -18,13 +18,12 @@ Nothing is parked and no limit of bytes is reached. State is NumPy arrays over p
 writing a FETCH costs little more than its text.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +92,6 @@ class Example:
 
     @property
     def fetches(self) -> int:
-        """Lines of the log."""
         return self.clients * self.rounds
 
 
@@ -104,7 +102,6 @@ def topic_ids(example: Example) -> dict[str, str]:
 
 
 def lines(example: Example) -> Iterator[bytes]:
-    """The log, line by line, each with its line end."""
     random = np.random.default_rng(example.seed)
     leader = _Leader(example)
     clients = [_Client.of(number, example) for number in range(example.clients)]
@@ -118,7 +115,6 @@ def lines(example: Example) -> Iterator[bytes]:
 
 
 def write_log(path: Path, example: Example) -> int:
-    """Write the log to ``path``; its bytes."""
     with path.open("wb", buffering=1 << 20) as log:
         return sum(map(log.write, lines(example)))
 
@@ -164,7 +160,7 @@ class _Client:
     correlation_id: int = 0
 
     @classmethod
-    def of(cls, number: int, example: Example) -> _Client:
+    def of(cls, number: int, example: Example) -> Self:
         is_follower, n = number < example.followers, example.partitions
         offsets = 1000 + np.arange(n, dtype=np.int64) % 97
         order = np.arange(n, dtype=np.int64)

@@ -7,8 +7,6 @@ the next begins, offsets jump. So the rules work as hard as on a real log of tha
 they predict means nothing.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

@@ -4,8 +4,6 @@ Python workers are forked and share most of what they imported, so sums of resid
 much. Linux tells each process's share of a page (PSS); the shares add up to what is really taken.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import threading
@@ -48,7 +46,6 @@ class Watch:
         self._thread.start()
 
     def ended(self) -> Used:
-        """What was used so far; the watch ends."""
         self._over.set()
         self._thread.join()
         return Used(*self._peak, sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK"))

@@ -1,7 +1,5 @@
 """docs/performance.md, printed from what was measured."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re
@@ -26,6 +24,10 @@ _WORDS = {
     "spark": "Spark `from_json`: 17 columns to Parquet",
     "orjson": "orjson loop, parsing only",
     "line_parser": "**ours**: `LineParser`, typed Arrow rows",
+    "strimzi": "**ours**, another pattern: no brackets, thread before, no logger behind",
+    "kubectl-prefix-timestamps": "**ours**, from `kubectl logs --prefix --timestamps`",
+    "docker-json": "**ours**, from Docker's json-file, long lines split",
+    "logcli-jsonl": "**ours**, from `logcli -o jsonl`",
     "ingest": "**ours**: `kip-replay ingest`, all Delta tables",
 }
 OURS = "ingest"
@@ -89,14 +91,12 @@ class Input(NamedTuple):
         return median(run.process_s - run.work.seconds for run in self.runs[name])
 
     def peak_mb(self, name: str) -> float:
-        """The most memory that any run held."""
         return max(run.used.total_bytes for run in self.runs[name]) / MB
 
 
 def page(
     read: Sequence[Input], rates: Sequence[Rate], jobs: Sequence[WholeJob], quick: bool
 ) -> str:
-    """The whole page."""
     runs = len(next(iter(read[0].runs.values())))
     return _PAGE.format(
         quick="\n\n**A quick run**: small inputs, few repetitions." if quick else "",

@@ -1,7 +1,5 @@
 """Runs a contender in a process of its own and watches what it and all its children use."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

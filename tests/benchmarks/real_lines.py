@@ -12,15 +12,13 @@ The lines of all brokers become the log of one node, so sessions and offsets of 
 nothing to a rule: it is for reading only.
 """
 
-from __future__ import annotations
-
 import gzip
 import random
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +55,7 @@ class Template(NamedTuple):
     session_ids: NDArray[np.int64]
 
     @classmethod
-    def of(cls, line: bytes) -> Template:
+    def of(cls, line: bytes) -> Self:
         """The template of a line without its line end."""
         rest = line[_STAMP_END:].replace(b"%", b"%%")
         found = [

@@ -1,7 +1,5 @@
 """Tables of Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 

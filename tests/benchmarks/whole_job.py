@@ -6,8 +6,6 @@ comes before the first phase and after the last (the interpreter, imports, the e
 the time of the process less the phases.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

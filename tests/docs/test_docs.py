@@ -1,7 +1,5 @@
 """Pages hold together, and hold what the code has: links, keys, reasons, messages."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

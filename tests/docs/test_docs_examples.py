@@ -1,7 +1,5 @@
 """What pages show is accepted by the code: commands, manifests, queries, suites, settings."""
 
-from __future__ import annotations
-
 import json
 import re
 from argparse import ArgumentParser

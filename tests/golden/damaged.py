@@ -1,12 +1,11 @@
 """What a rule makes of a damaged log, beside what it makes of the whole one."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
+from emitted import rows_of
 
 from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.rule import Rule, Settings
@@ -35,16 +34,8 @@ def outcomes(
     found: dict[str, list[Row]] = {table.name: [] for table in rule.tables}
     for emitted in (replay.feed(batch), replay.finish()):
         for table, each in zip(rule.tables, emitted, strict=True):
-            found[table.name] += _rows(each)
+            found[table.name] += rows_of(each)
     return found
-
-
-def _rows(batch: pa.RecordBatch) -> list[Row]:
-    columns = [
-        column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
-        for column in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
 
 
 def compared(

@@ -3,8 +3,6 @@
 What the naive readers call a line is its digest; here it is the parser's ``request_id``.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json
@@ -53,7 +51,6 @@ class Log:
         return self._lines[file][int(number) - 1].decode()
 
     def line(self, source: str) -> dict[str, Any]:
-        """Its JSON."""
         if source not in self._read:
             text = self.text(source)
             self._read[source] = json.loads(text[text.index("{") : text.rindex("}") + 1])

@@ -1,7 +1,5 @@
 """Lines of recordings are missing: every outcome is as on the whole log, or unknown."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Ingest: every line once, whatever the files look like and wherever the last run was killed."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -12,7 +10,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from killed import is_killed
 from put_rows import rows_of
@@ -22,14 +19,11 @@ from small_logs import BROKER, CONTROLLER, lines_of, plain, stamped, write_recor
 from kip_replay.jobs.ingest import main
 from kip_replay.pipelines.errors import IngestError, UserError, WriteConflictError
 from kip_replay.pipelines.ingest import step
-from kip_replay.pipelines.ingest.log_files import LogFile, find_log_files
-from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_range
-from kip_replay.pipelines.ingest.parse_task import tasks_of
+from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.recording import Recording, RecordingOptions, load_recording
 from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
-from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
+from kip_replay.pipelines.ingest.survey import Survey, survey
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import (
     INGESTED_FILES,
@@ -124,7 +118,8 @@ def _recordings(folder: Path) -> Iterator[Any]:
         {"c.log.gz": gzip.compress(CONTROLLER)[:4000], "broker-11.log": BROKER},
         {2: "c.log.gz"} | broker,
     )
-    garbage = bytes(range(256)) * 40 + b"\n\n\n" + BROKER + b"\0\0\0"
+    bad = lines_of(BROKER)[0].replace(b'"clientId":"', b'"clientId":"\0')
+    garbage = bytes(range(256)) * 40 + b"\n\n\n" + BROKER + bad + bad + b"\0\0\0"
     with_garbage = both | {"broker-11.log": garbage}
     yield write_recording(folder / "garbage", with_garbage, controller | broker)
     once, again = ("01:59:59,000", "02:10:00,000", "02:59:59,000"), ("02:00:00,100", "02:59:59,900")
@@ -161,9 +156,8 @@ def test_every_line_of_a_plain_log_becomes_a_request(ingested: Ingested) -> None
     assert len(tables["requests"]) == LINES
     assert tables["rejected_lines"] == []
     assert [name for name, rows in tables.items() if not rows] == ["rejected_lines"]
-    assert f"ingest plain: lines read {LINES} = requests {LINES} + rejected 0 + repeated 0" in (
-        ingested.printed
-    )
+    became = f"requests {LINES} + other 0 + rejected 0 + repeated 0"
+    assert f"ingest plain: lines read {LINES} = {became}" in ingested.printed
 
 
 @pytest.mark.parametrize("variant", ["gzip", "rotated", "crlf", "repeated", "options"])
@@ -173,29 +167,17 @@ def test_the_same_lines_give_the_same_rows_however_they_are_packed(
     assert ingested.contents(variant) == ingested.contents("plain")
 
 
-def test_lines_read_are_requests_rejected_and_repeated_in_every_file(ingested: Ingested) -> None:
+def test_lines_read_are_the_sum_of_what_they_became_in_every_file(ingested: Ingested) -> None:
     assert set(ingested.recordings) == set(ingested.read)
     for name, lines in ingested.read.items():
         mine = ingested.rows(INGESTED_FILES, name)
         for row in mine:
-            assert row["lines_read"] == row["requests"] + row["rejected"] + row["repeated"], row
+            became = ("requests", "other", "rejected", "repeated")
+            assert row["lines_read"] == sum(row[name] for name in became), row
         assert lines.lines_read == sum(row["lines_read"] for row in mine)
         tables = ingested.contents(name)
         assert lines.requests == len(tables["requests"])
         assert lines.rejected == len(tables["rejected_lines"])
-
-
-def test_source_file_is_the_name_within_the_recording(ingested: Ingested) -> None:
-    def files(recording: str) -> set[str]:
-        return {row["source_file"] for row in ingested.rows(INGESTED_FILES, recording)}
-
-    assert files("rotated") == {
-        "broker-11.log",
-        "kafka-request.log",
-        "kafka-request.log.2026-11-20-20.gz",
-        "kafka-request.log.2026-11-20-21",
-    }
-    assert files("options") == {"b.log", "c.log"}
 
 
 def test_of_repeated_lines_the_least_file_and_line_number_stay(ingested: Ingested) -> None:
@@ -226,15 +208,14 @@ def test_of_half_a_gzip_stream_what_can_be_read_is(ingested: Ingested) -> None:
     assert warnings == [f"warning: {w}" for w in ingested.read["half-gzip"].warnings]
 
 
-def test_binary_garbage_is_rejected_and_nothing_else_is(ingested: Ingested) -> None:
+def test_of_binary_garbage_only_what_should_be_a_request_is_rejected(ingested: Ingested) -> None:
     garbage, whole = ingested.contents("garbage"), ingested.contents("plain")
     assert garbage["requests"] == whole["requests"]
-    reasons = {row["reason"] for row in ingested.rows(REJECTED_LINES, "garbage")}
-    assert {"blank", "not_a_request_line"} <= reasons
-    # Of 40 times 256 byte values (LF among them) copies repeat; blank lines too.
+    assert [row["reason"] for row in ingested.rows(REJECTED_LINES, "garbage")] == ["binary"]
     lines = ingested.read["garbage"]
-    assert lines.repeated > 0
-    assert lines.lines_read == LINES + lines.rejected + lines.repeated
+    # Of 40 times 256 byte values one is LF.
+    assert (lines.requests, lines.other, lines.rejected, lines.repeated) == (LINES, 44, 1, 1)
+    assert lines.rejected_share == 1 / (LINES + 2)
 
 
 def test_stamps_that_cannot_be_reject_their_lines_alone(ingested: Ingested) -> None:
@@ -322,37 +303,6 @@ def test_a_file_says_what_it_can_hold_so_that_spark_need_not_open_it(ingested: I
     assert requests.filter(requests.completed_at > max(times)).count() == 0
 
 
-@pytest.mark.parametrize("range_bytes", [1, 10_000])
-def test_ranges_cover_every_line_once(ingested: Ingested, range_bytes: int) -> None:
-    for file in find_log_files(ingested.recordings["garbage"]):
-        whole, cut = survey(file), survey(file, SurveySettings(range_bytes))
-        assert replace(cut, ranges=whole.ranges) == whole
-        assert len(cut.ranges) > len(whole.ranges)
-        assert _rows(cut) == _rows(whole)
-
-
-@pytest.mark.parametrize("parts", [1, 2, 7])
-def test_tasks_parse_every_line_once(ingested: Ingested, parts: int) -> None:
-    surveys = [
-        survey(file, SurveySettings(10_000))
-        for file in find_log_files(ingested.recordings["garbage"])
-    ]
-    ranges = [ParsedRange.of(of_file, r) for of_file in surveys for r in of_file.ranges]
-    tasks = tasks_of(ranges, parts, TableFiles("warehouse", "part"), 1 << 20)
-    assert len(tasks) == parts
-    read_ranges = [part for task in tasks for part in task.ranges]
-    # Neighbours in a file are read in one go.
-    assert len(read_ranges) <= len(surveys) + parts - 1
-    parsed = pa.Table.from_batches([b for part in read_ranges for b in parse_range(part)])
-    expected = [row for of_file in surveys for row in _rows(of_file)]
-    assert sorted(map(repr, parsed.to_pylist())) == sorted(map(repr, expected))
-
-
-def _rows(of_file: Survey) -> list[dict[str, Any]]:
-    batches = [b for r in of_file.ranges for b in parse_range(ParsedRange.of(of_file, r))]
-    return list(pa.Table.from_batches(batches).to_pylist())
-
-
 def test_a_file_that_is_in_is_not_read_again(spark: SparkSession, ingested: Ingested) -> None:
     def never(*_: object) -> None:
         raise AssertionError("parsed again")
@@ -365,7 +315,7 @@ def test_a_file_that_is_in_is_not_read_again(spark: SparkSession, ingested: Inge
     assert (again.files_read, again.files_known, again.lines_read) == (0, 2, 0)
     assert said == [
         "ingest plain: 2 files known already",
-        "ingest plain: lines read 0 = requests 0 + rejected 0 + repeated 0",
+        "ingest plain: lines read 0 = requests 0 + other 0 + rejected 0 + repeated 0",
     ]
 
 
@@ -376,7 +326,7 @@ def test_the_same_lines_later_are_known_by_content_or_repeated(
     folder, warehouse = tmp_path / "growing", Warehouse(tmp_path / "warehouse")
     lines = stamped(*(f"2026-11-20 20:{minute}:00,000" for minute in range(10, 50)))
     new = stamped("2026-11-20 20:59:00,000")
-    bad, logs = b"not a line of ours\n", {2: "c.log*"}
+    bad, logs = b"Completed request:{}\n", {2: "c.log*"}
     first = write_recording(folder, {"c.log": lines + bad}, logs)
     ingest([first], warehouse, say=quiet)
     before = contents(warehouse, "growing")
@@ -536,18 +486,29 @@ def test_lines_that_get_lost_stop_the_run_before_anything_is_written(
 
     warehouse = Warehouse(tmp_path / "warehouse")
     monkeypatch.setattr(step, "survey_or_error", one_more)
-    with pytest.raises(IngestError, match=r"controller-2\.log .* had 41 lines .* 40 requests"):
+    with pytest.raises(IngestError, match=r"controller-2\.log .* had 41 lines .* and 40 when"):
         ingest([ingested.recordings["plain"]], warehouse, say=quiet)
     assert not any(warehouse.files(table) for table in LOG_TABLES)
 
 
-def test_a_recording_that_cannot_be_read_leaves_no_trace(tmp_path: Path) -> None:
-    warehouse = Warehouse(tmp_path / "warehouse")
-    logs = {2: "c.log", 11: "b.log"}
-    recording = write_recording(tmp_path / "empty", {"c.log": b"", "b.log": BROKER}, logs)
-    with pytest.raises(UserError, match=r"log of node 2 .* \(c\.log\) is empty"):
-        ingest([recording], warehouse, say=quiet)
-    assert not Path(warehouse.path).exists()
+@pytest.mark.parametrize(
+    ("log", "sentence"),
+    [
+        (b"", r"log of node 2 .* \(c\.log\) is empty: set kafka\.request\.log"),
+        (b"INFO hello (kafka.server)\n", r"\(c\.log\) holds .* loggers \(kafka\.server \(1\)\)"),
+        (
+            CONTROLLER[:300] + b"\n" + CONTROLLER[:200],
+            r"of 2 lines of recording 'r' none can be .*: c\.log line 1 \(truncated\): .* \[2026-",
+        ),
+    ],
+)
+def test_a_recording_that_cannot_be_read_leaves_no_trace(
+    tmp_path: Path, log: bytes, sentence: str
+) -> None:
+    recording = write_recording(tmp_path / "r", {"c.log": log}, {2: "c.log"})
+    with pytest.raises(UserError, match=sentence):
+        ingest([recording], Warehouse(tmp_path / "warehouse"), say=quiet)
+    assert not [*tmp_path.rglob("*.parquet")]
 
 
 def test_the_job_says_what_it_read_and_ends_with_a_status(
@@ -556,7 +517,7 @@ def test_the_job_says_what_it_read_and_ends_with_a_status(
     folder, warehouse = str(ingested.recordings["spring"].path), str(tmp_path / "warehouse")
     assert main([folder, "--warehouse", warehouse]) == 3
     out = capsys.readouterr().out
-    assert "lines read 3 = requests 2 + rejected 1 + repeated 0" in out
+    assert "lines read 3 = requests 2 + other 0 + rejected 1 + repeated 0" in out
     assert "33.3% of the lines of spring could not be read, more than 1.0%" in out
     manifest = Path(folder) / "recording.json"
     wrong = json.loads(manifest.read_text()) | {"timezone": "Europe/Atlantis"}

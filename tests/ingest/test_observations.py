@@ -1,7 +1,5 @@
 """What clients and brokers saw is read from beside the logs, as far as it can be read."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

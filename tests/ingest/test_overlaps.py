@@ -1,7 +1,5 @@
 """Where lines can have been read twice, told from spans of time."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What a task counts, and that the longest line does not need a large machine."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace
@@ -96,7 +94,7 @@ def test_small_files_are_parsed_together_and_give_what_they_give_apart(
     files = [b"".join(lines[at : at + 3]) for at in range(0, len(lines), 3)]
     files[1] = files[1].removesuffix(b"\n")
     files[2] = files[2].replace(b"\n", b"\r\n")
-    files[3:3] = [b"", b"no line of ours\n\n", files[0]]
+    files[3:3] = [b"", b"Completed request:{}\n\nhello\n", files[0]]
     controller = _ranges_of_files(tmp_path, [CONTROLLER[:9000]], 2)
     ranges = [*_ranges_of_files(tmp_path, files), *controller]
 
@@ -120,8 +118,8 @@ def test_small_files_are_parsed_together_and_give_what_they_give_apart(
     assert of.times == of_apart.times
     assert of.newer_versions == of_apart.newer_versions
     assert rows == rows_apart
-    assert of.counts["r", 11, "11.log.4"] == Counts(rejected=2)
-    assert of.counts["r", 11, "11.log.5"] == Counts(repeated=3)
+    assert of.counts["r", 11, "11.log.4"] == Counts(rejected=1, other=2, physical=3)
+    assert of.counts["r", 11, "11.log.5"] == Counts(repeated=3, physical=3)
 
 
 def test_what_is_not_read_by_its_zone_alone_is_parsed_alone(tmp_path: Path) -> None:

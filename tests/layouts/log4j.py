@@ -1,7 +1,5 @@
 """Writes lines of kafka.request.logger with log4j2's own layouts, of the jars that Spark has."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tempfile

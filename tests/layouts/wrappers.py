@@ -4,8 +4,6 @@ Each of ``WRAPPERS`` gets lines with no LF, and when the carrier read each (micr
 epoch; its clock is a little later than the lines' own stamps).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Pages: who shares one, what is the matter with logs, and which verdicts are withdrawn for it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -305,10 +303,7 @@ def test_rates_are_withdrawn_where_a_log_that_adds_to_them_is_not_whole(
     [
         ({"gaps": [hole(), hole(node=11)]}, ["node 1 of", "node 11 of", "20 lines or more are"]),
         ({"gaps": [hole(evidence="no_log")]}, ["node 1 of recording 'one' has no log"]),
-        (
-            {"nodes": [{"damage": ["ends in the middle"]}]},
-            ["ends in the middle"],
-        ),
+        ({"nodes": [{"damage": ["ends in the middle"]}]}, ["ends in the middle"]),
         ({"rejected": [{"n": 2, "reason": "binary", "examples": []}]}, ["2 of 12 lines"]),
         (
             {"clocks": [{"offset_earliest_ms": 4950.0, "offset_latest_ms": 5050.0}]},

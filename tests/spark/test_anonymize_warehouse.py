@@ -1,7 +1,5 @@
 """A warehouse made with ``--anonymize``: nothing of a name in any file, and the same answers."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -143,11 +141,8 @@ def test_equal_names_are_equal_everywhere(anonymous: Warehouse) -> None:
 
 
 def test_a_rejected_line_leaves_its_length_and_a_keyed_hash(anonymous: Warehouse) -> None:
-    rows = anonymous.rows(REJECTED_LINES, ["small"]).to_pylist()
-    assert sorted((row["line"], row["line_bytes"], row["reason"]) for row in rows) == [
-        (None, 11, "not_a_request_line"),
-        (None, 64, "truncated"),
-    ]
+    (row,) = anonymous.rows(REJECTED_LINES, ["small"]).to_pylist()
+    assert (row["line"], row["line_bytes"], row["reason"]) == (None, 64, "truncated")
 
 
 def test_all_that_is_no_name_is_as_without_a_key(anonymous: Warehouse, finished: Warehouse) -> None:

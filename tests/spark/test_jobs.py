@@ -1,13 +1,11 @@
 """The commands: what they print, how they end, and that a second run changes nothing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
+from growing import versions
 from pyspark.sql import SparkSession
 from small_logs import BROKER, CONTROLLER, write_recording
 
@@ -20,16 +18,9 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import TABLES
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 FAILOVER, FREEZE = RECORDINGS / "failover-4.0", RECORDINGS / "freeze-4.1"
-
-
-def versions(warehouse: Warehouse) -> dict[str, int]:
-    """The newest version of every table that is there."""
-    tables = [table for table in TABLES.values() if warehouse.exists(table)]
-    return {table.name: DeltaTable(warehouse.uri_of(table)).version() for table in tables}
 
 
 def test_a_second_run_changes_nothing_and_needs_no_spark(
@@ -193,14 +184,15 @@ def test_summaries_without_outcomes_say_what_to_do(
 def test_reasons_of_rejected_lines_are_counted(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    broken = BROKER + b"what is this?\nand this\n" + BROKER.splitlines()[0][:200] + b"\n"
+    cut, *_ = (line[:200] for line in BROKER.splitlines())
+    broken = BROKER + b"\n".join([b"what is this?", b"Completed request:{}", b"{}", cut, cut[:90]])
     files = {"c.log": CONTROLLER, "b.log": broken}
     write_recording(tmp_path / "o'clock", files, {2: "c.log", 11: "b.log"})
     arguments = [str(tmp_path / "o'clock"), "--warehouse", str(tmp_path / "w")]
     ingest.main(arguments)
     said = [s for s in capsys.readouterr().out.splitlines() if s.startswith("rejected of")]
     assert said == [
-        "rejected of o'clock: 2 not_a_request_line, 1 truncated; "
+        "rejected of o'clock: 2 truncated, 1 bad_stamp; "
         'kip-replay sql "FROM rejected_lines" shows them'
     ]
     ingest.main(arguments)  # reads nothing

@@ -1,7 +1,5 @@
 """What ``--anonymize`` makes of names: the same always, nothing of them left, lengths kept."""
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import pickle
@@ -25,7 +23,7 @@ from kip_replay.pipelines.ingest import parse_task as parse_task_module
 from kip_replay.pipelines.ingest.file_reading import Content
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.log_tables import rows_of
-from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange, parse_range
+from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange
 from kip_replay.pipelines.ingest.parse_task import ParseError, parse_or_error, tasks_of
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
@@ -164,33 +162,14 @@ def test_configs_that_rules_need_keep_their_numbers_and_only_these() -> None:
 
 
 def test_all_but_texts_is_as_without_a_key() -> None:
-    lines = [*LOG.read_bytes().splitlines(), b"an acme secret"]
+    lines = [*LOG.read_bytes().splitlines(), b"Completed request:{an acme secret"]
     (raw,) = LineParser("r", 11, "UTC").parse(lines, "f")
     (hidden,) = LineParser("r", 11, "UTC", pseudonyms=PSEUDONYMS).parse(lines, "f")
     requests, without_key = (batch.to_pylist()[:-1] for batch in (hidden, raw))
     assert _without_texts(requests) == _without_texts(without_key)
     assert not set(hidden.column("line_id").to_pylist()) & set(raw.column("line_id").to_pylist())
     rejected = hidden.column("rejected").to_pylist()[-1]
-    assert rejected == {
-        "reason": "not_a_request_line",
-        "detail": None,
-        "line": None,
-        "line_bytes": 14,
-    }
-
-
-def test_a_line_too_long_leaves_its_length_and_a_keyed_hash(tmp_path: Path) -> None:
-    log = tmp_path / "a.log"
-    log.write_bytes(b"acme " * 100 + b"\nshort\n")
-    found = survey(LogFile("r", 1, "UTC", "a.log", str(log)))
-    part = ParsedRange.of(found, found.ranges[0])
-    rows = [r for b in parse_range(part, 50, PSEUDONYMS) for r in b.to_pylist()]
-    assert [row["rejected"]["line"] for row in rows] == [None, None]
-    assert [row["rejected"]["line_bytes"] for row in rows] == [500, 5]
-    (at_once,) = LineParser("r", 1, "UTC", pseudonyms=PSEUDONYMS, line_bytes_max=50).parse(
-        log.read_bytes().splitlines(), "a.log"
-    )
-    assert [row["line_id"] for row in rows] == at_once.column("line_id").to_pylist()
+    assert rejected == {"reason": "truncated", "detail": None, "line": None, "line_bytes": 33}
 
 
 def test_files_are_known_again_by_keyed_hashes(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The logs that benchmarks generate: whole lines of Kafka's, none twice, and true to the rule."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +112,7 @@ def test_the_rule_derives_the_lists_of_the_generated_sessions() -> None:
 
 @pytest.mark.parametrize(
     ("predicted_from", "variant", "recorded"),
-    [
-        (WITHOUT_SESSIONS, "incremental", WITH_SESSIONS),
-        (WITH_SESSIONS, "full", WITHOUT_SESSIONS),
-    ],
+    [(WITHOUT_SESSIONS, "incremental", WITH_SESSIONS), (WITH_SESSIONS, "full", WITHOUT_SESSIONS)],
 )
 def test_the_same_cluster_with_and_without_sessions(
     predicted_from: Example, variant: str, recorded: Example

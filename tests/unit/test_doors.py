@@ -1,7 +1,5 @@
 """What commands refuse at once, without Spark: warehouses that cannot be written."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -97,8 +95,8 @@ def test_a_growing_recording_may_begin_with_empty_logs(
     for _ in range(2):
         assert run.main([*arguments, "--growing"]) == 0
         printed = capsys.readouterr().out.splitlines()
-        assert "ingest r: lines read 0 = requests 0 + rejected 0 + repeated 0" in printed
-        assert printed[-1] == "nothing was logged yet"
+        assert "ingest r: lines read 0 = requests 0 + other 0 + rejected 0 + repeated 0" in printed
+        assert printed[-1] == "nothing was logged yet: the files are empty"
     assert run.main([*arguments, "--final"]) == 2
     assert "log of node 2 of recording 'r' (c.log) is empty" in capsys.readouterr().err
 

@@ -1,7 +1,5 @@
 """The wheel holds every package and every file that one of them opens; the command, every job."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from configparser import ConfigParser

@@ -1,7 +1,5 @@
 """Manifests, ``--node`` and what is missing, said by name."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

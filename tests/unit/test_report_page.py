@@ -1,7 +1,5 @@
 """The page: self-contained, the same bytes for the same values, and text stays text."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -262,7 +260,7 @@ def test_each_section_says_how_sure_it_is() -> None:
 
 def test_lines_add_up_or_the_page_says_that_they_do_not() -> None:
     text = text_of(html(report()))
-    assert "12 = 10 requests + 1 rejected + 1 repeated" in text
+    assert "12 = 7 requests + 3 other + 1 rejected + 1 repeated" in text
     assert "1 line : What follows 'Completed request:' is not JSON. bad_json" in text
     assert "does not hold" not in text
     lost = replace(report(), logs=[logs(lines_read=13)])

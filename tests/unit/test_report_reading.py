@@ -1,7 +1,5 @@
 """The report from tables: bounded, exact, and the same whatever the order of the rows."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -113,7 +111,8 @@ def check_rows(recording: str) -> list[dict[str, Any]]:
 def rows_of(recording: str) -> Rows:
     variants, replays = (RECORDED, WITHOUT_KIP, WITH_KIP), (WITHOUT_KIP, WITH_KIP)
     of_node = {"recording": recording, "node_id": 1}
-    counts = {"bytes_read": 1000, "lines_read": 12, "requests": 6, "rejected": 5, "repeated": 1}
+    counts = {"bytes_read": 1000, "lines_read": 12, "requests": 4, "other": 2}
+    counts |= {"rejected": 5, "repeated": 1}
     software = {"software_name": "apache-kafka-java"}
     line = {"source_file": "a.log", "reason": "bad_json", "line": "x" * 900, "line_bytes": 5000}
     outcome = {**hwm(recording, RECORDED), "verdict": "replayed", "decision": "parked"}
@@ -207,7 +206,7 @@ def test_report_says_what_the_tables_say(warehouse: Warehouse) -> None:
 
     (one,) = report.logs
     assert one.version == "Kafka 4.0.1 as stated, 4.0.0 in the logs"
-    assert one.lines == [24, 12, 10, 2]
+    assert one.lines == [24, 8, 4, 10, 2]
     (node,) = one.nodes
     assert (node["first_us"], node["files"]) == (START.timestamp() * 1_000_000, 2)
 
@@ -274,7 +273,6 @@ def test_same_tables_same_bytes(warehouse: Warehouse, tmp_path: Path) -> None:
     assert [path.name for path in first.parent.iterdir()] == ["report.html"]
 
 
-def test_unknown_recording_is_the_users_error(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_unknown_recording_is_the_users_error(warehouse: Warehouse) -> None:
     with pytest.raises(UserError, match="'another' is not in the warehouse"):
         read_report(warehouse, ["one", "another"])
-    assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,5 @@
 """Typed rows of constructed lines: versions and errors that no recording has (``bodies.txt``)."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sizes on the wire: Kafka's own counts, a version of our own, and what has no size."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """KIP-227's draft: sizes against a serializer written down from the page, field by field."""
 
-from __future__ import annotations
-
 import struct
 from itertools import groupby
 from typing import Any

@@ -4,8 +4,6 @@ Messages are drawn as rows of the tables (``wire_messages``) and translated to k
 field that a version lacks is left out there, and must not count here.
 """
 
-from __future__ import annotations
-
 import base64
 import datetime
 import importlib

@@ -1,7 +1,5 @@
 """Sums of pieces are whole messages: what changes may be counted without listing what does not."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

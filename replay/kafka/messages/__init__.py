@@ -15,8 +15,6 @@ without partitions. ``fetch_pieces`` and ``DraftFetchPieces`` are the same sizes
 numbers, for replays that follow a session by its changes.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from .encoding import records_field_bytes, unsigned_varint_bytes

@@ -4,8 +4,6 @@ Source: ``org.apache.kafka.common.utils.ByteUtils.sizeOfUnsignedVarint`` and KIP
 many values take arrays of one length, ``flexible`` also of length 1 for all of them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

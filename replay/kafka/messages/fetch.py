@@ -1,7 +1,5 @@
 """FETCH: the versions that can be counted, and its tagged fields of fixed size."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from .layout import FETCH

@@ -12,8 +12,6 @@ nothing else.
 Source: KIP-227, version 3, "Public Interfaces".
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

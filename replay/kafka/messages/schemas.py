@@ -10,8 +10,6 @@ for which the table has an integer only the length is kept. ``presentWith`` on a
 columns that are neither null nor false where the body was logged.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 Schema = dict[str, Any]

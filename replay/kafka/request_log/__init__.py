@@ -3,8 +3,6 @@
 ``LineParser`` is the way in, ``PARSED_LINE`` what comes out. Pure: no files, no clock.
 """
 
-from __future__ import annotations
-
 from .anonymous import Anonymous
 from .fold import FoldBoundary, fold_boundary
 from .line import stamp_of

@@ -52,8 +52,21 @@ def list_rows(
     lengths[list(rows)] = [len(row) for row in rows.values()]
     parent = pa.array(np.repeat(np.arange(n), lengths))
     repeated = {name: column.take(parent) for name, column in shared.items()}
-    elements = [element for row in rows.values() for element in row]
-    return list_of(lengths, struct_rows(type_, elements, repeated))
+    # Many lines can have the very same rows, which are made once.
+    elements: list[tuple[Any, ...]] = []
+    begins: dict[int, int] = {}
+    for row in rows.values():
+        if id(row) not in begins:
+            begins[id(row)] = len(elements)
+            elements += row
+    shifts = np.array([begins[id(row)] for row in rows.values()], np.int64)
+    used = lengths[list(rows)]
+    shifts -= np.cumsum(used) - used
+    places = pa.array(np.arange(used.sum()) + np.repeat(shifts, used))
+    others = [field for field in type_ if field.name not in shared]
+    own = struct_rows(pa.struct(others), elements, {}).take(places)
+    columns = dict(zip([field.name for field in others], own.flatten(), strict=True))
+    return list_of(lengths, struct_of(type_, {**columns, **repeated}))
 
 
 def list_of(lengths: Positions, flat: pa.Array, absent: Bools | None = None) -> Any:

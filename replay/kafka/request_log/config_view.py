@@ -27,10 +27,7 @@ _describe_response = Body(
         resource_type=Int8,
         resource_name=str,
         configs=Structs(
-            name=str,
-            value=(str | None, None),
-            config_source=(Int8 | None, None),
-            is_sensitive=bool,
+            name=str, value=(str | None, None), config_source=(Int8 | None, None), is_sensitive=bool
         ),
     )
 )

@@ -4,8 +4,6 @@ Source: ``kafka.network.RequestConvertToJson.requestDescMetrics``. Fields that a
 are passed over; ``request`` and ``response`` stay raw until their API is known.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec
@@ -97,7 +95,7 @@ _BRACE = ord("{")
 _decoder = msgspec.json.Decoder(Envelope)
 
 
-def decode_envelope(json: memoryview) -> Envelope:
+def decode_envelope(json: bytes) -> Envelope:
     """Raises ``Unreadable``: bad_json, missing_field, bad_envelope or bad_body."""
     try:
         envelope = _decoder.decode(json)

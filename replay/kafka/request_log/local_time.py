@@ -5,8 +5,6 @@ stamp is of the second pass (``fold_boundary`` finds the line where that begins)
 never occurs. Offsets are looked up once per second of log, not once per line.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 

@@ -1,7 +1,5 @@
 """What the parser makes of a line: one row, its typed rows nested."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from kip_replay.replay.log_tables import (

@@ -17,6 +17,7 @@ Pure: no files, no clock. The same bytes give the same rows, however they are cu
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -40,10 +41,12 @@ from . import (
 )
 from .anonymous import Anonymous
 from .arrow_rows import list_rows, scatter, struct_of, struct_rows
+from .layouts import LineReader, Lines
+from .layouts.reader import LINE_BYTES_MAX
 from .line import without_line_end
 from .local_time import LocalTime
 from .parsed_line import PARSED_LINE, VIEWS
-from .reading import LineReader, Part, Reading, line_digest, line_ids
+from .reading import BatchReader, Part, Reading, line_digest, line_ids
 from .request_columns import with_times
 from .typed_bodies import typed_bodies
 
@@ -58,9 +61,6 @@ if TYPE_CHECKING:
 
 #: How much of a rejected line is kept.
 _REJECTED_LINE_BYTES = 1000
-_MIB = 1 << 20
-_LINE_ENDS = (b"\n", b"\r")
-_NONE: Mapping[int, str] = {}
 
 #: APIs read one line at a time.
 _READERS: dict[int, Callable[[Envelope], TypedRows]] = {
@@ -96,9 +96,8 @@ class LineParser:
     """Parses the logs of one node of a recording.
 
     ``zone`` is the IANA name of the stamps' time zone, ``clock_offset_ms`` is added to them.
-    Batches hold at most ``rows_max`` lines and, but for a single longer line, ``bytes_max`` bytes.
-    With ``pseudonyms``, names and lines
-    are replaced by what its key makes of them, and rejected lines not kept.
+    With ``pseudonyms``, names and lines are replaced by what its key makes of them, and rejected
+    lines not kept.
     """
 
     def __init__(
@@ -108,21 +107,18 @@ class LineParser:
         zone: str,
         *,
         clock_offset_ms: int = 0,
-        line_bytes_max: int = 256 * _MIB,
-        rows_max: int = 1 << 15,
-        bytes_max: int = 16 * _MIB,
+        line_bytes_max: int = LINE_BYTES_MAX,
         pseudonyms: Pseudonyms | None = None,
     ) -> None:
         self.recording = recording
         self.node_id = node_id
         api_versions = partial(offset_view.read_api_versions, node_id=node_id)
-        self._reader = LineReader(
+        self._zone = zone
+        self._batches = BatchReader(
             LocalTime(zone, clock_offset_ms),
             line_bytes_max,
             _READERS | {offset_view.API_VERSIONS: api_versions},
         )
-        self._rows_max = rows_max
-        self._bytes_max = bytes_max
         self._line_digest = line_digest(node_id, pseudonyms)
         self._anonymous = Anonymous(pseudonyms) if pseudonyms else None
 
@@ -133,68 +129,49 @@ class LineParser:
         first_line_number: int = 1,
         fold_changes_at_line: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of ``PARSED_LINE``, one row per line, in order; no batch for no lines.
+        """One batch of physical lines in any layout, none where no line is or should be a request.
 
         ``lines`` may end in LF, CR LF or nothing. ``fold_changes_at_line`` is the line number from
         which on ambiguous local times are the second pass (``fold_boundary``), None for never.
         """
-        number = first_line_number
-        for batch in self._bounded(lines):
-            yield self.parse_batch(batch, source_file, number, fold_changes_at_line)
-            number += len(batch)
-
-    def _bounded(self, lines: Iterable[bytes]) -> Iterator[list[bytes]]:
-        batch: list[bytes] = []
-        size = 0
-        for line in lines:
-            if batch and (size + len(line) > self._bytes_max or len(batch) == self._rows_max):
-                yield batch
-                batch, size = [], 0
-            batch.append(without_line_end(line) if line.endswith(_LINE_ENDS) else line)
-            size += len(line)
-        if batch:
-            yield batch
+        reader = LineReader(self._zone)
+        read = reader.read([without_line_end(line) for line in lines], first_line_number)
+        read.add(reader.ended())
+        if read.lines:
+            yield self.parse_batch(read, source_file, fold_changes_at_line)
 
     def parse_batch(
-        self,
-        lines: Sequence[bytes],
-        source_file: str,
-        first: int,
-        fold_changes_at_line: int | None = None,
-        strays: Mapping[int, str] = _NONE,
+        self, read: Lines, source_file: str, fold_changes_at_line: int | None = None
     ) -> pa.RecordBatch:
-        """One batch of lines without their line ends, as many as there are; the first is ``first``.
-
-        For whoever has them in memory already, and knows how many are too many. ``strays``: numbers
-        of lines whose stamps cannot be where they stand, and why.
-        """
-        n = len(lines)
-        second_pass_from = n if fold_changes_at_line is None else fold_changes_at_line - first
-        by_position = {number - first: why for number, why in strays.items()}
-        reading = self._reader.read(lines, second_pass_from, by_position)
+        """One batch, a row for each of the lines, for whoever knows how many are too many."""
+        lines, n = read.lines, len(read.lines)
+        second_pass_from = n
+        if fold_changes_at_line is not None:
+            second_pass_from = bisect_left(read.numbers, fold_changes_at_line)
+        reading = self._batches.read(lines, second_pass_from, read.rejections)
         columns = {
             "recording": pa.repeat(pa.scalar(self.recording, TEXT), n),
             "line_id": pa.array(line_ids(self._line_digest, lines), TEXT),
             "node_id": pa.repeat(pa.scalar(self.node_id, INT), n),
             "source_file": pa.repeat(pa.scalar(source_file, TEXT), n),
-            "line_number": pa.array(np.arange(first, first + n), LONG),
+            "line_number": pa.array(read.numbers, LONG),
             **_typed_columns(reading, n),
-            "rejected": _rejected(lines, reading, is_kept=self._anonymous is None),
+            "rejected": _rejected(read, reading, is_kept=self._anonymous is None),
         }
         batch = pa.record_batch([columns[name] for name in PARSED_LINE.names], schema=PARSED_LINE)
         return self._anonymous.lines(batch) if self._anonymous else batch
 
 
-def _rejected(lines: Sequence[bytes], reading: Reading, is_kept: bool) -> pa.StructArray:
+def _rejected(read: Lines, reading: Reading, is_kept: bool) -> pa.StructArray:
     """Why lines could not be read; with their text where that ``is_kept``."""
     rows: list[Row] = []
     rejected = sorted(reading.rejected.items())
-    for position, (reason, detail) in rejected:
-        line = lines[position]
+    for position, why in rejected:
+        line = read.lines[position]
         text = line[:_REJECTED_LINE_BYTES].decode(errors="replace") if is_kept else None
-        rows.append((reason.name, detail, text, len(line)))
+        rows.append((why.reason.name, why.detail, text, why.line_bytes or len(line)))
     positions = np.array([position for position, _ in rejected], np.int64)
-    return scatter(struct_rows(parsed_line.REJECTED, rows, {}), positions, len(lines))
+    return scatter(struct_rows(parsed_line.REJECTED, rows, {}), positions, len(read.lines))
 
 
 def _typed_columns(reading: Reading, n: int) -> Columns:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ..messages import APIS
+from ..messages import APIS, PRODUCE
 from .envelope import Envelope, decode_envelope
-from .line import split_line
+from .line import STAMP_BYTES, json_of
 from .mandatory import incomplete
 from .parsed_line import PARSED_LINE, VIEWS
 from .reasons import Reason, Unreadable
@@ -41,6 +41,7 @@ _API_KEY = b'"requestApiKey":'
 _API_KEY_WITHIN = 150
 _KEYS = {(b'%d,"' % key)[:3]: key for key in APIS}
 _BRACE = ord("{")
+_NO_RESPONSE = b'"response":"",'
 #: Below every API key, which are of 16 bits.
 _NO_API = -(2**15) - 1
 #: So few are decoded one by one where Arrow refuses some of them.
@@ -61,14 +62,10 @@ class Reading:
     """Lines by position: stamp, JSON, why rejected and what is known beyond that, typed rows."""
 
     stamps_us: Positions
-    texts: dict[int, memoryview] = field(default_factory=dict)
-    rejected: dict[int, tuple[Reason, str | None]] = field(default_factory=dict)
+    texts: dict[int, bytes] = field(default_factory=dict)
+    rejected: dict[int, Unreadable] = field(default_factory=dict)
     typed: dict[int, TypedRows] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
-
-    def reject(self, position: int, unreadable: Unreadable) -> None:
-        """Notes why a line has no row."""
-        self.rejected[position] = (unreadable.reason, unreadable.detail)
 
 
 def line_digest(node_id: int, pseudonyms: Pseudonyms | None = None) -> hashlib.blake2b:
@@ -89,61 +86,63 @@ def line_ids(started: hashlib.blake2b, lines: Sequence[bytes]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class LineReader:
-    """Reads batches of lines; ``readers`` are of the APIs whose lines are read one by one."""
+class BatchReader:
+    """Reads batches of canonical lines, those of the APIs in ``readers`` one by one."""
 
     time: LocalTime
     line_bytes_max: int
     readers: Mapping[int, Callable[[Envelope], TypedRows]]
 
     def read(
-        self, lines: Sequence[bytes], second_pass_from: int, strays: Mapping[int, str]
+        self, lines: Sequence[bytes], second_pass_from: int, rejected: Mapping[int, Unreadable]
     ) -> Reading:
         """``second_pass_from``: position from which on ambiguous stamps are the second pass."""
-        reading = Reading(np.zeros(len(lines), np.int64))
+        reading = Reading(np.zeros(len(lines), np.int64), rejected={**rejected})
         by_key = self._split(reading, lines, second_pass_from)
-        careful = by_key.pop(_NO_API, [])
-        for key, positions in by_key.items():
-            usual = [position for position in positions if position not in strays]
-            part = _read_sure(reading, key, np.array(usual, np.int64))
+        careful = by_key.pop((_NO_API, False), [])
+        for (key, is_silent), positions in by_key.items():
+            part = _read_sure(reading, key, np.array(positions, np.int64), is_silent)
             reading.parts.append(part)
             if len(part.positions) < len(positions):
                 careful += set(positions).difference(part.positions.tolist())
-        self._read_careful(reading, sorted(careful), strays)
+        self._read_careful(reading, sorted(careful))
         return reading
 
     def _split(
         self, reading: Reading, lines: Sequence[bytes], second_pass_from: int
-    ) -> dict[int, list[int]]:
-        """Positions of lines by what seems to be their API, if ``APIS`` has it."""
-        by_key: dict[int, list[int]] = defaultdict(list)
-        stamps, texts = reading.stamps_us, reading.texts
+    ) -> dict[tuple[int, bool], list[int]]:
+        """Positions of lines by what seems to be their API, if ``APIS`` has it.
+
+        Those of PRODUCEs without a response (acks=0) apart: to Arrow, a string is no response.
+        """
+        by_key: dict[tuple[int, bool], list[int]] = defaultdict(list)
+        texts, rejected, microseconds = reading.texts, reading.rejected, self.time.microseconds
+        stamps = [0] * len(lines)
         for position, line in enumerate(lines):
+            if position in rejected:
+                continue
             try:
                 if len(line) > self.line_bytes_max:
                     raise Unreadable(Reason.too_long)
-                stamp, text = split_line(line)
-                stamps[position] = self.time.microseconds(stamp, position >= second_pass_from)
+                stamp = line[1 : STAMP_BYTES + 1]
+                stamps[position] = microseconds(stamp, position >= second_pass_from)
             except Unreadable as unreadable:
-                reading.reject(position, unreadable)
+                rejected[position] = unreadable
                 continue
-            texts[position] = text
-            digits = line.find(_API_KEY, 0, _API_KEY_WITHIN) + len(_API_KEY)
-            key = _KEYS.get(line[digits : digits + 3], _NO_API) if text[0] == _BRACE else _NO_API
-            by_key[key].append(position)
+            texts[position] = text = json_of(line)
+            digits = text.find(_API_KEY, 0, _API_KEY_WITHIN) + len(_API_KEY)
+            key = _KEYS.get(text[digits : digits + 3], _NO_API) if text[0] == _BRACE else _NO_API
+            by_key[key, key == PRODUCE.key and _NO_RESPONSE in text].append(position)
+        reading.stamps_us[:] = stamps
         return by_key
 
-    def _read_careful(
-        self, reading: Reading, positions: Sequence[int], strays: Mapping[int, str]
-    ) -> None:
+    def _read_careful(self, reading: Reading, positions: Sequence[int]) -> None:
         """Lines of any API, one by one."""
         by_key: dict[int | None, dict[int, Envelope]] = {None: {}}
         known: dict[tuple[int, int, bytes, bytes], TypedRows] = {}
         for position in positions:
             try:
                 envelope = decode_envelope(reading.texts[position])
-                if position in strays:
-                    raise Unreadable(Reason.stray_stamp, strays[position])
                 if envelope.is_absurd:
                     raise Unreadable(Reason.absurd_times)
                 key = envelope.request_header.request_api_key
@@ -154,7 +153,7 @@ class LineReader:
                         known[bodies] = self.readers[key](envelope)
                     reading.typed[position] = known[bodies]
             except Unreadable as unreadable:
-                reading.reject(position, unreadable)
+                reading.rejected[position] = unreadable
                 continue
             by_key.setdefault(key if key in APIS else None, {})[position] = envelope
         reading.parts += [_read_bodies(reading, *of_key) for of_key in by_key.items()]
@@ -172,20 +171,22 @@ def _read_bodies(reading: Reading, key: int | None, envelopes: dict[int, Envelop
     lacking = incomplete(table, APIS[key], columns["api_version"].take(pa.array(good)))
     bad |= {int(good[line]): f"{path} is missing" for line, path in lacking.items()}
     for line, misfit in bad.items():
-        reading.reject(int(positions[line]), Unreadable(Reason.bad_body, misfit))
+        reading.rejected[int(positions[line])] = Unreadable(Reason.bad_body, misfit)
     fits = ~np.isin(np.arange(len(good)), list(lacking))
     rows = good[fits]
     of_rows = {name: column.take(pa.array(rows)) for name, column in columns.items()}
     return Part(key, positions[rows], of_rows, table.filter(pa.array(fits)))
 
 
-def _read_sure(reading: Reading, key: int, positions: Positions) -> Part:
+def _read_sure(reading: Reading, key: int, positions: Positions, is_silent: bool) -> Part:
     """Those lines of which it is certain that decoding them one by one gives the same."""
     lines = [reading.texts[position] for position in positions.tolist()]
+    if is_silent:
+        lines = [line.replace(_NO_RESPONSE, b'"response":null,') for line in lines]
     schema = pa.schema([*body_schema(APIS[key]), *USUAL_ENVELOPE])
     good, table, _ = read_fitting(lines, schema, _LINES_MIN, "error")
     columns = envelope_columns(table)
-    certain = sound(table, columns, key)
+    certain = sound(table, columns, key, is_silent)
     certain[list(incomplete(table, APIS[key], columns["api_version"]))] = False
     if not certain.all():
         table = table.filter(pa.array(certain))

@@ -103,15 +103,16 @@ def decoded_columns(envelopes: Sequence[Envelope]) -> Columns:
     return columns
 
 
-def sound(table: pa.Table, columns: Columns, api_key: int) -> Bools:
-    """Lines of an API whose envelopes lack nothing and have times that can be.
+def sound(table: pa.Table, columns: Columns, api_key: int, is_silent: bool) -> Bools:
+    """Lines of an API whose envelopes lack nothing, but for a response if they are to be silent.
 
+    And whose times can be.
     False is "not certain": null may be a field that is missing or that says so, and Arrow reads NaN
     and infinity, which are no JSON.
     """
     present = [column for name, column in columns.items() if name not in _OPTIONAL]
-    present += [table.column(name) for name in ("clientInformation", "request", "response")]
-    certain = np.ones(table.num_rows, np.bool_)
+    present += [table.column(name) for name in ("clientInformation", "request")]
+    certain: Bools = columns["has_response"].to_numpy(zero_copy_only=False) != is_silent
     for column in present:
         if column.null_count:
             certain &= column.is_valid().to_numpy(zero_copy_only=False)

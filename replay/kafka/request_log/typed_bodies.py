@@ -42,6 +42,8 @@ _SCALARS = {
 }
 #: In what Arrow's reader says, which also has values.
 _COLUMN = re.compile(r"Column\(/([A-Za-z/\[\]]*)")
+#: So much of a text stays near the processor while Arrow goes over it.
+_BLOCK_BYTES = 4 << 20
 _NO_BODY = "a body does not have its API's form"
 
 
@@ -110,7 +112,7 @@ def _type_of(field: Field, column: pa.DataType, row: pa.StructType) -> pa.DataTy
 
 
 def read_fitting(
-    lines: Sequence[memoryview | bytes], schema: pa.Schema, lines_min: int, unexpected: str
+    lines: Sequence[bytes], schema: pa.Schema, lines_min: int, unexpected: str
 ) -> tuple[Positions, pa.Table, dict[int, str]]:
     """The lines that can be read, and what of the others cannot.
 
@@ -135,17 +137,16 @@ def read_fitting(
     return np.array(good, np.int64), pa.concat_tables(tables or [schema.empty_table()]), bad
 
 
-def _read(
-    lines: Sequence[memoryview | bytes], schema: pa.Schema, unexpected: str
-) -> pa.Table | str:
+def _read(lines: Sequence[bytes], schema: pa.Schema, unexpected: str) -> pa.Table | str:
     """What does not fit, where some line does not."""
     if not lines:
         return schema.empty_table()
     text = b"\n".join(lines)
+    block_bytes = max(_BLOCK_BYTES, max(map(len, lines)) + 2)
     try:
         table = pyarrow.json.read_json(
             pa.BufferReader(text),
-            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=block_bytes),
             parse_options=pyarrow.json.ParseOptions(schema, None, unexpected),
         )
     except pa.ArrowInvalid as error:

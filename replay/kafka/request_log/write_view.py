@@ -153,8 +153,7 @@ _ALTER_USER_SCRAM_CREDENTIALS = _Write(
 )
 _UPDATE_FEATURES = _Write(
     Body(
-        feature_updates=Structs(feature=str, max_version_level=Int16),
-        validate_only=(bool, False),
+        feature_updates=Structs(feature=str, max_version_level=Int16), validate_only=(bool, False)
     ),
     Body(error_code=Int16, results=At("0-1", Structs(feature=str, error_code=Int16), [])),
     _features,

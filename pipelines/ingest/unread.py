@@ -1,0 +1,66 @@
+"""Says of lines that give no request what they are, in place of advice that does not fit them."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey
+from kip_replay.pipelines.ingest.parse_task import Parsed, Unread
+from kip_replay.replay.kafka.request_log import Reason
+
+#: Of a line that cannot be read, so much is printed.
+_SHOWN_CHARACTERS = 120
+_LOGGERS_SHOWN = 3
+
+
+def what_they_are(loggers: Mapping[str, int]) -> str:
+    """Lines of other loggers, the most frequent ones by name."""
+    if not loggers:
+        return "no line of kafka.request.logger at DEBUG"
+    most = Counter(loggers).most_common(_LOGGERS_SHOWN)
+    named = ", ".join(f"{name} ({count:,})" for name, count in most)
+    more = ", ..." if len(loggers) > _LOGGERS_SHOWN else ""
+    return f"lines of other loggers ({named}{more}) and none of kafka.request.logger at DEBUG"
+
+
+def unread_lines(parsed: Sequence[Parsed], recording: str) -> list[str]:
+    """For each reason the first line of a recording that cannot be read, as far as it is kept."""
+    first: dict[str, Unread] = {}
+    unread = [(name, line) for of in parsed for (name, _), line in of.unread.items()]
+    for line in (line for name, line in unread if name == recording):
+        first[line.reason] = min(first.get(line.reason, line), line)
+    return [unread_sentence(line) for _, line in sorted(first.items())]
+
+
+def unread_sentence(line: Unread) -> str:
+    """Where a line is, why it cannot be read, and how it begins, without what terminals obey."""
+    why = Reason[line.reason].value + (f" ({line.detail})" if line.detail else "")
+    begin = f" It begins: {ascii(line.text[:_SHOWN_CHARACTERS])[1:-1]}" if line.text else ""
+    return f"{line.source_file} line {line.line_number:,} ({line.reason}): {why}{begin}"
+
+
+def require_requests(
+    parsed: Sequence[Parsed], counts: Mapping[FileKey, Counts], known: Collection[str]
+) -> None:
+    """Raises UserError for a recording of which lines were read, and not one is a request.
+
+    ``known``: recordings of which there are requests already.
+    """
+    for recording in sorted({name for name, _, _ in counts}.difference(known)):
+        total = sum((c for (name, *_), c in counts.items() if name == recording), Counts())
+        if total.requests + total.repeated or not (total.lines or total.outside):
+            continue
+        if total.outside:
+            raise UserError(
+                f"none of the {total.outside:,} requests of recording {recording!r} was completed "
+                "in the time asked for: correct --from and --until, or the time zone"
+            )
+        loggers = Counter[str]()
+        for of in parsed:
+            mine = {logger: n for (name, logger), n in of.loggers.items() if name == recording}
+            loggers.update(mine)
+        found = "; ".join(unread_lines(parsed, recording)) or f"they are {what_they_are(loggers)}"
+        raise UserError(
+            f"of {total.lines:,} lines of recording {recording!r} none can be read as a request, "
+            f"so nothing was written: {found}"
+        )

@@ -1,0 +1,107 @@
+"""Whose is a log? Swapped ones would be replayed as if they were right.
+
+No node replicates from itself or requests its own vote. A controller that knows no leader may send
+itself a FETCH, which fails: only successful ones count. Some APIs only brokers respond to, others
+only controllers. Where none of this decides, nothing is said.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from itertools import product
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.ingest.line_accounting import FileKey
+from kip_replay.pipelines.ingest.manifest import MANIFEST
+from kip_replay.pipelines.ingest.recording import Node, Recording
+
+_TOPIC_FETCH, _METADATA_FETCH = "successful topic FETCH", "successful metadata FETCH"
+#: APIs (requestApiKeyName) that only controllers, and only brokers, respond to.
+OF_CONTROLLERS = {_METADATA_FETCH, "ALLOCATE_PRODUCER_IDS", "ALTER_PARTITION", "BEGIN_QUORUM_EPOCH"}
+OF_CONTROLLERS |= {"BROKER_HEARTBEAT", "BROKER_REGISTRATION", "CONTROLLER_REGISTRATION"}
+OF_CONTROLLERS |= {"ENVELOPE", "FETCH_SNAPSHOT", "VOTE"}
+OF_BROKERS = {_TOPIC_FETCH, "FIND_COORDINATOR", "HEARTBEAT", "INIT_PRODUCER_ID", "JOIN_GROUP"}
+OF_BROKERS |= {"LIST_OFFSETS", "METADATA", "OFFSET_COMMIT", "PRODUCE"}
+_TO_VOTERS = pa.array(["BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH", "VOTE"])
+_ROLES = {"broker": (OF_BROKERS, OF_CONTROLLERS), "controller": (OF_CONTROLLERS, OF_BROKERS)}
+#: Fewer, or a smaller share of what nodes sent, prove nothing: addresses change hands.
+_REQUESTS_MIN, _SHARE_MIN = 3, 0.001
+_WAY_OUT = f"give each node its own in {MANIFEST} or by --node"
+
+#: Requests by recording, node, API, and the node that sent them (-1 for clients).
+Senders = Counter[tuple[str, int, str, int]]
+_Sent = Counter[tuple[str, int]]
+
+
+def senders_of(lines: pa.RecordBatch) -> Senders:
+    """Counts the requests of parsed lines by who sent them, without failed FETCHes."""
+    request, fetch = lines.column("request"), lines.column("fetch")
+    responses = pc.struct_field(fetch, "response_partitions")
+    is_error = pc.not_equal(pc.struct_field(responses.flatten(), "error_code"), 0)
+    is_ok = pc.fill_null(pc.equal(pc.struct_field(fetch, "error_code"), 0), True).to_numpy(False)
+    is_ok[pc.list_parent_indices(responses).filter(is_error).to_numpy()] = False
+    fetched = pc.struct_field(fetch, "is_cluster_metadata")
+    api, client = (pc.struct_field(request, name) for name in ("api_name", "client_id"))
+    voter = pc.if_else(pc.is_in(api, _TO_VOTERS), client, None)
+    voter = pc.struct_field(pc.extract_regex(voter, r"^raft-client-(?P<id>\d{1,9})$"), "id")
+    columns = {name: lines.column(name) for name in ("recording", "node_id")}
+    columns["api"] = pc.coalesce(pc.if_else(fetched, _METADATA_FETCH, _TOPIC_FETCH), api, "")
+    columns["sender"] = pc.coalesce(pc.struct_field(fetch, "replica_id"), voter.cast("int32"), -1)
+    rows = pa.table(columns).filter(pa.array(is_ok)).group_by([*columns])
+    counts = rows.aggregate([([], "count_all")]).select([*columns, "count_all"]).to_pylist()
+    return Counter({(*key,): count for *key, count in map(dict.values, counts)})
+
+
+def wrong_logs(recording: Recording, senders: Senders) -> list[str]:
+    """Says which nodes were given a log that is not theirs, what shows it, and whose it may be."""
+    sent: dict[Node, _Sent] = {node: Counter() for node in recording.nodes}
+    for node, ((name, node_id, api, sender), count) in product(sent, senders.items()):
+        if (name, node_id) == (recording.name, node.node_id):
+            sent[node][api, sender] = count
+    proofs = {node: proof for node in sent if (proof := _proof_against(node, sent[node]))}
+    sentences = []
+    for node, proof in proofs.items():
+        others = [n for n in sent if n != node and not _proof_against(n, sent[node])]
+        others = [n for n in others if n in proofs] or others
+        whose = " or ".join(f"node {n.node_id}" for n in others) or "another node"
+        sentences.append(
+            f"the log given for node {node.node_id} of recording {recording.name!r} "
+            f"({', '.join(node.log)}) is that of {whose}: it has {proof}; {_WAY_OUT}"
+        )
+    return sentences
+
+
+def require_own(recordings: Iterable[Recording], senders: Senders) -> None:
+    """Raises UserError for the first log that is not its node's."""
+    for recording in recordings:
+        for sentence in wrong_logs(recording, senders):
+            raise UserError(sentence)
+
+
+def _proof_against(node: Node, sent: _Sent) -> str | None:
+    """What a log has that this node's cannot have; None where it may be this node's."""
+    own = Counter({key: count for key, count in sent.items() if key[1] == node.node_id})
+    by_nodes = sum(count for (_, sender), count in sent.items() if sender >= 0)
+    if own.total() >= max(_REQUESTS_MIN, _SHARE_MIN * by_nodes):
+        (((api, _), _),) = own.most_common(1)
+        return f"{own.total():,} requests of node {node.node_id} itself ({api})"
+    its, others = _ROLES.get(node.role or "", (set(), set()))
+    foreign = Counter({key: count for key, count in sent.items() if key[0] in others})
+    if foreign.total() >= _REQUESTS_MIN and its.isdisjoint(api for api, _ in sent):
+        (((api, _), _),) = foreign.most_common(1)
+        return f"{foreign.total():,} requests that no {node.role} responds to ({api})"
+    return None
+
+
+def same_contents(recording: Recording, contents: Iterable[tuple[FileKey, Hashable]]) -> list[str]:
+    """Says which nodes were given copies of one file."""
+    first: dict[Hashable, FileKey] = {}
+    pairs = [(first.setdefault((file[0], content), file), file) for file, content in contents]
+    return [
+        f"the logs given for node {one} and node {other} of recording {name!r} ({file}, {copy}) "
+        f"have the same content: {_WAY_OUT}"
+        for (name, one, file), (_, other, copy) in pairs
+        if one != other and name == recording.name
+    ]

@@ -1,0 +1,74 @@
+"""What names the node of each line in a file of several nodes: a field, or what stands before."""
+
+import re
+from collections import Counter
+from typing import NamedTuple
+
+import msgspec
+
+from ..line import MARKER
+from .reader import Framing, records_of
+from .stamps import StampReader
+from .wrappers import Path, found_in, is_escaped, leaves
+
+#: Names of fields that name a container, the most telling ones first.
+_NAMES = re.compile(r"pod|instance|host|node|stream|container|source|service|app|tag|name", re.I)
+#: As many nodes as one file may be of.
+_VALUES_MAX = 100
+#: What is part of a name in front of a line, and no time.
+_WORD = re.compile(rb"[^\s|,\"]*[A-Za-z][^\s|,\"]*")
+_WORDS = "words"
+_NUMBER = re.compile(r"\d")
+
+
+class Labels(NamedTuple):
+    """A field's path, or () for what stands before a line, and its values."""
+
+    path: Path
+    values: tuple[str, ...]
+
+
+def labels(head: bytes, framing: Framing) -> Labels:
+    """The label by which the requests at the beginning of a file differ most likely by node.
+
+    Its values have numbers, all different ones; with one value, or none, it is one node's.
+    """
+    values: dict[Path, Counter[str]] = {}
+    for record in records_of(head, framing):
+        if MARKER not in record:
+            continue
+        for path, value in _labels_of(record):
+            values.setdefault(path, Counter())[value] += 1
+    best = Labels((), ())
+    for path, of_path in sorted(values.items(), key=lambda item: _rank(item[0])):
+        found = tuple(sorted(of_path))
+        is_many = len(found) > 1 and of_path.total() < 2 * len(found)  # one for each line
+        if is_many or len(found) > _VALUES_MAX or not all(map(_NUMBER.search, found)):
+            continue
+        if len(found) > 1 or not best.values:
+            best = Labels(() if path[0] == _WORDS else path, found)
+        if len(found) > 1:
+            break
+    return best
+
+
+def _rank(path: Path) -> int:
+    named = [_NAMES.search(key) for key in path[-1:]]
+    order = _NAMES.pattern.split("|")
+    return min((order.index(m[0].lower()) for m in named if m), default=len(order))
+
+
+def _labels_of(record: bytes) -> list[tuple[Path, str]]:
+    """Fields of a JSON object, or the words before Kafka's stamp by their places."""
+    marker = record.index(MARKER)
+    if not is_escaped(record, marker):
+        words = _WORD.findall(StampReader("UTC").without(record[:marker]))
+        places = [(i, w.decode(errors="replace")) for i, w in enumerate(words)]
+        return [((_WORDS, f"{i:03d}"), word) for i, word in places if "thread" not in word]
+    try:
+        value = msgspec.json.decode(record[record.index(b"{") : record.rindex(b"}") + 1])
+    except (ValueError, msgspec.DecodeError):
+        return []
+    texts = [found for _, found in found_in(value) if MARKER in found.text]
+    around = [one for found in texts for one in found.around]
+    return [(path, text) for one in around for path, text in leaves(one) if len(text) < 100]

@@ -1,0 +1,503 @@
+"""Physical lines of one log file as request lines in Kafka's default layout, all accounted for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+
+from ..line import LOGGER, MARKER, STAMP_BYTES, without_line_end
+from ..reasons import Reason, Unreadable
+from .text import TextLayout, are_usual_and_sound, is_usual, without_stamps_of_parts
+from .wrappers import (
+    STREAM,
+    Found,
+    Path,
+    Wrapper,
+    found_in,
+    is_bare,
+    is_escaped,
+    marker_in,
+    of_csv,
+    wrapper_of,
+)
+
+#: A longer line is rejected, a longer physical one without being in memory as a whole.
+LINE_BYTES_MAX = 256 << 20
+#: Levels of JSON that a line may lie in.
+_LEVELS_MAX = 3
+#: What stands before the parts of a split line: CRI's stream and tag, syslog's or journald's head.
+_CARRIER = re.compile(
+    rb"\S+ (?P<stream>stdout|stderr) (?P<tag>[PF])(?::\S+)? |(?P<head>[^\[\]{}\"]{1,200}\[\d+\]): "
+)
+#: No string of JSON has it: its quotation marks are escaped.
+_BETWEEN_OBJECTS = b'}{"'
+#: Where an object begins, behind what a carrier may have put before it.
+_OBJECT = re.compile(rb"\{\s*\"")
+#: What journalctl leaves out of ``-o json`` without ``--all``: texts of 4,096 bytes.
+_LEFT_OUT = b'"MESSAGE":null'
+#: The logger of a line that is no request.
+_LOGGER = re.compile(rb"\(([\w.$]+)\)\s*$|\b([a-z][\w$]*(?:\.[\w$]+){2,})\b")
+_TRACE = re.compile(rb"\s+(?:at |\.\.\. )|(?:Caused by|Suppressed): |[\w.$]+(?:Exception|Error)\b")
+#: Of a second, where a stamp has so many.
+_SIX_DECIMALS = re.compile(rb":\d\d[.,](\d{6})(?!\d)")
+_LOGGERS_MAX, _LOGGER_BYTES = 100, 1000
+#: Around a label in front of a line.
+_PREFIX_BYTES = 256
+
+
+class LongLine(NamedTuple):
+    """A physical line that is longer than it may be: its first bytes, and how many it has."""
+
+    head: bytes
+    line_bytes: int
+
+
+@dataclass(frozen=True)
+class NodeBy:
+    """Whose lines of a file are read that holds those of several nodes.
+
+    Those with ``value`` in the field at ``path``, or in what stands before the line without a path.
+    ``others`` are the values of other nodes; what is nobody's is counted, as other lines, with the
+    node that ``counts_rest``.
+    """
+
+    path: Path
+    value: str
+    others: frozenset[str] = frozenset()
+    counts_rest: bool = False
+
+
+@dataclass(frozen=True)
+class Framing:
+    """What must be known of a file before any part of it is read.
+
+    ``indent``: of the objects of a pretty-printed array; None where each line is a record.
+    ``line_field``: where the log line stands in a JSON object; None to find it.
+    ``since`` and ``until``: stamps in the node's zone; others are outside and not read.
+    ``is_padded``: as log4j2 writes SSSSSS, milliseconds stand behind three zeros.
+    """
+
+    indent: bytes | None = None
+    line_field: Path | None = None
+    node_by: NodeBy | None = None
+    since: bytes | None = None
+    until: bytes | None = None
+    is_padded: bool = False
+
+    def of_head(self, head: bytes) -> Framing:
+        """The same with what the beginning of the file shows."""
+        decimals = _SIX_DECIMALS.findall(head)
+        is_padded = bool(decimals) and all(d.startswith(b"000") for d in decimals)
+        return replace(self, indent=_indent_of(head), is_padded=is_padded)
+
+    def begins(self, zone: str, record: bytes, before: Callable[[], bytes]) -> bool:
+        """Whether a physical line begins a record, and none of the lines before runs into it."""
+        if self.indent is not None:
+            return without_line_end(record) in (self.indent + b"{", b", " + self.indent + b"{")
+        if is_usual(record):
+            return True
+        if not marker_in(record):
+            return False
+        reader = LineReader(zone, self)
+        reader.read(before().split(b"\n")[:-1], 1)
+        return reader.pending_number is None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether only some of a file's lines are read."""
+        return self.node_by is not None or self.since is not None or self.until is not None
+
+
+#: Each physical line is a record, and all are read.
+WHOLE_LINES = Framing()
+
+
+def _indent_of(head: bytes) -> bytes | None:
+    """How far the objects are indented that hold a line each, if they are pretty-printed."""
+    lines = head.lstrip().splitlines()
+    if not lines or lines[0].strip() not in (b"[", b"{"):
+        return None
+    for before, line in pairwise(lines):
+        if before.rstrip().endswith(b"[") and line.strip() == b"{":
+            return line[: line.index(b"{")]
+        if MARKER in line:
+            break
+    return b"" if lines[0].strip() == b"{" else None
+
+
+@dataclass
+class Lines:
+    """Lines that were read, in the order in which they were complete.
+
+    ``lines`` are canonical but for those with a reason in ``rejections``, by position. ``numbers``
+    are of the physical lines where they begin. ``others`` counts lines of other loggers by name.
+    ``physical`` lines were taken in. ``outside``: requests that are not of the time asked for.
+    """
+
+    lines: list[bytes] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    rejections: dict[int, Unreadable] = field(default_factory=dict)
+    others: Counter[str] = field(default_factory=Counter)
+    physical: int = 0
+    outside: int = 0
+
+    def requests(self) -> list[bytes]:
+        """The lines that are canonical."""
+        return [line for at, line in enumerate(self.lines) if at not in self.rejections]
+
+    def sort(self) -> None:
+        """By where they begin: a line of several parts is whole after others have begun."""
+        if all(a <= b for a, b in pairwise(self.numbers)):
+            return
+        order = sorted(range(len(self.lines)), key=self.numbers.__getitem__)
+        self.rejections = {
+            to: self.rejections[at] for to, at in enumerate(order) if at in self.rejections
+        }
+        self.lines = [self.lines[at] for at in order]
+        self.numbers = [self.numbers[at] for at in order]
+
+    def add(self, more: Lines) -> None:
+        """Takes in lines that follow."""
+        shift = len(self.lines)
+        self.rejections |= {shift + at: why for at, why in more.rejections.items()}
+        self.lines += more.lines
+        self.numbers += more.numbers
+        self.others += more.others
+        self.physical += more.physical
+        self.outside += more.outside
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A text without what its carrier put before it, and the stream that it continues.
+
+    ``is_open``: its carrier says that more follows; ``can_follow``: it splits lines, and may not.
+    """
+
+    stream: str
+    text: bytes
+    is_open: bool = False
+    can_follow: bool = False
+
+    @staticmethod
+    def of(found: Found) -> _Part:
+        if found.around:
+            return _Part(found.label((STREAM,)) or "", found.text, can_follow=True)
+        carrier = _CARRIER.match(found.text)
+        if carrier is None:
+            return _Part("", found.text)
+        text = found.text[carrier.end() :]
+        if carrier["stream"]:
+            return _Part(carrier["stream"].decode(), text, carrier["tag"] == b"P", True)
+        host_and_process = b" ".join(carrier["head"].rsplit(b" ", 2)[-2:])
+        return _Part(host_and_process.decode(errors="replace"), text, can_follow=True)
+
+
+@dataclass
+class _Pending:
+    """A line of which a part is there; ``parts`` are the texts that followed it."""
+
+    number: int
+    found: Found
+    parts: list[bytes]
+    is_open: bool
+
+    def add(self, part: _Part) -> None:
+        self.parts.append(part.text.rstrip(b"\r\n"))
+        self.is_open = part.is_open
+
+    @property
+    def text(self) -> bytes:
+        return b"".join([self.found.text.rstrip(b"\r\n"), *self.parts])
+
+
+class LineReader:
+    """Reads a file, or a part of it, in the order of its lines."""
+
+    def __init__(
+        self, zone: str, framing: Framing = WHOLE_LINES, line_bytes_max: int = LINE_BYTES_MAX
+    ) -> None:
+        self._framing = framing
+        self._line_bytes_max = line_bytes_max
+        self._text = TextLayout(zone, framing.is_padded)
+        self._wrappers: list[Wrapper | None] = [None] * _LEVELS_MAX
+        self._pending: dict[str, _Pending] = {}
+        self._element: list[bytes] = []
+        self._element_number = 0
+        self._out = Lines()
+        by = framing.node_by
+        #: What a record of this node must have, where that can be told without decoding it.
+        self._own = b""
+        if by and not by.counts_rest and json.dumps(by.value)[1:-1] == by.value:
+            self._own = by.value.encode()
+        self._is_plain = framing.node_by is None and framing.indent is None
+
+    def read(self, lines: Sequence[bytes | LongLine], first_number: int) -> Lines:
+        """The next physical lines, the first of them with its number."""
+        out = self._out = Lines(physical=len(lines))
+        records: Iterable[tuple[int, bytes | LongLine]] = enumerate(lines, first_number)
+        if self._framing.indent is not None:
+            records = self.elements(lines, first_number)
+        is_plain = self._is_plain and not self._framing.is_part and not self._pending
+        if is_plain and are_usual_and_sound(lines):
+            out.lines, out.numbers = [*lines], [*range(first_number, first_number + len(lines))]
+            return out
+        for number, raw in records:
+            if isinstance(raw, LongLine):
+                too_long = Unreadable(Reason.too_long, line_bytes=raw.line_bytes)
+                self._reject(number, raw.head, too_long)
+                continue
+            try:
+                line = self._quickly(raw)
+            except Unreadable:
+                line = None
+            if line is not None:
+                self._add(number, line)
+                continue
+            if self._own not in raw:
+                continue
+            for found in self._found(raw):
+                if self._is_read(raw, found):
+                    self._take(number, found)
+        out.sort()
+        return out
+
+    def ended(self) -> Lines:
+        """What was still under way where the file, or the part of it, ends."""
+        out = self._out = Lines()
+        for stream in [*self._pending]:
+            self._give_up(stream)
+        return out
+
+    @property
+    def pending_number(self) -> int | None:
+        """The physical line where the first one begins that is not whole yet."""
+        begun = [pending.number for pending in self._pending.values()]
+        begun += [self._element_number] if self._element else []
+        return min(begun, default=None)
+
+    def _quickly(self, raw: bytes) -> bytes | None:
+        """The line in a record that is like those before; None leaves it to ``_take``."""
+        if not self._is_plain or self._pending:
+            return None
+        wrapper = None if is_usual(raw) else self._wrappers[0]
+        if wrapper is None:
+            marker = raw.find(MARKER)
+            return self._text.canonical(raw, marker, is_all=False) if is_bare(raw, marker) else None
+        found = wrapper.found(raw)
+        if found is None:
+            return None
+        text = found.text.rstrip()
+        marker = text.find(MARKER)
+        if not is_bare(text, marker):
+            return None
+        return self._text.canonical(text, marker, found.records, is_all=False)
+
+    # --- records
+
+    def elements(
+        self, lines: Sequence[bytes | LongLine], number: int
+    ) -> Iterator[tuple[int, bytes | LongLine]]:
+        """The objects of a pretty-printed array; what stands between them is no line."""
+        assert self._framing.indent is not None
+        begin, end = (self._framing.indent + brace for brace in (b"{", b"}"))
+        for line in lines:
+            if isinstance(line, LongLine):
+                yield number, line
+                continue
+            bare = without_line_end(line)
+            if bare in (begin, b", " + begin):
+                self._element, self._element_number = [begin], number
+            elif self._element:
+                self._element.append(bare)
+                if bare in (end, end + b","):
+                    yield self._element_number, b"\n".join(self._element)
+                    self._element = []
+            number += 1
+
+    def _found(self, raw: bytes) -> list[Found]:
+        """The lines in a record, mostly one."""
+        raw = without_line_end(raw)
+        if raw.startswith(b"{") and _BETWEEN_OBJECTS in raw:  # one line of them all
+            pieces = raw.replace(_BETWEEN_OBJECTS, b'}\n{"').split(b"\n")
+            return [found for piece in pieces for found in self._found(piece)]
+        raw = without_stamps_of_parts(raw)
+        marker = raw.find(MARKER)
+        if marker >= 0:
+            raw = of_csv(raw, marker) or raw
+            is_json = is_escaped(raw, raw.find(MARKER))
+        else:
+            is_json = raw.lstrip()[:1] in (b"{", b"[") or self._wrappers[0] is not None
+        return (is_json and self._unwrapped(raw, 0)) or [Found(raw)]
+
+    def _unwrapped(self, raw: bytes, level: int) -> list[Found]:
+        """What a text of JSON holds, through all its levels."""
+        begin = _OBJECT.search(raw)
+        json = memoryview(raw)[begin.start() if begin else 0 : raw.rfind(b"}") + 1]
+        wrapper = self._wrappers[level]
+        found = wrapper.found(json) if wrapper else None
+        every = [found] if found else self._learned(json, raw, level)
+        inner = []
+        for one in every:
+            marker = one.text.find(MARKER)
+            if level + 1 < _LEVELS_MAX and marker >= 0 and is_escaped(one.text, marker):
+                deeper = self._unwrapped(one.text, level + 1)
+                inner += [Found(d.text, (*one.around, *d.around)) for d in deeper] or [one]
+            else:
+                inner.append(one)
+        return inner
+
+    def _learned(self, json: memoryview, raw: bytes, level: int) -> list[Found]:
+        """The same for a record that is not like those before."""
+        for text in (json, raw.strip().rstrip(b",")):
+            try:
+                value = msgspec.json.decode(text)
+                break
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                continue
+        else:
+            return []
+        every = [*found_in(value)]
+        with_marker = {path for path, found in every if MARKER in found.text}
+        paths = sorted(with_marker, key=lambda path: (len(path), path))
+        path = self._framing.line_field if level == 0 else None
+        if path is None and paths:  # some keep the line twice, as it was and as it was parsed
+            path = paths[0]
+        every = [found for found in every if found[0] == path]
+        if len(every) == 1 and path is not None:
+            node_by = self._framing.node_by
+            wrapper = wrapper_of(path, node_by.path if node_by else ())
+            if wrapper and wrapper.found(json):  # not where the path leads through a list
+                self._wrappers[level] = wrapper
+        return [found for _, found in every]
+
+    # --- lines
+
+    def _take(self, number: int, found: Found) -> None:
+        """A text that is no whole line like those before: a part of one, or another's."""
+        if _LEFT_OUT in found.text:
+            detail = "journalctl left out its text: use journalctl -o json --all"
+            self._reject(number, found.text, Unreadable(Reason.truncated, detail))
+            return
+        part = _Part.of(found)
+        marker = found.text.find(MARKER)
+        pending = self._pending.get(part.stream)
+        if pending and (
+            pending.is_open or not (marker >= 0 or self._text.stamps.begins(part.text))
+        ):
+            pending.add(part)
+        else:
+            self._give_up(part.stream)
+            if marker < 0 and not part.is_open:
+                if part.text.rstrip().endswith(LOGGER):
+                    cut = Unreadable(Reason.truncated, "its beginning is not there")
+                    self._reject(number, found.text, cut)
+                else:
+                    self._count_other(part.text)
+                return
+            pending = self._pending[part.stream] = _Pending(number, found, [], part.is_open)
+        if not pending.is_open:
+            self._try(part.stream, pending, is_all=not part.can_follow)
+
+    def _try(self, stream: str, pending: _Pending, is_all: bool) -> None:
+        """Takes the line in if it is whole; with ``is_all`` of it there, as what it is."""
+        whole = Found(pending.text, pending.found.around)
+        marker = whole.text.find(MARKER)
+        try:
+            if len(whole.text) > self._line_bytes_max:
+                raise Unreadable(Reason.too_long)
+            if is_escaped(whole.text, marker):  # a carrier has split what JSON is around the line
+                inner = self._unwrapped(whole.text, level=1 if whole.around else 0)
+                if not inner:
+                    raise Unreadable(Reason.truncated, "the JSON around it is not whole")
+                whole, is_all = inner[0], True
+                marker = whole.text.find(MARKER)
+            if marker >= 0:
+                text = whole.text.rstrip()
+                self._add(pending.number, self._text.canonical(text, marker, whole.records, is_all))
+            else:
+                self._count_other(whole.text)
+        except Unreadable as unreadable:
+            is_cut = unreadable.reason is Reason.truncated
+            if is_cut and not is_all:
+                return
+            if is_cut and whole.text.startswith(pending.found.text):
+                # What followed it in its stream belonged to others.
+                whole = pending.found
+                for part in pending.parts:
+                    self._count_other(part)
+            self._reject(pending.number, whole.text, unreadable)
+        del self._pending[stream]
+
+    def _give_up(self, stream: str) -> None:
+        """Nothing more of a stream's line will come."""
+        if pending := self._pending.get(stream):
+            self._try(stream, pending, is_all=True)
+
+    # --- whose, and what becomes of it
+
+    def _is_read(self, raw: bytes, found: Found) -> bool:
+        by = self._framing.node_by
+        if by is None:
+            return True
+        if by.path:
+            label = found.label(by.path) if found.around else None
+            is_own, is_others = label == by.value, label in by.others
+        else:
+            before = raw[:_PREFIX_BYTES].split(MARKER)[0].decode(errors="replace")
+            is_own = _is_in(by.value, before)
+            is_others = any(_is_in(other, before) for other in by.others)
+        if by.counts_rest and not is_own and not is_others:
+            self._out.others["lines of nodes that are not listed"] += 1
+        return is_own
+
+    def _add(self, number: int, line: bytes) -> None:
+        since, until = self._framing.since, self._framing.until
+        stamp = line[1 : STAMP_BYTES + 1]
+        if (since and stamp < since) or (until and stamp >= until):
+            self._out.outside += 1
+            return
+        self._out.lines.append(line)
+        self._out.numbers.append(number)
+
+    def _reject(self, number: int, text: bytes, unreadable: Unreadable) -> None:
+        """Keeps the line with the reason why it cannot be read."""
+        self._out.rejections[len(self._out.lines)] = unreadable
+        self._out.lines.append(without_line_end(text))
+        self._out.numbers.append(number)
+
+    def _count_other(self, text: bytes) -> None:
+        name = logger_of(text)
+        known = name in self._out.others or len(self._out.others) < _LOGGERS_MAX
+        self._out.others[name if known else "others"] += 1
+
+
+def records_of(text: bytes, framing: Framing) -> list[bytes]:
+    """The physical lines of a text, or the objects of a pretty-printed array."""
+    lines = text.splitlines()
+    if framing.indent is None:
+        return lines
+    found = LineReader("UTC", framing).elements(lines, 1)
+    return [record for _, record in found if isinstance(record, bytes)]
+
+
+def logger_of(text: bytes) -> str:
+    """What wrote a line that is no request: its logger's name, as far as the line shows it."""
+    if not text.strip():
+        return "blank lines"
+    if _TRACE.match(text):
+        return "stack traces"
+    found = _LOGGER.search(text[:_LOGGER_BYTES])
+    return (found[1] or found[2]).decode() if found else "unknown"
+
+
+def _is_in(label: str, text: str) -> bool:
+    """Whether a text has the label, and not as a part of a longer one."""
+    return re.search(rf"(?<![\w.-]){re.escape(label)}(?![\w.-])", text) is not None

@@ -1,0 +1,154 @@
+"""Timestamps as log4j2's named formats and other patterns write them, in Kafka's default form.
+
+With a zone or as milliseconds since 1970 they are converted to the zone of the recording; without,
+they are in it already. A stamp without milliseconds orders no requests and is refused.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from ..reasons import Reason, Unreadable
+
+_MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+#: 2026-11-20 20:30:34,831; T, a dot, more decimals and a zone are usual elsewhere.
+_DATED = (
+    rb"(?P<y>\d{4})[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[ T](?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)"
+    rb"(?:[,.](?P<f>\d{3,9}))?(?P<z>Z| ?[+-]\d\d:?\d\d|[+-]\d\d(?![\d:]))?(?![\d:])"
+)
+#: The same in any form that a pattern can have: DATE, COMPACT and ISO8601_BASIC, UNIX_MILLIS.
+_ANY = re.compile(
+    rb"(?<!\d)(?:" + _DATED + rb"|(?P<d2>\d\d?)[ /-](?P<mon>" + b"|".join(_MONTHS) + rb")[ /-]"
+    rb"(?P<y2>\d{4})[ T:](?P<h2>\d\d):(?P<mi2>\d\d):(?P<s2>\d\d)(?:[,.](?P<f2>\d{3,9}))?"
+    rb"|(?P<y3>(?:19|20)\d\d)(?P<mo3>[01]\d)(?P<d3>[0-3]\d)[ T]?(?P<h3>[0-2]\d)(?P<mi3>[0-5]\d)"
+    rb"(?P<s3>[0-5]\d)(?:[,.](?P<f3>\d{3,9})|(?P<f4>\d{3}))?(?P<z3>Z|[+-]\d\d:?\d\d)?(?!\d)"
+    rb"|(?P<epoch>1[0-9]{9})(?:\.?(?P<fe>\d{3}(?:\d{3}){0,2}))?(?![\d:.-]))"
+)
+_AT = re.compile(_DATED)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CACHE_SIZE_MAX = 1 << 16
+#: Fields that hold a line's timestamp beside it, the most specific ones first.
+FIELDS = ("instant", "timeMillis", "@timestamp", "timestamp", "time", "ts", "date", "datetime")
+
+
+class StampReader:
+    """Finds a line's timestamp and gives it as ``yyyy-MM-dd HH:mm:ss,SSS`` in ``zone``.
+
+    ``is_padded``: six decimals are milliseconds behind three zeros.
+    """
+
+    def __init__(self, zone: str, is_padded: bool = False) -> None:
+        self._is_padded = is_padded
+        self._zone = ZoneInfo(zone)
+        self._seconds: dict[bytes | int, bytes] = {}
+        self._offset = -1
+        self._behind: set[bytes] = set()
+        self._field = FIELDS[0]
+
+    def of_text(self, text: bytes, start: int, stop: int) -> bytes | None:
+        """The last timestamp in ``text[start:stop]``, None where there is none.
+
+        Raises ``Unreadable``: stamp_without_milliseconds, bad_stamp.
+        """
+        found = _AT.match(text, self._offset, stop) if self._offset >= start else None
+        if found is None or not self._is_last(text[found.end() : stop]):
+            every = [*_ANY.finditer(text, start, stop)]
+            # A number of ten digits may be anything, so any other form goes before it.
+            dated = [one for one in every if one["epoch"] is None or one["fe"]] or every
+            if not dated:
+                return None
+            found = dated[-1]
+            self._offset = found.start()
+        return self._canonical(found)
+
+    def _is_last(self, behind: bytes) -> bool:
+        """Whether no timestamp stands in what is between one and the marker."""
+        if behind not in self._behind:
+            if _ANY.search(behind):
+                return False
+            if len(self._behind) >= _CACHE_SIZE_MAX:
+                self._behind.clear()
+            self._behind.add(behind)
+        return True
+
+    def without(self, text: bytes) -> bytes:
+        """What stands before the last timestamp in a text, less other timestamps."""
+        return b" ".join(_ANY.sub(b"\0", text).split(b"\0")[:-1])
+
+    def begins(self, text: bytes) -> bool:
+        """Whether a text begins as a line of a log does."""
+        return _AT.match(text, text.startswith(b"[")) is not None
+
+    def of_record(self, record: dict[str, Any]) -> bytes | None:
+        """The timestamp among the fields of a JSON object that holds the message."""
+        for name in (self._field, *FIELDS, *record):
+            if (value := record.get(name)) is not None and (stamp := self._of_value(value)):
+                self._field = name
+                return stamp
+        return None
+
+    def _of_value(self, value: Any) -> bytes | None:
+        if isinstance(value, dict) and "epochSecond" in value:
+            nanos = int(value.get("nanoOfSecond") or 0)
+            return self._of_epoch(int(value["epochSecond"]), b"%03d" % (nanos // 1_000_000))
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return None
+        text = (f"{value:.3f}" if isinstance(value, float) else str(value)).encode()
+        found = _AT.fullmatch(text) or _ANY.fullmatch(text)
+        return None if found is None else self._canonical(found)
+
+    def _canonical(self, found: re.Match[bytes]) -> bytes:
+        if (
+            found.re is _AT and found.lastgroup == "f" and not self._is_padded
+        ):  # the usual one, where it is usually
+            stamp = found[0]
+            return stamp[:10].replace(b"/", b"-") + b" " + stamp[11:19] + b"," + stamp[20:23]
+        y, mo, d, h, mi, s, fraction, zone = found.group("y", "mo", "d", "h", "mi", "s", "f", "z")
+        if found["epoch"] if found.re is _ANY else None:
+            fraction = found["fe"]
+            return self._of_epoch(int(found["epoch"]), fraction and fraction[:3])
+        if y is None:
+            y, h, mi, s, fraction = found.group("y2", "h2", "mi2", "s2", "f2")
+            if y is not None:
+                mo = b"%02d" % (1 + _MONTHS.index(found["mon"]))
+                d = found["d2"].zfill(2)
+            else:
+                y, mo, d, h, mi, s = found.group("y3", "mo3", "d3", "h3", "mi3", "s3")
+                fraction, zone = found["f3"] or found["f4"], found["z3"]
+        if fraction is None:
+            raise Unreadable(Reason.stamp_without_milliseconds, found[0].decode())
+        if self._is_padded and len(fraction) == 6:
+            fraction = fraction[3:]
+        second = b"%s-%s-%s %s:%s:%s" % (y, mo, d, h, mi, s)
+        return (second if zone is None else self._local(second, zone)) + b"," + fraction[:3]
+
+    def _of_epoch(self, second: int, millis: bytes | None) -> bytes:
+        if millis is None:
+            raise Unreadable(Reason.stamp_without_milliseconds, str(second))
+        if (known := self._seconds.get(second)) is None:
+            known = self._remember(second, _EPOCH + timedelta(seconds=second))
+        return known + b"," + millis
+
+    def _local(self, second: bytes, zone: bytes) -> bytes:
+        """A second with its zone's offset as a second of the recording's zone."""
+        key = second + zone
+        known = self._seconds.get(key)
+        if known is None:
+            offset = zone.strip().replace(b"Z", b"+00:00").decode()
+            try:
+                at = datetime.fromisoformat(second.decode() + offset)
+            except ValueError:
+                raise Unreadable(Reason.bad_stamp, key.decode()) from None
+            known = self._remember(key, at)
+        return known
+
+    def _remember(self, key: bytes | int, at: datetime) -> bytes:
+        if len(self._seconds) >= _CACHE_SIZE_MAX:
+            self._seconds.clear()
+        try:
+            local = at.astimezone(self._zone)
+        except (ValueError, OverflowError):  # the years 1 and 9999 have no other zone
+            raise Unreadable(Reason.stamp_out_of_range) from None
+        self._seconds[key] = known = local.strftime("%Y-%m-%d %H:%M:%S").encode()
+        return known

@@ -1,0 +1,149 @@
+"""The text of a request line in Kafka's default layout, from whatever pattern wrote it."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeGuard
+
+import msgspec
+
+from ..line import LOGGER, MARKER, STAMP_BYTES, is_text
+from ..reasons import Reason, Unreadable
+from .stamps import StampReader
+
+_USUAL_BEGIN = b"] DEBUG " + MARKER
+USUAL_JSON = STAMP_BYTES + 1 + len(_USUAL_BEGIN)
+_USUAL_END = b"}} " + LOGGER
+_DEPRECATED = b'"requestApiVersionDeprecated":true'
+#: Stands near the end of what every Kafka since 2.5 writes.
+_LAST_FIELD, _LAST_BYTES = b'"clientInformation":{', 1000
+#: Behind an object whose end is not plain, so many braces are tried.
+_BRACES_MAX = 8
+#: What `docker logs --timestamps` and older kubelets put between the parts of a split line.
+_STAMP_OF_PART = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z ")
+_DATE_BYTES = 11
+
+
+def is_usual(line: bytes) -> bool:
+    """Whether a line is in Kafka's default layout."""
+    return (
+        line.startswith(_USUAL_BEGIN, STAMP_BYTES + 1)
+        and line.endswith(_USUAL_END)
+        and line[0] == 0x5B
+        and line[11] == 0x20
+        and line[20] == 0x2C
+    )
+
+
+def are_usual_and_sound(lines: Sequence[Any]) -> TypeGuard[Sequence[bytes]]:
+    """Whether each is one whole line in Kafka's default layout, as nearly all of most logs are.
+
+    Looks at all of them together where it can: a marker, a date and an end for each of so many
+    lines, of which each begins as it should.
+    """
+    if not all(isinstance(line, bytes) and is_usual(line) for line in lines):
+        return False
+    text, count = b"\n".join(lines), len(lines)
+    return (
+        text.isascii()
+        and b"\0" not in text
+        and text.count(MARKER) == count
+        and text.count(text[:6]) == count
+    )
+
+
+def require_sound(line: bytes, json_start: int) -> None:
+    """Raises ``Unreadable`` for a canonical line that is two lines, or no text.
+
+    A log that two processes write can mix two lines: a second stamp or marker stands inside. A line
+    whose middle is *lost*, so that the head of one meets the tail of another at the same place of
+    the JSON, looks like a whole one.
+    """
+    # "[2026-": no JSON array begins with a year and a minus.
+    if line.find(line[:6], 6) >= 0 or line.find(MARKER, json_start) >= 0:
+        raise Unreadable(Reason.interleaved)
+    if not is_text(line):
+        raise Unreadable(Reason.binary)
+
+
+def has_stamps_of_parts(text: bytes) -> bool:
+    """Whether a carrier's stamps stand within a line as well as before it."""
+    within = text.find(text[:_DATE_BYTES], _DATE_BYTES)
+    begin = _STAMP_OF_PART.match(text) if within >= 0 else None
+    return begin is not None and _STAMP_OF_PART.search(text, begin.end()) is not None
+
+
+def without_stamps_of_parts(text: bytes) -> bytes:
+    """The same with the first of them alone."""
+    if not has_stamps_of_parts(text):
+        return text
+    end = text.index(b" ") + 1
+    return text[:end] + _STAMP_OF_PART.sub(b"", text[end:])
+
+
+class TextLayout:
+    """Learns from each line how the next one is most likely laid out."""
+
+    def __init__(self, zone: str, is_padded: bool = False) -> None:
+        self.stamps = StampReader(zone, is_padded)
+        self._braces_behind = 0
+
+    def canonical(
+        self,
+        text: bytes,
+        marker: int,
+        records: Callable[[], list[dict[str, Any]]] = list,
+        is_all: bool = True,
+    ) -> bytes:
+        """The line, whose marker is at ``marker``; ``records`` gives the JSON objects around it.
+
+        Unless ``is_all`` of the line is there, its end is not searched for long. Raises
+        ``Unreadable``: truncated, interleaved, binary, bad_stamp, stamp_without_milliseconds.
+        """
+        if is_usual(text):
+            require_sound(text, USUAL_JSON)
+            return text
+        start = marker + len(MARKER)
+        if has_stamps_of_parts(text):
+            raise Unreadable(Reason.truncated)
+        end = self._end(text, start, is_all)
+        stamp = self.stamps.of_text(text, 0, marker) if marker else None
+        if stamp is None:
+            stamp = next(filter(None, map(self.stamps.of_record, records())), None)
+        if stamp is None:
+            stamp = self.stamps.of_text(text, end, len(text))
+        if stamp is None:
+            raise Unreadable(Reason.bad_stamp)
+        # Behind the header no field can have this name: bodies are Kafka's, names are escaped.
+        is_deprecated = text.find(_DEPRECATED, start, text.find(b'"request":', start)) >= 0
+        level = b"INFO" if is_deprecated else b"DEBUG"
+        line = b"[%s] %s %s%s %s" % (stamp, level, MARKER, text[start:end], LOGGER)
+        require_sound(line, USUAL_JSON)
+        return line
+
+    def _end(self, text: bytes, start: int, is_all: bool) -> int:
+        """Where the JSON object ends by itself."""
+        end = text.rfind(b"}", start)
+        for _ in range(self._braces_behind):
+            end = text.rfind(b"}", start, end)
+        is_last = text.endswith(b'"}', start, end) or text[end - 1 : end].isdigit()
+        if is_last and text.rfind(_LAST_FIELD, max(start, end - _LAST_BYTES), end) >= 0:
+            return end + 1
+        if not is_all:
+            raise Unreadable(Reason.truncated)
+        end, last = len(text), 0
+        for braces in range(_BRACES_MAX):
+            end = text.rfind(b"}", start, end)
+            if end < 0:
+                break
+            last = last or end + 1
+            try:
+                msgspec.json.decode(text[start : end + 1], type=msgspec.Raw)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                continue
+            self._braces_behind = braces
+            return end + 1
+        if last and text.endswith(LOGGER):  # it ended, and what is wrong with it lies within
+            return last
+        if text.find(MARKER, start) >= 0:
+            raise Unreadable(Reason.interleaved)
+        raise Unreadable(Reason.truncated)
