@@ -23,7 +23,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-NODE_ID = 11
+NODE_ID = 99  # none that sent a recorded line: its log has no request of its own
 SHAPES = ("small", "large")
 #: Stamps begin here.
 START = datetime(2026, 1, 5, tzinfo=UTC)
