@@ -1,6 +1,7 @@
 """A request is the same request in whatever layout and wrapper its line is read from."""
 
 import gzip
+import json
 import random
 from collections.abc import Iterator
 from functools import cache
@@ -12,7 +13,7 @@ from recorded_logs import REPOSITORY, folder_of
 from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, parse_together
 from kip_replay.pipelines.ingest.survey import Survey, SurveySettings, survey
-from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader, Lines
+from kip_replay.replay.kafka.request_log.layouts import Framing, LineReader, Lines, LongLine
 from kip_replay.replay.kafka.request_log.layouts.labels import labels
 
 from .log4j import LAYOUTS, event, written
@@ -171,6 +172,27 @@ def test_the_label_that_names_a_node_is_found(name: str) -> None:
     assert found.values == ("my-kafka-0", "my-kafka-1", "my-kafka-2") or [
         value.strip("[]").split("/")[1] for value in found.values
     ] == ["my-kafka-0", "my-kafka-1", "my-kafka-2"]
+
+
+@pytest.mark.parametrize(
+    ("second", "nano", "reason"),
+    [
+        ("x", 0, "bad_stamp"),
+        ([1], 0, "bad_stamp"),
+        (1, "x", "bad_stamp"),
+        (10**30, 0, "stamp_out_of_range"),
+    ],
+)
+def test_an_instant_that_is_none_is_refused(second: object, nano: object, reason: str) -> None:
+    instant = {"epochSecond": second, "nanoOfSecond": nano}
+    found = read(json.dumps({"instant": instant, "message": EVENTS[0].message}).encode())
+    assert (found.requests(), reasons(found)) == ([], {reason})
+
+
+def test_a_line_too_long_in_an_array_has_a_number() -> None:
+    lines = [b"[", LongLine(b"x", 9), b"  {", b'    "message": "other"', b"  }"]
+    elements = LineReader(ZONE, Framing(indent=b"  ")).elements(lines, 1)
+    assert [number for number, _ in elements] == [2, 3]
 
 
 def mutations(count: int, seed: int) -> Iterator[bytes]:

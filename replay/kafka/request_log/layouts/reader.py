@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import NamedTuple
+from operator import eq
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -308,19 +309,18 @@ class LineReader:
         """The objects of a pretty-printed array; what stands between them is no line."""
         assert self._framing.indent is not None
         begin, end = (self._framing.indent + brace for brace in (b"{", b"}"))
-        for line in lines:
+        for at, line in enumerate(lines, number):
             if isinstance(line, LongLine):
-                yield number, line
+                yield at, line
                 continue
             bare = without_line_end(line)
             if bare in (begin, b", " + begin):
-                self._element, self._element_number = [begin], number
+                self._element, self._element_number = [begin], at
             elif self._element:
                 self._element.append(bare)
                 if bare in (end, end + b","):
                     yield self._element_number, b"\n".join(self._element)
                     self._element = []
-            number += 1
 
     def _found(self, raw: bytes) -> list[Found]:
         """The lines in a record, mostly one."""
@@ -340,10 +340,10 @@ class LineReader:
     def _unwrapped(self, raw: bytes, level: int) -> list[Found]:
         """What a text of JSON holds, through all its levels."""
         begin = _OBJECT.search(raw)
-        json = memoryview(raw)[begin.start() if begin else 0 : raw.rfind(b"}") + 1]
+        value = memoryview(raw)[begin.start() if begin else 0 : raw.rfind(b"}") + 1]
         wrapper = self._wrappers[level]
-        found = wrapper.found(json) if wrapper else None
-        every = [found] if found else self._learned(json, raw, level)
+        found = wrapper.found(value) if wrapper else None
+        every = [found] if found else self._learned(value, raw, level)
         inner = []
         for one in every:
             marker = one.text.find(MARKER)
@@ -447,14 +447,13 @@ class LineReader:
         by = self._framing.node_by
         if by is None:
             return True
+        is_its: Callable[[str, Any], bool] = eq if by.path else _is_in
         if by.path:
             label = found.label(by.path) if found.around else None
-            is_own, is_others = label == by.value, label in by.others
         else:
-            before = raw[:_PREFIX_BYTES].split(MARKER)[0].decode(errors="replace")
-            is_own = _is_in(by.value, before)
-            is_others = any(_is_in(other, before) for other in by.others)
-        if by.counts_rest and not is_own and not is_others:
+            label = raw[:_PREFIX_BYTES].split(MARKER)[0].decode(errors="replace")
+        is_own = is_its(by.value, label)
+        if by.counts_rest and not is_own and not any(is_its(other, label) for other in by.others):
             self._out.others["lines of nodes that are not listed"] += 1
         return is_own
 

@@ -90,8 +90,11 @@ class StampReader:
 
     def _of_value(self, value: Any) -> bytes | None:
         if isinstance(value, dict) and "epochSecond" in value:
-            nanos = int(value.get("nanoOfSecond") or 0)
-            return self._of_epoch(int(value["epochSecond"]), b"%03d" % (nanos // 1_000_000))
+            try:
+                second, nanos = int(value["epochSecond"]), int(value.get("nanoOfSecond") or 0)
+            except (TypeError, ValueError, OverflowError):
+                raise Unreadable(Reason.bad_stamp, str(value)) from None
+            return self._of_epoch(second, b"%03d" % (nanos // 1_000_000))
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return None
         text = (f"{value:.3f}" if isinstance(value, float) else str(value)).encode()
@@ -99,9 +102,8 @@ class StampReader:
         return None if found is None else self._canonical(found)
 
     def _canonical(self, found: re.Match[bytes]) -> bytes:
-        if (
-            found.re is _AT and found.lastgroup == "f" and not self._is_padded
-        ):  # the usual one, where it is usually
+        # The usual one, where it is usually.
+        if found.re is _AT and found.lastgroup == "f" and not self._is_padded:
             stamp = found[0]
             return stamp[:10].replace(b"/", b"-") + b" " + stamp[11:19] + b"," + stamp[20:23]
         y, mo, d, h, mi, s, fraction, zone = found.group("y", "mo", "d", "h", "mi", "s", "f", "z")
@@ -127,7 +129,11 @@ class StampReader:
         if millis is None:
             raise Unreadable(Reason.stamp_without_milliseconds, str(second))
         if (known := self._seconds.get(second)) is None:
-            known = self._remember(second, _EPOCH + timedelta(seconds=second))
+            try:
+                at = _EPOCH + timedelta(seconds=second)
+            except OverflowError:
+                raise Unreadable(Reason.stamp_out_of_range) from None
+            known = self._remember(second, at)
         return known + b"," + millis
 
     def _local(self, second: bytes, zone: bytes) -> bytes:

@@ -83,7 +83,6 @@ class Wrapper:
     """Decodes of JSON objects the fields at some paths, and passes over the others."""
 
     def __init__(self, message: Path, others: Iterable[Path]) -> None:
-        self.message = message
         paths = [message, *(p for p in others if p[: len(message)] != message[: len(p)])]
         self._decoder = msgspec.json.Decoder(_struct(paths))
         self._text = attrgetter(".".join("f0" for _ in message))
