@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.session import conf_dir, of_rules
+from kip_replay.pipelines.folders import conf_dir, of_rules
 
 Config = dict[str, dict[str, Any]]
 

@@ -6,7 +6,7 @@ import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kip_replay.pipelines.analysis.printable import visible
+from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_readable
 from kip_replay.pipelines.warehouse.disk_space import is_disk_full, is_memory_full
 

@@ -20,7 +20,7 @@ from kip_replay.pipelines.replaying.clocks import CLOCKS
 from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS_STEP
 from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.session import conf_dir, of_rules
+from kip_replay.pipelines.folders import conf_dir, of_rules
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES, OBSERVATIONS

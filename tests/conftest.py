@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from kip_replay.pipelines.session import spark_session
+from kip_replay.pipelines.engines.session import spark_session
 
 # A busy machine is no failure.
 settings.register_profile("default", deadline=None)

@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from kip_replay.jobs import run
-from kip_replay.pipelines.session import CLASS_ARCHIVE
+from kip_replay.pipelines.engines.session import CLASS_ARCHIVE
 from tools.delta_jars import SPARK_JARS_DIR
 
 SAMPLE = Path(__file__).resolve().parent.parent / "data" / "samples" / "metadata-4.1"

@@ -20,7 +20,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from kip_replay.pipelines.session import SPARK_HOME, conf_dir, java_options, read_settings
+from kip_replay.pipelines.engines.session import SPARK_HOME, java_options, read_settings
+from kip_replay.pipelines.folders import conf_dir
 
 HOST = "127.0.0.1"
 _MASTER = "org.apache.spark.deploy.master.Master"

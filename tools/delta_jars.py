@@ -17,7 +17,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from kip_replay.pipelines.session import SPARK_HOME
+from kip_replay.pipelines.engines.session import SPARK_HOME
 
 SPARK_JARS_DIR = SPARK_HOME / "jars"
 # Names what was added to SPARK_JARS_DIR, so that another version can take it away again.

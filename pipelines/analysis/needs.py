@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from kip_replay.pipelines.ingest.overview import Overview
-from kip_replay.pipelines.session import of_rules
+from kip_replay.pipelines.folders import of_rules
 
 
 @dataclass

@@ -18,23 +18,11 @@ from pathlib import Path
 
 import duckdb
 
+from kip_replay.pipelines.engines.text import MACROS
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.session import conf_dir, of_rules
+from kip_replay.pipelines.folders import conf_dir, of_rules
 from kip_replay.replay.tables import TABLES
 
-#: Functions besides DuckDB's own.
-MACROS = (
-    # rank floor(q * (n - 1)), the unknown ranked last: as in latency_summary
-    "percentile_lower(value, q) AS "
-    "list_sort(list(value))[1 + floor(q::DECIMAL(9, 6) * (count(*) - 1))::BIGINT]",
-    # Spark's names, for views
-    "explode(list) AS unnest(list)",
-    "collect_list(value) AS list(value) FILTER (value IS NOT NULL)",
-    "sort_array(list) AS list_sort(list)",
-    "get(list, place) AS list[place + 1]",
-    "unix_micros(moment) AS epoch_us(moment)",
-    "timestamp_micros(us) AS make_timestamptz(us)",
-)
 _SOURCE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 _FILE = re.compile(r"-- (.+)\n((?:-- [a-z]\w*: .+\n)+)([^-\s](?s:.+))")
 

@@ -3,8 +3,6 @@
 import errno
 from collections.abc import Iterator
 
-from py4j.protocol import Py4JError, Py4JNetworkError
-
 #: No space, the user's share of it used up, a file larger than the user may write.
 _ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: How the system says them; Java and workers hand on the words alone.
@@ -38,9 +36,8 @@ def is_memory_full(error: BaseException) -> bool:
 
 def _is_java_gone(error: BaseException) -> bool:
     """A call that nobody returned from: what Java has thrown itself has a trace."""
-    return isinstance(error, Py4JNetworkError) or (
-        type(error) is Py4JError and "Trace:" not in str(error)
-    )
+    kinds = [kind.__name__ for kind in type(error).__mro__]  # py4j need not be there
+    return "Py4JNetworkError" in kinds or (kinds[0] == "Py4JError" and "Trace:" not in str(error))
 
 
 def is_disk_full(error: BaseException) -> bool:

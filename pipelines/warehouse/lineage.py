@@ -18,7 +18,7 @@ _FOLDER = Path(__file__).resolve().parents[2]
 _REGISTRIES = ("kip_replay.replay.rules", "kip_replay.pipelines.rules")
 _NOT_FOLLOWED = (
     "kip_replay.pipelines.errors",
-    "kip_replay.pipelines.session",
+    "kip_replay.pipelines.engines.session",
     "kip_replay.pipelines.warehouse",
 )
 

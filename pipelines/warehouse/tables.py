@@ -1,45 +1,31 @@
 """The warehouse: a folder, or a prefix of an object store, with a Delta table in each folder of it.
 
-Spark reads the Parquet files that a table's snapshot names (``read``): opening a Delta table in
-Spark takes three jobs, and listing its files by delta-rs none. What is small is read as Arrow
-(``rows``) or by DuckDB (``database``), and Spark is started at its first use. All is
-written through ``Writing``, which is what ``commits`` does to the tables of one step.
+What is small is read as Arrow (``rows``) or by DuckDB (``database``); what grows with a log is read
+by an engine. All is written through ``Writing``, which is what ``commits`` does to the tables of one
+step.
 """
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property, reduce
-from math import ceil
+from functools import reduce
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from deltalake import DeltaTable, Schema
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.scratch import run_folder
-from kip_replay.pipelines.session import spark_session
 from kip_replay.pipelines.warehouse import commits
-from kip_replay.pipelines.warehouse.data_files import DATA_FILE, DataFile, TableFiles
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import LINEAGE, PREDICTION_ACCURACY, REPLAY_STATE, TABLES
-
-#: What reads the rows of some recordings of a table in Spark.
-Read = Callable[[Table], DataFrame]
-
-
-#: Bytes of Parquet that a task sorts and holds, about.
-_TASK_BYTES = 32 << 20
-
 
 class Warehouse:
     """The Delta tables under ``path``, which the first write creates."""
@@ -48,11 +34,6 @@ class Warehouse:
         is_uri = "://" in str(path)
         self.path = str(path).rstrip("/") if is_uri else str(Path(path).absolute())
         self._checked: set[str] = set()
-
-    @cached_property
-    def spark(self) -> SparkSession:
-        """The Spark session: starts in seconds, so only used where there is work for it."""
-        return spark_session("kafka protocol replay", warehouse=self.path)
 
     def uri_of(self, table: Table) -> str:
         return f"{self.path}/{table.name}"
@@ -81,28 +62,6 @@ class Warehouse:
         """The files of the table's current version (``commits.live_files``); none if no table."""
         return commits.live_files(self.uri_of(table), recordings)
 
-    def read(self, table: Table, recordings: Collection[str]) -> DataFrame:
-        """The rows of some recordings, for Spark. Raises UserError."""
-        self.open(table)
-        uri, schema = self.uri_of(table), from_arrow_schema(table.arrow_schema)
-        paths: dict[str, list[str]] = {}
-        for file in self.files(table, recordings):
-            name = file["partition.recording"]
-            # Spark reads the escapes in a folder's name as Latin-1: such a name it is given.
-            paths.setdefault("" if name.isascii() else name, []).append(f"{uri}/{file['path']}")
-        reader = self.spark.read.schema(schema).option("basePath", uri)
-        frames = [
-            rows.withColumn("recording", F.lit(name)) if name else rows
-            for name, of_name in paths.items()
-            for rows in [reader.parquet(*of_name)]
-        ]
-        if not frames:
-            return self.spark.createDataFrame([], schema)
-        return reduce(DataFrame.unionByName, frames).select(*schema.names)
-
-    def reader(self, recordings: Collection[str]) -> Read:
-        return lambda table: self.read(table, recordings)
-
     def rows(self, table: Table, recordings: Collection[str]) -> pa.Table:
         """The rows of some recordings of a small table; none where there is no table."""
         return self._rows(self.open(table), table, recordings) if self.exists(table) else _no(table)
@@ -122,13 +81,16 @@ class Warehouse:
         rows = commits.dataset(delta, self.uri_of(table)).to_table(filter=chosen)
         return rows.select(table.arrow_schema.names)
 
-    def database(self, recordings: Collection[str] | None = None) -> duckdb.DuckDBPyConnection:
+    def database(
+        self, recordings: Collection[str] | None = None, tables: Iterable[Table] | None = None
+    ) -> duckdb.DuckDBPyConnection:
         """A DuckDB session with a view of each table; only the rows of ``recordings``.
 
         Tables that were never made are there without rows.
         """
         connection = duckdb.connect(config={"temp_directory": str(run_folder() / "duckdb")})
-        for table in TABLES.values():
+        connection.execute("SET TimeZone = 'UTC'")
+        for table in TABLES.values() if tables is None else tables:
             connection.register(f"_{table.name}", self._dataset(table))
             where = ""
             if recordings is not None:
@@ -141,12 +103,6 @@ class Warehouse:
         if not self.exists(table):
             return _no(table)
         return commits.dataset(self.open(table), self.uri_of(table))
-
-    def prepare(self, tables: Iterable[Table], recordings: Collection[str]) -> None:
-        """Sets the tasks of Spark's shuffles by the bytes that a query will read of tables."""
-        read = sum(file["size_bytes"] for t in tables for file in self.files(t, recordings))
-        tasks = max(self.spark.sparkContext.defaultParallelism, ceil(read / _TASK_BYTES))
-        self.spark.conf.set("spark.sql.shuffle.partitions", tasks)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -199,13 +155,8 @@ class Writing:
         """Where to write rows, on the driver or in a task: a plain value."""
         return TableFiles(self.warehouse.path, commits.file_name(max(self.epochs.values())))
 
-    def write(self, table: Table, rows: DataFrame) -> list[DataFile]:
-        """Writes a summary: one Spark job, one task that writes, and nothing is committed yet."""
-        columns = rows.select(*table.arrow_schema.names)
-        return written(columns.repartition(1), _Rows(self.files(), table))
-
     def begin(self, since: Mapping[Table, Mapping[str, int]] | None = None) -> None:
-        """The first write: nobody knows any more what the step's rows follow from.
+        """Deletes the step's lineage row first, so a crash leaves no stale one.
 
         ``since``: epochs, by recording, of tables that the rows were made of. Raises
         WriteConflictError where another attempt has written one of them in a later epoch.
@@ -307,36 +258,6 @@ class Writing:
         commits.commit(delta, change, self.step, self.epochs, again)
 
 
-class Task(Protocol):
-    """What writes the rows of a partition where they are."""
-
-    files: TableFiles
-
-    def take(self, batches: Iterator[pa.RecordBatch]) -> None: ...
-
-
-@dataclass
-class _Rows:
-    files: TableFiles
-    table: Table
-
-    def take(self, batches: Iterator[pa.RecordBatch]) -> None:
-        for batch in batches:
-            self.files.write(self.table, batch)
-
-
-def written(rows: DataFrame, task: Task) -> list[DataFile]:
-    """Runs a task on each partition of rows, in one Spark job; the files that were written."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        task.take(iter(batches))
-        files = [vars(file) for file in task.files.closed()]
-        yield pa.RecordBatch.from_pylist(files, schema=DATA_FILE)
-
-    found = rows.mapInArrow(run, from_arrow_schema(DATA_FILE)).collect()
-    return [DataFile(**row.asDict()) for row in found]
-
-
 def _no(table: Table) -> pa.Table:
     return table.arrow_schema.empty_table()
 
@@ -373,7 +294,7 @@ def _require_schema(delta: DeltaTable, table: Table, uri: str) -> None:
         return field["name"], kind, field["nullable"]
 
     there = {shape(field) for field in json.loads(delta.schema().to_json())["fields"]}
-    schema = json.loads(from_arrow_schema(table.arrow_schema).json())
+    schema = json.loads(Schema.from_arrow(table.arrow_schema).to_json())
     wanted = {shape(field) for field in schema["fields"]}
     columns = sorted({name for name, _, _ in there ^ wanted})
     if columns or tuple(delta.metadata().partition_columns) != table.partitioned_by:

@@ -91,7 +91,7 @@ def spark_from_json(log: Path, out: Path) -> Work:
     """Lines, ``from_json``, 17 columns, Parquet; plain Spark, no Python workers."""
     from pyspark.sql import functions as F
 
-    from kip_replay.pipelines.session import spark_session
+    from kip_replay.pipelines.engines.session import spark_session
 
     header = ", ".join(f"{name}: {_spark_type(type_)}" for name, type_ in HEADER.items())
     fields = ", ".join(f"{name} {_spark_type(type_)}" for name, type_ in ENVELOPE.items())
@@ -175,7 +175,7 @@ def ingest_job(log: Path, out: Path) -> Work:
     from pyarrow import dataset
 
     from kip_replay.jobs.ingest import main
-    from kip_replay.pipelines.session import spark_session
+    from kip_replay.pipelines.engines.session import spark_session
 
     spark = spark_session("bench", conf_overrides={"spark.master": f"local[{CORES}]"})
     spark.range(10).count()

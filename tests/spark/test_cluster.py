@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from kip_replay.pipelines.session import conf_dir, read_settings
+from kip_replay.pipelines.engines.session import read_settings
+from kip_replay.pipelines.folders import conf_dir
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
 from tools import cluster

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kip_replay.pipelines.session import SPARK_HOME, read_settings, spark_session
+from kip_replay.pipelines.engines.session import SPARK_HOME, read_settings, spark_session
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -93,7 +93,7 @@ def test_every_setting_has_a_reason_above_it() -> None:
 @pytest.mark.slow
 def test_start_work_and_end_print_nothing() -> None:
     finished = run_python(
-        "from kip_replay.pipelines.session import spark_session\n"
+        "from kip_replay.pipelines.engines.session import spark_session\n"
         "spark = spark_session('quiet')\n"
         "assert spark.range(100).repartition(4).count() == 100\n"
         "spark.stop()\n",
@@ -108,7 +108,7 @@ def test_start_work_and_end_print_nothing() -> None:
 def test_what_kill_9_leaves_is_one_folder_that_the_next_run_removes(tmp_path: Path) -> None:
     code = (
         "import os, signal\n"
-        "from kip_replay.pipelines.session import spark_session\n"
+        "from kip_replay.pipelines.engines.session import spark_session\n"
         "spark = spark_session('killed')\n"
         "assert spark.range(10_000).repartition(4).mapInArrow(lambda b: b, 'id long').count()\n"
     )
@@ -122,7 +122,7 @@ def test_what_kill_9_leaves_is_one_folder_that_the_next_run_removes(tmp_path: Pa
 
 def test_without_java_the_reason_is_one_sentence() -> None:
     finished = run_python(
-        "from kip_replay.pipelines.session import SparkStartError, spark_session\n"
+        "from kip_replay.pipelines.engines.session import SparkStartError, spark_session\n"
         "try:\n"
         "    spark_session('no Java')\n"
         "except SparkStartError as error:\n"

@@ -26,15 +26,14 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from kip_replay.pipelines.analysis.printable import visible
+from kip_replay.pipelines.folders import ROOT, conf_dir
+from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.scratch import run_folder
 
 SPARK_HOME = Path(pyspark.__file__).parent
 # Made at set-up by tools/class_archive.py; where it is missing, starting takes longer.
 CLASS_ARCHIVE = SPARK_HOME / "spark-classes.jsa"
 
-# The folder of the packages: the clone, or kip_replay where it is installed.
-_ROOT = Path(__file__).resolve().parent.parent
 _CATALOG = "spark.sql.catalog.spark_catalog"
 
 
@@ -92,16 +91,6 @@ def spark_session(
     return session
 
 
-def conf_dir() -> Path:
-    """The folder of this project's settings."""
-    return _ROOT / "conf"
-
-
-def of_rules(pattern: str) -> list[Path]:
-    """Files that the rules keep in their folders of pipelines/rules, without importing a rule."""
-    return sorted((Path(__file__).parent / "rules").glob(f"*/{pattern}"))
-
-
 def read_settings(path: Path | None = None) -> dict[str, str]:
     """Settings of a file in the form of spark-defaults.conf: key, blanks, value; # comments."""
     path = path or conf_dir() / "spark-defaults.conf"
@@ -116,8 +105,8 @@ def _send_code(context: SparkContext) -> None:
     with zipfile.ZipFile(path, "w", strict_timestamps=False) as archive:
         archive.mkdir("kip_replay")  # or Python 3.11 sees no namespace package
         for package in ("jobs", "pipelines", "replay"):
-            for module in (_ROOT / package).rglob("*.py"):
-                archive.write(module, f"kip_replay/{module.relative_to(_ROOT)}")
+            for module in (ROOT / package).rglob("*.py"):
+                archive.write(module, f"kip_replay/{module.relative_to(ROOT)}")
     own_path = sys.path[:]
     context.addPyFile(str(path))
     sys.path[:] = own_path  # the driver goes on with its own files: templates are not in the zip
