@@ -23,8 +23,7 @@ from tqdm import tqdm
 from kip_replay.jobs._config import Config, read_config
 from kip_replay.jobs._failures import keep_traceback, known_cause, no_space
 from kip_replay.jobs._parser import JobParser as JobParser
-from kip_replay.pipelines.printable import visible
-from kip_replay.pipelines.errors import IngestError, UserError, WriteConflictError
+from kip_replay.pipelines.errors import IngestError, SparkStartError, UserError, WriteConflictError
 from kip_replay.pipelines.ingest.manifest import MANIFEST
 from kip_replay.pipelines.ingest.recording import (
     Recording,
@@ -32,9 +31,9 @@ from kip_replay.pipelines.ingest.recording import (
     load_recordings,
     voters_from_text,
 )
+from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.progress import Progress
 from kip_replay.pipelines.scratch import run_folder
-from kip_replay.pipelines.engines.session import SparkStartError
 from kip_replay.pipelines.warehouse.damage import DamagedTableError, require_whole
 from kip_replay.pipelines.warehouse.disk_space import is_disk_full
 from kip_replay.pipelines.warehouse.place import require_named, require_writable

@@ -109,6 +109,18 @@ class JobParser(argparse.ArgumentParser):
         )
         return self
 
+    def with_engine(self) -> JobParser:
+        """The same parser, for what runs on an engine."""
+        self.add_argument(
+            "--engine",
+            choices=("auto", "local", "spark"),
+            default="auto",
+            help="local: this machine alone, without Java; spark: Spark, for logs of any size; "
+            "auto (the default): spark under spark-submit, with a master that PYSPARK_SUBMIT_ARGS "
+            "names, or for large logs, else local",
+        )
+        return self
+
     def with_progress(self) -> JobParser:
         """The same parser, for what takes long."""
         self.add_argument("--quiet", action="store_true", help="no progress on stderr")

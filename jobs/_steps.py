@@ -11,7 +11,9 @@ from kip_replay.jobs._config import Config, read_config
 from kip_replay.jobs._estimate import expected_s
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
+from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.folders import conf_dir, of_rules
 from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.sample import log_bytes_of
@@ -20,7 +22,6 @@ from kip_replay.pipelines.replaying.clocks import CLOCKS
 from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS_STEP
 from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.folders import conf_dir, of_rules
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES, OBSERVATIONS
@@ -92,16 +93,16 @@ def _number(config: Config, section: str, key: str, least: int) -> int:
     return value
 
 
-def replay_as_configured(job: Job, recordings: Sequence[Recording], warehouse: Warehouse) -> None:
+def replay_as_configured(job: Job, recordings: Sequence[Recording], engine: Engine) -> None:
     """Replays to the end of the logs, or with ``--growing`` as far as they are complete."""
     options, rebuild = replay_options(job.config), job.arguments.rebuild
     if not job.arguments.growing:
-        replay(recordings, warehouse, options, say, rebuild)
+        replay(recordings, engine, RULES, options, say, rebuild)
         return
     late_after_s = job.config["replay"]["late_after_s"]
     if late_after_s <= 0:
         raise UserError(f"replay.late_after_s is {late_after_s}: write a number above 0, say 60")
-    replay_what_is_new(recordings, warehouse, options, late_after_s, say, rebuild)
+    replay_what_is_new(recordings, engine, RULES, options, late_after_s, say, rebuild)
 
 
 def names_of(recordings: Sequence[Recording]) -> list[str]:

@@ -7,6 +7,7 @@ from operator import itemgetter
 from kip_replay.jobs._anonymize import pseudonyms_of, with_anonymize
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._config import Config
+from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import expect_stages
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.log_files import find_log_files
@@ -27,6 +28,7 @@ PARSER = (
     )
     .with_recordings()
     .with_increments(of_replay=False)
+    .with_engine()
     .with_progress()
 )
 with_anonymize(PARSER)
@@ -74,10 +76,11 @@ def work(job: Job) -> Exit:
     """Ingests the recordings named."""
     recordings, pseudonyms = job.recordings(), pseudonyms_of(job.arguments)
     for recording in recordings:
-        find_log_files(recording)  # reports what is missing before Spark starts
+        find_log_files(recording)  # reports what is missing before anything starts
     expect_stages(job, recordings, "survey", "read logs")
-    warehouse = job.warehouse()
-    read = ingest(recordings, warehouse, ingest_settings(job), say, pseudonyms)
+    engine = engine_of(job, recordings)
+    warehouse = engine.warehouse
+    read = ingest(recordings, engine, ingest_settings(job), say, pseudonyms)
     ingest_client_observations(recordings, warehouse, pseudonyms)
     say_rejected(read, warehouse)
     return Exit.FELL_SHORT if too_many_rejected(read, job.config) else Exit.DONE

@@ -7,8 +7,8 @@ from datetime import datetime
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say, unknown_name
 from kip_replay.jobs._steps import TABLES_OF_STEPS, say_all
 from kip_replay.jobs._text import in_columns, size_text
-from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse import recordings
 from kip_replay.pipelines.warehouse.recordings import StoredRecording

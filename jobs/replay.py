@@ -1,6 +1,7 @@
 """Replays the rules on recordings whose logs are in the warehouse."""
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command
+from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import expect_stages, replay_as_configured, replay_options
 from kip_replay.pipelines.replaying.replay import voters_of
 
@@ -15,6 +16,7 @@ PARSER = (
     )
     .with_recordings()
     .with_increments()
+    .with_engine()
     .with_progress()
 )
 
@@ -25,7 +27,7 @@ def work(job: Job) -> Exit:
     for recording in recordings:
         voters_of(recording)  # reports what is missing before Spark starts
     expect_stages(job, recordings, "replay")
-    replay_as_configured(job, recordings, job.warehouse())
+    replay_as_configured(job, recordings, engine_of(job, recordings))
     return Exit.DONE
 
 

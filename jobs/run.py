@@ -5,6 +5,7 @@ from pathlib import Path
 
 from kip_replay.jobs._anonymize import pseudonyms_of, with_anonymize
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
+from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import (
     Stopwatch,
     expect_stages,
@@ -29,6 +30,7 @@ from kip_replay.pipelines.report.data import read_report
 from kip_replay.pipelines.report.formats import as_text
 from kip_replay.pipelines.report.page import REPORT_NAME, is_current, render, write_page
 from kip_replay.pipelines.report.pages import pages
+from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES
 
@@ -49,6 +51,7 @@ PARSER = (
     )
     .with_recordings()
     .with_increments()
+    .with_engine()
     .with_progress()
 )
 with_anonymize(PARSER)
@@ -64,11 +67,11 @@ def work(job: Job) -> Exit:
         find_log_files(recording)
         voters_of(recording)
     expect_stages(job, recordings)
-    with watch.phase("start Spark"):
-        warehouse = job.warehouse()
+    engine = engine_of(job, recordings)
+    warehouse = engine.warehouse
     with watch.phase("ingest"):
         settings = ingest_settings(job)
-        read = ingest(recordings, warehouse, settings, say, pseudonyms)
+        read = ingest(recordings, engine, settings, say, pseudonyms)
         ingest_client_observations(recordings, warehouse, pseudonyms)
     say_rejected(read, warehouse)
     recordings = _logged(recordings, warehouse)
@@ -77,9 +80,9 @@ def work(job: Job) -> Exit:
         say("nothing was logged yet: the files are empty")
         return Exit.DONE
     with watch.phase("replay"):
-        replay_as_configured(job, recordings, warehouse)
+        replay_as_configured(job, recordings, engine)
     with watch.phase("summarize"):
-        summarize(names, warehouse, comparable_pairs(recordings), say)
+        summarize(names, engine, RULES, comparable_pairs(recordings), say)
     quality = None
     if job.config["quality"]["in_run"]:
         with watch.phase("check"):

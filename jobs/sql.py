@@ -18,9 +18,9 @@ import pyarrow as pa
 from kip_replay.jobs._cli import Exit, Job, JobParser, command
 from kip_replay.jobs._text import in_columns
 from kip_replay.pipelines.analysis.catalog import Catalog
-from kip_replay.pipelines.printable import as_text, csv_text, json_object, visible
 from kip_replay.pipelines.analysis.views import read_views
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.printable import as_text, csv_text, json_object, visible
 
 PARSER = JobParser(
     "sql",

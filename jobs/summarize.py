@@ -1,24 +1,30 @@
 """Sums up the outcomes of recordings, and holds the predictions against what was recorded."""
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
+from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import names_of
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
+from kip_replay.pipelines.rules import RULES
 
-PARSER = JobParser(
-    "summarize",
-    "Writes latency_summary, bandwidth_summary and prediction_accuracy of recordings that "
-    "`replay` has replayed: a step of `run`.\n\n"
-    "Recordings with the same scenario and seed in their manifests are held against each other.",
-    """  kip-replay summarize my-recording
+PARSER = (
+    JobParser(
+        "summarize",
+        "Writes latency_summary, bandwidth_summary and prediction_accuracy of recordings that "
+        "`replay` has replayed: a step of `run`.\n\n"
+        "Recordings with the same scenario and seed in their manifests are held against each other.",
+        """  kip-replay summarize my-recording
   kip-replay summarize data/samples/metadata-4.0 data/samples/metadata-4.1""",
-).with_recordings()
+    )
+    .with_recordings()
+    .with_engine()
+)
 
 
 def work(job: Job) -> Exit:
     recordings = job.recordings()
     names = names_of(recordings)
-    warehouse = job.warehouse()
-    summarize(names, warehouse, comparable_pairs(recordings), say)
+    engine = engine_of(job, recordings)
+    summarize(names, engine, RULES, comparable_pairs(recordings), say)
     return Exit.DONE
 
 

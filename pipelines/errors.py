@@ -15,3 +15,7 @@ class IngestError(Exception):
 
 class WriteConflictError(Exception):
     """Another job wrote to the same rows of a table at the same time; jobs exit with 1."""
+
+
+class SparkStartError(RuntimeError):
+    """Spark could not be started; the message is one sentence for the user."""

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from pyspark import SparkContext
 from tqdm import tqdm
 
 #: Seconds between lines in a log, between looks at a bar, and before a bar appears at all.
@@ -22,6 +21,13 @@ LINE_S, LOOK_S, FIRST_LOOK_S = 10.0, 0.5, 1.0
 #: Another machine can be so much faster or slower than that of the estimates.
 _SCALE_MIN, _SCALE_MAX = 0.2, 5.0
 _shown: Progress | None = None
+_tasks: Callable[[], tuple[int, int]] | None = None
+
+
+def watch(tasks: Callable[[], tuple[int, int]]) -> None:
+    """``tasks``: how many of those that run now are done, and of how many."""
+    global _tasks
+    _tasks = tasks
 
 
 def expect(seconds: Mapping[str, float]) -> None:
@@ -37,7 +43,7 @@ def stage(name: str) -> None:
 
 
 def done(done_bytes: int, of_bytes: int) -> None:
-    """So many more bytes of the stage are done; 0 leaves it to the tasks of Spark."""
+    """So many more bytes of the stage are done; 0 leaves it to the tasks (``watch``)."""
     if _shown is not None:
         _shown.done_bytes += done_bytes
         _shown.of_bytes = of_bytes
@@ -128,7 +134,7 @@ class Progress:
         if self.stream.isatty():
             self._show_bar()
         while not self._ended.wait(LINE_S):
-            if seen := self.look(_spark_tasks()):
+            if seen := self.look(_tasks() if _tasks else (0, 0)):
                 share, left_s, text = seen
                 left = tqdm.format_interval(left_s)
                 print(f"{share:.0%} {text}, about {left} left", file=self.stream, flush=True)
@@ -141,22 +147,7 @@ class Progress:
             total=1.0, file=self.stream, leave=False, bar_format=form, dynamic_ncols=True
         ) as bar:
             while not self._ended.wait(LOOK_S):
-                if seen := self.look(_spark_tasks()):
+                if seen := self.look(_tasks() if _tasks else (0, 0)):
                     share, left_s, text = seen
                     bar.n = share
                     bar.set_description_str(f"{text}, {tqdm.format_interval(left_s)} left")
-
-
-def _spark_tasks() -> tuple[int, int]:
-    """Tasks of the jobs that Spark is at: those done, and all."""
-    context = SparkContext._active_spark_context
-    if context is None:
-        return 0, 0
-    try:
-        tracker = context.statusTracker()
-        jobs = [tracker.getJobInfo(job) for job in tracker.getActiveJobsIds()]
-        found = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-    except Exception:  # Java has ended, which the command itself reports
-        return 0, 0
-    stages = [each for each in found if each is not None]
-    return sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)

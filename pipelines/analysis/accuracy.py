@@ -21,7 +21,7 @@ kind has how far apart two real runs are: the noise, beside which an error is se
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
@@ -179,12 +179,13 @@ _TOLERANCES = pa.schema(
 
 
 def prediction_accuracy(
-    database: DuckDBPyConnection,
+    engine: Any,
     judgements: Mapping[str, Judgement],
     phases: Mapping[str, SteadyPhase],
     pairs: Collection[tuple[str, str]],
 ) -> pa.Table:
     """Rows of prediction_accuracy for pairs (predicted_from, recorded_in); judgements by rule."""
+    database = engine.warehouse.database({name for pair in pairs for name in pair})
     spans = [(name, phase.from_us, phase.until_us) for name, phase in phases.items()]
     database.register("phases", _arrow_table(spans, _PHASES))
     database.register("wanted_pairs", _arrow_table(pairs, _PAIRS))

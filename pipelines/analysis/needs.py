@@ -10,8 +10,8 @@ from typing import Any
 
 import duckdb
 
-from kip_replay.pipelines.ingest.overview import Overview
 from kip_replay.pipelines.folders import of_rules
+from kip_replay.pipelines.ingest.overview import Overview
 
 
 @dataclass

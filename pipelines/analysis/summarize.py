@@ -1,28 +1,28 @@
 """Outcomes to summaries, and predictions beside what brokers did: what is not current, as lineage
-tells. One Spark job for latencies, one for bandwidth; DuckDB judges the predictions.
-"""
+tells."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from dataclasses import dataclass
 from itertools import permutations
+from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
-from kip_replay.pipelines.analysis.accuracy import prediction_accuracy
+from kip_replay.pipelines.analysis.accuracy import Judgement, prediction_accuracy
 from kip_replay.pipelines.analysis.phases import Phases, log_spans, steady_phases
 from kip_replay.pipelines.analysis.summaries import (
     LatencySummaries,
-    latency_histogram,
-    outside_holes,
-    per_second,
+    bandwidth_summary,
+    latency_summaries,
 )
+from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.folders import of_rules
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.log_gaps import log_gaps
 from kip_replay.pipelines.replaying.replay import require_replayed
-from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
-from kip_replay.pipelines.warehouse.tables import Warehouse, written
 from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,
     LATENCY_CURVES,
@@ -37,23 +37,37 @@ SUMMARIES = "summaries"
 _TABLES = (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SummedRule(RuleTexts):
+    """A rule whose outcomes are summed up, and whose predictions are judged.
+
+    ``figures.CURVES`` and ``figures.HEADLINES``: pairs of metric and kind of group that have curves
+    and bounds. ``judgement`` says how predictions are held against recordings.
+    """
+
+    figures: type[Any]
+    judgement: Judgement
+
+
 def accuracy_step(recorded_in: str) -> str:
     """The step of ``lineage`` that judges predictions of one recording by another."""
     return f"accuracy/{recorded_in}"
 
 
 def summarize(
-    recordings: Sequence[str], warehouse: Warehouse, pairs: Iterable[Pair], say: Say = print
+    recordings: Sequence[str],
+    engine: Engine,
+    rules: Sequence[SummedRule],
+    pairs: Iterable[Pair],
+    say: Say = print,
 ) -> None:
     """Summaries of recordings, and the accuracy of pairs (predicted_from, recorded_in).
 
     Both of a pair are among ``recordings``; a pair of one and the same is a self-check.
     """
-    made_of = require_replayed(warehouse, recordings)
-    modules = [
-        f"{s.package}.{name}" for s in RULES for name in ("measures", "judgement", "figures")
-    ]
-    code = code_of((__name__, *modules))
+    warehouse = engine.warehouse
+    made_of = require_replayed(warehouse, recordings, rules)
+    code = _code(rules)
     lineage = warehouse.lineage(recordings)
     summed = {name: fingerprint(code, made_of[name]) for name in recordings}
     held = {pair: fingerprint(code, [made_of[name] for name in pair]) for pair in pairs}
@@ -67,31 +81,38 @@ def summarize(
         say("summarize: summaries are those of these outcomes already")
         return
     say(f"summarize: {', '.join(recordings)}")
-    phases = steady_phases(warehouse, recordings)
+    phases = steady_phases(engine, recordings)
     if stale:
-        _summarize(warehouse, {name: summed[name] for name in stale}, phases)
+        _summarize(engine, rules, {name: summed[name] for name in stale}, phases)
     if unjudged:
-        _judge(warehouse, {pair: held[pair] for pair in unjudged}, phases)
+        _judge(engine, rules, {pair: held[pair] for pair in unjudged}, phases)
 
 
-def _summarize(warehouse: Warehouse, wanted: dict[str, str], phases: Phases) -> None:
-    read = warehouse.reader(wanted)
-    warehouse.prepare([table for steps in RULES for table in steps.outcomes], wanted)
+def _code(rules: Sequence[SummedRule]) -> str:
+    modules = [f"{steps.package}.{name}" for steps in rules for name in ("judgement", "figures")]
+    texts = [*Path(__file__).parent.glob("*.sql"), *of_rules("*.sql")]
+    return code_of((__name__, *modules), tuple(map(str, texts)))
+
+
+def _summarize(
+    engine: Engine, rules: Sequence[SummedRule], wanted: dict[str, str], phases: Phases
+) -> None:
+    warehouse = engine.warehouse
     writing = warehouse.writing(SUMMARIES, wanted, _TABLES)
-    values = _union(steps.latencies(read, phases) for steps in RULES if steps.latencies)
-    gaps = log_gaps(warehouse, wanted)
-    known = outside_holes(read, gaps, warehouse.spark)
-    ways = _union(steps.bandwidth(known, phases) for steps in RULES if steps.bandwidth)
-    rates = per_second(ways, gaps, phases)
     drawn, headlines = (
-        frozenset(pair for steps in RULES for pair in getattr(steps.figures, name))
+        frozenset(pair for steps in rules for pair in getattr(steps.figures, name))
         for name in ("CURVES", "HEADLINES")
     )
-    spans = log_spans(warehouse, wanted)
-    task = LatencySummaries(writing.files(), drawn, headlines, spans)
+    phases = {name: phases[name] for name in wanted}
+    task = LatencySummaries(writing.files(), drawn, headlines, log_spans(engine, wanted))
+    latencies, bandwidth = (
+        [steps.text(name) for steps in rules if steps.file(name).is_file()]
+        for name in ("latencies", "bandwidth")
+    )
+    gaps = log_gaps(warehouse, wanted)
     files = [
-        *written(latency_histogram(values, spans, headlines), task),
-        *writing.write(BANDWIDTH_SUMMARY, rates),
+        *latency_summaries(engine, latencies, phases, task),
+        *bandwidth_summary(engine, bandwidth, phases, gaps, writing.files()),
     ]
     writing.begin()
     for table in _TABLES:
@@ -99,10 +120,12 @@ def _summarize(warehouse: Warehouse, wanted: dict[str, str], phases: Phases) -> 
     writing.end(wanted)
 
 
-def _judge(warehouse: Warehouse, wanted: dict[Pair, str], phases: Phases) -> None:
-    judgements = {steps.name: steps.judgement for steps in RULES}
-    with warehouse.database({name for pair in wanted for name in pair}) as database:
-        found = prediction_accuracy(database, judgements, phases, wanted)
+def _judge(
+    engine: Engine, rules: Sequence[SummedRule], wanted: dict[Pair, str], phases: Phases
+) -> None:
+    warehouse = engine.warehouse
+    judgements = {steps.name: steps.judgement for steps in rules}
+    found = prediction_accuracy(engine, judgements, phases, wanted)
     for after in dict.fromkeys(after for _, after in wanted):
         of_pairs = {before: text for (before, of), text in wanted.items() if of == after}
         writing = warehouse.writing(accuracy_step(after), of_pairs, [PREDICTION_ACCURACY])
@@ -125,7 +148,3 @@ def comparable_pairs(recordings: Sequence[Recording]) -> list[Pair]:
         if None not in workloads[one] and workloads[one] == workloads[other]
     ]
     return [*((name, name) for name in workloads), *crossed]
-
-
-def _union(frames: Iterable[DataFrame]) -> DataFrame:
-    return reduce(DataFrame.unionByName, frames)

@@ -5,60 +5,66 @@ DuckDB: no Java. ``spark`` runs both on Spark, so that the driver never holds wh
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from kip_replay.pipelines.engines.text import Text
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
-_In = TypeVar("_In")
-_Out = TypeVar("_Out")
+In = TypeVar("In")
+Out = TypeVar("Out")
 
-#: Small tables that a text reads beside those of the warehouse, by name.
-Inputs = Mapping[str, pa.Table]
+#: What takes the rows of a text where they are, and returns a value that can be pickled.
+Work: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Out]
 
 
-class Task(Protocol):
-    """Writes the rows that it takes, or what follows from them, where it runs."""
+@dataclass(frozen=True)
+class ParquetFiles:
+    """Files that no table names (yet), as something that a text reads.
 
-    files: TableFiles
+    Its rows have the columns of ``schema``, and ``filename``.
+    """
 
-    def take(self, batches: Iterator[pa.RecordBatch]) -> None: ...
+    paths: Sequence[str]
+    schema: pa.Schema
+
+
+#: What a text reads beside the tables of the warehouse, by name: small tables, and files.
+Inputs: TypeAlias = Mapping[str, "pa.Table | ParquetFiles"]
+NO_INPUTS: Inputs = MappingProxyType({})
 
 
 class Engine(Protocol):
-    """Three verbs on a warehouse: run tasks, fetch a small result of a text, feed one to a task."""
+    """Three verbs on a warehouse: run tasks, fetch what a text gives, or feed it to work."""
 
-    name: str
-    warehouse: Warehouse
+    @property
+    def name(self) -> str:
+        """local or spark."""
 
-    def run(self, work: Callable[[_In], _Out], parts: Sequence[_In]) -> list[_Out]:
+    @property
+    def warehouse(self) -> Warehouse:
+        """Whose tables texts read."""
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at once."""
+
+    def run(self, work: Callable[[In], Out], parts: Sequence[In]) -> list[Out]:
         """Calls ``work`` on each part, where there is room; results in the order of the parts."""
 
-    def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = {}) -> pa.Table:
-        """The rows of a text on the tables of some recordings: as many as the driver can hold."""
+    def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
+        """The rows of a text on the tables of some recordings: no more than the driver can hold."""
 
-    def written(
+    def feed(
         self,
+        work: Work[Out],
         text: Text,
         recordings: Collection[str],
-        task: Task,
         key: Sequence[str],
         order: Sequence[str] = (),
-        inputs: Inputs = {},
-    ) -> list[DataFile]:
-        """Feeds a text's rows to a task, each key's together and in order; the files it wrote."""
-
-
-class Rows:
-    """A task that writes the rows of a text as they are, to one table."""
-
-    def __init__(self, files: TableFiles, table: Any) -> None:
-        self.files, self._table = files, table
-
-    def take(self, batches: Iterator[pa.RecordBatch]) -> None:
-        schema = self._table.arrow_schema
-        for batch in batches:
-            self.files.write(self._table, batch.select(schema.names).cast(schema))
+        inputs: Inputs = NO_INPUTS,
+    ) -> list[Out]:
+        """Feeds a text's rows to work, each key's together and in order; a result a partition."""

@@ -26,6 +26,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from kip_replay.pipelines.errors import SparkStartError
 from kip_replay.pipelines.folders import ROOT, conf_dir
 from kip_replay.pipelines.printable import visible
 from kip_replay.pipelines.scratch import run_folder
@@ -35,10 +36,6 @@ SPARK_HOME = Path(pyspark.__file__).parent
 CLASS_ARCHIVE = SPARK_HOME / "spark-classes.jsa"
 
 _CATALOG = "spark.sql.catalog.spark_catalog"
-
-
-class SparkStartError(RuntimeError):
-    """Spark could not be started; the message is one sentence for the user."""
 
 
 def spark_session(

@@ -1,37 +1,37 @@
 """The engine for logs of any size: tasks and texts on Spark."""
 
+import pickle
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import ceil
-from typing import TypeVar
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kip_replay.pipelines.engines import Inputs, Task
+from kip_replay.pipelines import progress
+from kip_replay.pipelines.engines import NO_INPUTS, In, Inputs, Out, ParquetFiles, Work
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.session import spark_session
 from kip_replay.pipelines.engines.text import Text, spark_sql
-from kip_replay.pipelines.warehouse.data_files import DATA_FILE, DataFile
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
-_In = TypeVar("_In")
-_Out = TypeVar("_Out")
 #: Bytes of Parquet that a task sorts and holds, about.
 _TASK_BYTES = 32 << 20
 #: The result of a text on tables of less than this (compressed) is small: DuckDB on the driver has
 #: it before Spark has planned its jobs.
 DUCKDB_BYTES_MAX = 64 << 20
+_RESULT = pa.schema([("result", pa.binary())])
 
 
 @dataclass
 class Spark:
-    """Runs on Spark; ``duckdb_bytes_max``: below it ``rows`` are fetched by DuckDB on the driver."""
+    """Runs on Spark; below ``duckdb_bytes_max`` DuckDB on the driver fetches ``rows``."""
 
     warehouse: Warehouse
     duckdb_bytes_max: int = DUCKDB_BYTES_MAX
@@ -40,40 +40,45 @@ class Spark:
     @cached_property
     def session(self) -> SparkSession:
         """The Spark session: starts in seconds, so only used where there is work for it."""
-        return spark_session("kafka protocol replay", warehouse=self.warehouse.path)
+        session = spark_session("kafka protocol replay", warehouse=self.warehouse.path)
+        progress.watch(lambda: _tasks_of(session.sparkContext))
+        return session
 
-    def run(self, work: Callable[[_In], _Out], parts: Sequence[_In]) -> list[_Out]:
+    @property
+    def cores(self) -> int:
+        return int(self.session.sparkContext.defaultParallelism)
+
+    def run(self, work: Callable[[In], Out], parts: Sequence[In]) -> list[Out]:
+        # For a single part, a Python worker would take longer to start than to work.
         if len(parts) <= 1:
             return [work(part) for part in parts]
         return self.session.sparkContext.parallelize(parts, len(parts)).map(work).collect()
 
-    def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = {}) -> pa.Table:
+    def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
         if self._bytes_of(text, recordings) < self.duckdb_bytes_max:
             return Local(self.warehouse).rows(text, recordings, inputs)
         return self._frame(text, recordings, inputs).toArrow()
 
-    def written(
+    def feed(
         self,
+        work: Work[Out],
         text: Text,
         recordings: Collection[str],
-        task: Task,
         key: Sequence[str],
         order: Sequence[str] = (),
-        inputs: Inputs = {},
-    ) -> list[DataFile]:
-        """One Spark job: partitions are sorted by key and order, and written where they are."""
+        inputs: Inputs = NO_INPUTS,
+    ) -> list[Out]:
+        """One Spark job; a key's rows are sorted on disk where they are large."""
         frame = self._frame(text, recordings, inputs)
         frame = frame.repartition(*key) if key else frame.repartition(1)
-        if ordered := [*map(F.expr, (*key, *order))]:
-            frame = frame.sortWithinPartitions(*ordered)
+        frame = frame.sortWithinPartitions(*map(F.expr, (*key, *order)))
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            task.take(iter(batches))
-            files = [vars(file) for file in task.files.closed()]
-            yield pa.RecordBatch.from_pylist(files, schema=DATA_FILE)
+            result = pickle.dumps(work(iter(batches)))
+            yield pa.RecordBatch.from_pylist([{"result": result}], schema=_RESULT)
 
-        found = frame.mapInArrow(run, from_arrow_schema(DATA_FILE)).collect()
-        return [DataFile(**row.asDict()) for row in found]
+        found = frame.mapInArrow(run, from_arrow_schema(_RESULT)).collect()
+        return [pickle.loads(row["result"]) for row in found]
 
     def _frame(self, text: Text, recordings: Collection[str], inputs: Inputs) -> DataFrame:
         """A text's rows; what it reads is known to the session as temporary views."""
@@ -84,8 +89,9 @@ class Spark:
         self.session.conf.set("spark.sql.shuffle.partitions", tasks)
         for name in text.names & TABLES.keys() - inputs.keys():
             self._read(TABLES[name], recordings).createOrReplaceTempView(name)
-        for name, table in inputs.items():
-            self._local(table).createOrReplaceTempView(name)
+        for name, given in inputs.items():
+            frame = self._local(given) if isinstance(given, pa.Table) else self._files(given)
+            frame.createOrReplaceTempView(name)
         return self.session.sql(spark_sql(text))
 
     def _bytes_of(self, text: Text, recordings: Collection[str]) -> int:
@@ -114,7 +120,25 @@ class Spark:
             return self._local(schema.empty_table())
         return reduce(DataFrame.unionByName, frames).select(*schema.names)
 
+    def _files(self, given: ParquetFiles) -> DataFrame:
+        if not given.paths:
+            return self._local(given.schema.empty_table()).withColumn("filename", F.lit(""))
+        rows = self.session.read.schema(from_arrow_schema(given.schema)).parquet(*given.paths)
+        return rows.select("*", F.col("_metadata.file_path").alias("filename"))
+
     def _local(self, table: pa.Table) -> DataFrame:
         """A small table as a relation that Spark can fold away where it is empty."""
         frame = self.session.createDataFrame(table, from_arrow_schema(table.schema))
         return frame if table.num_rows else frame.where(F.lit(False))
+
+
+def _tasks_of(context: SparkContext) -> tuple[int, int]:
+    """Tasks of the jobs that Spark is at: those done, and all."""
+    try:
+        tracker = context.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getActiveJobsIds()]
+        found = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    except Exception:  # Java has ended, which the command itself reports
+        return 0, 0
+    stages = [each for each in found if each is not None]
+    return sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)

@@ -33,6 +33,11 @@ MACROS = (
     "unix_micros(moment) AS epoch_us(moment)",
     "timestamp_micros(us) AS make_timestamptz(us)",
 )
+#: DuckDB's functions that sqlglot leaves as they are, for Spark.
+_SPARK = {
+    "list_position": "array_position({})",
+    "list_sum": "aggregate({}, CAST(0 AS BIGINT), (n, each) -> n + each)",
+}
 _NAMES = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 _MACRO = re.compile(r"CREATE TEMP MACRO (\w+)\((.*?)\) AS\s+(.*?);\n", re.DOTALL)
 
@@ -45,8 +50,10 @@ class Text:
     parts: Mapping[str, "Text"] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, file: Path, parts: Mapping[str, "Text"] = {}, **values: object) -> "Text":
-        return cls(bound(file.read_text(encoding="utf-8"), values), parts)
+    def read(
+        cls, file: Path, parts: Mapping[str, "Text"] | None = None, **values: object
+    ) -> "Text":
+        return cls(bound(file.read_text(encoding="utf-8"), values), parts or {})
 
     @property
     def names(self) -> set[str]:
@@ -70,8 +77,12 @@ class Text:
 
 
 def bound(query: str, values: Mapping[str, object]) -> str:
-    """A query with literals in place of ``$names``."""
-    return re.sub(r"\$(\w+)", lambda match: _literal(values[match[1]]), query)
+    """A query with literals in place of those ``$names`` that are given."""
+
+    def literal(match: re.Match[str]) -> str:
+        return _literal(values[match[1]]) if match[1] in values else match[0]
+
+    return re.sub(r"\$(\w+)", literal, query)
 
 
 def _literal(value: object) -> str:
@@ -102,6 +113,10 @@ def spark_sql(text: Text) -> str:
     for union in tree.find_all(exp.Union):
         if union.args.get("by_name"):
             _by_place(union)
+    for call in tree.find_all(exp.Anonymous):
+        if call.name in _SPARK:
+            arguments = ", ".join(each.sql("duckdb") for each in call.expressions)
+            call.replace(sqlglot.parse_one(_SPARK[call.name].format(arguments), read="spark"))
     return tree.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
 
 
@@ -118,7 +133,8 @@ def _expanded(call: "exp.Anonymous", parameters: str, body: str) -> "exp.Express
     declared = sqlglot.parse_one(f"SELECT f({parameters})", read="duckdb").selects[0].expressions
     names = [name or value.name for name, value in pairs(declared)]
     values = {name: value for name, value in pairs(declared) if name}
-    values |= {name or names[place]: value for place, (name, value) in enumerate(pairs(call.expressions))}
+    given = enumerate(pairs(call.expressions))
+    values |= {name or names[place]: value for place, (name, value) in given}
     # p.topic of a parameter p is a column of the table p to the parser.
     tree = sqlglot.parse_one(body, read="duckdb")
     for column in [*tree.find_all(exp.Column)]:
@@ -204,8 +220,8 @@ def _lateral_aliases(select: Any) -> Iterator[str]:
     """Aliases of new names that another expression of the same SELECT reads."""
     from sqlglot import exp
 
-    read = [(each, {c.name for c in each.find_all(exp.Column) if not c.table}) for each in select.selects]
-    new = {each.alias for each, names in read if isinstance(each, exp.Alias) and each.alias not in names}
-    for each, names in read:
+    read = [({c.name for c in e.find_all(exp.Column) if not c.table}, e) for e in select.selects]
+    new = {e.alias for names, e in read if isinstance(e, exp.Alias) and e.alias not in names}
+    for names, _ in read:
         for name in new & names:
             yield f"the alias {name} within its SELECT"

@@ -1,6 +1,6 @@
 """Drops lines that were read before from files that are written but not yet committed.
 
-Only where spans of time overlap (``overlaps``) are lines looked at: Spark compares their ids, in
+Only where spans of time overlap (``overlaps``) are lines looked at: texts compare their ids, in
 this run and with what the warehouse holds, and tasks write the files anew that have repeated lines.
 Of copies in one run the least (source_file, line_number) stays; one that an earlier run kept stays.
 
@@ -9,21 +9,19 @@ time of another line, and differs all the same, is no copy: a log was altered, a
 Such a run is refused.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from functools import reduce
+from functools import partial
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.window import Window
 
+from kip_replay.pipelines.engines import Engine, Inputs, ParquetFiles
+from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Node
 from kip_replay.pipelines.ingest.overlaps import Span
@@ -32,24 +30,14 @@ from kip_replay.pipelines.warehouse import commits
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import REJECTED_LINES, REQUESTS
-from kip_replay.replay.table import INT, TEXT, Table
+from kip_replay.replay.table import INT, LONG, TEXT, Table
 from kip_replay.replay.tables import TABLES
 
-#: What names a request; not a forwarded one, whose id is one of many clients' on one connection.
-_NAME = {
-    "connection": "string",
-    "correlation_id": "int",
-    "api_key": "int",
-    "completed_at": "timestamp",  # ids begin again when a node does
-}
-_OF_REQUESTS = {**_NAME, "is_forwarded": "boolean"}
-#: A line: what it is, where it stands, and the file and task of this run that it is in.
-_PLACE = ("source_file", "line_number")
-_DROPPED = pa.schema([("recording", TEXT), ("task", INT), ("files", TEXT), ("counts", TEXT)])
+_FOLDER = Path(__file__).parent
 
 
 def without_repeated(
-    warehouse: Warehouse,
+    engine: Engine,
     parsed: Sequence[Parsed],
     spans: Mapping[Node, Sequence[Span]],
     file_name: str,
@@ -65,35 +53,20 @@ def without_repeated(
     for of in parsed:
         for file in of.files:
             files.setdefault((file.recording, of.task), []).append(file)
-    candidates = _candidates(warehouse, parsed, spans, file_name, done)
-    if not candidates:
-        return [file for of in parsed for file in of.files], []
-    lines = reduce(DataFrame.unionByName, candidates)
-    _require_unaltered(lines)
-    root = warehouse.path
-
-    def drop(
-        key: tuple[pa.Scalar, ...], lines: Iterator[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
-        recording, task = (value.as_py() for value in key)
-        copies = pa.Table.from_batches(lines)
-        written = _written_anew(root, files[recording, task], copies, f"{file_name}-{task:05d}")
-        of_files = json.dumps([asdict(file) for file in written])
-        of_counts = json.dumps([[*file, *vars(c).values()] for file, c in _changed(copies).items()])
-        yield pa.RecordBatch.from_pylist(
-            [{"recording": recording, "task": task, "files": of_files, "counts": of_counts}],
-            _DROPPED,
-        )
-
-    schema = from_arrow_schema(_DROPPED)
-    dropped = _copies(lines).groupBy("recording", "task").applyInArrow(drop, schema).collect()
-    for row in dropped:
-        files[row["recording"], row["task"]] = [DataFile(**f) for f in json.loads(row["files"])]
-    counts = [
-        {(recording, node_id, source_file): Counts(*changed)}
-        for row in dropped
-        for recording, node_id, source_file, *changed in json.loads(row["counts"])
-    ]
+    lines = Text.read(_FOLDER / "candidate_lines.sql")
+    altered, copies = (
+        Text.read(_FOLDER / name, {"candidate_lines": lines})
+        for name in ("altered_lines.sql", "repeated_lines.sql")
+    )
+    counts: list[dict[FileKey, Counts]] = []
+    for recording in sorted({recording for recording, _ in files}):
+        inputs = _inputs(engine.warehouse, recording, files, spans, done)
+        _require_unaltered(recording, engine.rows(altered, [], inputs))
+        mine = {task: of for (name, task), of in files.items() if name == recording}
+        drop = partial(_drop, recording, engine.warehouse.path, mine, file_name)
+        for task, written, changed in chain(*engine.feed(drop, copies, [], ["task"], (), inputs)):
+            files[recording, task] = written
+            counts.append(changed)
     return [file for of in files.values() for file in of], counts
 
 
@@ -111,122 +84,81 @@ def kept_files(
 # --- which lines are repeated
 
 
-def _candidates(
+def _inputs(
     warehouse: Warehouse,
-    parsed: Sequence[Parsed],
+    recording: str,
+    files: Mapping[tuple[str, int], Sequence[DataFile]],
     spans: Mapping[Node, Sequence[Span]],
-    file_name: str,
     done: Mapping[str, int],
-) -> list[DataFrame]:
-    """Lines of this run, and of earlier ones, that can be copies of one another."""
-    spark = warehouse.spark  # it may not have been started yet, and makes every column
-    found: list[DataFrame] = []
-    files = [file for of in parsed for file in of.files]
-    for table, of_table in ((REQUESTS, _in_spans), (REJECTED_LINES, _any_time)):
-        for recording in sorted({file.recording for file in files if file.table == table.name}):
-            condition = of_table(recording, spans)
-            if condition is None:
-                continue
-            paths = [
-                f"{warehouse.path}/{table.name}/{file.path}"
-                for file in files
-                if (file.table, file.recording) == (table.name, recording)
-            ]
-            here = _read(spark, table, paths).filter(condition)
-            task = F.regexp_extract("_metadata.file_name", rf"{file_name}-(\d+)-", 1).cast("int")
-            found.append(_lines(here, table, recording, task, run=1))
-            kept = kept_files(warehouse, table, {recording: done[recording]})
-            earlier = [f"{warehouse.uri_of(table)}/{file['path']}" for file in kept]
-            if earlier:
-                before = _read(spark, table, earlier).filter(condition)
-                found.append(_lines(before, table, recording, F.lit(None).cast("int"), run=0))
-    return found
+) -> Inputs:
+    """What the texts read of a recording: files of this run and of earlier ones, and the spans.
 
-
-def _in_spans(recording: str, spans: Mapping[Node, Sequence[Span]]) -> Column | None:
-    """What holds for requests within the spans; None without any."""
-    conditions = [
-        (F.col("node_id") == node_id)
-        & F.col("completed_at").between(*(F.timestamp_micros(F.lit(us)) for us in span))
-        for (of, node_id), of_node in spans.items()
-        if of == recording
-        for span in of_node
-    ]
-    return reduce(Column.__or__, conditions) if conditions else None
-
-
-def _any_time(recording: str, spans: Mapping[Node, Sequence[Span]]) -> Column | None:
-    return F.lit(True)
-
-
-def _read(spark: SparkSession, table: Table, paths: Sequence[str]) -> DataFrame:
-    schema = from_arrow_schema(table.without(*table.partitioned_by))
-    return spark.read.schema(schema).parquet(*paths)
-
-
-def _lines(rows: DataFrame, table: Table, recording: str, task: Column, run: int) -> DataFrame:
-    return rows.select(
-        F.lit(recording).alias("recording"),
-        F.col("request_id" if table is REQUESTS else "line_id").alias("line_id"),
-        "node_id",
-        *_PLACE,
-        F.lit(table is REJECTED_LINES).alias("is_rejected"),
-        *(
-            (F.col(name) if table is REQUESTS else F.lit(None)).cast(kind).alias(name)
-            for name, kind in _OF_REQUESTS.items()
-        ),
-        task.alias("task"),
-        F.lit(run).alias("run"),
-    )
-
-
-def _copies(lines: DataFrame) -> DataFrame:
-    """Lines of tasks that have to drop some: which are repeated, and of those the first ones.
-
-    Of a line that a task has to drop once and to keep once, both are there.
+    ``tasks``: which task of this run wrote a file.
     """
-    of_line = Window.partitionBy("recording", "line_id")
-    in_task = Window.partitionBy("recording", "line_id", "task")
-    return (
-        lines.withColumn("copy", F.row_number().over(of_line.orderBy("run", *_PLACE)))
-        .withColumn("dropped", F.col("copy") > 1)
-        .filter("run = 1")
-        .withColumn("stays", F.min("copy").over(in_task) == 1)
-        .filter("dropped")
-        .drop("copy", "run", "dropped", *_OF_REQUESTS)
-    )
+    here = [(f, task) for (name, task), of in files.items() if name == recording for f in of]
+    inputs: dict[str, pa.Table | ParquetFiles] = {}
+    for table in (REQUESTS, REJECTED_LINES):
+        schema, uri = table.without(*table.partitioned_by), warehouse.uri_of(table)
+        kept = [file["path"] for file in kept_files(warehouse, table, {recording: done[recording]})]
+        mine = [file.path for file, _ in here if file.table == table.name]
+        for age, paths in (("new", mine), ("kept", kept)):
+            name = f"{age}_{table.name}"
+            inputs[name] = ParquetFiles([f"{uri}/{path}" for path in paths], schema)
+    of_nodes = [
+        {"node_id": node_id, "first_us": first_us, "last_us": last_us}
+        for (name, node_id), of_node in spans.items()
+        if name == recording
+        for first_us, last_us in of_node
+    ]
+    tasks = [{"file": file.path.rpartition("/")[2], "task": task} for file, task in here]
+    of_spans = pa.schema({"node_id": INT, "first_us": LONG, "last_us": LONG})
+    of_tasks = pa.schema({"file": TEXT, "task": INT})
+    return inputs | {
+        "spans": pa.Table.from_pylist(of_nodes, of_spans),
+        "tasks": pa.Table.from_pylist(tasks, of_tasks),
+    }
 
 
-def _require_unaltered(lines: DataFrame) -> None:
+def _require_unaltered(recording: str, pairs: pa.Table) -> None:
     """Raises UserError for a line of this run that contradicts another of the same request."""
-    own = lines.where("NOT is_forwarded")  # which rejected lines are neither
-    here, other = own.where("run = 1").alias("here"), own.alias("other")
-    condition = F.col("here.line_id") != F.col("other.line_id")
-    for name in ("recording", "node_id", *_NAME):
-        condition &= F.col(f"here.{name}") == F.col(f"other.{name}")
-    places = [f"{side}.{name}" for side in ("here", "other") for name in _PLACE]
-    pair = F.struct("here.recording", "here.node_id", *(F.col(p).alias(p) for p in places))
-    found = here.join(other, condition).agg(F.min(pair).alias("pair"), F.count("*").alias("n"))
-    ((first, count),) = found.collect()
-    if first is not None:
-        recording, node_id, file, line, other_file, other_line = first
+    for first in pairs.to_pylist():
         raise UserError(
-            f"line {line:,} of {file} and line {other_line:,} of {other_file} are of one request "
-            f"to node {node_id} of recording {recording!r} and differ (such pairs: {count:,}): "
-            "a log was altered, give its recording another name, or take what was read out of the "
-            "warehouse with kip-replay recordings delete"
+            f"line {first['line']:,} of {first['file']} and line {first['other_line']:,} of "
+            f"{first['other_file']} are of one request to node {first['node_id']} of recording "
+            f"{recording!r} and differ (such pairs: {first['pairs']:,}): a log was altered, give "
+            "its recording another name, or take what was read out of the warehouse with "
+            "kip-replay recordings delete"
         )
 
 
 # --- files without them
 
 
-def _changed(copies: pa.Table) -> dict[FileKey, Counts]:
+def _drop(
+    recording: str,
+    root: str,
+    files: Mapping[int, Sequence[DataFile]],
+    file_name: str,
+    batches: Iterator[pa.RecordBatch],
+) -> list[tuple[int, list[DataFile], dict[FileKey, Counts]]]:
+    """For each task of which lines are dropped: its number, its files without them, the counts."""
+    lines = [*batches]
+    if not lines:
+        return []
+    copies, dropped = pa.Table.from_batches(lines), []
+    for task in copies.column("task").unique().to_pylist():
+        of_task = copies.filter(pc.equal(copies.column("task"), task))
+        written = _written_anew(root, files[task], of_task, f"{file_name}-{task:05d}")
+        dropped.append((task, written, _changed(recording, of_task)))
+    return dropped
+
+
+def _changed(recording: str, copies: pa.Table) -> dict[FileKey, Counts]:
     """What dropping them changes in the counts of their files."""
     changed: Counter[tuple[FileKey, bool]] = Counter()
-    keys = ("recording", "node_id", "source_file")
+    keys = ("node_id", "source_file")
     for row in copies.group_by([*keys, "is_rejected"]).aggregate([([], "count_all")]).to_pylist():
-        file = (row["recording"], row["node_id"], row["source_file"])
+        file = (recording, row["node_id"], row["source_file"])
         changed[file, row["is_rejected"]] += row["count_all"]
     return {
         file: Counts(

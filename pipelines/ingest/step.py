@@ -32,9 +32,9 @@ from math import ceil
 from typing import TypeVar
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from kip_replay.pipelines import progress
+from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import anonymity
 from kip_replay.pipelines.ingest.line_accounting import (
@@ -65,7 +65,12 @@ from kip_replay.pipelines.ingest.survey_checks import (
 )
 from kip_replay.pipelines.ingest.unread import require_requests, unread_lines
 from kip_replay.pipelines.ingest.whose_log import require_own, same_contents
-from kip_replay.pipelines.warehouse.data_files import DataFile, filesystem_of, microseconds
+from kip_replay.pipelines.warehouse.data_files import (
+    DataFile,
+    TableFiles,
+    filesystem_of,
+    microseconds,
+)
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.kafka.request_log import Pseudonyms
@@ -82,7 +87,6 @@ _TASKS_PER_CORE = 2
 #: zones lie up to 26 hours apart. In one zone, the two passes of an hour do by two hours at most.
 _ZONE_SLACK_US = 27 * 3_600_000_000
 _FOLD_SLACK_US = 2 * 3_600_000_000
-_In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 
@@ -91,7 +95,8 @@ class IngestSettings:
     """How logs are read. None of these changes a row of a readable log.
 
     ``final``: logs do not grow any more, so a last line without its end is read as it is.
-    Logs of at most ``survey_on_driver_bytes_max`` (compressed) are surveyed without Spark.
+    Logs of at most ``survey_on_driver_bytes_max`` (compressed) are surveyed by threads of the
+    driver, larger ones by tasks.
     A task parses ``task_bytes_max`` (uncompressed) at most, and writes a file per table.
     Gzip files are read until they have unpacked to more than ``gzip_ratio_max`` times their size.
     ``accept_stray_stamps``: lines are read even if their stamps cannot be where they stand.
@@ -139,7 +144,7 @@ Say = Callable[[str], object]
 
 def ingest(
     recordings: Sequence[Recording],
-    warehouse: Warehouse,
+    engine: Engine,
     settings: IngestSettings = IngestSettings(),
     say: Say = print,
     pseudonyms: Pseudonyms | None = None,
@@ -150,6 +155,7 @@ def ingest(
     ``say`` takes progress, a line of text at a time. Raises UserError where a recording cannot be
     read as one, IngestError where line accounting does not balance, WriteConflictError.
     """
+    warehouse = engine.warehouse
     anonymity.require_key(warehouse, pseudonyms)
     files = {file: on_disk(file) for r in recordings for file in find_log_files(r)}
     # Files of epochs after ``done`` are what a killed run has committed.
@@ -167,7 +173,7 @@ def ingest(
     }
     unchanged = {f for f, found in files.items() if (f.recording, f.node_id, *found) in as_read}
     changed = {file: found for file, found in files.items() if file not in unchanged}
-    surveys = _surveyed(warehouse, changed, accounting, settings, pseudonyms)
+    surveys = _surveyed(engine, changed, accounting, settings, pseudonyms)
     for recording in recordings:
         of_recording = [s for s in surveys if s.file.recording == recording.name]
         known = read_spans([r for r in ingested if r["recording"] == recording.name])
@@ -196,7 +202,7 @@ def ingest(
             accounting,
             with_requests,
             done,
-            warehouse,
+            engine,
             settings,
             pseudonyms,
         )
@@ -235,7 +241,7 @@ def _is_read_whole(survey: Survey) -> bool:
 
 
 def _surveyed(
-    warehouse: Warehouse,
+    engine: Engine,
     files: Mapping[LogFile, OnDisk],
     accounting: LineAccounting,
     settings: IngestSettings,
@@ -260,15 +266,7 @@ def _surveyed(
                 progress.done(found.bytes, total)
             return surveys
     progress.done(0, total)
-    return _on_cluster(warehouse.spark, one, [*files])
-
-
-def _on_cluster(
-    spark: SparkSession, work: Callable[[_In], _Out | UserError], parts: Sequence[_In]
-) -> list[_Out]:
-    """A task for each part; a few results for each come back."""
-    results = spark.sparkContext.parallelize(parts, len(parts)).map(work).collect()
-    return [_raised(result) for result in results]
+    return [*map(_raised, engine.run(one, [*files]))]
 
 
 def _raised(result: _Out | UserError) -> _Out:
@@ -287,20 +285,22 @@ def _ingest_files(
     accounting: LineAccounting,
     with_requests: Collection[str],
     done: Mapping[str, int],
-    warehouse: Warehouse,
+    engine: Engine,
     settings: IngestSettings,
     pseudonyms: Pseudonyms | None,
 ) -> tuple[dict[FileKey, Counts], list[Parsed], Strays]:
     """What became of each file's lines, what tasks found in them, and stray ones."""
+    warehouse = engine.warehouse
     done = {name: done[name] for name in _names(surveys)}
     writing = warehouse.writing(STEP, done, LOG_TABLES)
     anonymity.mark(warehouse, pseudonyms)
-    tasks = _tasks([s for s in surveys if not s.is_known], writing, settings, pseudonyms)
+    new = [survey for survey in surveys if not survey.is_known]
+    tasks = _tasks(new, engine, writing.files(), settings, pseudonyms)
     progress.stage("read logs")
     progress.done(0, sum(s.bytes_read for s in surveys))
-    parsed = _parsed(warehouse, tasks)
+    parsed = _parsed(engine, tasks)
     strays = {} if settings.accept_stray_stamps else _strays(warehouse, surveys, parsed)
-    again = {of.task: of for of in _parsed(warehouse, rejecting(tasks, strays, _unsound(parsed)))}
+    again = {of.task: of for of in _parsed(engine, rejecting(tasks, strays, _unsound(parsed)))}
     parsed = [again.get(of.task, of) for of in parsed]
     counts = balanced(surveys, [of.counts for of in parsed])
     spans = overlaps(
@@ -319,18 +319,15 @@ def _ingest_files(
     files = [file for of in parsed for file in of.files]
     rejected = any(count.rejected for count in counts.values())
     if spans or rejected:
-        files, changed = without_repeated(warehouse, parsed, spans, writing.files().name, done)
+        files, changed = without_repeated(engine, parsed, spans, writing.files().name, done)
         counts = balanced(surveys, [counts, *changed])
     ingested = _ingested_files(writing, surveys, files_on_disk, counts, _times(parsed))
     _commit(writing, files, ingested, done)
     return counts, parsed, strays
 
 
-def _parsed(warehouse: Warehouse, tasks: Sequence[ParseTask]) -> list[Parsed]:
-    # For a single task, Spark's Python worker would take longer to start than the driver to parse.
-    if len(tasks) <= 1:
-        return [_raised(parse_or_error(task)) for task in tasks]
-    return _on_cluster(warehouse.spark, parse_or_error, tasks)
+def _parsed(engine: Engine, tasks: Sequence[ParseTask]) -> list[Parsed]:
+    return [*map(_raised, engine.run(parse_or_error, tasks))]
 
 
 def _unsound(parsed: Sequence[Parsed]) -> dict[FileKey, int]:
@@ -362,18 +359,19 @@ def _names(surveys: Sequence[Survey]) -> list[str]:
 
 def _tasks(
     surveys: Sequence[Survey],
-    writing: Writing,
+    engine: Engine,
+    files: TableFiles,
     settings: IngestSettings,
     pseudonyms: Pseudonyms | None,
 ) -> list[ParseTask]:
     total = sum(s.bytes_read for s in surveys)
-    # Only Spark knows how many cores a cluster has; it is not started for what one core can do.
+    # Spark, which knows how many cores a cluster has, is not started for what one core can do.
     is_small = total <= _TASK_BYTES_MIN and settings.tasks is None
-    cores = 1 if is_small else writing.warehouse.spark.sparkContext.defaultParallelism
+    cores = 1 if is_small else engine.cores
     ranges = [part for s in surveys for part in _ranges(s, cores, settings.range_bytes)]
     wanted = min(cores * _TASKS_PER_CORE, ceil(total / _TASK_BYTES_MIN))
     count = settings.tasks or max(1, wanted, ceil(total / settings.task_bytes_max))
-    return tasks_of(ranges, count, writing.files(), settings.line_bytes_max, pseudonyms)
+    return tasks_of(ranges, count, files, settings.line_bytes_max, pseudonyms)
 
 
 def _ranges(of_file: Survey, cores: int, range_bytes: int) -> list[ParsedRange]:

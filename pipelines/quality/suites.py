@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.folders import conf_dir, of_rules
+from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 

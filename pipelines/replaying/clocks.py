@@ -9,7 +9,6 @@ from duckdb import DuckDBPyConnection
 from kip_replay.pipelines.replaying.clock_evidence import orders
 from kip_replay.pipelines.replaying.clock_words import Row, is_apart
 from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprint
-from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.clocks import Clocks, Offset, Order, off_from_all, offsets
 from kip_replay.replay.log_tables import INGESTED_FILES
 from kip_replay.replay.tables import CLOCK_BOUNDS
@@ -29,11 +28,12 @@ GROUP BY ALL ORDER BY recording, beats DESC NULLS LAST, node_id
 """
 
 
-def find_clock_bounds(warehouse: Warehouse, voters: Mapping[str, Sequence[int]]) -> None:
+def find_clock_bounds(engine: Any, voters: Mapping[str, Sequence[int]]) -> None:
     """Writes clock_bounds of the recordings whose rows are not of today's logs.
 
     ``voters``: their ids by recording.
     """
+    warehouse = engine.warehouse
     ingested = warehouse.rows(INGESTED_FILES, voters).to_pylist()
     code = code_of((__name__,))
     read = contents(ingested, voters)

@@ -29,13 +29,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kip_replay.pipelines.analysis.phases import phases_table
+from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.seam import Increment, replayed
 from kip_replay.pipelines.replaying.states import FollowsFrom, saved_by
-from kip_replay.pipelines.rule_steps import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import fingerprint
-from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
-from kip_replay.replay.log_tables import LOG_TABLES
+from kip_replay.pipelines.warehouse.tables import Writing
 from kip_replay.replay.tables import REPLAY_STATE
 
 if TYPE_CHECKING:
@@ -95,10 +96,9 @@ class _Saved:
 class GrowingReplay:
     """One rule's replay of one recording, from increment to increment."""
 
-    def __init__(
-        self, steps: RuleSteps, warehouse: Warehouse, recording: str, rules: Rules
-    ) -> None:
-        self._steps, self._warehouse, self._recording = steps, warehouse, recording
+    def __init__(self, steps: RuleTexts, engine: Engine, recording: str, rules: Rules) -> None:
+        self._steps, self._engine, self._recording = steps, engine, recording
+        self._warehouse = engine.warehouse
         self._rules = rules
         self._identity = rules.identity(steps, recording)
         self._files = rules.files_of(recording)
@@ -159,8 +159,9 @@ class GrowingReplay:
         settings = self._rules.settings
         phase = settings.steady_phases[self._recording]
         gaps = [g for g in settings.log_gaps.get(self._recording, ()) if g.after_us <= until_us]
-        with self._warehouse.database([self._recording]) as database:
-            depends = self._steps.dependencies(database, until_us, phase)
+        text = self._steps.text("dependencies", until_us=until_us)
+        inputs = {"phases": phases_table({self._recording: phase})}
+        depends = self._engine.rows(text, [self._recording], inputs).to_pylist()
         return str(FollowsFrom(until_us, ingest_epoch, self._identity, fingerprint(depends, gaps)))
 
     def _writing(self) -> Writing:
@@ -176,16 +177,17 @@ class GrowingReplay:
         writing.end({self._recording: saved.follows_from})
 
     def _replay(self, saved: _Saved | None, until_us: int | None, follows_from: str) -> None:
-        read = self._warehouse.reader([self._recording])
-        steps = self._steps
-        writing = self._writing()
-        self._warehouse.prepare([] if saved else LOG_TABLES, [self._recording])
-        mine = f"rule = '{steps.name}'"
-        states = read(REPLAY_STATE).where(mine) if saved else None
-        since_us = saved.until_us if saved else None
-        increment = Increment(since_us, until_us, states, follows_from)
-        events = steps.events(read, increment)
-        files = replayed(steps.rule, self._rules.settings, events, writing.files(), increment)
+        steps, writing = self._steps, self._writing()
+        increment = Increment(saved.until_us if saved else None, until_us, follows_from)
+        files = replayed(
+            self._engine,
+            steps.rule,
+            self._rules.settings,
+            steps.text("events", **increment.values),
+            [self._recording],
+            writing.files(),
+            increment,
+        )
         since = {self._recording: saved.epoch} if saved else {}
         writing.begin({REPLAY_STATE: since})
         if saved is None:

@@ -26,13 +26,12 @@ _SQL = files(__package__) / "log_gaps.sql"
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def find_log_gaps(
-    warehouse: Warehouse, voters: Mapping[str, Collection[int]], is_final: bool
-) -> None:
+def find_log_gaps(engine: Any, voters: Mapping[str, Collection[int]], is_final: bool) -> None:
     """Writes ``log_gaps`` of recordings, given their voters, where logs or this code changed.
 
     ``is_final``: the logs do not grow any more.
     """
+    warehouse = engine.warehouse
     ingested = warehouse.rows(INGESTED_FILES, voters).to_pylist()
     lineage = warehouse.lineage(voters)
     code = code_of((__name__,), (str(_SQL),))

@@ -1,8 +1,8 @@
 """Replays the rules on recordings: what is not of today's code, settings and logs, and only that.
 
 ``lineage`` has for each recording and rule what its outcomes follow from. A recording that is
-complete is replayed from beginning to end, all such recordings in one Spark job a rule. One that
-grows is replayed by increments (``increments``).
+complete is replayed from beginning to end, all such recordings at once. One that grows is replayed
+by increments (``increments``).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,6 +11,7 @@ from typing import Any
 
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.analysis.phases import steady_phases
+from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.clock_words import sentences
@@ -18,12 +19,11 @@ from kip_replay.pipelines.replaying.clocks import find_clock_bounds, nodes_apart
 from kip_replay.pipelines.replaying.gap_words import gap_sentences
 from kip_replay.pipelines.replaying.increments import GrowingReplay, settled
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps, log_gaps
+from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, replayed
-from kip_replay.pipelines.rule_steps import RuleSteps
-from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.warehouse.lineage import code_of, contents, fingerprint
+from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS, LOG_TABLES
+from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS
 from kip_replay.replay.rule import Settings
 from kip_replay.replay.tables import CLOCK_BOUNDS, REPLAY_STATE
 
@@ -45,7 +45,8 @@ def voters_of(recording: Recording) -> tuple[int, ...]:
 
 def replay(
     recordings: Sequence[Recording],
-    warehouse: Warehouse,
+    engine: Engine,
+    steps_of_rules: Sequence[RuleTexts],
     options: Options,
     say: Say = print,
     rebuild: bool = False,
@@ -56,11 +57,11 @@ def replay(
     anew from the typed tables.
     """
     names = [recording.name for recording in recordings]
-    look_into(recordings, warehouse, True, say)
-    rules = Rules(recordings, warehouse, options)
-    lineage = warehouse.lineage(names)
+    look_into(recordings, engine, True, say)
+    rules = Rules(recordings, engine, steps_of_rules, options)
+    lineage = engine.warehouse.lineage(names)
     current = []
-    for steps in RULES:
+    for steps in steps_of_rules:
         wanted = {name: rules.follows_from(steps, name) for name in names}
         stale = [n for n in names if rebuild or lineage.get((n, steps.name)) != wanted[n]]
         if not stale:
@@ -68,22 +69,22 @@ def replay(
             continue
         say(f"replay {steps.name}: {', '.join(stale)}")
         progress.stage(f"replay {steps.name}")
-        growing = {n: GrowingReplay(steps, warehouse, n, rules) for n in stale}
+        growing = {n: GrowingReplay(steps, engine, n, rules) for n in stale}
         anew = [n for n in stale if rebuild or not growing[n].close(wanted[n])]
         if anew:
-            _replay_whole(steps, warehouse, {name: wanted[name] for name in anew}, rules)
+            _replay_whole(steps, engine, {name: wanted[name] for name in anew}, rules)
     if current:
         say(f"replay {', '.join(current)}: outcomes are those of these logs and rules already")
 
 
 def _replay_whole(
-    steps: RuleSteps, warehouse: Warehouse, wanted: Mapping[str, str], rules: "Rules"
+    steps: RuleTexts, engine: Engine, wanted: Mapping[str, str], rules: "Rules"
 ) -> None:
-    """One Spark job; its outcomes replace all that were there, and leave no state."""
-    writing = warehouse.writing(steps.name, wanted, (*steps.outcomes, REPLAY_STATE))
-    warehouse.prepare(LOG_TABLES, wanted)
-    events = steps.events(warehouse.reader(wanted), WHOLE_LOG)
-    files = replayed(steps.rule, rules.settings, events, writing.files())
+    """Its outcomes replace all that were there, and leave no state."""
+    tables = (*steps.outcomes, REPLAY_STATE)
+    writing = engine.warehouse.writing(steps.name, wanted, tables)
+    events = steps.text("events", **WHOLE_LOG.values)
+    files = replayed(engine, steps.rule, rules.settings, events, wanted, writing.files())
     writing.begin()
     writing.replace_states()
     for table in steps.outcomes:
@@ -93,7 +94,8 @@ def _replay_whole(
 
 def replay_what_is_new(
     recordings: Sequence[Recording],
-    warehouse: Warehouse,
+    engine: Engine,
+    steps_of_rules: Sequence[RuleTexts],
     options: Options,
     late_after_s: float,
     say: Say = print,
@@ -104,8 +106,8 @@ def replay_what_is_new(
     ``late_after_s``: how long after an event its line may still be written. ``rebuild``: saved
     states are not used.
     """
-    look_into(recordings, warehouse, False, say)
-    rules = Rules(recordings, warehouse, options)
+    look_into(recordings, engine, False, say)
+    rules = Rules(recordings, engine, steps_of_rules, options)
     for recording in recordings:
         name = recording.name
         complete = settled(rules.files_of(name), late_after_s)
@@ -113,9 +115,9 @@ def replay_what_is_new(
             say(f"replay {name}: nothing was logged yet")
             continue
         done = []
-        for steps in RULES:
-            behind_us = sum(rule.behind_us for rule in RULES if rule.name in steps.follows)
-            growing = GrowingReplay(steps, warehouse, name, rules)
+        for steps in steps_of_rules:
+            behind_us = sum(rule.behind_us for rule in rules.followed(steps))
+            growing = GrowingReplay(steps, engine, name, rules)
             progress.stage(f"replay {steps.name}")
             if growing.advance(complete.until_us - behind_us, rebuild):
                 done.append(steps.name)
@@ -126,13 +128,12 @@ def replay_what_is_new(
         )
 
 
-def look_into(
-    recordings: Sequence[Recording], warehouse: Warehouse, is_final: bool, say: Say
-) -> None:
-    """Finds holes in logs, and clocks that are apart, and says what to know of them."""
+def look_into(recordings: Sequence[Recording], engine: Engine, is_final: bool, say: Say) -> None:
+    """Finds gaps in logs, and clocks that are apart, and says what to know of them."""
+    warehouse = engine.warehouse
     names, voters = [r.name for r in recordings], {r.name: voters_of(r) for r in recordings}
-    find_log_gaps(warehouse, voters, is_final)
-    find_clock_bounds(warehouse, voters)
+    find_log_gaps(engine, voters, is_final)
+    find_clock_bounds(engine, voters)
     bounds = warehouse.rows(CLOCK_BOUNDS, names).sort_by("node_id").to_pylist()
     gaps = warehouse.rows(LOG_GAPS, names).to_pylist()
     for sentence in (*gap_sentences(gaps), *sentences(bounds)):
@@ -143,8 +144,13 @@ class Rules:
     """The rules' settings for some recordings, and what outcomes under them follow from."""
 
     def __init__(
-        self, recordings: Sequence[Recording], warehouse: Warehouse, options: Options
+        self,
+        recordings: Sequence[Recording],
+        engine: Engine,
+        rules: Sequence[RuleTexts],
+        options: Options,
     ) -> None:
+        warehouse, self._rules = engine.warehouse, rules
         names = [r.name for r in recordings]
         self._ingested = warehouse.rows(INGESTED_FILES, names).to_pylist()
         self._contents = contents(self._ingested, names)
@@ -154,7 +160,7 @@ class Rules:
             voters={r.name: voters_of(r) for r in recordings},
             default_min_insync_replicas={n: v for n, v in replicas.items() if v is not None},
             recorded_heartbeat_interval_ms={n: v for n, v in intervals.items() if v is not None},
-            steady_phases=steady_phases(warehouse, names),
+            steady_phases=steady_phases(engine, names),
             log_gaps=log_gaps(warehouse, names),
             clocks_apart=nodes_apart(warehouse.rows(CLOCK_BOUNDS, names).to_pylist()),
             options=options,
@@ -163,25 +169,30 @@ class Rules:
     def files_of(self, recording: str) -> list[dict[str, Any]]:
         return [row for row in self._ingested if row["recording"] == recording]
 
-    def identity(self, steps: RuleSteps, recording: str) -> str:
+    def followed(self, steps: RuleTexts) -> list[RuleTexts]:
+        """The rules whose outcomes one reads."""
+        return [rule for rule in self._rules if rule.name in steps.follows]
+
+    def identity(self, steps: RuleTexts, recording: str) -> str:
         """A fingerprint of the rule, its settings, and the rules that it follows."""
-        followed = [rule for rule in RULES if rule.name in steps.follows]
         parts = [
-            (each.name, code_of(each.modules), self.settings.identity(each.rule, recording))
-            for each in (steps, *followed)
+            (each.name, each.code(), self.settings.identity(each.rule, recording))
+            for each in (steps, *self.followed(steps))
         ]
         return fingerprint(*parts)
 
-    def follows_from(self, steps: RuleSteps, recording: str) -> str:
+    def follows_from(self, steps: RuleTexts, recording: str) -> str:
         """What a rule's outcomes of a whole recording follow from."""
         gaps = self.settings.log_gaps.get(recording, ())
         return fingerprint(self.identity(steps, recording), self._contents[recording], gaps)
 
 
-def require_replayed(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, list[str]]:
+def require_replayed(
+    warehouse: Warehouse, recordings: Collection[str], rules: Sequence[RuleTexts]
+) -> dict[str, list[str]]:
     """What each recording's outcomes follow from. Raises UserError where it was not replayed."""
     lineage = warehouse.lineage(recordings)
-    found = {name: [lineage.get((name, steps.name)) for steps in RULES] for name in recordings}
+    found = {name: [lineage.get((name, steps.name)) for steps in rules] for name in recordings}
     for name, of_rules in found.items():
         if None in of_rules:
             raise UserError(

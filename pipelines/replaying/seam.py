@@ -1,93 +1,90 @@
-"""The one seam between Spark and the rules: ordered Arrow batches in, Parquet files out.
+"""The one seam between engines and rules: rows of a text in, Parquet files out.
 
-A rule is fed Arrow batches in the order of events and emits batches of its outcome tables. Here a
-DataFrame is brought into that form: partitioned by replay key, sorted by Spark (on disk where it is
-large) and fed batch by batch, so that a key of any size takes the memory of the rule's state and of
-one batch. Outcomes are written where they are made; what comes back to the driver is what a commit
-adds. So the replay of a rule is one Spark job.
+A rule is fed Arrow batches in the order of events and emits batches of its outcome tables. Here
+the rows of its text ``events`` are brought into that form: each replay key's together, in order,
+batch by batch, so that a key of any size takes the memory of the rule's state and of one batch.
+Outcomes are written where they are made; what comes back to the driver is what a commit adds.
 
-A log may be replayed in increments: an ``Increment`` says which events are fed, and brings what
-each key's replay had saved at the end of the one before. A state goes through Spark as the first
-row of its key, and the state afterwards is written to ``replay_state`` beside the outcomes.
+A log may be replayed in increments: an ``Increment`` says which events are fed. What each key's
+replay saved at the end of the one before goes in as the first row of its key, and the state
+afterwards is written to ``replay_state`` beside the outcomes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import reduce
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
+from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.engines.text import Text, sql_text
 from kip_replay.pipelines.replaying.states import checksum
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, by_key
-from kip_replay.pipelines.warehouse.tables import Read, written
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.rule import Replay, Rule, Settings
-from kip_replay.replay.table import Table
 from kip_replay.replay.tables import REPLAY_STATE
 
 #: The state of a key, among its rows.
 _STATE = "replay_state"
 #: State key of a rule that is replayed for a whole cluster at once.
 _CLUSTER = "cluster"
-#: Rows at this time or before are true at all times (names of topic ids): every increment begins
-#: with them.
-_AT_ALL_TIMES_US = 0
+#: Parts for the texts of rules that read names of topic ids.
+NAMES_OF_TOPICS = {
+    name: Path(__file__).with_name(f"{name}.sql") for name in ("topic_names", "usable_names")
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ALWAYS = datetime(1900, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Increment:
     """Events after ``since_us`` until ``until_us`` (inclusive, UTC microseconds, by rule.order[0]).
 
-    None is from the beginning, and to the end with the log closed. ``states``: the rows of
-    ``replay_state`` that were saved at ``since_us``. ``follows_from``: what the states saved at
-    ``until_us`` follow from.
+    None is from the beginning, and to the end with the log closed; a replay that does not begin
+    with the log resumes from the states that were saved at ``since_us``. ``follows_from``: what the
+    states saved at ``until_us`` follow from.
     """
 
     since_us: int | None = None
     until_us: int | None = None
-    states: DataFrame | None = None
     follows_from: str = ""
 
-    def recent(self, read: Read, back_us: int = 0, ahead_us: int = 0) -> Read:
-        """Reads only rows of requests that this increment may have events of.
+    @property
+    def values(self) -> dict[str, datetime]:
+        """What texts have ``$since_at`` and ``$until_at`` for: a request's events lie between its
+        receipt and its completion."""
+        ends = zip((self.since_us, self.until_us), _ALWAYS, strict=True)
+        since_at, until_at = (
+            always if us is None else _EPOCH + timedelta(microseconds=us) for us, always in ends
+        )
+        return {"since_at": since_at, "until_at": until_at}
 
-        A request's events lie between its receipt and its completion. ``back_us`` and ``ahead_us``:
-        so much further back and ahead.
+    def of(self, rule: Rule, events: Text) -> Text:
+        """A rule's events in this increment, and for each key that has a state a row with it.
+
+        Rows at 0 or before are true at all times: every increment begins with them.
         """
-
-        def reading(table: Table) -> DataFrame:
-            rows = read(table)
-            if self.since_us is not None:
-                rows = rows.where(F.col("completed_at") > _timestamp(self.since_us - back_us))
-            if self.until_us is not None:
-                rows = rows.where(F.col("received_at") <= _timestamp(self.until_us + ahead_us))
-            return rows
-
-        return reading
-
-    def of_time(
-        self, rows: DataFrame, at: str, back_us: int = 0, begins_at: str | None = None
-    ) -> DataFrame:
-        """Rows whose timestamp ``at`` lies in this increment, or ``back_us`` before it.
-
-        ``begins_at``: of rows with more than one event, the timestamp of the first; ``at`` is the
-        last.
-        """
+        names = [name for name in rule.input_schema.names if name not in rule.key]
+        at, columns = rule.order[0], ", ".join(f'"{name}"' for name in names)
+        within = [f"{at} > {self.since_us}"] if self.since_us is not None else []
+        within += [f"{at} <= {self.until_us}"] if self.until_us is not None else []
+        where = f" WHERE ({' AND '.join(within)}) OR {at} <= 0" if within else ""
+        # A node is a column of the key, and may be one of the events too.
+        key = ", ".join(rule.key)
+        query = f"SELECT {key}, {columns}, CAST(NULL AS BLOB) AS {_STATE} FROM events{where}"
         if self.since_us is not None:
-            rows = rows.where(F.col(at) > _timestamp(self.since_us - back_us))
-        if self.until_us is not None:
-            rows = rows.where(F.col(begins_at or at) <= _timestamp(self.until_us))
-        return rows
-
-    def has(self, at_us: Column) -> Column:
-        bounds = [F.lit(True)]
-        if self.since_us is not None:
-            bounds.append(at_us > self.since_us)
-        if self.until_us is not None:
-            bounds.append(at_us <= self.until_us)
-        return reduce(Column.__and__, bounds) | (at_us <= _AT_ALL_TIMES_US)
+            of_state = {"recording": "recording", "node_id": "CAST(state_key AS INT)"}
+            given = [*(of_state[name] for name in rule.key), *("NULL" for _ in names), "state"]
+            query += (
+                f" UNION ALL SELECT {', '.join(given)} FROM replay_state"
+                f" WHERE rule = {sql_text(rule.name)}"
+            )
+        return Text(query, {"events": events})
 
 
 #: The log from beginning to end.
@@ -95,50 +92,29 @@ WHOLE_LOG = Increment()
 
 
 def replayed(
+    engine: Engine,
     rule: Rule,
     settings: Settings,
-    events: DataFrame,
+    events: Text,
+    recordings: Collection[str],
     files: TableFiles,
     increment: Increment = WHOLE_LOG,
 ) -> list[DataFile]:
-    """Replays events (the rule's key and input schema); the files of its outcomes and states.
+    """Replays the rows of ``events`` (the rule's key and input schema); outcomes and states.
 
-    One Spark job. Partitions are sorted by key and order, and a rule refuses what is out of order.
+    A rule refuses what is out of order.
     """
-    states = None if increment.states is None else _keyed(increment.states, rule)
-    ordered = (
-        _with_states(events.where(increment.has(F.col(rule.order[0]))), states)
-        .repartition(*rule.key)
-        .sortWithinPartitions(*rule.key, F.col(_STATE).isNull(), *rule.order)
-    )
-    task = _Task(rule, settings, files, increment.until_us, increment.follows_from)
-    return written(ordered, task)
-
-
-def _keyed(states: DataFrame, rule: Rule) -> DataFrame:
-    key = {"recording": F.col("recording"), "node_id": F.col("state_key").cast("int")}
-    return states.select(*(key[name].alias(name) for name in rule.key), "state")
-
-
-def _with_states(events: DataFrame, states: DataFrame | None) -> DataFrame:
-    """Events, and for each key that has one a row with nothing but its state."""
-    without = events.withColumn(_STATE, F.lit(None).cast("binary"))
-    if states is None:
-        return without
-    named = states.withColumnRenamed("state", _STATE)
-    return without.unionByName(named, allowMissingColumns=True)
-
-
-def _timestamp(at_us: int) -> Column:
-    return F.timestamp_micros(F.lit(at_us))
+    work = _Feeding(rule, settings, files, increment.until_us, increment.follows_from)
+    text, order = increment.of(rule, events), (f"{_STATE} IS NULL", *rule.order)
+    return [*chain(*engine.feed(work, text, recordings, rule.key, order))]
 
 
 Key = tuple[Any, ...]
 
 
 @dataclass
-class _Task:
-    """What runs in a Python worker, for all keys of a partition one after another."""
+class _Feeding:
+    """Runs where the rows are, for all keys of a partition one after another."""
 
     rule: Rule
     settings: Settings
@@ -146,7 +122,7 @@ class _Task:
     until_us: int | None
     follows_from: str
 
-    def take(self, batches: Iterator[pa.RecordBatch]) -> None:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
         schema = self.rule.input_schema
         key: Key | None = None
         replay: Replay | None = None
@@ -159,6 +135,7 @@ class _Task:
                 rows = rows.slice(0 if saved is None else 1)
             self._write(key, replay.feed(rows.select(schema.names).cast(schema)))
         self._end(key, replay)
+        return self.files.closed()
 
     def _named(self, key: Key) -> dict[str, Any]:
         return dict(zip(self.rule.key, key, strict=True))
@@ -183,3 +160,21 @@ class _Task:
     def _write(self, key: Key, emitted: Sequence[pa.RecordBatch]) -> None:
         for table, rows in zip(self.rule.tables, emitted, strict=True):
             self.files.write(table, rows, str(key[0]))
+
+
+def by_key(
+    batches: Iterator[pa.RecordBatch], names: Sequence[str]
+) -> Iterator[tuple[Key, pa.RecordBatch]]:
+    """Slices of rows that share their key, in their order."""
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        columns = [batch.column(name) for name in names]
+        differs = [pc.not_equal(column[1:], column[:-1]).to_numpy(False) for column in columns]
+        borders = np.flatnonzero(reduce(np.logical_or, differs)) + 1
+        starts = [0, *borders.tolist()]
+        for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
+            yield (
+                tuple(column[start].as_py() for column in columns),
+                batch.slice(start, end - start),
+            )

@@ -21,7 +21,7 @@ from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.other_clocks import CLOCKS_DIFFER
 
 if TYPE_CHECKING:
-    from kip_replay.pipelines.rule_steps import RuleSteps
+    from kip_replay.pipelines.rules.steps import RuleSteps
 
 #: The configuration: sections of settings, by name.
 Config = Mapping[str, Mapping[str, Any]]

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kip_replay.pipelines.rule_steps import RuleSteps
+    from kip_replay.pipelines.rules.steps import RuleSteps
 
 
 def rules() -> tuple[RuleSteps, ...]:

@@ -6,7 +6,7 @@ They are replayed in the order of ``RULES``: a rule may read the outcomes of one
 from importlib import import_module
 from pkgutil import iter_modules
 
-from kip_replay.pipelines.rule_steps import RuleSteps
+from kip_replay.pipelines.rules.steps import RuleSteps
 
 
 def _registered() -> tuple[RuleSteps, ...]:

@@ -10,16 +10,14 @@ column of another type without a word.
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import reduce
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
@@ -57,11 +55,6 @@ class DataFile:
     size_bytes: int
     rows: int
     stats: str
-
-
-#: A ``DataFile`` as a row, which is how tasks return it.
-_TYPES: dict[Any, pa.DataType] = {str: pa.string(), int: pa.int64()}
-DATA_FILE = pa.schema([(each.name, _TYPES[each.type]) for each in fields(DataFile)])
 
 
 def partition_folder(recording: str) -> str:
@@ -257,19 +250,3 @@ def _milliseconds(time: datetime, plus_us: int) -> str:
 def microseconds(time: datetime) -> int:
     """Since 1970, exactly."""
     return (time - _EPOCH) // timedelta(microseconds=1)
-
-
-def by_key(
-    batches: Iterator[pa.RecordBatch], names: Sequence[str]
-) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
-    """Slices of rows that share their key, in their order."""
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        columns = [batch.column(name) for name in names]
-        differs = [pc.not_equal(column[1:], column[:-1]).to_numpy(False) for column in columns]
-        borders = np.flatnonzero(reduce(np.logical_or, differs)) + 1
-        starts = [0, *borders.tolist()]
-        for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
-            key = tuple(column[start].as_py() for column in columns)
-            yield key, batch.slice(start, end - start)

@@ -1,8 +1,7 @@
 """The warehouse: a folder, or a prefix of an object store, with a Delta table in each folder of it.
 
-What is small is read as Arrow (``rows``) or by DuckDB (``database``); what grows with a log is read
-by an engine. All is written through ``Writing``, which is what ``commits`` does to the tables of one
-step.
+What is small is read as Arrow (``rows``) or by DuckDB (``database``); what grows with a log, by an
+engine. All is written through ``Writing``, which is what ``commits`` does to the tables of a step.
 """
 
 import json
@@ -26,6 +25,7 @@ from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_tables import LOG_TABLES, OBSERVATIONS
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import LINEAGE, PREDICTION_ACCURACY, REPLAY_STATE, TABLES
+
 
 class Warehouse:
     """The Delta tables under ``path``, which the first write creates."""

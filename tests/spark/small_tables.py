@@ -8,7 +8,7 @@ from constructed import Row, arrow_table, phases, written_rows
 from pyspark.sql import DataFrame, SparkSession
 
 from kip_replay.pipelines.analysis.summaries import LatencySummaries, latency_histogram
-from kip_replay.pipelines.rule_steps import RuleSteps
+from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import Read, written
 from kip_replay.replay.table import Table

@@ -18,7 +18,7 @@ from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.replay import Rules, replay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
-from kip_replay.pipelines.rule_steps import RuleSteps
+from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.incremental_fetch.events import names_by_recording
 from kip_replay.pipelines.rules.min_isr_acks.events import consumer_fetch_events

@@ -1,20 +1,19 @@
-"""hwm_parking (KIP-1166) over Spark."""
+"""hwm_parking (KIP-1166) over an engine."""
 
-from kip_replay.pipelines.rule_steps import RuleSteps
-from kip_replay.pipelines.rules.hwm_parking import curves, events, measures, slowest
+from kip_replay.pipelines.rules.hwm_parking import curves, slowest
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures
 from kip_replay.pipelines.rules.hwm_parking.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.hwm_parking.section import section
 from kip_replay.pipelines.rules.hwm_parking.timelines import TIMELINES
 from kip_replay.pipelines.rules.hwm_parking.words import WORDS
+from kip_replay.pipelines.rules.steps import RuleSteps
+from kip_replay.replay.hwm_parking import NO_RESPONSE, NOT_SENT
 from kip_replay.replay.hwm_parking.registration import BEHIND_US, RULE
+from kip_replay.replay.log_gaps import LOG_GAP
 
 STEPS = RuleSteps(
     rule=RULE,
-    events=events.events,
-    dependencies=events.dependencies,
-    latencies=measures.latencies,
-    bandwidth=measures.bandwidth,
+    constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE, "log_gap": LOG_GAP},
     judgement=JUDGEMENT,
     behind_us=BEHIND_US,
     figures=Figures,

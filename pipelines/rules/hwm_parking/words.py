@@ -5,8 +5,8 @@ from markupsafe import Markup
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
-from kip_replay.pipelines.rule_steps import Words
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures, Protocol
+from kip_replay.pipelines.rules.steps import Words
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 
 

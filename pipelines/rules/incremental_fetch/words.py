@@ -5,13 +5,13 @@ from markupsafe import Markup
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
-from kip_replay.pipelines.rule_steps import Words
 from kip_replay.pipelines.rules.incremental_fetch.figures import (
     CONSUMER,
     FOLLOWER,
     WITHOUT_SESSIONS,
     Figures,
 )
+from kip_replay.pipelines.rules.steps import Words
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT
 
 _ONE = {FOLLOWER: "a follower’s", CONSUMER: "a consumer’s", WITHOUT_SESSIONS: "a consumer’s"}

@@ -1,20 +1,23 @@
-"""lowest_acked_offset (draft KIP) over Spark."""
+"""lowest_acked_offset (draft KIP) over an engine."""
 
-from kip_replay.pipelines.rule_steps import RuleSteps
-from kip_replay.pipelines.rules.lowest_acked_offset import curves, events, measures, slowest
+from kip_replay.pipelines.folders import ROOT
+from kip_replay.pipelines.rules.lowest_acked_offset import curves, slowest
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import Figures
 from kip_replay.pipelines.rules.lowest_acked_offset.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.lowest_acked_offset.section import section
 from kip_replay.pipelines.rules.lowest_acked_offset.timelines import TIMELINES
 from kip_replay.pipelines.rules.lowest_acked_offset.words import WORDS
+from kip_replay.pipelines.rules.steps import RuleSteps
+from kip_replay.replay.hwm_parking import NO_RESPONSE, NOT_SENT
 from kip_replay.replay.lowest_acked_offset.registration import RULE
+
+#: FETCHes of the metadata log are read as hwm_parking reads them.
+FETCHES = ROOT / "pipelines" / "rules" / "hwm_parking" / "events.sql"
 
 STEPS = RuleSteps(
     rule=RULE,
-    events=events.events,
-    dependencies=events.dependencies,
-    latencies=measures.latencies,
-    bandwidth=None,
+    constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE},
+    parts={"metadata_fetches": FETCHES},
     judgement=JUDGEMENT,
     figures=Figures,
     section=section,

@@ -10,8 +10,8 @@ from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.values import known
 from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
-from kip_replay.pipelines.rule_steps import Words
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import READ_AFTER_WRITE, Figures
+from kip_replay.pipelines.rules.steps import Words
 from kip_replay.replay.lowest_acked_offset import ESTIMATED, FINEST_EVIDENCE, LOWEST_ACKED
 
 #: What clients saw, beside the estimate (metric of prediction_accuracy).

@@ -1,20 +1,37 @@
-"""min_isr_acks (KIP-926) over Spark."""
+"""min_isr_acks (KIP-926) over an engine."""
 
-from kip_replay.pipelines.rule_steps import RuleSteps
-from kip_replay.pipelines.rules.min_isr_acks import curves, events, measures, slowest
+from kip_replay.pipelines.replaying.seam import NAMES_OF_TOPICS
+from kip_replay.pipelines.rules.min_isr_acks import curves, slowest
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
 from kip_replay.pipelines.rules.min_isr_acks.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.min_isr_acks.section import section
 from kip_replay.pipelines.rules.min_isr_acks.timelines import TIMELINES
 from kip_replay.pipelines.rules.min_isr_acks.words import WORDS
+from kip_replay.pipelines.rules.steps import RuleSteps
+from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
+from kip_replay.replay.min_isr_acks.events import (
+    MIN_INSYNC_REPLICAS,
+    PROGRESS_US_MAX,
+    SILENCE,
+    SILENCE_US,
+    Kind,
+)
 from kip_replay.replay.min_isr_acks.registration import RULE
+from kip_replay.replay.outcomes import RECORDED
 
 STEPS = RuleSteps(
     rule=RULE,
-    events=events.events,
-    dependencies=events.dependencies,
-    latencies=measures.latencies,
-    bandwidth=None,
+    constants={
+        "kinds": [*map(str, Kind)],
+        "min_insync_replicas": MIN_INSYNC_REPLICAS,
+        "progress_us_max": PROGRESS_US_MAX,
+        "silence": SILENCE,
+        "silence_us": SILENCE_US,
+        "recorded": RECORDED,
+        "acks_all": ACKS_ALL,
+        "min_isr": ACKS_MIN_INSYNC_REPLICAS,
+    },
+    parts=NAMES_OF_TOPICS,
     judgement=JUDGEMENT,
     figures=Figures,
     section=section,

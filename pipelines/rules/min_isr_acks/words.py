@@ -5,8 +5,8 @@ from markupsafe import Markup
 from kip_replay.pipelines.report import sections, words
 from kip_replay.pipelines.report.view import Prose
 from kip_replay.pipelines.report.words import bold
-from kip_replay.pipelines.rule_steps import Words
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
+from kip_replay.pipelines.rules.steps import Words
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 
 

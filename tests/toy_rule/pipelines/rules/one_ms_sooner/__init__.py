@@ -11,7 +11,7 @@ from kip_replay.pipelines.report.decisions import Advice, Decision
 from kip_replay.pipelines.report.reading import counted
 from kip_replay.pipelines.report.values import RuleFigures
 from kip_replay.pipelines.report.view import Detail, Head, Prose, Section
-from kip_replay.pipelines.rule_steps import RuleSteps, Words
+from kip_replay.pipelines.rules.steps import RuleSteps, Words
 from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.one_ms_sooner import SOONER
 from kip_replay.replay.one_ms_sooner.registration import RULE

@@ -1,0 +1,65 @@
+"""What a rule states about itself to the steps that replay it: its texts, and their constants."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+
+from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.warehouse.lineage import code_of
+from kip_replay.replay.rule import Rule
+from kip_replay.replay.table import Table
+
+_SEAM = "kip_replay.pipelines.replaying.seam"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleTexts:
+    """A rule over an engine.
+
+    Its folder has a text for each set operation. ``events``: the rule's input, made of the typed
+    tables for an increment of the log. ``dependencies``: what outcomes up to a time follow from
+    besides the log up to it. ``latencies`` (values for latency_summary) and ``bandwidth`` (FETCHes
+    for bandwidth_summary) read the outcome tables; a rule may do without. ``constants``: what the
+    texts have ``$names`` for. ``parts``: other texts that they read.
+
+    ``follows``: rules whose outcomes it reads. ``behind_us``: while a log grows, rows are emitted
+    up to so long after their time.
+    """
+
+    rule: Rule
+    constants: Mapping[str, object] = field(default_factory=dict)
+    parts: Mapping[str, Path] = field(default_factory=dict)
+    behind_us: int = 0
+    follows: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The rule's name, as in the column ``rule``."""
+        return self.rule.name
+
+    @property
+    def outcomes(self) -> tuple[Table, ...]:
+        """The tables that it fills."""
+        return self.rule.tables
+
+    @property
+    def package(self) -> str:
+        """Its folder, as a package."""
+        return f"kip_replay.pipelines.rules.{self.name}"
+
+    def file(self, name: str) -> Path:
+        """Where the text that fills ``name`` is, if the rule has one."""
+        return Path(str(files(self.package))) / f"{name}.sql"
+
+    def text(self, name: str, **values: object) -> Text:
+        """The text that fills ``name``."""
+        values = {**self.constants, **values}
+        text = Text.read(self.file(name), **values)
+        parts = {part: file for part, file in self.parts.items() if part in text.names}
+        return replace(text, parts={part: Text.read(of, **values) for part, of in parts.items()})
+
+    def code(self) -> str:
+        """A fingerprint of what its outcomes follow from: modules with all they import, texts."""
+        texts = (self.file("events"), self.file("dependencies"), *self.parts.values())
+        return code_of((_SEAM, self.rule.start.__module__), tuple(map(str, texts)))

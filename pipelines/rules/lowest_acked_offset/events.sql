@@ -1,0 +1,43 @@
+-- What all nodes of a cluster log, as the rule reads it: recording, INPUT_SCHEMA. What a kind of event
+-- does not have is null. When replicas learned of commits is an outcome of hwm_parking.
+WITH writes AS (
+    SELECT *, coalesce(list_filter(resources, lambda r: r.error_code = 0), []) AS granted
+    FROM metadata_writes WHERE completed_at > $since_at AND received_at <= $until_at
+)
+SELECT recording, unix_micros(built_at) AS at_us, 'heartbeat' AS kind, request_id, node_id,
+    unix_micros(received_at) AS received_us, unix_micros(dequeued_at) AS dequeued_us,
+    unix_micros(handled_at) AS handled_us, error_code, connection, broker_id, broker_epoch,
+    current_metadata_offset AS "offset", want_fence, want_shut_down, is_fenced, response_bytes
+FROM broker_heartbeats WHERE completed_at > $since_at AND received_at <= $until_at
+UNION ALL BY NAME
+-- Writes to the metadata log, on the controller and at the broker that forwards them.
+SELECT recording, unix_micros(built_at) AS at_us, 'write' AS kind, request_id, node_id,
+    unix_micros(received_at) AS received_us, unix_micros(dequeued_at) AS dequeued_us,
+    unix_micros(handled_at) AS handled_us, error_code, connection, client_id, correlation_id,
+    api_name, is_forwarded, validate_only, size(granted) AS written,
+    list_reduce(granted, lambda n, r: n + coalesce(r.partitions, 0), 0) AS partitions,
+    list_transform(granted, lambda r: coalesce(r.name, '')) AS topics,
+    list_transform(granted, lambda r: coalesce(r.replicas, 0)) AS replicas,
+    list_reduce(granted, lambda n, r: n + coalesce(r.configs, 0), 0) AS configs
+FROM writes
+UNION ALL BY NAME
+-- Raft FETCHes of the metadata log, also those that were turned away.
+SELECT recording, built_us AS at_us, 'fetch' AS kind, request_id, node_id, received_us, dequeued_us,
+    leader_epoch, last_fetched_epoch, high_watermark, error_code, response_high_watermark,
+    correlation_id, replica_id AS broker_id, fetch_offset AS "offset",
+    is_diverging OR is_snapshot AS is_diverging
+FROM metadata_fetches
+UNION ALL BY NAME
+-- Offsets of metadata images, as API_VERSIONS returns them.
+SELECT recording, unix_micros(built_at) AS at_us, 'api_versions' AS kind, request_id, node_id,
+    unix_micros(dequeued_at) AS dequeued_us, 0 AS error_code, subject_id AS broker_id,
+    metadata_offset AS "offset"
+FROM metadata_offsets
+WHERE kind = 'finalized_features_epoch' AND built_at > $since_at AND built_at <= $until_at
+UNION ALL BY NAME
+-- When replicas learned of an advance of the high watermark, recorded and replayed.
+SELECT recording, unix_micros(learned_at) AS at_us, 'learned' AS kind,
+    concat_ws('/', variant, leader_id, leader_epoch, replica_id, high_watermark) AS request_id,
+    leader_id AS node_id, high_watermark, variant, 0 AS error_code, replica_id AS broker_id
+FROM high_watermark_lag
+WHERE parameter = 'none' AND learned_at > $since_at AND learned_at <= $until_at

@@ -1,0 +1,42 @@
+-- What outcomes up to a time follow from besides the log up to it. The names of topic ids; who leads
+-- what, also where only a later PRODUCE shows it: a leader is fed what other nodes' lines say of
+-- brokers and its partitions, which may be earlier; and which brokers fall silent then, which the next
+-- heartbeat shows.
+WITH produced AS (
+    SELECT DISTINCT node_id, p.topic, p.topic_id, p.partition
+    FROM (SELECT node_id, unnest(partitions) AS p FROM produces)
+),
+named AS (
+    SELECT produced.*, names.name FROM produced
+    LEFT JOIN topic_names AS names ON names.topic_id = produced.topic_id
+),
+led AS (
+    SELECT DISTINCT node_id, unnest([topic, topic_id, name]) AS topic, partition FROM named
+),
+stated AS (
+    SELECT topic, partition FROM isr_changes
+    WHERE unix_micros(least(built_at, dequeued_at)) <= $until_us
+    UNION
+    SELECT resource_name, NULL FROM configs
+    WHERE name = $min_insync_replicas AND resource_type = 'topic'
+        AND unix_micros(built_at) <= $until_us
+),
+beats AS (
+    SELECT broker_id, max(unix_micros(dequeued_at)) FILTER (
+            WHERE unix_micros(dequeued_at) <= $until_us) AS last_us,
+        min(unix_micros(dequeued_at)) FILTER (
+            WHERE unix_micros(dequeued_at) > $until_us) AS next_us
+    FROM broker_heartbeats WHERE error_code = 0 GROUP BY broker_id
+)
+SELECT 'name' AS what, NULL AS id, topic_id AS topic, name AS value FROM usable_names
+UNION ALL
+SELECT DISTINCT 'leads', node_id, NULL, NULL FROM produced
+UNION ALL
+SELECT DISTINCT 'leads', led.node_id, led.topic, CAST(stated.partition AS VARCHAR)
+FROM led JOIN stated
+ON led.topic = stated.topic AND led.partition = coalesce(stated.partition, led.partition)
+UNION ALL
+SELECT 'silent', broker_id, NULL,
+    CAST(coalesce(next_us - last_us > $silence_us, TRUE) AS VARCHAR)
+FROM beats WHERE last_us IS NOT NULL
+ORDER BY what, id, topic, value

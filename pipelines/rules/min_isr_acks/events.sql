@@ -1,0 +1,211 @@
+-- Each leader's PRODUCEs and FETCHes, and what other nodes' lines show: recording, node_id (the
+-- leader), INPUT_SCHEMA. What other nodes logged is little (what changes, not what is repeated), and
+-- each goes only to the leaders whose PRODUCEs touch what it is about. Who leads what, and what topic
+-- ids are called, is read of all of the log.
+CREATE TEMP MACRO partition_of(
+    p, record_bytes := NULL, base_offset := NULL, error_code := NULL, fetch_offset := NULL,
+    is_refused := NULL, is_forgotten := NULL, leader_epoch := NULL, leader_id := NULL,
+    isr := NULL, replicas := NULL
+) AS {
+    'topic': p.topic, 'topic_id': p.topic_id, 'partition': p.partition,
+    'record_bytes': CAST(record_bytes AS BIGINT), 'base_offset': CAST(base_offset AS BIGINT),
+    'error_code': CAST(error_code AS INT), 'fetch_offset': CAST(fetch_offset AS BIGINT),
+    'is_refused': CAST(is_refused AS BOOLEAN), 'is_forgotten': CAST(is_forgotten AS BOOLEAN),
+    'leader_epoch': CAST(leader_epoch AS INT), 'leader_id': CAST(leader_id AS INT),
+    'isr': CAST(isr AS INT[]), 'replicas': CAST(replicas AS INT[])};
+CREATE TEMP MACRO is_same(a, b) AS a.partition = b.partition
+    AND a.topic IS NOT DISTINCT FROM b.topic AND a.topic_id IS NOT DISTINCT FROM b.topic_id;
+CREATE TEMP MACRO host_of(connection) AS
+    regexp_extract(connection, ':\d+-(.*):\d+-\d+(-\d+)?$', 1);
+CREATE TEMP MACRO kind_order(kind) AS list_position($kinds, kind) - 1;
+WITH leaders AS (SELECT DISTINCT recording, node_id FROM produces),
+named AS (
+    SELECT DISTINCT recording, node_id, coalesce(p.topic, p.topic_id) AS topic, p.partition
+    FROM (SELECT recording, node_id, unnest(partitions) AS p FROM produces)
+),
+touched AS (
+    SELECT DISTINCT named.recording, named.node_id, coalesce(names.name, named.topic) AS topic,
+        named.partition
+    FROM named LEFT JOIN topic_names AS names
+    ON names.recording = named.recording AND names.topic_id = named.topic
+),
+topics_of AS (SELECT DISTINCT recording, node_id, topic FROM touched),
+
+-- Idempotent: where the producer is transactional or had sent INIT_PRODUCER_ID.
+idempotent AS (
+    SELECT recording, client_id, host_of(connection) AS host, min(built_at) AS since_at
+    FROM producer_ids WHERE error_code = 0 GROUP BY ALL
+),
+produced AS (
+    SELECT p.*, i.since_at
+    FROM (
+        SELECT *, host_of(connection) AS host FROM produces
+        WHERE completed_at > $since_at AND received_at <= $until_at
+    ) AS p
+    LEFT JOIN idempotent AS i
+    ON i.recording = p.recording AND i.client_id = p.client_id AND i.host = p.host
+),
+fetched AS (
+    SELECT f.*, unix_micros(f.dequeued_at) AS dequeued_us, unix_micros(f.handled_at) AS handled_us,
+        unix_micros(f.built_at) AS built_us, get(f.response_partitions, 0) AS returned
+    FROM fetches AS f
+    WHERE f.completed_at > $since_at AND f.received_at <= $until_at AND f.error_code = 0
+),
+of_leaders AS (
+    SELECT fetched.* FROM fetched SEMI JOIN leaders
+    ON leaders.recording = fetched.recording AND leaders.node_id = fetched.node_id
+    WHERE NOT is_cluster_metadata
+),
+-- Heartbeats that say something new, and those before and after a silence.
+beats AS (
+    SELECT *, unix_micros(dequeued_at) AS at_us,
+        {'a': broker_epoch, 'b': want_shut_down, 'c': is_fenced} AS said,
+        lag({'a': broker_epoch, 'b': want_shut_down, 'c': is_fenced}) OVER of_broker AS said_before,
+        lag(unix_micros(dequeued_at)) OVER of_broker AS before_us,
+        lead(unix_micros(dequeued_at)) OVER of_broker AS after_us
+    FROM broker_heartbeats
+    WHERE error_code = 0 AND completed_at > $since_at - INTERVAL 18 SECOND
+        AND received_at <= $until_at + INTERVAL 18 SECOND
+    WINDOW of_broker AS (PARTITION BY recording, broker_id ORDER BY dequeued_at, request_id)
+),
+changes AS (
+    SELECT c.recording, c.request_id, c.node_id AS source_id, c.source, c.built_at, c.dequeued_at,
+        coalesce(names.name, c.topic) AS topic, c.topic_id, c.partition, c.leader_id,
+        c.leader_epoch, c.replicas, c.requested_isr, c.isr, coalesce(c.error_code, 0) AS error_code
+    FROM isr_changes AS c LEFT JOIN topic_names AS names
+    ON names.recording = c.recording AND names.topic_id = c.topic
+    WHERE c.built_at > $since_at - INTERVAL 18 SECOND
+        AND c.dequeued_at <= $until_at
+),
+-- METADATA that repeats the one before is left out if it comes sooner than two seconds after it.
+shown AS (
+    SELECT *, {'a': leader_id, 'b': leader_epoch, 'c': array_sort(isr), 'd': replicas} AS said,
+        lag({'a': leader_id, 'b': leader_epoch, 'c': array_sort(isr), 'd': replicas}) OVER of_node
+            AS said_before,
+        lag(unix_micros(built_at)) OVER of_node AS before_us
+    FROM changes WHERE source = 'METADATA' AND error_code = 0
+    WINDOW of_node AS (
+        PARTITION BY recording, source_id, topic, partition ORDER BY built_at, request_id)
+),
+isr_states AS (
+    SELECT recording, request_id, 'isr_asked' AS kind, unix_micros(dequeued_at) AS at_us,
+        CAST(NULL AS INT) AS source_id, topic, topic_id, partition, leader_id, leader_epoch,
+        replicas, requested_isr AS isr
+    FROM changes WHERE source = 'ALTER_PARTITION'
+    UNION ALL
+    SELECT recording, request_id, 'isr_answered', unix_micros(built_at), NULL, topic, topic_id,
+        partition, leader_id, leader_epoch, replicas, CASE WHEN error_code = 0 THEN isr END
+    FROM changes WHERE source = 'ALTER_PARTITION'
+    UNION ALL
+    SELECT recording, request_id, 'metadata', unix_micros(built_at), source_id, topic, topic_id,
+        partition, leader_id, leader_epoch, replicas, isr
+    FROM shown
+    WHERE said IS DISTINCT FROM said_before OR unix_micros(built_at) - before_us >= 2000000
+),
+-- One event a line and leader, with the partitions of this leader.
+isr_events AS (
+    SELECT c.recording, t.node_id, c.request_id, c.kind, c.at_us, c.source_id,
+        array_sort(list(partition_of(c, leader_epoch := c.leader_epoch, leader_id := c.leader_id,
+            isr := c.isr, replicas := c.replicas))) AS partitions
+    FROM isr_states AS c JOIN touched AS t
+    ON t.recording = c.recording AND t.topic = c.topic AND t.partition = c.partition
+    GROUP BY ALL
+),
+stated AS (
+    SELECT * FROM configs WHERE name = $min_insync_replicas AND coalesce(error_code, 0) = 0
+        AND built_at > $since_at AND built_at <= $until_at
+),
+config_events AS (
+    SELECT s.recording, t.node_id, s.request_id, s.resource_name, s.operation, s.value, s.built_at,
+        s.source, s.node_id AS source_id
+    FROM stated AS s JOIN topics_of AS t
+    ON t.recording = s.recording AND t.topic = s.resource_name
+    WHERE s.resource_type = 'topic'
+    UNION
+    SELECT s.recording, l.node_id, s.request_id, '', s.operation, s.value, s.built_at, s.source,
+        s.node_id
+    FROM stated AS s JOIN leaders AS l ON l.recording = s.recording
+    WHERE s.resource_type = 'broker'
+)
+
+SELECT recording, node_id, unix_micros(dequeued_at) AS at_us, kind_order('produce') AS kind_order,
+    request_id, 'produce' AS kind, unix_micros(received_at) AS received_us,
+    unix_micros(dequeued_at) AS dequeued_us, unix_micros(handled_at) AS handled_us,
+    unix_micros(built_at) AS built_us, client_id, connection, acks,
+    timeout_ms * CAST(1000 AS BIGINT) AS timeout_us,
+    transactional_id IS NOT NULL AS is_transactional,
+    CASE WHEN transactional_id IS NOT NULL OR dequeued_at >= since_at THEN TRUE END
+        AS is_idempotent,
+    list_transform(partitions, lambda p: partition_of(
+        p, record_bytes := p.record_bytes, error_code := p.error_code,
+        base_offset := CASE WHEN has_response THEN p.base_offset END)) AS partitions
+FROM produced
+UNION ALL BY NAME
+-- Followers' FETCHes that the leader took, with what it refused to take note of; then partitions that
+-- a response has records of, though the request did not list them again.
+SELECT recording, node_id, at_us, kind_order('fetch') AS kind_order, request_id, 'fetch' AS kind,
+    dequeued_us, handled_us, built_us, replica_id, replica_epoch,
+    response_session_id AS session_id,
+    list_concat(
+        list_transform(requested, lambda p: partition_of(
+            p.asked, fetch_offset := p.asked.fetch_offset, leader_epoch := p.asked.current_leader_epoch,
+            record_bytes := get(p.got, 0).record_bytes,
+            is_refused := size(list_filter(p.got, lambda r:
+                r.error_code <> 0 OR coalesce(r.diverging_epoch, -1) >= 0)) > 0)),
+        list_transform(unlisted, lambda r: partition_of(
+            r, record_bytes := r.record_bytes, is_refused := FALSE))) AS partitions
+FROM (
+    SELECT *,
+        dequeued_us + least((handled_us - dequeued_us) // 2, $progress_us_max) AS at_us,
+        list_transform(request_partitions, lambda p: {'asked': p,
+            'got': list_filter(response_partitions, lambda r: is_same(p, r))}) AS requested,
+        list_filter(response_partitions, lambda r: r.record_bytes > 0 AND size(
+            list_filter(request_partitions, lambda p: is_same(p, r))) = 0) AS unlisted
+    FROM of_leaders WHERE replica_id >= 0)
+UNION ALL BY NAME
+-- Consumers' FETCHes, with what they list and forget of their sessions.
+SELECT recording, node_id, handled_us AS at_us, kind_order('consumer_fetch') AS kind_order,
+    request_id, 'consumer_fetch' AS kind, built_us, min_bytes, response_session_id AS session_id,
+    coalesce(session_epoch, -1) <= 0 AS is_full,
+    list_concat(
+        list_transform(coalesce(request_partitions, []), lambda p: partition_of(
+            p, is_forgotten := FALSE)),
+        list_transform(coalesce(forgotten_partitions, []), lambda p: partition_of(
+            p, is_forgotten := TRUE))) AS partitions
+FROM of_leaders WHERE replica_id = -1
+UNION ALL BY NAME
+-- Leaders' own FETCHes of the metadata log, as the active controller responded.
+SELECT f.recording, f.replica_id AS node_id, unix_micros(f.received_at) AS at_us,
+    kind_order('metadata_fetch') AS kind_order, f.request_id, 'metadata_fetch' AS kind,
+    unix_micros(f.received_at) AS received_us, f.built_us, f.node_id AS replica_id,
+    get(f.request_partitions, 0).fetch_offset AS fetch_offset,
+    f.returned.record_bytes AS record_bytes, f.returned.high_watermark AS high_watermark
+FROM fetched AS f SEMI JOIN leaders
+ON leaders.recording = f.recording AND leaders.node_id = f.replica_id
+WHERE f.is_cluster_metadata AND f.returned.error_code = 0 AND size(f.request_partitions) > 0
+UNION ALL BY NAME
+SELECT b.recording, l.node_id, b.at_us, kind_order('heartbeat') AS kind_order, b.request_id,
+    'heartbeat' AS kind, b.at_us AS dequeued_us, unix_micros(b.built_at) AS built_us,
+    b.broker_id AS replica_id, b.broker_epoch AS replica_epoch, b.want_shut_down, b.is_fenced,
+    CASE WHEN coalesce(b.after_us - b.at_us > $silence_us, TRUE) THEN $silence END AS operation
+FROM beats AS b JOIN leaders AS l ON l.recording = b.recording
+WHERE b.said IS DISTINCT FROM b.said_before OR coalesce(b.after_us - b.at_us > $silence_us, TRUE)
+    OR coalesce(b.at_us - b.before_us > $silence_us, FALSE)
+UNION ALL BY NAME
+-- min.insync.replicas of a leader's topics, and of the cluster. A topic is created with its configs:
+-- there is nothing to wait for.
+SELECT recording, node_id, unix_micros(built_at) AS at_us, kind_order('config') AS kind_order,
+    concat_ws(' ', request_id, resource_name, operation) AS request_id, 'config' AS kind,
+    CASE WHEN source <> 'CREATE_TOPICS' THEN unix_micros(built_at) END AS built_us,
+    source_id AS replica_id, resource_name AS name, operation, value
+FROM config_events
+UNION ALL BY NAME
+SELECT recording, node_id, at_us, kind_order(kind) AS kind_order, request_id, kind,
+    source_id AS replica_id, partitions
+FROM isr_events
+UNION ALL BY NAME
+-- Names of topic ids, before everything else: they are true at all times.
+SELECT t.recording, t.node_id, -1 AS at_us, kind_order('topic') AS kind_order,
+    names.topic_id AS request_id, 'topic' AS kind, names.name, names.topic_id AS value
+FROM topic_names AS names JOIN topics_of AS t
+ON t.recording = names.recording AND t.topic = names.name
