@@ -101,7 +101,7 @@ def _literal(value: object) -> str:
 def spark_sql(text: Text) -> str:
     """The query in Spark's dialect. Raises ValueError for what would mean something else there."""
     import sqlglot
-    from sqlglot import ErrorLevel, exp
+    from sqlglot import Dialect, ErrorLevel, exp
 
     macros = {m[1]: (m[2], m[3]) for each in text.macros for m in [_MACRO.match(each)] if m}
     tree = sqlglot.parse_one(text.sql, read="duckdb")
@@ -115,9 +115,14 @@ def spark_sql(text: Text) -> str:
             _by_place(union)
     for call in tree.find_all(exp.Anonymous):
         if call.name in _SPARK:
-            arguments = ", ".join(each.sql("duckdb") for each in call.expressions)
+            arguments = ", ".join(each.sql("spark") for each in call.expressions)
             call.replace(sqlglot.parse_one(_SPARK[call.name].format(arguments), read="spark"))
-    return tree.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
+    generator = Dialect.get_or_raise("spark").generator(
+        comments=False, unsupported_level=ErrorLevel.RAISE
+    )
+    # Hive has no nested WITH; Spark has, and on one level names of parts would meet.
+    generator.EXPRESSIONS_WITHOUT_NESTED_CTES = set()  # type: ignore[misc]
+    return str(generator.generate(tree))
 
 
 def _expanded(call: "exp.Anonymous", parameters: str, body: str) -> "exp.Expression":

@@ -1,5 +1,6 @@
 -- What all nodes of a cluster log, as the rule reads it: recording, INPUT_SCHEMA. What a kind of event
 -- does not have is null. When replicas learned of commits is an outcome of hwm_parking.
+CREATE TEMP MACRO sum_of(counts) AS CAST(coalesce(list_sum(counts), 0) AS BIGINT);
 WITH writes AS (
     SELECT *, coalesce(list_filter(resources, lambda r: r.error_code = 0), []) AS granted
     FROM metadata_writes WHERE completed_at > $since_at AND received_at <= $until_at
@@ -15,10 +16,10 @@ SELECT recording, unix_micros(built_at) AS at_us, 'write' AS kind, request_id, n
     unix_micros(received_at) AS received_us, unix_micros(dequeued_at) AS dequeued_us,
     unix_micros(handled_at) AS handled_us, error_code, connection, client_id, correlation_id,
     api_name, is_forwarded, validate_only, size(granted) AS written,
-    list_reduce(granted, lambda n, r: n + coalesce(r.partitions, 0), 0) AS partitions,
+    sum_of(list_transform(granted, lambda r: coalesce(r.partitions, 0))) AS partitions,
     list_transform(granted, lambda r: coalesce(r.name, '')) AS topics,
     list_transform(granted, lambda r: coalesce(r.replicas, 0)) AS replicas,
-    list_reduce(granted, lambda n, r: n + coalesce(r.configs, 0), 0) AS configs
+    sum_of(list_transform(granted, lambda r: coalesce(r.configs, 0))) AS configs
 FROM writes
 UNION ALL BY NAME
 -- Raft FETCHes of the metadata log, also those that were turned away.
