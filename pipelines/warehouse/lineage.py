@@ -2,23 +2,25 @@
 
 A step's *code* is what the modules of its own package import, computed here and not kept by hand:
 a change of the report replays nothing. Not followed are the registries, which reach every rule, and
-how tables are read and written, which decides no row.
+engines and how tables are read and written, which decide no row.
 """
 
-import ast
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
 _ROOT = "kip_replay"
+#: Dots, module and names of an import, which may go on over lines in brackets.
+_IMPORT = re.compile(r"^ *(?:from +(\.*)([\w.]*) +)?import +(\([^)]*\)|.*)$", re.MULTILINE)
 #: Where the packages are: the clone, or kip_replay where it is installed.
 _FOLDER = Path(__file__).resolve().parents[2]
 _REGISTRIES = ("kip_replay.replay.rules", "kip_replay.pipelines.rules")
 _NOT_FOLLOWED = (
     "kip_replay.pipelines.errors",
-    "kip_replay.pipelines.engines.session",
+    "kip_replay.pipelines.engines",
     "kip_replay.pipelines.warehouse",
 )
 
@@ -68,14 +70,11 @@ def _path_of(name: str) -> Path | None:
 def _imported(path: Path, name: str) -> list[str]:
     """Names that a module imports of this project: modules, or what may be one."""
     package, found = name if path.name == "__init__.py" else name.rpartition(".")[0], []
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            found += [each.name for each in node.names if each.name.startswith(_ROOT)]
-        elif isinstance(node, ast.ImportFrom):
-            parent = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1])
-            base = f"{parent}.{node.module or ''}".rstrip(".") if node.level else node.module or ""
-            if base.startswith(_ROOT):
-                found += [base, *(f"{base}.{each.name}" for each in node.names)]
+    for dots, base, names in _IMPORT.findall(path.read_text(encoding="utf-8")):
+        parent = ".".join(package.split(".")[: len(package.split(".")) - len(dots) + 1])
+        base = f"{parent}.{base}".rstrip(".") if dots else base
+        if base.startswith(_ROOT):
+            found += [base, *(f"{base}.{each}" for each in re.findall(r"\w+", names))]
     return found
 
 
