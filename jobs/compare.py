@@ -4,6 +4,7 @@ from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._steps import say_all
 from kip_replay.pipelines.analysis.predictions import accuracy_line, accuracy_rows, side_by_side
 from kip_replay.pipelines.analysis.summarize import summarize
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -33,7 +34,7 @@ def work(job: Job) -> Exit:
     warehouse = job.warehouse(writes=bool(given))
     if given:
         pairs = [(names[0], names[-1])]
-        summarize(names, warehouse, pairs, say)
+        summarize(names, Local(warehouse), RULES, pairs, say)
     else:
         judged = {(r["recording"], r["recorded_in"]) for r in accuracy_rows(warehouse, names)}
         pairs = sorted((before, after) for before, after in judged if before != after)

@@ -11,7 +11,8 @@ PARSER = (
         "summarize",
         "Writes latency_summary, bandwidth_summary and prediction_accuracy of recordings that "
         "`replay` has replayed: a step of `run`.\n\n"
-        "Recordings with the same scenario and seed in their manifests are held against each other.",
+        "Recordings with the same scenario and seed in their manifests are held against each "
+        "other.",
         """  kip-replay summarize my-recording
   kip-replay summarize data/samples/metadata-4.0 data/samples/metadata-4.1""",
     )

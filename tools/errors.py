@@ -11,8 +11,8 @@ from typing import Any
 
 from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
-from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.warehouse.recordings import stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 

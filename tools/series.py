@@ -8,11 +8,12 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from kip_replay.pipelines.analysis.intervals import BLOCKS, Histogram, Integers, Interval
-from kip_replay.pipelines.analysis.phases import log_spans, steady_phases
 from kip_replay.pipelines.analysis.summaries import latency_histogram
+from kip_replay.pipelines.engines.local import Local
+from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.replaying.phases import log_spans, steady_phases
 from kip_replay.pipelines.report.data import read_report
 from kip_replay.pipelines.report.values import Traffic
 from kip_replay.pipelines.rules import RULES
@@ -111,12 +112,13 @@ Found: TypeAlias = dict[tuple[str, str, Figure], Series]
 
 def latencies(warehouse: Warehouse, names: Collection[str]) -> Found:
     """The headlines of latency_summary."""
-    spans, phases = log_spans(warehouse, names), steady_phases(warehouse, names)
+    engine = Local(warehouse)
+    spans, phases = log_spans(engine, names), steady_phases(engine, names)
     pairs = {pair for steps in RULES for pair in steps.figures.HEADLINES}
-    read, _ = warehouse.reader(names), warehouse.spark  # columns need a session
-    values = [steps.latencies(read, phases) for steps in RULES if steps.latencies]
-    counted = latency_histogram(reduce(DataFrame.unionByName, values), spans, pairs)
-    rows = counted.where("parameter = 'none'").toArrow()
+    texts = [steps.text("latencies") for steps in RULES if steps.file("latencies").is_file()]
+    counted, inputs = latency_histogram(texts, pairs, phases, spans)
+    plain = Text("SELECT * FROM counted WHERE parameter = 'none'", {"counted": counted})
+    rows = engine.rows(plain, names, inputs)
     key = ("recording", "rule", "variant", "metric", "group_kind", "group_value")
     found: Found = {}
     for group in rows.select(key).group_by(key).aggregate([]).to_pylist():

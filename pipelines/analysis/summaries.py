@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from kip_replay.pipelines.analysis.intervals import BLOCKS, Histogram
-from kip_replay.pipelines.analysis.phases import Phases, phases_table
-from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.engines import Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.replaying.phases import Phases, phases_table
 from kip_replay.pipelines.replaying.seam import by_key
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_gaps import Gaps
@@ -39,26 +39,32 @@ _BOUNDED = ("p50", "p90", "p99")
 Pair = tuple[str, str]
 
 
-def latency_summaries(
-    engine: Engine,
-    texts: Collection[Text],
-    phases: Phases,
-    task: "LatencySummaries",
-) -> list[DataFile]:
-    """latency_summary and latency_curves of what the rules' texts ``latencies`` give."""
+def latency_histogram(
+    texts: Collection[Text], headlines: Collection[Pair], phases: Phases, spans: Phases
+) -> tuple[Text, Inputs]:
+    """How often each value of the rules' texts ``latencies`` occurs, and the inputs of that text.
+
+    Of ``headlines`` in each block of the recording's span.
+    """
     parts = {f"latencies_{number}": text for number, text in enumerate(texts)}
     names = (*_WHAT_IF, "metric", "value_us", "at_us", "of_group")
     values = " UNION ALL ".join(f"SELECT {', '.join(names)} FROM {part}" for part in parts)
-    headlines = [*map("/".join, sorted(task.headlines))]
-    histogram = Text.read(
+    text = Text.read(
         Path(__file__).with_name("latency_histogram.sql"),
         {"latencies": Text(values, parts)},
-        headlines=headlines,
+        headlines=[*map("/".join, sorted(headlines))],
         blocks=BLOCKS,
     )
-    inputs = {"phases": phases_table(phases), "spans": phases_table(task.spans)}
+    return text, {"phases": phases_table(phases), "spans": phases_table(spans)}
+
+
+def latency_summaries(
+    engine: Engine, texts: Collection[Text], phases: Phases, task: "LatencySummaries"
+) -> list[DataFile]:
+    """latency_summary and latency_curves of what the rules' texts ``latencies`` give."""
+    text, inputs = latency_histogram(texts, task.headlines, phases, task.spans)
     order = ("value_us IS NULL", "value_us")
-    return [*chain(*engine.feed(task, histogram, [*task.spans], _GROUP, order, inputs))]
+    return [*chain(*engine.feed(task, text, [*task.spans], _GROUP, order, inputs))]
 
 
 def bandwidth_summary(

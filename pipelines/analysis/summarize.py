@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow.compute as pc
 
 from kip_replay.pipelines.analysis.accuracy import Judgement, prediction_accuracy
-from kip_replay.pipelines.analysis.phases import Phases, log_spans, steady_phases
 from kip_replay.pipelines.analysis.summaries import (
     LatencySummaries,
     bandwidth_summary,
@@ -20,6 +19,7 @@ from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.folders import of_rules
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying.log_gaps import log_gaps
+from kip_replay.pipelines.replaying.phases import Phases, log_spans, steady_phases
 from kip_replay.pipelines.replaying.replay import require_replayed
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint

@@ -23,6 +23,8 @@ from kip_replay.replay.tables import TABLES
 
 #: Bytes of Parquet that a task sorts and holds, about.
 _TASK_BYTES = 32 << 20
+#: More tasks than these for each core are merged by adaptive execution where keys are few.
+_TASKS_PER_CORE_MAX = 16
 #: The result of a text on tables of less than this (compressed) is small: DuckDB on the driver has
 #: it before Spark has planned its jobs.
 DUCKDB_BYTES_MAX = 64 << 20
@@ -82,11 +84,10 @@ class Spark:
 
     def _frame(self, text: Text, recordings: Collection[str], inputs: Inputs) -> DataFrame:
         """A text's rows; what it reads is known to the session as temporary views."""
-        tasks = max(
-            self.session.sparkContext.defaultParallelism,
-            ceil(self._bytes_of(text, recordings) / _TASK_BYTES),
-        )
-        self.session.conf.set("spark.sql.shuffle.partitions", tasks)
+        tasks = max(self.cores, ceil(self._bytes_of(text, recordings) / _TASK_BYTES))
+        conf = self.session.conf
+        conf.set("spark.sql.shuffle.partitions", tasks)
+        conf.set("spark.sql.adaptive.enabled", tasks > _TASKS_PER_CORE_MAX * self.cores)
         for name in text.names & TABLES.keys() - inputs.keys():
             self._read(TABLES[name], recordings).createOrReplaceTempView(name)
         for name, given in inputs.items():

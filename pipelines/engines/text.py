@@ -51,7 +51,7 @@ class Text:
 
     @classmethod
     def read(
-        cls, file: Path, parts: Mapping[str, "Text"] | None = None, **values: object
+        cls, file: Path, parts: Mapping[str, "Text"] | None = None, /, **values: object
     ) -> "Text":
         return cls(bound(file.read_text(encoding="utf-8"), values), parts or {})
 
@@ -125,7 +125,7 @@ def spark_sql(text: Text) -> str:
     return str(generator.generate(tree))
 
 
-def _expanded(call: "exp.Anonymous", parameters: str, body: str) -> "exp.Expression":
+def _expanded(call: "exp.Anonymous", parameters: str, body: str) -> "exp.Expr":
     """The body of a macro with the arguments of a call."""
     import sqlglot
     from sqlglot import exp
@@ -135,9 +135,9 @@ def _expanded(call: "exp.Anonymous", parameters: str, body: str) -> "exp.Express
             named = isinstance(each, exp.PropertyEQ)
             yield (each.this.name, each.expression) if named else (None, each)
 
-    declared = sqlglot.parse_one(f"SELECT f({parameters})", read="duckdb").selects[0].expressions
+    declared = sqlglot.parse_one(f"f({parameters})", read="duckdb").expressions
     names = [name or value.name for name, value in pairs(declared)]
-    values = {name: value for name, value in pairs(declared) if name}
+    values: dict[str, Any] = {name: value for name, value in pairs(declared) if name}
     given = enumerate(pairs(call.expressions))
     values |= {name or names[place]: value for place, (name, value) in given}
     # p.topic of a parameter p is a column of the table p to the parser.
@@ -150,7 +150,8 @@ def _expanded(call: "exp.Anonymous", parameters: str, body: str) -> "exp.Express
         for part in column.parts[1:]:
             value = _field(value, part)
         if column is tree:
-            return value
+            tree = value
+            break
         column.replace(value)
     return tree
 
@@ -159,7 +160,8 @@ def _field(value: Any, name: Any) -> Any:
     from sqlglot import exp
 
     if isinstance(value, exp.Column) and len(value.parts) < 4:
-        return exp.column(name.copy(), *reversed([part.copy() for part in value.parts]))
+        parts: Any = reversed([part.copy() for part in value.parts])
+        return exp.column(name.copy(), *parts)
     return exp.Dot(this=value, expression=name.copy())
 
 

@@ -29,8 +29,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kip_replay.pipelines.analysis.phases import phases_table
 from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.replaying.phases import phases_table
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.seam import Increment, replayed
 from kip_replay.pipelines.replaying.states import FollowsFrom, saved_by

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kip_replay.pipelines import progress
-from kip_replay.pipelines.analysis.phases import steady_phases
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording
@@ -19,6 +18,7 @@ from kip_replay.pipelines.replaying.clocks import find_clock_bounds, nodes_apart
 from kip_replay.pipelines.replaying.gap_words import gap_sentences
 from kip_replay.pipelines.replaying.increments import GrowingReplay, settled
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps, log_gaps
+from kip_replay.pipelines.replaying.phases import steady_phases
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, replayed
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint

@@ -48,16 +48,20 @@ class RuleTexts:
         """Its folder, as a package."""
         return f"kip_replay.pipelines.rules.{self.name}"
 
+    @property
+    def folder(self) -> Path:
+        return Path(str(files(self.package)))
+
     def file(self, name: str) -> Path:
         """Where the text that fills ``name`` is, if the rule has one."""
-        return Path(str(files(self.package))) / f"{name}.sql"
+        return self.folder / f"{name}.sql"
 
     def text(self, name: str, **values: object) -> Text:
         """The text that fills ``name``."""
         values = {**self.constants, **values}
-        text = Text.read(self.file(name), **values)
+        text = Text.read(self.file(name), None, **values)
         parts = {part: file for part, file in self.parts.items() if part in text.names}
-        return replace(text, parts={part: Text.read(of, **values) for part, of in parts.items()})
+        return replace(text, parts={part: Text.read(of, None, **values) for part, of in parts.items()})
 
     def code(self) -> str:
         """A fingerprint of what its outcomes follow from: modules with all they import, texts."""

@@ -23,9 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kip_replay.pipelines.engines import Engine
-from kip_replay.pipelines.engines.text import Text, sql_text
+from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.states import checksum
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
+from kip_replay.pipelines.warehouse.tables import sql_text
 from kip_replay.replay.rule import Replay, Rule, Settings
 from kip_replay.replay.tables import REPLAY_STATE
 

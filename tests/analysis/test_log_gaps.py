@@ -11,6 +11,7 @@ from duckdb import DuckDBPyConnection
 from recorded_logs import folder_of
 from small_logs import write_recording
 
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.gap_words import gap_sentences
@@ -73,7 +74,7 @@ class Logs:
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnection]:
     warehouse = Warehouse(tmp_path_factory.mktemp("gaps"))
     recordings = [load_recording(folder_of(name)) for name in RECORDINGS]
-    ingest(recordings, warehouse, say=str)
+    ingest(recordings, Local(warehouse), say=str)
     with warehouse.database() as tables:
         for name in _OF_LINES:
             tables.execute(f"CREATE TABLE held_{name} AS FROM {name}")
@@ -182,7 +183,7 @@ def test_increments_find_what_one_go_finds(tmp_path: Path) -> None:
                 for node, lines in logs.items()
             }
             recording = write_recording(tmp_path / "cut", files, {2: "2.log", 11: "11.log"})
-            ingest([recording], warehouse, say=str)
+            ingest([recording], Local(warehouse), say=str)
             find_log_gaps(warehouse, {"cut": (2,)}, is_final=False)
         grown = log_gaps(warehouse, ["cut"])
         find_log_gaps(warehouse, {"cut": (2,)}, is_final=True)

@@ -6,7 +6,7 @@ from typing import cast
 from constructed import BEGIN, Row, at, database, row
 from duckdb import DuckDBPyConnection
 
-from kip_replay.pipelines.analysis.phases import steady_phases
+from kip_replay.pipelines.replaying.phases import steady_phases
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import BROKER_HEARTBEATS, INGESTED_FILES
 

@@ -7,6 +7,7 @@ import pytest
 
 from kip_replay.pipelines.analysis import summarize as module
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step, summarize
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -45,7 +46,7 @@ def test_only_what_is_not_current_is_made(tmp_path: Path, summed: list[str]) -> 
     pairs = [("r", "r"), ("s", "s"), ("r", "s")]
     replayed(warehouse, NAMES, "outcomes")
     for _ in range(2):
-        summarize(NAMES, warehouse, pairs, said.append)
+        summarize(NAMES, Local(warehouse), RULES, pairs, said.append)
         assert summed == NAMES
     assert said == ["summarize: r, s", "summarize: summaries are those of these outcomes already"]
     assert warehouse.rows(PREDICTION_ACCURACY, NAMES).num_rows == 0
@@ -55,7 +56,7 @@ def test_only_what_is_not_current_is_made(tmp_path: Path, summed: list[str]) -> 
     }
 
     replayed(warehouse, ["s"], "other outcomes")
-    summarize(NAMES, warehouse, pairs, said.append)
+    summarize(NAMES, Local(warehouse), RULES, pairs, said.append)
     assert summed == [*NAMES, "s"]
     after = warehouse.lineage(NAMES)
     changed = {key for key in after if before[key] != after[key] and "accuracy" in key[1]}
@@ -66,4 +67,4 @@ def test_what_was_not_replayed_is_not_summed_up(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     replayed(warehouse, ["r"], "outcomes")
     with pytest.raises(UserError, match=r"no outcomes of a recording 's': run kip-replay run"):
-        summarize(NAMES, warehouse, [])
+        summarize(NAMES, Local(warehouse), RULES, [])

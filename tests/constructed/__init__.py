@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kip_replay.pipelines.analysis.accuracy import Kind, Tolerance, prediction_accuracy
-from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import DataFile
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.phases import SteadyPhase

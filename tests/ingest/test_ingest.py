@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from small_logs import BROKER, CONTROLLER, lines_of, plain, stamped, write_recording
 
 from kip_replay.jobs.ingest import main
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import IngestError, UserError, WriteConflictError
 from kip_replay.pipelines.ingest import step
 from kip_replay.pipelines.ingest.log_files import LogFile
@@ -66,7 +67,7 @@ class Ingested:
         self.printed: list[str] = []
         self.recordings = {r.name: r for r in _recordings(folder)}
         recordings = [*self.recordings.values()]
-        became = ingest(recordings, self.warehouse, say=self.printed.append)
+        became = ingest(recordings, Local(self.warehouse), say=self.printed.append)
         self.read: dict[str, LinesRead] = {lines.recording: lines for lines in became}
 
     def contents(self, recording: str) -> dict[str, list[str]]:
@@ -273,7 +274,9 @@ def test_partitions_and_byte_ranges_change_nothing(
     names = ("repeated", "garbage")
     recordings = [ingested.recordings[name] for name in names]
     settings = IngestSettings(final=True, range_bytes=10_000, tasks=7, survey_on_driver_bytes_max=0)
-    assert ingest(recordings, warehouse, settings, quiet) == [ingested.read[n] for n in names]
+    assert ingest(recordings, Local(warehouse), settings, quiet) == [
+        ingested.read[n] for n in names
+    ]
     ingested.assert_same(warehouse, *names)
 
 
@@ -287,7 +290,7 @@ def test_repeated_lines_of_one_task_stay_once(
         for module in ("parse_task", "overlaps"):
             patch.setattr(f"kip_replay.pipelines.ingest.{module}.COMPARED_BATCHES", 0)
         for name in ("repeated", "garbage"):
-            became = ingest([ingested.recordings[name]], warehouse, say=quiet)
+            became = ingest([ingested.recordings[name]], Local(warehouse), say=quiet)
             assert became == [ingested.read[name]]
     ingested.assert_same(warehouse, "repeated", "garbage")
 
@@ -311,7 +314,7 @@ def test_a_file_that_is_in_is_not_read_again(spark: SparkSession, ingested: Inge
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(step, "parse_or_error", never)
         recording = ingested.recordings["plain"]
-        (again,) = ingest([recording], ingested.warehouse, say=said.append)
+        (again,) = ingest([recording], Local(ingested.warehouse), say=said.append)
     assert (again.files_read, again.files_known, again.lines_read) == (0, 2, 0)
     assert said == [
         "ingest plain: 2 files known already",
@@ -328,11 +331,11 @@ def test_the_same_lines_later_are_known_by_content_or_repeated(
     new = stamped("2026-11-20 20:59:00,000")
     bad, logs = b"Completed request:{}\n", {2: "c.log*"}
     first = write_recording(folder, {"c.log": lines + bad}, logs)
-    ingest([first], warehouse, say=quiet)
+    ingest([first], Local(warehouse), say=quiet)
     before = contents(warehouse, "growing")
     (folder / "c.log").rename(folder / "c.log.1")
     second = write_recording(folder, {"c.log.0": bad + lines + new}, logs, timezone="Asia/Tokyo")
-    (became,) = ingest([second], warehouse, say=quiet)
+    (became,) = ingest([second], Local(warehouse), say=quiet)
     assert (became.files_read, became.files_known) == (1, 1)
     assert (became.requests, became.rejected, became.repeated) == (1, 0, 41)
     after = contents(warehouse, "growing")
@@ -358,7 +361,7 @@ def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
         for old in folder.glob("*log*"):
             old.unlink()
         recording = write_recording(folder, logs, nodes)
-        reads += ingest([recording], warehouse, GROWING, quiet)
+        reads += ingest([recording], Local(warehouse), GROWING, quiet)
     assert [lines.bytes_read > 0 for lines in reads] == [True] * 3
     assert sum(lines.bytes_read for lines in reads) == len(CONTROLLER) + len(BROKER)
     assert sum(lines.lines_read for lines in reads) == LINES
@@ -368,14 +371,16 @@ def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
     assert numbers == [*range(1, len(lines_of(CONTROLLER)) + 1)]
     epochs = [row["ingest_epoch"] for row in read(warehouse, INGESTED_FILES, "plain")]
     assert sorted(epochs) == [1, 1, 2, 2, 3, 3, 3, 3]
-    (again,) = ingest([recording], warehouse, GROWING, quiet)
+    (again,) = ingest([recording], Local(warehouse), GROWING, quiet)
     assert (again.files_read, again.lines_read) == (0, 0)
 
 
 def test_a_log_that_was_altered_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     folder, warehouse = tmp_path / "r", Warehouse(tmp_path / "warehouse")
     logs = {2: "c.log*", 11: "b.log"}
-    ingest([write_recording(folder, {"c.log": CONTROLLER, "b.log": BROKER}, logs)], warehouse)
+    ingest(
+        [write_recording(folder, {"c.log": CONTROLLER, "b.log": BROKER}, logs)], Local(warehouse)
+    )
     before = contents(warehouse, "r", places=True)
     lines = lines_of(CONTROLLER)
     at = next(n for n, line in enumerate(lines) if b'"isForwarded":false' in line)
@@ -387,7 +392,7 @@ def test_a_log_that_was_altered_is_refused(spark: SparkSession, tmp_path: Path) 
         with pytest.raises(
             UserError, match=rf"{where} of recording 'r' and differ \(such pairs: 1"
         ):
-            ingest([recording], warehouse, say=said.append)
+            ingest([recording], Local(warehouse), say=said.append)
         assert contents(warehouse, "r", places=True) == before
     (warning,) = {line for line in said if line.startswith("warning")}
     assert "c.log of recording 'r' no longer begins with what was read of it" in warning
@@ -396,15 +401,15 @@ def test_a_log_that_was_altered_is_refused(spark: SparkSession, tmp_path: Path) 
 def test_a_log_that_was_only_touched_is_noted_once(spark: SparkSession, tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
     recording = plain(tmp_path / "r")
-    ingest([recording], warehouse, say=quiet)
+    ingest([recording], Local(warehouse), say=quiet)
     for file in (tmp_path / "r").glob("*.log"):
         os.utime(file, (0, 0))
-    ingest([recording], warehouse, say=quiet)
+    ingest([recording], Local(warehouse), say=quiet)
     assert len(read(warehouse, INGESTED_FILES, "r")) == 2
 
 
 def killed(recording: Recording, warehouse: Warehouse, number: int) -> bool:
-    return is_killed(number, lambda: ingest([recording], warehouse, GROWING, quiet))
+    return is_killed(number, lambda: ingest([recording], Local(warehouse), GROWING, quiet))
 
 
 def test_an_ingest_killed_at_any_commit_is_completed_by_the_next(
@@ -414,7 +419,7 @@ def test_an_ingest_killed_at_any_commit_is_completed_by_the_next(
     warehouse, folder = Warehouse(tmp_path / "warehouse"), tmp_path / "plain"
     logs = {2: "c.log", 11: "b.log"}
     half = {"c.log": CONTROLLER[:30000], "b.log": BROKER[:20000]}
-    ingest([write_recording(folder, half, logs)], warehouse, GROWING, quiet)
+    ingest([write_recording(folder, half, logs)], Local(warehouse), GROWING, quiet)
     lineage = warehouse.lineage(["plain"])
     recording = write_recording(folder, {"c.log": CONTROLLER, "b.log": BROKER}, logs)
     number = 1
@@ -435,12 +440,12 @@ def test_what_a_killed_run_left_is_no_copy_of_what_the_next_reads(
     """Rejected lines have no time: Spark compares them with all that the warehouse holds."""
     warehouse = Warehouse(tmp_path / "warehouse")
     recording, spring = ingested.recordings["garbage"], ingested.recordings["spring"]
-    ingest([spring], warehouse, say=quiet)
+    ingest([spring], Local(warehouse), say=quiet)
     typed = sum(bool(of) for name, of in ingested.contents("garbage").items())
     assert killed(recording, warehouse, 1 + typed + 1)
     assert read(warehouse, INGESTED_FILES, "garbage") == []
     assert len(read(warehouse, REQUESTS, "garbage")) == LINES
-    assert ingest([spring, recording], warehouse, say=quiet)[1] == ingested.read["garbage"]
+    assert ingest([spring, recording], Local(warehouse), say=quiet)[1] == ingested.read["garbage"]
     ingested.assert_same(warehouse, "spring", "garbage")
 
 
@@ -453,12 +458,12 @@ def test_an_ingest_that_another_overtakes_stops_or_is_taken_out(
 
     def meanwhile(*args: Any) -> Any:
         monkeypatch.setattr(step, "parse_or_error", real)
-        ingest([recording], warehouse, say=quiet)
+        ingest([recording], Local(warehouse), say=quiet)
         return real(*args)
 
     def in_the_middle(*args: Any) -> None:
         if next(made) == 4:
-            ingest([recording], warehouse, say=quiet)
+            ingest([recording], Local(warehouse), say=quiet)
         commit(*args)
 
     for number in range(2):
@@ -470,10 +475,10 @@ def test_an_ingest_that_another_overtakes_stops_or_is_taken_out(
             else:
                 patch.setattr(commits, "commit", in_the_middle)
             with pytest.raises(WriteConflictError, match="ingest of recording 'plain' meanwhile"):
-                ingest([recording], warehouse, say=quiet)
+                ingest([recording], Local(warehouse), say=quiet)
         ingested.assert_same(warehouse, "plain")
         assert ("plain", "ingest") in warehouse.lineage(["plain"])
-        (again,) = ingest([recording], warehouse, say=quiet)
+        (again,) = ingest([recording], Local(warehouse), say=quiet)
         assert again.files_read == 0
 
 
@@ -507,7 +512,7 @@ def test_a_recording_that_cannot_be_read_leaves_no_trace(
 ) -> None:
     recording = write_recording(tmp_path / "r", {"c.log": log}, {2: "c.log"})
     with pytest.raises(UserError, match=sentence):
-        ingest([recording], Warehouse(tmp_path / "warehouse"), say=quiet)
+        ingest([recording], Local(Warehouse(tmp_path / "warehouse")), say=quiet)
     assert not [*tmp_path.rglob("*.parquet")]
 
 

@@ -13,6 +13,7 @@ from small_logs import lines_of, write_recording
 
 from kip_replay.jobs import ingest as job
 from kip_replay.jobs import plan
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.overview_checks import overview
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
@@ -63,9 +64,9 @@ def test_another_nodes_log(
 
 def test_a_log_that_was_swapped_while_it_grew(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "w")
-    (read,) = ingest([given(tmp_path / "r", {}, 0, 200)], warehouse, GROWING)
+    (read,) = ingest([given(tmp_path / "r", {}, 0, 200)], Local(warehouse), GROWING)
     with pytest.raises(UserError, match=r"node 12 of .* is that of node 13"):
-        ingest([given(tmp_path / "r", {12: 13, 13: 12}, 200)], warehouse, GROWING)
+        ingest([given(tmp_path / "r", {12: 13, 13: 12}, 200)], Local(warehouse), GROWING)
     assert len(warehouse.rows(REQUESTS, ["r"])) == read.requests
 
 
@@ -75,7 +76,7 @@ def test_where_lines_do_not_decide_nothing_is_said(tmp_path: Path) -> None:
     both = given(tmp_path / "both", {1: 13, 13: 1})
     nodes = [replace(node, role="broker,controller") for node in both.nodes]
     recordings = [few, standby, replace(both, nodes=tuple(nodes))]
-    assert len(ingest(recordings, Warehouse(tmp_path / "w"))) == 3
+    assert len(ingest(recordings, Local(Warehouse(tmp_path / "w")))) == 3
 
 
 def test_recordings_are_their_nodes() -> None:

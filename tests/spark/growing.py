@@ -9,9 +9,11 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from recorded_logs import folder_of
 
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
+from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
@@ -79,20 +81,20 @@ def _piece(stamp: bytes, bounds: Sequence[bytes]) -> int:
 
 
 def read_in(warehouse: Warehouse, *recordings: Recording) -> None:
-    ingest(recordings, warehouse, say=lambda line: None)
+    ingest(recordings, Local(warehouse), say=lambda line: None)
 
 
 def replay_new(warehouse: Warehouse, recording: Recording, options: Options = OPTIONS) -> str:
     """Replays what is new; what was said."""
     said: list[str] = []
-    replay_what_is_new([recording], warehouse, options, LATE_AFTER_S, said.append)
+    replay_what_is_new([recording], Local(warehouse), RULES, options, LATE_AFTER_S, said.append)
     return "\n".join(said)
 
 
 def close(
     warehouse: Warehouse, recording: Recording, options: Options = OPTIONS, rebuild: bool = False
 ) -> None:
-    replay([recording], warehouse, options, say=lambda line: None, rebuild=rebuild)
+    replay([recording], Local(warehouse), RULES, options, say=lambda line: None, rebuild=rebuild)
 
 
 def rows_of(

@@ -18,7 +18,9 @@ from small_logs import BROKER, CONTROLLER, write_recording
 
 from kip_replay.jobs import ingest, run
 from kip_replay.jobs._anonymize import KEY_VARIABLE
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.replaying.replay import replay_what_is_new
+from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
 from kip_replay.replay.kafka.request_log.anonymous import INTERNAL_TOPICS, KAFKA_CLIENTS
@@ -207,7 +209,7 @@ def test_saved_state_tells_no_name(
     assert ingest.main([str(hostile), *options]) in (0, 3)
     warehouse = Warehouse(path)
     recording = write_recording(hostile, {}, {2: "controller-2.log", 11: "broker-11.log.gz"})
-    replay_what_is_new([recording], warehouse, {}, 1.0, lambda line: None)
+    replay_what_is_new([recording], Local(warehouse), RULES, {}, 1.0, lambda line: None)
     assert warehouse.files(REPLAY_STATE)
     for name, content in _contents(path):
         assert not re.search(b"(?i)acme|alice", content), name

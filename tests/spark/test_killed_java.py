@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from recorded_logs import folder_of
 
 from kip_replay.jobs import ingest
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.rules import RULES
@@ -51,5 +52,5 @@ def test_java_may_be_killed(spark: SparkSession, tmp_path: Path) -> None:
     assert said.count("\n") == 1
     require_whole(str(path))
     warehouse = Warehouse(path)
-    replay([load_recording(FREEZE)], warehouse, {})
+    replay([load_recording(FREEZE)], Local(warehouse), RULES, {})
     assert {steps.name for steps in RULES} < {step for _, step in warehouse.lineage(["freeze-4.1"])}

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from recorded_logs import folder_of
 
 from kip_replay.jobs import maintain, run
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying import increments, replay
@@ -51,8 +52,8 @@ def test_a_recording_that_grows_is_resumed_after_maintenance(
     warehouse = Warehouse(tmp_path / "warehouse")
 
     def replayed(recording: Recording) -> None:
-        ingest([recording], warehouse, say=lambda _: None)
-        replay_what_is_new([recording], warehouse, {}, LATE_AFTER_S, lambda _: None)
+        ingest([recording], Local(warehouse), say=lambda _: None)
+        replay_what_is_new([recording], Local(warehouse), RULES, {}, LATE_AFTER_S, lambda _: None)
 
     for number in range(2):
         replayed(logs.arrive(number))

@@ -12,6 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from kip_replay.jobs import check as check_job
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.quality.step import validated
@@ -42,7 +43,7 @@ def test_a_line_taken_out_of_a_real_log_is_located(spark: SparkSession, tmp_path
     manifest["name"] = "cut"
     (folder / "recording.json").write_text(json.dumps(manifest))
     warehouse = Warehouse(tmp_path / "warehouse")
-    ingest([load_recording(folder)], warehouse)
+    ingest([load_recording(folder)], Local(warehouse))
     find_log_gaps(warehouse, {"cut": (1, 2, 3)}, is_final=True)
     log = [each for each in load_suites() if each.suite == "log"]
     results = validated(warehouse, ["cut"], log, kept_rows=5, has_page=False)

@@ -14,14 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from recorded_logs import folder_of
 
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.replay import Rules, replay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
-from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.incremental_fetch.events import names_by_recording
 from kip_replay.pipelines.rules.min_isr_acks.events import consumer_fetch_events
+from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import TableFiles, by_key
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import FETCHES, PRODUCES, TOPICS
@@ -51,9 +52,9 @@ class Replayed:
     def __init__(self, path: Path) -> None:
         self.warehouse = Warehouse(path)
         recordings = [load_recording(folder_of(name)) for name in (*RECORDINGS, SESSIONS)]
-        ingest(recordings, self.warehouse, say=lambda line: None)
-        replay(recordings[:2], self.warehouse, OPTIONS, say=lambda line: None)
-        self.settings = Rules(recordings[:2], self.warehouse, OPTIONS).settings
+        ingest(recordings, Local(self.warehouse), say=lambda line: None)
+        replay(recordings[:2], Local(self.warehouse), RULES, OPTIONS, say=lambda line: None)
+        self.settings = Rules(recordings[:2], Local(self.warehouse), RULES, OPTIONS).settings
         self._events: dict[str, pa.Table] = {}
 
     def events(self, steps: RuleSteps) -> pa.Table:

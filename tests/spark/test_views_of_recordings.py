@@ -8,8 +8,8 @@ import duckdb
 import pytest
 from recorded_logs import folder_of
 
-from kip_replay.pipelines.analysis.phases import steady_phases
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
+from kip_replay.pipelines.replaying.phases import steady_phases
 from kip_replay.pipelines.report.timeline import timelines, traffic_timeline
 from kip_replay.pipelines.rules.hwm_parking.timelines import TIMELINES
 from kip_replay.pipelines.warehouse.tables import Warehouse

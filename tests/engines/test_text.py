@@ -1,0 +1,82 @@
+"""Texts: how they are bound and put together, and what they become for Spark."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from kip_replay.pipelines.engines.text import Text, bound, spark_sql
+from kip_replay.pipelines.replaying.seam import Increment
+from kip_replay.pipelines.rules import RULES
+
+
+def test_values_become_literals() -> None:
+    at = datetime(2026, 11, 23, 6, tzinfo=UTC)
+    values = {"name": "o'clock", "at": at, "numbers": [1, 2], "text": "$name"}
+    assert bound("$name $at $numbers $text $later", values) == (
+        "'o''clock' CAST('2026-11-23T06:00:00+00:00' AS TIMESTAMPTZ) [1, 2] '$name' $later"
+    )
+
+
+def test_parts_and_macros_are_read_with_a_text() -> None:
+    part = Text("CREATE TEMP MACRO twice(x) AS x + x;\nSELECT twice(node_id) AS n FROM requests")
+    text = Text("SELECT n FROM part JOIN fetches ON TRUE", {"part": part})
+    assert text.names == {"part", "fetches", "requests"}
+    assert text.macros == ["CREATE TEMP MACRO twice(x) AS x + x;\n"]
+    assert spark_sql(text).startswith("WITH part AS (SELECT node_id + node_id AS n FROM requests)")
+
+
+@pytest.mark.parametrize(
+    ("duckdb", "spark"),
+    [
+        # what a branch does not have is NULL in it, at its place
+        (
+            "SELECT 1 AS a, 2 AS b UNION ALL BY NAME SELECT 3 AS c, 4 AS a",
+            "SELECT 1 AS a, 2 AS b, NULL AS c UNION ALL SELECT 4 AS a, NULL AS b, 3 AS c",
+        ),
+        ("SELECT a FROM t ORDER BY a", "SELECT a FROM t ORDER BY a NULLS LAST"),
+        ("SELECT a // 2 AS b FROM t", "SELECT a DIV 2 AS b FROM t"),
+        ("SELECT 'a\\d''' AS b", "SELECT 'a\\\\d\\'' AS b"),
+        (
+            "SELECT list_transform(l, lambda e: {'x': e.y}) AS m FROM t",
+            "SELECT TRANSFORM(l, e -> STRUCT(e.y AS x)) AS m FROM t",
+        ),
+        (
+            "SELECT list_sum(list_transform(l, lambda e: e.y)) AS m FROM t",
+            "SELECT AGGREGATE(TRANSFORM(l, e -> e.y), CAST(0 AS BIGINT), (n, each) -> n + each) AS m"
+            " FROM t",
+        ),
+    ],
+)
+def test_means_the_same_in_spark(duckdb: str, spark: str) -> None:
+    assert spark_sql(Text(duckdb)) == spark
+
+
+@pytest.mark.parametrize(
+    ("query", "refused"),
+    [
+        ("SELECT 1 FROM a ASOF JOIN b ON a.x >= b.x", "ASOF"),
+        ("SELECT * EXCLUDE (x) FROM a", "EXCLUDE"),
+        ("SELECT * REPLACE (1 AS x) FROM a", "REPLACE"),
+        ("SELECT x FROM a QUALIFY row_number() OVER (ORDER BY x) = 1", "QUALIFY"),
+        ("SELECT x + 1 AS y, y + 1 AS z FROM a", "the alias y"),
+        ("SELECT round(x, 2) AS y FROM a", "round to decimals"),
+        ("SELECT x / 2.0 AS y FROM a", "the decimal 2.0"),
+        ("SELECT list(x ORDER BY y) AS l FROM a", "list"),
+        ("SELECT $later AS x FROM a", "unbound"),
+        (
+            "SELECT sum(x) OVER (ORDER BY y ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+            " EXCLUDE CURRENT ROW) AS z FROM a",
+            "EXCLUDE CURRENT ROW",
+        ),
+    ],
+)
+def test_what_spark_takes_for_something_else_is_refused(query: str, refused: str) -> None:
+    with pytest.raises(ValueError, match=refused):
+        spark_sql(Text(query))
+
+
+@pytest.mark.parametrize("steps", RULES, ids=lambda steps: steps.name)
+def test_every_text_of_a_rule_can_be_translated(steps) -> None:  # type: ignore[no-untyped-def]
+    for file in steps.folder.glob("*.sql"):
+        values = Increment(1, 2).values | {"until_us": 2}
+        assert spark_sql(steps.text(file.stem, **values))
