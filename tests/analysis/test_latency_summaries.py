@@ -51,8 +51,7 @@ def summed_up(
 ) -> tuple[dict[Key, Row], list[Row]]:
     """Rows of latency_summary by group, and of latency_curves."""
     task = LatencySummaries(TableFiles(str(folder), "part"), DRAWN, DRAWN, SPANS)
-    task.take(batches(values, most_rows))
-    files = task.files.closed()
+    files = task(batches(values, most_rows))
     summary, curves = (written_rows(folder, t, files) for t in (LATENCY_SUMMARY, LATENCY_CURVES))
     return keyed(summary, GROUP), curves
 

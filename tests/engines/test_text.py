@@ -42,8 +42,8 @@ def test_parts_and_macros_are_read_with_a_text() -> None:
         ),
         (
             "SELECT list_sum(list_transform(l, lambda e: e.y)) AS m FROM t",
-            "SELECT AGGREGATE(TRANSFORM(l, e -> e.y), CAST(0 AS BIGINT), (n, each) -> n + each) AS m"
-            " FROM t",
+            "SELECT AGGREGATE(TRANSFORM(l, e -> e.y), CAST(0 AS BIGINT), (n, each) -> n + each)"
+            " AS m FROM t",
         ),
     ],
 )

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from constructed import at
-from growing import ArrivingLogs, close, jobs_run, read_in, replay_new, rows_of, versions
-from pyspark.sql import SparkSession
+from growing import ArrivingLogs, close, read_in, replay_new, rows_of, versions
 
 from kip_replay.pipelines.replaying.increments import settled
 from kip_replay.pipelines.rules import RULES
@@ -20,18 +19,18 @@ RECORDING = "acks-not-enough"
 OUTCOMES = [table for steps in RULES for table in steps.outcomes]
 
 
-def is_left_alone(run: Callable[[], object], warehouse: Warehouse, spark: SparkSession) -> bool:
+def is_left_alone(run: Callable[[], object], warehouse: Warehouse) -> bool:
     """Whether it commits nothing and starts no Spark job."""
-    before = versions(warehouse), jobs_run(spark)
+    before = versions(warehouse)
     run()
-    return (versions(warehouse), jobs_run(spark)) == before
+    return versions(warehouse) == before
 
 
 @pytest.mark.parametrize(
     "cuts", [[0.6], pytest.param([0.45, 0.65, 0.85], marks=pytest.mark.slow)], ids=len
 )
 def test_a_growing_recording_ends_with_the_tables_of_one_go(
-    cuts: list[float], spark: SparkSession, tmp_path: Path
+    cuts: list[float], tmp_path: Path
 ) -> None:
     logs = ArrivingLogs(RECORDING, tmp_path, cuts)
     warehouse = Warehouse(tmp_path / "warehouse")
@@ -44,13 +43,13 @@ def test_a_growing_recording_ends_with_the_tables_of_one_go(
     states = warehouse.rows(REPLAY_STATE, [RECORDING])
     keys = [tuple(row.values()) for row in states.select(REPLAY_STATE.key).to_pylist()]
     assert len({*keys}) == len(keys) >= 5
-    assert is_left_alone(lambda: replay_new(warehouse, recording), warehouse, spark)
+    assert is_left_alone(lambda: replay_new(warehouse, recording), warehouse)
 
     close(warehouse, recording)
     assert warehouse.rows(REPLAY_STATE, [RECORDING]).num_rows == 0
-    assert is_left_alone(lambda: close(warehouse, recording), warehouse, spark)
+    assert is_left_alone(lambda: close(warehouse, recording), warehouse)
     # The timer runs once more: there is nothing to go back to.
-    assert is_left_alone(lambda: replay_new(warehouse, recording), warehouse, spark)
+    assert is_left_alone(lambda: replay_new(warehouse, recording), warehouse)
 
     grown = rows_of(warehouse, OUTCOMES, recording)
     close(warehouse, recording, rebuild=True)
@@ -65,7 +64,7 @@ def test_a_growing_recording_ends_with_the_tables_of_one_go(
 
 
 def test_a_recording_without_lines_for_a_rule_is_left_alone_too(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody produces: min_isr_acks has no leader, and nothing to save."""
     only = [steps for steps in RULES if steps.name == "min_isr_acks"]
@@ -75,7 +74,7 @@ def test_a_recording_without_lines_for_a_rule_is_left_alone_too(
     recording = logs.arrive(0)
     read_in(warehouse, recording)
     replay_new(warehouse, recording)
-    assert is_left_alone(lambda: replay_new(warehouse, recording), warehouse, spark)
+    assert is_left_alone(lambda: replay_new(warehouse, recording), warehouse)
 
 
 def test_who_logs_little_is_not_waited_for() -> None:

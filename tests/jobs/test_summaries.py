@@ -1,18 +1,13 @@
 """Summaries follow from the outcomes of two recordings, and do not depend on Spark's partitions."""
 
-import random
 from collections import Counter, defaultdict
 
-import pyarrow as pa
 import pytest
-from constructed import Key, Micros, Row, assert_same, keyed, micros, phases, spread
-from pyspark.sql import SparkSession
-from small_tables import summed_up
+from constructed import Key, Micros, Row, assert_same, keyed, micros, spread
 
 from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.analysis.intervals import BLOCKS
 from kip_replay.pipelines.analysis.predictions import accuracy_line, accuracy_rows
-from kip_replay.pipelines.analysis.summaries import WHAT_IF
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
@@ -21,42 +16,6 @@ from kip_replay.replay.tables import BANDWIDTH_SUMMARY, LATENCY_SUMMARY
 from tools.accuracy import page
 
 NAMES = ["failover-4.0", "freeze-4.1"]
-GROUP = (*WHAT_IF, "metric", "group_kind", "group_value")
-
-
-def test_partitions_decide_nothing(spark: SparkSession) -> None:
-    draw = random.Random(1)
-    values: dict[Key, list[Micros]] = {
-        ("r", "rule", variant, "none", -1, "lag", "kind", kind): [
-            draw.choice([None, *range(0, 400_000, 7)]) for _ in range(300)
-        ]
-        for variant in ("v", "w")
-        for kind in ("broker", "voter")
-    }
-    begin_us, end_us = phases("r")["r"]
-    rows = [
-        (*key, value, draw.randrange(begin_us, end_us))
-        for key, of in values.items()
-        for value in of
-    ]
-    columns = zip(*draw.sample(rows, len(rows)), strict=True)
-    frame = spark.createDataFrame(
-        pa.table([*map(pa.array, columns)], [*GROUP, "value_us", "at_us"])
-    )
-    found = []
-    for partitions, tasks in ((1, 1), (5, 3)):
-        spark.conf.set("spark.sql.shuffle.partitions", tasks)
-        shown = frozenset({("lag", "kind")})
-        found.append(summed_up(frame.repartition(partitions), shown, ["r"]))
-    expected = {key: spread(of) for key, of in values.items()}
-    for summary, _ in found:
-        assert_same(keyed(summary, GROUP), expected)
-    one, other = (keyed(summary, GROUP) for summary, _ in found)
-    assert one == other
-    assert all(of["p90_low_ms"] < of["p90_ms"] < of["p90_high_ms"] for of in one.values())
-    one, other = (keyed(curves, (*GROUP, "value_us")) for _, curves in found)
-    assert one == other
-    assert len(one) > 4 * 150
 
 
 def rows_of(warehouse: Warehouse, table: Table) -> list[Row]:

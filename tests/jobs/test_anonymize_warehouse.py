@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from put_rows import contents
-from pyspark.sql import SparkSession
 from small_logs import BROKER, CONTROLLER, write_recording
 
 from kip_replay.jobs import ingest, run
@@ -99,9 +98,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def anonymous(
-    spark: SparkSession, key: Path, hostile: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Warehouse:
+def anonymous(key: Path, hostile: Path, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """Both recordings from raw logs to report, without sweeps, which say nothing more of names."""
     path = tmp_path_factory.mktemp("anonymous") / "warehouse"
     options = ["--warehouse", str(path), "--anonymize", str(key)]
@@ -201,9 +198,7 @@ def test_another_key_or_none_is_refused(
     assert (contents(anonymous.path), contents(finished.path)) == before
 
 
-def test_saved_state_tells_no_name(
-    spark: SparkSession, hostile: Path, key: Path, tmp_path: Path
-) -> None:
+def test_saved_state_tells_no_name(hostile: Path, key: Path, tmp_path: Path) -> None:
     path = tmp_path / "warehouse"
     options = ["--warehouse", str(path), "--anonymize", str(key), "--growing"]
     assert ingest.main([str(hostile), *options]) in (0, 3)

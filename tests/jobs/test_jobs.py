@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from growing import versions
-from pyspark.sql import SparkSession
 from small_logs import BROKER, CONTROLLER, write_recording
 
 from kip_replay.jobs import compare, ingest, replay, report, run, summarize
@@ -23,12 +22,11 @@ RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 FAILOVER, FREEZE = RECORDINGS / "failover-4.0", RECORDINGS / "freeze-4.1"
 
 
-def test_a_second_run_changes_nothing_and_needs_no_spark(
-    finished: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_second_run_changes_nothing(
+    finished: Warehouse, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = Path(finished.path) / "report.html"
     before, page = versions(finished), report.read_bytes()
-    monkeypatch.setattr("kip_replay.pipelines.warehouse.tables.spark_session", None)
     assert run.main([str(FAILOVER), str(FREEZE), "--warehouse", finished.path]) == 0
     assert versions(finished) == before
     assert report.read_bytes() == page
@@ -36,7 +34,7 @@ def test_a_second_run_changes_nothing_and_needs_no_spark(
     assert "freeze-4.1\n  hwm_parking: nothing to do. This cluster runs KIP-1166" in printed
     assert "predictions: self-checks, within tolerance" in printed
     assert f"report: {report}" in printed
-    assert "seconds: start Spark" in printed
+    assert "seconds: ingest" in printed
 
 
 def test_another_limit_writes_the_page_anew_and_replays_nothing(
@@ -47,7 +45,6 @@ def test_another_limit_writes_the_page_anew_and_replays_nothing(
 ) -> None:
     copy = Warehouse(shutil.copytree(finished.path, tmp_path / "copy"))
     page, before = Path(copy.path) / "report.html", versions(copy)
-    monkeypatch.setattr("kip_replay.pipelines.warehouse.tables.spark_session", None)
     arguments = [str(FAILOVER), str(FREEZE), "--warehouse", copy.path]
     assert run.main([*arguments, "--set", "hwm_parking.decide_saved_ms_min=5000"]) == 0
     strict, printed = page.read_text(), capsys.readouterr().out
@@ -104,7 +101,7 @@ def test_compare_of_an_unknown_recording_says_what_to_do(
 
 
 def test_a_replay_killed_between_two_tables_is_completed(
-    spark: SparkSession, finished: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(finished.path, copy)
@@ -182,7 +179,7 @@ def test_summaries_without_outcomes_say_what_to_do(
 
 
 def test_reasons_of_rejected_lines_are_counted(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cut, *_ = (line[:200] for line in BROKER.splitlines())
     broken = BROKER + b"\n".join([b"what is this?", b"Completed request:{}", b"{}", cut, cut[:90]])

@@ -3,7 +3,6 @@
 import pytest
 from constructed import Key, Row, assert_same, keyed, spread
 from constructed.produces import REACTION_ROWS, RECORDINGS, ROWS, STEPS, history, values
-from pyspark.sql import SparkSession
 from small_tables import latencies
 
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
@@ -13,9 +12,9 @@ from kip_replay.replay.outcomes import RECORDED
 
 
 @pytest.fixture(scope="module")
-def summary(spark: SparkSession) -> dict[Key, Row]:
+def summary() -> dict[Key, Row]:
     tables = {PRODUCE_ACK_OUTCOMES: ROWS, PRODUCE_CLOSED_LOOP_OUTCOMES: REACTION_ROWS}
-    rows = latencies(spark, STEPS, tables, RECORDINGS)
+    rows = latencies(STEPS, tables, RECORDINGS)
     assert {r["rule"] for r in rows} == {MIN_ISR_ACKS.name}
     key = "recording variant parameter parameter_value metric group_kind group_value"
     return keyed(rows, key.split())

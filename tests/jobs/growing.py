@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 from recorded_logs import folder_of
 
 from kip_replay.pipelines.engines.local import Local
@@ -108,7 +107,3 @@ def rows_of(
 def versions(warehouse: Warehouse) -> dict[str, int]:
     there = [table for table in TABLES.values() if warehouse.exists(table)]
     return {table.name: DeltaTable(warehouse.uri_of(table)).version() for table in there}
-
-
-def jobs_run(spark: SparkSession) -> int:
-    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))

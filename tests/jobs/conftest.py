@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kip_replay.jobs import run
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -14,7 +13,7 @@ FREEZE = REPOSITORY / "tests" / "recordings" / "freeze-4.1"
 
 
 @pytest.fixture(scope="session")
-def finished(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """A leader change without the KIP and a frozen broker with it, from raw logs to report."""
     path = tmp_path_factory.mktemp("finished")
     assert run.main([str(FAILOVER), str(FREEZE), "--warehouse", str(path)]) == 0

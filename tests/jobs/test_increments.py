@@ -1,28 +1,31 @@
 """What one rule's replay of a recording does when it is killed, overtaken, or out of date."""
 
 import shutil
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Collection
 from itertools import count, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import deltalake
-import duckdb
+import growing
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from constructed import arrow_table, at, row
+from constructed import at, row
 from growing import OPTIONS, ArrivingLogs, close, read_in, replay_new, rows_of, versions
 from killed import Killed, at_commit, killed
-from pyspark.sql import DataFrame, SparkSession
 from small_logs import write_recording
+from small_tables import engine_on
 
+from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.engines.local import Local
+from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.replaying import increments
 from kip_replay.pipelines.replaying import replay as replaying
 from kip_replay.pipelines.replaying.increments import GrowingReplay
+from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.damage import require_whole
@@ -37,7 +40,6 @@ from kip_replay.replay.log_tables import (
     PRODUCES,
     TOPICS,
 )
-from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.rule import Rule, Settings
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import REPLAY_STATE, TABLES
@@ -50,7 +52,7 @@ RECORDING = "acks-not-enough"
 
 @pytest.fixture(autouse=True)
 def _one_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replaying, "RULES", (RULE,))
+    monkeypatch.setattr(growing, "RULES", (RULE,))
 
 
 class Grown(NamedTuple):
@@ -70,19 +72,19 @@ def outcomes(warehouse: Warehouse, recording: Recording) -> dict[str, list[str]]
 
 
 @pytest.fixture(scope="module")
-def grown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Grown:
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Grown:
     folder = tmp_path_factory.mktemp("grown")
     logs = ArrivingLogs(RECORDING, folder, [0.6])
     warehouse = Warehouse(folder / "warehouse")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replaying, "RULES", (RULE,))
+        patch.setattr(growing, "RULES", (RULE,))
         recording = logs.arrive(0)
         read_in(warehouse, recording)
         replay_new(warehouse, recording)
         recording = logs.arrive(1)
         read_in(warehouse, recording)
         # So that all that a replay commits is the rule's.
-        replaying.look_into([recording], warehouse, True, str)
+        replaying.look_into([recording], Local(warehouse), True, str)
         other = Warehouse(shutil.copytree(folder / "warehouse", folder / "other"))
         close(other, recording, rebuild=True)
     half, whole = outcomes(warehouse, recording), outcomes(other, recording)
@@ -98,21 +100,23 @@ def emitted() -> dict[Any, list[tuple[str, str, pa.Table]]]:
 
 @pytest.fixture
 def _replayed_once(emitted: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Spark has written for an increment is not replayed again, but written from memory.
+    """What was written for an increment is not replayed again, but written from memory.
 
     For tests of what is committed, and when.
     """
 
     def remembered(
+        engine: Engine,
         rule: Rule,
         settings: Settings,
-        events: DataFrame,
+        events: Text,
+        recordings: Collection[str],
         files: TableFiles,
         increment: Increment = WHOLE_LOG,
     ) -> list[DataFile]:
         what = (increment.since_us, increment.until_us)
         if what not in emitted:
-            written = replayed(rule, settings, events, files, increment)
+            written = replayed(engine, rule, settings, events, recordings, files, increment)
             emitted[what] = [
                 (file.table, file.recording, pq.read_table(place, partitioning=None))
                 for file in written
@@ -288,7 +292,7 @@ def test_other_code_and_back(
 ) -> None:
     warehouse = grown.copied(tmp_path / "warehouse")
     with monkeypatch.context() as patch:
-        patch.setattr(replaying, "code_of", lambda modules: "another")
+        patch.setattr(RuleTexts, "code", lambda steps: "another")
         replay_new(warehouse, grown.recording)
     close(warehouse, grown.recording)
     assert watched.resumed == [False]  # nor does the last one resume: everything is replayed
@@ -299,17 +303,20 @@ def test_another_dependency(
     grown: Grown, tmp_path: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse = grown.copied(tmp_path / "warehouse")
-    rule = replace(RULE, dependencies=lambda *args: ["a topic's name"])
-    monkeypatch.setattr(replaying, "RULES", (rule,))
+    real = RuleTexts.text
+    named = Text("SELECT 'a name' AS topic")
+    monkeypatch.setattr(
+        RuleTexts,
+        "text",
+        lambda of, name, **values: named if name == "dependencies" else real(of, name, **values),
+    )
     replay_new(warehouse, grown.recording)
     close(warehouse, grown.recording)
     assert watched.resumed == [False, True]
     assert outcomes(warehouse, grown.recording) == grown.whole
 
 
-def test_a_file_that_comes_late(
-    grown: Grown, spark: SparkSession, tmp_path: Path, watched: Watched
-) -> None:
+def test_a_file_that_comes_late(grown: Grown, tmp_path: Path, watched: Watched) -> None:
     """What a broker logged at the beginning is read last."""
     logs = ArrivingLogs(RECORDING, tmp_path, [0.6])
     warehouse = Warehouse(tmp_path / "warehouse")
@@ -340,17 +347,17 @@ def test_lines_of_isr_and_configs_can_come_late_too(tmp_path: Path) -> None:
 # --- what else outcomes follow from
 
 UNTIL_US = round(at(60).timestamp() * 1_000_000)
-PHASE = SteadyPhase(0, 1 << 62)
 
 
 def depends(rule: str, *tables: tuple[Table, list[dict[str, Any]]]) -> list[object]:
     """What a rule's outcomes until second 60 depend on, in tables with these rows."""
     needed = (TOPICS, PRODUCES, ISR_CHANGES, CONFIGS, BROKER_HEARTBEATS, HIGH_WATERMARK_LAG)
-    with duckdb.connect() as database:
-        for table in needed:
-            rows = [made for of, made_rows in tables if of is table for made in made_rows]
-            database.register(table.name, arrow_table(table, rows))
-        return BY_NAME[rule].dependencies(database, UNTIL_US, PHASE)
+    given = {
+        table: [made for of, rows in tables if of is table for made in rows] for table in needed
+    }
+    text = BY_NAME[rule].text("dependencies", until_us=UNTIL_US)
+    found: list[object] = engine_on(given).rows(text, []).to_pylist()
+    return found
 
 
 def topic(

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyspark.sql import SparkSession
 
 from kip_replay.jobs import check as check_job
 from kip_replay.pipelines.engines.local import Local
@@ -28,7 +27,7 @@ FREEZE = FAILOVER.with_name("freeze-4.1")
 BOTH = ("failover-4.0", "freeze-4.1")
 
 
-def test_a_line_taken_out_of_a_real_log_is_located(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_line_taken_out_of_a_real_log_is_located(tmp_path: Path) -> None:
     folder = tmp_path / "cut"
     shutil.copytree(FAILOVER, folder)
     manifest = json.loads((folder / "recording.json").read_text())

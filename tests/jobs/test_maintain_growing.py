@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from growing import ArrivingLogs
 from put_rows import rows_of
-from pyspark.sql import SparkSession
 from recorded_logs import folder_of
 
 from kip_replay.jobs import maintain, run
@@ -27,9 +26,7 @@ def versions(warehouse: Warehouse) -> dict[str, int]:
     return {t.name: warehouse.open(t).version() for t in TABLES.values() if warehouse.exists(t)}
 
 
-def test_a_run_after_maintenance_has_nothing_to_do(
-    spark: SparkSession, finished: Warehouse, tmp_path: Path
-) -> None:
+def test_a_run_after_maintenance_has_nothing_to_do(finished: Warehouse, tmp_path: Path) -> None:
     copy = Warehouse(shutil.copytree(finished.path, tmp_path / "copy"))
     short = ["--retention-hours", "0", "--allow-short-retention"]
     assert maintain.main(["--warehouse", copy.path, *short]) == 0
@@ -43,7 +40,7 @@ def test_a_run_after_maintenance_has_nothing_to_do(
 
 
 def test_a_recording_that_grows_is_resumed_after_maintenance(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rule = next(steps for steps in RULES if steps.name == "incremental_fetch")
     for module in (replay, increments):

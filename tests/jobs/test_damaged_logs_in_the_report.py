@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from markupsafe import escape
-from pyspark.sql import SparkSession
 from recorded_logs import folder_of
 
 from kip_replay.jobs import report, run
@@ -48,7 +47,7 @@ def lines_shortened(content: bytes) -> bytes:
 
 @pytest.mark.slow
 def test_bad_logs_are_on_top_and_what_rests_on_them_is_withdrawn(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sessions, changes, applied = "incremental_fetch", "hwm_parking", "lowest_acked_offset"
     cases = {

@@ -2,7 +2,6 @@
 
 from constructed import assert_same, keyed, spread
 from constructed.writes import RECORDINGS, STEPS, WRITES, values
-from pyspark.sql import SparkSession
 from small_tables import latencies
 
 from kip_replay.replay.lowest_acked_offset import (
@@ -14,8 +13,8 @@ from kip_replay.replay.lowest_acked_offset import (
 from kip_replay.replay.lowest_acked_offset.tables import METADATA_WRITE_OUTCOMES
 
 
-def test_every_figure_of_latency_summary(spark: SparkSession) -> None:
-    rows = latencies(spark, STEPS, {METADATA_WRITE_OUTCOMES: WRITES}, RECORDINGS)
+def test_every_figure_of_latency_summary() -> None:
+    rows = latencies(STEPS, {METADATA_WRITE_OUTCOMES: WRITES}, RECORDINGS)
     key = "recording variant parameter parameter_value metric group_kind group_value"
     expected = {key: spread(of) for key, of in values(WRITES).items()}
     assert_same(keyed(rows, key.split()), expected)

@@ -1,4 +1,4 @@
-"""Every rule over Spark equals the rule fed in Python, however its events are partitioned."""
+"""What the rules read and emit over an engine: events by increments, outcomes, naive readers."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,26 +6,20 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from golden.naive_leader_log import events_of, reacting_rows_of, rows_of
-from pyspark.errors import PythonException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from recorded_logs import folder_of
 
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.replaying.replay import Rules, replay
+from kip_replay.pipelines.replaying.replay import replay
 from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.rules.incremental_fetch.events import names_by_recording
-from kip_replay.pipelines.rules.min_isr_acks.events import consumer_fetch_events
 from kip_replay.pipelines.rules.steps import RuleSteps
-from kip_replay.pipelines.warehouse.data_files import TableFiles, by_key
+from kip_replay.pipelines.warehouse.data_files import TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.log_tables import FETCHES, PRODUCES, TOPICS
+from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.min_isr_acks.events import Kind
 from kip_replay.replay.rule import Settings
 from kip_replay.replay.table import Table
@@ -51,22 +45,16 @@ class Replayed:
 
     def __init__(self, path: Path) -> None:
         self.warehouse = Warehouse(path)
+        self.engine = Local(self.warehouse)
         recordings = [load_recording(folder_of(name)) for name in (*RECORDINGS, SESSIONS)]
-        ingest(recordings, Local(self.warehouse), say=lambda line: None)
-        replay(recordings[:2], Local(self.warehouse), RULES, OPTIONS, say=lambda line: None)
-        self.settings = Rules(recordings[:2], Local(self.warehouse), RULES, OPTIONS).settings
-        self._events: dict[str, pa.Table] = {}
+        ingest(recordings, self.engine, say=lambda line: None)
+        replay(recordings[:2], self.engine, RULES, OPTIONS, say=lambda line: None)
 
-    def events(self, steps: RuleSteps) -> pa.Table:
-        """The rule's events of both recordings, of tables in disorder."""
-
-        def read(table: Table) -> DataFrame:
-            rows = self.warehouse.read(table, RECORDINGS)
-            return rows.repartition(3, F.xxhash64(*table.key))
-
-        if steps.name not in self._events:
-            self._events[steps.name] = steps.events(read, WHOLE_LOG).toArrow()
-        return self._events[steps.name]
+    def events(
+        self, steps: RuleSteps, recording: str = ACKS, increment: Increment = WHOLE_LOG
+    ) -> pa.Table:
+        text = increment.of(steps.rule, steps.text("events", **increment.values))
+        return self.engine.rows(text, [recording])
 
     def found(self, query: str) -> list[tuple[Any, ...]]:
         with self.warehouse.database(RECORDINGS) as database:
@@ -74,83 +62,32 @@ class Replayed:
 
 
 @pytest.fixture(scope="module")
-def log(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+def log(tmp_path_factory: pytest.TempPathFactory) -> Replayed:
     return Replayed(tmp_path_factory.mktemp("rules"))
-
-
-def in_python(log: Replayed, steps: RuleSteps) -> dict[Table, pa.Table]:
-    """What the rule emits, fed one key after another and in other batches than Spark's."""
-    rule = steps.rule
-    order = [(name, "ascending") for name in (*rule.key, *rule.order)]
-    keyed = by_key(iter(log.events(steps).sort_by(order).combine_chunks().to_batches()), rule.key)
-    emitted: dict[Table, list[pa.Table]] = {table: [] for table in steps.outcomes}
-    for key, rows in keyed:
-        replay_of_key = rule.start(log.settings, dict(zip(rule.key, key, strict=True)), None)
-        fed = rows.select(rule.input_schema.names).cast(rule.input_schema)
-        pieces = [fed.slice(at, 333) for at in range(0, fed.num_rows, 333)]
-        batches = [*map(replay_of_key.feed, pieces), replay_of_key.finish()]
-        for table, of_table in zip(steps.outcomes, zip(*batches, strict=True), strict=True):
-            emitted[table].append(of_recording(key[0], pa.Table.from_batches(of_table)))
-    return {table: pa.concat_tables(rows) for table, rows in emitted.items()}
-
-
-def of_recording(name: str, rows: pa.Table) -> pa.Table:
-    return rows.append_column("recording", pa.array([name] * rows.num_rows, pa.string()))
-
-
-def in_order(table: Table, rows: pa.Table) -> pa.Table:
-    nullable = [field.remove_metadata().with_nullable(True) for field in table.arrow_schema]
-    kept = rows.select([field.name for field in nullable]).cast(pa.schema(nullable))
-    return kept.sort_by([(name, "ascending") for name in table.key])
-
-
-@EVERY_RULE
-def test_spark_gives_the_rows_of_the_rule_in_python(
-    log: Replayed, steps: RuleSteps, spark: SparkSession, tmp_path: Path
-) -> None:
-    expected = {t: in_order(t, rows) for t, rows in in_python(log, steps).items()}
-    for table, rows in expected.items():
-        assert rows.num_rows > 100
-        assert in_order(table, log.warehouse.rows(table, RECORDINGS)).equals(rows), table.name
-    events = spark.createDataFrame(log.events(steps))
-    for partitions in (1, 7):
-        spark.conf.set("spark.sql.shuffle.partitions", partitions)
-        shuffled = events.repartition(partitions, F.xxhash64(*steps.rule.order))
-        root = str(tmp_path / str(partitions))
-        files = replayed(steps.rule, log.settings, shuffled, TableFiles(root, "part"))
-        for table in steps.outcomes:
-            parts = [
-                of_recording(
-                    file.recording, pq.ParquetFile(f"{root}/{table.name}/{file.path}").read()
-                )
-                for file in files
-                if file.table == table.name
-            ]
-            assert in_order(table, pa.concat_tables(parts)).equals(expected[table])
 
 
 @EVERY_RULE
 def test_increments_share_out_the_events_of_a_log(log: Replayed, steps: RuleSteps) -> None:
-    """None is lost between two, also of lines that tell of several times, and none is another."""
-    # Between an ALTER_PARTITION and its answer, and between two heartbeats.
+    """None is lost between two, also of lines with several times, and none is another."""
+    # Between an ALTER_PARTITION and its response, and between two heartbeats.
     [(cut_us,)] = log.found(
         "SELECT epoch_us(dequeued_at) FROM isr_changes WHERE source = 'ALTER_PARTITION' "
         f"AND recording = '{ACKS}' AND dequeued_at < built_at ORDER BY dequeued_at DESC LIMIT 1"
     )
-    parts = []
-    for increment in (Increment(None, cut_us), Increment(cut_us, None)):
-        events = steps.events(log.warehouse.reader([ACKS]), increment)
-        parts.append(events.where(increment.has(F.col(steps.rule.order[0]))).toArrow())
-    whole = log.events(steps).filter(pc.field("recording") == ACKS)
+    increments = (Increment(None, cut_us), Increment(cut_us, None))
+    parts = [log.events(steps, increment=each) for each in increments]
+    assert all(part.num_rows for part in parts)
     # What is true at all times begins every increment.
-    assert {*map(repr, pa.concat_tables(parts).to_pylist())} == {*map(repr, whole.to_pylist())}
+    assert {*map(repr, pa.concat_tables(parts).to_pylist())} == {
+        *map(repr, log.events(steps).to_pylist())
+    }
 
 
 def test_a_rule_that_fails_fails_the_job(log: Replayed, tmp_path: Path) -> None:
-    steps = RULES[0]
-    events = steps.events(log.warehouse.reader([ACKS]), WHOLE_LOG)
-    with pytest.raises(PythonException, match=ACKS):
-        replayed(steps.rule, Settings(voters={}), events, TableFiles(str(tmp_path), "part"))
+    steps, files = RULES[0], TableFiles(str(tmp_path), "part")
+    events = steps.text("events", **WHOLE_LOG.values)
+    with pytest.raises(KeyError, match=ACKS):
+        replayed(log.engine, steps.rule, Settings(voters={}), events, [ACKS], files)
 
 
 # --- outcome tables
@@ -205,19 +142,6 @@ def test_nothing_is_unknown_that_the_log_could_have_decided(log: Replayed) -> No
     assert all("ended before the replica learned" in reason for reason in reasons)
 
 
-def test_the_draft_of_kip_227_knows_the_names_that_the_log_tells(log: Replayed) -> None:
-    draft = f"variant = 'incremental_draft' AND NOT is_full AND recording = '{FAILOVER}'"
-    [(sized,)] = log.found(
-        f"SELECT count(*) FROM fetch_session_outcomes WHERE {draft} AND request_bytes > 0"
-    )
-    assert sized > 500
-    [told] = names_by_recording(log.warehouse.read(TOPICS, [FAILOVER])).collect()
-    names = [(name.topic_id, name.topic) for name in told.topic_names]
-    assert len(names) > 30
-    assert names == sorted(set(names))
-    assert all(len(topic_id) == 22 for topic_id, _ in names)
-
-
 # --- min_isr_acks beside a reader that shares no code with it
 
 
@@ -252,11 +176,8 @@ def test_idempotent_producers_are_those_that_asked_for_an_id(log: Replayed) -> N
 
 def test_events_are_few_where_nothing_changes(log: Replayed) -> None:
     """Heartbeats and METADATA that say the same again do not go to every leader."""
-    counts = Counter(
-        (row["node_id"], row["kind"])
-        for row in log.events(BY_NAME["min_isr_acks"]).to_pylist()
-        if row["recording"] == ACKS
-    )
+    events = log.events(BY_NAME["min_isr_acks"]).to_pylist()
+    counts = Counter((row["node_id"], row["kind"]) for row in events)
     assert {node for node, _ in counts} == {11, 12}
     assert {kind for _, kind in counts} == {k.value for k in Kind if k != Kind.CONSUMER_FETCH}
     for node in (11, 12):
@@ -266,19 +187,17 @@ def test_events_are_few_where_nothing_changes(log: Replayed) -> None:
 
 def test_consumers_fetches_are_those_of_a_naive_reader(log: Replayed) -> None:
     """Each with the partitions that it lists, in every leader's log."""
-    consumers = consumer_fetch_events(
-        log.warehouse.read(FETCHES, [SESSIONS]),
-        log.warehouse.read(PRODUCES, [SESSIONS]).select("recording", "node_id").distinct(),
-    )
+    events = log.events(BY_NAME["min_isr_acks"], SESSIONS)
+    consumers = events.filter(pc.field("kind") == Kind.CONSUMER_FETCH.value).to_pylist()
     found = sorted(
         (row["node_id"], row["at_us"], row["built_us"], row["session_id"], row["is_full"], listed)
-        for row in consumers.collect()
+        for row in consumers
         for listed in [sorted((p["topic_id"], p["partition"]) for p in row["partitions"])]
     )
     naive = sorted(
         (node, event.at_us, event.built_us, event.session_id, event.is_full, listed)
-        for node, events in events_of(SESSIONS).items()
-        for event in events
+        for node, of_node in events_of(SESSIONS).items()
+        for event in of_node
         if event.kind == Kind.CONSUMER_FETCH
         for listed in [sorted((p.topic_id, p.partition) for p in event.partitions or ())]
     )
@@ -286,28 +205,28 @@ def test_consumers_fetches_are_those_of_a_naive_reader(log: Replayed) -> None:
     assert found == naive
 
 
-def test_forgotten_partitions_are_told(log: Replayed) -> None:
+def test_forgotten_partitions_are_events(log: Replayed) -> None:
     """No recorded consumer forgets any: followers' FETCHes that do, as if they were consumers'."""
-    fetches = log.warehouse.read(FETCHES, [SESSIONS]).where("NOT is_cluster_metadata")
-    forgetting = fetches.where("error_code = 0 AND size(forgotten_partitions) > 0").withColumn(
-        "replica_id", F.lit(-1)
-    )
-    leaders = forgetting.select("recording", "node_id").distinct()
+    fetches = log.warehouse.rows(FETCHES, [SESSIONS])
+    consumers = pa.repeat(pa.scalar(-1, pa.int32()), fetches.num_rows)
+    place = fetches.schema.get_field_index("replica_id")
+    as_consumers = {"fetches": fetches.set_column(place, "replica_id", consumers)}
+    text = BY_NAME["min_isr_acks"].text("events", **WHOLE_LOG.values)
     events = {
-        row["request_id"]: row["partitions"]
-        for row in consumer_fetch_events(forgetting, leaders).collect()
+        (row["node_id"], row["request_id"]): row["partitions"]
+        for row in log.engine.rows(text, [SESSIONS], as_consumers).to_pylist()
+        if row["kind"] == Kind.CONSUMER_FETCH
     }
-    requests = forgetting.select("request_id", "request_partitions", "forgotten_partitions")
     wanted = {
-        request_id: [
+        (row["node_id"], row["request_id"]): [
             (p["topic_id"], p["partition"], is_forgotten)
-            for is_forgotten, partitions in enumerate(of_request)
-            for p in partitions
+            for is_forgotten, name in enumerate(("request_partitions", "forgotten_partitions"))
+            for p in row[name] or ()
         ]
-        for request_id, *of_request in requests.collect()
+        for row in fetches.to_pylist()
+        if row["forgotten_partitions"] and row["error_code"] == 0
     }
     assert len(wanted) >= 2
-    assert wanted == {
-        request_id: [(p["topic_id"], p["partition"], p["is_forgotten"]) for p in partitions]
-        for request_id, partitions in events.items()
-    }
+    for request, partitions in wanted.items():
+        listed = [(p["topic_id"], p["partition"], p["is_forgotten"]) for p in events[request]]
+        assert listed == partitions

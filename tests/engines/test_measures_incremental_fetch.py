@@ -5,10 +5,8 @@ from collections import defaultdict
 import pytest
 from constructed import STEADY_S, Key, Row, assert_same, keyed, phases
 from constructed.sessions import RECORDINGS, ROWS, STEPS, is_steady
-from pyspark.sql import SparkSession
-from small_tables import reader, rows_of
+from small_tables import bandwidth
 
-from kip_replay.pipelines.analysis.summaries import outside_holes, per_second
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.replay.incremental_fetch import SESSION_SLOTS
 from kip_replay.replay.incremental_fetch.registration import RULE as INCREMENTAL_FETCH
@@ -54,46 +52,34 @@ def expected_bandwidth() -> dict[Key, Row]:
     return found
 
 
-def test_every_figure_of_bandwidth_summary(spark: SparkSession) -> None:
-    assert STEPS.bandwidth
-    read = reader(spark, {FETCH_SESSION_OUTCOMES: ROWS})
+TABLES = {FETCH_SESSION_OUTCOMES: ROWS}
+
+
+def test_every_figure_of_bandwidth_summary() -> None:
     key = "recording variant parameter parameter_value node_id client_kind direction"
-    rates = per_second(STEPS.bandwidth(read, phases(*RECORDINGS)), {}, phases(*RECORDINGS))
-    found = keyed(rows_of(rates), key.split())
+    found = keyed(bandwidth(STEPS, TABLES, RECORDINGS), key.split())
     expected = expected_bandwidth()
     assert_same(found, expected)
     assert {key[2] for key in expected} == {"none", SESSION_SLOTS}
     assert {r["unknown_size_requests"] for r in expected.values()} == {0, 1}
 
 
-def test_rates_are_of_the_time_without_holes(spark: SparkSession) -> None:
-    assert STEPS.bandwidth
-    read = reader(spark, {FETCH_SESSION_OUTCOMES: ROWS})
-    steady = phases(*RECORDINGS)
-    (name, bounds), *_ = steady.items()
-    whole = rows_of(STEPS.bandwidth(read, steady))
-    node = next(row["node_id"] for row in whole if row["recording"] == name)
-    half_us = (bounds.from_us + bounds.until_us) // 2
-    gaps = {name: [LogGap(node, bounds.from_us - 5_000_000, half_us)]}
-    found = rows_of(per_second(STEPS.bandwidth(read, steady), gaps, steady))
+def test_rates_are_of_the_time_without_gaps_and_of_requests_outside_of_them() -> None:
+    (name, steady), *_ = phases(*RECORDINGS).items()
+    mine = [r for r in ROWS if r["recording"] == name and r["verdict"] == Verdict.REPLAYED.value]
+    node, half_us = mine[0]["node_id"], (steady.from_us + steady.until_us) // 2
+    gaps = {name: [LogGap(node, steady.from_us - 5_000_000, half_us)]}
+    found = bandwidth(STEPS, TABLES, RECORDINGS, gaps)
     for row in found:
         is_its = (row["recording"], row["node_id"]) == (name, node)
-        span_s = steady[row["recording"]].span_s / (2 if is_its else 1)
+        span_s = steady.span_s / (2 if is_its else 1)
         assert row["span_s"] == pytest.approx(span_s)
         assert row["requests_per_second"] == pytest.approx(row["requests"] / span_s)
-
-
-def test_what_was_dequeued_within_a_hole_of_its_node_is_left_out(spark: SparkSession) -> None:
-    read = reader(spark, {FETCH_SESSION_OUTCOMES: ROWS})
-    name, node = ROWS[0]["recording"], ROWS[0]["node_id"]
-    times = sorted({microseconds(r["dequeued_at"]) for r in ROWS if r["node_id"] == node})
-    hole = LogGap(node, times[1], times[-2])
-    left = rows_of(outside_holes(read, {name: [hole]}, spark)(FETCH_SESSION_OUTCOMES))
-    expected = [
-        r["request_id"]
-        for r in ROWS
-        if (r["recording"], r["node_id"]) != (name, node)
-        or not times[1] < microseconds(r["dequeued_at"]) < times[-2]
+    outside = [
+        r
+        for r in mine
+        if is_steady(r, "dequeued_at")
+        and (r["node_id"] != node or microseconds(r["dequeued_at"]) >= half_us)
     ]
-    assert sorted(r["request_id"] for r in left) == sorted(expected)
-    assert 0 < len(left) < len(ROWS)
+    requests = [r for r in found if (r["recording"], r["direction"]) == (name, "request")]
+    assert sum(r["requests"] for r in requests) == len(outside) < len(mine)

@@ -1,0 +1,106 @@
+"""What engines read of tables: names exactly, checked bytes, only files of work that succeeded."""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from put_rows import put, row
+
+from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.engines.local import Local
+from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.warehouse.data_files import TableFiles
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import INGESTED_FILES
+
+NAMES = ["it's 100% \\ `odd`", "a/b=c?", "ü 水", "007", "2024-01", "%41", "{x}[1]*"]
+ALL = Text("SELECT recording, node_id FROM ingested_files")
+
+
+@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
+def engine_of(request: pytest.FixtureRequest) -> Callable[[Warehouse], Engine]:
+    if request.param == "local":
+        return Local
+    request.getfixturevalue("spark")
+    from pyspark.cloudpickle import register_pickle_by_value
+
+    from kip_replay.pipelines.engines.spark import Spark
+
+    register_pickle_by_value(sys.modules[__name__])  # workers do not find modules of tests
+    return lambda warehouse: Spark(warehouse, 0)
+
+
+@dataclass
+class Numbered:
+    """Writes a row per number; one that is 13 fails, after a file is on the disk."""
+
+    files: TableFiles
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[Any]:
+        for number in (each for batch in batches for each in batch.column("id").to_pylist()):
+            values = {"recording": NAMES[number % len(NAMES)], "node_id": number}
+            values |= {"source_file": "f", "content_hash": "0"}
+            rows = pa.RecordBatch.from_pylist([values], schema=INGESTED_FILES.arrow_schema)
+            self.files.write(INGESTED_FILES, rows)
+            if number == 13:
+                self.files.closed()
+                raise RuntimeError("lost")
+        return self.files.closed()
+
+
+def test_rows_come_back_under_their_names(
+    engine_of: Callable[[Warehouse], Engine], tmp_path: Path
+) -> None:
+    warehouse = Warehouse(tmp_path / "it's a ware-house 1.x")
+    engine, text = engine_of(warehouse), Text("SELECT id FROM numbers")
+
+    def written(count: int) -> list[Any]:
+        writing = warehouse.writing("ingest", NAMES, [INGESTED_FILES])
+        numbers = {"numbers": pa.table({"id": range(count)})}
+        found = engine.feed(Numbered(writing.files()), text, [], ["id"], (), numbers)
+        files = [file for partition in found for file in partition]
+        writing.begin()
+        writing.append(INGESTED_FILES, files, writing.epochs)
+        writing.end(dict.fromkeys(NAMES, "x"))
+        return files
+
+    files = written(13)
+    assert sum(file.rows for file in files) == 13
+    with pytest.raises(Exception, match="lost"):  # it commits nothing, but leaves files
+        written(20)
+    committed = {file["path"] for file in warehouse.files(INGESTED_FILES)}
+    folder = Path(warehouse.uri_of(INGESTED_FILES))
+    on_disk = {str(file.relative_to(folder)) for file in folder.glob("recording=*/*.parquet")}
+    assert committed == {file.path for file in files} < on_disk
+    expected = sorted((NAMES[number % len(NAMES)], number) for number in range(13))
+    for names in (NAMES, ["ü 水"], ["%41"]):
+        rows = [(*each.values(),) for each in engine.rows(ALL, names).to_pylist()]
+        assert sorted(rows) == [each for each in expected if each[0] in names]
+
+
+def test_no_rows_are_a_table_all_the_same(
+    engine_of: Callable[[Warehouse], Engine], tmp_path: Path
+) -> None:
+    rows = engine_of(Warehouse(tmp_path)).rows(ALL, ["r"])
+    assert rows.column_names == ["recording", "node_id"]
+    assert rows.num_rows == 0
+
+
+def test_bytes_that_were_changed_become_no_rows(
+    engine_of: Callable[[Warehouse], Engine], tmp_path: Path
+) -> None:
+    warehouse = Warehouse(tmp_path)
+    put(warehouse, "ingest", {INGESTED_FILES: [row(INGESTED_FILES, "r", source_file="a" * 99)]})
+    [file] = tmp_path.glob("ingested_files/recording=r/*.parquet")
+    column = pq.read_metadata(file).row_group(0).column(2)
+    end = (column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size
+    content = bytearray(file.read_bytes())
+    content[end - 1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(Exception, match=r"page CRC|checksum|could not verify"):
+        engine_of(warehouse).rows(Text("SELECT * FROM ingested_files"), ["r"])
