@@ -1,8 +1,9 @@
 """Kafka protocol replay by Airflow: copy this file into the DAGs folder.
 
 Where things are comes from the environment of the workers: KIP_REPLAY (the command),
-KIP_REPLAY_WAREHOUSE and KIP_REPLAY_RECORDING. A task that is tried again does only what is
-missing; exit status 3 (done, but a critical check fell short) fails it.
+KIP_REPLAY_WAREHOUSE and KIP_REPLAY_RECORDINGS. A month is a recording of its own (a folder
+prod-YYYY-MM with its recording.json), so that old ones can be dropped. A task that is tried again
+does only what is missing; exit status 3 (done, but a critical check fell short) fails it.
 """
 
 import os
@@ -17,7 +18,9 @@ except ImportError:  # before Airflow 3
 
 KIP_REPLAY = os.environ.get("KIP_REPLAY", "/opt/kip-replay/bin/kip-replay")
 WAREHOUSE = os.environ.get("KIP_REPLAY_WAREHOUSE", "/data/warehouse")
-RECORDING = os.environ.get("KIP_REPLAY_RECORDING", "/data/recordings/prod")
+RECORDINGS = os.environ.get("KIP_REPLAY_RECORDINGS", "/data/recordings")
+THIS_MONTH = f"{RECORDINGS}/prod-$(date -u +%Y-%m)"
+LAST_MONTH = f"{RECORDINGS}/prod-$(date -u -d '-5 days' +%Y-%m)"
 DEFAULTS = {"retries": 2, "retry_delay": timedelta(minutes=5)}
 
 
@@ -34,7 +37,7 @@ with DAG(
     max_active_runs=1,
     default_args=DEFAULTS,
 ):
-    job("run", f"{RECORDING} --warehouse {WAREHOUSE} --growing")
+    job("run", f"{THIS_MONTH} --warehouse {WAREHOUSE} --growing")
 
 with DAG(
     dag_id="kafka_protocol_replay_nightly",
@@ -44,6 +47,15 @@ with DAG(
     max_active_runs=1,
     default_args=DEFAULTS,
 ):
-    check = job("check", f"{RECORDING} --warehouse {WAREHOUSE}")
+    check = job("check", f"{THIS_MONTH} --warehouse {WAREHOUSE}")
     maintain = job("maintain", f"--warehouse {WAREHOUSE} --keep-days 90")
     check >> maintain
+
+with DAG(
+    dag_id="kafka_protocol_replay_monthly",
+    schedule="30 1 2 * *",  # when the last lines of the month before are in
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    default_args=DEFAULTS,
+):
+    job("run", f"{LAST_MONTH} --warehouse {WAREHOUSE} --final")
