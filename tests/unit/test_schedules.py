@@ -37,7 +37,7 @@ def test_airflow_dag() -> None:
     tasks = re.findall(r'\bjob\("(\w+)", f"(.+)"\)', text)
     for job, arguments in tasks:
         require_taken(job, arguments.split())
-    assert len(tasks) == 3
+    assert len(tasks) == 4
 
 
 def test_databricks_job() -> None:
