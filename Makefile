@@ -43,8 +43,8 @@ $(STAMP): setup.cfg pyproject.toml tools/delta_jars.py tools/delta_jars.sha256 t
 	$(call step,archiving the classes of Spark,$(BIN)/python -m tools.class_archive)
 	@touch $@
 
-run: setup ## replay the sample recordings into ./warehouse
-	@$(BIN)/kip-replay run $(SAMPLES) --warehouse $(WAREHOUSE)
+run: setup ## replay the sample recordings into ./warehouse, on Spark
+	@$(BIN)/kip-replay run $(SAMPLES) --warehouse $(WAREHOUSE) --engine spark
 
 # Tests of Spark wait for the JVM a good part of their time: the others run beside them.
 test: setup ## run the tests, but for those that take long

@@ -10,6 +10,7 @@ from multiprocessing import get_context
 import duckdb
 import pyarrow as pa
 
+from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines import NO_INPUTS, In, Inputs, Out, ParquetFiles, Work
 from kip_replay.pipelines.engines.text import MACROS, Text
 from kip_replay.pipelines.warehouse.tables import Warehouse, sql_text
@@ -33,7 +34,10 @@ class Local:
             return [work(part) for part in parts]
         # Spawned: threads of Arrow and DuckDB do not survive a fork.
         with ProcessPoolExecutor(min(self.cores, len(parts)), get_context("spawn")) as pool:
-            return [*pool.map(work, parts)]
+            results: list[Out] = []
+            progress.watch(lambda: (len(results), len(parts)))
+            results.extend(pool.map(work, parts))
+            return results
 
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
         with _session(self.warehouse, text, recordings, inputs) as database:

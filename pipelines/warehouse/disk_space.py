@@ -15,6 +15,7 @@ _WORDS_OF_MEMORY = (
     "MemoryError",
     "OutOfMemoryError",
     "Python worker exited unexpectedly",
+    "process pool was terminated abruptly",
     "java.io.IOException: Stream closed",
     "Resource temporarily unavailable",
     "ZSTD_DCtx create failed",
