@@ -234,21 +234,19 @@ evidence AS (
             'rejected_line'
         FROM written WHERE rejected > 0)
 ),
-spans AS (SELECT DISTINCT recording, node_id, after_at, before_at FROM evidence),
 -- A wait of seconds between two lines tells little where a shorter one within it tells more.
 telling AS (
-    SELECT recording, node_id, after_at, before_at
-    FROM (
+    SELECT * FROM (
         SELECT *, min(before_at) OVER (
-            PARTITION BY recording, node_id ORDER BY after_at DESC, before_at
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS within_until
-        FROM spans)
-    WHERE before_at < after_at + INTERVAL 5 SECOND OR coalesce(within_until > before_at, TRUE)
+                PARTITION BY recording, node_id ORDER BY after_at DESC) AS first_before_at,
+            max(after_at) OVER (PARTITION BY recording, node_id, before_at) AS last_after_at
+        FROM evidence)
+    WHERE before_at < after_at + INTERVAL 5 SECOND
+        OR before_at = first_before_at AND after_at = last_after_at
 ),
 islands AS (
     SELECT *, count_if(is_first) OVER (
-        PARTITION BY recording, node_id ORDER BY after_at, before_at ROWS UNBOUNDED PRECEDING)
-        AS island
+        PARTITION BY recording, node_id ORDER BY after_at, before_at) AS island
     FROM (
         SELECT *, coalesce(after_at > max(before_at) OVER (
             PARTITION BY recording, node_id ORDER BY after_at, before_at
@@ -261,8 +259,7 @@ SELECT recording, node_id, min(after_at) AS after_at, max(before_at) AS before_a
         sum(missing) FILTER (WHERE evidence = 'session_epoch'))::BIGINT AS lines_missing,
     min_by(last_request_id, (after_at, last_request_id)) AS last_request_id,
     max_by(request_id, (before_at, request_id)) AS next_request_id
-FROM evidence JOIN islands USING (recording, node_id, after_at, before_at)
-GROUP BY recording, node_id, island HAVING max(before_at) > $since_at
+FROM islands GROUP BY recording, node_id, island HAVING max(before_at) > $since_at
 UNION ALL
 SELECT recording, node_id, NULL, first_at, 'begins_late', NULL, NULL, NULL
 FROM beginnings WHERE first_at > $since_at
