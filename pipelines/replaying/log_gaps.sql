@@ -18,7 +18,7 @@
 WITH fetched AS (
     SELECT recording, request_id, node_id, connection, client_id, correlation_id, received_at,
         completed_at, replica_id, session_id, session_epoch::BIGINT AS session_epoch,
-        coalesce(is_cluster_metadata, FALSE) AS is_raft,
+        coalesce(is_cluster_metadata, FALSE) AS is_metadata,
         CASE WHEN is_cluster_metadata AND error_code = 0
             AND get(response_partitions, 0).error_code = 0
             THEN get(request_partitions, 0).current_leader_epoch END AS leader_epoch,
@@ -36,16 +36,6 @@ sent AS (
             AS is_to_controller
     FROM requests WHERE completed_at > $since_at - INTERVAL 11 MINUTE
 ),
-lines AS (
-    SELECT sent.*, leader_epoch, replica_id,
-        coalesce(is_raft, FALSE) OR api_name IN ('VOTE', 'BEGIN_QUORUM_EPOCH', 'END_QUORUM_EPOCH',
-            'FETCH_SNAPSHOT', 'ADD_RAFT_VOTER', 'REMOVE_RAFT_VOTER', 'UPDATE_RAFT_VOTER') AS is_raft
-    FROM sent LEFT JOIN (
-        SELECT recording, request_id, leader_epoch, replica_id, is_raft FROM fetched
-        WHERE is_raft OR replica_id >= 0
-    ) AS of_replicas USING (recording, request_id)
-    WHERE NOT is_forwarded AND correlation_id <= 2147483640  -- above: SaslClientAuthenticator's own
-),
 steps AS (
     SELECT *, correlation_id - lag(correlation_id) OVER by_id - 1 AS missing,
         lag(received_at) OVER by_id AS previous_at, lag(completed_at) OVER by_id AS after_at,
@@ -54,7 +44,14 @@ steps AS (
             OR leader_epoch = lag(leader_epoch) OVER by_id
             OR replica_id >= 0 AND NOT is_raft
             OR is_rdkafka AND NOT is_sasl, FALSE) AS has_one_destination
-    FROM lines
+    FROM (
+        SELECT sent.*, leader_epoch, replica_id,
+            coalesce(is_metadata, FALSE) OR api_name IN ('VOTE', 'BEGIN_QUORUM_EPOCH',
+                'END_QUORUM_EPOCH', 'FETCH_SNAPSHOT', 'ADD_RAFT_VOTER', 'REMOVE_RAFT_VOTER',
+                'UPDATE_RAFT_VOTER') AS is_raft
+        FROM sent LEFT JOIN fetched USING (recording, request_id)
+        -- above: SaslClientAuthenticator's own
+        WHERE NOT is_forwarded AND sent.correlation_id <= 2147483640)
     WINDOW by_id AS (
         PARTITION BY recording, node_id, connection ORDER BY correlation_id, request_id)
 ),
@@ -67,24 +64,20 @@ connections AS (
         bool_and(NOT is_raft AND NOT is_rdkafka AND api_name NOT IN (
             'WRITE_TXN_MARKERS', 'ADD_PARTITIONS_TO_TXN'))
             AND max(correlation_id) - min(correlation_id) < 1000 * count(*) AS is_numbered
-    FROM lines GROUP BY recording, node_id, connection
+    FROM steps GROUP BY recording, node_id, connection
 ),
+unopened AS (SELECT recording, node_id, connection, first_at FROM connections WHERE NOT is_opened),
 -- Steps of connections that skip ids, each beside the last end of another connection of its client
 -- less than a second after it.
 skipping AS (
     SELECT *, CASE WHEN last_at = max(ended_at) OVER until THEN max(ended_before) OVER until
         ELSE max(ended_at) OVER until END AS other_ended_at
     FROM (
-        SELECT recording, client_id, node_id, connection, request_id, last_request_id, missing,
+        SELECT recording, steps.client_id, node_id, request_id, last_request_id, missing,
             correlation_id - missing AS first_id, previous_at, after_at, received_at, completed_at,
             received_at + INTERVAL 1 SECOND AS until_at, is_consumer, last_at
-        FROM (
-            SELECT * FROM steps
-            WHERE missing > 0 AND after_at <= completed_at AND NOT has_one_destination
-        ) AS skips JOIN (
-            SELECT recording, node_id, connection, is_consumer, last_at FROM connections
-            WHERE is_numbered
-        ) AS numbered USING (recording, node_id, connection)
+        FROM steps JOIN connections USING (recording, node_id, connection)
+        WHERE missing > 0 AND after_at <= completed_at AND NOT has_one_destination AND is_numbered
         UNION ALL BY NAME
         SELECT recording, client_id, last_at AS until_at, last_at AS ended_at,
             lag(last_at) OVER (
@@ -141,37 +134,33 @@ fetchers AS (
         session_epoch > 1 AND session_id <> lag(session_id) OVER by_time AS is_in_new_session,
         leader_epoch >= lag(leader_epoch) OVER by_time
             AND connection <> lag(connection) OVER by_time AS is_reconnected
-    FROM fetched WHERE replica_id >= 0
+    FROM fetched LEFT JOIN unopened USING (recording, node_id, connection) WHERE replica_id >= 0
     WINDOW by_time AS (
-        PARTITION BY recording, node_id, is_raft, client_id, replica_id
+        PARTITION BY recording, node_id, is_metadata, client_id, replica_id
         ORDER BY received_at, correlation_id, request_id)
 ),
 heartbeats AS (
-    SELECT recording, node_id, connection, request_id, received_at, completed_at,
-        lag(completed_at) OVER of_broker AS after_at,
+    SELECT *, lag(completed_at) OVER of_broker AS after_at,
         lag(request_id) OVER of_broker AS last_request_id,
         connection <> lag(connection) OVER of_broker AS is_reconnected
-    FROM broker_heartbeats WHERE completed_at > $since_at - INTERVAL 11 MINUTE
+    FROM broker_heartbeats LEFT JOIN unopened USING (recording, node_id, connection)
+    WHERE completed_at > $since_at - INTERVAL 11 MINUTE
     WINDOW of_broker AS (PARTITION BY recording, broker_id ORDER BY received_at, request_id)
 ),
--- Lines in the order of their file, with how many rejected ones come before.
+-- Lines of files that have rejected ones, beside the line before.
 written AS (
     SELECT recording, node_id, request_id, completed_at,
-        lag(completed_at) OVER in_file AS after_at, lag(request_id) OVER in_file AS last_request_id,
-        rejected - lag(rejected) OVER in_file AS rejected
+        last_value(line_id) OVER earlier IS NOT NULL AS is_after_rejected,
+        last_value(completed_at IGNORE NULLS) OVER earlier AS after_at,
+        last_value(request_id IGNORE NULLS) OVER earlier AS last_request_id
     FROM (
-        SELECT *, count(line_id) OVER in_file AS rejected
-        FROM (
-            SELECT recording, node_id, source_file, line_number, request_id, completed_at
-            FROM sent SEMI JOIN rejected_lines USING (recording, node_id, source_file)
-            UNION ALL BY NAME
-            SELECT recording, node_id, source_file, line_number, line_id FROM rejected_lines)
-        WINDOW in_file AS (
-            PARTITION BY recording, node_id, source_file ORDER BY line_number, line_id
-            ROWS UNBOUNDED PRECEDING))
-    WHERE request_id IS NOT NULL
-    WINDOW in_file AS (
-        PARTITION BY recording, node_id, source_file ORDER BY line_number, request_id)
+        SELECT recording, node_id, source_file, line_number, request_id, completed_at
+        FROM sent SEMI JOIN rejected_lines USING (recording, node_id, source_file)
+        UNION ALL BY NAME
+        SELECT recording, node_id, source_file, line_number, line_id FROM rejected_lines)
+    WINDOW earlier AS (
+        PARTITION BY recording, node_id, source_file ORDER BY line_number, line_id
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 nodes AS (
     SELECT *, min(first_at) OVER (PARTITION BY recording) AS begins_at
@@ -187,9 +176,8 @@ beginnings AS (
         SELECT recording, node_id, received_at FROM sessions
         WHERE missing IS NULL AND session_epoch > 1
         UNION ALL
-        SELECT recording, node_id, received_at
-        FROM fetchers JOIN connections USING (recording, node_id, connection)
-        WHERE leader_epoch IS NOT NULL AND NOT is_opened AND received_at = first_at
+        SELECT recording, node_id, received_at FROM fetchers
+        WHERE leader_epoch IS NOT NULL AND received_at = first_at
     ) AS running USING (recording, node_id)
     WHERE first_at > begins_at + INTERVAL 5 SECOND AND received_at < first_at + INTERVAL 2 SECOND
         AND NOT EXISTS (
@@ -212,27 +200,20 @@ evidence AS (
         last_request_id, request_id, NULL, evidence
     FROM (
         SELECT recording, node_id, after_at, completed_at, last_request_id, request_id,
-            'fetch_offset' AS evidence
-        FROM fetchers WHERE is_ahead
-        UNION ALL
-        SELECT recording, node_id, after_at, completed_at, last_request_id, request_id, 'session'
-        FROM fetchers WHERE is_in_new_session
+            explode([CASE WHEN is_ahead THEN 'fetch_offset' END,
+                CASE WHEN is_in_new_session THEN 'session' END,
+                CASE WHEN is_reconnected AND received_at = first_at THEN 'connection' END])
+            AS evidence
+        FROM fetchers
         UNION ALL
         SELECT recording, node_id, after_at, completed_at, last_request_id, request_id, 'connection'
-        FROM (
-            SELECT recording, node_id, connection, received_at, after_at, completed_at,
-                last_request_id, request_id
-            FROM fetchers WHERE is_reconnected
-            UNION ALL
-            SELECT recording, node_id, connection, received_at, after_at, completed_at,
-                last_request_id, request_id
-            FROM heartbeats WHERE is_reconnected
-        ) AS reconnected JOIN connections USING (recording, node_id, connection)
-        WHERE NOT is_opened AND received_at = first_at
+        FROM heartbeats WHERE is_reconnected AND received_at = first_at
         UNION ALL
         SELECT recording, node_id, after_at, completed_at, last_request_id, request_id,
             'rejected_line'
-        FROM written WHERE rejected > 0)
+        FROM written
+        WHERE is_after_rejected AND request_id IS NOT NULL AND after_at IS NOT NULL)
+    WHERE evidence IS NOT NULL
 ),
 -- A wait of seconds between two lines tells little where a shorter one within it tells more.
 telling AS (
