@@ -34,9 +34,6 @@ _FILES = """
         max(completed_at) AS last_completed_at FROM requests GROUP BY ALL"""
 
 
-NONE: Inputs = {}
-
-
 class Logs(Local):
     """The lines of one recording, less those that a test takes out, or with other numbers."""
 
@@ -46,7 +43,7 @@ class Logs(Local):
         self._lines = {name: warehouse.rows(TABLES[name], [recording]) for name in _OF_LINES}
         self._begins_at = self.one("SELECT epoch_us(min(received_at)) FROM requests")
 
-    def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NONE) -> pa.Table:
+    def rows(self, text: Text, recordings: Collection[str], inputs: Inputs) -> pa.Table:
         return super().rows(text, [self._recording], {**inputs, **self._lines})
 
     def gaps(self) -> list[dict[str, Any]]:
@@ -67,10 +64,10 @@ class Logs(Local):
                 query = f"SELECT * REPLACE (({by}) AS {column}) FROM {table}"
                 self._lines[table] = self._table(query)
 
-    def reject(self, lines: str) -> None:
-        place = "recording, node_id, source_file, line_number"
-        query = f"SELECT request_id AS line_id, {place} FROM requests WHERE {lines}"
-        self._lines["rejected_lines"] = self._table(query)
+    def reject(self, request_id: str) -> list[dict[str, Any]]:
+        line = f"SELECT *, request_id AS line_id FROM requests WHERE request_id = '{request_id}'"
+        self._lines["rejected_lines"] = self._table(line)
+        return self.without(f"request_id = '{request_id}'")
 
     def second(self, at_s: float) -> str:
         return f"make_timestamptz({self._begins_at + round(at_s * 1e6)})"
@@ -207,14 +204,12 @@ def test_a_damaged_number_is_one_missing_line(
 
 def test_a_rejected_line_where_the_clock_is_set_back_is_a_gap(warehouse: Warehouse) -> None:
     logs = Logs(warehouse, "metadata-4.0")
-    line = "node_id = 12 AND line_number = 400"
-    rejected = logs.one(f"SELECT request_id FROM requests WHERE {line}")
-    at = logs.one(f"SELECT epoch_us(completed_at) FROM requests WHERE {line}")
-    logs.reject(line)
+    line = "FROM requests WHERE node_id = 12 AND line_number = 400"
+    at = logs.one(f"SELECT epoch_us(completed_at) {line}")
     for time in ("received_at", "completed_at"):
         is_after = f"node_id = 12 AND {time} > make_timestamptz({at})"
         logs.replace(time, f"{time} - to_seconds(3 * ({is_after})::INT)")
-    gaps = logs.without(f"request_id = '{rejected}'")
+    gaps = logs.reject(logs.one(f"SELECT request_id {line}"))
     assert {gap["node_id"] for gap in gaps} == {12}
     assert any("rejected_line" in gap["evidence"] for gap in gaps)
 
