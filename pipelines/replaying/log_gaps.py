@@ -1,19 +1,20 @@
-"""Holes in the logs of recordings: found before anything is replayed, and kept in ``log_gaps``.
+"""Gaps in the logs of recordings: found before anything is replayed, and kept in ``log_gaps``.
 
-``log_gaps.sql`` says what shows a hole. While a recording grows, only lines are looked at that came
-since, and those shortly before; when it is closed, all of them once more.
+``log_gaps.sql`` says what shows a gap. While a recording grows, it looks only at lines that came
+since, and those shortly before; when it is closed, at all of them once more.
 """
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from importlib.resources import files
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from duckdb import DuckDBPyConnection
 
+from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.warehouse.data_files import microseconds
 from kip_replay.pipelines.warehouse.lineage import code_of
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -22,11 +23,11 @@ from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS
 
 #: The step of ``lineage``.
 STEP = "log_gaps"
-_SQL = files(__package__) / "log_gaps.sql"
+_SQL = Path(__file__).with_name("log_gaps.sql")
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def find_log_gaps(engine: Any, voters: Mapping[str, Collection[int]], is_final: bool) -> None:
+def find_log_gaps(engine: Engine, voters: Mapping[str, Collection[int]], is_final: bool) -> None:
     """Writes ``log_gaps`` of recordings, given their voters, where logs or this code changed.
 
     ``is_final``: the logs do not grow any more.
@@ -40,7 +41,7 @@ def find_log_gaps(engine: Any, voters: Mapping[str, Collection[int]], is_final: 
         epoch = max((row["ingest_epoch"] for row in readings), default=0)
         seen = lineage.get((recording, STEP), "").split()
         follows_from = f"{epoch} {is_final} {code}"
-        # Whoever looks again at a closed log that has not grown finds it closed.
+        # A closed log that has not grown stays closed, also for who takes it for a growing one.
         if seen in (follows_from.split(), [f"{epoch}", "True", code]):
             continue
         kept: list[dict[str, Any]] = []
@@ -53,22 +54,29 @@ def find_log_gaps(engine: Any, voters: Mapping[str, Collection[int]], is_final: 
                 for row in warehouse.rows(LOG_GAPS, [recording]).to_pylist()
                 if row["before_at"] is not None and row["before_at"] <= since_at
             ]
-        with warehouse.database([recording]) as database:
-            found = gaps_in(database, ids, since_at, is_final)
+        found = gaps_in(engine, recording, ids, since_at, is_final)
         kept = [row for row in kept if not any(_overlap(row, other) for other in found)]
         _write(warehouse, recording, [*kept, *found], follows_from)
 
 
 def gaps_in(
-    database: DuckDBPyConnection,
+    engine: Engine,
+    recording: str,
     voters: Collection[int],
     since_at: datetime = _BEGINNING,
     is_final: bool = True,
 ) -> list[dict[str, Any]]:
-    """Rows of ``log_gaps``, without numbers, of the recording whose tables a database has."""
-    values = {"since_at": since_at, "is_final": is_final, "voters": [*voters]}
-    rows: pa.Table = database.sql(_SQL.read_text(), params=values).to_arrow_table()
+    """Rows of ``log_gaps`` of a recording, without numbers."""
+    text = Text.read(_SQL, since_at=since_at, is_final=is_final)
+    rows = engine.rows(text, [recording], {"voters": voters_table({recording: voters})})
     return list(rows.to_pylist())
+
+
+def voters_table(voters: Mapping[str, Collection[int]]) -> pa.Table:
+    """What texts read as ``voters``: the ids of each recording's metadata quorum."""
+    rows = [{"recording": name, "voter": voter} for name, ids in voters.items() for voter in ids]
+    schema = pa.schema({"recording": pa.string(), "voter": pa.int32()})
+    return pa.Table.from_pylist(rows, schema)
 
 
 def _write(
@@ -90,7 +98,7 @@ def _write(
 
 
 def log_gaps(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, list[LogGap]]:
-    """The holes of each recording that has any, by node and time."""
+    """The gaps of each recording that has any, by node and time."""
     gaps: dict[str, list[LogGap]] = {}
     for row in warehouse.rows(LOG_GAPS, recordings).to_pylist():
         gaps.setdefault(row["recording"], []).append(LogGap(row["node_id"], *_span_us(row)))

@@ -1,5 +1,5 @@
--- Holes in the logs of a recording: what its lines after $since_at show to be missing.
--- $is_final: the logs do not grow any more. $voters: ids of the metadata quorum.
+-- Gaps in the logs of a recording: what its lines after $since_at show to be missing.
+-- $is_final: the logs do not grow any more. voters: ids of the metadata quorum.
 --
 -- What is known of numbers in requests:
 --   * A NetworkClient gives its requests correlation ids that rise by one, over all the nodes that
@@ -12,36 +12,46 @@
 --   * A fetch session's epoch rises by one from FETCH to FETCH, and begins with 0.
 --   * A replica's fetch offset in the metadata log rises only by records that the leader returned.
 --   * A Raft client opens each connection by API_VERSIONS, and so does a broker's for heartbeats.
+--
+-- A number that skips others while time runs back was damaged: nothing is missing before it.
 
-WITH lines AS (
-    SELECT recording, request_id, r.node_id, r.connection, r.client_id,
-        r.correlation_id::BIGINT AS correlation_id, r.received_at, r.completed_at, api_name,
-        replica_id, session_id, session_epoch::BIGINT AS session_epoch,
-        coalesce(is_cluster_metadata, FALSE) OR api_name IN ('VOTE', 'BEGIN_QUORUM_EPOCH',
-            'END_QUORUM_EPOCH', 'FETCH_SNAPSHOT', 'ADD_RAFT_VOTER', 'REMOVE_RAFT_VOTER',
-            'UPDATE_RAFT_VOTER') AS is_raft,
-        CASE WHEN is_cluster_metadata AND error_code = 0 AND response_partitions[1].error_code = 0
-            THEN request_partitions[1].current_leader_epoch END AS leader_epoch,
-        request_partitions[1].fetch_offset AS fetch_offset,
-        response_partitions[1].record_bytes AS record_bytes,
-        regexp_matches(software_name, 'rdkafka|^confluent-kafka') AS is_rdkafka,
-        security_protocol LIKE 'SASL%' AS is_sasl
-    FROM requests AS r LEFT JOIN fetches USING (recording, request_id)
-    WHERE r.completed_at > $since_at - INTERVAL 11 MINUTE AND NOT is_forwarded
+WITH fetched AS (
+    SELECT recording, request_id, node_id, connection, client_id, correlation_id, received_at,
+        completed_at, replica_id, session_id, session_epoch::BIGINT AS session_epoch,
+        coalesce(is_cluster_metadata, FALSE) AS is_metadata,
+        CASE WHEN is_cluster_metadata AND error_code = 0
+            AND get(response_partitions, 0).error_code = 0
+            THEN get(request_partitions, 0).current_leader_epoch END AS leader_epoch,
+        get(request_partitions, 0).fetch_offset AS fetch_offset,
+        get(response_partitions, 0).record_bytes AS record_bytes
+    FROM fetches WHERE completed_at > $since_at - INTERVAL 11 MINUTE
+),
+sent AS (
+    SELECT recording, request_id, node_id, connection, client_id, source_file, line_number,
+        correlation_id::BIGINT AS correlation_id, received_at, completed_at, api_name, is_forwarded,
+        coalesce(regexp_matches(software_name, 'rdkafka|^confluent-kafka'), FALSE) AS is_rdkafka,
+        security_protocol LIKE 'SASL%' AS is_sasl,
+        api_name IN ('BROKER_HEARTBEAT', 'BROKER_REGISTRATION', 'CONTROLLER_REGISTRATION',
+            'ALTER_PARTITION', 'ALLOCATE_PRODUCER_IDS', 'ASSIGN_REPLICAS_TO_DIRS')
+            AS is_to_controller
+    FROM requests WHERE completed_at > $since_at - INTERVAL 11 MINUTE
 ),
 steps AS (
     SELECT *, correlation_id - lag(correlation_id) OVER by_id - 1 AS missing,
         lag(received_at) OVER by_id AS previous_at, lag(completed_at) OVER by_id AS after_at,
         lag(request_id) OVER by_id AS last_request_id,
-        is_to_controller AND lag(is_to_controller) OVER by_id
+        coalesce(is_to_controller AND lag(is_to_controller) OVER by_id
             OR leader_epoch = lag(leader_epoch) OVER by_id
             OR replica_id >= 0 AND NOT is_raft
-            OR is_rdkafka AND NOT is_sasl AS has_one_destination
+            OR is_rdkafka AND NOT is_sasl, FALSE) AS has_one_destination
     FROM (
-        SELECT *, api_name IN ('BROKER_HEARTBEAT', 'BROKER_REGISTRATION', 'CONTROLLER_REGISTRATION',
-            'ALTER_PARTITION', 'ALLOCATE_PRODUCER_IDS', 'ASSIGN_REPLICAS_TO_DIRS')
-            AS is_to_controller
-        FROM lines WHERE correlation_id <= 2147483640)  -- above: SaslClientAuthenticator's own
+        SELECT sent.*, leader_epoch, replica_id,
+            coalesce(is_metadata, FALSE) OR api_name IN ('VOTE', 'BEGIN_QUORUM_EPOCH',
+                'END_QUORUM_EPOCH', 'FETCH_SNAPSHOT', 'ADD_RAFT_VOTER', 'REMOVE_RAFT_VOTER',
+                'UPDATE_RAFT_VOTER') AS is_raft
+        FROM sent LEFT JOIN fetched USING (recording, request_id)
+        -- above: SaslClientAuthenticator's own
+        WHERE NOT is_forwarded AND sent.correlation_id <= 2147483640)
     WINDOW by_id AS (
         PARTITION BY recording, node_id, connection ORDER BY correlation_id, request_id)
 ),
@@ -51,57 +61,68 @@ connections AS (
         bool_or(api_name = 'API_VERSIONS') AS is_opened,
         bool_or(api_name IN ('FETCH', 'FIND_COORDINATOR', 'HEARTBEAT', 'CONSUMER_GROUP_HEARTBEAT'))
             AS is_consumer,
-        bool_and(NOT is_raft AND NOT coalesce(is_rdkafka, FALSE) AND api_name NOT IN (
+        bool_and(NOT is_raft AND NOT is_rdkafka AND api_name NOT IN (
             'WRITE_TXN_MARKERS', 'ADD_PARTITIONS_TO_TXN'))
             AND max(correlation_id) - min(correlation_id) < 1000 * count(*) AS is_numbered
     FROM steps GROUP BY recording, node_id, connection
+),
+unopened AS (SELECT recording, node_id, connection, first_at FROM connections WHERE NOT is_opened),
+-- Steps of connections that skip ids, each beside the last end of another connection of its client
+-- less than a second after it.
+skipping AS (
+    SELECT *, CASE WHEN last_at = max(ended_at) OVER until THEN max(ended_before) OVER until
+        ELSE max(ended_at) OVER until END AS other_ended_at
+    FROM (
+        SELECT recording, steps.client_id, node_id, request_id, last_request_id, missing,
+            correlation_id - missing AS first_id, previous_at, after_at, received_at, completed_at,
+            received_at + INTERVAL 1 SECOND AS until_at, is_consumer, last_at
+        FROM steps JOIN connections USING (recording, node_id, connection)
+        WHERE missing > 0 AND after_at <= completed_at AND NOT has_one_destination AND is_numbered
+        UNION ALL BY NAME
+        SELECT recording, client_id, last_at AS until_at, last_at AS ended_at,
+            lag(last_at) OVER (
+                PARTITION BY recording, client_id ORDER BY last_at, node_id, connection
+            ) AS ended_before
+        FROM connections)
+    WINDOW until AS (
+        PARTITION BY recording, client_id ORDER BY until_at, ended_at IS NOT NULL ROWS UNBOUNDED PRECEDING)
 ),
 -- Ids that a connection skips and that no line of that client has about that time, on any node:
 -- clocks may differ. What several connections skip was sent to the node that was silent for
 -- longest. A request to a node that dies is lost too, and ends a connection; of a consumer also
 -- requests that it does not get to send then (ConsumerNetworkClient).
-skipped AS MATERIALIZED (
-    SELECT *, correlation_id - missing AS first_id,
-        unnest(range(first_id, first_id + least(missing, 100))) AS skipped_id
-    FROM steps JOIN (
-        SELECT recording, node_id, connection, is_consumer FROM connections WHERE is_numbered
-    ) USING (recording, node_id, connection)
-    WHERE missing > 0 AND NOT coalesce(has_one_destination, FALSE)
+skipped AS (
+    SELECT *, explode(range(first_id, first_id + least(missing, 100))) AS skipped_id
+    FROM skipping WHERE missing IS NOT NULL
 ),
-unseen AS MATERIALIZED (
-    SELECT recording, node_id, connection, client_id, is_consumer, after_at, received_at,
-        completed_at, last_request_id, request_id, skipped_id
+unseen AS (
+    SELECT *, unix_micros(received_at) - unix_micros(after_at) AS silent_us
     FROM skipped WHERE NOT EXISTS (
-        FROM lines WHERE lines.recording = skipped.recording
-            AND lines.client_id IS NOT DISTINCT FROM skipped.client_id
-            AND lines.correlation_id = skipped_id
-            AND lines.received_at BETWEEN skipped.previous_at - INTERVAL 2 MINUTE
+        FROM sent WHERE sent.recording = skipped.recording AND NOT sent.is_forwarded
+            AND sent.client_id IS NOT DISTINCT FROM skipped.client_id
+            AND sent.correlation_id = skipped.skipped_id
+            AND sent.received_at BETWEEN skipped.previous_at - INTERVAL 2 MINUTE
                 AND skipped.received_at + INTERVAL 2 MINUTE)
 ),
 lost AS (
     SELECT recording, node_id, after_at, completed_at, last_request_id, request_id,
         count(*) AS missing
     FROM unseen
-    WHERE NOT EXISTS (
+    WHERE NOT coalesce(other_ended_at > after_at
+        - CASE WHEN is_consumer THEN INTERVAL 1 MINUTE ELSE INTERVAL 1 SECOND END, FALSE)
+    AND NOT EXISTS (
         FROM unseen AS other WHERE other.recording = unseen.recording
             AND other.client_id IS NOT DISTINCT FROM unseen.client_id
             AND other.skipped_id = unseen.skipped_id
             AND other.after_at < unseen.received_at AND unseen.after_at < other.received_at
-            AND other.received_at - other.after_at > unseen.received_at - unseen.after_at)
-    AND NOT EXISTS (
-        FROM connections AS other WHERE other.recording = unseen.recording
-            AND other.client_id IS NOT DISTINCT FROM unseen.client_id
-            AND (other.node_id, other.connection) <> (unseen.node_id, unseen.connection)
-            AND other.last_at > unseen.after_at
-                - CASE WHEN unseen.is_consumer THEN INTERVAL 1 MINUTE ELSE INTERVAL 1 SECOND END
-            AND other.last_at < unseen.received_at + INTERVAL 1 SECOND)
-    GROUP BY ALL
+            AND other.silent_us > unseen.silent_us)
+    GROUP BY recording, node_id, after_at, completed_at, last_request_id, request_id
 ),
 sessions AS (
     SELECT *, session_epoch - lag(session_epoch) OVER by_epoch - 1 AS missing,
         lag(completed_at) OVER by_epoch AS after_at,
         lag(request_id) OVER by_epoch AS last_request_id
-    FROM lines WHERE session_id > 0 AND session_epoch > 0
+    FROM fetched WHERE session_id > 0 AND session_epoch > 0
     WINDOW by_epoch AS (
         PARTITION BY recording, node_id, session_id ORDER BY session_epoch, request_id)
 ),
@@ -113,24 +134,40 @@ fetchers AS (
         session_epoch > 1 AND session_id <> lag(session_id) OVER by_time AS is_in_new_session,
         leader_epoch >= lag(leader_epoch) OVER by_time
             AND connection <> lag(connection) OVER by_time AS is_reconnected
-    FROM lines WHERE replica_id >= 0
+    FROM fetched LEFT JOIN unopened USING (recording, node_id, connection) WHERE replica_id >= 0
     WINDOW by_time AS (
-        PARTITION BY recording, node_id, is_raft, client_id, replica_id
-        ORDER BY received_at, correlation_id)
+        PARTITION BY recording, node_id, is_metadata, client_id, replica_id
+        ORDER BY received_at, correlation_id, request_id)
 ),
 heartbeats AS (
     SELECT *, lag(completed_at) OVER of_broker AS after_at,
         lag(request_id) OVER of_broker AS last_request_id,
         connection <> lag(connection) OVER of_broker AS is_reconnected
-    FROM broker_heartbeats WHERE completed_at > $since_at - INTERVAL 11 MINUTE
-    WINDOW of_broker AS (PARTITION BY recording, broker_id ORDER BY received_at)
+    FROM broker_heartbeats LEFT JOIN unopened USING (recording, node_id, connection)
+    WHERE completed_at > $since_at - INTERVAL 11 MINUTE
+    WINDOW of_broker AS (PARTITION BY recording, broker_id ORDER BY received_at, request_id)
+),
+-- Lines of files that have rejected ones, beside the line before.
+written AS (
+    SELECT recording, node_id, request_id, completed_at,
+        last_value(line_id) OVER earlier IS NOT NULL AS is_after_rejected,
+        last_value(completed_at IGNORE NULLS) OVER earlier AS after_at,
+        last_value(request_id IGNORE NULLS) OVER earlier AS last_request_id
+    FROM (
+        SELECT recording, node_id, source_file, line_number, request_id, completed_at
+        FROM sent SEMI JOIN rejected_lines USING (recording, node_id, source_file)
+        UNION ALL BY NAME
+        SELECT recording, node_id, source_file, line_number, line_id FROM rejected_lines)
+    WINDOW earlier AS (
+        PARTITION BY recording, node_id, source_file ORDER BY line_number, line_id
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 nodes AS (
     SELECT *, min(first_at) OVER (PARTITION BY recording) AS begins_at
     FROM (
         SELECT recording, node_id, min(first_received_at) AS first_at,
             max(last_completed_at) AS last_at
-        FROM ingested_files WHERE requests > 0 GROUP BY ALL)
+        FROM ingested_files WHERE requests > 0 GROUP BY recording, node_id)
 ),
 -- Nodes that run when their logs begin, seconds after another's.
 beginnings AS (
@@ -139,78 +176,70 @@ beginnings AS (
         SELECT recording, node_id, received_at FROM sessions
         WHERE missing IS NULL AND session_epoch > 1
         UNION ALL
-        SELECT recording, node_id, received_at
-        FROM fetchers JOIN connections USING (recording, node_id, connection)
-        WHERE leader_epoch IS NOT NULL AND NOT is_opened AND received_at = first_at
+        SELECT recording, node_id, received_at FROM fetchers
+        WHERE leader_epoch IS NOT NULL AND received_at = first_at
     ) AS running USING (recording, node_id)
     WHERE first_at > begins_at + INTERVAL 5 SECOND AND received_at < first_at + INTERVAL 2 SECOND
         AND NOT EXISTS (
-            FROM lines WHERE lines.recording = nodes.recording AND api_name = 'VOTE'
-                AND lines.received_at BETWEEN first_at - INTERVAL 10 SECOND AND first_at)
+            FROM sent WHERE sent.recording = nodes.recording AND api_name = 'VOTE'
+                AND sent.received_at BETWEEN nodes.first_at - INTERVAL 10 SECOND AND nodes.first_at)
 ),
 evidence AS (
-    SELECT recording, node_id, after_at, completed_at, last_request_id, request_id, missing,
-        'correlation_id' AS evidence
-    FROM steps WHERE missing BETWEEN 1 AND 1000000000 AND has_one_destination
-    UNION ALL FROM (SELECT *, 'correlation_id' FROM lost)
+    SELECT recording, node_id, after_at, completed_at AS before_at, last_request_id, request_id,
+        missing, 'correlation_id' AS evidence
+    FROM steps
+    WHERE missing BETWEEN 1 AND 1000000000 AND has_one_destination AND after_at <= completed_at
+    UNION ALL SELECT *, 'correlation_id' FROM lost
     UNION ALL
     SELECT recording, node_id, after_at, completed_at, last_request_id, request_id, missing,
         'session_epoch'
-    FROM sessions WHERE missing BETWEEN 1 AND 1000000000
+    FROM sessions WHERE missing BETWEEN 1 AND 1000000000 AND after_at <= completed_at
     UNION ALL
-    SELECT recording, node_id, after_at, completed_at, last_request_id, request_id, NULL,
-        'fetch_offset'
-    FROM fetchers WHERE is_ahead
-    UNION ALL
-    SELECT recording, node_id, after_at, completed_at, last_request_id, request_id, NULL,
-        'session'
-    FROM fetchers WHERE is_in_new_session
-    UNION ALL
-    SELECT recording, node_id, after_at, completed_at, last_request_id, request_id, NULL,
-        'connection'
-    FROM fetchers JOIN connections USING (recording, node_id, connection)
-    WHERE is_reconnected AND NOT is_opened AND received_at = first_at
-    UNION ALL
-    SELECT recording, node_id, after_at, completed_at, last_request_id, request_id, NULL,
-        'connection'
-    FROM heartbeats JOIN connections USING (recording, node_id, connection)
-    WHERE is_reconnected AND NOT is_opened AND received_at = first_at
-    UNION ALL
-    SELECT recording, node_id, completed_at, next_at, before.request_id, next_id, NULL,
-        'rejected_line'
-    FROM rejected_lines ASOF JOIN (
-        SELECT *, lead(completed_at) OVER in_file AS next_at,
-            lead(request_id) OVER in_file AS next_id
-        FROM requests WHERE completed_at > $since_at - INTERVAL 11 MINUTE
-        WINDOW in_file AS (PARTITION BY recording, node_id, source_file ORDER BY line_number)
-    ) AS before USING (recording, node_id, source_file, line_number)
-    WHERE next_at IS NOT NULL
+    -- Lines are missing between these, whichever of them was completed first.
+    SELECT recording, node_id, least(after_at, completed_at), greatest(after_at, completed_at),
+        last_request_id, request_id, NULL, evidence
+    FROM (
+        SELECT recording, node_id, after_at, completed_at, last_request_id, request_id,
+            explode([CASE WHEN is_ahead THEN 'fetch_offset' END,
+                CASE WHEN is_in_new_session THEN 'session' END,
+                CASE WHEN is_reconnected AND received_at = first_at THEN 'connection' END])
+            AS evidence
+        FROM fetchers
+        UNION ALL
+        SELECT recording, node_id, after_at, completed_at, last_request_id, request_id, 'connection'
+        FROM heartbeats WHERE is_reconnected AND received_at = first_at
+        UNION ALL
+        SELECT recording, node_id, after_at, completed_at, last_request_id, request_id,
+            'rejected_line'
+        FROM written
+        WHERE is_after_rejected AND request_id IS NOT NULL AND after_at IS NOT NULL)
+    WHERE evidence IS NOT NULL
 ),
 -- A wait of seconds between two lines tells little where a shorter one within it tells more.
 telling AS (
     SELECT * FROM (
         SELECT *, min(before_at) OVER (
-            PARTITION BY recording, node_id ORDER BY after_at DESC, before_at
-            ROWS UNBOUNDED PRECEDING EXCLUDE CURRENT ROW) AS within_until
-        FROM (SELECT *, completed_at AS before_at FROM evidence))
-    WHERE before_at - after_at < INTERVAL 5 SECOND OR coalesce(within_until > before_at, TRUE)
+                PARTITION BY recording, node_id ORDER BY after_at DESC) AS first_before_at,
+            max(after_at) OVER (PARTITION BY recording, node_id, before_at) AS last_after_at
+        FROM evidence)
+    WHERE before_at < after_at + INTERVAL 5 SECOND
+        OR before_at = first_before_at AND after_at = last_after_at
 ),
 islands AS (
     SELECT *, count_if(is_first) OVER (
-        PARTITION BY recording, node_id ORDER BY after_at, before_at ROWS UNBOUNDED PRECEDING)
-        AS island
+        PARTITION BY recording, node_id ORDER BY after_at, before_at) AS island
     FROM (
         SELECT *, coalesce(after_at > max(before_at) OVER (
             PARTITION BY recording, node_id ORDER BY after_at, before_at
-            ROWS UNBOUNDED PRECEDING EXCLUDE CURRENT ROW), TRUE) AS is_first
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), TRUE) AS is_first
         FROM telling)
 )
 SELECT recording, node_id, min(after_at) AS after_at, max(before_at) AS before_at,
     array_to_string(list_sort(list(DISTINCT evidence)), ', ') AS evidence,
-    greatest(sum(missing) FILTER (evidence = 'correlation_id'),
-        sum(missing) FILTER (evidence = 'session_epoch'))::BIGINT AS lines_missing,
-    arg_min(last_request_id, after_at) AS last_request_id,
-    arg_max(request_id, before_at) AS next_request_id
+    greatest(sum(missing) FILTER (WHERE evidence = 'correlation_id'),
+        sum(missing) FILTER (WHERE evidence = 'session_epoch'))::BIGINT AS lines_missing,
+    min_by(last_request_id, (after_at, last_request_id)) AS last_request_id,
+    max_by(request_id, (before_at, request_id)) AS next_request_id
 FROM islands GROUP BY recording, node_id, island HAVING max(before_at) > $since_at
 UNION ALL
 SELECT recording, node_id, NULL, first_at, 'begins_late', NULL, NULL, NULL
@@ -219,14 +248,13 @@ UNION ALL
 -- A leader that still announces itself to voters, seconds after the end of its own log.
 SELECT recording, nodes.node_id, last_at, NULL, 'ends_early', NULL, NULL, NULL
 FROM nodes WHERE $is_final AND EXISTS (
-    FROM lines WHERE lines.recording = nodes.recording AND lines.node_id <> nodes.node_id
+    FROM sent WHERE sent.recording = nodes.recording AND sent.node_id <> nodes.node_id
         AND api_name = 'BEGIN_QUORUM_EPOCH' AND client_id = 'raft-client-' || nodes.node_id
-        AND received_at > last_at + INTERVAL 5 SECOND)
+        AND received_at > nodes.last_at + INTERVAL 5 SECOND)
 UNION ALL
 SELECT recording, node_id, NULL, NULL, 'no_log', NULL, NULL, NULL
 FROM (
     SELECT recording, replica_id AS node_id FROM fetches WHERE replica_id >= 0
     UNION SELECT recording, broker_id FROM broker_heartbeats
-    UNION SELECT recording, unnest($voters) FROM nodes)
-ANTI JOIN nodes USING (recording, node_id)
-ORDER BY ALL
+    UNION SELECT recording, voter FROM voters SEMI JOIN nodes USING (recording)
+) AS known ANTI JOIN nodes USING (recording, node_id)

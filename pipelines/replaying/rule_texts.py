@@ -61,7 +61,9 @@ class RuleTexts:
         values = {**self.constants, **values}
         text = Text.read(self.file(name), None, **values)
         parts = {part: file for part, file in self.parts.items() if part in text.names}
-        return replace(text, parts={part: Text.read(of, None, **values) for part, of in parts.items()})
+        return replace(
+            text, parts={part: Text.read(of, None, **values) for part, of in parts.items()}
+        )
 
     def code(self) -> str:
         """A fingerprint of what its outcomes follow from: modules with all they import, texts."""

@@ -205,7 +205,7 @@ def test_config_changes_count_once_though_brokers_forward_them() -> None:
     ]
 
 
-def test_sessions_that_were_gone_and_holes_in_logs() -> None:
+def test_sessions_that_were_gone_and_gaps_in_logs() -> None:
     gone = row(
         FETCHES,
         node_id=11,
@@ -215,12 +215,12 @@ def test_sessions_that_were_gone_and_holes_in_logs() -> None:
         error_code=70,
         built_at=at(2),
     )
-    hole = row(
+    gap = row(
         LOG_GAPS, node_id=12, number=1, after_at=at(3), before_at=at(4), evidence="session_epoch"
     )
     missing = row(LOG_GAPS, node_id=13, number=1, evidence="no_log")
     text = "broker 11 had no fetch session of c any more: evicted, or a restart"
-    found = events({FETCHES: [gone], LOG_GAPS: [hole, missing]})
+    found = events({FETCHES: [gone], LOG_GAPS: [gap, missing]})
     assert found == [
         (2, "session_lost", 11, text),
         (3, "log_gap", 12, "the log of 12 has a hole"),

@@ -1,52 +1,73 @@
-"""Holes in logs: none in what real nodes wrote, and those that are cut into it."""
+"""Gaps in logs: none in what real nodes wrote, and those that are cut into it."""
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Collection
 from datetime import timedelta
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pytest
-from duckdb import DuckDBPyConnection
 from recorded_logs import folder_of
 from small_logs import write_recording
 
+from kip_replay.pipelines.engines import Inputs
 from kip_replay.pipelines.engines.local import Local
+from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.replaying.gap_words import gap_sentences
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps, gaps_in, log_gaps
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LOG_GAPS
+from kip_replay.replay.tables import TABLES
 
 #: A quiet cluster, elections, a node that is stopped for a while, consumers of many brokers.
 RECORDINGS = ("metadata-4.0", "failover-4.0", "freeze-4.1", "sessions-on", "sessions-off")
 VOTERS = (1, 2, 3)
 _OF_LINES = ("requests", "fetches", "broker_heartbeats")
-#: What became of the lines that are left, for ``ingested_files``.
+#: What became of the lines that are left, as ``ingested_files``.
 _FILES = """
-    CREATE OR REPLACE VIEW ingested_files AS
     SELECT recording, node_id, count(*) AS requests, min(received_at) AS first_received_at,
         max(completed_at) AS last_completed_at FROM requests GROUP BY ALL"""
 
 
-class Logs:
-    """The lines of one recording, less those that a test takes out."""
+class Logs(Local):
+    """The lines of one recording, less those that a test takes out, or with other numbers."""
 
-    def __init__(self, database: DuckDBPyConnection, recording: str) -> None:
-        self._database = database
-        database.execute(f"SET VARIABLE of = '{recording}'")
-        self.without("false")
-        (self._begins_at,) = self._one("SELECT epoch_us(min(received_at)) FROM requests")
+    def __init__(self, warehouse: Warehouse, recording: str) -> None:
+        super().__init__(warehouse)
+        self._recording = recording
+        self._lines = {name: warehouse.rows(TABLES[name], [recording]) for name in _OF_LINES}
+        self._begins_at = self.one("SELECT epoch_us(min(received_at)) FROM requests")
+
+    def rows(self, text: Text, recordings: Collection[str], inputs: Inputs) -> pa.Table:
+        return super().rows(text, [self._recording], {**inputs, **self._lines})
+
+    def gaps(self) -> list[dict[str, Any]]:
+        self._lines["ingested_files"] = self._table(_FILES)
+        found = gaps_in(self, self._recording, VOTERS)
+        spans = [(gap["after_at"], gap["before_at"]) for gap in found]
+        assert all(after <= before for after, before in spans if after and before)
+        return sorted(found, key=itemgetter("node_id", "after_at"))
 
     def without(self, lines: str) -> list[dict[str, Any]]:
         for table in _OF_LINES:
-            self._database.execute(
-                f"CREATE OR REPLACE TEMP VIEW {table} AS FROM _{table} WHERE NOT ({lines})"
-                " AND recording = getvariable('of')"
-            )
-        self._database.execute(_FILES.replace("VIEW", "TEMP VIEW"))
-        return gaps_in(self._database, VOTERS)
+            self._lines[table] = self._table(f"SELECT * FROM {table} WHERE NOT ({lines})")
+        return self.gaps()
+
+    def replace(self, column: str, by: str) -> None:
+        for table in _OF_LINES:
+            if column in self._lines[table].column_names:
+                query = f"SELECT * REPLACE (({by}) AS {column}) FROM {table}"
+                self._lines[table] = self._table(query)
+
+    def reject(self, request_id: str) -> list[dict[str, Any]]:
+        line = f"SELECT *, request_id AS line_id FROM requests WHERE request_id = '{request_id}'"
+        self._lines["rejected_lines"] = self._table(line)
+        return self.without(f"request_id = '{request_id}'")
 
     def second(self, at_s: float) -> str:
         return f"make_timestamptz({self._begins_at + round(at_s * 1e6)})"
@@ -57,36 +78,36 @@ class Logs:
         return self.without(f"{nodes} AND {times}")
 
     def spans(self, gaps: list[dict[str, Any]], from_s: float, until_s: float) -> list[bool]:
-        """Whether each hole that was found is about where a cut was."""
-        begin, end = (self._one(f"SELECT {self.second(at)}")[0] for at in (from_s, until_s))
+        """Whether each gap that was found is about where a cut was."""
+        begin, end = (self.one(f"SELECT {self.second(at)}") for at in (from_s, until_s))
         wide = timedelta(seconds=2.6)  # a heartbeat interval, and the response
         return [
             begin - wide < gap["after_at"] <= begin and end <= gap["before_at"] < end + wide
             for gap in gaps
         ]
 
-    def _one(self, query: str) -> tuple[Any, ...]:
-        (found,) = self._database.sql(query).to_arrow_table().to_pylist()
-        return tuple(found.values())
+    def one(self, query: str) -> Any:
+        ((value,),) = (row.values() for row in self._table(query).to_pylist())
+        return value
+
+    def _table(self, query: str) -> pa.Table:
+        with duckdb.connect() as database:
+            database.execute("SET TimeZone = 'UTC'")
+            for name, rows in self._lines.items():
+                database.register(name, rows)
+            return database.sql(query).to_arrow_table()
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnection]:
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     warehouse = Warehouse(tmp_path_factory.mktemp("gaps"))
-    recordings = [load_recording(folder_of(name)) for name in RECORDINGS]
-    ingest(recordings, Local(warehouse), say=str)
-    with warehouse.database() as tables:
-        for name in _OF_LINES:
-            tables.execute(f"CREATE TABLE held_{name} AS FROM {name}")
-        for name in _OF_LINES:
-            tables.unregister(f"_{name}")
-            tables.execute(f"CREATE VIEW _{name} AS FROM held_{name}")
-        yield tables
+    ingest([load_recording(folder_of(name)) for name in RECORDINGS], warehouse, say=str)
+    return warehouse
 
 
 @pytest.mark.parametrize("recording", RECORDINGS)
-def test_what_nodes_wrote_has_no_hole(database: DuckDBPyConnection, recording: str) -> None:
-    assert Logs(database, recording).without("false") == []
+def test_what_nodes_wrote_has_no_gap(warehouse: Warehouse, recording: str) -> None:
+    assert Logs(warehouse, recording).gaps() == []
 
 
 @pytest.mark.parametrize(
@@ -105,28 +126,28 @@ def test_what_nodes_wrote_has_no_hole(database: DuckDBPyConnection, recording: s
         ("sessions-off", 11, 28, 2),
     ],
 )
-def test_a_hole_in_the_log_of_a_node_is_found_where_it_is(
-    database: DuckDBPyConnection, recording: str, node: int, begin_s: float, seconds: float
+def test_a_gap_in_the_log_of_a_node_is_found_where_it_is(
+    warehouse: Warehouse, recording: str, node: int, begin_s: float, seconds: float
 ) -> None:
-    logs = Logs(database, recording)
+    logs = Logs(warehouse, recording)
     found = logs.cut(begin_s, begin_s + seconds, f"node_id = {node}")
     assert {gap["node_id"] for gap in found} == {node}
     assert logs.spans(found, begin_s, begin_s + seconds) == [True]
     assert found[0]["lines_missing"] > 1
 
 
-def test_a_hole_in_all_logs_is_one_in_each_that_anything_rests_on(
-    database: DuckDBPyConnection,
+def test_a_gap_in_all_logs_is_one_in_each_that_anything_rests_on(
+    warehouse: Warehouse,
 ) -> None:
-    logs = Logs(database, "metadata-4.0")
+    logs = Logs(warehouse, "metadata-4.0")
     found = logs.cut(30, 34)
     assert [gap["node_id"] for gap in found] == [2, 11, 12, 13]
     assert logs.spans(found, 30, 34) == [True] * 4
 
 
-def test_a_missing_line_of_a_fetch_session(database: DuckDBPyConnection) -> None:
-    logs = Logs(database, "sessions-on")
-    line = "SELECT request_id FROM _fetches WHERE session_epoch = 20 AND replica_id < 0"
+def test_a_missing_line_of_a_fetch_session(warehouse: Warehouse) -> None:
+    logs = Logs(warehouse, "sessions-on")
+    line = "SELECT request_id FROM fetches WHERE session_epoch = 20 AND replica_id < 0"
     lost = logs.without(f"request_id IN ({line} ORDER BY received_at LIMIT 1)")
     assert "session_epoch" in lost[0]["evidence"]
     assert [gap["lines_missing"] for gap in lost] == [1]
@@ -134,37 +155,63 @@ def test_a_missing_line_of_a_fetch_session(database: DuckDBPyConnection) -> None
 
 @pytest.mark.parametrize("node", [2, 11])
 def test_a_log_that_begins_while_its_node_runs_after_others(
-    database: DuckDBPyConnection, node: int
+    warehouse: Warehouse, node: int
 ) -> None:
-    logs = Logs(database, "metadata-4.0")
+    logs = Logs(warehouse, "metadata-4.0")
     (gap,) = logs.cut(0, 40, f"node_id = {node}")
     assert (gap["node_id"], gap["after_at"], gap["evidence"]) == (node, None, "begins_late")
 
 
-def test_a_leader_whose_log_ends_while_it_leads(database: DuckDBPyConnection) -> None:
-    (gap,) = Logs(database, "metadata-4.0").cut(50, 500, "node_id = 2")
+def test_a_leader_whose_log_ends_while_it_leads(warehouse: Warehouse) -> None:
+    (gap,) = Logs(warehouse, "metadata-4.0").cut(50, 500, "node_id = 2")
     assert (gap["node_id"], gap["before_at"], gap["evidence"]) == (2, None, "ends_early")
 
 
 @pytest.mark.parametrize("node", [1, 12])
-def test_a_node_without_a_log(database: DuckDBPyConnection, node: int) -> None:
+def test_a_node_without_a_log(warehouse: Warehouse, node: int) -> None:
     """A voter by the manifest, a broker by its heartbeats."""
-    (gap,) = Logs(database, "metadata-4.0").without(f"node_id = {node}")
+    (gap,) = Logs(warehouse, "metadata-4.0").without(f"node_id = {node}")
     assert (gap["node_id"], gap["after_at"], gap["before_at"]) == (node, None, None)
     assert gap["evidence"] == "no_log"
 
 
-def test_clocks_that_differ_are_no_holes(database: DuckDBPyConnection) -> None:
+def test_clocks_that_differ_are_no_gaps(warehouse: Warehouse) -> None:
     """Of clients of several brokers, whose requests are looked for on other nodes."""
-    Logs(database, "sessions-off")
-    late = "REPLACE (received_at + to_seconds(60 * (node_id = 12)::INT) AS received_at,"
-    late += " completed_at + to_seconds(60 * (node_id = 12)::INT) AS completed_at)"
-    for table in _OF_LINES:
-        database.execute(
-            f"CREATE OR REPLACE TEMP VIEW {table} AS"
-            f" SELECT * {late} FROM _{table} WHERE recording = 'sessions-off'"
-        )
-    assert gaps_in(database, VOTERS) == []
+    logs = Logs(warehouse, "sessions-off")
+    for time in ("received_at", "completed_at"):
+        logs.replace(time, f"{time} + to_seconds(60 * (node_id = 12)::INT)")
+    assert logs.gaps() == []
+
+
+@pytest.mark.parametrize(
+    ("column", "node", "replica"),
+    [("correlation_id", 2, 1), ("correlation_id", 11, 12), ("session_epoch", 11, 12)],
+)
+def test_a_damaged_number_is_one_missing_line(
+    warehouse: Warehouse, column: str, node: int, replica: int
+) -> None:
+    """It is beyond all others, where time runs back: what it skips was never sent."""
+    logs = Logs(warehouse, "metadata-4.0")
+    ids = f"FROM fetches WHERE node_id = {node} AND replica_id = {replica}"
+    damaged = logs.one(f"SELECT any_value(request_id) {ids} AND {column} = 60")
+    beyond = logs.one(f"SELECT max({column}) + 100 {ids}")
+    at = logs.one(f"SELECT completed_at FROM requests WHERE request_id = '{damaged}'")
+    logs.replace(column, f"CASE WHEN request_id = '{damaged}' THEN {beyond} ELSE {column} END")
+    (gap,) = logs.gaps()
+    assert gap["after_at"] < at < gap["before_at"] < gap["after_at"] + timedelta(seconds=2)
+    assert (gap["evidence"], gap["lines_missing"]) == (column, 1)
+
+
+def test_a_rejected_line_where_the_clock_is_set_back_is_a_gap(warehouse: Warehouse) -> None:
+    logs = Logs(warehouse, "metadata-4.0")
+    line = "FROM requests WHERE node_id = 12 AND line_number = 400"
+    at = logs.one(f"SELECT epoch_us(completed_at) {line}")
+    for time in ("received_at", "completed_at"):
+        is_after = f"node_id = 12 AND {time} > make_timestamptz({at})"
+        logs.replace(time, f"{time} - to_seconds(3 * ({is_after})::INT)")
+    gaps = logs.reject(logs.one(f"SELECT request_id {line}"))
+    assert {gap["node_id"] for gap in gaps} == {12}
+    assert any("rejected_line" in gap["evidence"] for gap in gaps)
 
 
 def test_increments_find_what_one_go_finds(tmp_path: Path) -> None:
@@ -183,10 +230,10 @@ def test_increments_find_what_one_go_finds(tmp_path: Path) -> None:
                 for node, lines in logs.items()
             }
             recording = write_recording(tmp_path / "cut", files, {2: "2.log", 11: "11.log"})
-            ingest([recording], Local(warehouse), say=str)
-            find_log_gaps(warehouse, {"cut": (2,)}, is_final=False)
+            ingest([recording], warehouse, say=str)
+            find_log_gaps(Local(warehouse), {"cut": (2,)}, is_final=False)
         grown = log_gaps(warehouse, ["cut"])
-        find_log_gaps(warehouse, {"cut": (2,)}, is_final=True)
+        find_log_gaps(Local(warehouse), {"cut": (2,)}, is_final=True)
         assert log_gaps(warehouse, ["cut"]) == grown
         rows = warehouse.rows(LOG_GAPS, ["cut"]).to_pylist()
         found.append((grown, gap_sentences(rows)))

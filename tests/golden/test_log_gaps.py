@@ -34,7 +34,7 @@ class Damage(NamedTuple):
     def of(
         self, lines: Sequence[Line], node_id: int, span_of: Callable[[Line], Span]
     ) -> tuple[list[Line], list[LogGap]]:
-        """The lines that are left, and the holes."""
+        """The lines that are left, and the gaps."""
         spans, random = [span_of(line) for line in lines], Random(1)
         since_us = min(at for _, at in spans) + round(self.since_s * 1e6)
         until_us = since_us + round(self.length_s * 1e6)
@@ -75,7 +75,7 @@ def of_lag(row: Row) -> tuple[object, ...]:
     return tuple(row[n] for n in ("variant", "leader_epoch", "replica_id", "high_watermark"))
 
 
-#: A FETCH's number follows from the log; and what lies in a hole has no size.
+#: A FETCH's number follows from the log; and what lies in a gap has no size.
 COUNTED = ("sequence", "record_bytes", "response_bytes")
 
 
@@ -101,7 +101,7 @@ UNKNOWN_FETCHES = {
 
 
 @pytest.mark.parametrize(("name", "damage"), UNKNOWN_FETCHES)
-def test_fetches_beside_a_hole_are_what_they_were_or_unknown(name: str, damage: str) -> None:
+def test_fetches_beside_a_gap_are_what_they_were_or_unknown(name: str, damage: str) -> None:
     node, log = 2, recording(name)
     rows, whole = log.fetches[node], parked(name, node)
     kept, gaps = DAMAGES[damage].of(rows, node, of_fetch(node))
@@ -183,7 +183,7 @@ UNKNOWN_WRITES = {
 
 
 @pytest.mark.parametrize(("name", "damage"), UNKNOWN_WRITES)
-def test_writes_beside_a_hole_are_what_they_were_or_unknown(name: str, damage: str) -> None:
+def test_writes_beside_a_gap_are_what_they_were_or_unknown(name: str, damage: str) -> None:
     found = compared_writes(name, 2, damage)
     assert found["metadata_write_visibility"].pop("different", 0) <= CLAIMED_SOONER
     for counts in found.values():
@@ -202,7 +202,7 @@ def test_controller_without_a_log_may_have_been_active(name: str, node: int) -> 
 
 
 @pytest.mark.parametrize("node", [1, 3])
-def test_hole_in_the_log_of_a_controller_that_never_was_active_touches_nothing(node: int) -> None:
+def test_gap_in_the_log_of_a_controller_that_never_was_active_touches_nothing(node: int) -> None:
     for damage in ("2 s", "the first 20 s"):
         found = compared_writes("metadata-4.0", node, damage)
         for table, counts in found.items():
@@ -211,7 +211,7 @@ def test_hole_in_the_log_of_a_controller_that_never_was_active_touches_nothing(n
             assert "different" not in counts
 
 
-def test_hole_in_a_brokers_log_touches_what_it_forwarded_and_its_image() -> None:
+def test_gap_in_a_brokers_log_touches_what_it_forwarded_and_its_image() -> None:
     found = compared_writes("metadata-4.0", 12, "10 s")
     for counts in found.values():
         assert counts.keys() <= {"equal", "unknown"}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from recorded_logs import folder_of
 
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
 from kip_replay.pipelines.ingest.step import ingest
@@ -75,7 +76,7 @@ def bounds(tmp_path_factory: pytest.TempPathFactory) -> Rows:
     warehouse = Warehouse(folder / "warehouse")
     ingest(recordings, warehouse, say=lambda _: None)
     names = [recording.name for recording in recordings]
-    find_clock_bounds(warehouse, dict.fromkeys(names, VOTERS))
+    find_clock_bounds(Local(warehouse), dict.fromkeys(names, VOTERS))
     rows = warehouse.rows(CLOCK_BOUNDS, names).sort_by("node_id").to_pylist()
     return {name: [row for row in rows if row["recording"] == name] for name in names}
 
