@@ -6,7 +6,6 @@ from operator import itemgetter
 from typing import Any
 
 from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.tables import PREDICTION_ACCURACY
@@ -17,8 +16,7 @@ _KINDS = {
     Kind.SELF_CHECK: "self-checks, within tolerance",
     Kind.BOUND: "bounds that hold",
 }
-#: The rules in the order of their replays.
-_ORDER = tuple(steps.name for steps in RULES)
+_ORDER = ("rule", "predicted_from", "recorded_in", "variant", "metric", "group_kind", "group_value")
 
 
 def accuracy_rows(
@@ -26,18 +24,11 @@ def accuracy_rows(
 ) -> list[dict[str, Any]]:
     """Rows of prediction_accuracy of some recordings, judged by each other or by ``recorded_in``.
 
-    In a fixed order: by rule, then pair. Small by nature.
+    By rule, then pair. Small by nature.
     """
     judges = recordings if recorded_in is None else recorded_in
     rows = warehouse.rows(PREDICTION_ACCURACY, recordings).to_pylist()
-    order = ("predicted_from", "recorded_in", "variant", "metric", "group_kind", "group_value")
-
-    def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        rule = row["rule"]  # one that is no longer replayed comes last
-        known = _ORDER.index(rule) if rule in _ORDER else len(_ORDER)
-        return known, rule, *(row[name] for name in order)
-
-    return sorted((row for row in rows if row["recorded_in"] in judges), key=place)
+    return sorted((row for row in rows if row["recorded_in"] in judges), key=itemgetter(*_ORDER))
 
 
 def side_by_side(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -89,8 +89,8 @@ def summarize(
 
 
 def _code(rules: Sequence[SummedRule]) -> str:
-    modules = [f"{steps.package}.{name}" for steps in rules for name in ("judgement", "figures")]
-    texts = [*Path(__file__).parent.glob("*.sql"), *of_rules("*.sql")]
+    modules = [f"{steps.package}.figures" for steps in rules]
+    texts = [*Path(__file__).parent.glob("*.sql"), *of_rules("*.sql"), *of_rules("judgement/*")]
     return code_of((__name__, *modules), tuple(map(str, texts)))
 
 

@@ -24,6 +24,7 @@ from kip_replay.replay.tables import LATENCY_SUMMARY
 
 #: What the brokers of each recording ran, and FETCHes by completion.
 RAN = {"old": WITHOUT_KIP, "new": WITH_KIP, "new again": WITH_KIP}
+RECORDINGS = tuple(RAN)
 RECORDS, TIMEOUT = Completion.RECORDS.value, Completion.TIMEOUT.value
 FETCHED = {
     "old": {RECORDS: 50, TIMEOUT: 6},
@@ -91,14 +92,16 @@ def lags(recording: str) -> list[Row]:
     return rows
 
 
+TABLES = {
+    LATENCY_SUMMARY: latency_rows(HWM_PARKING.name, LAGS_US),
+    FETCH_PARKING_OUTCOMES: [r for name in RAN for r in fetches(name)],
+    HIGH_WATERMARK_LAG: [r for name in RAN for r in lags(name)],
+}
+
+
 @pytest.fixture(scope="module")
 def held() -> dict[Key, Row]:
-    tables = {
-        LATENCY_SUMMARY: latency_rows(HWM_PARKING.name, LAGS_US),
-        FETCH_PARKING_OUTCOMES: [r for name in RAN for r in fetches(name)],
-        HIGH_WATERMARK_LAG: [r for name in RAN for r in lags(name)],
-    }
-    return accuracy(STEPS, tables, list(RAN), product(RAN, RAN))
+    return accuracy(STEPS, TABLES, RECORDINGS, product(RAN, RAN))
 
 
 def test_recordings_of_one_protocol_are_shown_and_not_judged(held: dict[Key, Row]) -> None:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from itertools import product
 
 import pytest
-from constructed import Key, Row, accuracy, assert_same, at_rank, known_and_unknown, verdict
+from constructed import Key, Row, accuracy, assert_same, at_rank, known_and_unknown, sides
 from constructed.sessions import RAN, RECORDINGS, ROWS, STEPS, is_steady
 
 from kip_replay.replay.incremental_fetch import INCREMENTAL
@@ -67,7 +67,7 @@ def expected_accuracy() -> dict[Key, Row]:
                 "baseline": None if source == target else unchanged,
                 "sample_count": mine["sample_count"],
                 "unknown_count": mine["unknown_count"],
-                **verdict(STEPS.judgement.tolerances, key, variant, *values),
+                **sides(variant, *values),
             }
     return found
 
@@ -94,7 +94,11 @@ def test_every_count_of_prediction_accuracy(held: dict[Key, Row]) -> None:
     expected = expected_accuracy()
     # The sweeps' rows would show in every one of them.
     assert_same(held, expected, lambda key: key[3] == "client_kind")
-    assert {found["passed"] for found in expected.values()} == {True, False, None}
+    assert {key[2] for key in held if held[key]["tolerance"] is None} == {
+        *(f"{of}{name}_p50" for of in ("", "same_set_") for name in COUNTED),
+        *("fetch_bytes", "fetches_as_recorded"),
+    }
+    assert {found["passed"] for found in held.values()} == {True, False, None}
 
 
 def test_unknown_fetches_rank_last(held: dict[Key, Row]) -> None:
@@ -121,7 +125,7 @@ def test_share_of_fetches_as_recorded(held: dict[Key, Row], recording: str) -> N
         "unit": "share",
         "sample_count": len(compared),
         "unknown_count": 4,
-        **verdict(STEPS.judgement.tolerances, key, RAN[recording], share, 1.0),
+        **sides(RAN[recording], share, 1.0),
     }
     assert {name: held[key][name] for name in expected} == expected
     assert 0 < share < 1

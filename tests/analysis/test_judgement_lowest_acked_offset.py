@@ -16,7 +16,7 @@ from constructed import (
     latency_rows,
     percentile_ms,
     row,
-    verdict,
+    sides,
 )
 from constructed.writes import RECORDINGS, STEPS, WRITES, values
 
@@ -128,21 +128,9 @@ def shares_of(
     found = accuracy(STEPS, tables, ["r"], [("r", "r")])
     chosen = {key: r for key, r in found.items() if key[2] == metric}
     for key, r in chosen.items():
-        expected = verdict(STEPS.judgement.tolerances, key, LOWEST_ACKED, r["predicted"], 1.0)
-        assert {name: r[name] for name in expected} == expected
+        assert (r["recorded"], r["tolerance"], r["passed"]) == (1.0, 0.0, r["predicted"] == 1.0)
         assert (key[3], r["unit"], r["unknown_count"]) == ("evidence", "share", 0)
     return {key[4]: (r["predicted"], r["sample_count"]) for key, r in chosen.items()}
-
-
-@pytest.fixture(scope="module")
-def held() -> dict[Key, Row]:
-    """prediction_accuracy of self-checks and of pairs."""
-    tables: dict[Table, list[Row]] = {
-        LATENCY_SUMMARY: latency_rows(STEPS.name, values(WRITES)),
-        BROKER_HEARTBEATS: BEATS,
-        CLIENT_OBSERVATIONS: SAW,
-    }
-    return accuracy(STEPS, tables, RECORDINGS, product(RECORDINGS, RECORDINGS))
 
 
 #: Six creations that clients followed; the client of broker 12 never saw the last one.
@@ -157,6 +145,19 @@ SAW = [
     seen("early", 11, STEADY_S[0] - 0.001, 99, 11),
     seen("late", 11, STEADY_S[1], 199, 120),
 ]
+
+
+TABLES: dict[Table, list[Row]] = {
+    LATENCY_SUMMARY: latency_rows(STEPS.name, values(WRITES)),
+    BROKER_HEARTBEATS: BEATS,
+    CLIENT_OBSERVATIONS: SAW,
+}
+
+
+@pytest.fixture(scope="module")
+def held() -> dict[Key, Row]:
+    """prediction_accuracy of self-checks and of pairs."""
+    return accuracy(STEPS, TABLES, RECORDINGS, product(RECORDINGS, RECORDINGS))
 
 
 def test_only_self_checks_have_rows(held: dict[Key, Row]) -> None:
@@ -183,7 +184,7 @@ def test_simulated_heartbeats_are_held_against_recorded_ones(held: dict[Key, Row
                 "unit": "ms",
                 "baseline": None,
                 **known_and_unknown(simulated),
-                **verdict(STEPS.judgement.tolerances, key, LOWEST_ACKED, *figures),
+                **sides(LOWEST_ACKED, *figures),
             }
     assert_same(held, expected, lambda key: key[2].startswith("simulated"))
     # One replay beside another: no truth to judge by.
@@ -207,7 +208,7 @@ def test_stale_windows_stand_beside_what_clients_saw(held: dict[Key, Row]) -> No
             "unit": "ms",
             "baseline": percentile_ms(proved, q),
             **known_and_unknown(predicted),
-            **verdict(STEPS.judgement.tolerances, key, LOWEST_ACKED, *figures),
+            **sides(LOWEST_ACKED, *figures),
         }
         if len(predicted) < 30:
             expected[key] |= {"tolerance": None, "passed": None}
@@ -354,31 +355,34 @@ def test_estimates_are_held_against_what_brokers_noted() -> None:
     assert judged(tables, "applied_error")[1] == (5.0, 0.0, None, None, None, 29, 0)
 
 
-def test_estimates_of_writes_stand_beside_what_heartbeats_prove() -> None:
+def _estimates() -> dict[Table, list[Row]]:
     """30 writes: each is a tenth of a second early, proved 1 s late, and seen by a client."""
-    names = [f"w{n}" for n in range(30)]
-    writes = [created(name, 20 + n, (name, 0)) for n, name in enumerate(names)]
-    second = {name: 20 + n + (not (20 + n) % 3) for n, name in enumerate(names)}
-    tables: dict[Table, list[Row]] = {
-        METADATA_WRITES: writes,
-        METADATA_WRITE_OUTCOMES: [of_offset(name, 20 + n) for n, name in enumerate(names)],
+    seconds = {f"w{n}": n + (not n % 3) for n in range(20, 50)}
+    return {
+        METADATA_WRITES: [created(f"w{n}", n, (f"w{n}", 0)) for n in range(20, 50)],
+        METADATA_WRITE_OUTCOMES: [of_offset(f"w{n}", n) for n in range(20, 50)],
         METADATA_WRITE_VISIBILITY: [
-            estimate(name, at_s - 0.1, at_s - 0.2, at_s + 1) for name, at_s in second.items()
+            estimate(name, at_s - 0.1, at_s - 0.2, at_s + 1) for name, at_s in seconds.items()
         ],
         APPLIED_OBSERVATIONS: NOTED,
         CLIENT_OBSERVATIONS: [
-            *(seen(name, 11, 20 + n, second[name] - 0.18, 20.1) for n, name in enumerate(names)),
+            *(seen(f"w{n}", 11, n, seconds[f"w{n}"] - 0.18, 20.1) for n in range(20, 50)),
             # An earlier creation of a topic, and one that no client saw.
-            seen("w0", 11, 12, 12.5, 12.1),
-            seen("w1", 12, 21, None, 21.1),
+            seen("w20", 11, 12, 12.5, 12.1),
+            seen("w21", 12, 21, None, 21.1),
         ],
-        BROKER_HEARTBEATS: BEATS,
     }
-    assert judged(tables, "applied_error_of_writes") == [
+
+
+ESTIMATES = _estimates()
+
+
+def test_estimates_of_writes_stand_beside_what_heartbeats_prove() -> None:
+    assert judged(ESTIMATES, "applied_error_of_writes") == [
         (100.0, 0.0, 1000.0, 10.0, False, 30, 0),
         (100.0, 0.0, 1000.0, 60.0, False, 30, 0),
     ]
-    assert judged(tables, "clients_saw_it_later") == [
+    assert judged(ESTIMATES, "clients_saw_it_later") == [
         (20.0, 0.0, None, 50.0, True, 30, 0),
         (20.0, 0.0, None, 100.0, True, 30, 0),
     ]

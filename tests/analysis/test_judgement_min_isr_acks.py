@@ -12,7 +12,7 @@ from constructed import (
     known_and_unknown,
     latency_rows,
     percentile_ms,
-    verdict,
+    sides,
 )
 from constructed.produces import RECORDINGS, ROWS, STEPS, is_replayed, values
 
@@ -108,13 +108,12 @@ def expected_accuracy(pairs: dict[tuple[str, str], str]) -> dict[Key, Row]:
                 continue
             key = (source, target, f"{metric}_{p}", *group)
             found_ms = (percentile_ms(mine, q), percentile_ms(of(target, RECORDED), q))
-            is_judged = not is_partition and (source == target or metric.startswith("closed"))
             is_crossed = source != target
             found[key] = {
                 "unit": "ms",
                 "baseline": percentile_ms(of(source, RECORDED), q) if is_crossed else None,
                 **known_and_unknown(mine),
-                **verdict(STEPS.judgement.tolerances, key, variant, *found_ms, is_judged=is_judged),
+                **sides(variant, *found_ms),
             }
     return found
 
@@ -136,7 +135,15 @@ def test_which_pairs_have_rows(held: dict[Key, Row]) -> None:
 def test_every_latency_of_prediction_accuracy(held: dict[Key, Row]) -> None:
     expected = expected_accuracy(SELF_CHECKS | CROSSED)
     assert_same(held, expected, lambda key: "_latency_" in key[2])
-    assert {found["passed"] for found in expected.values()} == {True, False, None}
+    judged = {(k[0] == k[1], *k[2:4]) for k, r in held.items() if r["tolerance"] is not None}
+    names = [f"{metric}_{p}" for metric in METRICS for p in ("p50", "p90")]
+    closed_loop = [name for name in names if name.startswith("closed")]
+    assert judged == {
+        *product([True], names, ["all", "node_id"]),
+        *product([False], closed_loop, ["all", "node_id"]),
+        *product([True], shares("two"), ["all"]),
+    }
+    assert {found["passed"] for found in held.values()} == {True, False, None}
 
 
 def test_partitions_with_few_produces_are_left_out(held: dict[Key, Row]) -> None:
@@ -153,7 +160,7 @@ def test_shares_of_answers_as_recorded(held: dict[Key, Row], recording: str) -> 
     for metric, share in shares(recording).items():
         key = (recording, recording, metric, "all", "all")
         variant = SELF_CHECKS[recording, recording]
-        expected = verdict(STEPS.judgement.tolerances, key, variant, share, 1.0)
+        expected = sides(variant, share, 1.0)
         assert {name: held[key][name] for name in expected} == expected
         assert held[key]["baseline"] is None
         assert held[key]["unit"] == "share"

@@ -1,10 +1,9 @@
 """Predictions beside recordings on the terminal."""
 
-from collections.abc import Collection
+from pathlib import Path
 
-import pyarrow as pa
-from constructed import Row, arrow_table, row
-from pyarrow import dataset
+from constructed import Row, row
+from put_rows import put
 
 from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.analysis.predictions import accuracy_line, accuracy_rows, side_by_side
@@ -12,7 +11,6 @@ from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.hwm_parking import WITH_KIP
 from kip_replay.replay.incremental_fetch import INCREMENTAL
 from kip_replay.replay.min_isr_acks import ACKS_ALL
-from kip_replay.replay.table import Table
 from kip_replay.replay.tables import PREDICTION_ACCURACY
 
 
@@ -25,36 +23,18 @@ def check(rule: str, variant: str, metric: str, passed: bool | None, kind: str) 
     return row(PREDICTION_ACCURACY, **what, **group, **figures, tolerance=tolerance, passed=passed)
 
 
-ROWS: dict[Table, list[Row]] = {
-    PREDICTION_ACCURACY: [
+def test_predictions_are_in_a_fixed_order(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    stored = [
         check("min_isr_acks", ACKS_ALL, "closed_loop_latency_p50", False, Kind.OTHER_CLUSTER),
         check("incremental_fetch", INCREMENTAL, "fetch_bytes", None, Kind.SELF_CHECK),
         check("hwm_parking", WITH_KIP, "high_watermark_lag_p50", True, Kind.SELF_CHECK),
     ]
-}
-
-
-class Constructed(Warehouse):
-    """A warehouse of these rows."""
-
-    def exists(self, table: Table) -> bool:
-        return True
-
-    def _dataset(self, table: Table) -> dataset.Dataset:
-        return dataset.dataset(arrow_table(table, ROWS.get(table, [])))
-
-    def rows(self, table: Table, recordings: Collection[str]) -> pa.Table:
-        return self._dataset(table).to_table(filter=dataset.field("recording").isin([*recordings]))
-
-
-WAREHOUSE = Constructed("nowhere")
-
-
-def test_predictions_are_in_the_order_of_the_rules() -> None:
-    rows = accuracy_rows(WAREHOUSE, ["r"], ["s"])
+    put(warehouse, "accuracy/s", {PREDICTION_ACCURACY: stored})
+    rows = accuracy_rows(warehouse, ["r"], ["s"])
 
     assert [row["rule"] for row in rows] == ["hwm_parking", "incremental_fetch", "min_isr_acks"]
-    assert accuracy_rows(WAREHOUSE, ["s"], ["r"]) == []
+    assert accuracy_rows(warehouse, ["s"], ["r"]) == []
     assert accuracy_line(rows) == (
         "predictions: of another cluster, within tolerance 0 of 1;"
         " self-checks, within tolerance 1 of 1"

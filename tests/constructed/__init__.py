@@ -5,20 +5,25 @@ added.
 """
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kip_replay.pipelines.analysis.accuracy import Kind, Tolerance, prediction_accuracy
+from kip_replay.pipelines.analysis.accuracy import Kind, prediction_accuracy
+from kip_replay.pipelines.engines import Engine, Inputs
+from kip_replay.pipelines.engines.local import Local
+from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.warehouse.data_files import DataFile
+from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.table import Table
@@ -76,6 +81,20 @@ def database(tables: Mapping[Table, Sequence[Row]]) -> duckdb.DuckDBPyConnection
     return connection
 
 
+@dataclass(frozen=True)
+class Given:
+    """An engine whose texts read these tables; the others are there without rows."""
+
+    engine: ClassVar[Engine] = Local(Warehouse("nowhere"))
+    tables: Mapping[Table, Sequence[Row]]
+    more: Mapping[str, pa.Table] = field(default_factory=dict)
+
+    def rows(self, text: Text, recordings: Collection[str], inputs: Inputs) -> pa.Table:
+        given = {name: arrow_table(t, self.tables.get(t, ())) for name, t in TABLES.items()}
+        read = {name: table for name, table in given.items() if name in text.names}
+        return self.engine.rows(text, recordings, {**read, **self.more, **inputs})
+
+
 def phases(*recordings: str) -> dict[str, SteadyPhase]:
     """The same steady phase for all."""
     bounds_us = [round(at(second).timestamp() * 1_000_000) for second in STEADY_S]
@@ -112,9 +131,8 @@ def accuracy(
 
     Those of two runs of the same thing are left out: they hold no prediction.
     """
-    with database(tables) as session:
-        judgements = {steps.name: steps.judgement}
-        rows = prediction_accuracy(session, judgements, phases(*recordings), [*pairs])
+    judgements = {steps.name: steps.judgement}
+    rows = prediction_accuracy(Given(tables), judgements, phases(*recordings), [*pairs])
     assert rows.schema == PREDICTION_ACCURACY.arrow_schema
     found = [r for r in rows.to_pylist() if r["kind"] != Kind.TWO_RUNS]
     assert all(r["recording"] == r["predicted_from"] and r["rule"] == steps.name for r in found)
@@ -172,39 +190,8 @@ def known_and_unknown(values: Sequence[object]) -> Row:
     return {"sample_count": known, "unknown_count": len(values) - known}
 
 
-def verdict(
-    tolerances: Sequence[Tolerance],
-    key: Key,
-    variant: str,
-    predicted: float | None,
-    recorded: float | None,
-    *,
-    is_judged: bool = True,
-) -> Row:
-    """error, tolerance and passed, by plain arithmetic on one row."""
-    error = None if predicted is None or recorded is None else predicted - recorded
-    chosen = [
-        t
-        for t in tolerances
-        if (t.metric, t.variant, t.self_check) == (key[2], variant, key[0] == key[1])
-    ]
-    limits: list[float] = []
-    for tolerance in chosen if is_judged else []:
-        if tolerance.absolute is not None:
-            limits.append(tolerance.absolute)
-        if tolerance.relative is not None and recorded is not None:
-            limits.append(tolerance.relative * abs(recorded))
-    limit = max(limits) if limits else None
-    relative = error / recorded if error is not None and recorded else None
-    return {
-        "variant": variant,
-        "predicted": predicted,
-        "recorded": recorded,
-        "error": error,
-        "relative_error": relative,
-        "tolerance": limit,
-        "passed": None if limit is None else error is not None and abs(error) <= limit,
-    }
+def sides(variant: str, predicted: float | None, recorded: float | None) -> Row:
+    return {"variant": variant, "predicted": predicted, "recorded": recorded}
 
 
 def assert_same(

@@ -1,8 +1,10 @@
 """hwm_parking (KIP-1166) over an engine."""
 
+from pathlib import Path
+
+from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.rules.hwm_parking import curves, slowest
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures
-from kip_replay.pipelines.rules.hwm_parking.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.hwm_parking.section import section
 from kip_replay.pipelines.rules.hwm_parking.timelines import TIMELINES
 from kip_replay.pipelines.rules.hwm_parking.words import WORDS
@@ -14,7 +16,7 @@ from kip_replay.replay.log_gaps import LOG_GAP
 STEPS = RuleSteps(
     rule=RULE,
     constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE, "log_gap": LOG_GAP},
-    judgement=JUDGEMENT,
+    judgement=Judgement.read(Path(__file__).with_name("judgement")),
     behind_us=BEHIND_US,
     figures=Figures,
     section=section,

@@ -1,9 +1,11 @@
 """incremental_fetch (KIP-227) over an engine."""
 
+from pathlib import Path
+
+from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.replaying.seam import NAMES_OF_TOPICS
 from kip_replay.pipelines.rules.incremental_fetch import curves, slowest
 from kip_replay.pipelines.rules.incremental_fetch.figures import Figures
-from kip_replay.pipelines.rules.incremental_fetch.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.incremental_fetch.section import section
 from kip_replay.pipelines.rules.incremental_fetch.timelines import TIMELINES
 from kip_replay.pipelines.rules.incremental_fetch.words import WORDS
@@ -13,7 +15,7 @@ from kip_replay.replay.incremental_fetch.registration import RULE
 STEPS = RuleSteps(
     rule=RULE,
     parts=NAMES_OF_TOPICS,
-    judgement=JUDGEMENT,
+    judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
     words=WORDS,

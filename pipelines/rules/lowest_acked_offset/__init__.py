@@ -1,9 +1,11 @@
 """lowest_acked_offset (draft KIP) over an engine."""
 
+from pathlib import Path
+
+from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.folders import ROOT
 from kip_replay.pipelines.rules.lowest_acked_offset import curves, slowest
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import Figures
-from kip_replay.pipelines.rules.lowest_acked_offset.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.lowest_acked_offset.section import section
 from kip_replay.pipelines.rules.lowest_acked_offset.timelines import TIMELINES
 from kip_replay.pipelines.rules.lowest_acked_offset.words import WORDS
@@ -18,7 +20,7 @@ STEPS = RuleSteps(
     rule=RULE,
     constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE},
     parts={"metadata_fetches": FETCHES},
-    judgement=JUDGEMENT,
+    judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
     words=WORDS,

@@ -1,9 +1,11 @@
 """min_isr_acks (KIP-926) over an engine."""
 
+from pathlib import Path
+
+from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.replaying.seam import NAMES_OF_TOPICS
 from kip_replay.pipelines.rules.min_isr_acks import curves, slowest
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
-from kip_replay.pipelines.rules.min_isr_acks.judgement import JUDGEMENT
 from kip_replay.pipelines.rules.min_isr_acks.section import section
 from kip_replay.pipelines.rules.min_isr_acks.timelines import TIMELINES
 from kip_replay.pipelines.rules.min_isr_acks.words import WORDS
@@ -32,7 +34,7 @@ STEPS = RuleSteps(
         "min_isr": ACKS_MIN_INSYNC_REPLICAS,
     },
     parts=NAMES_OF_TOPICS,
-    judgement=JUDGEMENT,
+    judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
     words=WORDS,

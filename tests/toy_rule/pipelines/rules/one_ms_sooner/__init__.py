@@ -1,10 +1,12 @@
 """one_ms_sooner over Spark: all that a rule states, in as few words as it takes."""
 
+from pathlib import Path
+
 from markupsafe import Markup
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kip_replay.pipelines.analysis.accuracy import Judgement, Tolerance
+from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.analysis.summaries import measured
 from kip_replay.pipelines.report import sections
 from kip_replay.pipelines.report.decisions import Advice, Decision
@@ -72,13 +74,7 @@ STEPS = RuleSteps(
     dependencies=lambda database, until_us, phase: [],
     latencies=latencies,
     bandwidth=None,
-    judgement=Judgement(
-        wanted=f"SELECT *, '{SOONER}' AS own_variant FROM pairs",
-        measures="SELECT * EXCLUDE (rule, parameter, parameter_value) "
-        f"FROM percentiles WHERE rule = '{RULE.name}'",
-        shares="FROM shares",
-        tolerances=(Tolerance(f"{METRIC}_p50", SOONER, True, 1.0, None),),
-    ),
+    judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
     words=Words({SOONER: ("sooner", "with")}, {f"{METRIC}_p50": "wait, median"}, "How long."),

@@ -1,0 +1,21 @@
+-- PRODUCEs a second per leader, from first to last, are the recorded ones under every variant: how
+-- many there would be is not in the log.
+WITH produces AS (
+    SELECT recording, node_id, count(DISTINCT request_id) AS sample_count,
+        max(unix_micros(received_at)) - min(unix_micros(received_at)) AS span_us
+    FROM produce_ack_outcomes
+    WHERE parameter = 'none' AND verdict <> 'not_applicable' GROUP BY ALL
+)
+SELECT recording, variant, metric, group_kind, group_value, unit, value, NULL AS baseline,
+    sample_count, unknown_count
+FROM percentiles
+WHERE rule = 'min_isr_acks' AND parameter = 'none'
+    AND metric IN ('produce_latency_p50', 'produce_latency_p90',
+        'closed_loop_latency_p50', 'closed_loop_latency_p90')
+    AND group_kind IN ('all', 'node_id', 'topic_partition')
+UNION ALL BY NAME
+SELECT recording, variant, 'produces_per_second' AS metric, 'node_id' AS group_kind,
+    node_id::VARCHAR AS group_value, '1/s' AS unit,
+    sample_count * 1e6 / nullif(span_us, 0) AS value, sample_count, 0 AS unknown_count
+FROM produces CROSS JOIN (
+    VALUES ('recorded'), ('acks_all'), ('acks_min_insync_replicas')) AS variants(variant)
