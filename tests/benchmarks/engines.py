@@ -38,41 +38,27 @@ SESSIONS, IN_SESSIONS, BROKER = "sessions-off", "mixed-4.2", 11
 
 
 class Engine(NamedTuple):
-    """A rule and what it is fed. ``units_of`` counts, in all that one replay hands out."""
+    """A rule and what it is fed; ``units`` are in all that one replay returns."""
 
     rule: str
     what: str
     unit: str
-    goal: float
     start: Callable[[], Replay]
     batches: Batches
     units: int
 
 
 class Rate(NamedTuple):
-    rule: str
-    what: str
-    unit: str
-    goal: float
+    engine: Engine
     per_second: float
     rows_per_second: float
-    units: int
 
 
 def rates(quick: bool, seconds: float) -> list[Rate]:
-    """Every rule on generated and on recorded input."""
-    return [_rate(engine, seconds) for engine in engines(quick)]
-
-
-def engines(quick: bool) -> list[Engine]:
-    """What is measured; inputs of a quick run are smaller."""
+    """Every rule on generated and on recorded input; inputs of a quick run are smaller."""
     less = 5 if quick else 1
-    return [
-        *_incremental_fetch(less),
-        *_min_isr_acks(less),
-        *_hwm_parking(less),
-        *_lowest_acked_offset(less),
-    ]
+    rules = (_incremental_fetch, _min_isr_acks, _hwm_parking, _lowest_acked_offset)
+    return [_rate(engine, seconds) for rule in rules for engine in rule(less)]
 
 
 def _rate(engine: Engine, seconds: float) -> Rate:
@@ -83,25 +69,16 @@ def _rate(engine: Engine, seconds: float) -> Rate:
         taken.append(time.perf_counter() - begin)
     median = statistics.median(taken)
     rows = sum(batch.num_rows for batch in engine.batches)
-    return Rate(
-        engine.rule,
-        engine.what,
-        engine.unit,
-        engine.goal,
-        engine.units / median,
-        rows / median,
-        engine.units,
-    )
+    return Rate(engine, engine.units / median, rows / median)
 
 
 def _replayed(replay: Replay, batches: Batches) -> list[Sequence[pa.RecordBatch]]:
     return [*(replay.feed(batch) for batch in batches), replay.finish()]
 
 
-def _outcomes(replay: Replay, batches: Batches, position: int = 0) -> pa.Table:
-    """All rows of one outcome table, to count units in."""
-    handed_out = [batches[position] for batches in _replayed(replay, batches)]
-    return pa.Table.from_batches(handed_out)
+def _outcomes(replay: Replay, batches: Batches) -> pa.Table:
+    """All rows of the first outcome table, to count units in."""
+    return pa.Table.from_batches([tables[0] for tables in _replayed(replay, batches)])
 
 
 # --- the four rules ------------------------------------------------------------------------------
@@ -112,36 +89,24 @@ def _incremental_fetch(less: int) -> list[Engine]:
         "KIP-227, 10,000 partitions, 1 % active, full FETCHes": Example(10_000, 100, 8, False),
         "the same, incremental": Example(10_000, 100, 300 // less, True),
     }
-    batches: dict[str, Batches] = {}
-    for what, example in examples.items():
-        fetches = inputs.fetches_of(example)
-        batches[what] = [*fetches.first, *fetches.then]
+    batches: dict[str, Batches]
+    batches = {what: inputs.fetches_of(example) for what, example in examples.items()}
     batches[f"recorded: {SESSIONS}, full FETCHes"] = [naive_fetches.fetches_of(SESSIONS, BROKER)]
     in_sessions = naive_fetches.fetches_of(IN_SESSIONS, BROKER)
     batches[f"recorded: {IN_SESSIONS}, incremental FETCHes of 1 to 5 partitions"] = [in_sessions]
+
+    def start() -> Replay:
+        return IncrementalFetch(NODE_ID)
+
+    def partition_states(fed: Batches) -> int:
+        """What full FETCHes would list, all FETCHes together."""
+        full = _outcomes(start(), fed).filter(pc.field("variant") == "full")
+        return int(pc.sum(full.column("request_partitions")).as_py())
+
     return [
-        Engine(
-            "incremental_fetch",
-            what,
-            "partition-states",
-            20e6,
-            _start_fetches,
-            fed,
-            _partition_states(fed),
-        )
+        Engine("incremental_fetch", what, "partition-states", start, fed, partition_states(fed))
         for what, fed in batches.items()
     ]
-
-
-def _start_fetches() -> Replay:
-    return IncrementalFetch(NODE_ID)
-
-
-def _partition_states(batches: Batches) -> int:
-    """What full FETCHes would list, all FETCHes together."""
-    rows = _outcomes(_start_fetches(), batches)
-    full = rows.filter(pc.equal(rows.column("variant"), "full"))
-    return int(pc.sum(full.column("request_partitions")).as_py())
 
 
 def _min_isr_acks(less: int) -> list[Engine]:
@@ -158,22 +123,14 @@ def _min_isr_acks(less: int) -> list[Engine]:
     def start() -> Replay:
         return MinIsrAcks(LEADER, ack_variants())
 
+    def acknowledged(fed: Batches) -> int:
+        rows = _outcomes(start(), fed).group_by(["request_id", "partition"])
+        return int(rows.aggregate([]).num_rows)
+
     return [
-        Engine(
-            "min_isr_acks",
-            what,
-            "batches",
-            5e6,
-            start,
-            fed,
-            _distinct(_outcomes(start(), fed), ["request_id", "partition"]),
-        )
+        Engine("min_isr_acks", what, "batches", start, fed, acknowledged(fed))
         for what, fed in batches.items()
     ]
-
-
-def _distinct(rows: pa.Table, columns: list[str]) -> int:
-    return int(rows.group_by(columns).aggregate([]).num_rows)
 
 
 def _hwm_parking(less: int) -> list[Engine]:
@@ -187,28 +144,18 @@ def _hwm_parking(less: int) -> list[Engine]:
     def start() -> Replay:
         return HwmParking(CONTROLLER, VOTERS, parking_variants())
 
+    def simulated(fed: Batches) -> int:
+        return int(_outcomes(start(), fed).filter(pc.field("variant") != "recorded").num_rows)
+
     return [
-        Engine(
-            "hwm_parking",
-            what,
-            "simulated FETCHes",
-            # An hour of a controller of 1,000 brokers, 2.4 appends a second, in 15 minutes.
-            29e3,
-            start,
-            fed,
-            _simulated(_outcomes(start(), fed)),
-        )
+        Engine("hwm_parking", what, "simulated FETCHes", start, fed, simulated(fed))
         for what, fed in batches.items()
     ]
 
 
-def _simulated(rows: pa.Table) -> int:
-    return int(rows.filter(pc.not_equal(rows.column("variant"), "recorded")).num_rows)
-
-
 def _lowest_acked_offset(less: int) -> list[Engine]:
     observed = naive_heartbeats.observed(METADATA).events
-    batches = {
+    batches: dict[str, Batches] = {
         "generated: 3 brokers": inputs.broker_heartbeats(3, 2_000 // less),
         "generated: 100 brokers": inputs.broker_heartbeats(100, 200 // less),
         f"recorded: {METADATA}": inputs.event_batches(observed),
@@ -226,23 +173,14 @@ def _lowest_acked_offset(less: int) -> list[Engine]:
         "generated: 3 brokers at four intervals": _learning(3, 1_000 // less),
         "generated: 100 brokers at four intervals": _learning(100, 50 // less),
     }
+    measured = [
+        ("heartbeats", 1, start, batches),
+        ("simulated heartbeats", times, start_sweep, sweeps),
+    ]
     return [
-        *(
-            Engine("lowest_acked_offset", what, "heartbeats", 1e6, start, fed, _heartbeats(fed))
-            for what, fed in batches.items()
-        ),
-        *(
-            Engine(
-                "lowest_acked_offset",
-                what,
-                "simulated heartbeats",
-                1e6,
-                start_sweep,
-                fed,
-                times * _heartbeats(fed),
-            )
-            for what, fed in sweeps.items()
-        ),
+        Engine("lowest_acked_offset", what, unit, begin, fed, each * _heartbeats(fed))
+        for unit, each, begin, inputs_of in measured
+        for what, fed in inputs_of.items()
     ]
 
 

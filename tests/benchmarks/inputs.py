@@ -1,9 +1,7 @@
 """What the rules read, as Arrow batches: made without Spark, and before any clock runs."""
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,39 +22,12 @@ ROWS = 10_000
 LINES_BYTES = 16 << 20
 
 
-class Fetches(NamedTuple):
-    """The FETCHes of an example as ``incremental_fetch`` reads them.
+def fetches_of(example: kip_227.Example) -> list[pa.RecordBatch]:
+    """Names of topics, then the FETCHes of an example as ``incremental_fetch`` reads them.
 
-    ``first`` are the names of topics and the rounds that start, ``then`` all others, whose lines
-    have ``log_bytes`` and took ``parse_s`` to parse.
+    Raises ``ValueError`` where a line was rejected.
     """
-
-    first: list[pa.RecordBatch]
-    then: list[pa.RecordBatch]
-    log_bytes: int
-    parse_s: float
-
-
-def fetches_of(example: kip_227.Example) -> Fetches:
-    """Written, parsed and brought into order; raises ``ValueError`` where a line was rejected."""
-    log = kip_227.lines(example)
-    size, written_s = 0, 0.0
-
-    def timed(lines: Iterator[bytes]) -> Iterator[bytes]:
-        nonlocal size, written_s
-        while True:
-            begin = time.perf_counter()
-            line = next(lines, None)
-            written_s += time.perf_counter() - begin
-            if line is None:
-                return
-            size += len(line)
-            yield line
-
-    first = [_names(example), *_parsed(islice(log, example.starting))]
-    begin = time.perf_counter()
-    then = list(_parsed(timed(log)))
-    return Fetches(first, then, size, time.perf_counter() - begin - written_s)
+    return [_names(example), *_parsed(kip_227.lines(example))]
 
 
 def _parsed(lines: Iterable[bytes]) -> Iterator[pa.RecordBatch]:

@@ -85,12 +85,6 @@ class Example:
         return self.followers + self.consumers
 
     @property
-    def starting(self) -> int:
-        """Lines of the first two rounds: with the second FETCH a client has seen its first answer,
-        and only then is all that beginning costs done."""
-        return 2 * self.clients
-
-    @property
     def fetches(self) -> int:
         return self.clients * self.rounds
 

@@ -4,7 +4,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -13,7 +13,6 @@ from typing import NamedTuple
 from .contenders import CORES, cores_of
 from .engines import Rate
 from .processes import Run
-from .tables import table
 from .whole_job import SOURCE, WholeJob
 
 MB = 1_000_000
@@ -24,10 +23,6 @@ _WORDS = {
     "spark": "Spark `from_json`: 17 columns to Parquet",
     "orjson": "orjson loop, parsing only",
     "line_parser": "**ours**: `LineParser`, typed Arrow rows",
-    "strimzi": "**ours**, another pattern: no brackets, thread before, no logger behind",
-    "kubectl-prefix-timestamps": "**ours**, from `kubectl logs --prefix --timestamps`",
-    "docker-json": "**ours**, from Docker's json-file, long lines split",
-    "logcli-jsonl": "**ours**, from `logcli -o jsonl`",
     "ingest": "**ours**: `kip-replay ingest`, all Delta tables",
 }
 OURS = "ingest"
@@ -110,6 +105,14 @@ def page(
     )
 
 
+def table(heads: Sequence[str], align: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yields the lines of a table; ``align`` has an ``l`` or an ``r`` for each column."""
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'|'.join('--:' if a == 'r' else '---' for a in align)}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
 def _machine() -> str:
     cpuinfo = Path("/proc/cpuinfo").read_text()
     model = re.search(r"model name\s*: (.*)", cpuinfo)
@@ -148,14 +151,14 @@ def _reading(log: Input) -> Iterator[str]:
 def _rules(rates: Sequence[Rate]) -> Iterator[str]:
     rows = (
         (
-            f"`{rate.rule}`",
-            rate.what,
-            rate.unit,
-            f"{rate.units:,}",
-            f"{rate.per_second:,.0f}",
-            f"{rate.rows_per_second:,.0f}",
+            f"`{engine.rule}`",
+            engine.what,
+            engine.unit,
+            f"{engine.units:,}",
+            f"{per_second:,.0f}",
+            f"{rows_per_second:,.0f}",
         )
-        for rate in rates
+        for engine, per_second, rows_per_second in rates
     )
     yield from table(("rule", "input", "unit", "units", "units/s", "input rows/s"), "lllrrr", rows)
 

@@ -6,7 +6,6 @@ comes before the first phase and after the last (the interpreter, imports, the e
 the time of the process less the phases.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -18,7 +17,7 @@ from typing import NamedTuple
 
 from recorded_logs import REPOSITORY, folder_of
 
-from .contenders import CORES
+from .contenders import CORES, use_cores
 from .long_recording import write_recording
 from .memory import Used, Watch
 
@@ -79,16 +78,9 @@ def starts(folder: Path) -> list[WholeJob]:
     return runs
 
 
-def run_job(
-    name: str,
-    recording: Path,
-    warehouse: Path,
-    size: tuple[int, int],
-    options: Sequence[str] = (),
-    **environment: str,
-) -> WholeJob:
+def run_job(name: str, recording: Path, warehouse: Path, size: tuple[int, int]) -> WholeJob:
     """Runs the job once; ``size`` is bytes and lines of the log. Raises ``JobError``."""
-    command = [sys.executable, "-u", "-m", "kip_replay.jobs.run", str(recording), *options]
+    command = [sys.executable, "-u", "-m", "kip_replay.jobs.run", str(recording)]
     begin = time.perf_counter()
     process = subprocess.Popen(
         [*command, "--warehouse", str(warehouse)],
@@ -96,8 +88,7 @@ def run_job(
         stderr=subprocess.STDOUT,
         text=True,
         cwd=REPOSITORY,
-        env=os.environ | environment,
-        preexec_fn=_on_some_cores,
+        preexec_fn=lambda: use_cores(CORES),
     )
     watch = Watch(process.pid)
     assert process.stdout is not None
@@ -111,10 +102,6 @@ def run_job(
         raise JobError(f"kip-replay run ended with {process.returncode}: {' / '.join(text[-5:])}")
     phases = phases_of(text[-1])
     return WholeJob(name, *size, process_s, phases, rules_of(printed, phases), used)
-
-
-def _on_some_cores() -> None:
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
 
 
 def phases_of(line: str) -> dict[str, float]:

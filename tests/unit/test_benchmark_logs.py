@@ -1,5 +1,9 @@
-"""The logs that benchmarks generate: whole lines of Kafka's, none twice, and true to the rule."""
+"""Logs that benchmarks generate are whole, none twice, true to the rule; and what is measured."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +11,9 @@ import pyarrow as pa
 import pytest
 from benchmarks import inputs, kip_227, real_lines
 from benchmarks.kip_227 import Example
+from benchmarks.long_recording import write_recording
+from benchmarks.memory import Watch
+from benchmarks.whole_job import phases_of, rules_of
 from recorded_logs import folder_of
 
 from kip_replay.replay.hwm_parking import HwmParking
@@ -32,8 +39,7 @@ def outcomes(replay: Replay, batches: list[pa.RecordBatch]) -> list[Row]:
 
 
 def fetch_outcomes(example: Example, variant: str) -> list[Row]:
-    fetches = inputs.fetches_of(example)
-    rows = outcomes(IncrementalFetch(kip_227.NODE_ID), [*fetches.first, *fetches.then])
+    rows = outcomes(IncrementalFetch(kip_227.NODE_ID), inputs.fetches_of(example))
     found = [row for row in rows if row["variant"] == variant]
     assert {row["verdict"] for row in found} == {"replayed"}
     assert len(found) == example.fetches
@@ -91,11 +97,52 @@ def test_a_repetition_moves_offsets_and_nothing_else() -> None:
     )
 
 
+def test_a_long_recording_goes_on_where_the_real_one_ended(tmp_path: Path) -> None:
+    source = folder_of("failover-4.0")
+    # A bit more than twice: five MB are one repetition.
+    size_bytes, lines = write_recording(tmp_path / "long", source, 11_000_000)
+
+    manifest = json.loads((tmp_path / "long" / "recording.json").read_text())
+    assert manifest["name"] == "long"
+    logs = {node["node_id"]: tmp_path / "long" / node["log"] for node in manifest["nodes"]}
+    assert sum(log.stat().st_size for log in logs.values()) == size_bytes >= 11_000_000
+    ids: set[str] = set()
+    total = 0
+    for node_id, log in logs.items():
+        with log.open("rb") as file:
+            stamps = [line[1:24] for line in file]
+            assert stamps == sorted(stamps)
+            file.seek(0)
+            for batch in LineParser("long", node_id, "UTC").parse(file, log.name):
+                assert batch.column("rejected").null_count == batch.num_rows
+                ids.update(batch.column("line_id").to_pylist())
+                total += batch.num_rows
+    assert total == lines == len(ids)
+
+
+def test_seconds_of_phases_and_rules_are_read_off_what_a_run_prints() -> None:
+    end = "seconds: start Spark 3.2, ingest 10.0, replay 8.5, report 0.3, in all 22.0"
+    phases = phases_of(end)
+    assert phases == {"start Spark": 3.2, "ingest": 10.0, "replay": 8.5, "report": 0.3}
+    said = [(14.0, "replay hwm_parking: r"), (17.5, "replay min_isr_acks: r"), (30.0, end)]
+    # A rule lasts until the next begins, and the last as long as the phase.
+    assert rules_of(said, phases) == {"hwm_parking": 3.5, "min_isr_acks": 5.0}
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux")
+def test_memory_and_time_of_a_child_of_a_child_are_seen() -> None:
+    work = "b = b'x' * 120_000_000\nimport time\nt = time.process_time\nwhile t() < 1.2: pass"
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}])"
+    process = subprocess.Popen([sys.executable, "-c", outer], env=dict(os.environ))
+    watch = Watch(process.pid)
+    process.wait()
+    used = watch.ended()
+    assert 120_000_000 < used.total_bytes < 400_000_000
+    assert used.cpu_s >= 0.5
+    assert (used.java_bytes, used.worker_bytes) == (0, 0)
+
+
 # --- KIP-227's example ---------------------------------------------------------------------------
-
-
-def test_equal_seeds_give_equal_logs() -> None:
-    assert list(kip_227.lines(WITH_SESSIONS)) == list(kip_227.lines(WITH_SESSIONS))
 
 
 def test_the_rule_derives_the_lists_of_the_generated_sessions() -> None:
