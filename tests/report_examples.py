@@ -90,10 +90,12 @@ def hwm(name: str = "one", own: Protocol = Protocol.WITHOUT) -> hwm_parking.Figu
         "Kafka 4.0.0",
         {k: v for variant, (p50, _) in lines for k, v in lag(variant, p50).items()}
         | lag(WITHOUT_KIP, 120.0, 100)
+        | lag(WITHOUT_KIP, 160.0, 200)
         | lag(WITH_KIP, 1.3, 100),
         {("high_watermark_lag", v, kind): line(p50) for v, (p50, _) in lines for kind in KINDS},
         {k: v for variant, (_, n) in lines for k, v in fetches(variant, n).items()}
-        | fetches(WITHOUT_KIP, 2000, 100)
+        | fetches(WITHOUT_KIP, 4000, 100)
+        | fetches(WITHOUT_KIP, 1200, 200)
         | fetches(WITH_KIP, 3000, 100),
         {
             "verdicts": [] if own is Protocol.UNKNOWN else verdicts,
@@ -143,6 +145,7 @@ def fetch(name: str = "one") -> incremental_fetch.Figures:
     events += [event("evicted", 2, 8), event("created", 12, 16)]
     rows = {"verdicts": verdicts, "events": events, "peaks": [peak(12)]}
     rows["turned_away"] = [{"refused": 0, "evicted": 0}]
+    rows["in_force"] = [{"in_force": 12}]
     return incremental_fetch.Figures(name, None, traffic=traffic, rows=rows)
 
 
@@ -159,8 +162,10 @@ def acks(name: str = "one", latencies: dict[str, Percentiles] | None = None) -> 
         for node in ("11", "12"):
             spreads["closed_loop_latency", variant, "node_id", node, None] = found
     spreads["exposure", MIN_ISR, "node_id", "11", None] = spread(113.6)
-    for at, wait in ((1, 0.4), (2, 13.5), (3, 240.5)):
+    for at, wait in ((1, 0.4), (2, 13.5), (3, 240.5), (4, 240.5)):
         spreads["produce_latency", MIN_ISR, "all", "all", at] = spread(wait)
+        spreads["exposure", MIN_ISR, "all", "all", at] = spread(300.0 / at)
+    refused = {3: 2, 4: 8}
     curves = {("closed_loop_latency", v, "all"): line(s.p50 or 0.0) for v, s in latencies.items()}
     return min_isr_acks.Figures(
         name,
@@ -173,6 +178,10 @@ def acks(name: str = "one", latencies: dict[str, Percentiles] | None = None) -> 
                 verdict(ACKS, 2, "the ISR is not in the log", what="partitions", waited=2),
             ],
             "errors": [{"variant": v, "code": 19, "n": 7} for v in (RECORDED, ACKS, MIN_ISR)],
+            "swept": [
+                {"at": at, "n": 8, "refused": refused.get(at or 2, 0), "least": 2, "most": 2}
+                for at in (None, 1, 2, 3, 4)
+            ],
         },
     )
 
@@ -199,6 +208,10 @@ def lowest(name: str = "one") -> lowest_acked_offset.Figures:
         | visible(LOWEST, *fast, "api_name", "INCREMENTAL_ALTER_CONFIGS", None)
         | visible(WITHOUT_KIP, spread(300.0), spread(400.0), "all", "all", 100)
         | visible(WITH_KIP, spread(60.0), spread(140.0), "all", "all", 100)
+        | {
+            ("read_after_write", LOWEST, "all", "all", at): spread(wait)
+            for at, wait in ((100, 370.0), (500, 820.0), (1000, 1760.0), (4000, 6500.0))
+        }
         | visible(WITHOUT_KIP, spread(900.0), spread(1500.0), "all", "all", 1000),
         {
             ("stale_window", LOWEST, "all"): line(1417.0),
@@ -211,6 +224,7 @@ def lowest(name: str = "one") -> lowest_acked_offset.Figures:
                 verdict(LOWEST, 1, "the log ended first", what="writes"),
             ],
             "heartbeats": [{"n": 10, "recorded": 630, "replayed": 710}],
+            "cadence": [{"brokers": 3, "per_second": 1.7, "interval_ms": 2010}],
         },
     )
 

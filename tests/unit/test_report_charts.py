@@ -58,19 +58,6 @@ def test_a_chart_of_240_points_and_four_lines_takes_less_than_6_kb() -> None:
         assert len(charts.figures(chart(*lines, x_scale="time"))) < 6000
 
 
-def test_times_are_runs_of_buckets() -> None:
-    times = [_BEGIN + 2.5 + 5 * i for i in (*range(50), *range(60, 70), 100)]
-    line = Line("line", "with", times, [1.0] * len(times))
-    other = Line("other", "with", [_BEGIN + 2.5, _BEGIN + 7.5], [1.0, None])
-    found = figures(chart(line, other, line, x_scale="time"))
-    assert found["x"] == [
-        {"from": _BEGIN + 2.5, "step": 5, "runs": [0, 50, 60, 10, 100, 1]},
-        {"at": [_BEGIN + 2.5, _BEGIN + 7.5]},
-    ]
-    assert [axis for axis, _ in found["y"]] == [0, 1, 0]  # type: ignore[misc]
-    assert found["y"][1] == [1, [1, None]]
-
-
 def test_gaps_are_null_and_of_one_x_the_last_is_kept() -> None:
     line = Line("line", "with", [1, 2, 2, 4.5], [1.0, 2.0, None, math.nan])
     found = figures(chart(line))
@@ -78,20 +65,6 @@ def test_gaps_are_null_and_of_one_x_the_last_is_kept() -> None:
     assert found["y"] == [[0, [1, None, None]]]
     line = Line("line", "with", [3, 1], [0.25, -0.0])  # in any order
     assert figures(chart(line, y_scale="share"))["y"] == [[0, [0, 0.25]]]
-
-
-@pytest.mark.parametrize(("least", "edge"), [(3.0, 1), (1.0, 0.1), (0.00251, 0.001)])
-def test_zero_stands_at_the_edge_of_a_log_axis(least: float, edge: float) -> None:
-    line = Line("line", "with", [0.0, 0.0, least, 250.0], [0.1, 0.2, 0.5, 1.0])
-    found = figures(chart(line, x_scale="log", y_scale="share", is_stepped=True))
-    assert found["x"] == [{"at": [edge, least, 250]}]
-    assert found["y"] == [[0, [0.2, 0.5, 1.0]]]
-    assert found["zero"] == edge
-    marked = figures(
-        chart(Line("line", "", [least], [1.0]), x_scale="log", marks=[Mark(0, "", "")])
-    )
-    assert marked["marks"] == [[edge, "●"]]
-    assert figures(chart(line))["zero"] is None
 
 
 def test_figures_hold_no_text_of_logs_nor_what_would_end_their_element() -> None:

@@ -1,0 +1,85 @@
+"""The text of a whole page: every sentence and every figure, as a reader sees it.
+
+``page.txt`` is what it was; whoever changes words or figures on purpose writes it anew, and reads
+the difference: ``PYTHONPATH=tests:tests/report python -m test_text``.
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+
+from report_examples import acks_check, check, html, logs, recording, report_of, silent
+
+from kip_replay.pipelines.analysis.accuracy import Kind
+from kip_replay.pipelines.report.data import Report
+from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
+from kip_replay.pipelines.rules.lowest_acked_offset.words import SEEN
+
+GOLDEN = Path(__file__).with_name("page.txt")
+#: What begins a line.
+BLOCKS = {"p", "h1", "h2", "h3", "h4", "li", "tr", "summary", "figcaption", "dt", "pre", "nav"}
+
+
+class Text(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.written = ""
+        self._is_shown = True
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._is_shown = tag not in {"style", "script"}
+        self.written += "\n" if tag in BLOCKS else " | " if tag in {"td", "th"} else " "
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_shown = True
+
+    def handle_data(self, data: str) -> None:
+        self.written += data.replace("\n", " ") if self._is_shown else ""
+
+
+def reported() -> Report:
+    """Two recordings that are compared, one with damaged logs, and one that says nothing."""
+    seen = replace(check(), rule="lowest_acked_offset", metric=SEEN)
+    rate = {"metric": "produces_per_second", "tolerance": None, "passed": None}
+    checks = (
+        check(),
+        replace(check(), group_value="voter", passed=False, error=-30.0),
+        replace(check(), recorded_in="two", kind=Kind.OTHER_CLUSTER, is_enough=False),
+        acks_check("one", "one", passed=False),
+        replace(acks_check("one", "one"), **rate),
+        seen,
+    )
+    at = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
+    found = {"recording": "one", "node_id": 1}
+    hole = {**found, "number": 1, "evidence": "session_epoch", "lines_missing": 7}
+    clock = {**found, "reference_id": 2, "is_compared": True, "clocks": "differ"}
+    bad = replace(
+        logs(lines_read=13, damage=["ends in the middle"]),
+        gaps=[hole | {"after_at": at, "before_at": at + timedelta(seconds=1.5)}],
+        clocks=[clock | {"offset_earliest_ms": 4950.4, "offset_latest_ms": 5050.1}],
+    )
+    failed = {"table_name": "fetches", "expectation": "no_hole", "severity": "warning"}
+    made = report_of(recording(), recording("two", Protocol.WITH), silent(), checks=checks)
+    return replace(
+        made,
+        logs=[bad, *made.logs[1:]],
+        failures={"one": [{**failed, "says": "there is none", "failing_rows": 3}]},
+        clusters={"one": [{"recording": "one", "cluster_id": "an-id"}]},
+    )
+
+
+def text() -> str:
+    """The text, but for what the page says of every recording."""
+    written = Text(html(reported()).partition('id="method"')[0]).written
+    lines = (" ".join(line.split()) for line in written.split("\n"))
+    return "\n".join(filter(None, lines)) + "\n"
+
+
+def test_the_page_says_what_it_said() -> None:
+    assert text().splitlines() == GOLDEN.read_text(encoding="utf-8").splitlines()
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(text(), encoding="utf-8")
