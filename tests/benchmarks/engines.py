@@ -26,7 +26,7 @@ from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.rule import Replay
 
 from . import inputs
-from .kip_227 import NODE_ID, Example
+from .kip_227 import Example, fetches_of
 
 Batches = Sequence[pa.RecordBatch]
 VOTERS = (1, 2, 3)
@@ -90,13 +90,13 @@ def _incremental_fetch(less: int) -> list[Engine]:
         "the same, incremental": Example(10_000, 100, 300 // less, True),
     }
     batches: dict[str, Batches]
-    batches = {what: inputs.fetches_of(example) for what, example in examples.items()}
+    batches = {what: fetches_of(example) for what, example in examples.items()}
     batches[f"recorded: {SESSIONS}, full FETCHes"] = [naive_fetches.fetches_of(SESSIONS, BROKER)]
     in_sessions = naive_fetches.fetches_of(IN_SESSIONS, BROKER)
     batches[f"recorded: {IN_SESSIONS}, incremental FETCHes of 1 to 5 partitions"] = [in_sessions]
 
     def start() -> Replay:
-        return IncrementalFetch(NODE_ID)
+        return IncrementalFetch(BROKER)
 
     def partition_states(fed: Batches) -> int:
         """What full FETCHes would list, all FETCHes together."""

@@ -1,61 +1,17 @@
 """What the rules read, as Arrow batches: made without Spark, and before any clock runs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from notation import heartbeats, leader_log, recorded
 
-from kip_replay.pipelines.ingest.log_bytes import line_batches
-from kip_replay.replay.incremental_fetch import INPUT_SCHEMA as FETCH_INPUT
-from kip_replay.replay.kafka.request_log import LineParser
 from kip_replay.replay.lowest_acked_offset.events import Event
 from kip_replay.replay.min_isr_acks.events import Partition
 from kip_replay.replay.min_isr_acks.events import batch_of as leader_batch
 
-from . import kip_227
-
 #: Rows of a batch, as Spark hands them to Python by default.
 ROWS = 10_000
-#: What a batch of FETCHes may hold besides, so that a few huge ones do not become one.
-LINES_BYTES = 16 << 20
-
-
-def fetches_of(example: kip_227.Example) -> list[pa.RecordBatch]:
-    """Names of topics, then the FETCHes of an example as ``incremental_fetch`` reads them.
-
-    Raises ``ValueError`` where a line was rejected.
-    """
-    return [_names(example), *_parsed(kip_227.lines(example))]
-
-
-def _parsed(lines: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
-    parser = LineParser("kip-227", kip_227.NODE_ID, "UTC")
-    batches = line_batches(lines, LINES_BYTES, LINES_BYTES, ROWS)
-    for batch in (b for some in batches for b in parser.parse(some, "broker-11.log")):
-        if batch.column("rejected").null_count < batch.num_rows:
-            raise ValueError("a line of the example was rejected")
-        yield _fetch_input(batch)
-
-
-def _fetch_input(lines: pa.RecordBatch) -> pa.RecordBatch:
-    """Parsed FETCH lines in the rule's input schema."""
-    fetch = lines.column("fetch")
-    columns = dict(zip([f.name for f in fetch.type], fetch.flatten(), strict=True))
-    columns["request_id"] = lines.column("line_id")
-    for name in ("received", "dequeued", "built"):
-        columns[f"{name}_us"] = columns[f"{name}_at"].cast(pa.int64())
-    columns["topic_names"] = pa.nulls(lines.num_rows, FETCH_INPUT.field("topic_names").type)
-    arrays = [columns[field.name].cast(field.type) for field in FETCH_INPUT]
-    batch = pa.RecordBatch.from_arrays(arrays, schema=FETCH_INPUT)
-    return batch.take(pc.sort_indices(batch.column("dequeued_us")))
-
-
-def _names(example: kip_227.Example) -> pa.RecordBatch:
-    names = [{"topic_id": key, "topic": name} for key, name in kip_227.topic_ids(example).items()]
-    row = {"request_id": "", "dequeued_us": 0, "topic_names": names}
-    return pa.RecordBatch.from_pylist([row], schema=FETCH_INPUT)
 
 
 def metadata_fetches(replicas: int, appends: int) -> list[pa.RecordBatch]:
