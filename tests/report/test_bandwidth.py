@@ -106,16 +106,6 @@ def test_bars_add_up_to_what_was_logged(clients: int) -> None:
     assert (by_client.bars[-1].name == f"{others} other clients") == (others > 1)
 
 
-def test_the_biggest_come_first_and_the_others_last() -> None:
-    by_client, by_kind = read(log_of("one"))["one"].pictures
-    for bars in (by_client, by_kind):
-        named = [sum(size for _, size in bar.parts) for bar in bars.bars][:MOST_BARS]
-        assert named == sorted(named, reverse=True)
-    fetches = {f"FETCH of {who}" for who in ("followers", "consumers", "the metadata log")}
-    assert {bar.name for bar in by_kind.bars} == {*fetches, "PRODUCE", "BROKER_HEARTBEAT"}
-    assert all(bar.name in by_client.described for bar in by_client.bars)
-
-
 def test_what_has_no_size_is_told_of() -> None:
     log = log_of("one")
     unknown = sum(row["response_bytes"] is None for row in log["requests"])
@@ -136,12 +126,6 @@ def test_names_of_clients_show_what_is_in_them() -> None:
         row["client_id"] = "evil\u202egnp"
     by_client, _ = read(log)["one"].pictures
     assert [bar.name for bar in by_client.bars] == ["evil\\u202egnp"]
-
-
-def test_a_log_without_sizes_has_no_bars() -> None:
-    log = log_of("one")
-    bare = [{**row, "request_bytes": None, "response_bytes": None} for row in log["requests"]]
-    assert read({**log, "requests": bare, "fetches": [], "produces": []})["one"].pictures == []
 
 
 class Rule(RuleFigures):

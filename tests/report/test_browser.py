@@ -70,16 +70,6 @@ def drawn_colours(pdf: bytes) -> set[tuple[float, ...]]:
     return found
 
 
-def test_charts_are_drawn_when_they_come_into_view(browser: Browser, page: Path) -> None:
-    browser.open(page, ONE, height=200)
-    drawn = "document.querySelectorAll('#page-one canvas').length"
-    before = browser.run(drawn)
-    browser.resize(1280, 6000)
-    browser.settle()
-    assert before < browser.run(drawn) == 4
-    assert all(share > 0.01 for share in browser.run(INKED))
-
-
 def test_a_chart_inside_what_is_folded_is_drawn_when_it_opens(
     opened: Callable[..., Browser],
 ) -> None:
@@ -119,17 +109,6 @@ def test_a_report_with_hostile_names_stays_in_the_window_and_does_nothing_of_its
     assert names[1] in shown
     assert all(share > 0.01 for share in browser.run(INKED))
     assert browser.messages == browser.requests == []
-
-
-def test_charts_follow_the_width_of_the_window(opened: Callable[..., Browser]) -> None:
-    browser = opened()
-    browser.resize(500, 6000)
-    browser.settle()
-    browser.settle()
-    plots = """[...document.querySelectorAll('#page-one .plot')].map(
-      it => [it.clientWidth, it.querySelector('.uplot').clientWidth])"""
-    for room, drawn in browser.run(plots):
-        assert room - 2 < drawn <= room < 500
 
 
 def test_dragging_zooms_all_charts_of_a_group_and_a_double_click_shows_all_again(
@@ -249,11 +228,6 @@ def test_rows_are_sorted_by_pressing_a_head(opened: Callable[..., Browser]) -> N
     assert browser.run(head.format(0) + ".ariaSort") is None
     sources = browser.run(f"{ROWS}.map(row => row.cells[5].textContent)")
     assert sources == sorted(sources)
-
-
-def test_rows_in_another_order_are_not_said_to_be_sorted(opened: Callable[..., Browser]) -> None:
-    heads = "[...document.querySelectorAll('.slowest')].map(it => it.querySelector('th').ariaSort)"
-    assert opened().run(heads) == ["descending", None]
 
 
 def test_one_page_is_shown_at_a_time(opened: Callable[..., Browser]) -> None:

@@ -225,12 +225,6 @@ def test_gain_and_price_are_in_absolute_terms_with_their_intervals() -> None:
     assert rates == [("FETCHes/s", 1.0, 2.0, (1.0, 1.0)), ("B/s", 10.0, 20.0, (10.0, 10.0))]
 
 
-def test_a_cluster_that_runs_the_kip_is_compared_with_a_replay_without_it() -> None:
-    found = decided(metadata((at(300), at(2)), own=Protocol.WITH))
-    assert found.gain is not None
-    assert (found.gain.before, found.gain.after) == (300.0, 2.0)
-
-
 @pytest.mark.parametrize(
     ("enough", "headroom", "slots"),
     [(0, 2.0, 1000), (496, 2.0, 1000), (504, 2.0, 1008), (5000, 1.5, 7504), (8, 1000.1, 8008)],
@@ -316,18 +310,6 @@ def gain_limits(before: Percentiles, after: Percentiles) -> list[tuple[RuleFigur
         (produces(before, after, at(0)), "decide_saved_ms_min"),
         (writes(window), "decide_stale_window_ms_min"),
     ]
-
-
-@given(BOUNDS, BOUNDS, LIMITS, LIMITS)
-def test_more_required_never_advises_more(
-    before: Percentiles, after: Percentiles, one_ms: float, other_ms: float
-) -> None:
-    for figures, setting in gain_limits(before, after):
-        less, more = (
-            RANK[decided(figures, **{setting: limit}).advice.name]
-            for limit in sorted((one_ms, other_ms))
-        )
-        assert less >= more
 
 
 @given(BOUNDS, LIMITS, LIMITS)

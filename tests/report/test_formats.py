@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 from typing import Any
 
 import mistune
-import pytest
 from report_examples import CONFIG, acks_check, check, logs, recording, report_of, silent
 
 from kip_replay.pipelines.report.data import Report
@@ -131,8 +130,3 @@ def test_markdown_and_terminal_say_what_the_verdicts_are() -> None:
         *("one", "two", "silent")
     ]
     assert next(as_text(found("\x1b[2Jone\n"))) == "\\u001b[2Jone\\u000a"
-
-
-@pytest.mark.parametrize("write", [as_json, as_markdown])
-def test_the_same_report_has_the_same_bytes(write: Any) -> None:
-    assert write(found("one", "two")) == write(found("one", "two"))

@@ -169,15 +169,6 @@ def test_the_overview_leads_to_each_page() -> None:
     assert '<nav class="pages"' not in alone
 
 
-def test_limits_are_printed_and_decide() -> None:
-    strict = {**CONFIG, "hwm_parking": CONFIG["hwm_parking"] | {"decide_saved_ms_min": 5000.0}}
-    report = reported(NAMES[:1])
-    usual, other = (pages(report, config)[0].sections[0] for config in (CONFIG, strict))
-    assert usual.decisions["rec-alpha"].advice is Advice.DO
-    assert other.decisions["rec-alpha"].advice is Advice.DONT
-    assert "at least 5,000\u00a0ms less (hwm_parking.decide_saved_ms_min)" in other.limits[0]
-
-
 # --- what is the matter with logs ----------------------------------------------------------------
 
 AT = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)
@@ -259,20 +250,6 @@ def test_a_critical_check_withdraws_what_rests_on_its_table(table: str, rules: s
     assert withdrawn(replace(report, failures={"one": [worded]})) == set()
 
 
-def test_a_failed_check_is_an_alert_and_a_mild_one_a_warning() -> None:
-    worded = failure("rejected_lines", "warning") | {"expectation": "no_line_is_rejected"}
-    failures = [failure("requests"), failure("fetches", "warning", 1), worded]
-    (page,) = pages(replace(report_of(recording()), failures={"one": failures}), CONFIG)
-    texts = [(alert.is_critical, alert.text) for alert in page.alerts[1:3]]
-    says = "failed the check no_hole; expected: there is none"
-    assert texts == [
-        (True, f"recording 'one': 3 rows of requests {says}"),
-        (False, f"recording 'one': 1 row of fetches {says}"),
-    ]
-    # What has a sentence anyway has no second one.
-    assert not any("rejected_lines" in alert.text for alert in page.alerts)
-
-
 @pytest.mark.parametrize(
     ("damage", "gaps", "rules"),
     [
@@ -296,36 +273,6 @@ def test_rates_are_withdrawn_where_a_log_that_adds_to_them_is_not_whole(
         brokers={"one": [{"broker_id": node} for node in (11, 12)]},
     )
     assert withdrawn(report) == rules
-
-
-@pytest.mark.parametrize(
-    ("read", "phrases"),
-    [
-        ({"gaps": [hole(), hole(node=11)]}, ["node 1 of", "node 11 of", "20 lines or more are"]),
-        ({"gaps": [hole(evidence="no_log")]}, ["node 1 of recording 'one' has no log"]),
-        ({"nodes": [{"damage": ["ends in the middle"]}]}, ["ends in the middle"]),
-        ({"rejected": [{"n": 2, "reason": "binary", "examples": []}]}, ["2 of 12 lines"]),
-        (
-            {"clocks": [{"offset_earliest_ms": 4950.0, "offset_latest_ms": 5050.0}]},
-            ["the clock of node 1 was 4.95 to 5.05 s ahead of that of node 2"],
-        ),
-    ],
-)
-def test_bad_logs_are_on_top_in_red(read: dict[str, Any], phrases: Sequence[str]) -> None:
-    base = replace(logs(), rejected=[])
-    clock = {"recording": "one", "node_id": 1, "reference_id": 2, "clocks": "differ"}
-    more = {name: [*rows] for name, rows in read.items()}
-    if "nodes" in more:
-        more["nodes"] = [{**base.nodes[0], **more["nodes"][0]}]
-    if "clocks" in more:
-        more["clocks"] = [{**clock, "is_compared": True, **more["clocks"][0]}]
-    one: Logs = replace(base, **more)
-    text = html(replace(report_of(recording()), logs=[one]))
-    top = text.split("<main>")[0]
-    assert top.count('<li class="alert">') >= 1
-    assert [phrase for phrase in phrases if phrase not in top.replace("&#39;", "'")] == []
-    sound = html(replace(report_of(recording()), logs=[base]))
-    assert "alert" not in sound.split("<body>")[1].split("<main>")[0]
 
 
 def test_many_alerts_are_counted_and_what_is_withdrawn_is_always_named() -> None:

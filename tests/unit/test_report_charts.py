@@ -76,19 +76,6 @@ def test_figures_hold_no_text_of_logs_nor_what_would_end_their_element() -> None
     assert json.loads(text)["marks"] == [[1, "●"]]
 
 
-def test_small_charts_have_a_table_large_ones_have_none() -> None:
-    one = Line("one", "with", [_BEGIN, _BEGIN + 0.25], [12.5, None])
-    two = Line("two", "with", [_BEGIN + 0.25], [0.00456])
-    assert charts.table(chart(one, two, x_scale="time")) == [
-        ("2026-11-22 16:00:00", ["12.5", "–"]),
-        ("2026-11-22 16:00:00.250", ["–", "0.0046"]),
-    ]
-    shares = chart(Line("one", "with", [1, 2], [0.5, 1.0]), y_scale="share")
-    assert [cells for _, cells in charts.table(shares)] == [["50.00\u00a0%"], ["100.00\u00a0%"]]
-    many = Line("many", "with", list(range(41)), [1.0] * 41)
-    assert charts.table(chart(many)) == []
-
-
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [

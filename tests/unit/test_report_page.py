@@ -18,7 +18,6 @@ from report_examples import (
     recording,
     report,
     report_of,
-    silent,
     spread,
     verdict,
 )
@@ -152,19 +151,6 @@ def test_elements_are_closed_in_order() -> None:
         elif tag not in void:
             open_elements.append(tag)
     assert open_elements == []
-
-
-def test_every_row_of_a_table_fills_its_columns() -> None:
-    """Cells and the heads of their columns, counted with what they span."""
-    page = html(report_of(recording(), silent(), recording("two"), checks=(check(), acks_check())))
-    for table in page.split("<table")[1:]:
-        widths = set()
-        for row in table.split("</table>")[0].split("<tr")[1:]:
-            cells = Parsed(f"<tr{row}").values
-            spans = [int(value) for name, value in cells if name == "colspan"]
-            count = row.count("<td") + row.count("<th ") + row.count("<th>")
-            widths.add(count - len(spans) + sum(spans))
-        assert len(widths) == 1
 
 
 def test_a_rule_that_was_not_replayed_has_no_section() -> None:

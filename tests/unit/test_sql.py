@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from constructed import Key, Micros, micros, spread
 from deltalake import DeltaTable, write_deltalake
 from made_rows import made_rows
 from pyspark.sql import SparkSession
@@ -127,10 +125,6 @@ ATTACKS = [
 HARMLESS = lines_of("harmless.txt")
 READS = lines_of("reads.txt")
 global_variable = pa.table({"word": [SECRET]})
-
-
-def test_there_are_enough_attacks() -> None:
-    assert len(set(ATTACKS)) >= 400
 
 
 @pytest.mark.parametrize("attacks", [ATTACKS[i : i + 25] for i in range(0, len(ATTACKS), 25)])
@@ -429,35 +423,6 @@ def test_every_view_gives_the_same_rows_in_spark(
         by_spark = rows.to_pylist()
         by_duckdb = rows_of(catalog, f"SELECT * FROM {view.name}")
         assert sorted_rows(row.values() for row in by_spark) == sorted_rows(by_duckdb), view.name
-
-
-def test_percentiles_are_those_of_latency_summary(catalog: Catalog, warehouse: Path) -> None:
-    what_if = ("recording", "variant", "parameter", "parameter_value")
-    values: dict[Key, list[Micros]] = defaultdict(list)
-    for row in DeltaTable(str(warehouse / "high_watermark_lag")).to_pyarrow_table().to_pylist():
-        if row["phase"] == "steady" and row["verdict"] != "not_applicable":
-            kind = "voter" if row["is_voter"] else "broker"
-            for of in ("all", kind):
-                values[(*(row[name] for name in what_if), of)].append(micros(row["lag_ms"]))
-    figures = ("count", "unknown_count", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
-    wanted = {key: [spread(of)[name] for name in figures] for key, of in values.items()}
-    percentiles = ", ".join(f"percentile_lower(lag_ms, {q})" for q in (0.5, 0.9, 0.99, 0.999))
-    found = rows_of(
-        catalog,
-        f"""SELECT {", ".join(what_if)}, count(lag_ms), count(*) - count(lag_ms), {percentiles},
-          max(lag_ms) FROM high_watermark_lag
-        WHERE phase = 'steady' AND verdict <> 'not_applicable' GROUP BY {", ".join(what_if)}""",
-    )
-    assert {(*row[:4], "all"): [*row[4:]] for row in found} == {
-        key: of for key, of in wanted.items() if key[-1] == "all"
-    }
-    for *key, p50, p90, p99, top in rows_of(
-        catalog,
-        f"""SELECT {", ".join(what_if)}, replica_kind, p50_ms, p90_ms, p99_ms, max_ms
-        FROM steady_lag""",
-    ):
-        of_kind = wanted[tuple(key)]
-        assert [p50, p90, p99, top] == [*of_kind[2:5], of_kind[-1]]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 11, 100, 101, 1000, 1001, 2001])
