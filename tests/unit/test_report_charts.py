@@ -58,15 +58,6 @@ def test_a_chart_of_240_points_and_four_lines_takes_less_than_6_kb() -> None:
         assert len(charts.figures(chart(*lines, x_scale="time"))) < 6000
 
 
-def test_gaps_are_null_and_of_one_x_the_last_is_kept() -> None:
-    line = Line("line", "with", [1, 2, 2, 4.5], [1.0, 2.0, None, math.nan])
-    found = figures(chart(line))
-    assert found["x"] == [{"at": [1, 2, 4.5]}]
-    assert found["y"] == [[0, [1, None, None]]]
-    line = Line("line", "with", [3, 1], [0.25, -0.0])  # in any order
-    assert figures(chart(line, y_scale="share"))["y"] == [[0, [0, 0.25]]]
-
-
 def test_figures_hold_no_text_of_logs_nor_what_would_end_their_element() -> None:
     hostile = "</script><!-- & \u2028"
     line = Line(hostile, hostile, [1.0], [2.0])
@@ -110,11 +101,3 @@ def test_long_names_and_sentences_are_cut() -> None:
     assert [len(cell) for cell in row] == [7, 5, 1, 120, 1, 1000, 3]
     (bar,) = charts.stacks(Bars("", "", "", "B", [Bar("w" * 121, "", [("w" * 121, 1.0)])]))
     assert bar.name == bar.parts[0][0] == "w" * 119 + "…"
-
-
-@pytest.mark.parametrize("scale", [1e-14, 1e-7, 0.001, 1.0, 1000.0, 1e9, 1e15])
-def test_figures_of_large_charts_are_right_to_half_of_their_third_digit(scale: float) -> None:
-    noise = random.Random(1)
-    y = [noise.uniform(-2, 2) * scale for _ in range(100)]
-    ((_, found),) = figures(chart(Line("line", "with", list(range(100)), y)))["y"]  # type: ignore[misc]
-    assert found == pytest.approx(y, rel=0.00501, abs=1e-20)
