@@ -1,6 +1,7 @@
 """Recordings with something to say on every rule, as plain values; no figure is a real one."""
 
 from dataclasses import replace
+from html.parser import HTMLParser
 from typing import Any
 
 from kip_replay.jobs._config import read_config
@@ -34,6 +35,32 @@ CLASSES = (
 def plain(text: str) -> str:
     """Text whose no-break spaces are spaces."""
     return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+class Parsed(HTMLParser):
+    """Elements with the names of their attributes, attribute values, and the text between."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.structure: list[tuple[str, ...]] = []
+        self.values: list[tuple[str, str]] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.structure.append((tag, *(name for name, _ in attrs)))
+        self.values += [(name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        self.structure.append((f"/{tag}",))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
 
 
 def html(of: Report) -> str:

@@ -23,7 +23,7 @@ from report_examples import (
 )
 
 from kip_replay.pipelines.analysis.intervals import BLOCKS, Error, Interval
-from kip_replay.pipelines.report import decisions, values
+from kip_replay.pipelines.report import values
 from kip_replay.pipelines.report.decisions import Advice, Decision, Effect
 from kip_replay.pipelines.report.values import Percentiles, RuleFigures, Traffic
 from kip_replay.pipelines.rules.hwm_parking.decision import decide as on_hwm
@@ -336,17 +336,6 @@ def test_a_verdict_has_its_whole_interval_on_one_side(
         assert within.low <= found.gain.less <= within.high
         expected = 2 if within.low >= limit else 0 if within.high < limit else 1
         assert RANK[found.advice.name] == expected
-
-
-@given(st.lists(st.sampled_from([True, False, None]), min_size=1))
-def test_one_price_too_high_is_enough_and_all_must_be_known(known: list[bool | None]) -> None:
-    advice = decisions.weighed(*known)
-    assert (
-        advice
-        is {True: Advice.DONT, False: Advice.DO if all(known) else Advice.NOT_ENOUGH}[
-            False in known
-        ]
-    )
 
 
 def test_what_never_rises_is_not_taken_to_rise() -> None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from report_examples import (
     CLASSES,
     CONFIG,
+    Parsed,
     acks_check,
     check,
     html,
@@ -115,32 +115,6 @@ def test_a_verdict_does_not_depend_on_what_is_reported_beside_it(names: list[str
     assert decisions_of(pages(together, CONFIG)) == expected
 
 
-class Sections(HTMLParser):
-    """Texts, and values of attributes, of each page's part of the HTML."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self._depth = 0
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "section":
-            if ("class", "page") in attrs:
-                self._depth = 0
-                self.found.append("")
-            self._depth += 1
-        if self._depth:
-            self.found[-1] += " ".join(value or "" for _, value in attrs)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._depth -= tag == "section" and self._depth > 0
-
-    def handle_data(self, data: str) -> None:
-        if self._depth:
-            self.found[-1] += data
-
-
 def test_no_sentence_of_a_page_is_about_a_recording_of_another() -> None:
     report = reported(NAMES, [("rec-alpha", "rec-echo")])
     cut = [replace(one, gaps=[hole(one.recording)]) for one in report.logs]
@@ -151,7 +125,8 @@ def test_no_sentence_of_a_page_is_about_a_recording_of_another() -> None:
         *([name] for name in NAMES[1:4]),
     ]
     every_json = json.loads(as_json(found))["pages"]
-    every_html = Sections(html(report)).found
+    parts = map(Parsed, html(report).split('<section class="page"')[1:])
+    every_html = [str((part.texts, part.values)) for part in parts]
     assert len(every_json) == len(every_html) == len(found) == 4
     for page, of_json, of_html in zip(found, every_json, every_html, strict=True):
         texts = str(of_json), of_html, as_markdown([page]), "\n".join(as_text([page]))

@@ -4,9 +4,10 @@
 the difference: ``PYTHONPATH=tests:tests/report python -m test_text``.
 """
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 
 from report_examples import acks_check, check, html, logs, recording, report_of, silent
@@ -17,26 +18,14 @@ from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.rules.lowest_acked_offset.words import SEEN
 
 GOLDEN = Path(__file__).with_name("page.txt")
-#: What begins a line.
-BLOCKS = {"p", "h1", "h2", "h3", "h4", "li", "tr", "summary", "figcaption", "dt", "pre", "nav"}
-
-
-class Text(HTMLParser):
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.written = ""
-        self._is_shown = True
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._is_shown = tag not in {"style", "script"}
-        self.written += "\n" if tag in BLOCKS else " | " if tag in {"td", "th"} else " "
-
-    def handle_endtag(self, tag: str) -> None:
-        self._is_shown = True
-
-    def handle_data(self, data: str) -> None:
-        self.written += data.replace("\n", " ") if self._is_shown else ""
+#: What is not read, what begins a line, what is a cell, and all other tags.
+MARKUP = (
+    (r"(?s)<(style|script).*?</\1>", ""),
+    (r"<(p|h\d|li|tr|summary|figcaption|dt|pre|nav)\b[^>]*>", "\n"),
+    (r"</[^>]*>", ""),
+    (r"<t[dh]\b[^>]*>", " | "),
+    (r"<[^>]*>", " "),
+)
 
 
 def reported() -> Report:
@@ -72,8 +61,10 @@ def reported() -> Report:
 
 def text() -> str:
     """The text, but for what the page says of every recording."""
-    written = Text(html(reported()).partition('id="method"')[0]).written
-    lines = (" ".join(line.split()) for line in written.split("\n"))
+    page = html(reported()).partition('id="method"')[0].replace("\n", " ")
+    for tag, text in MARKUP:
+        page = re.sub(tag, text, page)
+    lines = (" ".join(line.split()) for line in unescape(page).split("\n"))
     return "\n".join(filter(None, lines)) + "\n"
 
 

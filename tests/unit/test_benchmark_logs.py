@@ -1,9 +1,6 @@
 """Logs that benchmarks generate are whole, none twice, true to the rule; and what is measured."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,6 @@ import pytest
 from benchmarks import inputs, kip_227, real_lines
 from benchmarks.kip_227 import Example
 from benchmarks.long_recording import write_recording
-from benchmarks.memory import Watch
 from benchmarks.whole_job import phases_of, rules_of
 from recorded_logs import folder_of
 
@@ -59,22 +55,6 @@ def test_repeated_lines_are_read_and_differ(
     )
 
 
-def test_a_repetition_moves_offsets_and_nothing_else() -> None:
-    line = (
-        b'[2026-11-20 20:41:14,135] DEBUG Completed request:{"correlationId":60,"a":"50 %",'
-        b'"sessionId":0,"x":{"sessionId":2147483640,"fetchOffset":5,"logStartOffset":0,'
-        b'"highWatermark":-1}} (kafka.request.logger)'
-    )
-    template = real_lines.Template.of(line)
-    assert template.line(b"2026-11-20 20:41:14,135", 0) == line + b"\n"
-    moved = template.line(b"2026-01-05 00:00:00,000", 2)
-    assert moved == (
-        b'[2026-01-05 00:00:00,000] DEBUG Completed request:{"correlationId":20060,"a":"50 %",'
-        b'"sessionId":0,"x":{"sessionId":15832,"fetchOffset":200005,"logStartOffset":0,'
-        b'"highWatermark":-1}} (kafka.request.logger)\n'
-    )
-
-
 def test_a_long_recording_goes_on_where_the_real_one_ended(tmp_path: Path) -> None:
     source = folder_of("failover-4.0")
     # A bit more than twice: five MB are one repetition.
@@ -105,19 +85,6 @@ def test_seconds_of_phases_and_rules_are_read_off_what_a_run_prints() -> None:
     said = [(14.0, "replay hwm_parking: r"), (17.5, "replay min_isr_acks: r"), (30.0, end)]
     # A rule lasts until the next begins, and the last as long as the phase.
     assert rules_of(said, phases) == {"hwm_parking": 3.5, "min_isr_acks": 5.0}
-
-
-@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux")
-def test_memory_and_time_of_a_child_of_a_child_are_seen() -> None:
-    work = "b = b'x' * 120_000_000\nimport time\nt = time.process_time\nwhile t() < 1.2: pass"
-    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}])"
-    process = subprocess.Popen([sys.executable, "-c", outer], env=dict(os.environ))
-    watch = Watch(process.pid)
-    process.wait()
-    used = watch.ended()
-    assert 120_000_000 < used.total_bytes < 400_000_000
-    assert used.cpu_s >= 0.5
-    assert (used.java_bytes, used.worker_bytes) == (0, 0)
 
 
 # --- what rules are fed --------------------------------------------------------------------------

@@ -2,11 +2,11 @@
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 from report_examples import (
     LOWEST,
+    Parsed,
     acks_check,
     check,
     event,
@@ -38,32 +38,6 @@ HOSTILE = (
 HOSTILE_AS_SHOWN = (
     HOSTILE.replace("\u202e", "\\u202e").replace("\u200f", "\\u200f").replace("\0", "\\u0000")
 )
-
-
-class Parsed(HTMLParser):
-    """Elements with the names of their attributes, attribute values, and the text between."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.structure: list[tuple[str, ...]] = []
-        self.values: list[tuple[str, str]] = []
-        self.texts: list[str] = []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.structure.append((tag, *(name for name, _ in attrs)))
-        self.values += [(name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag: str) -> None:
-        self.structure.append((f"/{tag}",))
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.texts).split())
 
 
 def text_of(page: str) -> str:
