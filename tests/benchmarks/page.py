@@ -149,17 +149,7 @@ def _reading(log: Input) -> Iterator[str]:
 
 
 def _rules(rates: Sequence[Rate]) -> Iterator[str]:
-    rows = (
-        (
-            f"`{engine.rule}`",
-            engine.what,
-            engine.unit,
-            f"{engine.units:,}",
-            f"{per_second:,.0f}",
-            f"{rows_per_second:,.0f}",
-        )
-        for engine, per_second, rows_per_second in rates
-    )
+    rows = ([f"`{rate.rule}`", *rate[1:3], *(f"{n:,.0f}" for n in rate[3:])] for rate in rates)
     yield from table(("rule", "input", "unit", "units", "units/s", "input rows/s"), "lllrrr", rows)
 
 

@@ -61,7 +61,7 @@ def reported() -> Report:
 
 def text() -> str:
     """The text, but for what the page says of every recording."""
-    page = html(reported()).partition('id="method"')[0].replace("\n", " ")
+    page = html(reported()).partition('<h2 id="method"')[0].replace("\n", " ")
     for tag, text in MARKUP:
         page = re.sub(tag, text, page)
     lines = (" ".join(line.split()) for line in unescape(page).split("\n"))
