@@ -281,27 +281,13 @@ def silent(name: str = "empty") -> tuple[RuleFigures, ...]:
 
 
 def check(name: str = "one", passed: bool | None = True, error: float = 0.8) -> Check:
-    return Check(
-        rule="hwm_parking",
-        predicted_from=name,
-        recorded_in=name,
-        variant=WITHOUT_KIP,
-        metric="high_watermark_lag_p50",
-        group_kind="replica_kind",
-        group_value="broker",
-        unit="ms",
-        baseline=250.0,
-        predicted=329.0,
-        recorded=328.2,
-        error=error,
-        tolerance=None if passed is None else 2.0,
-        passed=passed,
-        sample_count=627,
-        unknown_count=3,
-        kind=Kind.SELF_CHECK,
-        is_enough=True,
-        noise=1.5,
-    )
+    of = {"rule": "hwm_parking", "predicted_from": name, "recorded_in": name}
+    of |= {"variant": WITHOUT_KIP, "metric": "high_watermark_lag_p50", "unit": "ms"}
+    group = {"group_kind": "replica_kind", "group_value": "broker"}
+    figures = {"baseline": 250.0, "predicted": 329.0, "recorded": 328.2, "error": error}
+    figures |= {"tolerance": None if passed is None else 2.0, "noise": 1.5}
+    counts: dict[str, Any] = {"sample_count": 627, "unknown_count": 3, "is_enough": True}
+    return Check(**of, **group, **figures, **counts, passed=passed, kind=Kind.SELF_CHECK)
 
 
 def acks_check(before: str = "one", after: str = "two", passed: bool = True) -> Check:

@@ -45,7 +45,9 @@ def produces(partitions: int, rounds: int) -> list[pa.RecordBatch]:
     acks=all, min.insync.replicas 2, replicas 11, 12 and 13; ten partitions to a PRODUCE.
     """
     history = leader_log.History(isr=None, min_isr=2)
-    _isr(history, partitions)
+    history.metadata(-1000, leader_log.REPLICAS)
+    one = (history.events[-1].partitions or [])[0]
+    _list(history, [one._replace(partition=number) for number in range(partitions)])
     for number in range(rounds):
         begin = 20.0 * number
         for first in range(0, partitions, 10):
@@ -59,24 +61,15 @@ def produces(partitions: int, rounds: int) -> list[pa.RecordBatch]:
                 Partition("t", None, p, fetch_offset=number + 1, leader_epoch=0, is_refused=False)
                 for p in range(partitions)
             ]
-            _fetch(history, at_ms, replica, listed)
+            history.fetch(at_ms, replica, None)
+            _list(history, listed)
     events = history.in_order()
     return [leader_batch(events[i : i + ROWS]) for i in range(0, len(events), ROWS)]
 
 
-def _isr(history: leader_log.History, partitions: int) -> None:
-    history.metadata(-1000, leader_log.REPLICAS)
-    told = history.events[-1]
-    one = (told.partitions or [])[0]
-    listed = [one._replace(partition=number) for number in range(partitions)]
-    history.events[-1] = told._replace(partitions=listed)
-
-
-def _fetch(
-    history: leader_log.History, at_ms: float, replica: int, listed: list[Partition]
-) -> None:
-    history.fetch(at_ms, replica, None)
-    history.events[-1] = history.events[-1]._replace(partitions=listed)
+def _list(history: leader_log.History, partitions: list[Partition]) -> None:
+    """Has the last event be about these partitions."""
+    history.events[-1] = history.events[-1]._replace(partitions=partitions)
 
 
 def broker_heartbeats(brokers: int, rounds: int) -> list[pa.RecordBatch]:

@@ -76,18 +76,6 @@ class Input(NamedTuple):
         """MB of log a second, of the work alone: the median of the runs."""
         return self.log_bytes / MB / median(run.work.seconds for run in self.runs[name])
 
-    def spread(self, name: str) -> float:
-        """How many times as long as the fastest run the slowest took."""
-        seconds = [run.work.seconds for run in self.runs[name]]
-        return max(seconds) / min(seconds)
-
-    def start_s(self, name: str) -> float:
-        """Start, imports and checks: the process less the work."""
-        return median(run.process_s - run.work.seconds for run in self.runs[name])
-
-    def peak_mb(self, name: str) -> float:
-        return max(run.used.total_bytes for run in self.runs[name]) / MB
-
 
 def page(
     read: Sequence[Input], rates: Sequence[Rate], jobs: Sequence[WholeJob], quick: bool
@@ -131,18 +119,16 @@ def _reading(log: Input) -> Iterator[str]:
     line_bytes = log.log_bytes / log.lines
     size = f"{log.log_bytes / MB:,.0f} MB, {log.lines:,} lines of {line_bytes:,.0f} bytes"
     yield f"\n**{log.shape}** lines: {size}.\n"
-    rows = (
-        (
-            _WORDS[name],
-            str(cores_of(name)),
-            f"{log.rate(name):,.0f}",
-            f"{log.spread(name):.2f}",
-            f"{log.start_s(name):.1f}",
-            f"{log.peak_mb(name):,.0f}",
-            f"{log.rate(OURS) / log.rate(name):.2f} x",
+    rows = []
+    for name, runs in log.runs.items():
+        seconds = [run.work.seconds for run in runs]
+        start_s = median(run.process_s - run.work.seconds for run in runs)
+        peak_mb = max(run.used.total_bytes for run in runs) / MB
+        ratio = log.rate(OURS) / log.rate(name)
+        figures = f"{log.rate(name):,.0f}", f"{max(seconds) / min(seconds):.2f}", f"{start_s:.1f}"
+        rows.append(
+            (_WORDS[name], str(cores_of(name)), *figures, f"{peak_mb:,.0f}", f"{ratio:.2f} x")
         )
-        for name in log.runs
-    )
     heads = ("", "cores", "MB/s", "spread", "start s", "peak MB", "`kip-replay ingest` is")
     yield from table(heads, "lrrrrrr", rows)
     yield ""

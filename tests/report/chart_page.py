@@ -18,24 +18,19 @@ HOSTILE = [
 _BEGIN = 1_795_363_200.0
 
 
-def _wave(base: float, length: int, phase: float) -> list[float | None]:
-    """Values that rise and fall, with a peak and a gap."""
-    peak = [base * 6 * math.exp(-(((i - 150) / 6) ** 2)) for i in range(length)]
-    waves = [
-        base * (1.4 + math.sin(i / 9 + phase) + 0.3 * math.sin(i * 1.7)) for i in range(length)
-    ]
-    return [
-        None if 40 <= i < 52 else a + b for i, (a, b) in enumerate(zip(waves, peak, strict=True))
-    ]
+def _wave(base: float, phase: float) -> list[float | None]:
+    """Values that rise and fall, with a gap."""
+    waves = (base * (1.4 + math.sin(i / 9 + phase) + 0.3 * math.sin(i * 1.7)) for i in range(240))
+    return [None if 40 <= i < 52 else value for i, value in enumerate(waves)]
 
 
-def latency(points: int = 240) -> Chart:
-    times = [_BEGIN + 5.0 * i for i in range(points)]
+def latency() -> Chart:
+    times = [_BEGIN + 5.0 * i for i in range(240)]
     lines = [
-        Line("recorded", "recorded", times, _wave(31.0, points, 0.0)),
-        Line("acks=all", "without", times, _wave(29.0, points, 0.3)),
-        Line("min.insync.replicas", "with", times, _wave(12.0, points, 0.6)),
-        Line("finest evidence", "other", times, _wave(9.0, points, 0.9)),
+        Line("recorded", "recorded", times, _wave(31.0, 0.0)),
+        Line("acks=all", "without", times, _wave(29.0, 0.3)),
+        Line("min.insync.replicas", "with", times, _wave(12.0, 0.6)),
+        Line("finest evidence", "other", times, _wave(9.0, 0.9)),
     ]
     kinds = ("election", "isr", "restart", "config", "fenced", "eviction", "upgrade")
     marks = [Mark(_BEGIN + 130 * i, kind, f"{kind} on node {i}") for i, kind in enumerate(kinds)]
@@ -47,9 +42,7 @@ def latency(points: int = 240) -> Chart:
 
 def _bytes() -> Chart:
     times = [_BEGIN + 5.0 * i for i in range(240)]
-    lines = [
-        Line(f"node {i}", f"series-{i}", times, _wave(4e5 * (i + 1), 240, i)) for i in range(6)
-    ]
+    lines = [Line(f"node {i}", f"series-{i}", times, _wave(4e5 * (i + 1), i)) for i in range(6)]
     described = "Bytes a second of each node over time; node 5 sends most."
     return Chart("Bytes a second", "by node", described, "time", "B/s", lines, (), "time")
 

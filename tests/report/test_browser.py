@@ -254,18 +254,6 @@ def test_no_script_runs_but_the_page_s_own(browser: Browser, page: Path) -> None
     assert "Content Security Policy" in browser.messages[0]
 
 
-def test_colours_follow_the_system(opened: Callable[..., Browser]) -> None:
-    browser = opened()
-    light = browser.run(COLOURS)
-    browser.dark(True)
-    browser.settle()
-    dark = browser.run(COLOURS)
-    browser.dark(False)
-    assert "0,95,176" in light
-    assert "0,95,176" not in dark
-    assert "113,183,255" in dark
-
-
 def test_what_is_printed_has_every_chart_in_light_colours(browser: Browser, page: Path) -> None:
     browser.dark(True)
     browser.open(page, ONE, height=200)

@@ -64,12 +64,6 @@ def test_the_knee_of_a_bent_line_is_its_bend(x: int, y: int) -> None:
     assert knee({at: (y, x) for at, (x, y) in bent.items()}) == knee(bent)
 
 
-def test_what_a_hyperbola_costs_pays_up_to_its_knee() -> None:
-    """Half the wait, twice the FETCHes: neither end is the best trade, and a scale decides none."""
-    waits = (50, 100, 200, 400, 800)
-    assert knee({wait: (1000 / wait, float(wait)) for wait in waits}) == 200
-
-
 # --- how many slots are enough
 
 

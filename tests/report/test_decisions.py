@@ -24,7 +24,7 @@ from report_examples import (
 
 from kip_replay.pipelines.analysis.intervals import BLOCKS, Error, Interval
 from kip_replay.pipelines.report import values
-from kip_replay.pipelines.report.decisions import Advice, Decision, Effect
+from kip_replay.pipelines.report.decisions import Advice, Decision
 from kip_replay.pipelines.report.values import Percentiles, RuleFigures, Traffic
 from kip_replay.pipelines.rules.hwm_parking.decision import decide as on_hwm
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
@@ -265,34 +265,12 @@ def test_what_sessions_save_is_not_made_up_of_the_few_that_are_known() -> None:
     assert decided(replace(one, rows={**one.rows, "verdicts": rows})).gain is not None
 
 
-def test_what_is_not_known_has_its_reason() -> None:
-    why = "the ISR at the append is not in the log"
-    one = produces(at(200), UNKNOWN, at(900))
-    rows = [verdict(MIN_ISR, 90, why, what="partitions", waited=90), *one.rows["verdicts"]]
-    found = decided(replace(one, rows={**one.rows, "verdicts": rows}))
-    assert found.reason.endswith(f", most often since {why}.")
-
-
 def test_a_window_that_is_only_bounded_is_not_known_to_be_long() -> None:
     """Heartbeats prove late that a write is applied: it may have been any time before."""
     bound = {("stale_window", LOWEST, "all", "all", None): at(900, 1000)}
     assert decided(replace(lowest(), spreads=bound)).advice is Advice.NOT_ENOUGH
     short = {("stale_window", LOWEST, "all", "all", None): at(60, 80)}
     assert decided(replace(lowest(), spreads=short)).advice is Advice.DONT
-
-
-@pytest.mark.parametrize(
-    ("effect", "change", "within"),
-    [
-        (Effect("", "ms", 328.2, 1.4, Interval(252.0, 460.0)), "327 ms less", "252 to 460 ms"),
-        (Effect("", "B/s", 100, 4600, Interval(-5e3, -4e3)), "4.5 kB/s more", "4.0 to 5.0"),
-        (Effect("", "/s", 15.0, 30.0), "15.0 /s more", "not enough data for an interval"),
-        (Effect("", "ms", 7.5, 7.5, Interval(0, 0)), "no change", "0 to 0 ms"),
-    ],
-)
-def test_effects_in_words(effect: Effect, change: str, within: str) -> None:
-    assert plain(effect.change) == change
-    assert plain(effect.change_within).startswith(within)
 
 
 #: Bounds of a percentile, in ms.

@@ -134,16 +134,6 @@ def test_no_sentence_of_a_page_is_about_a_recording_of_another() -> None:
             assert [name for name in NAMES if name in text] == [*page.recordings]
 
 
-def test_the_overview_leads_to_each_page() -> None:
-    text = html(reported(NAMES))
-    overview = text.split('class="figures overview"')[1].split("</table>")[0]
-    assert [overview.count(f"<bdi>{name}</bdi>") for name in NAMES] == [1] * len(NAMES)
-    assert overview.count('class="advice ') == len(NAMES) * len(CLASSES)
-    alone = html(reported(NAMES[:1]))
-    assert alone.count('class="advice ') == 2 * len(CLASSES)
-    assert '<nav class="pages"' not in alone
-
-
 # --- what is the matter with logs ----------------------------------------------------------------
 
 AT = datetime(2026, 11, 20, 20, 0, tzinfo=UTC)

@@ -85,16 +85,6 @@ def test_amounts_have_as_many_digits_as_matter(value: float | None, unit: str, t
     assert charts.amount(value, unit).replace("\u00a0", " ") == text
 
 
-def test_bars_share_one_scale_and_parts_keep_their_place() -> None:
-    bars = [Bar("a", "with", [("x", 3.0), ("y", 1.0)]), Bar("b", "", [("y", 2.0)])]
-    long, short = charts.stacks(Bars("name", "note", "described", "ms", bars))
-    assert long.total == "4\u00a0ms"
-    assert long.parts == [("x", "3\u00a0ms", 75.0, 0), ("y", "1\u00a0ms", 25.0, 1)]
-    assert short.parts == [("y", "2\u00a0ms", 50.0, 1)]
-    (nothing,) = charts.stacks(Bars("", "", "", "ms", [Bar("a", "with", [("x", 0.0)])]))
-    assert nothing.parts == [("x", "0\u00a0ms", 0.0, 0)]
-
-
 def test_long_names_and_sentences_are_cut() -> None:
     slow = Slow(1234.56, "1", "w" * 10_000, "t", "s" * 2000, "f:1")
     (row,) = charts.slow_rows(Slowest("", "", [slow]))

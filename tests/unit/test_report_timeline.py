@@ -13,7 +13,6 @@ from kip_replay.pipelines.analysis.views import create_views, in_order, read_vie
 from kip_replay.pipelines.report.events import marks
 from kip_replay.pipelines.report.timeline import timelines, traffic_timeline
 from kip_replay.pipelines.report.view import Line
-from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.hwm_parking.timelines import TIMELINES as LAGS
 from kip_replay.pipelines.rules.incremental_fetch.timelines import TIMELINES as FETCH_BYTES
 from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG
@@ -99,13 +98,6 @@ def test_lines_are_bounded(span_s: float) -> None:
     assert all(1 <= len(line.x) <= 240 for line in chart.lines)
     begin = BEGIN.timestamp()
     assert all(math.floor(begin) < x + 3e7 and x - 3e7 < begin + span_s for x in chart.lines[0].x)
-
-
-@pytest.mark.parametrize("steps", RULES, ids=lambda steps: steps.name)
-def test_every_rule_s_charts_read_views_that_are_there(steps: Any) -> None:
-    assert steps.timelines
-    with session({}) as connection:
-        assert timelines(connection, steps.timelines, "r") == []
 
 
 # --- bytes ----------------------------------------------------------------------------------------

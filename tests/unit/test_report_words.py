@@ -8,9 +8,6 @@ from report_examples import plain
 
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.rules.hwm_parking.figures import MIXED_FROM, Protocol, protocol_of
-from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
-from kip_replay.replay.incremental_fetch import FULL
-from kip_replay.replay.outcomes import RECORDED
 
 
 @pytest.mark.parametrize(
@@ -70,8 +67,3 @@ def test_invisible_characters_are_written_out(text: str, shown: str) -> None:
 )
 def test_protocol_follows_from_the_share_of_fetches(share: float, protocol: str) -> None:
     assert protocol_of(share) is Protocol[protocol]
-
-
-def test_variants_have_one_order_and_unknown_ones_come_last() -> None:
-    found = words.in_order(["someday", FULL, WITH_KIP, RECORDED, WITHOUT_KIP, "another"])
-    assert found == [RECORDED, WITHOUT_KIP, WITH_KIP, FULL, "another", "someday"]

@@ -26,7 +26,6 @@ from kip_replay.pipelines.analysis.views import View, in_order, read_view, read_
 from kip_replay.pipelines.errors import UserError
 from kip_replay.replay.tables import TABLES
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "sql.md"
 SQL_TEXTS = Path(__file__).resolve().parents[1] / "data" / "sql"
 SECRET = "only-the-canary-sings-this"
 
@@ -439,15 +438,3 @@ def test_an_unknown_value_ranks_last(catalog: Catalog) -> None:
     statement = "SELECT percentile_lower(a, 0.5), percentile_lower(a, 0.9) FROM (VALUES {}) v(a)"
     assert rows_of(catalog, statement.format("(2), (NULL), (1)")) == [(2, 2)]
     assert rows_of(catalog, statement.format("(2), (NULL), (NULL)")) == [(None, None)]
-
-
-def test_the_queries_of_the_page_run(catalog: Catalog) -> None:
-    """`kip-replay sql --answer docs/sql.md` writes their answers, from `make run`'s warehouse."""
-    queries: list[str] = []
-
-    def answer(query: str) -> list[str]:
-        queries.append(query)
-        return Shell(catalog, "table", 1000).table(query)
-
-    answered(PAGE.read_text(encoding="utf-8"), answer)
-    assert len(queries) >= 12
