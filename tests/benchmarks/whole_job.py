@@ -86,9 +86,7 @@ def run_job(name: str, recording: Path, warehouse: Path, size: tuple[int, int]) 
     text = [line for _, line in printed]
     # 3: a log made by repetition may fall short of a quality check, and took its time all the same.
     if process.returncode not in (0, 3) or not text[-1].startswith("seconds: "):
-        raise RuntimeError(
-            f"kip-replay run ended with {process.returncode}: {' / '.join(text[-5:])}"
-        )
+        raise RuntimeError(f"status {process.returncode}: {' / '.join(text[-5:])}")
     phases = phases_of(text[-1])
     return WholeJob(name, *size, process_s, phases, rules_of(printed, phases), used)
 

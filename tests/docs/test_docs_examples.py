@@ -96,7 +96,7 @@ def test_queries_in_commands_run(
 
 
 def test_queries_run(warehouse: Path) -> None:
-    """`kip-replay sql --answer docs/sql.md` writes the answers, from the warehouse of `make run`."""
+    """`kip-replay sql --answer docs/sql.md` writes answers, from the warehouse of `make run`."""
     catalog = Catalog(str(warehouse), read_views())
     every = [each for page in PAGES for each in blocks(page)]
     queries = [each for each in every if each.startswith(("SELECT ", "FROM ", "WITH "))]
