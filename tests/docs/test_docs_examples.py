@@ -50,10 +50,6 @@ def test_commands_are_parsed(page: Path, words: list[str]) -> None:
     read_config(None, given.set)
 
 
-def test_the_pages_have_commands() -> None:
-    assert {"run", "sql", "compare", "check"} <= {words[0] for _, words in COMMANDS}
-
-
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_mentioned_jobs_have_the_options_mentioned(page: Path) -> None:
     for job, rest in MENTIONED.findall(page.read_text(encoding="utf-8")):

@@ -56,6 +56,8 @@ def test_names_of_clients_show_what_is_in_them() -> None:
     row |= {"received_at": 0, "completed_at": 1_000_000, "request_bytes": 10, "response_bytes": 10}
     by_client, _ = bandwidths(database_of({REQUESTS: rows_in(REQUESTS, [row])}))["r"].pictures
     assert [bar.name for bar in by_client.bars] == ["evil\\u202egnp"]
+    row |= {"request_bytes": None, "response_bytes": None}
+    assert bandwidths(database_of({REQUESTS: rows_in(REQUESTS, [row])}))["r"].pictures == []
 
 
 class Rule(RuleFigures):

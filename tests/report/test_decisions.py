@@ -24,7 +24,7 @@ from report_examples import (
 
 from kip_replay.pipelines.analysis.intervals import BLOCKS, Error, Interval
 from kip_replay.pipelines.report import values
-from kip_replay.pipelines.report.decisions import Advice, Decision
+from kip_replay.pipelines.report.decisions import Advice, Decision, Effect
 from kip_replay.pipelines.report.values import Percentiles, RuleFigures, Traffic
 from kip_replay.pipelines.rules.hwm_parking.decision import decide as on_hwm
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
@@ -271,6 +271,11 @@ def test_a_window_that_is_only_bounded_is_not_known_to_be_long() -> None:
     assert decided(replace(lowest(), spreads=bound)).advice is Advice.NOT_ENOUGH
     short = {("stale_window", LOWEST, "all", "all", None): at(60, 80)}
     assert decided(replace(lowest(), spreads=short)).advice is Advice.DONT
+
+
+def test_effects_in_words() -> None:
+    assert plain(Effect("", "ms", 7.5, 7.5, Interval(0, 0)).change) == "no change"
+    assert Effect("", "/s", 15.0, 30.0).change_within == "not enough data for an interval"
 
 
 #: Bounds of a percentile, in ms.

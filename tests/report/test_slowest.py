@@ -118,11 +118,6 @@ def test_a_follower_that_was_not_waited_for(replayed: float | None, said: str) -
     assert f"{fetch} {said}" in one.sentence
 
 
-def test_a_produce_that_waits_for_nobody() -> None:
-    one = only(min_isr_acks, **produce(acks=1))
-    assert one.sentence.endswith("1,000 ms waiting. With acks=1 it waits for no follower.")
-
-
 def test_names_from_logs_are_shortened_and_their_controls_are_written_out() -> None:
     tables = produce(topic=HOSTILE)
     tables["requests"] = [

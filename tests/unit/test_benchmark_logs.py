@@ -10,7 +10,6 @@ import pytest
 from benchmarks import inputs, kip_227, real_lines
 from benchmarks.kip_227 import Example
 from benchmarks.long_recording import write_recording
-from benchmarks.whole_job import phases_of, rules_of
 from recorded_logs import folder_of
 
 from kip_replay.replay.hwm_parking import HwmParking
@@ -76,15 +75,6 @@ def test_a_long_recording_goes_on_where_the_real_one_ended(tmp_path: Path) -> No
                 ids.update(batch.column("line_id").to_pylist())
                 total += batch.num_rows
     assert total == lines == len(ids)
-
-
-def test_seconds_of_phases_and_rules_are_read_off_what_a_run_prints() -> None:
-    end = "seconds: start Spark 3.2, ingest 10.0, replay 8.5, report 0.3, in all 22.0"
-    phases = phases_of(end)
-    assert phases == {"start Spark": 3.2, "ingest": 10.0, "replay": 8.5, "report": 0.3}
-    said = [(14.0, "replay hwm_parking: r"), (17.5, "replay min_isr_acks: r"), (30.0, end)]
-    # A rule lasts until the next begins, and the last as long as the phase.
-    assert rules_of(said, phases) == {"hwm_parking": 3.5, "min_isr_acks": 5.0}
 
 
 # --- what rules are fed --------------------------------------------------------------------------

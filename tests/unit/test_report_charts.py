@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import math
-import random
 import re
 from html import unescape
 
@@ -45,17 +44,6 @@ def test_each_script_is_allowed_by_its_hash_and_none_reaches_outside() -> None:
     assert "The MIT License" in texts[0]
     for text in texts:
         assert not re.search(r"innerHTML|\beval\(|Function\(|fetch\(|XMLHttp|import\(", text)
-
-
-def test_a_chart_of_240_points_and_four_lines_takes_less_than_6_kb() -> None:
-    noise = random.Random(0)
-    times = [_BEGIN + 5 * i for i in range(240)]
-    for scale in (0.01, 1.0, 100.0, 1e6):
-        lines = [
-            Line(f"line {i}", "with", times, [noise.lognormvariate(3, 1) * scale for _ in times])
-            for i in range(4)
-        ]
-        assert len(charts.figures(chart(*lines, x_scale="time"))) < 6000
 
 
 def test_figures_hold_no_text_of_logs_nor_what_would_end_their_element() -> None:

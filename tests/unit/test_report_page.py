@@ -11,7 +11,6 @@ from report_examples import (
     check,
     event,
     html,
-    hwm,
     logs,
     lowest,
     plain,
@@ -125,12 +124,6 @@ def test_elements_are_closed_in_order() -> None:
         elif tag not in void:
             open_elements.append(tag)
     assert open_elements == []
-
-
-def test_a_rule_that_was_not_replayed_has_no_section() -> None:
-    page = html(replace(report(), figures={"hwm_parking": [hwm()]}, checks=(check(),)))
-    assert 'id="hwm-parking"' in page
-    assert 'id="min-isr-acks"' not in page
 
 
 def test_doubts_are_capped_and_what_is_unknown_comes_first() -> None:

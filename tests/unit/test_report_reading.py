@@ -15,12 +15,15 @@ from made_rows import made_rows
 from report_examples import CONFIG
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.report import accuracy
+from kip_replay.pipelines.report.accuracy import Check
 from kip_replay.pipelines.report.data import read_report
 from kip_replay.pipelines.report.logs import EXAMPLE_CHARACTERS, EXAMPLES
 from kip_replay.pipelines.report.page import text_of, write_page
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.hwm_parking import WITH_KIP
 from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
 
 
 class InMemory(Warehouse):
@@ -33,7 +36,7 @@ class InMemory(Warehouse):
     def _dataset(self, table: Table) -> pa.Table:
         given = self._given.get(table.name)
         rows = made_rows(table, 500) if given is None else rows_in(table, given)
-        return rows.take(self._shuffle.sample(range(len(rows)), len(rows)))
+        return rows.take(pa.array(self._shuffle.sample(range(len(rows)), len(rows)), pa.int64()))
 
 
 def test_same_tables_same_bytes(tmp_path: Path) -> None:
@@ -60,17 +63,42 @@ def test_of_rejected_lines_few_and_their_heads_are_shown() -> None:
     assert {len(of["line"]) for of in found["examples"]} == {EXAMPLE_CHARACTERS}
 
 
-def test_a_curve_is_of_all_values_and_never_reaches_those_that_are_unknown() -> None:
+def test_latencies_are_read_as_they_stand_and_what_was_never_logged_is_not_drawn() -> None:
     rule = {"recording": "one", "rule": "hwm_parking", "variant": WITH_KIP, "parameter": "none"}
-    group = {"metric": "high_watermark_lag", "group_kind": "replica_kind", "group_value": "broker"}
-    slices = [
-        rule | group | {"total": 9, "value_us": value_us, "up_to": up_to, "from_us": from_us}
+    rule |= {"metric": "high_watermark_lag", "group_kind": "replica_kind", "group_value": "broker"}
+    # Of nine values one is unknown, and never reached.
+    curve = [
+        rule | {"total": 9, "value_us": value_us, "up_to": up_to, "from_us": from_us}
         for value_us, up_to, from_us in ((250, 4, 100), (900, 8, 300))
     ]
-    report = read_report(InMemory(latency_curves=slices), ["one"], is_drawn=False)
+    spread = rule | {"parameter_value": -1, "count": 8, "unknown_count": 1, "p50_ms": 0.3}
+    spread |= {"p50_low_ms": 0.2, "p50_high_ms": 0.4, "p90_ms": 0.8, "p99_ms": 0.9, "max_ms": 1.0}
+    rows = {name: [] for name in TABLES} | {"latency_curves": curve, "latency_summary": [spread]}
+    rows["ingested_files"] = [{"recording": "one", "node_id": 1, "content_hash": "x"}]
+    report = read_report(InMemory(**rows), ["one"])
     (figures,) = report.figures["hwm_parking"]
-    curve = figures.curves["high_watermark_lag", WITH_KIP, "broker"]
-    assert (curve.start_ms, curve.points) == (0.1, ((0.25, 4 / 9), (0.9, 8 / 9)))
+    found = figures.curves["high_watermark_lag", WITH_KIP, "broker"]
+    assert (found.start_ms, found.points) == (0.1, ((0.25, 4 / 9), (0.9, 8 / 9)))
+    of = figures.spread("high_watermark_lag", WITH_KIP, "replica_kind", "broker")
+    assert (of.count, of.unknown, of.p50, of.p90, of.p99, of.max) == (8, 1, 0.3, 0.8, 0.9, 1.0)
+    assert of.intervals["p50"].low <= 0.2 < 0.4 <= of.intervals["p50"].high
+    assert of.intervals["p99"] is None
+    assert {*map(len, report.over_time.values())} == {0}
+
+
+def test_checks_are_ordered_by_rule_then_pair_then_number() -> None:
+    one = dict.fromkeys(Check.__dataclass_fields__, "")
+    ordered = [
+        ("hwm_parking", "a", "a", "9"),
+        ("hwm_parking", "a", "a", "11"),
+        ("hwm_parking", "b", "b", "9"),
+        ("hwm_parking", "b", "a", "9"),
+        ("min_isr_acks", "b", "b", "9"),
+    ]
+    names = ("rule", "predicted_from", "recorded_in", "group_value")
+    rows = [one | dict(zip(names, of, strict=True)) for of in sorted(ordered, reverse=True)]
+    checks = accuracy.checks(rows, ["hwm_parking", "min_isr_acks"], ["a", "b"])
+    assert [tuple(getattr(check, name) for name in names) for check in checks] == ordered
 
 
 def test_unknown_recording_is_the_users_error() -> None:
