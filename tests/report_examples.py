@@ -232,7 +232,9 @@ def lowest(name: str = "one") -> lowest_acked_offset.Figures:
         | visible(ESTIMATED, spread(229.0), spread(281.0), *every)
         | visible(FINEST, *fast, *every)
         | visible(LOWEST, *slow, "api_name", "CREATE_TOPICS", None)
-        | visible(LOWEST, *fast, "api_name", "INCREMENTAL_ALTER_CONFIGS", None)
+        | visible(
+            LOWEST, spread(9.0, count=900), fast[1], "api_name", "INCREMENTAL_ALTER_CONFIGS", None
+        )
         | visible(WITHOUT_KIP, spread(300.0), spread(400.0), "all", "all", 100)
         | visible(WITH_KIP, spread(60.0), spread(140.0), "all", "all", 100)
         | {

@@ -21,6 +21,7 @@ GOLDEN = Path(__file__).with_name("page.txt")
 #: What is not read, what begins a line, what is a cell, and all other tags.
 MARKUP = (
     (r"(?s)<(style|script).*?</\1>", ""),
+    (r'<li class="(alert|warning)">', r"\n\1: "),
     (r"<(p|h\d|li|tr|summary|figcaption|dt|pre|nav)\b[^>]*>", "\n"),
     (r"</[^>]*>", ""),
     (r"<t[dh]\b[^>]*>", " | "),
