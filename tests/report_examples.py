@@ -1,6 +1,7 @@
 """Recordings with something to say on every rule, as plain values; no figure is a real one."""
 
 from dataclasses import replace
+from html.parser import HTMLParser
 from typing import Any
 
 from kip_replay.jobs._config import read_config
@@ -34,6 +35,32 @@ CLASSES = (
 def plain(text: str) -> str:
     """Text whose no-break spaces are spaces."""
     return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+class Parsed(HTMLParser):
+    """Elements with the names of their attributes, attribute values, and the text between."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.structure: list[tuple[str, ...]] = []
+        self.values: list[tuple[str, str]] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.structure.append((tag, *(name for name, _ in attrs)))
+        self.values += [(name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        self.structure.append((f"/{tag}",))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
 
 
 def html(of: Report) -> str:
@@ -90,10 +117,12 @@ def hwm(name: str = "one", own: Protocol = Protocol.WITHOUT) -> hwm_parking.Figu
         "Kafka 4.0.0",
         {k: v for variant, (p50, _) in lines for k, v in lag(variant, p50).items()}
         | lag(WITHOUT_KIP, 120.0, 100)
+        | lag(WITHOUT_KIP, 160.0, 200)
         | lag(WITH_KIP, 1.3, 100),
         {("high_watermark_lag", v, kind): line(p50) for v, (p50, _) in lines for kind in KINDS},
         {k: v for variant, (_, n) in lines for k, v in fetches(variant, n).items()}
-        | fetches(WITHOUT_KIP, 2000, 100)
+        | fetches(WITHOUT_KIP, 4000, 100)
+        | fetches(WITHOUT_KIP, 1200, 200)
         | fetches(WITH_KIP, 3000, 100),
         {
             "verdicts": [] if own is Protocol.UNKNOWN else verdicts,
@@ -143,6 +172,7 @@ def fetch(name: str = "one") -> incremental_fetch.Figures:
     events += [event("evicted", 2, 8), event("created", 12, 16)]
     rows = {"verdicts": verdicts, "events": events, "peaks": [peak(12)]}
     rows["turned_away"] = [{"refused": 0, "evicted": 0}]
+    rows["in_force"] = [{"in_force": 12}]
     return incremental_fetch.Figures(name, None, traffic=traffic, rows=rows)
 
 
@@ -159,8 +189,10 @@ def acks(name: str = "one", latencies: dict[str, Percentiles] | None = None) -> 
         for node in ("11", "12"):
             spreads["closed_loop_latency", variant, "node_id", node, None] = found
     spreads["exposure", MIN_ISR, "node_id", "11", None] = spread(113.6)
-    for at, wait in ((1, 0.4), (2, 13.5), (3, 240.5)):
+    for at, wait in ((1, 0.4), (2, 13.5), (3, 240.5), (4, 240.5)):
         spreads["produce_latency", MIN_ISR, "all", "all", at] = spread(wait)
+        spreads["exposure", MIN_ISR, "all", "all", at] = spread(300.0 / at)
+    refused = {3: 2, 4: 8}
     curves = {("closed_loop_latency", v, "all"): line(s.p50 or 0.0) for v, s in latencies.items()}
     return min_isr_acks.Figures(
         name,
@@ -173,6 +205,10 @@ def acks(name: str = "one", latencies: dict[str, Percentiles] | None = None) -> 
                 verdict(ACKS, 2, "the ISR is not in the log", what="partitions", waited=2),
             ],
             "errors": [{"variant": v, "code": 19, "n": 7} for v in (RECORDED, ACKS, MIN_ISR)],
+            "swept": [
+                {"at": at, "n": 8, "refused": refused.get(at or 2, 0), "least": 2, "most": 2}
+                for at in (None, 1, 2, 3, 4)
+            ],
         },
     )
 
@@ -196,9 +232,15 @@ def lowest(name: str = "one") -> lowest_acked_offset.Figures:
         | visible(ESTIMATED, spread(229.0), spread(281.0), *every)
         | visible(FINEST, *fast, *every)
         | visible(LOWEST, *slow, "api_name", "CREATE_TOPICS", None)
-        | visible(LOWEST, *fast, "api_name", "INCREMENTAL_ALTER_CONFIGS", None)
+        | visible(
+            LOWEST, spread(9.0, count=900), fast[1], "api_name", "INCREMENTAL_ALTER_CONFIGS", None
+        )
         | visible(WITHOUT_KIP, spread(300.0), spread(400.0), "all", "all", 100)
         | visible(WITH_KIP, spread(60.0), spread(140.0), "all", "all", 100)
+        | {
+            ("read_after_write", LOWEST, "all", "all", at): spread(wait)
+            for at, wait in ((100, 370.0), (500, 820.0), (1000, 1760.0), (4000, 6500.0))
+        }
         | visible(WITHOUT_KIP, spread(900.0), spread(1500.0), "all", "all", 1000),
         {
             ("stale_window", LOWEST, "all"): line(1417.0),
@@ -211,6 +253,7 @@ def lowest(name: str = "one") -> lowest_acked_offset.Figures:
                 verdict(LOWEST, 1, "the log ended first", what="writes"),
             ],
             "heartbeats": [{"n": 10, "recorded": 630, "replayed": 710}],
+            "cadence": [{"brokers": 3, "per_second": 1.7, "interval_ms": 2010}],
         },
     )
 
@@ -240,27 +283,13 @@ def silent(name: str = "empty") -> tuple[RuleFigures, ...]:
 
 
 def check(name: str = "one", passed: bool | None = True, error: float = 0.8) -> Check:
-    return Check(
-        rule="hwm_parking",
-        predicted_from=name,
-        recorded_in=name,
-        variant=WITHOUT_KIP,
-        metric="high_watermark_lag_p50",
-        group_kind="replica_kind",
-        group_value="broker",
-        unit="ms",
-        baseline=250.0,
-        predicted=329.0,
-        recorded=328.2,
-        error=error,
-        tolerance=None if passed is None else 2.0,
-        passed=passed,
-        sample_count=627,
-        unknown_count=3,
-        kind=Kind.SELF_CHECK,
-        is_enough=True,
-        noise=1.5,
-    )
+    of = {"rule": "hwm_parking", "predicted_from": name, "recorded_in": name}
+    of |= {"variant": WITHOUT_KIP, "metric": "high_watermark_lag_p50", "unit": "ms"}
+    group = {"group_kind": "replica_kind", "group_value": "broker"}
+    figures = {"baseline": 250.0, "predicted": 329.0, "recorded": 328.2, "error": error}
+    figures |= {"tolerance": None if passed is None else 2.0, "noise": 1.5}
+    counts: dict[str, Any] = {"sample_count": 627, "unknown_count": 3, "is_enough": True}
+    return Check(**of, **group, **figures, **counts, passed=passed, kind=Kind.SELF_CHECK)
 
 
 def acks_check(before: str = "one", after: str = "two", passed: bool = True) -> Check:

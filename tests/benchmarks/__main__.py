@@ -17,21 +17,15 @@ PAGE = REPOSITORY / "docs" / "performance.md"
 MB = page.MB
 
 
-class DisagreementError(RuntimeError):
-    """Contenders did not read the same."""
-
-
 def main() -> int:
     """Run the benchmarks named on the command line; all of them write the page."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small inputs, one run each")
-    parser.add_argument("--mb", type=int, help="size of each log that contenders read")
-    parser.add_argument("--runs", type=int, help="runs of each contender")
     parser.add_argument("--out", type=Path, help="the page (a quick run prints it unless said)")
     arguments = parser.parse_args()
     quick: bool = arguments.quick
-    size = (arguments.mb or (40 if quick else 200)) * MB
-    runs = arguments.runs or (1 if quick else 3)
+    size = (40 if quick else 200) * MB
+    runs = 1 if quick else 3
 
     cores = os.sched_getaffinity(0)
     use_cores(1)  # rules are measured in this process
@@ -40,7 +34,7 @@ def main() -> int:
     os.sched_setaffinity(0, cores)
     with tempfile.TemporaryDirectory(prefix="kafka-bench-") as folder:
         read = [_read(shape, Path(folder), size, runs) for shape in real_lines.SHAPES]
-        jobs = [*whole_job.starts(Path(folder)), *whole_job.growth(Path(folder), quick)]
+        jobs = [*whole_job.whole_jobs(Path(folder), quick)]
     text = page.page(read, rates, jobs, quick)
     out = arguments.out or (None if quick else PAGE)
     if out is not None:
@@ -72,7 +66,7 @@ def _check(lines: int, found: dict[str, list[Run]]) -> None:
     """Everybody read every line, and the same durations."""
     read = {(one.work.rows, one.work.total_us) for runs in found.values() for one in runs}
     if len(read) != 1 or {rows for rows, _ in read} != {lines}:
-        raise DisagreementError(f"of {lines} lines, contenders read (lines, total_us): {read}")
+        raise RuntimeError(f"of {lines} lines, contenders read (lines, total_us): {read}")
 
 
 def _recordings() -> list[Path]:

@@ -13,18 +13,13 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from .real_lines import NODE_ID
 
 CORES = 2
-#: Contenders that get a single core.
-STRIMZI = "strimzi"
-#: Layouts that ours is measured with: a pattern, a prefix, and JSON.
-LAYOUTS = (STRIMZI, "kubectl-prefix-timestamps", "docker-json", "logcli-jsonl")
-ON_ONE_CORE = {"orjson", "line_parser", *LAYOUTS}
+ON_ONE_CORE = {"orjson", "line_parser"}
 RECORDING = "bench"
 #: Text before and behind the JSON of the lines that ``real_lines`` writes.
 JSON_BEGIN = len("[2026-01-05 00:00:00,000] DEBUG Completed request:")
@@ -146,28 +141,6 @@ def line_parser(log: Path, out: Path) -> Work:
     return Work(time.perf_counter() - begin, rows, total_us)
 
 
-def in_layout(name: str, log: Path, out: Path) -> Work:
-    """The same of the log as a carrier writes it, or as another pattern does."""
-    from layouts.wrappers import WRAPPERS
-
-    out.mkdir()
-    place = out / log.name
-    with log.open("rb") as lines, place.open("wb") as written:
-        while some := [line.rstrip(b"\n") for line in lines.readlines(64 << 20)]:
-            if name == STRIMZI:
-                begin = len("[2026-01-05 00:00:00,000] DEBUG ")
-                thread = (
-                    b"[data-plane-kafka-network-thread-0-ListenerName(PLAINTEXT-9092)-PLAINTEXT-2]"
-                )
-                written.writelines(
-                    b"%s DEBUG %s logger:284 - %s\n" % (x[1:24], thread, x[begin:-JSON_TAIL])
-                    for x in some
-                )
-            else:
-                written.write(WRAPPERS[name].wrapped(some, [1_800_000_000_000_777] * len(some)))
-    return line_parser(place, out)
-
-
 def ingest_job(log: Path, out: Path) -> Work:
     """Ours: ``kip-replay ingest`` as a whole, from the file to all Delta tables."""
     import deltalake
@@ -198,7 +171,6 @@ CONTENDERS: dict[str, Callable[[Path, Path], Work]] = {
     "spark": spark_from_json,
     "orjson": orjson_loop,
     "line_parser": line_parser,
-    **{name: partial(in_layout, name) for name in LAYOUTS},
     "ingest": ingest_job,
 }
 

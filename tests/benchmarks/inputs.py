@@ -1,90 +1,17 @@
 """What the rules read, as Arrow batches: made without Spark, and before any clock runs."""
 
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from notation import heartbeats, leader_log, recorded
 
-from kip_replay.pipelines.ingest.log_bytes import line_batches
-from kip_replay.replay.incremental_fetch import INPUT_SCHEMA as FETCH_INPUT
-from kip_replay.replay.kafka.request_log import LineParser
 from kip_replay.replay.lowest_acked_offset.events import Event
 from kip_replay.replay.min_isr_acks.events import Partition
 from kip_replay.replay.min_isr_acks.events import batch_of as leader_batch
 
-from . import kip_227
-
 #: Rows of a batch, as Spark hands them to Python by default.
 ROWS = 10_000
-#: What a batch of FETCHes may hold besides, so that a few huge ones do not become one.
-LINES_BYTES = 16 << 20
-
-
-class Fetches(NamedTuple):
-    """The FETCHes of an example as ``incremental_fetch`` reads them.
-
-    ``first`` are the names of topics and the rounds that start, ``then`` all others, whose lines
-    have ``log_bytes`` and took ``parse_s`` to parse.
-    """
-
-    first: list[pa.RecordBatch]
-    then: list[pa.RecordBatch]
-    log_bytes: int
-    parse_s: float
-
-
-def fetches_of(example: kip_227.Example) -> Fetches:
-    """Written, parsed and brought into order; raises ``ValueError`` where a line was rejected."""
-    log = kip_227.lines(example)
-    size, written_s = 0, 0.0
-
-    def timed(lines: Iterator[bytes]) -> Iterator[bytes]:
-        nonlocal size, written_s
-        while True:
-            begin = time.perf_counter()
-            line = next(lines, None)
-            written_s += time.perf_counter() - begin
-            if line is None:
-                return
-            size += len(line)
-            yield line
-
-    first = [_names(example), *_parsed(islice(log, example.starting))]
-    begin = time.perf_counter()
-    then = list(_parsed(timed(log)))
-    return Fetches(first, then, size, time.perf_counter() - begin - written_s)
-
-
-def _parsed(lines: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
-    parser = LineParser("kip-227", kip_227.NODE_ID, "UTC")
-    batches = line_batches(lines, LINES_BYTES, LINES_BYTES, ROWS)
-    for batch in (b for some in batches for b in parser.parse(some, "broker-11.log")):
-        if batch.column("rejected").null_count < batch.num_rows:
-            raise ValueError("a line of the example was rejected")
-        yield _fetch_input(batch)
-
-
-def _fetch_input(lines: pa.RecordBatch) -> pa.RecordBatch:
-    """Parsed FETCH lines in the rule's input schema."""
-    fetch = lines.column("fetch")
-    columns = dict(zip([f.name for f in fetch.type], fetch.flatten(), strict=True))
-    columns["request_id"] = lines.column("line_id")
-    for name in ("received", "dequeued", "built"):
-        columns[f"{name}_us"] = columns[f"{name}_at"].cast(pa.int64())
-    columns["topic_names"] = pa.nulls(lines.num_rows, FETCH_INPUT.field("topic_names").type)
-    arrays = [columns[field.name].cast(field.type) for field in FETCH_INPUT]
-    batch = pa.RecordBatch.from_arrays(arrays, schema=FETCH_INPUT)
-    return batch.take(pc.sort_indices(batch.column("dequeued_us")))
-
-
-def _names(example: kip_227.Example) -> pa.RecordBatch:
-    names = [{"topic_id": key, "topic": name} for key, name in kip_227.topic_ids(example).items()]
-    row = {"request_id": "", "dequeued_us": 0, "topic_names": names}
-    return pa.RecordBatch.from_pylist([row], schema=FETCH_INPUT)
 
 
 def metadata_fetches(replicas: int, appends: int) -> list[pa.RecordBatch]:
@@ -118,7 +45,9 @@ def produces(partitions: int, rounds: int) -> list[pa.RecordBatch]:
     acks=all, min.insync.replicas 2, replicas 11, 12 and 13; ten partitions to a PRODUCE.
     """
     history = leader_log.History(isr=None, min_isr=2)
-    _isr(history, partitions)
+    history.metadata(-1000, leader_log.REPLICAS)
+    one = (history.events[-1].partitions or [])[0]
+    _list(history, [one._replace(partition=number) for number in range(partitions)])
     for number in range(rounds):
         begin = 20.0 * number
         for first in range(0, partitions, 10):
@@ -132,24 +61,15 @@ def produces(partitions: int, rounds: int) -> list[pa.RecordBatch]:
                 Partition("t", None, p, fetch_offset=number + 1, leader_epoch=0, is_refused=False)
                 for p in range(partitions)
             ]
-            _fetch(history, at_ms, replica, listed)
+            history.fetch(at_ms, replica, None)
+            _list(history, listed)
     events = history.in_order()
     return [leader_batch(events[i : i + ROWS]) for i in range(0, len(events), ROWS)]
 
 
-def _isr(history: leader_log.History, partitions: int) -> None:
-    history.metadata(-1000, leader_log.REPLICAS)
-    told = history.events[-1]
-    one = (told.partitions or [])[0]
-    listed = [one._replace(partition=number) for number in range(partitions)]
-    history.events[-1] = told._replace(partitions=listed)
-
-
-def _fetch(
-    history: leader_log.History, at_ms: float, replica: int, listed: list[Partition]
-) -> None:
-    history.fetch(at_ms, replica, None)
-    history.events[-1] = history.events[-1]._replace(partitions=listed)
+def _list(history: leader_log.History, partitions: list[Partition]) -> None:
+    """Has the last event be about these partitions."""
+    history.events[-1] = history.events[-1]._replace(partitions=partitions)
 
 
 def broker_heartbeats(brokers: int, rounds: int) -> list[pa.RecordBatch]:

@@ -9,11 +9,11 @@ they predict means nothing.
 
 import gzip
 import json
-import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,79 +30,39 @@ class _Line(NamedTuple):
     template: Template
 
 
-class Source:
-    """The lines of a real recording: a folder with a recording.json and a log for each node.
-
-    ``logs`` are the names of the nodes' logs, ``manifest`` says what the recording is of.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.manifest = json.loads((folder / "recording.json").read_text())
-        logs = [node["log"] for node in self.manifest["nodes"]]
-        self.logs: list[str] = [log.removesuffix(".gz") for log in logs]
-        self._lines = sorted(
-            (line for node, log in enumerate(logs) for line in _lines(folder / log, node)),
-            key=lambda line: line.at_ms,
-        )
-
-    def cut(self, begin: float, size_bytes: int) -> None:
-        """From a share of the lines on, about so many bytes; nodes without a line are left out."""
-        kept = []
-        for line in self._lines[int(begin * len(self._lines)) :]:
-            kept.append(line)
-            size_bytes -= len(line.template.text)
-            if size_bytes <= 0:
-                break
-        nodes = sorted({line.node for line in kept})
-        self._lines = [line._replace(node=nodes.index(line.node)) for line in kept]
-        self.logs = [self.logs[node] for node in nodes]
-        self.manifest["nodes"] = [self.manifest["nodes"][node] for node in nodes]
-
-    @property
-    def span_ms(self) -> int:
-        """From the first line to where the next repetition begins."""
-        return self._lines[-1].at_ms - self._lines[0].at_ms + _BETWEEN_MS
-
-    def write_manifest(self, folder: Path, suffix: str = "") -> None:
-        """The recording.json of a folder whose logs' names end with ``suffix``."""
-        nodes = [
-            node | {"log": log + suffix}
-            for node, log in zip(self.manifest["nodes"], self.logs, strict=True)
-        ]
-        manifest = self.manifest | {"name": folder.name, "nodes": nodes}
-        (folder / "recording.json").write_text(json.dumps(manifest))
-
-    def repeat(
-        self, repetition: int, moved_ms: int, paths: Sequence[Path], size_bytes: float = math.inf
-    ) -> tuple[int, int]:
-        """Appends one repetition, or about ``size_bytes`` of it; its bytes and its lines."""
-        written, second, text = 0, -1, b""
-        with ExitStack() as stack:
-            files = [stack.enter_context(path.open("ab", buffering=1 << 20)) for path in paths]
-            for count, line in enumerate(self._lines):
-                if written >= size_bytes:
-                    return written, count
-                now, millis = divmod(line.at_ms + moved_ms, 1000)
-                if now != second:
-                    second, text = now, (_EPOCH + timedelta(seconds=now)).isoformat(" ").encode()
-                stamp = b"%b,%03d" % (text[:19], millis)
-                written += files[line.node].write(line.template.line(stamp, repetition))
-        return written, len(self._lines)
-
-
 def write_recording(folder: Path, source: Path, size_bytes: int) -> tuple[int, int]:
     """Write a recording of at least ``size_bytes`` into ``folder``; its bytes and its lines."""
-    real = Source(source)
+    manifest = json.loads((source / "recording.json").read_text())
+    logs = [node["log"] for node in manifest["nodes"]]
+    lines = sorted(
+        (line for node, log in enumerate(logs) for line in _lines(source / log, node)),
+        key=lambda line: line.at_ms,
+    )
+    span_ms = lines[-1].at_ms - lines[0].at_ms + _BETWEEN_MS
     folder.mkdir(parents=True)
-    real.write_manifest(folder)
-    paths = [folder / log for log in real.logs]
-    written = count = repetition = 0
-    while written < size_bytes:
-        more, lines = real.repeat(
-            repetition, repetition * real.span_ms, paths, size_bytes - written
-        )
-        written, count, repetition = written + more, count + lines, repetition + 1
+    for node in manifest["nodes"]:
+        node["log"] = node["log"].removesuffix(".gz")
+    (folder / "recording.json").write_text(json.dumps(manifest | {"name": folder.name}))
+    written = count = 0
+    with ExitStack() as stack:
+        paths = [folder / node["log"] for node in manifest["nodes"]]
+        files = [stack.enter_context(path.open("wb", buffering=1 << 20)) for path in paths]
+        while written < size_bytes:
+            repetition, place = divmod(count, len(lines))
+            line = lines[place]
+            stamp = _stamp(line.at_ms + repetition * span_ms)
+            written += files[line.node].write(line.template.line(stamp, repetition))
+            count += 1
     return written, count
+
+
+def _stamp(at_ms: int) -> bytes:
+    return b"%b,%03d" % (_second(at_ms // 1000), at_ms % 1000)
+
+
+@lru_cache(1)
+def _second(at_s: int) -> bytes:
+    return (_EPOCH + timedelta(seconds=at_s)).isoformat(" ").encode()[:19]
 
 
 def _lines(path: Path, node: int) -> Iterator[_Line]:

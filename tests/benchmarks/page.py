@@ -4,7 +4,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -13,7 +13,6 @@ from typing import NamedTuple
 from .contenders import CORES, cores_of
 from .engines import Rate
 from .processes import Run
-from .tables import table
 from .whole_job import SOURCE, WholeJob
 
 MB = 1_000_000
@@ -24,10 +23,6 @@ _WORDS = {
     "spark": "Spark `from_json`: 17 columns to Parquet",
     "orjson": "orjson loop, parsing only",
     "line_parser": "**ours**: `LineParser`, typed Arrow rows",
-    "strimzi": "**ours**, another pattern: no brackets, thread before, no logger behind",
-    "kubectl-prefix-timestamps": "**ours**, from `kubectl logs --prefix --timestamps`",
-    "docker-json": "**ours**, from Docker's json-file, long lines split",
-    "logcli-jsonl": "**ours**, from `logcli -o jsonl`",
     "ingest": "**ours**: `kip-replay ingest`, all Delta tables",
 }
 OURS = "ingest"
@@ -81,18 +76,6 @@ class Input(NamedTuple):
         """MB of log a second, of the work alone: the median of the runs."""
         return self.log_bytes / MB / median(run.work.seconds for run in self.runs[name])
 
-    def spread(self, name: str) -> float:
-        """How many times as long as the fastest run the slowest took."""
-        seconds = [run.work.seconds for run in self.runs[name]]
-        return max(seconds) / min(seconds)
-
-    def start_s(self, name: str) -> float:
-        """Start, imports and checks: the process less the work."""
-        return median(run.process_s - run.work.seconds for run in self.runs[name])
-
-    def peak_mb(self, name: str) -> float:
-        return max(run.used.total_bytes for run in self.runs[name]) / MB
-
 
 def page(
     read: Sequence[Input], rates: Sequence[Rate], jobs: Sequence[WholeJob], quick: bool
@@ -108,6 +91,14 @@ def page(
         jobs="\n".join(_jobs(jobs)),
         claim=_claim(jobs),
     )
+
+
+def table(heads: Sequence[str], align: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yields the lines of a table; ``align`` has an ``l`` or an ``r`` for each column."""
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'|'.join('--:' if a == 'r' else '---' for a in align)}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
 
 
 def _machine() -> str:
@@ -128,35 +119,23 @@ def _reading(log: Input) -> Iterator[str]:
     line_bytes = log.log_bytes / log.lines
     size = f"{log.log_bytes / MB:,.0f} MB, {log.lines:,} lines of {line_bytes:,.0f} bytes"
     yield f"\n**{log.shape}** lines: {size}.\n"
-    rows = (
-        (
-            _WORDS[name],
-            str(cores_of(name)),
-            f"{log.rate(name):,.0f}",
-            f"{log.spread(name):.2f}",
-            f"{log.start_s(name):.1f}",
-            f"{log.peak_mb(name):,.0f}",
-            f"{log.rate(OURS) / log.rate(name):.2f} x",
+    rows = []
+    for name, runs in log.runs.items():
+        seconds = [run.work.seconds for run in runs]
+        start_s = median(run.process_s - run.work.seconds for run in runs)
+        peak_mb = max(run.used.total_bytes for run in runs) / MB
+        ratio = log.rate(OURS) / log.rate(name)
+        figures = f"{log.rate(name):,.0f}", f"{max(seconds) / min(seconds):.2f}", f"{start_s:.1f}"
+        rows.append(
+            (_WORDS[name], str(cores_of(name)), *figures, f"{peak_mb:,.0f}", f"{ratio:.2f} x")
         )
-        for name in log.runs
-    )
     heads = ("", "cores", "MB/s", "spread", "start s", "peak MB", "`kip-replay ingest` is")
     yield from table(heads, "lrrrrrr", rows)
     yield ""
 
 
 def _rules(rates: Sequence[Rate]) -> Iterator[str]:
-    rows = (
-        (
-            f"`{rate.rule}`",
-            rate.what,
-            rate.unit,
-            f"{rate.units:,}",
-            f"{rate.per_second:,.0f}",
-            f"{rate.rows_per_second:,.0f}",
-        )
-        for rate in rates
-    )
+    rows = ([f"`{rate.rule}`", *rate[1:3], *(f"{n:,.0f}" for n in rate[3:])] for rate in rates)
     yield from table(("rule", "input", "unit", "units", "units/s", "input rows/s"), "lllrrr", rows)
 
 

@@ -20,12 +20,8 @@ class Run(NamedTuple):
     used: Used
 
 
-class ContenderError(RuntimeError):
-    """A contender failed; the message ends with what it printed."""
-
-
 def run(name: str, log: Path, out: Path) -> Run:
-    """Run a contender on the cores that it may use. Raises ``ContenderError``."""
+    """Run a contender on the cores that it may use. Raises RuntimeError with what it printed."""
     command = [sys.executable, "-m", "benchmarks.contenders", name, str(log), str(out)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     begin = time.perf_counter()
@@ -42,5 +38,5 @@ def run(name: str, log: Path, out: Path) -> Run:
     process_s = time.perf_counter() - begin
     used = watch.ended()
     if process.returncode:
-        raise ContenderError(f"{name} failed: {complaints[-2000:]}")
+        raise RuntimeError(f"{name} failed: {complaints[-2000:]}")
     return Run(Work(**json.loads(printed.splitlines()[-1])), process_s, used)

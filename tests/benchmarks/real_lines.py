@@ -85,8 +85,7 @@ class Template(NamedTuple):
 
 def templates(recordings: Sequence[Path], shape: str, seed: int = 5) -> list[Template]:
     """Templates of a shape from all brokers' lines of some recordings, shuffled by ``seed``."""
-    fits = _is_small if shape == "small" else _is_large
-    lines = [line for folder in recordings for line in _lines(folder) if fits(line)]
+    lines = [line for folder in recordings for line in _lines(folder) if _fits(line, shape)]
     random.Random(seed).shuffle(lines)
     return [Template.of(line) for line in lines]
 
@@ -114,21 +113,13 @@ def _lines(folder: Path) -> Iterator[bytes]:
                 yield line.rstrip(b"\r\n")
 
 
-def _is_small(line: bytes) -> bool:
+def _fits(line: bytes, shape: str) -> bool:
+    is_fetch = b'"requestApiKeyName":"FETCH"' in line
+    is_full = b'"sessionEpoch":0,' in line or b'"sessionEpoch":-1,' in line
+    if shape == "large":
+        return 10_000 <= len(line) <= 30_000 and is_fetch and is_full
     is_produce = b'"requestApiKeyName":"PRODUCE"' in line
-    return len(line) < 4_000 and (is_produce or (_is_fetch(line) and not _is_full(line)))
-
-
-def _is_large(line: bytes) -> bool:
-    return 10_000 <= len(line) <= 30_000 and _is_fetch(line) and _is_full(line)
-
-
-def _is_fetch(line: bytes) -> bool:
-    return b'"requestApiKeyName":"FETCH"' in line
-
-
-def _is_full(line: bytes) -> bool:
-    return b'"sessionEpoch":0,' in line or b'"sessionEpoch":-1,' in line
+    return len(line) < 4_000 and (is_produce or (is_fetch and not is_full))
 
 
 def _stamps() -> Iterator[bytes]:

@@ -6,19 +6,18 @@ comes before the first phase and after the last (the interpreter, imports, the e
 the time of the process less the phases.
 """
 
-import os
 import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from recorded_logs import REPOSITORY, folder_of
 
-from .contenders import CORES
+from .contenders import CORES, use_cores
 from .long_recording import write_recording
 from .memory import Used, Watch
 
@@ -32,10 +31,6 @@ START_MB = 1
 _PHASE = re.compile(r"(\w[\w ]*?) (\d+\.\d+)(?:, |$)")
 _RULE = re.compile(r"replay (\w+): ")
 _REPLAY = "replay"
-
-
-class JobError(RuntimeError):
-    """``kip-replay run`` failed; the message ends with what it printed."""
 
 
 class WholeJob(NamedTuple):
@@ -55,40 +50,24 @@ class WholeJob(NamedTuple):
         return self.process_s - sum(self.phases_s.values())
 
 
-def growth(folder: Path, quick: bool) -> list[WholeJob]:
-    """Runs on logs of 1, 4 and 16 times a recording (a quick run: 1 and 4)."""
-    runs = []
-    for times in TIMES[:2] if quick else TIMES:
-        # From the second repetition on, lines are a little longer.
-        recording = folder / f"x{times}"
-        size = write_recording(recording, folder_of(SOURCE), times * ONCE_MB * MB)
-        runs.append(run_job(f"{times}x", recording, folder / "warehouse", size))
-        shutil.rmtree(folder / "warehouse")
+def whole_jobs(folder: Path, quick: bool) -> Iterator[WholeJob]:
+    """A log of 1 MB, once more with nothing to do, and logs of 1, 4 and 16 times a recording (a
+    quick run: 1 and 4)."""
+    sizes_mb = {("1 MB", "again"): START_MB}
+    # From the second repetition on, lines are a little longer.
+    sizes_mb |= {(f"{n}x",): n * ONCE_MB for n in (TIMES[:2] if quick else TIMES)}
+    recording, warehouse = folder / "recording", folder / "warehouse"
+    for names, size_mb in sizes_mb.items():
+        size = write_recording(recording, folder_of(SOURCE), size_mb * MB)
+        for name in names:
+            yield run_job(name, recording, warehouse, size)
+        shutil.rmtree(warehouse)
         shutil.rmtree(recording)
-    return runs
 
 
-def starts(folder: Path) -> list[WholeJob]:
-    """A log of 1 MB, and once more where nothing is left to do."""
-    recording = folder / "small"
-    size = write_recording(recording, folder_of(SOURCE), START_MB * MB)
-    warehouse = folder / "warehouse"
-    runs = [run_job(name, recording, warehouse, size) for name in ("1 MB", "again")]
-    for made in (recording, warehouse):
-        shutil.rmtree(made)
-    return runs
-
-
-def run_job(
-    name: str,
-    recording: Path,
-    warehouse: Path,
-    size: tuple[int, int],
-    options: Sequence[str] = (),
-    **environment: str,
-) -> WholeJob:
-    """Runs the job once; ``size`` is bytes and lines of the log. Raises ``JobError``."""
-    command = [sys.executable, "-u", "-m", "kip_replay.jobs.run", str(recording), *options]
+def run_job(name: str, recording: Path, warehouse: Path, size: tuple[int, int]) -> WholeJob:
+    """Runs the job once; ``size`` is bytes and lines of the log. Raises RuntimeError."""
+    command = [sys.executable, "-u", "-m", "kip_replay.jobs.run", str(recording)]
     begin = time.perf_counter()
     process = subprocess.Popen(
         [*command, "--warehouse", str(warehouse)],
@@ -96,8 +75,7 @@ def run_job(
         stderr=subprocess.STDOUT,
         text=True,
         cwd=REPOSITORY,
-        env=os.environ | environment,
-        preexec_fn=_on_some_cores,
+        preexec_fn=lambda: use_cores(CORES),
     )
     watch = Watch(process.pid)
     assert process.stdout is not None
@@ -108,13 +86,9 @@ def run_job(
     text = [line for _, line in printed]
     # 3: a log made by repetition may fall short of a quality check, and took its time all the same.
     if process.returncode not in (0, 3) or not text[-1].startswith("seconds: "):
-        raise JobError(f"kip-replay run ended with {process.returncode}: {' / '.join(text[-5:])}")
+        raise RuntimeError(f"status {process.returncode}: {' / '.join(text[-5:])}")
     phases = phases_of(text[-1])
     return WholeJob(name, *size, process_s, phases, rules_of(printed, phases), used)
-
-
-def _on_some_cores() -> None:
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
 
 
 def phases_of(line: str) -> dict[str, float]:

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import TypeGuard
 
 import pytest
-from markdown_pages import PAGES, blocks, named
+from markdown_pages import PAGES, named
 from recorded_logs import REPOSITORY
 
 from kip_replay.jobs._cli import Exit
 from kip_replay.jobs.run import PARSER
 from kip_replay.pipelines.ingest.manifest import ENTRIES, FACTS, NODE_ENTRIES
-from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.kafka.request_log.reasons import Reason
 
 DOCS = REPOSITORY / "docs"
@@ -43,15 +42,6 @@ def test_every_page_is_reached_from_the_readme() -> None:
         links = {(page.parent / path).resolve() for path, _ in _LINK.findall(page.read_text())}
         left |= {link for link in links if link.suffix == ".md"} - reached
     assert reached >= {*PAGES}
-
-
-def test_the_picture_is_small() -> None:
-    assert (DOCS / "report.png").stat().st_size < 150_000
-
-
-def test_every_rule_has_a_page() -> None:
-    pages = {page.stem for page in (DOCS / "rules").glob("*.md")}
-    assert pages == {steps.name for steps in RULES}
 
 
 def keys_of_tables(text: str) -> set[str]:
@@ -102,9 +92,3 @@ def test_every_reason_and_exit_status_is_explained() -> None:
     assert keys_of_tables(TROUBLE) == {reason.name for reason in Reason}
     statuses = re.findall(r"^\| (\d) \|", TROUBLE, re.MULTILINE)
     assert [*map(int, statuses)] == [*Exit]
-
-
-def test_the_request_log_is_configured_as_it_is_read() -> None:
-    tutorial = DOCS / "tutorial.md"
-    patterns = {found for block in blocks(tutorial) for found in re.findall(r"\[%d\].*%n", block)}
-    assert patterns == {"[%d] %p %m (%c)%n"}

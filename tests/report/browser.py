@@ -6,13 +6,20 @@ import os
 import select
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 #: A browser that is silent for so long will not say anything any more.
 _PATIENCE_S = 30
+#: Events that a page should not make, and what they say.
+_SAID: dict[str, Callable[[Any], object]] = {
+    "Runtime.consoleAPICalled": lambda params: [one.get("value") for one in params["args"]],
+    "Runtime.exceptionThrown": lambda params: params["exceptionDetails"],
+    "Log.entryAdded": lambda params: params["entry"]["text"],
+    "Page.javascriptDialogOpening": lambda params: f"dialog: {params['message']}",
+}
 
 
 def chromium() -> str | None:
@@ -58,15 +65,7 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._in.close()
         self._out.close()
         self._process.terminate()
@@ -98,14 +97,8 @@ class Browser:
         return message
 
     def _take(self, event: str, params: dict[str, Any]) -> None:
-        if event == "Runtime.consoleAPICalled":
-            self.messages.append(str([one.get("value") for one in params["args"]]))
-        elif event == "Runtime.exceptionThrown":
-            self.messages.append(str(params["exceptionDetails"]))
-        elif event == "Log.entryAdded":
-            self.messages.append(params["entry"]["text"])
-        elif event == "Page.javascriptDialogOpening":
-            self.messages.append(f"dialog: {params['message']}")
+        if event in _SAID:
+            self.messages.append(str(_SAID[event](params)))
         elif event == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
         elif event == "Page.loadEventFired":

@@ -11,5 +11,6 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     command = chromium()
     if command is None:
         pytest.skip(f"no browser on the PATH ({', '.join(NAMES)}): apt install chromium")
-    with Browser(command, tmp_path_factory.mktemp("profile")) as started:
-        yield started
+    started = Browser(command, tmp_path_factory.mktemp("profile"))
+    yield started
+    started.close()

@@ -1,7 +1,8 @@
 """A page is written anew when anything that it follows from is another."""
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from report_examples import CONFIG
@@ -9,19 +10,12 @@ from report_examples import CONFIG
 from kip_replay.jobs import _steps
 from kip_replay.pipelines.rules import RULES
 
-
-class Summed:
-    """A warehouse, and its lineage, in which every step is done."""
-
-    def lineage(self, _: object) -> Self:
-        return self
-
-    def get(self, _: object) -> str:
-        return "done"
+#: A warehouse, and its lineage, in which every step is done.
+WAREHOUSE = Mock(**{"lineage.return_value.get.return_value": "done"})
 
 
 def fingerprint(config: Any = CONFIG) -> str:
-    found = _steps.report_fingerprint(["one"], Summed(), {}, config)  # type: ignore[arg-type]
+    found = _steps.report_fingerprint(["one"], WAREHOUSE, {}, config)
     assert found is not None
     return found
 

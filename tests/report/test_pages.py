@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from report_examples import (
     CLASSES,
     CONFIG,
+    Parsed,
     acks_check,
     check,
     html,
@@ -115,32 +115,6 @@ def test_a_verdict_does_not_depend_on_what_is_reported_beside_it(names: list[str
     assert decisions_of(pages(together, CONFIG)) == expected
 
 
-class Sections(HTMLParser):
-    """Texts, and values of attributes, of each page's part of the HTML."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self._depth = 0
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "section":
-            if ("class", "page") in attrs:
-                self._depth = 0
-                self.found.append("")
-            self._depth += 1
-        if self._depth:
-            self.found[-1] += " ".join(value or "" for _, value in attrs)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._depth -= tag == "section" and self._depth > 0
-
-    def handle_data(self, data: str) -> None:
-        if self._depth:
-            self.found[-1] += data
-
-
 def test_no_sentence_of_a_page_is_about_a_recording_of_another() -> None:
     report = reported(NAMES, [("rec-alpha", "rec-echo")])
     cut = [replace(one, gaps=[hole(one.recording)]) for one in report.logs]
@@ -151,31 +125,13 @@ def test_no_sentence_of_a_page_is_about_a_recording_of_another() -> None:
         *([name] for name in NAMES[1:4]),
     ]
     every_json = json.loads(as_json(found))["pages"]
-    every_html = Sections(html(report)).found
+    parts = map(Parsed, html(report).split('<section class="page"')[1:])
+    every_html = [str((part.texts, part.values)) for part in parts]
     assert len(every_json) == len(every_html) == len(found) == 4
     for page, of_json, of_html in zip(found, every_json, every_html, strict=True):
         texts = str(of_json), of_html, as_markdown([page]), "\n".join(as_text([page]))
         for text in texts:
             assert [name for name in NAMES if name in text] == [*page.recordings]
-
-
-def test_the_overview_leads_to_each_page() -> None:
-    text = html(reported(NAMES))
-    overview = text.split('class="figures overview"')[1].split("</table>")[0]
-    assert [overview.count(f"<bdi>{name}</bdi>") for name in NAMES] == [1] * len(NAMES)
-    assert overview.count('class="advice ') == len(NAMES) * len(CLASSES)
-    alone = html(reported(NAMES[:1]))
-    assert alone.count('class="advice ') == 2 * len(CLASSES)
-    assert '<nav class="pages"' not in alone
-
-
-def test_limits_are_printed_and_decide() -> None:
-    strict = {**CONFIG, "hwm_parking": CONFIG["hwm_parking"] | {"decide_saved_ms_min": 5000.0}}
-    report = reported(NAMES[:1])
-    usual, other = (pages(report, config)[0].sections[0] for config in (CONFIG, strict))
-    assert usual.decisions["rec-alpha"].advice is Advice.DO
-    assert other.decisions["rec-alpha"].advice is Advice.DONT
-    assert "at least 5,000\u00a0ms less (hwm_parking.decide_saved_ms_min)" in other.limits[0]
 
 
 # --- what is the matter with logs ----------------------------------------------------------------
@@ -259,20 +215,6 @@ def test_a_critical_check_withdraws_what_rests_on_its_table(table: str, rules: s
     assert withdrawn(replace(report, failures={"one": [worded]})) == set()
 
 
-def test_a_failed_check_is_an_alert_and_a_mild_one_a_warning() -> None:
-    worded = failure("rejected_lines", "warning") | {"expectation": "no_line_is_rejected"}
-    failures = [failure("requests"), failure("fetches", "warning", 1), worded]
-    (page,) = pages(replace(report_of(recording()), failures={"one": failures}), CONFIG)
-    texts = [(alert.is_critical, alert.text) for alert in page.alerts[1:3]]
-    says = "failed the check no_hole; expected: there is none"
-    assert texts == [
-        (True, f"recording 'one': 3 rows of requests {says}"),
-        (False, f"recording 'one': 1 row of fetches {says}"),
-    ]
-    # What has a sentence anyway has no second one.
-    assert not any("rejected_lines" in alert.text for alert in page.alerts)
-
-
 @pytest.mark.parametrize(
     ("damage", "gaps", "rules"),
     [
@@ -296,36 +238,6 @@ def test_rates_are_withdrawn_where_a_log_that_adds_to_them_is_not_whole(
         brokers={"one": [{"broker_id": node} for node in (11, 12)]},
     )
     assert withdrawn(report) == rules
-
-
-@pytest.mark.parametrize(
-    ("read", "phrases"),
-    [
-        ({"gaps": [hole(), hole(node=11)]}, ["node 1 of", "node 11 of", "20 lines or more are"]),
-        ({"gaps": [hole(evidence="no_log")]}, ["node 1 of recording 'one' has no log"]),
-        ({"nodes": [{"damage": ["ends in the middle"]}]}, ["ends in the middle"]),
-        ({"rejected": [{"n": 2, "reason": "binary", "examples": []}]}, ["2 of 12 lines"]),
-        (
-            {"clocks": [{"offset_earliest_ms": 4950.0, "offset_latest_ms": 5050.0}]},
-            ["the clock of node 1 was 4.95 to 5.05 s ahead of that of node 2"],
-        ),
-    ],
-)
-def test_bad_logs_are_on_top_in_red(read: dict[str, Any], phrases: Sequence[str]) -> None:
-    base = replace(logs(), rejected=[])
-    clock = {"recording": "one", "node_id": 1, "reference_id": 2, "clocks": "differ"}
-    more = {name: [*rows] for name, rows in read.items()}
-    if "nodes" in more:
-        more["nodes"] = [{**base.nodes[0], **more["nodes"][0]}]
-    if "clocks" in more:
-        more["clocks"] = [{**clock, "is_compared": True, **more["clocks"][0]}]
-    one: Logs = replace(base, **more)
-    text = html(replace(report_of(recording()), logs=[one]))
-    top = text.split("<main>")[0]
-    assert top.count('<li class="alert">') >= 1
-    assert [phrase for phrase in phrases if phrase not in top.replace("&#39;", "'")] == []
-    sound = html(replace(report_of(recording()), logs=[base]))
-    assert "alert" not in sound.split("<body>")[1].split("<main>")[0]
 
 
 def test_many_alerts_are_counted_and_what_is_withdrawn_is_always_named() -> None:

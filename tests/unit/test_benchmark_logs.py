@@ -1,5 +1,7 @@
-"""The logs that benchmarks generate: whole lines of Kafka's, none twice, and true to the rule."""
+"""Logs that benchmarks generate are whole, none twice, true to the rule; and what is measured."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ import pyarrow as pa
 import pytest
 from benchmarks import inputs, kip_227, real_lines
 from benchmarks.kip_227 import Example
+from benchmarks.long_recording import write_recording
 from recorded_logs import folder_of
 
 from kip_replay.replay.hwm_parking import HwmParking
@@ -19,30 +22,6 @@ from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.rule import Replay
 
 Row = dict[str, Any]
-#: More than one topic, and the last is not full.
-WITH_SESSIONS = Example(partitions=650, active=7, rounds=25, sessions=True)
-WITHOUT_SESSIONS = Example(partitions=650, active=7, rounds=25, sessions=False)
-
-
-def outcomes(replay: Replay, batches: list[pa.RecordBatch]) -> list[Row]:
-    """Rows of a rule's first outcome table."""
-    handed_out = [*(replay.feed(batch) for batch in batches), replay.finish()]
-    rows: list[Row] = pa.Table.from_batches([tables[0] for tables in handed_out]).to_pylist()
-    return rows
-
-
-def fetch_outcomes(example: Example, variant: str) -> list[Row]:
-    fetches = inputs.fetches_of(example)
-    rows = outcomes(IncrementalFetch(kip_227.NODE_ID), [*fetches.first, *fetches.then])
-    found = [row for row in rows if row["variant"] == variant]
-    assert {row["verdict"] for row in found} == {"replayed"}
-    assert len(found) == example.fetches
-    return found
-
-
-def sizes(rows: list[Row]) -> list[tuple[int, ...]]:
-    names = ("request_partitions", "response_partitions", "request_bytes", "response_bytes")
-    return [tuple(row[name] for name in names) for row in rows]
 
 
 # --- lines of recordings, repeated ---------------------------------------------------------------
@@ -75,68 +54,57 @@ def test_repeated_lines_are_read_and_differ(
     )
 
 
-def test_a_repetition_moves_offsets_and_nothing_else() -> None:
-    line = (
-        b'[2026-11-20 20:41:14,135] DEBUG Completed request:{"correlationId":60,"a":"50 %",'
-        b'"sessionId":0,"x":{"sessionId":2147483640,"fetchOffset":5,"logStartOffset":0,'
-        b'"highWatermark":-1}} (kafka.request.logger)'
-    )
-    template = real_lines.Template.of(line)
-    assert template.line(b"2026-11-20 20:41:14,135", 0) == line + b"\n"
-    moved = template.line(b"2026-01-05 00:00:00,000", 2)
-    assert moved == (
-        b'[2026-01-05 00:00:00,000] DEBUG Completed request:{"correlationId":20060,"a":"50 %",'
-        b'"sessionId":0,"x":{"sessionId":15832,"fetchOffset":200005,"logStartOffset":0,'
-        b'"highWatermark":-1}} (kafka.request.logger)\n'
-    )
+def test_a_long_recording_goes_on_where_the_real_one_ended(tmp_path: Path) -> None:
+    source = folder_of("failover-4.0")
+    # A bit more than twice: five MB are one repetition.
+    size_bytes, lines = write_recording(tmp_path / "long", source, 11_000_000)
+
+    manifest = json.loads((tmp_path / "long" / "recording.json").read_text())
+    assert manifest["name"] == "long"
+    logs = {node["node_id"]: tmp_path / "long" / node["log"] for node in manifest["nodes"]}
+    assert sum(log.stat().st_size for log in logs.values()) == size_bytes >= 11_000_000
+    ids: set[str] = set()
+    total = 0
+    for node_id, log in logs.items():
+        with log.open("rb") as file:
+            stamps = [line[1:24] for line in file]
+            assert stamps == sorted(stamps)
+            file.seek(0)
+            for batch in LineParser("long", node_id, "UTC").parse(file, log.name):
+                assert batch.column("rejected").null_count == batch.num_rows
+                ids.update(batch.column("line_id").to_pylist())
+                total += batch.num_rows
+    assert total == lines == len(ids)
 
 
-# --- KIP-227's example ---------------------------------------------------------------------------
-
-
-def test_equal_seeds_give_equal_logs() -> None:
-    assert list(kip_227.lines(WITH_SESSIONS)) == list(kip_227.lines(WITH_SESSIONS))
-
-
-def test_the_rule_derives_the_lists_of_the_generated_sessions() -> None:
-    """Partition by partition, in order, and to the byte: as on recordings."""
-    rows = fetch_outcomes(WITH_SESSIONS, "incremental")
-    equal = [row["equals_recorded"] for row in rows]
-    assert equal == [None] * WITH_SESSIONS.clients + [True] * (
-        WITH_SESSIONS.fetches - WITH_SESSIONS.clients
-    )
-    assert sizes(rows) == sizes(fetch_outcomes(WITH_SESSIONS, "recorded"))
-    # Something happens, and little of everything.
-    assert 0 < max(row["response_partitions"] for row in rows[3:]) <= 3 * WITH_SESSIONS.active
+# --- what rules are fed --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("predicted_from", "variant", "recorded"),
-    [(WITHOUT_SESSIONS, "incremental", WITH_SESSIONS), (WITH_SESSIONS, "full", WITHOUT_SESSIONS)],
-)
-def test_the_same_cluster_with_and_without_sessions(
-    predicted_from: Example, variant: str, recorded: Example
-) -> None:
-    predicted = fetch_outcomes(predicted_from, variant)
-    assert sizes(predicted) == sizes(fetch_outcomes(recorded, "recorded"))
-
-
-# --- what other rules are fed --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("replay", "batches"),
+    ("replay", "made"),
     [
-        (HwmParking(2, (1, 2, 3), parking_variants()), inputs.metadata_fetches(5, 100)),
-        (MinIsrAcks(11, ack_variants()), inputs.produces(20, 30)),
-        (LowestAckedOffset((1, 2, 3), (), 2000), inputs.broker_heartbeats(5, 60)),
+        (lambda: IncrementalFetch(11), lambda: kip_227.fetches_of(Example(650, 7, 25, True))),
+        (lambda: IncrementalFetch(11), lambda: kip_227.fetches_of(Example(650, 7, 25, False))),
+        (
+            lambda: HwmParking(2, (1, 2, 3), parking_variants()),
+            lambda: inputs.metadata_fetches(5, 100),
+        ),
+        (lambda: MinIsrAcks(11, ack_variants()), lambda: inputs.produces(20, 30)),
+        (
+            lambda: LowestAckedOffset((1, 2, 3), (), 2000),
+            lambda: inputs.broker_heartbeats(5, 60),
+        ),
     ],
-    ids=["hwm_parking", "min_isr_acks", "lowest_acked_offset"],
+    ids=["with sessions", "without", "hwm_parking", "min_isr_acks", "lowest_acked_offset"],
 )
 def test_rules_replay_nearly_all_of_generated_histories(
-    replay: Replay, batches: list[pa.RecordBatch]
+    replay: Callable[[], Replay], made: Callable[[], list[pa.RecordBatch]]
 ) -> None:
     """Unknown is quick to say: a rate over such rows would mean nothing."""
-    rows = outcomes(replay, batches)
+    begun = replay()
+    emitted = [*map(begun.feed, made()), begun.finish()]
+    rows = pa.Table.from_batches([tables[0] for tables in emitted]).to_pylist()
     assert len(rows) > 200
     assert sum(row["verdict"] == "replayed" for row in rows) > 0.95 * len(rows)
+    # As the generated brokers returned them: partition by partition, in order.
+    assert all(row.get("equals_recorded") in (True, None) for row in rows)

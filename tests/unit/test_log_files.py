@@ -5,7 +5,6 @@ import hashlib
 import os
 import random
 import socket
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -248,12 +247,12 @@ def test_a_survey_says_where_a_file_is_damaged_and_leaves_the_line(tmp_path: Pat
 
 def test_a_zip_bomb_comes_in_chunks_and_ends_early(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
-    path.write_bytes(gzip.compress(b"\n" * (5 << 20)))
+    path.write_bytes(gzip.compress((b"x" * 1023 + b"\n") * (5 << 10)))
     sizes = [len(chunk) for chunk in LogBytes(str(path)).chunks()]
     assert sum(sizes) == 5 << 20
     assert max(sizes) <= log_bytes.CHUNK_BYTES
     found = survey(LogFile("r", 1, "UTC", "a.gz", str(path)), SurveySettings(gzip_ratio_max=250))
-    assert 1 << 20 <= found.lines <= 3 << 20
+    assert 1 << 20 <= found.bytes_read < 5 << 20
     assert found.damage is not None
     assert found.damage.startswith("unpacks to more than 250 times its size at its byte ")
 
@@ -292,20 +291,6 @@ def test_chunks_change_nothing(
         assert replace(found, is_compressed=False, ranges=expected.ranges) == expected
 
 
-@settings(deadline=None, max_examples=40)
-@given(cuts=st.tuples(st.integers(0, 200), st.integers(0, 200)), zipped=st.booleans())
-def test_a_piece_of_gzip_is_a_piece_of_what_is_in_it(
-    tmp_path_factory: pytest.TempPathFactory, cuts: tuple[int, int], zipped: bool
-) -> None:
-    path = tmp_path_factory.mktemp("piece") / "a.log"
-    content = bytes(range(200))
-    path.write_bytes(gzip.compress(content) if zipped else content)
-    start, end = sorted(cuts)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_bytes, "CHUNK_BYTES", 7)
-        assert b"".join(LogBytes(str(path), start, end).chunks()) == content[start:end]
-
-
 # --- what has been read before
 
 
@@ -322,21 +307,6 @@ def grown(path: Path, before: bytes, now: bytes, final: bool = False) -> Survey:
     file = LogFile("r", 1, "UTC", path.name, str(path))
     known = {content(before), content(b"other\n"), content(LINES[0])}
     return survey(file, SurveySettings(100, final), known)
-
-
-@pytest.mark.parametrize("packed", [bytes, gzip.compress])
-def test_a_file_that_grew_is_read_from_where_it_ended(
-    tmp_path: Path, packed: Callable[[bytes], bytes]
-) -> None:
-    before, whole = b"".join(LINES[:5]), b"".join(LINES)
-    found = grown(tmp_path / "a.log", before, packed(whole))
-    assert (found.first_byte, found.end, found.lines) == (len(before), len(whole), 4)
-    assert found.ranges[0].start == len(before)
-    assert found.ranges[0].first_line_number == 6
-    assert found.ranges[-1].end == len(whole)
-    assert found.content_hash == content(whole).content_hash
-    assert not found.is_known
-    assert [number for number, _ in lines_of(found)] == [6, 7, 8, 9]
 
 
 def test_what_was_read_is_known_under_any_name_and_what_was_replaced_is_not(tmp_path: Path) -> None:
@@ -389,7 +359,7 @@ def lines_of(found: Survey) -> list[tuple[int, str]]:
     return [(row["line_number"], row["line_id"]) for rows, _ in read_of(found) for row in rows]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=20)
 @given(ends=st.lists(st.integers(0, 8 * 76 + 30), max_size=5).map(sorted), final=st.booleans())
 def test_pieces_are_the_whole(
     tmp_path_factory: pytest.TempPathFactory, ends: list[int], final: bool
@@ -461,13 +431,10 @@ def check(
     return notes_of(surveys)
 
 
-def test_nodes_that_logged_at_the_same_time_pass(tmp_path: Path) -> None:
-    check(tmp_path, {1: line("20:00:00") + line("20:10:00"), 2: line("20:19:00")})
-    check(tmp_path, {1: line("20:00:00")})
-
-
 def test_a_node_in_the_wrong_zone_is_named_with_its_likely_offset(tmp_path: Path) -> None:
     same = line("20:00:00") + line("20:10:00")
+    check(tmp_path, {1: same, 2: line("20:19:00")})
+    check(tmp_path, {1: line("20:00:00")})
     message = (
         r"node 2 of recording 'r' logged from 2026-11-20 19:00 to .* 19:10 UTC "
         r"\(read as Europe/Berlin\) but the other nodes from .* 20:00 to .* 20:10 UTC: its stamps "

@@ -45,14 +45,6 @@ def test_the_rest_follows_from_bytes_and_from_what_stages_have_taken(shown: Prog
     assert text == "replay: 3 of 12 tasks"
 
 
-def test_tasks_of_spark_stand_for_bytes_that_nobody_counts(shown: Progress) -> None:
-    shown.begin("read")
-    shown.of_bytes = 200_000_000
-    found = at(shown, 5).look((3, 4))
-    assert found is not None
-    assert found[2] == "read: 150 of 200 MB, 30.0 MB/s"
-
-
 def test_what_takes_longer_is_never_nearly_done_for_ever(shown: Progress) -> None:
     shown.begin("check")
     for second in (9, 100, 1000):
@@ -60,11 +52,6 @@ def test_what_takes_longer_is_never_nearly_done_for_ever(shown: Progress) -> Non
         assert found is not None
         assert found[0] < 1
         assert found[1] >= second / 10 or second < 10
-
-
-def test_stages_that_are_not_expected_are_not_shown(shown: Progress) -> None:
-    shown.begin("headlines")
-    assert shown.look() is None
 
 
 def test_a_log_has_lines(monkeypatch: pytest.MonkeyPatch) -> None:

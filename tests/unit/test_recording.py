@@ -119,11 +119,6 @@ def test_roles_are_those_of_process_roles(tmp_path: Path, role: str | None) -> N
     assert recording.controller_ids == ((1,) if is_controller else ())
 
 
-def test_manifests_of_recordings_are_accepted() -> None:
-    folders = sorted(Path(__file__).parents[1].glob("recordings/*"))
-    assert len(load_recordings(folders)) == len(folders) > 0
-
-
 @pytest.mark.parametrize("version", ["4.1.1", "3.9", "4.2.0-SNAPSHOT", "7.6.1-ccs", "3.7.x.kraft"])
 @pytest.mark.parametrize("name", ["a b", "日本", "it's", '"', "<script>", "..a", "12:30", "a%2Fb"])
 def test_odd_names_and_versions_are_accepted(tmp_path: Path, name: str, version: str) -> None:

@@ -2,25 +2,21 @@
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
 
 import pytest
 from report_examples import (
-    CLASSES,
     LOWEST,
+    Parsed,
     acks_check,
     check,
     event,
     html,
-    hwm,
     logs,
     lowest,
     plain,
     recording,
     report,
     report_of,
-    silent,
     spread,
     verdict,
 )
@@ -29,7 +25,6 @@ from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.report.accuracy import MOST_ROWS
 from kip_replay.pipelines.report.data import Report
 from kip_replay.pipelines.report.sections import MOST_DOUBTS
-from kip_replay.pipelines.report.words import NOT_KNOWN
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.rules.lowest_acked_offset.words import SEEN
 from kip_replay.replay.outcomes import RECORDED
@@ -42,32 +37,6 @@ HOSTILE = (
 HOSTILE_AS_SHOWN = (
     HOSTILE.replace("\u202e", "\\u202e").replace("\u200f", "\\u200f").replace("\0", "\\u0000")
 )
-
-
-class Parsed(HTMLParser):
-    """Elements with the names of their attributes, attribute values, and the text between."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.structure: list[tuple[str, ...]] = []
-        self.values: list[tuple[str, str]] = []
-        self.texts: list[str] = []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.structure.append((tag, *(name for name, _ in attrs)))
-        self.values += [(name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag: str) -> None:
-        self.structure.append((f"/{tag}",))
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.texts).split())
 
 
 def text_of(page: str) -> str:
@@ -157,49 +126,6 @@ def test_elements_are_closed_in_order() -> None:
     assert open_elements == []
 
 
-def test_every_row_of_a_table_fills_its_columns() -> None:
-    """Cells and the heads of their columns, counted with what they span."""
-    page = html(report_of(recording(), silent(), recording("two"), checks=(check(), acks_check())))
-    for table in page.split("<table")[1:]:
-        widths = set()
-        for row in table.split("</table>")[0].split("<tr")[1:]:
-            cells = Parsed(f"<tr{row}").values
-            spans = [int(value) for name, value in cells if name == "colspan"]
-            count = row.count("<td") + row.count("<th ") + row.count("<th>")
-            widths.add(count - len(spans) + sum(spans))
-        assert len(widths) == 1
-
-
-def test_every_rule_has_its_verdict_up_front() -> None:
-    page = html(report())
-    first = text_of(page.split('<ul class="decisions">')[1].split("<nav")[0])
-    places = [first.index(advice) for advice in ("do it", "nothing to do", "nothing to do yet")]
-    assert places == sorted(places)
-    assert "With Kafka 4.1 or later, brokers learn of a committed change 327 ms sooner" in first
-    gain = "Gain 327 ms less (294 to 360 ms) median lag of brokers, 328 ms → 1.2 ms"
-    assert gain in first
-    assert page.count('<section aria-labelledby="') == len(CLASSES) + 3
-
-
-def test_a_rule_that_was_not_replayed_has_no_section() -> None:
-    page = html(replace(report(), figures={"hwm_parking": [hwm()]}, checks=(check(),)))
-    assert 'id="hwm-parking"' in page
-    assert 'id="min-isr-acks"' not in page
-
-
-def test_recordings_without_anything_to_say_take_one_sentence_each() -> None:
-    text = text_of(html(report_of(silent("a"), silent("b"))))
-    for sentence in (
-        "These logs hold no FETCH of the metadata log.",
-        "These logs hold no FETCH of topic partitions.",
-        "These logs hold no PRODUCE.",
-        "These logs hold no metadata write.",
-    ):
-        assert text.count(f"a : {sentence}") == text.count(f"b : {sentence}") == 1
-    # Of each recording: by rule on the first screen, below, and under accuracy.
-    assert text.count("No prediction was held against a recording.") == 2 * (1 + len(CLASSES))
-
-
 def test_doubts_are_capped_and_what_is_unknown_comes_first() -> None:
     many = [
         verdict(LOWEST, n + 1, f"reason {n:03}", what="writes", verdict=of)
@@ -213,15 +139,6 @@ def test_doubts_are_capped_and_what_is_unknown_comes_first() -> None:
     assert f"{MOST_DOUBTS} further rows are left out here" in text_of(section)
 
 
-def test_failures_are_shown_as_plainly_as_passes() -> None:
-    missed = check(passed=False, error=-30.0)
-    text = text_of(html(report_of(recording(), checks=(check(), missed))))
-    assert "1 of 2 self-checks lies within tolerance." in text
-    assert "✓ within" in text
-    assert "✗ outside" in text
-    assert "−30.00" in text
-
-
 def test_of_many_rows_those_that_missed_are_kept() -> None:
     rows = [replace(check(), group_kind="replica_id", group_value=str(n)) for n in range(60)]
     rows[57] = replace(rows[57], passed=False)
@@ -231,74 +148,6 @@ def test_of_many_rows_those_that_missed_are_kept() -> None:
     text = text_of(page)
     assert "59 of 60 within tolerance · 1 outside" in text
     assert f"{60 - MOST_ROWS} further rows are left out here" in text
-
-
-def test_what_is_not_judged_counts_neither_way() -> None:
-    rate = {"metric": "produces_per_second", "tolerance": None, "passed": None}
-    rates = replace(acks_check("one", "one"), **rate)
-    text = text_of(html(report_of(recording(), checks=(acks_check("one", "one"), rates))))
-    assert "1 of 1 self-check lies within tolerance." in text
-    assert "PRODUCEs a second" in text
-    assert "not judged" in text
-
-
-def test_self_checks_and_predictions_of_others_are_apart() -> None:
-    crossed = replace(check("one"), recorded_in="two", kind=Kind.OTHER_CLUSTER)
-    text = text_of(html(report_of(recording(), recording("two"), checks=(check(), crossed))))
-    assert "Self-checks 1 of 1 self-check lies within tolerance. one" in text
-    assert "Predictions of other clusters 1 of 1 prediction of another cluster lies" in text
-    assert "From one , replayed without KIP-1166, to two : 1 of 1 within tolerance" in text
-
-
-def test_each_section_says_how_sure_it_is() -> None:
-    page = html(report_of(recording(), checks=(check(), acks_check("one", "one", passed=False))))
-    sure = [text_of(part.split("</p>")[0]) for part in page.split("How sure is this?")[1:]]
-    assert "1 of 1 self-check lies within tolerance" in sure[0]
-    assert "None of its predictions was held" in sure[1]
-    assert "0 of 1 self-check" in sure[2]
-
-
-def test_lines_add_up_or_the_page_says_that_they_do_not() -> None:
-    text = text_of(html(report()))
-    assert "12 = 7 requests + 3 other + 1 rejected + 1 repeated" in text
-    assert "1 line : What follows 'Completed request:' is not JSON. bad_json" in text
-    assert "does not hold" not in text
-    lost = replace(report(), logs=[logs(lines_read=13)])
-    assert "the sum does not hold" in text_of(html(lost))
-
-
-def test_clocks_are_bounded_beside_the_nodes_and_one_that_is_off_is_an_alert() -> None:
-    bounds = {"recording": "one", "reference_id": 2, "is_compared": True}
-    row = {"offset_earliest_ms": 4950.4, "offset_latest_ms": 5050.1, "clocks": "differ"}
-    off = replace(logs(), clocks=[{**bounds, **row, "node_id": 1}])
-    shown = text_of(html(replace(report(), logs=[off])))
-    assert "the clock of node 1 was 4.95 to 5.05 s ahead of that of node 2" in shown
-    (cells,) = (row.cells for row in off.table.rows)
-    assert cells[-1] == "4.95 to 5.05 s"
-    assert logs().table.rows[0].cells[-1] == NOT_KNOWN
-    assert "the clock of node" not in text_of(html(report()))
-
-
-def test_what_is_the_matter_with_logs_stands_before_anything_else() -> None:
-    after, before = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=s) for s in (1, 2.5))
-    hole = {"recording": "one", "node_id": 1, "number": 1, "evidence": "session_epoch"}
-    hole |= {"lines_missing": 7, "after_at": after, "before_at": before}
-    (node, *others) = logs().nodes
-    damaged = [{**node, "damage": ["ends in the middle"]}, *others]
-    rejected = [{"n": 3, "reason": "binary", "examples": []}]
-    bad = replace(logs(), nodes=damaged, gaps=[hole], rejected=rejected)
-    page = html(replace(report(), logs=[bad]))
-    shown = text_of(page)
-    sentences = [
-        "ends in the middle",
-        "could not be read",
-        "7 lines or more are missing between 1970-01-01 00:00:01.000 UTC and 1970-01-01 00:00:02",
-    ]
-    places = [shown.index(each) for each in sentences]
-    assert places == sorted(places)
-    assert places[-1] < shown.index("How soon do brokers learn")
-    good = replace(logs(), rejected=[])
-    assert 'class="alert"' not in html(replace(report(), logs=[good]))
 
 
 @pytest.mark.parametrize("own", list(Protocol))

@@ -8,9 +8,6 @@ from report_examples import plain
 
 from kip_replay.pipelines.report import words
 from kip_replay.pipelines.rules.hwm_parking.figures import MIXED_FROM, Protocol, protocol_of
-from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
-from kip_replay.replay.incremental_fetch import FULL
-from kip_replay.replay.outcomes import RECORDED
 
 
 @pytest.mark.parametrize(
@@ -70,14 +67,3 @@ def test_invisible_characters_are_written_out(text: str, shown: str) -> None:
 )
 def test_protocol_follows_from_the_share_of_fetches(share: float, protocol: str) -> None:
     assert protocol_of(share) is Protocol[protocol]
-
-
-def test_two_sizes_share_a_unit_where_they_can() -> None:
-    assert words.two_sizes(6200, 10700) == ("6.2", "10.7", "kB/s")
-    first, second, unit = words.two_sizes(900, 10700)
-    assert (plain(first), second, unit) == ("900 B/s", "10.7", "kB/s")
-
-
-def test_variants_have_one_order_and_unknown_ones_come_last() -> None:
-    found = words.in_order(["someday", FULL, WITH_KIP, RECORDED, WITHOUT_KIP, "another"])
-    assert found == [RECORDED, WITHOUT_KIP, WITH_KIP, FULL, "another", "someday"]

@@ -15,7 +15,7 @@ from deltalake.table import TableOptimizer
 from put_rows import put, row, rows_of
 
 from kip_replay.jobs import maintain, recordings
-from kip_replay.pipelines.warehouse.maintenance import needs_optimizing, optimize, sort_columns
+from kip_replay.pipelines.warehouse.maintenance import needs_optimizing, optimize
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES, REQUESTS
 from kip_replay.replay.table import Table
@@ -197,13 +197,3 @@ def test_a_recording_that_ended_long_ago_is_dropped(
     assert "dropped old: it ended more than 30 days ago" in capsys.readouterr().out
     assert rows(warehouse) == kept
     assert recordings.main(["show", "old", "--warehouse", warehouse.path]) == 2
-
-
-def test_rows_are_sorted_by_what_questions_fix_and_time() -> None:
-    sorted_by = {name: sort_columns(table) for name, table in TABLES.items()}
-    assert sorted_by["requests"] == ["received_at"]
-    assert sorted_by["fetch_session_outcomes"] == ["variant", "parameter_value", "received_at"]
-    assert sorted_by["isr_changes"] == ["built_at"]
-    assert sorted_by["ingested_files"] == []
-    for name, columns in sorted_by.items():
-        assert set(columns) <= {column.name for column in TABLES[name].columns} - {"recording"}

@@ -129,19 +129,6 @@ def test_a_disk_may_be_full_at_any_time(tmp_path: Path, missing: int) -> None:
     assert_same(out, other, FAILOVER)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("megabytes", [1000, 1400, 1800, 2200, 2600])
-def test_memory_may_be_short_at_any_time(tmp_path: Path, megabytes: int) -> None:
-    """Of addresses. What native code does without memory is its own; no table is blamed for it."""
-    path, other = tmp_path / "warehouse", tmp_path / "other"
-    (ended,) = processes(job(FAILOVER, path), limit=(resource.RLIMIT_AS, megabytes << 20))
-    assert "damaged" not in ended.stderr
-    require_whole(str(path))
-    assert ingest.main([str(FAILOVER), "--warehouse", str(path)]) == 0
-    assert ingest.main([str(FAILOVER), "--warehouse", str(other)]) == 0
-    assert_same(path, other, FAILOVER)
-
-
 def entries(folder: Path) -> int:
     return sum(len(folders) + len(files) for _, folders, files in os.walk(folder))
 

@@ -404,14 +404,6 @@ def test_of_two_that_begin_at_once_one_stops(
     assert stopped.startswith("another job has written ingest of recording 'r' meanwhile")
 
 
-def test_attempts_on_other_recordings_all_succeed(warehouse: Warehouse) -> None:
-    names = [f"r{number}" for number in range(4)]
-    for round_ in ("a", "b"):
-        assert outcomes(lambda name, r=round_: replaced(warehouse, name, r), names) == ["done"] * 4
-        assert names_in(warehouse, *names) == round_ * 4
-    assert warehouse.lineage(names) == {(name, "ingest"): "b" for name in names}
-
-
 def write_in_turns(path: str, own: str) -> None:
     """What a process of the next test does: its own rows and shared ones, again and again."""
     for number in range(3):
