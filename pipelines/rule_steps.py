@@ -9,12 +9,11 @@ from pyspark.sql import DataFrame
 
 from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.analysis.phases import Phases
+from kip_replay.pipelines.page.accuracy import Check
+from kip_replay.pipelines.page.decisions import Limits
+from kip_replay.pipelines.page.values import RuleFigures
+from kip_replay.pipelines.page.view import Chart, Section, Slowest, Timeline
 from kip_replay.pipelines.replaying.seam import Increment
-from kip_replay.pipelines.report.accuracy import Check
-from kip_replay.pipelines.report.decisions import Limits
-from kip_replay.pipelines.report.timeline import Timeline
-from kip_replay.pipelines.report.values import RuleFigures
-from kip_replay.pipelines.report.view import Chart, Section, Slowest
 from kip_replay.pipelines.warehouse.tables import Read
 from kip_replay.replay.phases import SteadyPhase
 from kip_replay.replay.rule import Rule

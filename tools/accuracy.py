@@ -17,7 +17,7 @@ from kip_replay.pipelines.analysis.predictions import (
     figure,
     measure_name,
 )
-from kip_replay.pipelines.report.accuracy import KINDS
+from kip_replay.pipelines.page.accuracy import KINDS
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.recordings import stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 from kip_replay.pipelines.analysis.intervals import BLOCKS, Histogram, Integers, Interval
 from kip_replay.pipelines.analysis.phases import log_spans, steady_phases
 from kip_replay.pipelines.analysis.summaries import latency_histogram
+from kip_replay.pipelines.page.values import Traffic
 from kip_replay.pipelines.report.data import read_report
-from kip_replay.pipelines.report.values import Traffic
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.view import Bar, Bars, Chart, Line, Slowest
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.view import Bar, Bars, Chart, Line, Slowest
 
 HERE = Path(__file__).parent
 _SCRIPTS = "axes.js", "charts.js", "page.js"

@@ -13,13 +13,15 @@ import duckdb
 from kip_replay.pipelines.analysis.intervals import Error, Interval, errors, interval
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.report import accuracy, logs, reading, registered
-from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.page import accuracy, reading
+from kip_replay.pipelines.page.accuracy import Check
+from kip_replay.pipelines.page.values import Curve, Percentiles, Row, RuleFigures, Traffic
+from kip_replay.pipelines.page.view import Beside, Block, Chart, Slowest
+from kip_replay.pipelines.report import logs
 from kip_replay.pipelines.report.bandwidth import Bandwidth, bandwidths, variants
 from kip_replay.pipelines.report.logs import Logs
 from kip_replay.pipelines.report.timeline import timelines, traffic_timeline
-from kip_replay.pipelines.report.values import Curve, Percentiles, Row, RuleFigures, Traffic
-from kip_replay.pipelines.report.view import Beside, Block, Chart, Slowest
+from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LOG_GAPS
 from kip_replay.replay.tables import TABLES
@@ -87,7 +89,7 @@ def read_report(
     Raises UserError if a recording is not in the warehouse.
     """
     names = list(dict.fromkeys(recordings))
-    rules = {steps.name: steps.figures for steps in registered.rules()}
+    rules = {steps.name: steps.figures for steps in RULES}
     with warehouse.database(names) as database:
         files = reading.by_recording(database, logs.FILES)
         missing = [name for name in names if name not in files]
@@ -123,7 +125,7 @@ def _drawn(database: duckdb.DuckDBPyConnection, report: Report, names: Sequence[
     seen: set[str] = set()
     over_time: dict[tuple[str, str], Sequence[Chart]] = {}
     slowest: dict[tuple[str, str], Slowest] = {}
-    for steps in registered.rules():
+    for steps in RULES:
         for name in names:
             drawn = timelines(database, steps.timelines, name)
             over_time[steps.name, name] = [_listed(chart, seen, name) for chart in drawn]

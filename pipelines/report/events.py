@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import duckdb
 
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.view import Mark
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.view import Mark
 
 #: Marks of a chart; more are merged over longer times.
 _MOST = 100

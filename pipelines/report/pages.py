@@ -4,24 +4,22 @@ Recordings that are compared with each other stand on one page; no sentence is a
 but where a prediction from one is held against the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kip_replay.pipelines.report import accuracy, logs, registered, words
+from kip_replay.pipelines.page import accuracy, words
+from kip_replay.pipelines.page.decisions import Advice, Decision
+from kip_replay.pipelines.page.values import RuleFigures
+from kip_replay.pipelines.page.view import Alert, Beside, Detail, Page, Section
+from kip_replay.pipelines.report import logs
 from kip_replay.pipelines.report.data import Report
-from kip_replay.pipelines.report.decisions import Advice, Decision
 from kip_replay.pipelines.report.logs import Logs
-from kip_replay.pipelines.report.values import RuleFigures
-from kip_replay.pipelines.report.view import Alert, Beside, Detail, Page, Section
+from kip_replay.pipelines.rule_steps import RuleSteps
+from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.other_clocks import CLOCKS_DIFFER
-
-if TYPE_CHECKING:
-    from kip_replay.pipelines.rule_steps import RuleSteps
 
 #: The configuration: sections of settings, by name.
 Config = Mapping[str, Mapping[str, Any]]
@@ -56,7 +54,7 @@ def _page(report: Report, names: Sequence[str], page: str, config: Config) -> Pa
     checks = [check for check in report.checks if check.recorded_in in names]
     prefix = f"{page}-" if page else ""
     sections = []
-    for steps in registered.rules():
+    for steps in RULES:
         if steps.name in report.figures:
             every = [one for one in report.figures[steps.name] if one.recording in names]
             of_rule = [check for check in checks if check.rule == steps.name]

@@ -6,37 +6,18 @@ so a line has at most 240 points however long the log is.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import duckdb
 
-from kip_replay.pipelines.report import words
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.view import Chart, Line, Mark, Timeline
 from kip_replay.pipelines.report.events import marks
-from kip_replay.pipelines.report.view import Chart, Line, Mark
 
 #: Empty buckets that a line of latencies goes over: nothing happened in them. Longer is a gap.
 _BRIDGED = 3
-#: Figures of latencies. Of fewer values, the 99th percentile says what the median does.
-PERCENTILES = {"median": "max(p50_ms)", "99 %": "if(max(outcomes) >= 5, max(p99_ms), NULL)"}
 #: Clients and nodes with a line of their own.
 _MOST_CLIENTS, _MOST_NODES = 6, 8
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """A chart with a line for each variant and figure of the rows of a view that meet ``where``.
-
-    ``figures``: by name, SQL that sums up the rows of a variant and a bucket. ``is_rate``: nothing
-    in a bucket is zero; of latencies it is no point.
-    """
-
-    name: str
-    note: str
-    view: str
-    where: str
-    figures: Mapping[str, str] = field(default_factory=lambda: PERCENTILES)
-    is_rate: bool = False
 
 
 class Buckets(NamedTuple):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import jinja2
 
+from kip_replay.pipelines.page.view import Bar, Bars, Chart, Line, Mark, Slow, Slowest
 from kip_replay.pipelines.report import charts, page
-from kip_replay.pipelines.report.view import Bar, Bars, Chart, Line, Mark, Slow, Slowest
 
 #: Ends a script and an attribute, turns the reading direction, is far too long for any column.
 HOSTILE = [

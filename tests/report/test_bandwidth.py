@@ -9,9 +9,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from kip_replay.pipelines.page.values import RuleFigures, Traffic
+from kip_replay.pipelines.page.view import Bars
 from kip_replay.pipelines.report.bandwidth import MOST_BARS, Bandwidth, bandwidths, variants
-from kip_replay.pipelines.report.values import RuleFigures, Traffic
-from kip_replay.pipelines.report.view import Bars
 from kip_replay.replay.log_tables import FETCHES, PRODUCES, REQUESTS
 
 Rows = list[dict[str, Any]]

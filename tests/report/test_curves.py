@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from kafka_model.log import replay_of
 from kafka_model.world import World, log_of
 
-from kip_replay.pipelines.report import curves
-from kip_replay.pipelines.report.curves import knee
-from kip_replay.pipelines.report.values import Percentiles, Traffic
-from kip_replay.pipelines.report.view import Chart, Mark
+from kip_replay.pipelines.page import curves
+from kip_replay.pipelines.page.curves import knee
+from kip_replay.pipelines.page.values import Percentiles, Traffic
+from kip_replay.pipelines.page.view import Chart, Mark
 from kip_replay.pipelines.rules.hwm_parking import curves as of_waits
 from kip_replay.pipelines.rules.hwm_parking import figures as hwm_parking
 from kip_replay.pipelines.rules.incremental_fetch import curves as of_slots

@@ -23,9 +23,9 @@ from report_examples import (
 )
 
 from kip_replay.pipelines.analysis.intervals import BLOCKS, Error, Interval
-from kip_replay.pipelines.report import decisions, values
-from kip_replay.pipelines.report.decisions import Advice, Decision, Effect
-from kip_replay.pipelines.report.values import Percentiles, RuleFigures, Traffic
+from kip_replay.pipelines.page import decisions, values
+from kip_replay.pipelines.page.decisions import Advice, Decision, Effect
+from kip_replay.pipelines.page.values import Percentiles, RuleFigures, Traffic
 from kip_replay.pipelines.rules.hwm_parking.decision import decide as on_hwm
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.rules.incremental_fetch.decision import decide as on_fetch

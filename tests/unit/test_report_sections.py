@@ -24,10 +24,10 @@ from report_examples import (
 )
 
 from kip_replay.pipelines.analysis.intervals import Interval
-from kip_replay.pipelines.report import sections, words
-from kip_replay.pipelines.report.decisions import Advice
-from kip_replay.pipelines.report.values import Percentiles, RuleFigures
-from kip_replay.pipelines.report.view import Section, Table
+from kip_replay.pipelines.page import sections, words
+from kip_replay.pipelines.page.decisions import Advice
+from kip_replay.pipelines.page.values import Percentiles, RuleFigures
+from kip_replay.pipelines.page.view import Section, Table
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.rules.lowest_acked_offset.words import SEEN

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from report_examples import CLASSES, acks, event, fetch, hwm, lowest, spread, verdict
 
-from kip_replay.pipelines.report import accuracy
-from kip_replay.pipelines.report.values import Doubt, Traffic
+from kip_replay.pipelines.page import accuracy
+from kip_replay.pipelines.page.values import Doubt, Traffic
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED

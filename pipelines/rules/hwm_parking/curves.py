@@ -1,8 +1,8 @@
 """hwm_parking swept: the longest wait of a FETCH against the lag, and against FETCHes a second."""
 
-from kip_replay.pipelines.report import curves, words
-from kip_replay.pipelines.report.values import At
-from kip_replay.pipelines.report.view import Chart, Line
+from kip_replay.pipelines.page import curves, words
+from kip_replay.pipelines.page.values import At
+from kip_replay.pipelines.page.view import Chart, Line
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED

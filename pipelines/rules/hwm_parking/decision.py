@@ -1,8 +1,8 @@
 """What to do about KIP-1166 in a cluster: it is in Kafka 4.1, and has no setting."""
 
-from kip_replay.pipelines.report import decisions, words
-from kip_replay.pipelines.report.decisions import Advice, Decision, Limits, at_least, at_most
-from kip_replay.pipelines.report.values import known
+from kip_replay.pipelines.page import decisions, words
+from kip_replay.pipelines.page.decisions import Advice, Decision, Limits, at_least, at_most
+from kip_replay.pipelines.page.values import known
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures, Protocol
 
 _UPGRADE = """\

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from kip_replay.pipelines.report.reading import counted
-from kip_replay.pipelines.report.values import Percentiles, Row, RuleFigures, both, medians
+from kip_replay.pipelines.page.reading import counted
+from kip_replay.pipelines.page.values import Percentiles, Row, RuleFigures, both, medians
 from kip_replay.replay.hwm_parking import RULE, WITH_KIP, WITHOUT_KIP, Completion
 from kip_replay.replay.outcomes import RECORDED, Verdict
 

@@ -1,8 +1,8 @@
 """incremental_fetch swept: slots for sessions against bytes, and against sessions without one."""
 
-from kip_replay.pipelines.report import curves, words
-from kip_replay.pipelines.report.values import At
-from kip_replay.pipelines.report.view import Chart
+from kip_replay.pipelines.page import curves, words
+from kip_replay.pipelines.page.values import At
+from kip_replay.pipelines.page.view import Chart
 from kip_replay.pipelines.rules.incremental_fetch.figures import CACHE_SLOTS, Figures
 from kip_replay.replay.incremental_fetch import INCREMENTAL
 from kip_replay.replay.incremental_fetch.cache import SHARDS

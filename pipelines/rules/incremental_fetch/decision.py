@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from math import ceil
 
-from kip_replay.pipelines.report import decisions, words
-from kip_replay.pipelines.report.decisions import Advice, Decision, Effect, Limits, at_least
+from kip_replay.pipelines.page import decisions, words
+from kip_replay.pipelines.page.decisions import Advice, Decision, Effect, Limits, at_least
 from kip_replay.pipelines.rules.incremental_fetch.figures import CACHE_SLOTS, Figures
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL
 from kip_replay.replay.incremental_fetch.cache import SHARDS

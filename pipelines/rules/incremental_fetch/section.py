@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from kip_replay.pipelines.report import sections, view, words
-from kip_replay.pipelines.report.accuracy import Check
-from kip_replay.pipelines.report.decisions import Limits
-from kip_replay.pipelines.report.values import Traffic, known
-from kip_replay.pipelines.report.view import Detail, Head, KeyFigure, Note, Section, Table
+from kip_replay.pipelines.page import sections, view, words
+from kip_replay.pipelines.page.accuracy import Check
+from kip_replay.pipelines.page.decisions import Limits
+from kip_replay.pipelines.page.values import Traffic, known
+from kip_replay.pipelines.page.view import Detail, Head, KeyFigure, Note, Section, Table
 from kip_replay.pipelines.rules.incremental_fetch import words as text
 from kip_replay.pipelines.rules.incremental_fetch.decision import decide, rests_on
 from kip_replay.pipelines.rules.incremental_fetch.figures import Figures

@@ -1,7 +1,7 @@
 """lowest_acked_offset swept: the interval of heartbeats against read-after-write, and its price."""
 
-from kip_replay.pipelines.report import curves, words
-from kip_replay.pipelines.report.view import Chart, Line
+from kip_replay.pipelines.page import curves, words
+from kip_replay.pipelines.page.view import Chart, Line
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import (
     INTERVAL,
     READ_AFTER_WRITE,

@@ -1,8 +1,8 @@
 """What to do about the lowest acknowledged offset in heartbeats: the draft is in no release."""
 
 from kip_replay.pipelines.analysis.intervals import Interval
-from kip_replay.pipelines.report import decisions, words
-from kip_replay.pipelines.report.decisions import Advice, Decision, Effect, Limits, at_least
+from kip_replay.pipelines.page import decisions, words
+from kip_replay.pipelines.page.decisions import Advice, Decision, Effect, Limits, at_least
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import Figures
 
 _GAIN = "decide_stale_window_ms_min"

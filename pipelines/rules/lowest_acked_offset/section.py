@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from kip_replay.pipelines.report import sections, view, words
-from kip_replay.pipelines.report.accuracy import Check
-from kip_replay.pipelines.report.decisions import Limits
-from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import Detail, Head, Note, Row, Section, Table
+from kip_replay.pipelines.page import sections, view, words
+from kip_replay.pipelines.page.accuracy import Check
+from kip_replay.pipelines.page.decisions import Limits
+from kip_replay.pipelines.page.values import known
+from kip_replay.pipelines.page.view import Detail, Head, Note, Row, Section, Table
 from kip_replay.pipelines.rules.lowest_acked_offset import words as text
 from kip_replay.pipelines.rules.lowest_acked_offset.decision import decide, rests_on
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import READ_AFTER_WRITE, STALE, Figures

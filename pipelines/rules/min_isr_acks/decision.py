@@ -1,7 +1,7 @@
 """What to do about acks=min.insync.replicas in a cluster: KIP-926 is in no release."""
 
-from kip_replay.pipelines.report import decisions, words
-from kip_replay.pipelines.report.decisions import Advice, Decision, Limits, at_least, at_most
+from kip_replay.pipelines.page import decisions, words
+from kip_replay.pipelines.page.decisions import Advice, Decision, Limits, at_least, at_most
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
 
 _GAIN, _PRICE = "decide_saved_ms_min", "decide_exposure_ms_max"

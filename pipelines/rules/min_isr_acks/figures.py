@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kip_replay.pipelines.report.reading import AT, PLAIN, counted
-from kip_replay.pipelines.report.values import Percentiles, RuleFigures, both, known, medians
+from kip_replay.pipelines.page.reading import AT, PLAIN, counted
+from kip_replay.pipelines.page.values import Percentiles, RuleFigures, both, known, medians
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
 from kip_replay.replay.min_isr_acks.reasons import LOG_ENDED, NOT_ENOUGH_REPLICAS
 from kip_replay.replay.outcomes import RECORDED, Verdict

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from kip_replay.pipelines.report import sections, words
-from kip_replay.pipelines.report.accuracy import Check
-from kip_replay.pipelines.report.decisions import Limits
-from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import (
+from kip_replay.pipelines.page import sections, words
+from kip_replay.pipelines.page.accuracy import Check
+from kip_replay.pipelines.page.decisions import Limits
+from kip_replay.pipelines.page.values import known
+from kip_replay.pipelines.page.view import (
     Block,
     Detail,
     Head,

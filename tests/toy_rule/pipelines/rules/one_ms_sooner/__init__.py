@@ -6,11 +6,11 @@ from pyspark.sql import functions as F
 
 from kip_replay.pipelines.analysis.accuracy import Judgement, Tolerance
 from kip_replay.pipelines.analysis.summaries import measured
-from kip_replay.pipelines.report import sections
-from kip_replay.pipelines.report.decisions import Advice, Decision
-from kip_replay.pipelines.report.reading import counted
-from kip_replay.pipelines.report.values import RuleFigures
-from kip_replay.pipelines.report.view import Detail, Head, Prose, Section
+from kip_replay.pipelines.page import sections
+from kip_replay.pipelines.page.decisions import Advice, Decision
+from kip_replay.pipelines.page.reading import counted
+from kip_replay.pipelines.page.values import RuleFigures
+from kip_replay.pipelines.page.view import Detail, Head, Prose, Section
 from kip_replay.pipelines.rule_steps import RuleSteps, Words
 from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.one_ms_sooner import SOONER

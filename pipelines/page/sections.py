@@ -7,11 +7,11 @@ from typing import TypeAlias, TypeVar
 from markupsafe import Markup
 
 from kip_replay.pipelines.analysis.intervals import Interval
-from kip_replay.pipelines.report import accuracy, words
-from kip_replay.pipelines.report.accuracy import Check
-from kip_replay.pipelines.report.decisions import Advice, Decision
-from kip_replay.pipelines.report.values import Curve, Percentiles, RuleFigures, known
-from kip_replay.pipelines.report.view import (
+from kip_replay.pipelines.page import accuracy, words
+from kip_replay.pipelines.page.accuracy import Check
+from kip_replay.pipelines.page.decisions import Advice, Decision
+from kip_replay.pipelines.page.values import Curve, Percentiles, RuleFigures, known
+from kip_replay.pipelines.page.view import (
     Bar,
     Bars,
     Beside,

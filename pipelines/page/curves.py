@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.values import Percentiles
-from kip_replay.pipelines.report.view import Chart, Line, Mark
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.values import Percentiles
+from kip_replay.pipelines.page.view import Chart, Line, Mark
 
 #: A curve that changes by a smaller share of its largest y is flat.
 LEAST_CHANGE = 0.1
