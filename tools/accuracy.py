@@ -1,5 +1,5 @@
 """Prints docs/accuracy.md, every judged prediction of a warehouse beside what brokers did, the
-totals into README.md, and into each rule's page what was predicted of other clusters.
+totals into README.md, into each rule's page what was predicted of other clusters, and errors.toml.
 
 python -m tools.accuracy WAREHOUSE
 """
@@ -21,6 +21,7 @@ from kip_replay.pipelines.page.accuracy import KINDS
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.recordings import stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from tools.errors import largest, text
 from tools.printed import DOCS, fill
 
 #: Kinds of clients and replicas whose predictions stand in a rule's page.
@@ -132,6 +133,8 @@ def main(warehouse: Warehouse) -> None:
     fill(DOCS.parent / "README.md", "\n".join(totals(rows)))
     for steps in RULES:
         fill(DOCS / "rules" / f"{steps.name}.md", "\n".join(predictions(steps.name, rows)))
+        errors = DOCS.parent / "pipelines" / "rules" / steps.name / "errors.toml"
+        errors.write_text(text(largest(rows, steps)), "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,22 +1,12 @@
-"""Prints errors.toml of each rule: how far predictions have been from brokers that ran the rule.
+"""errors.toml of each rule: how far predictions have been from brokers that ran the rule."""
 
-python -m tools.errors WAREHOUSE
-"""
-
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.rule_steps import RuleSteps
-from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.warehouse.recordings import stored_recordings
-from kip_replay.pipelines.warehouse.tables import Warehouse
 
-_RULES = Path(__file__).resolve().parents[1] / "pipelines" / "rules"
 _HEAD = """\
 # The largest errors of predictions by variant and metric, in the metric's unit and relative to what
 # was predicted, of so many predictions of another cluster; of self-checks where none was predicted.
@@ -65,13 +55,3 @@ def text(errors: Errors) -> str:
             f'of = "{kind}"\ncount = {count}\n'
         )
     return "\n".join(lines)
-
-
-def main(warehouse: Warehouse) -> None:
-    rows = accuracy_rows(warehouse, [one.name for one in stored_recordings(warehouse)])
-    for steps in RULES:
-        (_RULES / steps.name / "errors.toml").write_text(text(largest(rows, steps)), "utf-8")
-
-
-if __name__ == "__main__":
-    main(Warehouse(sys.argv[1]))
