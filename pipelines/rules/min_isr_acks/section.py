@@ -3,20 +3,11 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from kip_replay.pipelines.page import decisions, sections, words
+from kip_replay.pipelines.page import decisions, sections, view, words
 from kip_replay.pipelines.page.accuracy import Check
 from kip_replay.pipelines.page.decisions import Advice, Decision, Limits, at_least, at_most
 from kip_replay.pipelines.page.values import known
-from kip_replay.pipelines.page.view import (
-    Block,
-    Detail,
-    Head,
-    KeyFigure,
-    Note,
-    Row,
-    Section,
-    Table,
-)
+from kip_replay.pipelines.page.view import Detail, Head, KeyFigure, Note, Row, Section, Table
 from kip_replay.pipelines.rules.min_isr_acks import figures
 from kip_replay.pipelines.rules.min_isr_acks import words as text
 from kip_replay.pipelines.rules.min_isr_acks.figures import (
@@ -93,7 +84,7 @@ def _key_figures(one: Figures) -> Iterator[KeyFigure]:
         yield sections.ms_key("Exposure, 90th percentile", "p90", exposure)
 
 
-def _latencies(one: Figures) -> Sequence[Block]:
+def _latencies(one: Figures) -> Sequence[view.Block]:
     exposed = one.curves.get((EXPOSURE, ACKS_MIN_INSYNC_REPLICAS, "all"))
     lines = [("other", "exposure", exposed, one.exposure())]
     # Drawn last is on top: the recorded dots should lie on acks=all.
