@@ -181,36 +181,21 @@ def _add(found: Overview, node: Node, looks: Sequence[Sample | str]) -> None:
     rows = pa.Table.from_batches(batches, PARSED_LINE)
     found.rows = pa.concat_tables([found.rows, rows])
     requests = rows.column("request").combine_chunks()
-    apis = Counter(
-        zip(
-            pc.struct_field(requests, "api_name").to_pylist(),
-            pc.struct_field(requests, "api_version").to_pylist(),
-            strict=True,
-        )
+    names, versions = (
+        pc.struct_field(requests, of).to_pylist() for of in ("api_name", "api_version")
     )
+    apis = Counter(zip(names, versions, strict=True))
     del apis[None, None]
-    log_bytes = sum(s.log_bytes for s in samples)
+    sizes = ("disk_bytes", "log_bytes", "line_count")
+    sums = [sum(getattr(sample, of) for sample in samples) for of in sizes]
     times = [us for s in samples for us in (s.first_us, s.last_us) if us is not None]
-    found.nodes.append(
-        NodeOverview(
-            node,
-            samples,
-            sum(s.disk_bytes for s in samples),
-            log_bytes,
-            sum(s.line_count for s in samples),
-            (min(times), max(times)) if times else None,
-            all(s.is_end_seen for s in samples),
-            _role({name for name, _ in apis}),
-            apis,
-            _kafka_versions(requests),
-            sum((look.lines.others for look in samples), Counter()),
-        )
-    )
-
-
-def _role(apis: set[str]) -> str | None:
+    span = (min(times), max(times)) if times else None
+    is_end_seen = all(sample.is_end_seen for sample in samples)
     roles = [("broker", OF_BROKERS), ("controller", OF_CONTROLLERS)]
-    return ",".join(role for role, own in roles if apis & own) or None
+    shown_role = ",".join(role for role, own in roles if own.intersection(names)) or None
+    others = sum((sample.lines.others for sample in samples), Counter[str]())
+    shown = apis, _kafka_versions(requests), others
+    found.nodes.append(NodeOverview(node, samples, *sums, span, is_end_seen, shown_role, *shown))
 
 
 def _kafka_versions(requests: pa.StructArray) -> frozenset[str]:

@@ -1,21 +1,7 @@
 """A recording: the request logs of one cluster over one span of time, and what they do not hold.
 
-A recording is described by ``recording.json`` in its folder, by ``--node ID=PATH`` options, or by
-both; then the options win. The manifest::
-
-    {
-      "name": "metadata-4.1",
-      "kafka_version": "4.1.1",
-      "timezone": "Europe/Berlin",
-      "voters": [1, 2, 3],
-      "min_insync_replicas": 2,
-      "broker_heartbeat_interval_ms": 2000,
-      "nodes": [
-        {"node_id": 1, "role": "controller", "log": "controller-1/kafka-request.log*"},
-        {"node_id": 11, "role": "broker", "log": ["broker-11.log.gz"], "timezone": "UTC",
-         "clock_offset_ms": -5000}
-      ]
-    }
+A recording is described by ``recording.json`` in its folder (docs/manifest.md), by ``--node
+ID=PATH`` options, or by both; then the options win.
 
 ``name``, ``timezone`` and ``nodes`` must be known; the rest may be missing, and a rule that needs
 it asks for it by name. How the recording was made may stand there too (``manifest.FACTS``), and is

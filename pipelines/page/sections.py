@@ -152,20 +152,13 @@ def distributions(
             drawn.append(Line(label, style, x, y))
     if not drawn:
         return [*tables]
-    described = "; ".join(
-        f"{label}: median {words.milliseconds(of.p50)}, "
-        f"99th percentile {words.milliseconds(of.p99)}"
-        for _, label, _, of in found
+    ms = words.milliseconds
+    figures = (
+        f"{name}: median {ms(of.p50)}, 99th percentile {ms(of.p99)}" for _, name, _, of in found
     )
+    described = f"{'; '.join(figures)}."
     chart = Chart(
-        *caption,
-        f"{described}.",
-        axis_name,
-        "share",
-        drawn,
-        x_scale="log",
-        y_scale="share",
-        is_stepped=True,
+        *caption, described, axis_name, "share", drawn, (), "log", "share", is_stepped=True
     )
     return [Beside([chart, Pile(tables)])]
 

@@ -173,17 +173,10 @@ def _chart(
         width += ", 99 % of 5 values or more"
     wording = words.milliseconds if is_latency else lambda value: f"{words.size(value)}/s"
     described = "; ".join(f"{line.name}: {_ends(line, wording)}" for line in lines)
-    return Chart(
-        name,
-        f"{note}; {width}" if note else width,
-        f"{described}. {words.count(len(events), 'event')} of the cluster.",
-        "UTC",
-        "ms" if is_latency else "bytes a second",
-        lines,
-        events,
-        x_scale="time",
-        y_scale="log" if is_latency else "number",
-    )
+    described += f". {words.count(len(events), 'event')} of the cluster."
+    y_name, scale = ("ms", "log") if is_latency else ("bytes a second", "number")
+    note = f"{note}; {width}" if note else width
+    return Chart(name, note, described, "UTC", y_name, lines, events, "time", scale)
 
 
 def _ends(line: Line, wording: Any) -> str:

@@ -34,19 +34,12 @@ def charts(one: Figures) -> list[Chart]:
         rate = {one.interval_ms: one.heartbeats_per_second()}
         of_rates += [curves.line("as recorded", "recorded", rate)] if of_rates else []
     marks = curves.recorded_marks([] if one.interval_ms is None else [one.interval_ms], " ms")
-    at_knee = knee(one)
-    marks += curves.knee_marks(at_knee, _KNEE)
+    marks += curves.knee_marks(at_knee := knee(one), _KNEE)
     note = curves.note("by the interval of heartbeats", at_knee, _MEANING)
+    price = "Heartbeats a second", "of all brokers, by their interval: the price"
     return [
         *curves.chart("Read-after-write", note, (INTERVAL, "ms"), found, marks, is_log=True),
-        *curves.chart(
-            "Heartbeats a second",
-            "of all brokers, by their interval: the price",
-            (INTERVAL, "heartbeats/s"),
-            of_rates,
-            marks,
-            is_log=True,
-        ),
+        *curves.chart(*price, (INTERVAL, "heartbeats/s"), of_rates, marks, is_log=True),
     ]
 
 
