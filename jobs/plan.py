@@ -19,8 +19,7 @@ from kip_replay.jobs._text import in_columns, size_text
 from kip_replay.pipelines.analysis.needs import Answerable, answerable
 from kip_replay.pipelines.ingest.draft import drafted, manifest_of, manifest_text
 from kip_replay.pipelines.ingest.manifest import MANIFEST, recordings_below
-from kip_replay.pipelines.ingest.overview import NodeOverview, Overview
-from kip_replay.pipelines.ingest.overview_checks import overview
+from kip_replay.pipelines.ingest.overview import NodeOverview, Overview, overview
 
 PARSER = JobParser(
     "plan",

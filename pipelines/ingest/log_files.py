@@ -115,11 +115,12 @@ def files_of(node: Node, recording: Recording) -> list[LogFile]:
             _require_readable(place, who)
             name = _name_within(path, base, log.partition(WITHIN)[0])
             found.update(_in_archive(place, name, log.partition(WITHIN)[2], who))
-    whose = recording.name, node.node_id, node.timezone
+    ahead_ms = node.clock_offset_ms
     part = _node_by(node, recording), node.line_field, recording.since, recording.until
-    how = node.clock_offset_ms, *part
-    of = (LogFile(*whose, name, path, *how) for path, name in found.items())
-    return sorted(of, key=lambda file: file.source_file)
+    return [
+        LogFile(recording.name, node.node_id, node.timezone, name, path, ahead_ms, *part)
+        for path, name in sorted(found.items(), key=lambda item: item[1])
+    ]
 
 
 def _in_archive(place: Path, name: str, pattern: str, who: str) -> dict[str, str]:

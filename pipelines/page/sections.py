@@ -71,16 +71,12 @@ def section(
         limits,
         Table(caption, heads, rows) if len(rows) > 1 else None,
         details=[detail(one) for one in telling],
-        sure=_sure(checks),
+        sure=f"Held against what real brokers did: {accuracy.sentence(checks)}"
+        if any(check.tolerance is not None for check in checks)
+        else "None of its predictions was held against what real brokers did.",
         doubts_count=_doubts_count(every),
         doubts=_doubt_table(every, prose),
     )
-
-
-def _sure(checks: Sequence[Check]) -> str:
-    if all(check.tolerance is None for check in checks):
-        return "None of its predictions was held against what real brokers did."
-    return f"Held against what real brokers did: {accuracy.sentence(checks)}"
 
 
 def steady(one: RuleFigures) -> str | None:

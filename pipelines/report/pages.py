@@ -104,7 +104,11 @@ def _upheld(
     """The verdict, or why it is withdrawn: it rests on what the logs lack, or on wrong tables."""
     most = config.get("report", {}).get("damaged_share_max", 0.0)
     share = one.share_unknown_for(DAMAGED)
-    wrong = _failed_tables(report, one.recording) & {*tables, *(table.name for table in LOG_TABLES)}
+    failed = [
+        row for row in report.failures.get(one.recording, ()) if row["severity"] == "critical"
+    ]
+    wrong = {row["table_name"] for row in failed if row["expectation"] not in _IN_WARNINGS}
+    wrong &= {*tables, *(table.name for table in LOG_TABLES)}
     lacking = _incomplete(one, report)
     if share <= most and not wrong and not lacking:
         return decision
@@ -121,12 +125,6 @@ def _upheld(
         reasons.append(f"checks of {words.joined(sorted(wrong))} failed")
     text = f"Withdrawn: {' and '.join(reasons)}."
     return Decision(Advice.NOT_ENOUGH, text, is_withdrawn=True)
-
-
-def _failed_tables(report: Report, recording: str) -> set[str]:
-    rows = report.failures.get(recording, ())
-    found = [row for row in rows if row["expectation"] not in _IN_WARNINGS]
-    return {row["table_name"] for row in found if row["severity"] == "critical"}
 
 
 def _incomplete(one: RuleFigures, report: Report) -> list[str]:

@@ -97,7 +97,7 @@ def _ingested(warehouse_path: str) -> dict[str, Ingested]:
     ingested = _dataset(warehouse_path, INGESTED_FILES)
     if ingested is None:
         return {}
-    found = duckdb.sql("""
+    found = duckdb.execute("""
         SELECT recording, list_sort(list(DISTINCT node_id)), count(DISTINCT (node_id, source_file)),
             sum(bytes_read), sum(lines_read), sum(requests), sum(rejected)
         FROM ingested GROUP BY recording""")
