@@ -128,7 +128,6 @@ def view(every: Sequence[Logs]) -> dict[str, Any]:
         "table": Table("Recordings", [Head(columns)], [_row(one) for one in every]),
         "recordings": every[:MOST_RECORDINGS],
         "reasons": {name: reason.value for name, reason in Reason.__members__.items()},
-        "left_out": max(0, len(every) - MOST_RECORDINGS),
         "characters": EXAMPLE_CHARACTERS,
         "most": MOST_REASONS,
     }

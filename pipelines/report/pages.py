@@ -104,10 +104,9 @@ def _upheld(
     """The verdict, or why it is withdrawn: it rests on what the logs lack, or on wrong tables."""
     most = config.get("report", {}).get("damaged_share_max", 0.0)
     share = one.share_unknown_for(DAMAGED)
-    failed = [
-        row for row in report.failures.get(one.recording, ()) if row["severity"] == "critical"
-    ]
-    wrong = {row["table_name"] for row in failed if row["expectation"] not in _IN_WARNINGS}
+    failed = report.failures.get(one.recording, ())
+    failed = [row for row in failed if row["expectation"] not in _IN_WARNINGS]
+    wrong = {row["table_name"] for row in failed if row["severity"] == "critical"}
     wrong &= {*tables, *(table.name for table in LOG_TABLES)}
     lacking = _incomplete(one, report)
     if share <= most and not wrong and not lacking:

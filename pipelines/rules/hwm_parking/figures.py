@@ -74,8 +74,7 @@ class Figures(RuleFigures):
     @property
     def protocol_share(self) -> float:
         have = sum(row["has_high_watermark"] for row in self.responses)
-        share: float = have / max(1, sum(row["n"] for row in self.responses))
-        return share
+        return float(have / max(1, sum(row["n"] for row in self.responses)))
 
     @property
     def protocol(self) -> Protocol:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 
 from kip_replay.pipelines.page import decisions, sections, view, words
 from kip_replay.pipelines.page.accuracy import Check
@@ -26,12 +27,9 @@ _OVERVIEW = (
 
 def section(every: Sequence[Figures], checks: Sequence[Check], limits: Limits) -> Section:
     overview = "How late replicas learn, and what it costs", _OVERVIEW, _overview
+    reported = attrgetter("responses", "lags")
     weighed = partial(decide, limits=limits), rests_on(limits)
-    return sections.section(every, checks, text.PROSE, overview, _detail, _reported, *weighed)
-
-
-def _reported(one: Figures) -> tuple[object, object]:
-    return (one.responses, one.lags)
+    return sections.section(every, checks, text.PROSE, overview, _detail, reported, *weighed)
 
 
 def _overview(one: Figures) -> list[str]:
@@ -46,8 +44,7 @@ def _detail(one: Figures) -> Detail:
     facts = known([one.version, text.protocol_sentence(one), sections.steady(one)])
     summary = text.lag_sentence(one) + text.cost_sentence(one)
     note = sections.before_after("Without", "with", f" KIP-1166. {text.sources(one)}")
-    blocks = [*_lag(one), *_cost(one)]
-    blocks.append(Note(text.unexplained_sentence(one)))
+    blocks = [*_lag(one), *_cost(one), Note(text.unexplained_sentence(one))]
     return Detail(one.recording, facts, summary, [*_key_figures(one)], note, blocks)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import ceil
+from operator import attrgetter
 
 from kip_replay.pipelines.page import decisions, sections, view, words
 from kip_replay.pipelines.page.accuracy import Check
@@ -29,12 +30,9 @@ _OVERVIEW = (
 def section(every: Sequence[Figures], checks: Sequence[Check], limits: Limits) -> Section:
     caption = "What a FETCH carries in full, with sessions, and with the draft’s"
     overview = caption, _OVERVIEW, _overview
+    reported = attrgetter("fetches", "overheads")
     weighed = partial(decide, limits=limits), rests_on(limits)
-    return sections.section(every, checks, text.PROSE, overview, _detail, _reported, *weighed)
-
-
-def _reported(one: Figures) -> tuple[object, object]:
-    return (one.fetches, one.overheads)
+    return sections.section(every, checks, text.PROSE, overview, _detail, reported, *weighed)
 
 
 def _overview(one: Figures) -> list[str]:
@@ -55,11 +53,9 @@ def _detail(one: Figures) -> Detail:
     facts = known([one.version, ran, sections.steady(one)])
     follow = ". Both follow from what changed between the FETCHes that were logged."
     note = sections.before_after("Full FETCHes", "fetch sessions", follow)
-    same = [Note(sentence) for sentence in known([text.as_recorded(one)])]
-    tables = [*(_table(one, kind) for kind in one.kinds)]
-    summary, keys = text.summary(one), [*_key_figures(one)]
-    blocks: list[view.Block] = [_picture(one), *tables, *same]
-    return Detail(one.recording, facts, summary, keys, note, blocks)
+    blocks: list[view.Block] = [_picture(one), *(_table(one, kind) for kind in one.kinds)]
+    blocks += [Note(sentence) for sentence in known([text.as_recorded(one)])]
+    return Detail(one.recording, facts, text.summary(one), [*_key_figures(one)], note, blocks)
 
 
 def _key_figures(one: Figures) -> Iterator[KeyFigure]:

@@ -45,8 +45,6 @@ def charts(one: Figures) -> list[Chart]:
 
 def knee(one: Figures) -> int | None:
     """The interval that takes most of the median read-after-write away, for few heartbeats."""
-    points: dict[int, tuple[float | None, float | None]] = {}
-    for at in one.swept:
-        spread = one.spread(READ_AFTER_WRITE, LOWEST_ACKED, at=at)
-        points[at] = one.heartbeats_per_second(at), curves.percentile(spread, "p50")
-    return curves.knee(points)
+    spreads = {at: one.spread(READ_AFTER_WRITE, LOWEST_ACKED, at=at) for at in one.swept}
+    medians = {at: curves.percentile(spread, "p50") for at, spread in spreads.items()}
+    return curves.knee({at: (one.heartbeats_per_second(at), p50) for at, p50 in medians.items()})

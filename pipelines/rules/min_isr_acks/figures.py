@@ -69,8 +69,7 @@ class Figures(RuleFigures):
     def refused(self, at: int | None = None) -> float:
         """The share of partitions of PRODUCEs with acks=all that NOT_ENOUGH_REPLICAS refuses."""
         rows = self.found("swept", at=at)
-        share: float = sum(r["refused"] for r in rows) / max(1, sum(r["n"] for r in rows))
-        return share
+        return float(sum(r["refused"] for r in rows) / max(1, sum(r["n"] for r in rows)))
 
     @property
     def in_force(self) -> list[int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 
 from kip_replay.pipelines.page import decisions, sections, view, words
 from kip_replay.pipelines.page.accuracy import Check
@@ -45,12 +46,9 @@ _OVERVIEW = (
 
 def section(every: Sequence[Figures], checks: Sequence[Check], limits: Limits) -> Section:
     overview = "How long producers wait, and how long records are exposed, ms", _OVERVIEW, _overview
+    reported = attrgetter("produced", "waits")
     weighed = partial(decide, limits=limits), rests_on(limits)
-    return sections.section(every, checks, text.PROSE, overview, _detail, _reported, *weighed)
-
-
-def _reported(one: Figures) -> tuple[object, object]:
-    return (one.produced, one.waits)
+    return sections.section(every, checks, text.PROSE, overview, _detail, reported, *weighed)
 
 
 def _overview(one: Figures) -> list[str]:
