@@ -8,7 +8,7 @@ from kip_replay.pipelines.page import decisions, sections, view, words
 from kip_replay.pipelines.page.accuracy import Check
 from kip_replay.pipelines.page.decisions import Advice, Decision, Limits, at_least, at_most
 from kip_replay.pipelines.page.values import known
-from kip_replay.pipelines.page.view import Detail, Head, KeyFigure, Note, Section
+from kip_replay.pipelines.page.view import Detail, Head, KeyFigure, Note, Prose, Section
 from kip_replay.pipelines.rules.hwm_parking import words as text
 from kip_replay.pipelines.rules.hwm_parking.figures import BROKERS, LAG, VOTERS, Figures, Protocol
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
@@ -28,8 +28,8 @@ _OVERVIEW = (
 def section(every: Sequence[Figures], checks: Sequence[Check], limits: Limits) -> Section:
     overview = "How late replicas learn, and what it costs", _OVERVIEW, _overview
     reported = attrgetter("responses", "lags")
-    weighed = partial(decide, limits=limits), rests_on(limits)
-    return sections.section(every, checks, text.PROSE, overview, _detail, reported, *weighed)
+    prose, weighed = Prose.of(Figures.NAME), (partial(decide, limits=limits), rests_on(limits))
+    return sections.section(every, checks, prose, overview, _detail, reported, *weighed)
 
 
 def _overview(one: Figures) -> list[str]:

@@ -3,12 +3,10 @@
 from markupsafe import Markup
 
 from kip_replay.pipelines.page import words
-from kip_replay.pipelines.page.view import Prose
 from kip_replay.pipelines.page.words import bold
 from kip_replay.pipelines.rule_steps import Words
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures, Protocol
 
-PROSE = Prose.of(Figures.NAME)
 WORDS = Words(*words.of_rule(Figures.NAME))
 
 

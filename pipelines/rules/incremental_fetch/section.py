@@ -9,7 +9,7 @@ from kip_replay.pipelines.page import decisions, sections, view, words
 from kip_replay.pipelines.page.accuracy import Check
 from kip_replay.pipelines.page.decisions import Advice, Decision, Effect, Limits, at_least
 from kip_replay.pipelines.page.values import Traffic, known
-from kip_replay.pipelines.page.view import Detail, Head, KeyFigure, Note, Section, Table
+from kip_replay.pipelines.page.view import Detail, Head, KeyFigure, Note, Prose, Section, Table
 from kip_replay.pipelines.rules.incremental_fetch import words as text
 from kip_replay.pipelines.rules.incremental_fetch.figures import CACHE_SLOTS, Figures
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, INCREMENTAL_DRAFT
@@ -31,8 +31,8 @@ def section(every: Sequence[Figures], checks: Sequence[Check], limits: Limits) -
     caption = "What a FETCH carries in full, with sessions, and with the draft’s"
     overview = caption, _OVERVIEW, _overview
     reported = attrgetter("fetches", "overheads")
-    weighed = partial(decide, limits=limits), rests_on(limits)
-    return sections.section(every, checks, text.PROSE, overview, _detail, reported, *weighed)
+    prose, weighed = Prose.of(Figures.NAME), (partial(decide, limits=limits), rests_on(limits))
+    return sections.section(every, checks, prose, overview, _detail, reported, *weighed)
 
 
 def _overview(one: Figures) -> list[str]:

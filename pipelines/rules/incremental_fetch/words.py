@@ -3,7 +3,6 @@
 from markupsafe import Markup
 
 from kip_replay.pipelines.page import words
-from kip_replay.pipelines.page.view import Prose
 from kip_replay.pipelines.page.words import bold
 from kip_replay.pipelines.rule_steps import Words
 from kip_replay.pipelines.rules.incremental_fetch.figures import (
@@ -15,7 +14,6 @@ from kip_replay.pipelines.rules.incremental_fetch.figures import (
 
 _ONE = {FOLLOWER: "a follower’s", CONSUMER: "a consumer’s", WITHOUT_SESSIONS: "a consumer’s"}
 
-PROSE = Prose.of(Figures.NAME)
 WORDS = Words(*words.of_rule(Figures.NAME))
 
 

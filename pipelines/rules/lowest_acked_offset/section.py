@@ -9,7 +9,7 @@ from kip_replay.pipelines.page import decisions, sections, view, words
 from kip_replay.pipelines.page.accuracy import Check
 from kip_replay.pipelines.page.decisions import Advice, Decision, Effect, Limits, at_least
 from kip_replay.pipelines.page.values import known
-from kip_replay.pipelines.page.view import Detail, Head, Note, Row, Section, Table
+from kip_replay.pipelines.page.view import Detail, Head, Note, Prose, Row, Section, Table
 from kip_replay.pipelines.rules.lowest_acked_offset import words as text
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import READ_AFTER_WRITE, STALE, Figures
 from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED
@@ -34,8 +34,8 @@ _APIS = (
 def section(every: Sequence[Figures], checks: Sequence[Check], limits: Limits) -> Section:
     caption = "How late a metadata write is applied everywhere, and known to be, ms"
     overview = caption, _OVERVIEW, _overview
-    weighed = partial(decide, limits=limits), rests_on(limits)
-    made = sections.section(every, checks, text.PROSE, overview, _detail, _reported, *weighed)
+    prose, weighed = Prose.of(Figures.NAME), (partial(decide, limits=limits), rests_on(limits))
+    made = sections.section(every, checks, prose, overview, _detail, _reported, *weighed)
     return replace(made, sure=made.sure + text.as_clients_saw(checks))
 
 

@@ -8,7 +8,6 @@ from markupsafe import Markup
 from kip_replay.pipelines.page import words
 from kip_replay.pipelines.page.accuracy import Check
 from kip_replay.pipelines.page.values import known
-from kip_replay.pipelines.page.view import Prose
 from kip_replay.pipelines.page.words import bold
 from kip_replay.pipelines.rule_steps import Words
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import READ_AFTER_WRITE, Figures
@@ -18,7 +17,6 @@ SEEN = "create_topics_stale_window_p50"
 #: What reads after writes should stay below, 9 in 10 times, to look for the interval it takes.
 _GOALS_MS = (500, 100)
 
-PROSE = Prose.of(Figures.NAME)
 WORDS = Words(*words.of_rule(Figures.NAME))
 
 

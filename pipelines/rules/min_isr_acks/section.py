@@ -8,7 +8,7 @@ from kip_replay.pipelines.page import decisions, sections, view, words
 from kip_replay.pipelines.page.accuracy import Check
 from kip_replay.pipelines.page.decisions import Advice, Decision, Limits, at_least, at_most
 from kip_replay.pipelines.page.values import known
-from kip_replay.pipelines.page.view import Detail, Head, KeyFigure, Note, Row, Section, Table
+from kip_replay.pipelines.page.view import Detail, Head, KeyFigure, Note, Prose, Row, Section, Table
 from kip_replay.pipelines.rules.min_isr_acks import figures
 from kip_replay.pipelines.rules.min_isr_acks import words as text
 from kip_replay.pipelines.rules.min_isr_acks.figures import (
@@ -47,8 +47,8 @@ _OVERVIEW = (
 def section(every: Sequence[Figures], checks: Sequence[Check], limits: Limits) -> Section:
     overview = "How long producers wait, and how long records are exposed, ms", _OVERVIEW, _overview
     reported = attrgetter("produced", "waits")
-    weighed = partial(decide, limits=limits), rests_on(limits)
-    return sections.section(every, checks, text.PROSE, overview, _detail, reported, *weighed)
+    prose, weighed = Prose.of(Figures.NAME), (partial(decide, limits=limits), rests_on(limits))
+    return sections.section(every, checks, prose, overview, _detail, reported, *weighed)
 
 
 def _overview(one: Figures) -> list[str]:

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 
 from kip_replay.pipelines.analysis.accuracy import Judgement, Tolerance
 from kip_replay.pipelines.analysis.summaries import measured
-from kip_replay.pipelines.page import sections
+from kip_replay.pipelines.page import sections, words
 from kip_replay.pipelines.page.decisions import Advice, Decision
 from kip_replay.pipelines.page.reading import counted
 from kip_replay.pipelines.page.values import RuleFigures
@@ -37,21 +37,6 @@ class Figures(RuleFigures):
 
 
 def section(every, checks, limits) -> Section:
-    prose = Prose(
-        rule=RULE.name,
-        short="Sooner",
-        question="What if every response came a millisecond sooner?",
-        proposal="a toy",
-        about="It does.",
-        note="",
-        outcomes={"fetches": "FETCHes"},
-        outcomes_in=SOONER_OUTCOMES.name,
-        silent=["hold no FETCH.", "hold none of which it is known."],
-        method=[],
-        words=[],
-        sources=[],
-    )
-
     def cells(one) -> list[str]:
         return sections.ms_cells(one.spread(METRIC, SOONER), of=["p50"])
 
@@ -63,6 +48,7 @@ def section(every, checks, limits) -> Section:
     def decide(one) -> Decision:
         return Decision(Advice.NOTHING_YET, "Every response would come sooner.")
 
+    prose = Prose.of(RULE.name)
     return sections.section(every, checks, prose, overview, detail, lambda one: (1, 1), decide)
 
 
@@ -81,5 +67,5 @@ STEPS = RuleSteps(
     ),
     figures=Figures,
     section=section,
-    words=Words({SOONER: ("sooner", "with")}, {f"{METRIC}_p50": "wait, median"}, "How long."),
+    words=Words(*words.of_rule(RULE.name)),
 )
