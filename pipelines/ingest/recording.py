@@ -309,12 +309,9 @@ def _nodes_of_options(
             )
         # Absolute, so that it is not looked for in the recording's folder.
         log = (str(Path(path).expanduser().absolute()),)
-        if node_id in known:
-            before = known[node_id]
-            zone = options.timezone or before.timezone
-            nodes[node_id] = replace(before, log=log, timezone=zone, is_anywhere=True)
-        else:
-            nodes[node_id] = Node(node_id, None, log, timezone or "", is_anywhere=True)
+        before = known.get(node_id) or Node(node_id, None, log, timezone or "")
+        zone = options.timezone or before.timezone
+        nodes[node_id] = replace(before, log=log, timezone=zone, is_anywhere=True)
     return nodes
 
 

@@ -7,21 +7,15 @@ from typing import TypeAlias, TypeVar
 from markupsafe import Markup
 
 from kip_replay.pipelines.analysis.intervals import Interval
-from kip_replay.pipelines.page import accuracy, words
+from kip_replay.pipelines.page import accuracy, view, words
 from kip_replay.pipelines.page.accuracy import Check
 from kip_replay.pipelines.page.decisions import Advice, Decision
 from kip_replay.pipelines.page.values import Curve, Percentiles, RuleFigures, known
 from kip_replay.pipelines.page.view import (
-    Bar,
-    Bars,
-    Beside,
     Block,
-    Chart,
     Detail,
     Head,
     KeyFigure,
-    Line,
-    Pile,
     Prose,
     Row,
     Section,
@@ -145,7 +139,7 @@ def distributions(
     for style, label, line, _ in found:
         if line is not None:
             x, y = zip((line.start_ms, 0.0), *line.points, strict=True)
-            drawn.append(Line(label, style, x, y))
+            drawn.append(view.Line(label, style, x, y))
     if not drawn:
         return [*tables]
     ms = words.milliseconds
@@ -153,15 +147,15 @@ def distributions(
         f"{name}: median {ms(of.p50)}, 99th percentile {ms(of.p99)}" for _, name, _, of in found
     )
     described = f"{'; '.join(figures)}."
-    chart = Chart(
+    chart = view.Chart(
         *caption, described, axis_name, "share", drawn, (), "log", "share", is_stepped=True
     )
-    return [Beside([chart, Pile(tables)])]
+    return [view.Beside([chart, view.Pile(tables)])]
 
 
 def bars(
     parts: Mapping[str, Sequence[tuple[str, float]]], caption: tuple[str, str], *, of_bytes: bool
-) -> Bars:
+) -> view.Bars:
     """A bar for each variant, of its parts: rates, or bytes a second in their best unit."""
     longest = max((sum(value for _, value in found) for found in parts.values()), default=0.0)
     scales = (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)) if of_bytes else ()
@@ -170,10 +164,10 @@ def bars(
     rows = []
     for v, found in parts.items():
         scaled = [(part, value / scale) for part, value in found]
-        rows.append(Bar(words.variant_name(v), words.variant_class(v), scaled))
+        rows.append(view.Bar(words.variant_name(v), words.variant_class(v), scaled))
     totals = ((bar.name, sum(value for _, value in bar.parts)) for bar in rows)
     described = "; ".join(f"{name}: {words.number(total, 1)} {unit}" for name, total in totals)
-    return Bars(*caption, f"{described}.", unit, rows)
+    return view.Bars(*caption, f"{described}.", unit, rows)
 
 
 def _doubts_count(every: Iterable[RuleFigures]) -> str:

@@ -86,8 +86,8 @@ class Figures(RuleFigures):
     @property
     def turned_away(self) -> tuple[int, int]:
         """Sessions that brokers refused, and evicted, as recorded."""
-        found = [(row["refused"], row["evicted"]) for row in self.found("turned_away")]
-        return found[0] if found else (0, 0)
+        found = ((row["refused"], row["evicted"]) for row in self.found("turned_away"))
+        return next(found, (0, 0))
 
     @property
     def peak(self) -> int:

@@ -5,14 +5,9 @@ from markupsafe import Markup
 from kip_replay.pipelines.page import words
 from kip_replay.pipelines.page.words import bold
 from kip_replay.pipelines.rule_steps import Words
-from kip_replay.pipelines.rules.incremental_fetch.figures import (
-    CONSUMER,
-    FOLLOWER,
-    WITHOUT_SESSIONS,
-    Figures,
-)
+from kip_replay.pipelines.rules.incremental_fetch.figures import FOLLOWER, KINDS, Figures
 
-_ONE = {FOLLOWER: "a follower’s", CONSUMER: "a consumer’s", WITHOUT_SESSIONS: "a consumer’s"}
+_ONE = dict.fromkeys(KINDS, "a consumer’s") | {FOLLOWER: "a follower’s"}
 
 WORDS = Words(*words.of_rule(Figures.NAME))
 
