@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain, groupby, permutations, product
 from statistics import median
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
@@ -37,21 +37,6 @@ from tools.accuracy import largest
 from tools.printed import DOCS
 
 _PERCENTILES = {"p50": 500, "p90": 900, "p99": 990}
-
-
-class Series(Protocol):
-    """What a figure of a recording is made of, in blocks of time."""
-
-    def half(self, second: bool) -> Self | None:
-        """The first or second half of the blocks."""
-
-    @property
-    def value(self) -> float:
-        """The figure."""
-
-    @property
-    def sampling(self) -> Interval | None:
-        """None where there is not enough data."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +108,8 @@ class Figure(NamedTuple):
     is_traffic: bool = False
 
 
+#: What a figure of a recording is made of, in blocks of time.
+Series: TypeAlias = Latencies | Amount
 #: By recording, variant and figure.
 Found: TypeAlias = dict[tuple[str, str, Figure], Series]
 

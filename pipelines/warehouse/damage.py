@@ -20,7 +20,7 @@ import json
 import re
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import deltalake
 import pyarrow as pa
@@ -73,7 +73,7 @@ def _require_whole(warehouse: Path) -> dict[str, list[dict[str, Any]]]:
     }
     wrong = []
     for (recording, step), stated in left.items():
-        for name, wanted in stated.rows.items():
+        for name, wanted in stated[1].items():
             table = TABLES[name]
             mine = [file for file in files[name] if file["partition.recording"] == recording]
             rows = rows_of_step(mine, table, step)
@@ -91,15 +91,8 @@ def _require_whole(warehouse: Path) -> dict[str, list[dict[str, Any]]]:
     return files
 
 
-class _Left(NamedTuple):
-    """What a row of ``lineage`` states of a step: when it was done, and its rows by table."""
-
-    committed_at: datetime | None
-    rows: dict[str, int]
-
-
-def _rows_left(warehouse: Path) -> dict[tuple[str, str], _Left]:
-    """What each (recording, step) has left. Raises DamagedTableError."""
+def _rows_left(warehouse: Path) -> dict[tuple[str, str], tuple[datetime | None, dict[str, int]]]:
+    """When each (recording, step) was done, and its rows by table. Raises DamagedTableError."""
     folder = warehouse / LINEAGE.name
     if not _was_made(folder):
         return {}
@@ -115,7 +108,7 @@ def _rows_left(warehouse: Path) -> dict[tuple[str, str], _Left]:
     for row in rows:
         stated = {of["table_name"]: of["rows"] for of in row["row_counts"] or ()}
         known = {name: count for name, count in stated.items() if name in TABLES}
-        found[row["recording"], row["step"]] = _Left(row["committed_at"], known)
+        found[row["recording"], row["step"]] = row["committed_at"], known
     return found
 
 
