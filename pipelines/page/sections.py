@@ -150,7 +150,7 @@ def distributions(
     chart = view.Chart(
         *caption, described, axis_name, "share", drawn, (), "log", "share", is_stepped=True
     )
-    return [view.Beside([chart, view.Pile(tables)])]
+    return [view.Beside([chart, view.Beside(tables, side_by_side=False)])]
 
 
 def bars(

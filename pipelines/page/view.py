@@ -7,7 +7,7 @@ classes.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from markupsafe import Markup
 
@@ -48,15 +48,9 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Beside:  # where there is room
+class Beside:  # where there is room; else one below the other, as one part of another
     parts: Sequence["Block"]
-    side_by_side: ClassVar[bool] = True
-
-
-@dataclass(frozen=True)
-class Pile:  # one below the other, as one part of Beside
-    parts: Sequence["Block"]
-    side_by_side: ClassVar[bool] = False
+    side_by_side: bool = True
 
 
 @dataclass(frozen=True)
@@ -167,7 +161,7 @@ class Slowest:
     rows: Sequence[Slow]
 
 
-Block: TypeAlias = Table | Beside | Pile | Note | Chart | Bars | Slowest
+Block: TypeAlias = Table | Beside | Note | Chart | Bars | Slowest
 
 
 class KeyFigure(NamedTuple):
