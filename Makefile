@@ -65,9 +65,7 @@ lint: setup ## check format, types and the borders between the packages
 docs: run ## print the pages that code and recordings make: tables, accuracy, the answers of sql
 	@$(BIN)/kip-replay run $(SAMPLES) tests/recordings/* --warehouse $(WAREHOUSE)-accuracy
 	@$(BIN)/python -m tools.docs > docs/tables.md
-	@$(BIN)/python -m tools.line_sizes $(SAMPLES) tests/recordings/*
 	@$(BIN)/python -m tools.accuracy $(WAREHOUSE)-accuracy
-	@$(BIN)/python -m tools.errors $(WAREHOUSE)-accuracy
 	@$(BIN)/python -m tools.coverage $(WAREHOUSE)-accuracy $(SAMPLES) tests/recordings/*
 	@$(BIN)/kip-replay sql --warehouse $(WAREHOUSE) --answer docs/sql.md
 

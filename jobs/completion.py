@@ -35,9 +35,7 @@ _PREAMBLE = {
 _OF_RECORDINGS = dict.fromkeys(_PREAMBLE, _RECORDINGS)
 #: How options and arguments with these names in usages are completed.
 _COMPLETED = {
-    **dict.fromkeys(
-        ("RECORDING", "BEFORE", "AFTER", "NAME"), dict.fromkeys(_PREAMBLE, _RECORDINGS)
-    ),
+    **dict.fromkeys(("RECORDING", "BEFORE", "AFTER", "NAME"), _OF_RECORDINGS),
     **dict.fromkeys(("FILE", "KEYFILE", "PAGE"), shtab.FILE),
     "DIR": shtab.DIRECTORY,
 }

@@ -50,7 +50,11 @@ def work(job: Job) -> Exit:
         )
     path = job.existing_warehouse_path(writes=not given.dry_run)
     warehouse = Warehouse(path)
-    old = [] if given.keep_days is None else _ended_before(warehouse, given.keep_days)
+    old = []
+    if given.keep_days is not None:
+        until = datetime.now(UTC) - timedelta(days=given.keep_days)
+        stored = stored_recordings(warehouse)
+        old = [one.name for one in stored if one.last_at is not None and one.last_at < until]
     if given.dry_run:
         _say_what_would_be_done(warehouse, old, given.retention_hours)
         return Exit.DONE
@@ -86,12 +90,6 @@ def _unfinished(warehouse: Warehouse, table: Table) -> set[str]:
     names = sizes(warehouse.path, table)
     lineage = warehouse.lineage(names)
     return set() if step is None else {name for name in names if (name, step) not in lineage}
-
-
-def _ended_before(warehouse: Warehouse, keep_days: float) -> list[str]:
-    until = datetime.now(UTC) - timedelta(days=keep_days)
-    stored = stored_recordings(warehouse)
-    return [one.name for one in stored if one.last_at is not None and one.last_at < until]
 
 
 def _say_what_would_be_done(warehouse: Warehouse, old: Sequence[str], hours: int) -> None:

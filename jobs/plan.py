@@ -19,8 +19,7 @@ from kip_replay.jobs._text import in_columns, size_text
 from kip_replay.pipelines.analysis.needs import Answerable, answerable
 from kip_replay.pipelines.ingest.draft import drafted, manifest_of, manifest_text
 from kip_replay.pipelines.ingest.manifest import MANIFEST, recordings_below
-from kip_replay.pipelines.ingest.overview import NodeOverview, Overview
-from kip_replay.pipelines.ingest.overview_checks import overview
+from kip_replay.pipelines.ingest.overview import NodeOverview, Overview, overview
 
 PARSER = JobParser(
     "plan",
@@ -77,8 +76,7 @@ def work(job: Job) -> Exit:
         lines = [line for plan in plans for line in _lines(plan)] + [*_ending(plans, whole, job)]
     for line in lines:
         say(line)
-    is_ready = not any(plan.found.refused for plan in plans)
-    return Exit.DONE if is_ready else Exit.WRONG_USAGE
+    return Exit.WRONG_USAGE if any(plan.found.refused for plan in plans) else Exit.DONE
 
 
 def _is_without_manifest(text: str) -> bool:
@@ -170,19 +168,14 @@ def _fitted(line: str) -> list[str]:
 
 
 def _row(node: NodeOverview) -> tuple[str, ...]:
-    first, last = (_at(us) for us in node.span) if node.span else ("?", "?")
-    span_us = node.span[1] - node.span[0] if node.span else 0
-    hourly = size_text(round(node.log_bytes * 3600e6 / span_us)) if span_us > 0 else "?"
-    return (
-        str(node.node.node_id),
-        node.role or "?",
-        str(node.files),
-        size_text(node.log_bytes),
-        f"{node.lines:,}",
-        hourly if node.is_end_seen else "?",
-        first,
-        last if node.is_end_seen else "?",
-    )
+    first, last, hourly = "?", "?", "?"
+    if node.span:
+        first = _at(node.span[0])
+    if node.span and node.is_end_seen:
+        last, span_us = _at(node.span[1]), node.span[1] - node.span[0]
+        hourly = size_text(round(node.log_bytes * 3600e6 / span_us)) if span_us > 0 else "?"
+    sizes = str(node.files), size_text(node.log_bytes), f"{node.lines:,}"
+    return (str(node.node.node_id), node.role or "?", *sizes, hourly, first, last)
 
 
 def _ending(plans: Sequence[Plan], whole: dict[str, Any], job: Job) -> Iterator[str]:

@@ -45,8 +45,11 @@ def work(job: Job) -> Exit:
         raise UserError(unknown_name(name, [*by_name], job.warehouse_path))
     elif action == "show":
         say_all([*_show(by_name[name])])
+    elif job.arguments.yes or _confirmed(by_name[name]):
+        for table in recordings.delete_recording(warehouse, name, TABLES_OF_STEPS):
+            say(f"deleted from {table.name}")
     else:
-        _delete(job, warehouse, by_name[name])
+        say("nothing was deleted")
     return Exit.DONE
 
 
@@ -82,14 +85,6 @@ def _show(one: StoredRecording) -> Iterator[str]:
     for name, size in one.sizes.items():
         rows.append((name, f"{size.rows:,}", f"{size.files}", size_text(size.bytes)))
     yield from in_columns(rows, right={1, 2, 3})
-
-
-def _delete(job: Job, warehouse: Warehouse, one: StoredRecording) -> None:
-    if not job.arguments.yes and not _confirmed(one):
-        say("nothing was deleted")
-        return
-    for table in recordings.delete_recording(warehouse, one.name, TABLES_OF_STEPS):
-        say(f"deleted from {table.name}")
 
 
 def _confirmed(one: StoredRecording) -> bool:

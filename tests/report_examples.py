@@ -7,11 +7,11 @@ from typing import Any
 from kip_replay.jobs._config import read_config
 from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.analysis.intervals import BLOCKS, Interval
-from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.page.accuracy import Check
+from kip_replay.pipelines.page.values import Curve, Percentiles, RuleFigures, Traffic
 from kip_replay.pipelines.report.data import Report
 from kip_replay.pipelines.report.logs import Logs
 from kip_replay.pipelines.report.page import text_of
-from kip_replay.pipelines.report.values import Curve, Percentiles, RuleFigures, Traffic
 from kip_replay.pipelines.rules.hwm_parking import figures as hwm_parking
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.rules.incremental_fetch import figures as incremental_fetch

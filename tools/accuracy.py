@@ -1,11 +1,12 @@
 """Prints docs/accuracy.md, every judged prediction of a warehouse beside what brokers did, the
-totals into README.md, and into each rule's page what was predicted of other clusters.
+totals into README.md, into each rule's page what was predicted of other clusters, and errors.toml.
 
 python -m tools.accuracy WAREHOUSE
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -17,11 +18,63 @@ from kip_replay.pipelines.analysis.predictions import (
     figure,
     measure_name,
 )
-from kip_replay.pipelines.report.accuracy import KINDS
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.accuracy import KINDS
 from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.warehouse.recordings import stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from tools.printed import DOCS, fill
+
+_ERRORS_HEAD = """\
+# The largest errors of predictions by variant and metric, in the metric's unit and relative to what
+# was predicted, of so many predictions of another cluster; of self-checks where none was predicted.
+# Printed by `make docs` from the table prediction_accuracy; do not edit.
+"""
+#: Of most telling kind first.
+_TELLING = (Kind.OTHER_CLUSTER, Kind.SELF_CHECK)
+
+Rows = Iterable[Mapping[str, Any]]
+#: By variant and metric: the kind, the largest errors, and of how many.
+Errors = Mapping[tuple[str, str], tuple[Kind, float, float, int]]
+
+
+def largest(rows: Rows, steps: RuleSteps) -> Errors:
+    """The errors of a rule's headlines in rows of prediction_accuracy."""
+    kinds = {
+        f"{metric}_{p}": kind
+        for metric, kind in steps.figures.HEADLINES
+        for p in ("p50", "p90", "p99")
+    }
+    traffic = steps.figures.TRAFFIC_ERRORS.values()
+    found: dict[tuple[str, str], dict[str, list[tuple[float, float]]]]
+    found = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        metric, of = row["metric"], row["group_kind"]
+        is_headline = metric in traffic or kinds.get(metric) == of
+        if row["rule"] != steps.name or not (is_headline and row["is_enough"]):
+            continue
+        if row["error"] is not None and row["predicted"]:
+            error = abs(row["error"])
+            found[row["variant"], metric][row["kind"]].append((error, error / row["predicted"]))
+    return {
+        key: (kind, *map(max, zip(*by_kind[kind], strict=True)), len(by_kind[kind]))
+        for key, by_kind in sorted(found.items())
+        for kind in [next((kind for kind in _TELLING if by_kind.get(kind)), None)]
+        if kind
+    }
+
+
+def text(errors: Errors) -> str:
+    lines = [_ERRORS_HEAD]
+    for (variant, metric), (kind, absolute, relative, count) in errors.items():
+        lines.append(
+            f"[{variant}.{metric}]\n"
+            f"absolute = {absolute:.4g}\nrelative = {relative:.3g}\n"
+            f'of = "{kind}"\ncount = {count}\n'
+        )
+    return "\n".join(lines)
+
 
 #: Kinds of clients and replicas whose predictions stand in a rule's page.
 _KINDS = ("broker", "follower")
@@ -41,7 +94,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     """The page: a part for each kind, in it a section for each rule and pair of recordings."""
     judged = [row for row in rows if row["tolerance"] is not None]
     noise = _noise(rows)
-    about = {steps.name: steps.words.accuracy for steps in RULES}
+    about = {rule: of.get("accuracy", "") for rule, of in words.texts().items()}
     rules = "\n".join(f"* {rule}: {text}" for rule, text in about.items())
     lines = [_HEAD, f"{accuracy_line(rows).capitalize()}.\n", f"{rules}\n"]
     for kind, (title, _, _) in KINDS.items():
@@ -103,7 +156,7 @@ def predictions(rule: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """In a rule's page: its totals, and what one recording predicts of another, by kind or node."""
     mine = [row for row in rows if row["rule"] == rule]
     yield f"{accuracy_line(mine).capitalize()}.\n"
-    names = {metric: name for steps in RULES for metric, name in steps.words.metrics.items()}
+    names = {m: name for of in words.texts().values() for m, name in of["metrics"].items()}
     shown = [
         row
         for row in mine
@@ -132,6 +185,8 @@ def main(warehouse: Warehouse) -> None:
     fill(DOCS.parent / "README.md", "\n".join(totals(rows)))
     for steps in RULES:
         fill(DOCS / "rules" / f"{steps.name}.md", "\n".join(predictions(steps.name, rows)))
+        errors = DOCS.parent / "pipelines" / "rules" / steps.name / "errors.toml"
+        errors.write_text(text(largest(rows, steps)), "utf-8")
 
 
 if __name__ == "__main__":

@@ -4,24 +4,19 @@
 -- kind: broker_started, broker_fenced, broker_unfenced or controlled_shutdown
 -- node_id: broker
 -- what: the event in words
-WITH ordered AS (
+WITH heartbeats AS (
   SELECT *,
-    row_number() OVER (
-      PARTITION BY recording, broker_id ORDER BY built_at NULLS LAST, request_id
-    ) AS place,
-    max(built_at) OVER (PARTITION BY recording) AS last_at
-  FROM broker_heartbeats
-  WHERE error_code = 0
-),
-heartbeats AS (
-  SELECT *,
-    lag(is_fenced) OVER (PARTITION BY recording, broker_id ORDER BY place) AS was_fenced,
+    lag(is_fenced) OVER of_broker AS was_fenced,
     -- for broker.session.timeout.ms, Kafka's default
     NOT is_fenced AND NOT should_shut_down
       AND unix_micros(built_at) + 9000000 < unix_micros(coalesce(
-        lead(built_at) OVER (PARTITION BY recording, broker_id ORDER BY place), last_at
+        lead(built_at) OVER of_broker, max(built_at) OVER (PARTITION BY recording)
       )) AS falls_silent
-  FROM ordered
+  FROM broker_heartbeats
+  WHERE error_code = 0
+  WINDOW of_broker AS (
+    PARTITION BY recording, broker_id ORDER BY built_at NULLS LAST, request_id
+  )
 ),
 fencings AS (
   SELECT
@@ -29,7 +24,9 @@ fencings AS (
     CASE WHEN is_fenced THEN ' is fenced' ELSE ' is no longer fenced' END AS what
   FROM (
     SELECT *,
-      lag(falls_silent) OVER (PARTITION BY recording, broker_id ORDER BY place) AS was_silent
+      lag(falls_silent) OVER (
+        PARTITION BY recording, broker_id ORDER BY built_at NULLS LAST, request_id
+      ) AS was_silent
     FROM heartbeats
   ) AS each
   WHERE is_fenced <> was_fenced OR was_silent AND NOT is_fenced

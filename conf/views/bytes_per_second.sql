@@ -43,9 +43,7 @@ placed AS (
   SELECT
     recording, node_id, client_id, api_name, direction, bucket_s, bytes,
     CASE WHEN bytes IS NOT NULL THEN record_bytes END AS record_bytes,
-    timestamp_micros(
-      unix_micros(event_at) - unix_micros(event_at) % (bucket_s * 1000000)
-    ) AS bucket_at
+    timestamp_micros(unix_micros(event_at) - unix_micros(event_at) % (bucket_s * 1000000)) AS bucket_at
   FROM messages
     LEFT JOIN carried USING (recording, request_id, direction)
     JOIN time_buckets USING (recording)

@@ -42,14 +42,13 @@ isrs AS (
       PARTITION BY recording, topic_key, subject, witness
       ORDER BY built_at NULLS LAST, request_id
     ) AS isr_of_witness,
-    lag(isr) OVER (
-      PARTITION BY recording, topic_key, subject ORDER BY built_at NULLS LAST, request_id
-    ) AS isr_of_any,
-    lag(built_at) OVER (
-      PARTITION BY recording, topic_key, subject ORDER BY built_at NULLS LAST, request_id
-    ) AS any_at
+    lag(isr) OVER of_any AS isr_of_any,
+    lag(built_at) OVER of_any AS any_at
   FROM seen
   WHERE isr IS NOT NULL AND error_code = 0
+  WINDOW of_any AS (
+    PARTITION BY recording, topic_key, subject ORDER BY built_at NULLS LAST, request_id
+  )
 ),
 -- METADATA of one broker is in order, of several it is not: one may lag behind, though hardly by 2 s.
 isr_pairs AS (

@@ -24,11 +24,9 @@ WITH overdue AS (
   FROM fetches
 ),
 timed AS (
-  SELECT r.recording, r.request_id, r.api_name, least(r.remote_ms, f.max_wait_ms) AS waited_ms,
-    r.total_ms
-  FROM overdue AS f
-  JOIN requests AS r ON r.recording = f.recording AND r.request_id = f.request_id
-  WHERE f.place <= 200
+  SELECT recording, request_id, api_name, least(remote_ms, max_wait_ms) AS waited_ms, total_ms
+  FROM overdue JOIN requests USING (recording, request_id)
+  WHERE place <= 200
   UNION ALL
   SELECT recording, request_id, api_name,
     CASE WHEN api_name IN ('SHARE_FETCH', 'JOIN_GROUP', 'SYNC_GROUP') THEN remote_ms END,
@@ -46,11 +44,10 @@ ranked AS (
   WHERE total_ms IS NOT NULL
 ),
 slow AS (
-  SELECT r.*, k.rank, k.waited_ms, r.total_ms - k.waited_ms AS slow_ms,
-    coalesce(r.remote_ms, 0) - k.waited_ms AS other_remote_ms
-  FROM requests AS r
-  JOIN ranked AS k ON k.recording = r.recording AND k.request_id = r.request_id
-  WHERE k.rank <= 100
+  SELECT r.*, rank, waited_ms, total_ms - waited_ms AS slow_ms,
+    coalesce(remote_ms, 0) - waited_ms AS other_remote_ms
+  FROM requests AS r JOIN ranked USING (recording, request_id)
+  WHERE rank <= 100
 ),
 divided AS (
   SELECT *, greatest(

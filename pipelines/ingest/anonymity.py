@@ -21,7 +21,8 @@ def require_key(warehouse: Warehouse, pseudonyms: Pseudonyms | None) -> None:
     """Raises UserError unless the warehouse is empty, or was made with this key (or without)."""
     wanted = pseudonyms.fingerprint if pseudonyms else None
     found = _fingerprint(warehouse)
-    if wanted == found or (found is None and not _holds_rows(warehouse)):
+    # Files of rows, also such as no table knows of (any more, or yet).
+    if wanted == found or (found is None and not any(Path(warehouse.path).glob("*/recording=*"))):
         return
     where = f"the warehouse {warehouse.path}"
     if found is None:
@@ -48,8 +49,3 @@ def _fingerprint(warehouse: Warehouse) -> str | None:
         return None
     found = warehouse.open(INGESTED_FILES).metadata().configuration.get(ANONYMIZED_WITH)
     return None if found is None else str(found)
-
-
-def _holds_rows(warehouse: Warehouse) -> bool:
-    """Whether there are files of rows, also such as no table knows of (any more, or yet)."""
-    return any(Path(warehouse.path).glob("*/recording=*"))

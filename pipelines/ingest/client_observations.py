@@ -52,10 +52,9 @@ def ingest_client_observations(
         writing = warehouse.writing(STEP, [recording.name], OBSERVATIONS)
         files = writing.files()
         clients = _rows_of(CLIENT_OBSERVATIONS, _seen, found, recording.name)
+        applied = _rows_of(APPLIED_OBSERVATIONS, _applied, found, recording.name)
         files.write(CLIENT_OBSERVATIONS, _hidden(clients, pseudonyms))
-        files.write(
-            APPLIED_OBSERVATIONS, _rows_of(APPLIED_OBSERVATIONS, _applied, found, recording.name)
-        )
+        files.write(APPLIED_OBSERVATIONS, applied)
         writing.begin()
         added = files.closed()
         for table in OBSERVATIONS:
@@ -119,14 +118,7 @@ def _seen(file: Path) -> Iterator[dict[str, Any]]:
                 seen = {int(broker): _at(at) for broker, at in (observed["visible"] or {}).items()}
                 if not all(map(is_id, seen)):
                     continue
-            except (
-                ValueError,
-                TypeError,
-                KeyError,
-                AttributeError,
-                ArithmeticError,
-                RecursionError,
-            ):
+            except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RuntimeError):
                 continue  # another kind of operation, or a line that was cut
             if row["requested_at"] is not None:
                 for broker, at in seen.items():

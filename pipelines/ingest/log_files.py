@@ -115,20 +115,11 @@ def files_of(node: Node, recording: Recording) -> list[LogFile]:
             _require_readable(place, who)
             name = _name_within(path, base, log.partition(WITHIN)[0])
             found.update(_in_archive(place, name, log.partition(WITHIN)[2], who))
+    ahead_ms = node.clock_offset_ms
+    part = _node_by(node, recording), node.line_field, recording.since, recording.until
     return [
-        LogFile(
-            recording.name,
-            node.node_id,
-            node.timezone,
-            source_file,
-            path,
-            node.clock_offset_ms,
-            _node_by(node, recording),
-            node.line_field,
-            recording.since,
-            recording.until,
-        )
-        for path, source_file in sorted(found.items(), key=lambda item: item[1])
+        LogFile(recording.name, node.node_id, node.timezone, name, path, ahead_ms, *part)
+        for path, name in sorted(found.items(), key=lambda item: item[1])
     ]
 
 
@@ -167,7 +158,7 @@ def _require_within(root: Path, place: Path, subject: str) -> None:
 def _require_readable(place: Path, who: str) -> None:
     if any(place.is_relative_to(folder) for folder in _OF_THE_KERNEL):
         wrong = "is no file of a disk"
-    elif _surrogates(str(place)):
+    elif any("\ud800" <= c <= "\udfff" for c in str(place)):
         wrong = "has a name that is no UTF-8"
     elif not os.access(place, os.R_OK):
         wrong = "may not be read by this user"
@@ -179,11 +170,6 @@ def _require_readable(place: Path, who: str) -> None:
 def _absolute(path: Path) -> Path:
     """Without ``..``, links as they are."""
     return Path(os.path.normpath(path.absolute()))
-
-
-def _surrogates(text: str) -> bool:
-    """Whether some of a name's bytes are no text."""
-    return any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _matches(base: Path, log: str) -> Iterator[Path]:

@@ -218,9 +218,4 @@ def whole_number(entries: Mapping[str, Any], name: str) -> int | None:
 
 def is_id(value: Any) -> bool:
     """Whether a value is an id or a count of Kafka's."""
-    return is_whole_number(value) and 0 <= value <= _INT_MAX
-
-
-def is_whole_number(value: Any) -> bool:
-    """Whether a value of JSON is one."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _INT_MAX

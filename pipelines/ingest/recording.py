@@ -1,21 +1,7 @@
 """A recording: the request logs of one cluster over one span of time, and what they do not hold.
 
-A recording is described by ``recording.json`` in its folder, by ``--node ID=PATH`` options, or by
-both; then the options win. The manifest::
-
-    {
-      "name": "metadata-4.1",
-      "kafka_version": "4.1.1",
-      "timezone": "Europe/Berlin",
-      "voters": [1, 2, 3],
-      "min_insync_replicas": 2,
-      "broker_heartbeat_interval_ms": 2000,
-      "nodes": [
-        {"node_id": 1, "role": "controller", "log": "controller-1/kafka-request.log*"},
-        {"node_id": 11, "role": "broker", "log": ["broker-11.log.gz"], "timezone": "UTC",
-         "clock_offset_ms": -5000}
-      ]
-    }
+A recording is described by ``recording.json`` in its folder (docs/manifest.md), by ``--node
+ID=PATH`` options, or by both; then the options win.
 
 ``name``, ``timezone`` and ``nodes`` must be known; the rest may be missing, and a rule that needs
 it asks for it by name. How the recording was made may stand there too (``manifest.FACTS``), and is
@@ -323,12 +309,9 @@ def _nodes_of_options(
             )
         # Absolute, so that it is not looked for in the recording's folder.
         log = (str(Path(path).expanduser().absolute()),)
-        if node_id in known:
-            before = known[node_id]
-            zone = options.timezone or before.timezone
-            nodes[node_id] = replace(before, log=log, timezone=zone, is_anywhere=True)
-        else:
-            nodes[node_id] = Node(node_id, None, log, timezone or "", is_anywhere=True)
+        before = known.get(node_id) or Node(node_id, None, log, timezone or "")
+        zone = options.timezone or before.timezone
+        nodes[node_id] = replace(before, log=log, timezone=zone, is_anywhere=True)
     return nodes
 
 

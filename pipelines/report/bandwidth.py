@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import duckdb
 
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.reading import by_recording
-from kip_replay.pipelines.report.values import Row, RuleFigures
-from kip_replay.pipelines.report.view import Bar, Bars
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.reading import by_recording
+from kip_replay.pipelines.page.values import Row, RuleFigures
+from kip_replay.pipelines.page.view import Bar, Bars
 
 #: Clients, and kinds of requests, with a bar of their own: those with the most bytes.
 MOST_BARS = 8

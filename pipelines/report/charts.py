@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.view import Bar, Bars, Chart, Line, Slowest
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.view import Bar, Bars, Chart, Line, Slowest
 
 HERE = Path(__file__).parent
 _SCRIPTS = "axes.js", "charts.js", "page.js"
@@ -233,16 +233,12 @@ def _total(bar: Bar) -> float:
 
 def slow_rows(it: Slowest) -> list[tuple[str, ...]]:
     """Milliseconds as a plain number and for reading, then the texts, cut where they are long."""
-    return [
-        (
-            f"{row.ms:g}",
-            amount(row.ms, ""),
-            *map(cut, (row.node, row.client, row.topic)),
-            words.shortened(row.sentence, _SENTENCE),
-            cut(row.source),
-        )
-        for row in it.rows
-    ]
+    rows = []
+    for row in it.rows:
+        about = map(cut, (row.node, row.client, row.topic))
+        why = words.shortened(row.sentence, _SENTENCE)
+        rows.append((f"{row.ms:g}", amount(row.ms, ""), *about, why, cut(row.source)))
+    return rows
 
 
 #: What the macros of charts.html.j2 call.

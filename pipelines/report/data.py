@@ -13,38 +13,39 @@ import duckdb
 from kip_replay.pipelines.analysis.intervals import Error, Interval, errors, interval
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.report import accuracy, logs, reading, registered
-from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.page import accuracy, reading
+from kip_replay.pipelines.page.accuracy import Check
+from kip_replay.pipelines.page.values import Curve, Percentiles, Row, RuleFigures, Traffic
+from kip_replay.pipelines.page.view import Beside, Block, Chart, Slowest
+from kip_replay.pipelines.report import logs
 from kip_replay.pipelines.report.bandwidth import Bandwidth, bandwidths, variants
 from kip_replay.pipelines.report.logs import Logs
 from kip_replay.pipelines.report.timeline import timelines, traffic_timeline
-from kip_replay.pipelines.report.values import Curve, Percentiles, Row, RuleFigures, Traffic
-from kip_replay.pipelines.report.view import Beside, Block, Chart, Slowest
+from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import LOG_GAPS
 from kip_replay.replay.tables import TABLES
 
-#: Checks that failed and matter, the worst first.
-FAILURES = """
-    SELECT recording, table_name, expectation, severity, failing_rows, says FROM quality_results
-    WHERE NOT success AND severity IN ('critical', 'warning')
-    ORDER BY recording, severity, table_name, expectation"""
-#: What the voters call their cluster.
-CLUSTERS = """
-    SELECT DISTINCT recording, cluster_id FROM fetches
-    WHERE is_cluster_metadata AND cluster_id IS NOT NULL ORDER BY recording, cluster_id LIMIT 100"""
-
-#: Nodes that the rates of each rule are sums over.
-SUMMED = "SELECT DISTINCT recording, rule, node_id FROM bandwidth_summary ORDER BY ALL"
-BROKERS = "SELECT DISTINCT recording, broker_id FROM broker_heartbeats ORDER BY ALL"
+#: Checks that failed and matter, the worst first; what voters call their cluster; the nodes that
+#: the rates of each rule are sums over; brokers.
+QUERIES = (
+    """
+        SELECT recording, table_name, expectation, severity, failing_rows, says
+        FROM quality_results WHERE NOT success AND severity IN ('critical', 'warning')
+        ORDER BY recording, severity, table_name, expectation""",
+    """
+        SELECT DISTINCT recording, cluster_id FROM fetches
+        WHERE is_cluster_metadata AND cluster_id IS NOT NULL ORDER BY ALL LIMIT 100""",
+    "SELECT DISTINCT recording, rule, node_id FROM bandwidth_summary ORDER BY ALL",
+    "SELECT DISTINCT recording, broker_id FROM broker_heartbeats ORDER BY ALL",
+)
 
 
 @dataclass(frozen=True)
 class Report:
     """Logs of the recordings; their figures and the accuracy of predictions by rule.
 
-    ``failures``, ``clusters``, ``summed``, ``brokers``: rows of ``FAILURES``, ``CLUSTERS``,
-    ``SUMMED`` and ``BROKERS`` by recording.
+    ``failures``, ``clusters``, ``summed``, ``brokers``: rows of ``QUERIES`` by recording.
     """
 
     logs: Sequence[Logs]
@@ -87,7 +88,7 @@ def read_report(
     Raises UserError if a recording is not in the warehouse.
     """
     names = list(dict.fromkeys(recordings))
-    rules = {steps.name: steps.figures for steps in registered.rules()}
+    rules = {steps.name: steps.figures for steps in RULES}
     with warehouse.database(names) as database:
         files = reading.by_recording(database, logs.FILES)
         missing = [name for name in names if name not in files]
@@ -96,25 +97,15 @@ def read_report(
                 f"recording {missing[0]!r} is not in the warehouse {warehouse.path}: run "
                 "`kip-replay run` with it and this --warehouse first"
             )
-        rejected = reading.by_recording(database, logs.REJECTED)
-        clocks = reading.by_recording(database, logs.CLOCKS)
-        gaps = reading.grouped(warehouse.rows(LOG_GAPS, names).to_pylist())
+        others = [reading.by_recording(database, sql) for sql in (logs.REJECTED, logs.CLOCKS)]
+        others.append(reading.grouped(warehouse.rows(LOG_GAPS, names).to_pylist()))
         stated = kafka_versions or {}
-        read = [
-            Logs(n, stated.get(n), files[n], *(of.get(n, []) for of in (rejected, clocks, gaps)))
-            for n in names
-        ]
+        read = [Logs(n, stated.get(n), files[n], *(of.get(n, []) for of in others)) for n in names]
         figures = {r: rule_figures(database, k, read) for r, k in rules.items()}
         rows = reading.as_rows(database.execute(accuracy.query()))
-        report = Report(
-            read,
-            figures,
-            accuracy.checks(rows, [*rules], names),
-            failures=reading.by_recording(database, FAILURES),
-            clusters=reading.by_recording(database, CLUSTERS),
-            summed=reading.by_recording(database, SUMMED),
-            brokers=reading.by_recording(database, BROKERS),
-        )
+        checks = accuracy.checks(rows, [*rules], names)
+        failed, ids, summed, brokers = (reading.by_recording(database, sql) for sql in QUERIES)
+        report = Report(read, figures, checks, failed, ids, summed, brokers)
         return _drawn(database, report, names) if is_drawn else report
 
 
@@ -123,7 +114,7 @@ def _drawn(database: duckdb.DuckDBPyConnection, report: Report, names: Sequence[
     seen: set[str] = set()
     over_time: dict[tuple[str, str], Sequence[Chart]] = {}
     slowest: dict[tuple[str, str], Slowest] = {}
-    for steps in registered.rules():
+    for steps in RULES:
         for name in names:
             drawn = timelines(database, steps.timelines, name)
             over_time[steps.name, name] = [_listed(chart, seen, name) for chart in drawn]

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.decisions import Decision, Effect
-from kip_replay.pipelines.report.view import Page, Section, Table
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.decisions import Decision, Effect
+from kip_replay.pipelines.page.view import Page, Section, Table
 
 #: What has a meaning in Markdown, at a place where text from logs may stand.
 _MARKED = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|~&!"})

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.values import Row, known
+from kip_replay.pipelines.page.view import Head, Table
+from kip_replay.pipelines.page.view import Row as TableRow
 from kip_replay.pipelines.replaying.clock_words import sentences
 from kip_replay.pipelines.replaying.gap_words import gap_sentences
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.values import Row, known
-from kip_replay.pipelines.report.view import Head, Table
-from kip_replay.pipelines.report.view import Row as TableRow
 from kip_replay.replay.kafka.request_log.reasons import Reason
 
 #: Rejected lines shown for each reason, the characters of each, and reasons at most.
@@ -128,7 +128,6 @@ def view(every: Sequence[Logs]) -> dict[str, Any]:
         "table": Table("Recordings", [Head(columns)], [_row(one) for one in every]),
         "recordings": every[:MOST_RECORDINGS],
         "reasons": {name: reason.value for name, reason in Reason.__members__.items()},
-        "left_out": max(0, len(every) - MOST_RECORDINGS),
         "characters": EXAMPLE_CHARACTERS,
         "most": MOST_REASONS,
     }

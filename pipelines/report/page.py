@@ -8,11 +8,12 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from kip_replay.pipelines.report import accuracy, charts, words
+from kip_replay.pipelines.page import accuracy, words
+from kip_replay.pipelines.page.view import Page
+from kip_replay.pipelines.report import charts
 from kip_replay.pipelines.report.data import Report
 from kip_replay.pipelines.report.formats import as_json, as_markdown
 from kip_replay.pipelines.report.pages import Config, pages
-from kip_replay.pipelines.report.view import Page
 
 #: What the file is called by default: ``<warehouse>/report.html``.
 REPORT_NAME = "report.html"

@@ -4,24 +4,22 @@ Recordings that are compared with each other stand on one page; no sentence is a
 but where a prediction from one is held against the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kip_replay.pipelines.report import accuracy, logs, registered, words
+from kip_replay.pipelines.page import accuracy, words
+from kip_replay.pipelines.page.decisions import Advice, Decision
+from kip_replay.pipelines.page.values import RuleFigures
+from kip_replay.pipelines.page.view import Alert, Beside, Detail, Page, Section
+from kip_replay.pipelines.report import logs
 from kip_replay.pipelines.report.data import Report
-from kip_replay.pipelines.report.decisions import Advice, Decision
 from kip_replay.pipelines.report.logs import Logs
-from kip_replay.pipelines.report.values import RuleFigures
-from kip_replay.pipelines.report.view import Alert, Beside, Detail, Page, Section
+from kip_replay.pipelines.rules import RULES
+from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.log_tables import LOG_TABLES
 from kip_replay.replay.other_clocks import CLOCKS_DIFFER
-
-if TYPE_CHECKING:
-    from kip_replay.pipelines.rules.steps import RuleSteps
 
 #: The configuration: sections of settings, by name.
 Config = Mapping[str, Mapping[str, Any]]
@@ -56,7 +54,7 @@ def _page(report: Report, names: Sequence[str], page: str, config: Config) -> Pa
     checks = [check for check in report.checks if check.recorded_in in names]
     prefix = f"{page}-" if page else ""
     sections = []
-    for steps in registered.rules():
+    for steps in RULES:
         if steps.name in report.figures:
             every = [one for one in report.figures[steps.name] if one.recording in names]
             of_rule = [check for check in checks if check.rule == steps.name]
@@ -106,7 +104,10 @@ def _upheld(
     """The verdict, or why it is withdrawn: it rests on what the logs lack, or on wrong tables."""
     most = config.get("report", {}).get("damaged_share_max", 0.0)
     share = one.share_unknown_for(DAMAGED)
-    wrong = _failed_tables(report, one.recording) & {*tables, *(table.name for table in LOG_TABLES)}
+    failed = report.failures.get(one.recording, ())
+    failed = [row for row in failed if row["expectation"] not in _IN_WARNINGS]
+    wrong = {row["table_name"] for row in failed if row["severity"] == "critical"}
+    wrong &= {*tables, *(table.name for table in LOG_TABLES)}
     lacking = _incomplete(one, report)
     if share <= most and not wrong and not lacking:
         return decision
@@ -123,12 +124,6 @@ def _upheld(
         reasons.append(f"checks of {words.joined(sorted(wrong))} failed")
     text = f"Withdrawn: {' and '.join(reasons)}."
     return Decision(Advice.NOT_ENOUGH, text, is_withdrawn=True)
-
-
-def _failed_tables(report: Report, recording: str) -> set[str]:
-    rows = report.failures.get(recording, ())
-    found = [row for row in rows if row["expectation"] not in _IN_WARNINGS]
-    return {row["table_name"] for row in found if row["severity"] == "critical"}
 
 
 def _incomplete(one: RuleFigures, report: Report) -> list[str]:

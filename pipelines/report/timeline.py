@@ -6,37 +6,111 @@ so a line has at most 240 points however long the log is.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import duckdb
 
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.events import marks
-from kip_replay.pipelines.report.view import Chart, Line, Mark
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.view import Chart, Line, Mark, Timeline
+
+#: Marks of a chart; more are merged over longer times.
+_MOST = 100
+#: Nodes that a mark names.
+_NAMED = 6
+#: By kind in ``cluster_events``: the kind of its mark, what is counted of several, and the words.
+_KINDS = {
+    "metadata_leader": ("election", "election", "{count} of the metadata log’s leader: {nodes}"),
+    "partition_leader": ("election", "election", "{count} of partition leaders: {nodes}"),
+    "isr_shrink": ("isr", "partition", "ISR of {count} shrank: without {nodes}"),
+    "isr_expansion": ("isr", "partition", "ISR of {count} grew: with {nodes}"),
+    "broker_started": ("restart", "broker", "{brokers} started"),
+    "broker_fenced": ("fenced", "broker", "{brokers} fenced"),
+    "broker_unfenced": ("fenced", "broker", "{brokers} no longer fenced"),
+    "controlled_shutdown": ("fenced", "broker", "{brokers} shut down"),
+    "session_lost": (
+        "eviction",
+        "FETCH",
+        "{count} found no session on {nodes}: evicted, or a restart",
+    ),
+    "config_change": ("config", "config change", "{count}: {first}, …"),
+    "log_gap": ("gap", "hole", "{count} in the logs of {nodes}"),
+}
+
+
+class _Events(NamedTuple):
+    """Events of a kind in one bucket; ``at`` and ``what`` are those of the first."""
+
+    kind: str
+    at: float
+    number: int
+    nodes: Sequence[int]
+    what: str
+
+
+def marks(database: duckdb.DuckDBPyConnection, recording: str, bucket_s: int) -> list[Mark]:
+    """What happened to a recording's cluster, in the order of time; at most a hundred marks.
+
+    ``bucket_s``: of its ``time_buckets``. Every chart has them, so a session finds them once.
+    """
+    if not database.execute(_ARE_FOUND).fetchone():
+        database.execute(_EVENTS)
+    rows = database.execute(
+        "SELECT kind, event_at, number, nodes, what FROM marked_events "
+        "WHERE recording = ? ORDER BY event_at, kind",
+        [recording],
+    ).fetchall()
+    found = [_Events(*row) for row in rows]
+    width_s = bucket_s
+    while len(found) > _MOST:
+        width_s *= 2
+        found = _merged(found, width_s)
+    return [Mark(one.at, _KINDS.get(one.kind, (one.kind,))[0], _text(one)) for one in found]
+
+
+def _merged(events: Iterable[_Events], width_s: int) -> list[_Events]:
+    together: Mapping[tuple[str, int], list[_Events]] = defaultdict(list)
+    for one in events:
+        together[one.kind, int(one.at // width_s)].append(one)
+    merged = []
+    for of in together.values():
+        number, nodes = sum(one.number for one in of), {node for one in of for node in one.nodes}
+        merged.append(of[0]._replace(number=number, nodes=sorted(nodes)))
+    return sorted(merged, key=lambda one: (one.at, one.kind))
+
+
+def _text(one: _Events) -> str:
+    first = words.visible(one.what)
+    if one.kind not in _KINDS or (one.number == 1 and len(one.nodes) < 2):
+        return first
+    _, noun, text = _KINDS[one.kind]
+    named = [str(node) for node in one.nodes[:_NAMED]]
+    if more := len(one.nodes) - len(named):
+        named.append(f"{more} more")
+    nodes = words.joined(named) if named else "none"
+    brokers = f"broker{'s' * (len(one.nodes) > 1)} {nodes}"
+    count = words.count(one.number, noun, "FETCHes" if noun == "FETCH" else None)
+    return text.format(count=count, nodes=nodes, brokers=brokers, first=first)
+
+
+_ARE_FOUND = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'marked_events'"
+#: A partition whose ISR loses two replicas is one.
+_EVENTS = """
+CREATE TEMP TABLE marked_events AS
+SELECT
+  recording, kind, epoch_us(min(event_at)) / 1e6 AS event_at,
+  if(kind IN ('isr_shrink', 'isr_expansion'), count(DISTINCT subject), count(*)) AS number,
+  coalesce(list_sort(list(DISTINCT node_id) FILTER (node_id IS NOT NULL)), []) AS nodes,
+  min_by(what, (event_at, what)) AS what
+FROM cluster_events JOIN time_buckets USING (recording)
+WHERE event_at IS NOT NULL
+GROUP BY recording, kind, epoch_us(event_at) // (bucket_s * 1000000)
+"""
+
 
 #: Empty buckets that a line of latencies goes over: nothing happened in them. Longer is a gap.
 _BRIDGED = 3
-#: Figures of latencies. Of fewer values, the 99th percentile says what the median does.
-PERCENTILES = {"median": "max(p50_ms)", "99 %": "if(max(outcomes) >= 5, max(p99_ms), NULL)"}
 #: Clients and nodes with a line of their own.
 _MOST_CLIENTS, _MOST_NODES = 6, 8
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """A chart with a line for each variant and figure of the rows of a view that meet ``where``.
-
-    ``figures``: by name, SQL that sums up the rows of a variant and a bucket. ``is_rate``: nothing
-    in a bucket is zero; of latencies it is no point.
-    """
-
-    name: str
-    note: str
-    view: str
-    where: str
-    figures: Mapping[str, str] = field(default_factory=lambda: PERCENTILES)
-    is_rate: bool = False
 
 
 class Buckets(NamedTuple):
@@ -192,17 +266,10 @@ def _chart(
         width += ", 99 % of 5 values or more"
     wording = words.milliseconds if is_latency else lambda value: f"{words.size(value)}/s"
     described = "; ".join(f"{line.name}: {_ends(line, wording)}" for line in lines)
-    return Chart(
-        name,
-        f"{note}; {width}" if note else width,
-        f"{described}. {words.count(len(events), 'event')} of the cluster.",
-        "UTC",
-        "ms" if is_latency else "bytes a second",
-        lines,
-        events,
-        x_scale="time",
-        y_scale="log" if is_latency else "number",
-    )
+    described += f". {words.count(len(events), 'event')} of the cluster."
+    y_name, scale = ("ms", "log") if is_latency else ("bytes a second", "number")
+    note = f"{note}; {width}" if note else width
+    return Chart(name, note, described, "UTC", y_name, lines, events, "time", scale)
 
 
 def _ends(line: Line, wording: Any) -> str:

@@ -18,10 +18,9 @@ finds the file that it failed at.
 
 import json
 import re
-from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import deltalake
 import pyarrow as pa
@@ -62,7 +61,7 @@ def require_readable(warehouse_path: str) -> None:
         folder = Path(warehouse_path, name)
         for file in files:
             if found := _content_damage(folder / file["path"], TABLES[name]):
-                raise _damaged(TABLES[name], f"{found}: {_way_on(folder, TABLES[name])}")
+                raise _damaged(TABLES[name], folder, found)
 
 
 def _require_whole(warehouse: Path) -> dict[str, list[dict[str, Any]]]:
@@ -74,13 +73,15 @@ def _require_whole(warehouse: Path) -> dict[str, list[dict[str, Any]]]:
     }
     wrong = []
     for (recording, step), stated in left.items():
-        for name, wanted in stated.rows.items():
+        for name, wanted in stated[1].items():
             table = TABLES[name]
             mine = [file for file in files[name] if file["partition.recording"] == recording]
             rows = rows_of_step(mine, table, step)
             if rows != wanted:
-                found = _row_damage(rows, wanted, recording, table, warehouse / name)
-                wrong.append(((recording, step), stated, _damaged(table, found)))
+                there = f"{rows:,} rows" if rows >= 0 else "an unknown number of rows"
+                found = f"recording {recording!r} has {there} in it where {wanted:,} were written"
+                damage = _damaged(table, warehouse / name, found)
+                wrong.append(((recording, step), stated, damage))
     if wrong:
         # Another job that writes a step has first taken its row out of lineage.
         now = _rows_left(warehouse)
@@ -90,15 +91,8 @@ def _require_whole(warehouse: Path) -> dict[str, list[dict[str, Any]]]:
     return files
 
 
-class _Left(NamedTuple):
-    """What a row of ``lineage`` states of a step: when it was done, and its rows by table."""
-
-    committed_at: datetime | None
-    rows: dict[str, int]
-
-
-def _rows_left(warehouse: Path) -> dict[tuple[str, str], _Left]:
-    """What each (recording, step) has left. Raises DamagedTableError."""
+def _rows_left(warehouse: Path) -> dict[tuple[str, str], tuple[datetime | None, dict[str, int]]]:
+    """When each (recording, step) was done, and its rows by table. Raises DamagedTableError."""
     folder = warehouse / LINEAGE.name
     if not _was_made(folder):
         return {}
@@ -114,7 +108,7 @@ def _rows_left(warehouse: Path) -> dict[tuple[str, str], _Left]:
     for row in rows:
         stated = {of["table_name"]: of["rows"] for of in row["row_counts"] or ()}
         known = {name: count for name, count in stated.items() if name in TABLES}
-        found[row["recording"], row["step"]] = _Left(row["committed_at"], known)
+        found[row["recording"], row["step"]] = row["committed_at"], known
     return found
 
 
@@ -126,52 +120,52 @@ def _was_made(folder: Path) -> bool:
     return log.is_dir() and (any(log.glob("*.json")) or any(folder.glob("recording=*/*.parquet")))
 
 
-def _damaged(table: Table, found: str) -> DamagedTableError:
-    return DamagedTableError(f"the table {table.name} is damaged, {found}")
+def _damaged(table: Table, folder: Path, found: str, way_on: str = "") -> DamagedTableError:
+    if not way_on:
+        way_on = made_anew(table, str(folder))
+        if table in (*LOG_TABLES, *OBSERVATIONS):  # read from logs
+            way_on = f"restore the warehouse from a copy, or {way_on}"
+    return DamagedTableError(f"the table {table.name} is damaged, {found}: {way_on}")
 
 
 def _live_files(folder: Path, table: Table) -> list[dict[str, Any]]:
     """The files of the current version (``commits.files_of``). Raises DamagedTableError."""
-    found = (
-        _folder_damage(folder, table)
-        or _checkpoint_damage(folder, table)
-        or _commit_damage(folder, table)
-    )
-    files: list[dict[str, Any]] = []
-    if found is None:
-        try:
-            files = files_of(deltalake.DeltaTable(str(folder)))
-        except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
-            reason = str(error).partition("\n")[0].removeprefix("Kernel error: ").rstrip(".")
-            found = f"its log cannot be read ({reason}): {_way_on(folder, table)}"
-    found = found or _file_damage(folder, table, files)
-    if found is not None:
-        raise _damaged(table, found)
-    return files
-
-
-def _folder_damage(folder: Path, table: Table) -> str | None:
-    """What stands where a folder of the table should be, and what to do."""
-    for place in (folder, folder / "_delta_log"):
-        if place.exists() and not place.is_dir():
-            return f"{place} is no folder: {_way_on(folder, table)}"
-    return None
-
-
-def _checkpoint_damage(folder: Path, table: Table) -> str | None:
-    """What is the matter with the newest checkpoint, and what to do; None if it can be read."""
     log = folder / "_delta_log"
-    for file in _newest_checkpoint(log):
+    for place in (folder, log):
+        if place.exists() and not place.is_dir():
+            raise _damaged(table, folder, f"{place} is no folder")
+    checkpoint = _newest_checkpoint(log)
+    for file in checkpoint:
         try:
             pq.read_table(file, columns=["add.path", "protocol.minReaderVersion"])
         except (pa.ArrowException, OSError):
+            way_on = ""
             if (log / f"{0:020}.json").exists():  # none was cleaned up: they hold all that it holds
-                return (
-                    f"its checkpoint {file} cannot be read: remove this file and "
-                    f"{log / '_last_checkpoint'}, and run again, which reads the commits instead"
+                way_on = (
+                    f"remove this file and {log / '_last_checkpoint'}, and run again, which reads "
+                    "the commits instead"
                 )
-            return f"its checkpoint {file} cannot be read: {_way_on(folder, table)}"
-    return None
+            found = f"its checkpoint {file} cannot be read"
+            raise _damaged(table, folder, found, way_on) from None
+    since = checkpoint[0].name[:20] if checkpoint else ""
+    for commit in sorted(log.iterdir()):
+        match = _COMMIT.fullmatch(commit.name)
+        if match and match[1] > since and not _is_complete(commit):
+            raise _damaged(table, folder, f"its commit {commit} is cut short")
+    try:
+        files = files_of(deltalake.DeltaTable(str(folder)))
+    except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0].removeprefix("Kernel error: ").rstrip(".")
+        raise _damaged(table, folder, f"its log cannot be read ({reason})") from None
+    for file, size_bytes in ((folder / of_log["path"], of_log["size_bytes"]) for of_log in files):
+        try:
+            there = file.stat().st_size
+        except OSError:
+            raise _damaged(table, folder, f"its file {file} is not there") from None
+        if there != size_bytes:
+            found = f"its file {file} has {there:,} bytes where {size_bytes:,} were written"
+            raise _damaged(table, folder, found)
+    return files
 
 
 def _newest_checkpoint(log: Path) -> list[Path]:
@@ -181,18 +175,6 @@ def _newest_checkpoint(log: Path) -> list[Path]:
         if match := _CHECKPOINT.fullmatch(file.name):
             of_version.setdefault(match[1], []).append(file)
     return sorted(of_version[max(of_version)]) if of_version else []
-
-
-def _commit_damage(folder: Path, table: Table) -> str | None:
-    """Which commit after the newest checkpoint is not complete, and what to do."""
-    log = folder / "_delta_log"
-    checkpoint = _newest_checkpoint(log)
-    since = checkpoint[0].name[:20] if checkpoint else ""
-    for commit in sorted(log.iterdir()):
-        match = _COMMIT.fullmatch(commit.name)
-        if match and match[1] > since and not _is_complete(commit):
-            return f"its commit {commit} is cut short: {_way_on(folder, table)}"
-    return None
 
 
 def _is_complete(commit: Path) -> bool:
@@ -206,22 +188,6 @@ def _is_complete(commit: Path) -> bool:
         info = action.get("commitInfo", info)
     found = sum("add" in action or "remove" in action for action in actions)
     return bool(actions) and int(info.get(ACTIONS, found)) == found
-
-
-def _file_damage(folder: Path, table: Table, files: Iterable[dict[str, Any]]) -> str | None:
-    """Which file of the current version is not there as it was written, and what to do."""
-    for of_log in files:
-        file, size_bytes = folder / of_log["path"], of_log["size_bytes"]
-        try:
-            there = file.stat().st_size
-        except OSError:
-            return f"its file {file} is not there: {_way_on(folder, table)}"
-        if there != size_bytes:
-            return (
-                f"its file {file} has {there:,} bytes where {size_bytes:,} were written: "
-                f"{_way_on(folder, table)}"
-            )
-    return None
 
 
 def _content_damage(file: Path, table: Table) -> str | None:
@@ -243,17 +209,3 @@ def _content_damage(file: Path, table: Table) -> str | None:
         reason = str(error).partition("\n")[0].rstrip(".")
         return f"its file {file} cannot be read ({reason})"
     return None
-
-
-def _row_damage(rows: int, wanted: int, recording: str, table: Table, folder: Path) -> str:
-    there = f"{rows:,} rows" if rows >= 0 else "an unknown number of rows"
-    return (
-        f"recording {recording!r} has {there} in it where {wanted:,} were written: "
-        f"{_way_on(folder, table)}"
-    )
-
-
-def _way_on(folder: Path, table: Table) -> str:
-    way = made_anew(table, str(folder))
-    is_read_from_logs = table in (*LOG_TABLES, *OBSERVATIONS)
-    return f"restore the warehouse from a copy, or {way}" if is_read_from_logs else way

@@ -5,12 +5,12 @@ statistics), from ``ingested_files``, and of ``requests`` from the last lines of
 listing needs no Spark.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
 import deltalake
+import duckdb
 import pyarrow.dataset as ds
 
 from kip_replay.pipelines.warehouse import commits
@@ -94,24 +94,14 @@ def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[S
 
 def _ingested(warehouse_path: str) -> dict[str, Ingested]:
     """What ``ingested_files`` says, by recording: it has a few rows per log file."""
-    dataset = _dataset(warehouse_path, INGESTED_FILES)
-    if dataset is None:
+    ingested = _dataset(warehouse_path, INGESTED_FILES)
+    if ingested is None:
         return {}
-    counts = ["bytes_read", "lines_read", "requests", "rejected"]
-    summed: dict[str, Counter[str]] = defaultdict(Counter)
-    files: dict[str, set[tuple[int, str]]] = defaultdict(set)
-    columns = ["recording", "node_id", "source_file", *counts]
-    for row in dataset.to_table(columns=columns).to_pylist():
-        summed[row["recording"]].update({name: row[name] or 0 for name in counts})
-        files[row["recording"]].add((row["node_id"], row["source_file"]))
-    return {
-        name: Ingested(
-            tuple(sorted({node_id for node_id, _ in files[name]})),
-            len(files[name]),
-            *(of[count] for count in counts),
-        )
-        for name, of in summed.items()
-    }
+    found = duckdb.execute("""
+        SELECT recording, list_sort(list(DISTINCT node_id)), count(DISTINCT (node_id, source_file)),
+            sum(bytes_read), sum(lines_read), sum(requests), sum(rejected)
+        FROM ingested GROUP BY recording""")
+    return {name: Ingested(tuple(nodes), *of) for name, nodes, *of in found.fetchall()}
 
 
 def _spans(warehouse_path: str) -> dict[str, _Span]:

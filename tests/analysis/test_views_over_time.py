@@ -367,5 +367,5 @@ def test_a_view_comes_after_those_it_reads() -> None:
 
 def test_without_its_tables_a_view_is_left_out_and_those_that_read_it() -> None:
     names = {view.name for view in in_order(read_views(), TABLES.keys() - {"isr_changes"})}
-    assert not names & {"isr_states", "partition_events", "cluster_events"}
+    assert not names & {"partition_events", "cluster_events"}
     assert "broker_events" in names

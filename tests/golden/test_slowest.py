@@ -10,8 +10,8 @@ from notation.heartbeats import VOTERS
 from notation.heartbeats import replay_of as heartbeats_replayed
 from notation.recorded import replay_of as fetches_replayed
 
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.view import Slow
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.view import Slow
 from kip_replay.pipelines.rules.hwm_parking.slowest import slowest as hwm_parking
 from kip_replay.pipelines.rules.incremental_fetch.slowest import slowest as incremental_fetch
 from kip_replay.pipelines.rules.lowest_acked_offset.slowest import slowest as lowest_acked_offset

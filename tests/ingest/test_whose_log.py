@@ -15,7 +15,7 @@ from kip_replay.jobs import ingest as job
 from kip_replay.jobs import plan
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.overview_checks import overview
+from kip_replay.pipelines.ingest.overview import overview
 from kip_replay.pipelines.ingest.recording import Recording, load_recording
 from kip_replay.pipelines.ingest.step import IngestSettings, ingest
 from kip_replay.pipelines.warehouse.tables import Warehouse

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 from report_examples import CONFIG, plain
 
+from kip_replay.pipelines.page.decisions import Advice, Decision, Effect
 from kip_replay.pipelines.report.data import read_report
-from kip_replay.pipelines.report.decisions import Advice, Decision, Effect
 from kip_replay.pipelines.report.pages import pages
 from kip_replay.pipelines.warehouse.tables import Warehouse
 

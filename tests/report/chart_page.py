@@ -6,7 +6,7 @@ from pathlib import Path
 
 from report_examples import acks_check, html, recording, report_of
 
-from kip_replay.pipelines.report.view import Bar, Bars, Chart, Line, Mark, Slow, Slowest
+from kip_replay.pipelines.page.view import Bar, Bars, Chart, Line, Mark, Slow, Slowest
 
 #: Ends a script and an attribute, turns the reading direction, is far too long for any column.
 HOSTILE = [

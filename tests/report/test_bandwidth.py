@@ -6,9 +6,9 @@ import pytest
 from duckdb_tables import database_of, rows_in
 from golden.recorded_tables import log_of, session
 
+from kip_replay.pipelines.page.values import RuleFigures, Traffic
+from kip_replay.pipelines.page.view import Bars
 from kip_replay.pipelines.report.bandwidth import MOST_BARS, bandwidths, variants
-from kip_replay.pipelines.report.values import RuleFigures, Traffic
-from kip_replay.pipelines.report.view import Bars
 from kip_replay.replay.log_tables import REQUESTS
 
 RECORDS = """

@@ -14,9 +14,9 @@ from kafka_model.log import replay_of
 from kafka_model.world import World, log_of
 from report_examples import acks, fetch, hwm, lowest, peak, silent
 
-from kip_replay.pipelines.report import curves
-from kip_replay.pipelines.report.curves import knee
-from kip_replay.pipelines.report.view import Chart
+from kip_replay.pipelines.page import curves
+from kip_replay.pipelines.page.curves import knee
+from kip_replay.pipelines.page.view import Chart
 from kip_replay.pipelines.rules.hwm_parking import curves as of_waits
 from kip_replay.pipelines.rules.incremental_fetch import curves as of_slots
 from kip_replay.pipelines.rules.incremental_fetch import figures as incremental_fetch

@@ -23,15 +23,15 @@ from report_examples import (
 )
 
 from kip_replay.pipelines.analysis.intervals import BLOCKS, Error, Interval
-from kip_replay.pipelines.report import values
-from kip_replay.pipelines.report.decisions import Advice, Decision, Effect
-from kip_replay.pipelines.report.values import Percentiles, RuleFigures, Traffic
-from kip_replay.pipelines.rules.hwm_parking.decision import decide as on_hwm
+from kip_replay.pipelines.page import values
+from kip_replay.pipelines.page.decisions import Advice, Decision, Effect
+from kip_replay.pipelines.page.values import Percentiles, RuleFigures, Traffic
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
-from kip_replay.pipelines.rules.incremental_fetch.decision import decide as on_fetch
-from kip_replay.pipelines.rules.incremental_fetch.decision import slots_for
-from kip_replay.pipelines.rules.lowest_acked_offset.decision import decide as on_lowest
-from kip_replay.pipelines.rules.min_isr_acks.decision import decide as on_acks
+from kip_replay.pipelines.rules.hwm_parking.section import decide as on_hwm
+from kip_replay.pipelines.rules.incremental_fetch.section import decide as on_fetch
+from kip_replay.pipelines.rules.incremental_fetch.section import slots_for
+from kip_replay.pipelines.rules.lowest_acked_offset.section import decide as on_lowest
+from kip_replay.pipelines.rules.min_isr_acks.section import decide as on_acks
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED
 

@@ -7,12 +7,12 @@ from typing import Any
 import mistune
 from report_examples import CONFIG, Parsed, acks_check, check, logs, recording, report_of, silent
 
+from kip_replay.pipelines.page.decisions import Decision
+from kip_replay.pipelines.page.view import Page
+from kip_replay.pipelines.page.words import visible
 from kip_replay.pipelines.report.data import Report
-from kip_replay.pipelines.report.decisions import Decision
 from kip_replay.pipelines.report.formats import as_json, as_markdown, as_text
 from kip_replay.pipelines.report.pages import pages
-from kip_replay.pipelines.report.view import Page
-from kip_replay.pipelines.report.words import visible
 
 #: What would end a cell, a line, an emphasis or a code block; a link, an image, an element.
 HOSTILE = (

@@ -26,13 +26,13 @@ from report_examples import (
 )
 
 from kip_replay.pipelines.analysis.accuracy import Kind
+from kip_replay.pipelines.page.decisions import Advice, Decision
+from kip_replay.pipelines.page.values import RuleFigures
+from kip_replay.pipelines.page.view import Page
 from kip_replay.pipelines.report.data import Report
-from kip_replay.pipelines.report.decisions import Advice, Decision
 from kip_replay.pipelines.report.formats import as_json, as_markdown, as_text
 from kip_replay.pipelines.report.logs import Logs
 from kip_replay.pipelines.report.pages import MOST_ALERTS, pages
-from kip_replay.pipelines.report.values import RuleFigures
-from kip_replay.pipelines.report.view import Page
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.other_clocks import CLOCKS_DIFFER

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from duckdb_tables import Row, database_of, rows_in
 
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.slowest import MOST, NAME_CHARACTERS
-from kip_replay.pipelines.report.view import Slow, Slowest
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.slowest import MOST, NAME_CHARACTERS
+from kip_replay.pipelines.page.view import Slow, Slowest
 from kip_replay.pipelines.rules.hwm_parking.slowest import slowest as hwm_parking
 from kip_replay.pipelines.rules.incremental_fetch.slowest import slowest as incremental_fetch
 from kip_replay.pipelines.rules.lowest_acked_offset.slowest import slowest as lowest_acked_offset

@@ -8,11 +8,10 @@ from constructed import rule_steps
 
 from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.analysis.intervals import BLOCKS
-from kip_replay.pipelines.report.values import Traffic
+from kip_replay.pipelines.page.values import Traffic
 from kip_replay.replay.outcomes import RECORDED
-from tools.coverage import coverage, page
-from tools.errors import largest, text
-from tools.series import Amount, Figure, Found, Latencies
+from tools.accuracy import largest, text
+from tools.coverage import Amount, Figure, Found, Latencies, coverage, page
 
 RULE = "incremental_fetch"
 BYTES = Figure(RULE, "fetch_bytes", "bytes", is_traffic=True)

@@ -9,8 +9,8 @@ from html import unescape
 
 import pytest
 
+from kip_replay.pipelines.page.view import Bar, Bars, Chart, Line, Mark, Slow, Slowest
 from kip_replay.pipelines.report import charts
-from kip_replay.pipelines.report.view import Bar, Bars, Chart, Line, Mark, Slow, Slowest
 
 _BEGIN = 1_795_363_200.0
 

@@ -22,9 +22,9 @@ from report_examples import (
 )
 
 from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.report.accuracy import MOST_ROWS
+from kip_replay.pipelines.page.accuracy import MOST_ROWS
+from kip_replay.pipelines.page.sections import MOST_DOUBTS
 from kip_replay.pipelines.report.data import Report
-from kip_replay.pipelines.report.sections import MOST_DOUBTS
 from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.rules.lowest_acked_offset.words import SEEN
 from kip_replay.replay.outcomes import RECORDED

@@ -15,8 +15,8 @@ from made_rows import made_rows
 from report_examples import CONFIG
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.report import accuracy
-from kip_replay.pipelines.report.accuracy import Check
+from kip_replay.pipelines.page import accuracy
+from kip_replay.pipelines.page.accuracy import Check
 from kip_replay.pipelines.report.data import read_report
 from kip_replay.pipelines.report.logs import EXAMPLE_CHARACTERS, EXAMPLES
 from kip_replay.pipelines.report.page import text_of, write_page

@@ -22,9 +22,9 @@ from report_examples import (
     spread,
 )
 
-from kip_replay.pipelines.report.decisions import Advice
-from kip_replay.pipelines.report.values import Percentiles, RuleFigures
-from kip_replay.pipelines.report.view import Section
+from kip_replay.pipelines.page.decisions import Advice
+from kip_replay.pipelines.page.values import Percentiles, RuleFigures
+from kip_replay.pipelines.page.view import Section
 from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.hwm_parking import WITH_KIP
 from kip_replay.replay.outcomes import RECORDED

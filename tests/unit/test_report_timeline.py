@@ -10,9 +10,8 @@ import pytest
 from constructed import BEGIN, Row, at, database, row
 
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
-from kip_replay.pipelines.report.events import marks
-from kip_replay.pipelines.report.timeline import timelines, traffic_timeline
-from kip_replay.pipelines.report.view import Line
+from kip_replay.pipelines.page.view import Line
+from kip_replay.pipelines.report.timeline import marks, timelines, traffic_timeline
 from kip_replay.pipelines.rules.hwm_parking.timelines import TIMELINES as LAGS
 from kip_replay.pipelines.rules.incremental_fetch.timelines import TIMELINES as FETCH_BYTES
 from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from report_examples import plain
 
-from kip_replay.pipelines.report import words
+from kip_replay.pipelines.page import words
 from kip_replay.pipelines.rules.hwm_parking.figures import MIXED_FROM, Protocol, protocol_of
 
 

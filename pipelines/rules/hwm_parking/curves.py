@@ -1,8 +1,8 @@
 """hwm_parking swept: the longest wait of a FETCH against the lag, and against FETCHes a second."""
 
-from kip_replay.pipelines.report import curves, words
-from kip_replay.pipelines.report.values import At
-from kip_replay.pipelines.report.view import Chart, Line
+from kip_replay.pipelines.page import curves, words
+from kip_replay.pipelines.page.values import At
+from kip_replay.pipelines.page.view import Chart, Line
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED
@@ -24,11 +24,9 @@ def charts(one: Figures) -> list[Chart]:
         fetches = {wait: one.rates(variant, at=at).fetches for wait, at in waits.items()}
         rates += [curves.line(*named, fetches)] if any(fetches.values()) else []
     marks = curves.recorded_marks({*(one.max_wait_ms or ())}, " ms")
-    at_knee = knee(one)
-    marks += curves.knee_marks(at_knee, _KNEE)
-    who = words.kind_name(one.lag_kind)
+    marks += curves.knee_marks(at_knee := knee(one), _KNEE)
     note = curves.note("by the longest wait of a FETCH", at_knee, _MEANING)
-    of_lag = f"Lag of {who}", note
+    of_lag = f"Lag of {words.kind_name(one.lag_kind)}", note
     of_rate = "FETCHes a second", "of all replicas, by their longest wait"
     return [
         *curves.chart(*of_lag, (_WAIT, "ms"), lags, marks, is_log=True),

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from kip_replay.pipelines.report.reading import counted
-from kip_replay.pipelines.report.values import Percentiles, Row, RuleFigures, both, medians
+from kip_replay.pipelines.page.reading import counted
+from kip_replay.pipelines.page.values import Percentiles, Row, RuleFigures, both, medians
 from kip_replay.replay.hwm_parking import RULE, WITH_KIP, WITHOUT_KIP, Completion
 from kip_replay.replay.outcomes import RECORDED, Verdict
 
@@ -74,8 +74,7 @@ class Figures(RuleFigures):
     @property
     def protocol_share(self) -> float:
         have = sum(row["has_high_watermark"] for row in self.responses)
-        share: float = have / max(1, sum(row["n"] for row in self.responses))
-        return share
+        return float(have / max(1, sum(row["n"] for row in self.responses)))
 
     @property
     def protocol(self) -> Protocol:

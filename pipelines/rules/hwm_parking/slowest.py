@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from duckdb import DuckDBPyConnection
 
-from kip_replay.pipelines.report import slowest as report
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.slowest import WORTH_NAMING, Places, Row, after, name_of
-from kip_replay.pipelines.report.view import Slow, Slowest
+from kip_replay.pipelines.page import slowest as report
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.slowest import WORTH_NAMING, Places, Row, after, name_of
+from kip_replay.pipelines.page.view import Slow, Slowest
 from kip_replay.replay.hwm_parking import Completion
 
 _COUNTS = """

@@ -2,12 +2,9 @@
 
 from markupsafe import Markup
 
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.view import Prose
-from kip_replay.pipelines.report.words import bold
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.words import bold
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures, Protocol
-from kip_replay.pipelines.rules.steps import Words
-from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 
 
 def lag_sentence(one: Figures) -> Markup:
@@ -96,82 +93,3 @@ def unexplained_sentence(one: Figures) -> str:
         f"{words.number(unexplained)} of {words.number(judged)} recorded responses "
         f"({words.number(100 * unexplained / judged, 2)} %) are explained by no rule."
     )
-
-
-PROSE = Prose(
-    rule=Figures.NAME,
-    short="Learning of changes",
-    question="How soon do brokers learn of a metadata change?",
-    proposal="KIP-1166, released in Kafka 4.1",
-    about="A metadata change (a new topic, a changed config) counts once it is committed. Without "
-    "KIP-1166 a replica that already has the records learns of the commit only with its next "
-    "response: at the next change, or when its FETCH times out after its max wait. With it, the "
-    "response comes at once: a change can then take two responses instead of one, the first with "
-    "the records, the second with the commit. That is up to one more FETCH for each change and "
-    "replica.",
-    note="Without and with KIP-1166, in the steady phase; what the cluster ran is recorded, the "
-    "other is replayed. Bytes are those on the wire, requests and responses together.",
-    outcomes={
-        "responses": "responses to a FETCH",
-        "advances starting": "changes, per replica, starting phase",
-        "advances steady": "changes, per replica, steady phase",
-        "advances stopping": "changes, per replica, stopping phase",
-    },
-    outcomes_in="fetch_parking_outcomes and high_watermark_lag",
-    silent=words.lines("""
-hold no FETCH of the metadata log. Such FETCHes are in the request logs of the controllers.
-do not show when a replica learned of a change in the steady phase.
-"""),
-    method=words.lines("""
-The lag is the time from the moment the active controller commits a change until its response
-  carries that to a replica; the way through the network comes on top, for both protocols alike.
-When the leader appended or stalled, how long it takes to respond, and how long each replica takes
-  from a response to its next FETCH, is taken from the log: the replica’s own nearest in time.
-  Nothing is drawn at random.
-All else follows from the rule: who is parked, who gets a response when and why, when the high
-  watermark moves, which FETCHes exist at all. Both protocols are simulated from the same log.
-Why a response came, how long the rule made it wait and which high watermark it had is never read by
-  the simulation; that is only what it is held against.
-It assumes that a replica’s gap does not depend on the protocol, and that the leader handles one
-  FETCH at a time, as fast as the log shows.
-A replica that was silent for over a second is away: it does not count for the changes it slept
-  through.
-A leader that stalls between preparing records and appending them completes all who are parked
-  early, with nothing (completion drain): in no KIP and in every release, so in both protocols.
-A response that is more than 100 ms late counts as unexplained.
-"""),
-    words=words.rows("""
-FETCH of the metadata log | The request with which a replica asks the active controller for the
-  metadata log’s next records.
-High watermark | The offset up to which a log is committed: most voters have it.
-Parked | Held back by the leader since there is nothing to return yet.
-Controllers, brokers | Controllers vote on what is committed; brokers only follow. Both FETCH alike.
-  The tables call them voters and brokers.
-"""),
-    sources=words.rows("""
-lags | latency_summary | `p50_ms … max_ms, count, unknown_count` of metric `high_watermark_lag`, by
-  `replica_kind`
-lines of its distribution | high_watermark_lag | `lag_ms` where `phase` is steady, at most 200
-  points a line
-FETCHes and bytes a second | bandwidth_summary | `requests` (direction request) and `bytes` (both) /
-  `span_s`, summed over `node_id`
-other waits | the same | rows with `parameter` max_wait_ms
-unexplained, not judged | fetch_parking_outcomes | `completion, verdict, reason`
-"""),
-)
-
-WORDS = Words(
-    variants={WITHOUT_KIP: ("without KIP-1166", "without"), WITH_KIP: ("with KIP-1166", "with")},
-    metrics={
-        "high_watermark_lag_p50": "lag, median",
-        "high_watermark_lag_p90": "lag, 90th percentile",
-        "high_watermark_lag_p99": "lag, 99th percentile",
-        "fetches_per_second": "FETCHes a second",
-        "fetch_bytes_per_second": "bytes a second",
-        "fetches": "FETCHes",
-        "answers_explained": "responses that the rule explains",
-    },
-    accuracy="FETCHes of the metadata log and how late brokers learn of a high watermark, in the "
-    "steady phase. The baseline is a constant: one FETCH per append and replica (two with "
-    "KIP-1166), and a lag as of a wait of 0 to 500 ms (none with it).",
-)

@@ -8,7 +8,6 @@ from kip_replay.pipelines.rules.incremental_fetch import curves, slowest
 from kip_replay.pipelines.rules.incremental_fetch.figures import Figures
 from kip_replay.pipelines.rules.incremental_fetch.section import section
 from kip_replay.pipelines.rules.incremental_fetch.timelines import TIMELINES
-from kip_replay.pipelines.rules.incremental_fetch.words import WORDS
 from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.replay.incremental_fetch.registration import RULE
 
@@ -18,7 +17,6 @@ STEPS = RuleSteps(
     judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
-    words=WORDS,
     timelines=TIMELINES,
     curves=curves.charts,
     slowest=slowest.slowest,

@@ -1,8 +1,8 @@
 """incremental_fetch swept: slots for sessions against bytes, and against sessions without one."""
 
-from kip_replay.pipelines.report import curves, words
-from kip_replay.pipelines.report.values import At
-from kip_replay.pipelines.report.view import Chart
+from kip_replay.pipelines.page import curves, words
+from kip_replay.pipelines.page.values import At
+from kip_replay.pipelines.page.view import Chart
 from kip_replay.pipelines.rules.incremental_fetch.figures import CACHE_SLOTS, Figures
 from kip_replay.replay.incremental_fetch import INCREMENTAL
 from kip_replay.replay.incremental_fetch.cache import SHARDS
@@ -16,24 +16,19 @@ def charts(one: Figures) -> list[Chart]:
     swept. The knee is no matter of shape: one slot fewer in each shard, and somebody has none."""
     slots = _slots(one)
     bytes_at = {n: one.rates(INCREMENTAL, at=at).overhead for n, at in slots.items()}
-    marks = curves.recorded_marks(one.slots_in_force)
-    marks += curves.knee_marks(
-        one.fewest_slots, f"{_KNEE} {'those counted' if one.not_counted else 'all'}"
-    )
+    knee = f"{_KNEE} {'those counted' if one.not_counted else 'all'}"
+    marks = curves.recorded_marks(one.slots_in_force) + curves.knee_marks(one.fewest_slots, knee)
     lost = [
         curves.line(event, style, {n: one.events(at).get(event, 0) for n, at in slots.items()})
         for event, style in (("refused", "without"), ("evicted", "other"))
     ]
-    named = (
-        "Bytes a second besides records",
-        f"by {CACHE_SLOTS} of each broker (fewer than {SHARDS} are none)",
-    )
+    note = f"by {CACHE_SLOTS} of each broker (fewer than {SHARDS} are none)"
+    of_bytes = "Bytes a second besides records", note, (_SLOTS, "B/s")
+    of_lost = "Sessions without a slot", _peak(one), (_SLOTS, "sessions")
     of = [curves.line("with sessions", "with", bytes_at)] if any(bytes_at.values()) else []
     return [
-        *curves.chart(*named, (_SLOTS, "B/s"), of, marks, is_log=True),
-        *curves.chart(
-            "Sessions without a slot", _peak(one), (_SLOTS, "sessions"), lost, marks, is_log=True
-        ),
+        *curves.chart(*of_bytes, of, marks, is_log=True),
+        *curves.chart(*of_lost, lost, marks, is_log=True),
     ]
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kip_replay.pipelines.report.reading import AT, PLAIN, broker_config, counted
-from kip_replay.pipelines.report.values import RuleFigures, Traffic, both
+from kip_replay.pipelines.page.reading import AT, PLAIN, broker_config, counted
+from kip_replay.pipelines.page.values import RuleFigures, Traffic, both
 from kip_replay.replay.incremental_fetch import FULL, INCREMENTAL, RULE, SESSION_SLOTS, ClientKind
 from kip_replay.replay.incremental_fetch.cache import SHARDS, SessionEvent
 from kip_replay.replay.incremental_fetch.streams import Unknown
@@ -86,8 +86,8 @@ class Figures(RuleFigures):
     @property
     def turned_away(self) -> tuple[int, int]:
         """Sessions that brokers refused, and evicted, as recorded."""
-        found = [(row["refused"], row["evicted"]) for row in self.found("turned_away")]
-        return found[0] if found else (0, 0)
+        found = ((row["refused"], row["evicted"]) for row in self.found("turned_away"))
+        return next(found, (0, 0))
 
     @property
     def peak(self) -> int:

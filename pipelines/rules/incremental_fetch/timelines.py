@@ -1,6 +1,6 @@
 """incremental_fetch over time."""
 
-from kip_replay.pipelines.report.timeline import Timeline
+from kip_replay.pipelines.page.view import Timeline
 
 TIMELINES = (
     Timeline(

@@ -8,7 +8,6 @@ from kip_replay.pipelines.rules.lowest_acked_offset import curves, slowest
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import Figures
 from kip_replay.pipelines.rules.lowest_acked_offset.section import section
 from kip_replay.pipelines.rules.lowest_acked_offset.timelines import TIMELINES
-from kip_replay.pipelines.rules.lowest_acked_offset.words import WORDS
 from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.replay.hwm_parking import NO_RESPONSE, NOT_SENT
 from kip_replay.replay.lowest_acked_offset.registration import RULE
@@ -23,7 +22,6 @@ STEPS = RuleSteps(
     judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
-    words=WORDS,
     timelines=TIMELINES,
     curves=curves.charts,
     slowest=slowest.slowest,

@@ -1,7 +1,7 @@
 """lowest_acked_offset swept: the interval of heartbeats against read-after-write, and its price."""
 
-from kip_replay.pipelines.report import curves, words
-from kip_replay.pipelines.report.view import Chart, Line
+from kip_replay.pipelines.page import curves, words
+from kip_replay.pipelines.page.view import Chart, Line
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import (
     INTERVAL,
     READ_AFTER_WRITE,
@@ -34,26 +34,17 @@ def charts(one: Figures) -> list[Chart]:
         rate = {one.interval_ms: one.heartbeats_per_second()}
         of_rates += [curves.line("as recorded", "recorded", rate)] if of_rates else []
     marks = curves.recorded_marks([] if one.interval_ms is None else [one.interval_ms], " ms")
-    at_knee = knee(one)
-    marks += curves.knee_marks(at_knee, _KNEE)
+    marks += curves.knee_marks(at_knee := knee(one), _KNEE)
     note = curves.note("by the interval of heartbeats", at_knee, _MEANING)
+    price = "Heartbeats a second", "of all brokers, by their interval: the price"
     return [
         *curves.chart("Read-after-write", note, (INTERVAL, "ms"), found, marks, is_log=True),
-        *curves.chart(
-            "Heartbeats a second",
-            "of all brokers, by their interval: the price",
-            (INTERVAL, "heartbeats/s"),
-            of_rates,
-            marks,
-            is_log=True,
-        ),
+        *curves.chart(*price, (INTERVAL, "heartbeats/s"), of_rates, marks, is_log=True),
     ]
 
 
 def knee(one: Figures) -> int | None:
     """The interval that takes most of the median read-after-write away, for few heartbeats."""
-    points: dict[int, tuple[float | None, float | None]] = {}
-    for at in one.swept:
-        spread = one.spread(READ_AFTER_WRITE, LOWEST_ACKED, at=at)
-        points[at] = one.heartbeats_per_second(at), curves.percentile(spread, "p50")
-    return curves.knee(points)
+    spreads = {at: one.spread(READ_AFTER_WRITE, LOWEST_ACKED, at=at) for at in one.swept}
+    medians = {at: curves.percentile(spread, "p50") for at, spread in spreads.items()}
+    return curves.knee({at: (one.heartbeats_per_second(at), p50) for at, p50 in medians.items()})

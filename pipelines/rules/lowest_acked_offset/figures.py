@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kip_replay.pipelines.report.reading import PLAIN, broker_config, counted
-from kip_replay.pipelines.report.values import Percentiles, RuleFigures, medians
+from kip_replay.pipelines.page.reading import PLAIN, broker_config, counted
+from kip_replay.pipelines.page.values import Percentiles, RuleFigures, medians
 from kip_replay.replay.lowest_acked_offset import (
     ESTIMATED,
     FINEST_EVIDENCE,

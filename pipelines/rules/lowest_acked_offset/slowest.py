@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from duckdb import DuckDBPyConnection
 
-from kip_replay.pipelines.report import slowest as report
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.slowest import Places, Row, after, name_of
-from kip_replay.pipelines.report.view import Slow, Slowest
+from kip_replay.pipelines.page import slowest as report
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.slowest import Places, Row, after, name_of
+from kip_replay.pipelines.page.view import Slow, Slowest
 
 _COUNTS = """
 SELECT recording, count(stale_window_ms), count(*) FILTER (WHERE verdict = 'unknown')

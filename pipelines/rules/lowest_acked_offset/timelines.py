@@ -1,6 +1,6 @@
 """lowest_acked_offset over time."""
 
-from kip_replay.pipelines.report.timeline import Timeline
+from kip_replay.pipelines.page.view import Timeline
 
 TIMELINES = (
     Timeline(

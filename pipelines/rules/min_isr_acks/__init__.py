@@ -8,7 +8,6 @@ from kip_replay.pipelines.rules.min_isr_acks import curves, slowest
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
 from kip_replay.pipelines.rules.min_isr_acks.section import section
 from kip_replay.pipelines.rules.min_isr_acks.timelines import TIMELINES
-from kip_replay.pipelines.rules.min_isr_acks.words import WORDS
 from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.min_isr_acks.events import (
@@ -37,7 +36,6 @@ STEPS = RuleSteps(
     judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
-    words=WORDS,
     timelines=TIMELINES,
     curves=curves.charts,
     slowest=slowest.slowest,

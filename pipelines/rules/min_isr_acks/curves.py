@@ -1,8 +1,8 @@
 """min_isr_acks swept: min.insync.replicas against how long producers wait, and against exposure."""
 
-from kip_replay.pipelines.report import curves, words
-from kip_replay.pipelines.report.values import At
-from kip_replay.pipelines.report.view import Chart, Mark
+from kip_replay.pipelines.page import curves, words
+from kip_replay.pipelines.page.values import At
+from kip_replay.pipelines.page.view import Chart, Mark
 from kip_replay.pipelines.rules.min_isr_acks.figures import LATENCY, Figures
 from kip_replay.replay.min_isr_acks import ACKS_MIN_INSYNC_REPLICAS
 

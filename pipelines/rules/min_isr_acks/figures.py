@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kip_replay.pipelines.report.reading import AT, PLAIN, counted
-from kip_replay.pipelines.report.values import Percentiles, RuleFigures, both, known, medians
+from kip_replay.pipelines.page.reading import AT, PLAIN, counted
+from kip_replay.pipelines.page.values import Percentiles, RuleFigures, both, known, medians
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
 from kip_replay.replay.min_isr_acks.reasons import LOG_ENDED, NOT_ENOUGH_REPLICAS
 from kip_replay.replay.outcomes import RECORDED, Verdict
@@ -69,8 +69,7 @@ class Figures(RuleFigures):
     def refused(self, at: int | None = None) -> float:
         """The share of partitions of PRODUCEs with acks=all that NOT_ENOUGH_REPLICAS refuses."""
         rows = self.found("swept", at=at)
-        share: float = sum(r["refused"] for r in rows) / max(1, sum(r["n"] for r in rows))
-        return share
+        return float(sum(r["refused"] for r in rows) / max(1, sum(r["n"] for r in rows)))
 
     @property
     def in_force(self) -> list[int]:

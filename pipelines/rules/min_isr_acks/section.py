@@ -2,24 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 
-from kip_replay.pipelines.report import sections, words
-from kip_replay.pipelines.report.accuracy import Check
-from kip_replay.pipelines.report.decisions import Limits
-from kip_replay.pipelines.report.values import known
-from kip_replay.pipelines.report.view import (
-    Block,
-    Detail,
-    Head,
-    KeyFigure,
-    Note,
-    Row,
-    Section,
-    Table,
-)
+from kip_replay.pipelines.page import decisions, sections, view, words
+from kip_replay.pipelines.page.accuracy import Check
+from kip_replay.pipelines.page.decisions import Advice, Decision, Limits, at_least, at_most
+from kip_replay.pipelines.page.values import known
+from kip_replay.pipelines.page.view import Detail, Head, KeyFigure, Note, Prose, Row, Section, Table
 from kip_replay.pipelines.rules.min_isr_acks import figures
 from kip_replay.pipelines.rules.min_isr_acks import words as text
-from kip_replay.pipelines.rules.min_isr_acks.decision import decide, rests_on
 from kip_replay.pipelines.rules.min_isr_acks.figures import (
     EXPOSURE,
     LATENCY,
@@ -55,12 +46,9 @@ _OVERVIEW = (
 
 def section(every: Sequence[Figures], checks: Sequence[Check], limits: Limits) -> Section:
     overview = "How long producers wait, and how long records are exposed, ms", _OVERVIEW, _overview
-    weighed = partial(decide, limits=limits), rests_on(limits)
-    return sections.section(every, checks, text.PROSE, overview, _detail, _reported, *weighed)
-
-
-def _reported(one: Figures) -> tuple[object, object]:
-    return (one.produced, one.waits)
+    reported = attrgetter("produced", "waits")
+    prose, weighed = Prose.of(Figures.NAME), (partial(decide, limits=limits), rests_on(limits))
+    return sections.section(every, checks, prose, overview, _detail, reported, *weighed)
 
 
 def _overview(one: Figures) -> list[str]:
@@ -94,7 +82,7 @@ def _key_figures(one: Figures) -> Iterator[KeyFigure]:
         yield sections.ms_key("Exposure, 90th percentile", "p90", exposure)
 
 
-def _latencies(one: Figures) -> Sequence[Block]:
+def _latencies(one: Figures) -> Sequence[view.Block]:
     exposed = one.curves.get((EXPOSURE, ACKS_MIN_INSYNC_REPLICAS, "all"))
     lines = [("other", "exposure", exposed, one.exposure())]
     # Drawn last is on top: the recorded dots should lie on acks=all.
@@ -139,3 +127,42 @@ def _errors(one: Figures) -> Iterator[Table]:
     if rows:
         heads = [Head(["error", *map(words.variant_name, VARIANTS)])]
         yield Table("Errors of PRODUCEs with acks=all, partitions", heads, rows)
+
+
+_GAIN, _PRICE = "decide_saved_ms_min", "decide_exposure_ms_max"
+
+
+def rests_on(limits: Limits) -> list[str]:
+    least, most = (words.milliseconds(limits[name]) for name in (_GAIN, _PRICE))
+    return [
+        f"gain: at least {least} less (min_isr_acks.{_GAIN})",
+        f"price: exposed for at most {most}, 9 in 10 times (min_isr_acks.{_PRICE})",
+    ]
+
+
+def decide(one: Figures, limits: Limits) -> Decision:
+    """Worth having where producers wait long enough less, and records are exposed briefly."""
+    waits = one.waits
+    gain = decisions.of_spreads("median wait of producers", "p50", *waits) if waits else None
+    exposure = one.exposure()
+    late = exposure.intervals.get("p90") if exposure else None
+    advice = decisions.weighed(
+        at_least(gain.less_within if gain else None, limits[_GAIN]), at_most(late, limits[_PRICE])
+    )
+    if gain is None:
+        why = decisions.mostly(one)
+        reason = f"Of most PRODUCEs it is not known when their responses would come{why}."
+        return Decision(Advice.NOT_ENOUGH, reason)
+    reason = f"Producers with acks=all would get their responses {gain.sooner} (median)."
+    price = []
+    if exposure is not None and exposure.p90 is not None:
+        price = [decisions.from_none("exposure, 9 in 10 at most", exposure.p90, late)]
+    if advice is Advice.DO:
+        advice = Advice.NOTHING_YET
+        reason += " It would be worth having; no Kafka release has it."
+    elif advice is Advice.DONT:
+        is_little = at_least(gain.less_within, limits[_GAIN]) is False
+        reason += " That is too little." if is_little else " Records are exposed for too long."
+    else:
+        reason += f" {decisions.unsure(gain.less_within, late)}"
+    return Decision(advice, reason, gain, price)

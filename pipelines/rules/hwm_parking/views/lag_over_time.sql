@@ -14,9 +14,7 @@ WITH placed AS (
   SELECT
     recording, variant, phase, lag_ms, bucket_s,
     CASE WHEN is_voter THEN 'voter' ELSE 'broker' END AS replica_kind,
-    timestamp_micros(
-      unix_micros(leader_at) - unix_micros(leader_at) % (bucket_s * 1000000)
-    ) AS bucket_at
+    timestamp_micros(unix_micros(leader_at) - unix_micros(leader_at) % (bucket_s * 1000000)) AS bucket_at
   FROM high_watermark_lag JOIN time_buckets USING (recording)
   WHERE parameter = 'none' AND verdict <> 'not_applicable'
 )

@@ -37,39 +37,30 @@ late AS (
 ),
 replayed AS (
   SELECT
-    l.recording, l.rank, max(o.lag_ms) FILTER (WHERE o.variant = 'with_kip_1166') AS with_ms,
+    recording, rank, max(o.lag_ms) FILTER (WHERE o.variant = 'with_kip_1166') AS with_ms,
     max(o.lag_ms) FILTER (WHERE o.variant = 'without_kip_1166') AS without_ms
   FROM high_watermark_lag AS o
-  JOIN late AS l ON l.recording = o.recording AND l.leader_id = o.leader_id
-    AND l.leader_epoch = o.leader_epoch AND l.replica_id = o.replica_id
-    AND l.high_watermark = o.high_watermark
+  JOIN late USING (recording, leader_id, leader_epoch, replica_id, high_watermark)
   WHERE o.parameter = 'none' AND o.variant <> 'recorded'
-  GROUP BY l.recording, l.rank
+  GROUP BY recording, rank
 ),
 learned AS (
   SELECT
-    l.recording, l.rank, p.fetch_offset, p.received_at, p.decision, p.completion, p.parked_ms,
-    p.replica_high_watermark, p.recorded_request_id,
-    row_number() OVER (PARTITION BY l.recording, l.rank ORDER BY p.sequence) AS place
+    p.*, l.rank, row_number() OVER (PARTITION BY recording, l.rank ORDER BY p.sequence) AS place
   FROM fetch_parking_outcomes AS p
-  JOIN late AS l ON l.recording = p.recording AND l.leader_id = p.leader_id
-    AND l.leader_epoch = p.leader_epoch AND l.replica_id = p.replica_id
-    AND l.learned_at = p.built_at
-  WHERE p.variant = 'recorded' AND p.parameter = 'none'
+  JOIN late AS l USING (recording, leader_id, leader_epoch, replica_id)
+  WHERE p.variant = 'recorded' AND p.parameter = 'none' AND p.built_at = l.learned_at
     AND p.response_high_watermark >= l.high_watermark
 ),
 stale AS (
   SELECT
-    l.recording, l.rank, p.completion, p.parked_ms, p.response_high_watermark,
-    p.recorded_request_id,
-    row_number() OVER (
-      PARTITION BY l.recording, l.rank ORDER BY p.built_at DESC, p.sequence DESC
+    p.*, l.rank, row_number() OVER (
+      PARTITION BY recording, l.rank ORDER BY p.built_at DESC, p.sequence DESC
     ) AS place
   FROM fetch_parking_outcomes AS p
-  JOIN late AS l ON l.recording = p.recording AND l.leader_id = p.leader_id
-    AND l.leader_epoch = p.leader_epoch AND l.replica_id = p.replica_id
-    AND p.built_at >= l.leader_at AND p.built_at < l.learned_at
-  WHERE p.variant = 'recorded' AND p.parameter = 'none'
+  JOIN late AS l USING (recording, leader_id, leader_epoch, replica_id)
+  WHERE p.variant = 'recorded' AND p.parameter = 'none' AND p.built_at >= l.leader_at
+    AND p.built_at < l.learned_at
 )
 SELECT
   l.recording, l.rank, l.lag_ms, l.replica_id, l.is_voter, l.leader_id, l.high_watermark,
@@ -79,8 +70,8 @@ SELECT
   t.response_high_watermark AS stale_high_watermark, o.with_ms AS with_kip_1166_ms,
   o.without_ms AS without_kip_1166_ms, r.client_id, r.request_id, r.source_file, r.line_number
 FROM late AS l
-LEFT JOIN learned AS f ON f.recording = l.recording AND f.rank = l.rank AND f.place = 1
+LEFT JOIN (SELECT * FROM learned WHERE place = 1) AS f USING (recording, rank)
+LEFT JOIN replayed AS o USING (recording, rank)
+LEFT JOIN (SELECT * FROM stale WHERE place = 1) AS t USING (recording, rank)
 LEFT JOIN requests AS r ON r.recording = f.recording AND r.request_id = f.recorded_request_id
 LEFT JOIN fetches AS q ON q.recording = f.recording AND q.request_id = f.recorded_request_id
-LEFT JOIN replayed AS o ON o.recording = l.recording AND o.rank = l.rank
-LEFT JOIN stale AS t ON t.recording = l.recording AND t.rank = l.rank AND t.place = 1

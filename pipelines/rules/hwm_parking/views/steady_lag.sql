@@ -16,9 +16,8 @@ WITH ranked AS (
       PARTITION BY recording, variant, parameter, parameter_value, is_voter
       ORDER BY lag_ms NULLS LAST
     ) - 1 AS lag_rank,
-    count(*) OVER (
-      PARTITION BY recording, variant, parameter, parameter_value, is_voter
-    ) - 1 AS last_rank
+    count(*) OVER (PARTITION BY recording, variant, parameter, parameter_value, is_voter) - 1
+      AS last_rank
   FROM high_watermark_lag
   WHERE phase = 'steady' AND verdict <> 'not_applicable'
 )

@@ -23,32 +23,32 @@
 -- request_id: its key in requests
 -- source_file: file of the log
 -- line_number: line in it
-WITH sums AS (
+WITH sized AS (
+  SELECT *, request_bytes + response_bytes - coalesce(record_bytes, 0) AS overhead
+  FROM fetch_session_outcomes
+  WHERE parameter = 'none'
+),
+sums AS (
   SELECT
     recording, node_id, client_id, client_kind,
-    count(*) FILTER (WHERE variant = 'recorded') AS fetches,
-    count(*) FILTER (WHERE variant = 'recorded' AND is_full) AS full_fetches,
-    count(*) FILTER (
-      WHERE variant = 'recorded' AND session_epoch = -1 AND session_id = 0
-    ) AS without_session,
-    count(*) FILTER (WHERE variant = 'recorded' AND session_epoch = 0) AS new_sessions,
-    count(*) FILTER (WHERE variant = 'recorded' AND session_error <> 0) AS session_errors,
-    count(*) FILTER (
-      WHERE variant = 'recorded' AND (request_bytes IS NULL OR response_bytes IS NULL)
-    ) AS unknown,
-    sum(request_bytes + response_bytes - coalesce(record_bytes, 0)) FILTER (
-      WHERE variant = 'recorded'
-    ) AS overhead_bytes,
-    max(request_bytes + response_bytes - coalesce(record_bytes, 0)) FILTER (
-      WHERE variant = 'recorded'
-    ) AS most_bytes,
-    CASE WHEN count(*) FILTER (WHERE variant = 'incremental')
-      = count(request_bytes + response_bytes) FILTER (WHERE variant = 'incremental')
-    THEN sum(request_bytes + response_bytes - coalesce(record_bytes, 0)) FILTER (
-      WHERE variant = 'incremental'
-    ) END AS incremental_bytes
-  FROM fetch_session_outcomes
-  WHERE parameter = 'none' AND variant IN ('recorded', 'incremental')
+    count(*) AS fetches,
+    count(*) FILTER (WHERE is_full) AS full_fetches,
+    count(*) FILTER (WHERE session_epoch = -1 AND session_id = 0) AS without_session,
+    count(*) FILTER (WHERE session_epoch = 0) AS new_sessions,
+    count(*) FILTER (WHERE session_error <> 0) AS session_errors,
+    count(*) FILTER (WHERE request_bytes IS NULL OR response_bytes IS NULL) AS unknown,
+    sum(overhead) AS overhead_bytes,
+    max(overhead) AS most_bytes
+  FROM sized
+  WHERE variant = 'recorded'
+  GROUP BY recording, node_id, client_id, client_kind
+),
+replayed AS (
+  SELECT
+    recording, node_id, client_id, client_kind,
+    CASE WHEN count(*) = count(overhead) THEN sum(overhead) END AS incremental_bytes
+  FROM sized
+  WHERE variant = 'incremental'
   GROUP BY recording, node_id, client_id, client_kind
 ),
 ranked AS (
@@ -63,11 +63,10 @@ costly AS (
 ),
 costliest AS (
   SELECT c.recording, c.rank, min(o.request_id) AS request_id
-  FROM fetch_session_outcomes AS o
+  FROM sized AS o
   JOIN costly AS c ON c.recording = o.recording AND c.node_id = o.node_id
     AND c.client_id IS NOT DISTINCT FROM o.client_id AND c.client_kind = o.client_kind
-  WHERE o.variant = 'recorded' AND o.parameter = 'none'
-    AND o.request_bytes + o.response_bytes - coalesce(o.record_bytes, 0) = c.most_bytes
+  WHERE o.variant = 'recorded' AND o.overhead = c.most_bytes
   GROUP BY c.recording, c.rank
 ),
 refusals AS (
@@ -83,14 +82,16 @@ SELECT
   c.without_session, c.new_sessions,
   CASE c.client_kind WHEN 'consumer_without_sessions' THEN 0 ELSE coalesce(n.refused, 0) END
     AS refused,
-  c.session_errors, c.unknown, c.overhead_bytes, c.incremental_bytes, o.request_partitions,
+  c.session_errors, c.unknown, c.overhead_bytes, i.incremental_bytes, o.request_partitions,
   o.request_bytes, o.response_bytes, o.record_bytes, o.session_epoch, r.received_at,
   r.total_ms - coalesce(r.remote_ms, 0) AS own_ms, r.request_id, r.source_file, r.line_number
 FROM costly AS c
 JOIN costliest AS k ON k.recording = c.recording AND k.rank = c.rank
 JOIN requests AS r ON r.recording = k.recording AND r.request_id = k.request_id
-JOIN fetch_session_outcomes AS o ON o.recording = k.recording AND o.request_id = k.request_id
-  AND o.variant = 'recorded' AND o.parameter = 'none'
+JOIN sized AS o ON o.recording = k.recording AND o.request_id = k.request_id
+  AND o.variant = 'recorded'
+LEFT JOIN replayed AS i ON i.recording = c.recording AND i.node_id = c.node_id
+  AND i.client_id IS NOT DISTINCT FROM c.client_id AND i.client_kind = c.client_kind
 LEFT JOIN refusals AS n ON n.recording = c.recording AND n.node_id = c.node_id
   AND n.client_id IS NOT DISTINCT FROM c.client_id
   AND n.is_follower = (c.client_kind = 'follower')

@@ -15,9 +15,7 @@ WITH placed AS (
   SELECT
     recording, variant, client_kind, bucket_s, verdict = 'replayed' AS is_known,
     request_bytes, response_bytes, coalesce(record_bytes, 0) AS record_bytes,
-    timestamp_micros(
-      unix_micros(dequeued_at) - unix_micros(dequeued_at) % (bucket_s * 1000000)
-    ) AS bucket_at
+    timestamp_micros(unix_micros(dequeued_at) - unix_micros(dequeued_at) % (bucket_s * 1000000)) AS bucket_at
   FROM fetch_session_outcomes JOIN time_buckets USING (recording)
   WHERE parameter = 'none' AND verdict <> 'not_applicable'
 ),

@@ -42,26 +42,25 @@ intervals AS (
 ),
 waits AS (
   SELECT
-    l.recording, l.request_id,
+    recording, request_id,
     max(o.read_after_write_ms) FILTER (WHERE o.parameter = 'none') AS waiting_ms,
-    max(i.interval_ms) AS interval_ms,
+    max(interval_ms) AS interval_ms,
     max(o.read_after_write_ms) FILTER (
-      WHERE o.parameter = 'broker_heartbeat_interval_ms' AND o.parameter_value = i.interval_ms
+      WHERE o.parameter = 'broker_heartbeat_interval_ms' AND o.parameter_value = interval_ms
     ) AS interval_waiting_ms
   FROM metadata_write_outcomes AS o
-  JOIN late AS l ON l.recording = o.recording AND l.request_id = o.request_id
-  LEFT JOIN intervals AS i ON i.recording = o.recording
+  JOIN late USING (recording, request_id)
+  LEFT JOIN intervals USING (recording)
   WHERE o.variant = 'lowest_acked_offset'
-  GROUP BY l.recording, l.request_id
+  GROUP BY recording, request_id
 ),
 learned AS (
-  SELECT l.recording, l.request_id, min(v.applied_at_earliest) AS learned_at,
+  SELECT recording, request_id, min(applied_at_earliest) AS learned_at,
     min(v.applied_at) AS applied_at
-  FROM metadata_write_visibility AS v
-  JOIN late AS l ON l.recording = v.recording AND l.request_id = v.request_id
-    AND l.last_broker_id = v.broker_id
+  FROM metadata_write_visibility AS v JOIN late AS l USING (recording, request_id)
   WHERE v.variant = 'lowest_acked_offset' AND v.parameter = 'none' AND v.evidence = 'estimated'
-  GROUP BY l.recording, l.request_id
+    AND v.broker_id = l.last_broker_id
+  GROUP BY recording, request_id
 ),
 carried AS (
   SELECT l.recording, l.request_id, min(f.request_id) AS learned_request_id
@@ -85,9 +84,8 @@ beats AS (
   WHERE h.current_metadata_offset >= l.offset_high AND h.error_code = 0
 ),
 written AS (
-  SELECT w.recording, w.request_id, explode(w.resources) AS each
-  FROM metadata_writes AS w
-  JOIN late AS l ON l.recording = w.recording AND l.request_id = w.request_id
+  SELECT recording, request_id, explode(resources) AS each
+  FROM metadata_writes JOIN late USING (recording, request_id)
 ),
 resources AS (
   SELECT recording, request_id, each.resource_type AS resource_type, each.name AS resource_name,
@@ -98,18 +96,15 @@ resources AS (
   WHERE each.error_code = 0
 )
 SELECT
-  l.recording, l.rank, l.stale_window_ms AS stale_ms, l.controller_id, l.api_name, l.client_id,
-  l.via_broker, s.resource_type, s.resource_name, l.responded_at, l.offset_high AS metadata_offset,
-  l.last_broker_id, n.applied_at IS NULL OR n.applied_at > l.applied_everywhere_at AS was_fenced,
-  n.learned_at, c.learned_request_id, b.shown_offset, b.shown_to, b.shown_at,
-  b.shown_request_id, w.waiting_ms, w.interval_ms, w.interval_waiting_ms, l.request_id,
-  r.source_file, r.line_number
+  recording, rank, stale_window_ms AS stale_ms, controller_id, l.api_name, l.client_id,
+  via_broker, s.resource_type, s.resource_name, responded_at, offset_high AS metadata_offset,
+  last_broker_id, n.applied_at IS NULL OR n.applied_at > applied_everywhere_at AS was_fenced,
+  learned_at, learned_request_id, shown_offset, shown_to, shown_at, shown_request_id, waiting_ms,
+  interval_ms, interval_waiting_ms, request_id, r.source_file, r.line_number
 FROM late AS l
-JOIN requests AS r ON r.recording = l.recording AND r.request_id = l.request_id
-LEFT JOIN waits AS w ON w.recording = l.recording AND w.request_id = l.request_id
-LEFT JOIN learned AS n ON n.recording = l.recording AND n.request_id = l.request_id
-LEFT JOIN carried AS c ON c.recording = l.recording AND c.request_id = l.request_id
-LEFT JOIN beats AS b
-  ON b.recording = l.recording AND b.request_id = l.request_id AND b.place = 1
-LEFT JOIN resources AS s
-  ON s.recording = l.recording AND s.request_id = l.request_id AND s.place = 1
+JOIN requests AS r USING (recording, request_id)
+LEFT JOIN waits USING (recording, request_id)
+LEFT JOIN learned AS n USING (recording, request_id)
+LEFT JOIN carried USING (recording, request_id)
+LEFT JOIN (SELECT * FROM beats WHERE place = 1) AS b USING (recording, request_id)
+LEFT JOIN (SELECT * FROM resources WHERE place = 1) AS s USING (recording, request_id)

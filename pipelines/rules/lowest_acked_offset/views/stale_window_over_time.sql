@@ -21,9 +21,7 @@ waits AS (
 placed AS (
   SELECT
     recording, metric, variant, value_ms, bucket_s,
-    timestamp_micros(
-      unix_micros(received_at) - unix_micros(received_at) % (bucket_s * 1000000)
-    ) AS bucket_at
+    timestamp_micros(unix_micros(received_at) - unix_micros(received_at) % (bucket_s * 1000000)) AS bucket_at
   FROM waits JOIN time_buckets USING (recording)
 )
 SELECT

@@ -54,9 +54,7 @@ waits AS (
 placed AS (
   SELECT
     recording, metric, variant, value_ms, bucket_s,
-    timestamp_micros(
-      unix_micros(event_at) - unix_micros(event_at) % (bucket_s * 1000000)
-    ) AS bucket_at
+    timestamp_micros(unix_micros(event_at) - unix_micros(event_at) % (bucket_s * 1000000)) AS bucket_at
   FROM waits JOIN time_buckets USING (recording)
 )
 SELECT

@@ -44,29 +44,20 @@ WITH ranked AS (
   WHERE api_name = 'PRODUCE' AND total_ms IS NOT NULL
 ),
 slow AS (
-  SELECT r.*, k.rank
-  FROM requests AS r
-  JOIN ranked AS k ON k.recording = r.recording AND k.request_id = r.request_id
-  WHERE k.rank <= 100
+  SELECT r.*, rank FROM requests AS r JOIN ranked USING (recording, request_id) WHERE rank <= 100
 ),
 batches AS (
-  SELECT
-    o.recording, o.request_id, o.node_id, o.topic, o.partition, o.acks, o.base_offset, o.isr,
-    o.min_insync_replicas, o.recorded_error, o.request_recorded_latency_ms,
-    o.request_acks_all_latency_ms, o.request_min_isr_latency_ms, o.reason
-  FROM produce_ack_outcomes AS o
-  JOIN slow ON slow.recording = o.recording AND slow.request_id = o.request_id
+  SELECT o.*
+  FROM produce_ack_outcomes AS o JOIN slow USING (recording, request_id)
   WHERE o.parameter = 'none'
 ),
 requested AS (
   SELECT
-    slow.recording, slow.request_id, f.request_id AS fetch_id, f.replica_id, f.received_at,
+    recording, slow.request_id, f.request_id AS fetch_id, f.replica_id, f.received_at,
     f.dequeued_at, f.handled_at, explode(f.request_partitions) AS each
-  FROM fetches AS f
-  JOIN slow ON slow.recording = f.recording AND slow.node_id = f.node_id
-    AND f.dequeued_at >= slow.dequeued_at
-    AND f.dequeued_at <= slow.built_at + INTERVAL '0.005 seconds'
-  WHERE f.replica_id >= 0 AND NOT f.is_cluster_metadata AND f.error_code = 0
+  FROM fetches AS f JOIN slow USING (recording, node_id)
+  WHERE f.dequeued_at >= slow.dequeued_at
+    AND f.dequeued_at <= slow.built_at + INTERVAL '0.005 seconds' AND f.replica_id >= 0 AND NOT f.is_cluster_metadata AND f.error_code = 0
 ),
 beyond AS (
   SELECT
@@ -100,13 +91,10 @@ expected AS (
 ),
 missing AS (
   SELECT
-    e.recording, e.request_id, e.topic, e.partition, count(*) AS followers,
-    min(e.replica_id) AS follower_id
-  FROM expected AS e
-  LEFT JOIN arrivals AS a ON a.recording = e.recording AND a.request_id = e.request_id
-    AND a.topic = e.topic AND a.partition = e.partition AND a.replica_id = e.replica_id
-  WHERE e.replica_id <> e.node_id AND a.replica_id IS NULL
-  GROUP BY e.recording, e.request_id, e.topic, e.partition
+    recording, request_id, topic, partition, count(*) AS followers, min(replica_id) AS follower_id
+  FROM expected LEFT JOIN arrivals USING (recording, request_id, topic, partition, replica_id)
+  WHERE replica_id <> node_id AND place IS NULL
+  GROUP BY recording, request_id, topic, partition
 ),
 waits AS (
   SELECT
@@ -114,30 +102,26 @@ waits AS (
     last.fetch_offset AS last_follower_offset, last.received_at AS last_follower_at,
     last.handled_at AS last_follower_handled_at, last.fetch_id AS last_follower_fetch_id,
     enough.replica_id AS enough_follower_id, enough.received_at AS enough_follower_at,
-    count(*) OVER (PARTITION BY b.recording, b.request_id) AS partitions,
+    count(*) OVER (PARTITION BY recording, request_id) AS partitions,
     coalesce(m.followers, 0) AS missing_followers, m.follower_id AS missing_follower_id,
     row_number() OVER (
-      PARTITION BY b.recording, b.request_id
-      ORDER BY m.followers DESC NULLS LAST, last.dequeued_at DESC NULLS LAST, b.topic, b.partition
+      PARTITION BY recording, request_id
+      ORDER BY m.followers DESC NULLS LAST, last.dequeued_at DESC NULLS LAST, topic, partition
     ) AS place
   FROM batches AS b
-  LEFT JOIN arrivals AS last ON last.recording = b.recording AND last.request_id = b.request_id
-    AND last.topic = b.topic AND last.partition = b.partition AND last.place = last.followers
-  LEFT JOIN arrivals AS enough ON enough.recording = b.recording
-    AND enough.request_id = b.request_id AND enough.topic = b.topic
-    AND enough.partition = b.partition AND enough.place = b.min_insync_replicas - 1
-  LEFT JOIN missing AS m ON m.recording = b.recording AND m.request_id = b.request_id
-    AND m.topic = b.topic AND m.partition = b.partition
+  LEFT JOIN (SELECT * FROM arrivals WHERE place = followers) AS last
+    USING (recording, request_id, topic, partition)
+  LEFT JOIN (SELECT *, place + 1 AS min_insync_replicas FROM arrivals) AS enough
+    USING (recording, request_id, topic, partition, min_insync_replicas)
+  LEFT JOIN missing AS m USING (recording, request_id, topic, partition)
 )
 SELECT
-  s.recording, s.rank, s.total_ms, s.request_queue_ms, s.local_ms, s.remote_ms,
+  recording, s.rank, s.total_ms, s.request_queue_ms, s.local_ms, s.remote_ms,
   s.response_queue_ms, s.send_ms, s.throttle_ms, s.node_id, s.client_id, w.acks, s.received_at, s.built_at,
   w.topic, w.partition, w.partitions, w.base_offset, w.recorded_error AS error_code, w.in_sync_replicas,
   w.min_insync_replicas, w.last_follower_id, w.last_follower_offset, w.last_follower_at,
   w.last_follower_handled_at, w.last_follower_fetch_id, w.enough_follower_id,
   w.enough_follower_at, w.missing_followers, w.missing_follower_id,
   w.request_recorded_latency_ms AS recorded_ms, w.request_acks_all_latency_ms AS acks_all_ms,
-  w.request_min_isr_latency_ms AS min_isr_ms, w.reason, s.request_id, s.source_file, s.line_number
-FROM slow AS s
-LEFT JOIN waits AS w
-  ON w.recording = s.recording AND w.request_id = s.request_id AND w.place = 1
+  w.request_min_isr_latency_ms AS min_isr_ms, w.reason, request_id, s.source_file, s.line_number
+FROM slow AS s LEFT JOIN (SELECT * FROM waits WHERE place = 1) AS w USING (recording, request_id)

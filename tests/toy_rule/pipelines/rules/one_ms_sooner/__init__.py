@@ -8,12 +8,12 @@ from pyspark.sql import functions as F
 
 from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.analysis.summaries import measured
-from kip_replay.pipelines.report import sections
-from kip_replay.pipelines.report.decisions import Advice, Decision
-from kip_replay.pipelines.report.reading import counted
-from kip_replay.pipelines.report.values import RuleFigures
-from kip_replay.pipelines.report.view import Detail, Head, Prose, Section
-from kip_replay.pipelines.rules.steps import RuleSteps, Words
+from kip_replay.pipelines.page import sections
+from kip_replay.pipelines.page.decisions import Advice, Decision
+from kip_replay.pipelines.page.reading import counted
+from kip_replay.pipelines.page.values import RuleFigures
+from kip_replay.pipelines.page.view import Detail, Head, Prose, Section
+from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.one_ms_sooner import SOONER
 from kip_replay.replay.one_ms_sooner.registration import RULE
@@ -39,21 +39,6 @@ class Figures(RuleFigures):
 
 
 def section(every, checks, limits) -> Section:
-    prose = Prose(
-        rule=RULE.name,
-        short="Sooner",
-        question="What if every response came a millisecond sooner?",
-        proposal="a toy",
-        about="It does.",
-        note="",
-        outcomes={"fetches": "FETCHes"},
-        outcomes_in=SOONER_OUTCOMES.name,
-        silent=["hold no FETCH.", "hold none of which it is known."],
-        method=[],
-        words=[],
-        sources=[],
-    )
-
     def cells(one) -> list[str]:
         return sections.ms_cells(one.spread(METRIC, SOONER), of=["p50"])
 
@@ -65,6 +50,7 @@ def section(every, checks, limits) -> Section:
     def decide(one) -> Decision:
         return Decision(Advice.NOTHING_YET, "Every response would come sooner.")
 
+    prose = Prose.of(RULE.name)
     return sections.section(every, checks, prose, overview, detail, lambda one: (1, 1), decide)
 
 
@@ -77,5 +63,4 @@ STEPS = RuleSteps(
     judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
-    words=Words({SOONER: ("sooner", "with")}, {f"{METRIC}_p50": "wait, median"}, "How long."),
 )

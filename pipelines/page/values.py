@@ -110,24 +110,22 @@ class Traffic:
     def sampling(self, amount: str, less: Self | None = None) -> Interval | None:
         """Where ``fetches`` or ``bytes`` a second, or ``partitions`` of a FETCH, lie in another
         span as long; ``less`` those of other traffic in the same blocks."""
-        fetches, partitions, size = (np.array(of, np.int64) for of in self.per_block)
-        block_s = self.span_s / max(1, len(fetches))
-        by: Mapping[str, tuple[Integers, Integers | float]] = {
-            "fetches": (fetches, block_s),
-            "bytes": (size, block_s),
-            "partitions": (partitions, fetches),
-        }
-        amounts, of = by[amount]
+        amounts = self.blocks(amount)
+        block_s = self.span_s / max(1, len(amounts))
         if less is not None:
-            others = np.array(less.per_block[{"fetches": 0, "bytes": 2}[amount]], np.int64)
+            others = less.blocks(amount)
             if len(others) != len(amounts):
                 return None
             amounts = amounts - others
+        of = self.blocks("fetches") if amount == "partitions" else block_s
         return per_block(amounts, of, self.fetches, block_s, can_fall=less is not None)
 
+    def blocks(self, amount: str) -> Integers:
+        """``fetches``, their ``partitions`` or ``bytes`` both ways in each block."""
+        return np.array(self.per_block[("fetches", "partitions", "bytes").index(amount)], np.int64)
 
-@dataclass(frozen=True)
-class Doubt:
+
+class Doubt(NamedTuple):
     """Outcomes that were not replayed, and why. ``counts`` by variant."""
 
     what: str
@@ -210,9 +208,7 @@ class RuleFigures:
         less = rates[0] - rates[1]
         low = less - hypot(less - sampling.low, wrong)
         high = less + hypot(sampling.high - less, wrong)
-        place = {"fetches": 0, "bytes": 2}[amount]
-        one, other = (np.array(total.per_block[place], np.int64) for total in totals)
-        blocks = one - other
+        blocks = totals[0].blocks(amount) - totals[1].blocks(amount)
         if (blocks >= 0).all():
             low = max(low, 0.0)
         if (blocks <= 0).all():

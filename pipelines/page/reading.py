@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import duckdb
 
 from kip_replay.pipelines.analysis.intervals import BLOCKS
-from kip_replay.pipelines.report.values import Row
+from kip_replay.pipelines.page.values import Row
 from kip_replay.replay.outcomes import NOT_SWEPT
 
 #: No sweep.

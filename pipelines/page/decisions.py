@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from kip_replay.pipelines.analysis.intervals import Interval
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.values import Percentiles, RuleFigures
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.values import Percentiles, RuleFigures
 from kip_replay.replay.outcomes import Verdict
 
 #: Settings of a rule's section that its verdicts rest on, by name.

@@ -8,8 +8,8 @@ from math import copysign, inf, isfinite
 from typing import Any
 
 from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S, Kind
-from kip_replay.pipelines.report import registered, words
-from kip_replay.pipelines.report.values import Row
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.values import Row
 
 #: An error of more tolerances is an arrow at the end of its picture.
 FAR = 2
@@ -58,7 +58,7 @@ class Check:
 
 def query() -> str:
     """SQL for the rows that the report shows: the judged, and what is shown beside them."""
-    beside = [f"'{metric}'" for steps in registered.rules() for metric in steps.words.beside]
+    beside = [f"'{metric}'" for of in words.texts().values() for metric in of.get("beside", ())]
     return f"""
         WITH runs AS (
             SELECT rule, recorded_in, metric, group_kind, group_value, max(abs(error)) AS noise
@@ -73,8 +73,7 @@ def query() -> str:
 @cache
 def _metrics() -> dict[str, str]:
     """Metrics in words, in the order of tables."""
-    every = (steps.words.metrics for steps in registered.rules())
-    return {metric: name for metrics in every for metric, name in metrics.items()}
+    return {metric: name for of in words.texts().values() for metric, name in of["metrics"].items()}
 
 
 def checks(rows: Iterable[Row], rules: Sequence[str], names: Sequence[str]) -> list[Check]:

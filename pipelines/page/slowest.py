@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 from duckdb import DuckDBPyConnection
 
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.view import Slow, Slowest
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.view import Slow, Slowest
 
 #: Requests of a recording and rule that are explained.
 MOST = 20

@@ -3,13 +3,15 @@
 Text from logs (names, reasons, lines) is never put into a sentence here: the template escapes it.
 """
 
+import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from markupsafe import Markup
 
-from kip_replay.pipelines.report import registered
+from kip_replay.pipelines.folders import of_rules
 from kip_replay.replay.outcomes import RECORDED
 
 NOT_KNOWN = "–"
@@ -103,10 +105,16 @@ def shortened(text: str, characters: int) -> str:
 
 
 @cache
-def _variants() -> Mapping[str, tuple[str, str]]:
+def texts() -> Mapping[str, Mapping[str, Any]]:
+    """What each rule's ``page.toml`` says."""
+    files = {file.parent.name: file.read_text("utf-8") for file in of_rules("page.toml")}
+    return {rule: tomllib.loads(text) for rule, text in files.items()}
+
+
+@cache
+def _variants() -> Mapping[str, Sequence[str]]:
     """Names and CSS classes in the order of tables; what was recorded comes first."""
-    every = (steps.words.variants for steps in registered.rules())
-    named = {name: words for variants in every for name, words in variants.items()}
+    named = {name: pair for of in texts().values() for name, pair in of["variants"].items()}
     return {RECORDED: ("recorded", "recorded"), **named}
 
 
@@ -137,16 +145,6 @@ def joined(names: Sequence[str]) -> str:
 
 def bold(text: str) -> Markup:
     return Markup("<strong>{}</strong>").format(text)
-
-
-def lines(text: str) -> list[str]:
-    """The lines of a text; one that is indented continues the one before."""
-    return text.strip("\n").replace("\n  ", " ").splitlines()
-
-
-def rows(text: str) -> list[list[str]]:
-    """The lines of a text, each split at its bars."""
-    return [line.split(" | ") for line in lines(text)]
 
 
 def short_ms(value: float | None) -> str:

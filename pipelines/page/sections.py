@@ -7,21 +7,15 @@ from typing import TypeAlias, TypeVar
 from markupsafe import Markup
 
 from kip_replay.pipelines.analysis.intervals import Interval
-from kip_replay.pipelines.report import accuracy, words
-from kip_replay.pipelines.report.accuracy import Check
-from kip_replay.pipelines.report.decisions import Advice, Decision
-from kip_replay.pipelines.report.values import Curve, Percentiles, RuleFigures, known
-from kip_replay.pipelines.report.view import (
-    Bar,
-    Bars,
-    Beside,
+from kip_replay.pipelines.page import accuracy, view, words
+from kip_replay.pipelines.page.accuracy import Check
+from kip_replay.pipelines.page.decisions import Advice, Decision
+from kip_replay.pipelines.page.values import Curve, Percentiles, RuleFigures, known
+from kip_replay.pipelines.page.view import (
     Block,
-    Chart,
     Detail,
     Head,
     KeyFigure,
-    Line,
-    Pile,
     Prose,
     Row,
     Section,
@@ -71,16 +65,12 @@ def section(
         limits,
         Table(caption, heads, rows) if len(rows) > 1 else None,
         details=[detail(one) for one in telling],
-        sure=_sure(checks),
+        sure=f"Held against what real brokers did: {accuracy.sentence(checks)}"
+        if any(check.tolerance is not None for check in checks)
+        else "None of its predictions was held against what real brokers did.",
         doubts_count=_doubts_count(every),
         doubts=_doubt_table(every, prose),
     )
-
-
-def _sure(checks: Sequence[Check]) -> str:
-    if all(check.tolerance is None for check in checks):
-        return "None of its predictions was held against what real brokers did."
-    return f"Held against what real brokers did: {accuracy.sentence(checks)}"
 
 
 def steady(one: RuleFigures) -> str | None:
@@ -149,30 +139,23 @@ def distributions(
     for style, label, line, _ in found:
         if line is not None:
             x, y = zip((line.start_ms, 0.0), *line.points, strict=True)
-            drawn.append(Line(label, style, x, y))
+            drawn.append(view.Line(label, style, x, y))
     if not drawn:
         return [*tables]
-    described = "; ".join(
-        f"{label}: median {words.milliseconds(of.p50)}, "
-        f"99th percentile {words.milliseconds(of.p99)}"
-        for _, label, _, of in found
+    ms = words.milliseconds
+    figures = (
+        f"{name}: median {ms(of.p50)}, 99th percentile {ms(of.p99)}" for _, name, _, of in found
     )
-    chart = Chart(
-        *caption,
-        f"{described}.",
-        axis_name,
-        "share",
-        drawn,
-        x_scale="log",
-        y_scale="share",
-        is_stepped=True,
+    described = f"{'; '.join(figures)}."
+    chart = view.Chart(
+        *caption, described, axis_name, "share", drawn, (), "log", "share", is_stepped=True
     )
-    return [Beside([chart, Pile(tables)])]
+    return [view.Beside([chart, view.Beside(tables, side_by_side=False)])]
 
 
 def bars(
     parts: Mapping[str, Sequence[tuple[str, float]]], caption: tuple[str, str], *, of_bytes: bool
-) -> Bars:
+) -> view.Bars:
     """A bar for each variant, of its parts: rates, or bytes a second in their best unit."""
     longest = max((sum(value for _, value in found) for found in parts.values()), default=0.0)
     scales = (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)) if of_bytes else ()
@@ -181,10 +164,10 @@ def bars(
     rows = []
     for v, found in parts.items():
         scaled = [(part, value / scale) for part, value in found]
-        rows.append(Bar(words.variant_name(v), words.variant_class(v), scaled))
+        rows.append(view.Bar(words.variant_name(v), words.variant_class(v), scaled))
     totals = ((bar.name, sum(value for _, value in bar.parts)) for bar in rows)
     described = "; ".join(f"{name}: {words.number(total, 1)} {unit}" for name, total in totals)
-    return Bars(*caption, f"{described}.", unit, rows)
+    return view.Bars(*caption, f"{described}.", unit, rows)
 
 
 def _doubts_count(every: Iterable[RuleFigures]) -> str:

@@ -5,13 +5,14 @@ classes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from markupsafe import Markup
 
-from kip_replay.pipelines.report.decisions import Decision
+from kip_replay.pipelines.page.decisions import Decision
+from kip_replay.pipelines.page.words import texts
 
 
 class Head(NamedTuple):
@@ -47,15 +48,9 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Beside:  # where there is room
+class Beside:  # where there is room; else one below the other, as one part of another
     parts: Sequence["Block"]
-    side_by_side: ClassVar[bool] = True
-
-
-@dataclass(frozen=True)
-class Pile:  # one below the other, as one part of Beside
-    parts: Sequence["Block"]
-    side_by_side: ClassVar[bool] = False
+    side_by_side: bool = True
 
 
 @dataclass(frozen=True)
@@ -104,6 +99,26 @@ class Chart:
     lists_marks: bool = True
 
 
+#: Figures of latencies. Of fewer values, the 99th percentile says what the median does.
+PERCENTILES = {"median": "max(p50_ms)", "99 %": "if(max(outcomes) >= 5, max(p99_ms), NULL)"}
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A chart with a line for each variant and figure of the rows of a view that meet ``where``.
+
+    ``figures``: by name, SQL that sums up the rows of a variant and a bucket. ``is_rate``: nothing
+    in a bucket is zero; of latencies it is no point.
+    """
+
+    name: str
+    note: str
+    view: str
+    where: str
+    figures: Mapping[str, str] = field(default_factory=lambda: PERCENTILES)
+    is_rate: bool = False
+
+
 class Bar(NamedTuple):
     """A bar of parts that are stacked, (name, value) from the left; ``style`` is a CSS class."""
 
@@ -146,7 +161,7 @@ class Slowest:
     rows: Sequence[Slow]
 
 
-Block: TypeAlias = Table | Beside | Pile | Note | Chart | Bars | Slowest
+Block: TypeAlias = Table | Beside | Note | Chart | Bars | Slowest
 
 
 class KeyFigure(NamedTuple):
@@ -194,6 +209,16 @@ class Prose:
     method: Sequence[str]
     words: Sequence[Sequence[str]]
     sources: Sequence[Sequence[str]]
+
+    @classmethod
+    def of(cls, rule: str) -> Self:
+        """What the rule's ``page.toml`` says: a line an item, one that is indented continues it."""
+        found = dict(texts()[rule])
+        for name in ("silent", "method", "words", "sources"):
+            found[name] = found[name].replace("\n  ", " ").splitlines()
+        for name in ("words", "sources"):
+            found[name] = [line.split(" | ") for line in found[name]]
+        return cls(rule, **{each.name: found[each.name] for each in fields(cls)[1:]})
 
 
 @dataclass(frozen=True)

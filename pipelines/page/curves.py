@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kip_replay.pipelines.report import words
-from kip_replay.pipelines.report.values import Percentiles
-from kip_replay.pipelines.report.view import Chart, Line, Mark
+from kip_replay.pipelines.page import words
+from kip_replay.pipelines.page.values import Percentiles
+from kip_replay.pipelines.page.view import Chart, Line, Mark
 
 #: A curve that changes by a smaller share of its largest y is flat.
 LEAST_CHANGE = 0.1
@@ -91,20 +91,11 @@ def chart(
     """The chart of a sweep; none with fewer than two values. ``axes``: what x and y are."""
     if len({x for each in of for x in each.x}) < 2:
         return []
-    described = "; ".join(f"{each.name}: {_in_words(each)}" for each in of)
+    lines = "; ".join(f"{each.name}: {_in_words(each)}" for each in of)
     texts = "".join(f" {mark.text}." for mark in marks)
-    return [
-        Chart(
-            name,
-            note,
-            f"{axes[1]} by {axes[0]}: {described}.{texts}",
-            *axes,
-            of,
-            marks,
-            x_scale="log" if is_log else "number",
-            has_points=True,
-        )
-    ]
+    described = f"{axes[1]} by {axes[0]}: {lines}.{texts}"
+    scale = "log" if is_log else "number"
+    return [Chart(name, note, described, *axes, of, marks, scale, has_points=True)]
 
 
 def _in_words(of: Line) -> str:

@@ -1,0 +1,1 @@
+"""What pages are made of: figures, words, tables, charts, verdicts. Rules import it, never back."""
