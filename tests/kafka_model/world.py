@@ -14,7 +14,7 @@ from .fetch_sessions import Context, FetchManager, FetchSessionHandler, Key, Req
 from .log import failed, fetched, requested, returned
 from .recorded import RecordedFetch, RequestedPartition, ReturnedPartition
 
-UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER, UNKNOWN_TOPIC_ID = 3, 6, 100
+UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER, NOT_AUTHORIZED, UNKNOWN_TOPIC_ID = 3, 6, 29, 100
 
 
 class Moment(NamedTuple):
@@ -140,8 +140,8 @@ class World:
         if before is not None and before.error_code and random.random() < 0.5:
             return before
         if random.random() < 0.1:
-            code = random.choice([UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER, UNKNOWN_TOPIC_ID])
-            return failed(*key, code)
+            codes = (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER, NOT_AUTHORIZED, UNKNOWN_TOPIC_ID)
+            return failed(*key, random.choice(codes))
         known = 0 if before is None else max(before.high_watermark, 0)
         high_watermark = known + random.choice([0, 0, 0, 1])
         records = random.choice([0, 0, 0, 100, 70_000])
@@ -176,7 +176,7 @@ def _is_not_read(
     """Topics go by id: one that is gone when a new partition comes is an unknown id."""
     if returned.error_code == UNKNOWN_TOPIC_OR_PARTITION and before is not None:
         return not has_waited or before.error_code == UNKNOWN_TOPIC_OR_PARTITION
-    return returned.error_code == UNKNOWN_TOPIC_ID
+    return returned.error_code in (NOT_AUTHORIZED, UNKNOWN_TOPIC_ID)
 
 
 # --- logs ----------------------------------------------------------------------------------------
