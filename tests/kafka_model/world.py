@@ -11,7 +11,7 @@ from random import Random
 from typing import NamedTuple
 
 from .fetch_sessions import Context, FetchManager, FetchSessionHandler, Key, Request, Response
-from .log import failed, fetched, requested, returned
+from .log import failed, requested, returned, unweighed, weighed
 from .recorded import RecordedFetch, RequestedPartition, ReturnedPartition
 
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER, NOT_AUTHORIZED, UNKNOWN_TOPIC_ID = 3, 6, 29, 100
@@ -222,7 +222,7 @@ def log_of(moments: Sequence[Moment], names: dict[str, str], slots: int) -> list
             attempt = 1
         due.append((moment.at_ms + moment.lasts_ms, moment.client, moment, context, attempt))
     finish_until(float("inf"))
-    return sorted(rows, key=lambda row: (row.dequeued_us, row.request_id))
+    return weighed(sorted(rows, key=lambda row: (row.dequeued_us, row.request_id)))
 
 
 def _when(item: tuple[float, int, Moment, Context, int]) -> tuple[float, int]:
@@ -230,7 +230,7 @@ def _when(item: tuple[float, int, Moment, Context, int]) -> tuple[float, int]:
 
 
 def _row(moment: Moment, request: Request, response: Response, attempt: int) -> RecordedFetch:
-    return fetched(
+    return unweighed(
         moment.at_ms,
         request,
         response,
