@@ -1,36 +1,29 @@
 """What ``--anonymize`` makes of names: the same always, nothing of them left, lengths kept."""
 
 import argparse
-import gzip
 import pickle
 import re
 import traceback
-from collections import Counter
 from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded_logs import folder_of
 
 from kip_replay.jobs._anonymize import KEY_VARIABLE, pseudonyms_of
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import parse_task as parse_task_module
 from kip_replay.pipelines.ingest.file_reading import Content
 from kip_replay.pipelines.ingest.log_files import LogFile
-from kip_replay.pipelines.ingest.log_tables import rows_of
 from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange
 from kip_replay.pipelines.ingest.parse_task import ParseError, parse_or_error, tasks_of
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
-from kip_replay.replay.incremental_fetch import INCREMENTAL_DRAFT, INPUT_SCHEMA, IncrementalFetch
 from kip_replay.replay.kafka.request_log import PARSED_LINE, Anonymous, LineParser, Pseudonyms
 from kip_replay.replay.kafka.request_log.pseudonyms import LENGTH_MIN, SECRET_BYTES_MIN
-from kip_replay.replay.log_tables import FETCHES, TOPICS
 
 SECRET = b"a secret of more than sixteen bytes"
 PSEUDONYMS = Pseudonyms.of_secret(SECRET)
@@ -255,45 +248,3 @@ def _without_texts(value: object) -> object:
     if isinstance(value, list):
         return [_without_texts(each) for each in value]
     return "text" if isinstance(value, str) else value
-
-
-def test_what_is_replayed_of_long_names_is_the_same_to_the_byte() -> None:
-    log = folder_of("failover-4.0") / "broker-11.log.gz"
-    lines = re.sub(rb'"(m13-\d+|rdkafka)"', rb'"\1-long-enough"', gzip.decompress(log.read_bytes()))
-    raw = _replayed(LineParser("r", 11, "UTC").parse(lines.splitlines(), "f"))
-    parser = LineParser("r", 11, "UTC", pseudonyms=PSEUDONYMS)
-    hidden = _replayed(parser.parse(lines.splitlines(), "f"))
-    assert _without_texts(hidden) == _without_texts(raw)
-    drafts = [row for row in raw if row["variant"] == INCREMENTAL_DRAFT]
-    assert drafts
-    assert all(row["response_bytes"] for row in drafts)
-    kinds = [Counter(row["client_kind"] for row in rows) for rows in (raw, hidden)]
-    assert kinds[0] == kinds[1]
-
-
-def _replayed(batches: Iterator[pa.RecordBatch]) -> list[dict]:
-    """Outcomes of incremental_fetch, of a broker's parsed lines."""
-    lines = list(batches)
-    topics = pa.Table.from_batches([rows_of(TOPICS, batch) for batch in lines]).to_pylist()
-    names = sorted({(row["topic_id"], row["topic"]) for row in topics if row["topic_id"]})
-    topic_names = [{"topic_id": topic_id, "topic": topic} for topic_id, topic in names]
-    fetches = pa.Table.from_batches([rows_of(FETCHES, batch) for batch in lines])
-    fetches = fetches.filter(pc.invert(fetches.column("is_cluster_metadata"))).sort_by(
-        [("dequeued_at", "ascending"), ("request_id", "ascending")]
-    )
-    named = [{"request_id": "", "dequeued_us": 0, "topic_names": topic_names}]
-    columns = {
-        field.name: fetches.column(field.name.removesuffix("_us") + "_at").cast(pa.int64())
-        if field.name.endswith("_us")
-        else fetches.column(field.name)
-        for field in INPUT_SCHEMA
-        if field.name != "topic_names"
-    }
-    events = pa.concat_tables(
-        [pa.Table.from_pylist(named, INPUT_SCHEMA), pa.table(columns)], promote_options="permissive"
-    ).cast(INPUT_SCHEMA)
-    replay = IncrementalFetch(11)
-    (batch,) = events.combine_chunks().to_batches()
-    return [
-        row for out in (replay.feed(batch), replay.finish()) for row in out.outcomes.to_pylist()
-    ]

@@ -55,17 +55,6 @@ def test_end_that_shows_late_stays_behind_those_before_it() -> None:
     assert [timeline.first_above(offset, 0) for offset in (5, 7)] == [30, 20]
 
 
-@pytest.mark.parametrize(
-    ("version", "high_watermark", "is_aware"),
-    [(17, NOT_SENT, False), (17, 15, False), (18, NOT_SENT, False), (18, -1, True), (18, 15, True)],
-)
-def test_fetch_is_aware_if_it_carries_a_high_watermark(
-    version: int, high_watermark: int, is_aware: bool
-) -> None:
-    row = fetched(9, 0, 1, 15, api_version=version, high_watermark=high_watermark)
-    assert row.hwm_aware == is_aware
-
-
 # --- appends -------------------------------------------------------------------------------------
 
 
@@ -155,15 +144,6 @@ def test_gap_nearest_in_time_is_the_replicas_own_up_to_what_the_log_shows() -> N
     assert evidence.replicas[8].next_fetch(micros(500)) == (micros(502), None)
 
 
-@pytest.mark.parametrize(("dequeued_ms", "gap_us"), [(500, 0), (499.5, None)])
-def test_fetch_that_seems_to_come_before_the_response_shows_no_gap(
-    dequeued_ms: float, gap_us: int | None
-) -> None:
-    """Stamps are cut to milliseconds."""
-    rows = (fetched(9, 0, 500, 15), fetched(9, dequeued_ms, 1_000, 15))
-    assert evidence_of(*rows).replicas[9].gaps.nearest(micros(500)) == gap_us
-
-
 @pytest.mark.parametrize(("over_us", "is_away"), [(0, False), (1, True)])
 def test_silence_of_over_a_second_is_an_absence(over_us: int, is_away: bool) -> None:
     returns_ms = 500 + (ABSENCE_US + over_us) / 1000
@@ -191,12 +171,6 @@ def test_fetch_that_would_fall_into_an_absence_waits_for_its_end() -> None:
         assert replica.next_fetch(micros(built)) == (micros(at), None)
     for built, at in {496: 4_000, 600: 4_000, 3_999: 4_004}.items():
         assert replica.next_fetch(micros(built)) == (micros(at), ABSENCE)
-
-
-def test_replica_is_away_within_an_absence_or_a_second_after_its_last_fetch() -> None:
-    replica = away().replicas[9]
-    assert [replica.is_away(micros(at)) for at in (501, 3_999, 5_601)] == [True] * 3
-    assert [replica.is_away(micros(at)) for at in (500, 4_000, 5_600)] == [False] * 3
 
 
 @pytest.mark.parametrize(("correlation_id", "restarts"), [(1, True), (80, False), (81, False)])

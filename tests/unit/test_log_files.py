@@ -5,7 +5,6 @@ import hashlib
 import os
 import random
 import socket
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -248,12 +247,12 @@ def test_a_survey_says_where_a_file_is_damaged_and_leaves_the_line(tmp_path: Pat
 
 def test_a_zip_bomb_comes_in_chunks_and_ends_early(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
-    path.write_bytes(gzip.compress(b"\n" * (5 << 20)))
+    path.write_bytes(gzip.compress((b"x" * 1023 + b"\n") * (5 << 10)))
     sizes = [len(chunk) for chunk in LogBytes(str(path)).chunks()]
     assert sum(sizes) == 5 << 20
     assert max(sizes) <= log_bytes.CHUNK_BYTES
     found = survey(LogFile("r", 1, "UTC", "a.gz", str(path)), SurveySettings(gzip_ratio_max=250))
-    assert 1 << 20 <= found.lines <= 3 << 20
+    assert 1 << 10 <= found.lines <= 3 << 10
     assert found.damage is not None
     assert found.damage.startswith("unpacks to more than 250 times its size at its byte ")
 
@@ -324,21 +323,6 @@ def grown(path: Path, before: bytes, now: bytes, final: bool = False) -> Survey:
     return survey(file, SurveySettings(100, final), known)
 
 
-@pytest.mark.parametrize("packed", [bytes, gzip.compress])
-def test_a_file_that_grew_is_read_from_where_it_ended(
-    tmp_path: Path, packed: Callable[[bytes], bytes]
-) -> None:
-    before, whole = b"".join(LINES[:5]), b"".join(LINES)
-    found = grown(tmp_path / "a.log", before, packed(whole))
-    assert (found.first_byte, found.end, found.lines) == (len(before), len(whole), 4)
-    assert found.ranges[0].start == len(before)
-    assert found.ranges[0].first_line_number == 6
-    assert found.ranges[-1].end == len(whole)
-    assert found.content_hash == content(whole).content_hash
-    assert not found.is_known
-    assert [number for number, _ in lines_of(found)] == [6, 7, 8, 9]
-
-
 def test_what_was_read_is_known_under_any_name_and_what_was_replaced_is_not(tmp_path: Path) -> None:
     whole = b"".join(LINES)
     assert grown(tmp_path / "a.log", whole, whole).is_known
@@ -361,20 +345,6 @@ def test_half_a_last_line_is_left_unless_the_file_is_final(tmp_path: Path) -> No
     assert (last.first_byte, last.lines, last.left_bytes) == (len(before), 1, 0)
 
 
-@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
-def test_a_whole_last_line_without_its_end_is_read_and_its_end_is_no_line(
-    tmp_path: Path, line_end: bytes
-) -> None:
-    before = line_end.join(text[:-1] for text in LINES[:5])
-    path = tmp_path / "a.log"
-    first = grown(path, b"nothing", before)
-    assert (first.end, first.left_bytes) == (len(before), 0)
-    found = grown(path, before, before + line_end + LINES[5] + b"half")
-    assert (found.first_byte, found.lines) == (len(before + line_end), 1)
-    assert found.ranges[0].first_line_number == 6
-    assert found.left_bytes == 4
-
-
 def read_of(found: Survey, **options: Any) -> list[tuple[list[dict[str, Any]], int]]:
     """Rows of each batch of lines in the ranges of a survey, and how many physical lines."""
     return [
@@ -389,7 +359,7 @@ def lines_of(found: Survey) -> list[tuple[int, str]]:
     return [(row["line_number"], row["line_id"]) for rows, _ in read_of(found) for row in rows]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(ends=st.lists(st.integers(0, 8 * 76 + 30), max_size=5).map(sorted), final=st.booleans())
 def test_pieces_are_the_whole(
     tmp_path_factory: pytest.TempPathFactory, ends: list[int], final: bool
@@ -404,8 +374,9 @@ def test_pieces_are_the_whole(
         path.write_bytes(whole[:end])
         is_last = final and end == len(whole)
         found = survey(file, SurveySettings(50, is_last), known)
-        rows = lines_of(found)
-        assert sum(physical for _, physical in read_of(found)) == found.lines
+        batches = read_of(found)
+        rows = [(row["line_number"], row["line_id"]) for rows, _ in batches for row in rows]
+        assert sum(physical for _, physical in batches) == found.lines
         assert not (found.is_known and rows)
         read += rows
         known.add(Content(found.end, found.content_hash))
