@@ -252,7 +252,7 @@ def test_a_zip_bomb_comes_in_chunks_and_ends_early(tmp_path: Path) -> None:
     assert sum(sizes) == 5 << 20
     assert max(sizes) <= log_bytes.CHUNK_BYTES
     found = survey(LogFile("r", 1, "UTC", "a.gz", str(path)), SurveySettings(gzip_ratio_max=250))
-    assert 1 << 10 <= found.lines <= 3 << 10
+    assert 1 << 10 <= found.lines <= 4 << 10
     assert found.damage is not None
     assert found.damage.startswith("unpacks to more than 250 times its size at its byte ")
 
