@@ -173,6 +173,12 @@ def test_fetch_that_would_fall_into_an_absence_waits_for_its_end() -> None:
         assert replica.next_fetch(micros(built)) == (micros(at), ABSENCE)
 
 
+def test_replica_is_away_within_an_absence_or_a_second_after_its_last_fetch() -> None:
+    replica = away().replicas[9]
+    assert [replica.is_away(micros(at)) for at in (501, 3_999, 5_601)] == [True] * 3
+    assert [replica.is_away(micros(at)) for at in (500, 4_000, 5_600)] == [False] * 3
+
+
 @pytest.mark.parametrize(("correlation_id", "restarts"), [(1, True), (80, False), (81, False)])
 def test_falling_correlation_id_is_a_restart_even_if_quick(
     correlation_id: int, restarts: bool
