@@ -65,7 +65,12 @@ def _topic(topic: str) -> dict[str, str | None]:
     )
 
 
-def fetched(
+def fetched(*args: Any, **others: Any) -> RecordedFetch:
+    """A FETCH as ``unweighed`` has it, with its sizes."""
+    return weighed([unweighed(*args, **others)])[0]
+
+
+def unweighed(
     at_ms: float,
     request: Request,
     response: Response | None,
@@ -104,7 +109,7 @@ def fetched(
         "request_bytes": None,
         "response_bytes": None,
     }
-    return _weighed(RecordedFetch(**(values | others)))
+    return RecordedFetch(**(values | others))
 
 
 def names_row(names: Mapping[str, str]) -> RecordedFetch:
@@ -114,15 +119,18 @@ def names_row(names: Mapping[str, str]) -> RecordedFetch:
     )
 
 
-def _weighed(row: RecordedFetch) -> RecordedFetch:
+def weighed(rows: Sequence[RecordedFetch]) -> list[RecordedFetch]:
     """With the sizes that ingest counts, from whole messages."""
-    batch = batch_of([row])
-    has_request = pa.array([None if row.request_partitions is None else 0], pa.int64())
-    batch = batch.append_column("max_wait_ms", has_request)
-    return row._replace(
-        request_bytes=request_bytes(FETCH, batch)[0].as_py(),
-        response_bytes=response_bytes(FETCH, batch)[0].as_py(),
+    batch = batch_of(rows)
+    has_request = [None if row.request_partitions is None else 0 for row in rows]
+    batch = batch.append_column("max_wait_ms", pa.array(has_request, pa.int64()))
+    requests, responses = (
+        count(FETCH, batch).to_pylist() for count in (request_bytes, response_bytes)
     )
+    return [
+        row._replace(request_bytes=request, response_bytes=response)
+        for row, request, response in zip(rows, requests, responses, strict=True)
+    ]
 
 
 def micros(milliseconds: float) -> int:

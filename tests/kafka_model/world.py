@@ -11,10 +11,10 @@ from random import Random
 from typing import NamedTuple
 
 from .fetch_sessions import Context, FetchManager, FetchSessionHandler, Key, Request, Response
-from .log import failed, fetched, requested, returned
+from .log import failed, requested, returned, unweighed, weighed
 from .recorded import RecordedFetch, RequestedPartition, ReturnedPartition
 
-UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER, UNKNOWN_TOPIC_ID = 3, 6, 100
+UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER, NOT_AUTHORIZED, UNKNOWN_TOPIC_ID = 3, 6, 29, 100
 
 
 class Moment(NamedTuple):
@@ -140,8 +140,8 @@ class World:
         if before is not None and before.error_code and random.random() < 0.5:
             return before
         if random.random() < 0.1:
-            code = random.choice([UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER, UNKNOWN_TOPIC_ID])
-            return failed(*key, code)
+            codes = (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER, NOT_AUTHORIZED, UNKNOWN_TOPIC_ID)
+            return failed(*key, random.choice(codes))
         known = 0 if before is None else max(before.high_watermark, 0)
         high_watermark = known + random.choice([0, 0, 0, 1])
         records = random.choice([0, 0, 0, 100, 70_000])
@@ -176,7 +176,7 @@ def _is_not_read(
     """Topics go by id: one that is gone when a new partition comes is an unknown id."""
     if returned.error_code == UNKNOWN_TOPIC_OR_PARTITION and before is not None:
         return not has_waited or before.error_code == UNKNOWN_TOPIC_OR_PARTITION
-    return returned.error_code == UNKNOWN_TOPIC_ID
+    return returned.error_code in (NOT_AUTHORIZED, UNKNOWN_TOPIC_ID)
 
 
 # --- logs ----------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def log_of(moments: Sequence[Moment], names: dict[str, str], slots: int) -> list
             attempt = 1
         due.append((moment.at_ms + moment.lasts_ms, moment.client, moment, context, attempt))
     finish_until(float("inf"))
-    return sorted(rows, key=lambda row: (row.dequeued_us, row.request_id))
+    return weighed(sorted(rows, key=lambda row: (row.dequeued_us, row.request_id)))
 
 
 def _when(item: tuple[float, int, Moment, Context, int]) -> tuple[float, int]:
@@ -230,7 +230,7 @@ def _when(item: tuple[float, int, Moment, Context, int]) -> tuple[float, int]:
 
 
 def _row(moment: Moment, request: Request, response: Response, attempt: int) -> RecordedFetch:
-    return fetched(
+    return unweighed(
         moment.at_ms,
         request,
         response,

@@ -1,6 +1,5 @@
-"""Histories of the metadata log as text that reads like KIP-1166; ``grammar`` defines it."""
+"""Histories as text that reads like the KIPs, and rows of logs by hand."""
 
-from .grammar import NotationError
-from .player import check
+from .player import NotationError, check
 
 __all__ = ["NotationError", "check"]

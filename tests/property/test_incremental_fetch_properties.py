@@ -59,12 +59,43 @@ def replayed(world: World, log: list[RecordedFetch], *slots: int) -> Replayed:
 def test_log_without_sessions_tells_what_any_number_of_slots_would_do(seed: int) -> None:
     """Every FETCH, refusals, evictions and retries included: lists' lengths, epochs and bytes."""
     world = world_of(seed)
-    rows = replayed(world, log_of(world.moments, world.names, slots=0), *SLOTS[1:])
+    log = log_of(world.moments, world.names, slots=0)
+    rows = replayed(world, log, *SLOTS[1:])
     for slots in SLOTS[1:]:
         expected = [wire_of(row) for row in log_of(world.moments, world.names, slots)]
         assert [wire(row) for row in rows.variant(INCREMENTAL, slots)] == expected
+        check_shards(rows.events(slots), slots)
     enough = [wire_of(row) for row in log_of(world.moments, world.names, 80_000)]
     assert [wire(row) for row in rows.variant(INCREMENTAL)] == enough
+    check_keys(rows, {row.request_id for row in log})
+    full = {row["request_id"]: row for row in rows.variant(FULL)}
+    for row in (*rows.variant(INCREMENTAL), *rows.variant(INCREMENTAL_DRAFT)):
+        of_full = full[row["request_id"]]
+        assert row["request_partitions"] <= of_full["request_partitions"]
+        assert row["response_partitions"] <= of_full["response_partitions"]
+        assert row["record_bytes"] == of_full["record_bytes"]
+
+
+def check_shards(events: list[dict[str, Any]], slots: int) -> None:
+    """No shard has more sessions than slots: created less evicted and closed, at each moment."""
+    here: dict[int, int] = {}
+    for event in events:
+        step = {"created": 1, "refused": 0}.get(event["event"], -1)
+        here[event["shard"]] = here.get(event["shard"], 0) + step
+        assert 0 <= here[event["shard"]] <= slots // 8
+    assert {e["event"] for e in events} <= {"created", "refused", "evicted", "closed"}
+
+
+def check_keys(rows: Replayed, requests: set[str]) -> None:
+    """Every variant says something of every FETCH, and no key comes twice."""
+    for variant in (RECORDED, FULL, INCREMENTAL_DRAFT, INCREMENTAL):
+        assert {row["request_id"] for row in rows.variant(variant)} == requests
+    for table, names in (
+        (rows.outcomes, ("variant", "parameter_value", "request_id", "attempt")),
+        (rows.evictions, ("parameter_value", "session_key", "event", "request_id")),
+    ):
+        keys = [tuple(row[name] for name in names) for row in table]
+        assert len(set(keys)) == len(keys)
 
 
 @settings(max_examples=25, deadline=None)
@@ -116,51 +147,3 @@ def test_what_is_explained_is_not_read(seed: int) -> None:
     for variant, value in ((FULL, -1), (INCREMENTAL_DRAFT, -1), (INCREMENTAL, 8)):
         assert got.variant(variant, value) == expected.variant(variant, value)
     assert got.evictions == expected.evictions
-
-
-@settings(max_examples=20, deadline=None)
-@given(seeds)
-def test_every_variant_says_something_of_every_fetch(seed: int) -> None:
-    world = world_of(seed)
-    log = log_of(world.moments, world.names, 0)
-    rows = replayed(world, log, 8)
-    requests = {row.request_id for row in log}
-    for variant in (RECORDED, FULL, INCREMENTAL_DRAFT, INCREMENTAL):
-        assert {row["request_id"] for row in rows.variant(variant)} == requests
-    keys = [
-        (r["variant"], r["parameter_value"], r["request_id"], r["attempt"]) for r in rows.outcomes
-    ]
-    assert len(set(keys)) == len(keys)
-    events = [
-        (e["parameter_value"], e["session_key"], e["event"], e["request_id"])
-        for e in rows.evictions
-    ]
-    assert len(set(events)) == len(events)
-
-
-@settings(max_examples=20, deadline=None)
-@given(seeds, st.sampled_from([8, 16]))
-def test_no_shard_has_more_sessions_than_slots(seed: int, slots: int) -> None:
-    """As the events tell: created less evicted and closed, in each shard, at each moment."""
-    world = world_of(seed)
-    rows = replayed(world, log_of(world.moments, world.names, 0), slots)
-    here: dict[int, int] = {}
-    events = rows.events(slots)
-    for event in events:
-        step = {"created": 1, "refused": 0}.get(event["event"], -1)
-        here[event["shard"]] = here.get(event["shard"], 0) + step
-        assert 0 <= here[event["shard"]] <= slots // 8
-    assert {e["event"] for e in events} <= {"created", "refused", "evicted", "closed"}
-
-
-@settings(max_examples=20, deadline=None)
-@given(seeds)
-def test_sessions_never_list_more_than_full_fetches(seed: int) -> None:
-    world = world_of(seed)
-    rows = replayed(world, log_of(world.moments, world.names, 0))
-    full = {row["request_id"]: row for row in rows.variant(FULL)}
-    for row in (*rows.variant(INCREMENTAL), *rows.variant(INCREMENTAL_DRAFT)):
-        of_full = full[row["request_id"]]
-        assert row["request_partitions"] <= of_full["request_partitions"]
-        assert row["response_partitions"] <= of_full["response_partitions"]
-        assert row["record_bytes"] == of_full["record_bytes"]

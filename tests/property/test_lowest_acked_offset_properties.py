@@ -267,42 +267,45 @@ def check_estimates(rows: Replayed) -> None:
 
 @given(clusters())
 @settings(max_examples=60, deadline=None)
-def test_every_claim_about_a_write_holds(cluster: Cluster) -> None:
-    """Its last record lies in the interval, and nobody knows before all that counted had it."""
-    rows = replayed(cluster).writes
+def test_every_claim_holds(cluster: Cluster) -> None:
+    heartbeats, writes, visibility, _ = replayed(cluster)
     # Three variants of the record, and three simulated ones at two intervals.
-    assert len(rows) == len(cluster.writes) * (3 + 3 * 2)
-    for row in rows:
-        offset = cluster.writes[row["request_id"]]
-        if row["offset_low"] is not None:
-            assert row["offset_low"] <= offset <= row["offset_high"]
-        for known in (row["known_at"], row["known_everywhere_at"]):
-            if known is not None:
-                assert row["applied_everywhere_at"] is not None
-                assert known >= row["applied_everywhere_at"]
-        if row["parameter"] == "none" and row["applied_everywhere_at"] is not None:
-            had = [cluster.applied_us(broker, offset) for broker in cluster.applied]
-            # At least the one that came last without being fenced had it.
-            assert min(at for at in had if at is not None) <= row["applied_everywhere_at"]
-
-
-@given(clusters())
-@settings(max_examples=60, deadline=None)
-def test_no_broker_is_claimed_to_have_applied_what_it_has_not(cluster: Cluster) -> None:
-    heartbeats, _, visibility, _ = replayed(cluster)
+    assert len(writes) == len(cluster.writes) * (3 + 3 * 2)
+    for row in writes:
+        check_write(row, cluster)
     check_heartbeats(heartbeats)
     for row in heartbeats:
         raw = row["lowest_acknowledged_offset_raw"]
         assert raw is None or raw <= row["current_metadata_offset"]
     for row in visibility:
-        truth = cluster.applied_us(row["broker_id"], cluster.writes[row["request_id"]])
-        latest = row["applied_at_latest"]
-        if latest is not None:
-            assert truth is not None
-            assert truth <= latest
-            assert row["applied_at_earliest"] <= latest
-        if truth is not None:
-            assert row["applied_at_earliest"] <= truth
+        check_visibility(row, cluster)
+
+
+def check_write(row: Row, cluster: Cluster) -> None:
+    """Its last record lies in the interval, and nobody knows before all that counted had it."""
+    offset = cluster.writes[row["request_id"]]
+    if row["offset_low"] is not None:
+        assert row["offset_low"] <= offset <= row["offset_high"]
+    for known in (row["known_at"], row["known_everywhere_at"]):
+        if known is not None:
+            assert row["applied_everywhere_at"] is not None
+            assert known >= row["applied_everywhere_at"]
+    if row["parameter"] == "none" and row["applied_everywhere_at"] is not None:
+        had = [cluster.applied_us(broker, offset) for broker in cluster.applied]
+        # At least the one that came last without being fenced had it.
+        assert min(at for at in had if at is not None) <= row["applied_everywhere_at"]
+
+
+def check_visibility(row: Row, cluster: Cluster) -> None:
+    """No broker is claimed to have applied what it has not."""
+    truth = cluster.applied_us(row["broker_id"], cluster.writes[row["request_id"]])
+    latest = row["applied_at_latest"]
+    if latest is not None:
+        assert truth is not None
+        assert truth <= latest
+        assert row["applied_at_earliest"] <= latest
+    if truth is not None:
+        assert row["applied_at_earliest"] <= truth
 
 
 #: Holes in the log of a controller that is active, or is not, or of a broker.

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from notation.leader_log import EPOCH_US, REPLICAS, History, Row, ms
 
+from kip_replay.replay.min_isr_acks.events import Event
 from kip_replay.replay.min_isr_acks.reasons import NONE, NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT
 
 pytestmark = pytest.mark.property
@@ -84,28 +85,61 @@ def replay(history: History, sweep: Sequence[int] = (), **options: Any) -> list[
     return sorted(rows, key=lambda row: (row["parameter_value"] != -1, row["request_id"]))
 
 
-@settings(max_examples=150, deadline=None)
-@given(histories())
-def test_each_produce_has_one_row_with_a_verdict(history: History) -> None:
-    rows = replay(history)
-    produced = [event.request_id for event in history.events if event.kind == "produce"]
-    assert sorted(row["request_id"] for row in rows) == sorted(produced)
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(histories(), histories(alters=True)), st.sampled_from([None, 300_000]))
+def test_whole_replay_keeps_the_protocol(history: History, until_ms: float | None) -> None:
+    rows = replay(history, sweep=(1, 2, 3), until_ms=until_ms)
+    produced = {event.request_id: event for event in history.events if event.kind == "produce"}
+    in_force = [row for row in rows if row["parameter_value"] == -1]
+    assert sorted(row["request_id"] for row in in_force) == sorted(produced)
     for row in rows:
-        known = row["acks_all_error"] is not None and row["min_isr_error"] is not None
-        assert (row["verdict"] == "replayed") == known
-        assert (row["reason"] is None) == known
+        check_verdict(row)
+        check_order_of_responses(row)
+        check_timeout(row, (produced[row["request_id"]].timeout_us or 0) / 1000)
+    if not any(event.operation == "set" for event in history.events):
+        check_copies(in_force, [event for event in history.in_order() if event.kind == "fetch"])
+    check_fewer_replicas_respond_sooner(rows)
+    passed = [r for r in in_force if r["base_offset"] is not None and r["visible_at"]]
+    times = [row["visible_at"] for row in sorted(passed, key=lambda row: row["base_offset"])]
+    assert times == sorted(times)
 
 
-@settings(max_examples=150, deadline=None)
-@given(histories())
-def test_nobody_is_answered_early_before_enough_copies_exist(history: History) -> None:
+def check_verdict(row: Row) -> None:
+    known = row["acks_all_error"] is not None and row["min_isr_error"] is not None
+    assert (row["verdict"] == "replayed") == known
+    assert (row["reason"] is None) == known
+
+
+def check_order_of_responses(row: Row) -> None:
+    """Early is never after late, whatever acks a batch was sent with, and bounds are around it."""
+    early, late = row["partition_min_isr_latency_ms"], row["partition_acks_all_latency_ms"]
+    if row["acks_all_error"] == NONE:
+        assert row["min_isr_error"] in (NONE, None)
+        assert early is None or late is None or early <= late
+    if row["min_isr_error"] in (NONE, REQUEST_TIMED_OUT) and row["visible_at"]:
+        assert row["min_isr_acked_at"] <= row["visible_at"]
+    assert row["exposure_ms"] is None or row["exposure_ms"] >= 0
+    for name in ("acks_all", "min_isr"):
+        best, low, high = (
+            row[f"request_{name}_latency{which}_ms"] for which in ("", "_earliest", "_latest")
+        )
+        assert (best is None) or low <= best <= high
+
+
+def check_timeout(row: Row, timeout_ms: float) -> None:
+    for which in ("acks_all", "min_isr"):
+        latency = row[f"partition_{which}_latency_ms"]
+        if latency is not None:
+            assert latency <= timeout_ms + 1
+            assert row[f"{which}_error"] != REQUEST_TIMED_OUT or latency == timeout_ms + 1
+
+
+def check_copies(rows: list[Row], fetches: list[Event]) -> None:
     """Counted anew from the FETCHes: copies at the early response, the leader's own among them."""
-    fetches = [e for e in history.in_order() if e.kind == "fetch"]
-    for row in replay(history):
-        base = row["base_offset"]
+    for row in rows:
+        base, acked = row["base_offset"], row["min_isr_acked_at"]
         if row["min_isr_error"] != NONE or base is None:
             continue
-        acked = row["min_isr_acked_at"]
         copies = {
             event.replica_id
             for event in fetches
@@ -117,37 +151,7 @@ def test_nobody_is_answered_early_before_enough_copies_exist(history: History) -
         assert row["replicas_at_min_isr_ack"] >= row["min_insync_replicas"]
 
 
-@settings(max_examples=150, deadline=None)
-@given(histories())
-def test_the_early_answer_is_never_after_the_late_one(history: History) -> None:
-    for row in replay(history):
-        early, late = row["partition_min_isr_latency_ms"], row["partition_acks_all_latency_ms"]
-        if early is not None and late is not None and row["acks_all_error"] == NONE:
-            assert early <= late
-        if row["exposure_ms"] is not None:
-            assert row["exposure_ms"] >= 0
-        for name in ("acks_all", "min_isr"):
-            best, low, high = (
-                row[f"request_{name}_latency{which}_ms"] for which in ("", "_earliest", "_latest")
-            )
-            assert (best is None) or low <= best <= high
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.one_of(histories(), histories(alters=True)))
-def test_early_ack_is_never_after_the_whole_isr_has_it(history: History) -> None:
-    """Whatever acks a batch was sent with, and while min.insync.replicas changes."""
-    for row in replay(history, sweep=(1, 2, 3)):
-        if row["min_isr_error"] in (NONE, REQUEST_TIMED_OUT) and row["visible_at"]:
-            assert row["min_isr_acked_at"] <= row["visible_at"]
-        if row["acks_all_error"] == NONE:
-            assert row["min_isr_error"] in (NONE, None)
-
-
-@settings(max_examples=100, deadline=None)
-@given(histories())
-def test_more_replicas_never_answer_sooner(history: History) -> None:
-    rows = replay(history, sweep=(1, 2, 3))
+def check_fewer_replicas_respond_sooner(rows: list[Row]) -> None:
     by_request: dict[str, dict[str, Row]] = {}
     for row in rows:
         by_request.setdefault(row["request_id"], {})[row["parameter_value"]] = row
@@ -158,28 +162,6 @@ def test_more_replicas_never_answer_sooner(history: History) -> None:
                 assert one["min_isr_error"] in (NONE, None)
                 if one["min_isr_error"] == NONE:
                     assert one["min_isr_acked_at"] <= other["min_isr_acked_at"]
-
-
-@settings(max_examples=100, deadline=None)
-@given(histories())
-def test_high_watermark_passes_batches_in_their_order(history: History) -> None:
-    rows = [r for r in replay(history) if r["base_offset"] is not None and r["visible_at"]]
-    by_offset = sorted(rows, key=lambda row: row["base_offset"])
-    for before, after in pairwise(by_offset):
-        assert before["visible_at"] <= after["visible_at"]
-
-
-@settings(max_examples=100, deadline=None)
-@given(histories())
-def test_no_answer_is_later_than_the_timeout(history: History) -> None:
-    timeouts = {e.request_id: (e.timeout_us or 0) / 1000 for e in history.events}
-    for row in replay(history, until_ms=300_000):
-        for which in ("acks_all", "min_isr"):
-            latency = row[f"partition_{which}_latency_ms"]
-            if latency is not None:
-                assert latency <= timeouts[row["request_id"]] + 1
-                timed_out = row[f"{which}_error"] == REQUEST_TIMED_OUT
-                assert not timed_out or latency == timeouts[row["request_id"]] + 1
 
 
 @settings(max_examples=100, deadline=None)

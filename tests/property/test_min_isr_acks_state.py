@@ -206,24 +206,17 @@ def wild_holes(draw: st.DrawFn) -> Holes:
     return Holes.of(LEADER, gaps, (1, 2, 3))
 
 
-@settings(max_examples=250, deadline=None)
-@given(wild_events(), cuts, st.sampled_from([None, 2]))
+@settings(max_examples=200, deadline=None)
+@given(wild_events(), cuts, st.sampled_from([None, 2]), wild_holes(), st.booleans())
 def test_log_that_is_cut_gives_the_same_rows(
-    events: list[Event], cut: list[int], default: int | None
+    events: list[Event], cut: list[int], default: int | None, holes: Holes, saves: bool
 ) -> None:
-    rules = variants(SWEEP)
-    expected = rows_of(MinIsrAcks(LEADER, rules, default), increments_of(events, []))
-    assert_same(rows_of(MinIsrAcks(LEADER, rules, default), increments_of(events, cut)), expected)
-
-
-@settings(max_examples=150, deadline=None)
-@given(wild_events(), cuts, wild_holes())
-def test_saved_state_resumes_where_it_ended(
-    events: list[Event], cut: list[int], holes: Holes
-) -> None:
-    start = partial(MinIsrAcks, LEADER, variants(SWEEP), holes=holes)
+    start = partial(MinIsrAcks, LEADER, variants(SWEEP), default, holes=holes)
     expected = rows_of(start(), increments_of(events, []))
-    assert_same(rows_with_saving(start, increments_of(events, cut)), expected)
+    increments = increments_of(events, cut)
+    assert_same(
+        rows_with_saving(start, increments) if saves else rows_of(start(), increments), expected
+    )
 
 
 @pytest.mark.golden

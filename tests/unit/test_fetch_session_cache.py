@@ -46,25 +46,6 @@ def test_fewer_slots_than_shards_are_none(slots: int) -> None:
     assert happened == [Occurrence("refused", Reason.NO_SLOTS, "a", 0, 5, True)]  # type: ignore[arg-type]
 
 
-def test_new_sessions_go_to_the_shards_in_turn() -> None:
-    cache = FetchSessionCache(8)
-    shards = [cache.maybe_create(str(n), False, 1, 0)[1][0].shard for n in range(10)]
-    assert shards == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1]
-    assert [len(sessions) for sessions in cache.shards] == [1] * 8
-
-
-def test_refused_session_takes_its_turn_too() -> None:
-    cache = FetchSessionCache(8)
-    for n in range(8):
-        cache.maybe_create(str(n), True, 1, 0)
-    assert [cache.maybe_create("late", True, 1, 0)[1][0].shard for _ in range(3)] == [0, 1, 2]
-
-
-def test_without_a_limit_everyone_finds_a_slot() -> None:
-    cache = FetchSessionCache(None)
-    assert all(cache.maybe_create(str(n), False, 1, 0)[0] for n in range(5000))
-
-
 def test_fetch_session_cache_evicts_what_is_not_used() -> None:
     """testSessionCache: the least recently used goes, once it is idle for more than 120 s."""
     shard = Shard(2)
@@ -126,32 +107,6 @@ def test_session_becomes_old_only_when_it_is_used(used_ms: int) -> None:
     shard.now_ms = used_ms + EVICTION_MS
     assert EVICTION_MS == 120_000
     assert shard.create("larger", 11) is None
-
-
-def test_among_evictable_ones_the_least_valuable_goes() -> None:
-    shard = Shard(3)
-    for key, size in (("large", 9), ("small", 2), ("middle", 5)):
-        shard.create(key, size)
-    assert shard.create("follower", 1, True) is not None
-    assert shard.events[0] == ("evicted", "small", "not privileged")
-
-
-def test_size_is_that_of_the_last_use() -> None:
-    shard = Shard(2)
-    grown, _ = shard.create("grown", 1), shard.create("small", 2)
-    assert grown is not None
-    shard.touch(grown, 50, 1)
-    shard.create("follower", 1, True)
-    assert shard.events[0] == ("evicted", "small", "not privileged")
-
-
-def test_closed_session_leaves_its_slot() -> None:
-    shard = Shard(1)
-    first = shard.create("first", 1)
-    assert first is not None
-    assert [o.event for o in shard.cache.close(first, Reason.CLIENT)] == ["closed"]
-    assert shard.cache.close(first, Reason.CLIENT) == []
-    assert shard.create("second", 1) is not None
 
 
 def test_unlimited_cache_forgets_what_nobody_uses() -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from kip_replay.replay.incremental_fetch.full_order import FullOrder, TopicRuns
 from kip_replay.replay.incremental_fetch.partitions import Partitions
-from kip_replay.replay.incremental_fetch.slots import Slots
 from kip_replay.replay.kafka.messages.encoding import Ints
-from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals, fetch_pieces
+from kip_replay.replay.kafka.messages.fetch_pieces import fetch_pieces
 
 #: The third is long enough for a varint of two bytes.
 TOPICS = ["a", "bb", "c" * 130]
@@ -52,11 +51,6 @@ def test_totals_are_those_of_the_list(version: int, length: int) -> None:
     assert fetch_pieces(version).topics_bytes(totals) == listed_bytes(topics, version)
 
 
-def test_no_topics_take_their_number() -> None:
-    assert fetch_pieces(17).topics_bytes(TopicTotals()) == 1
-    assert fetch_pieces(11).topics_bytes(TopicTotals()) == 4
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_runs_are_those_of_the_list(seed: int) -> None:
     """More than 127 partitions of a topic, so that lengths take a second byte at times."""
@@ -75,14 +69,6 @@ def test_runs_are_those_of_the_list(seed: int) -> None:
         topics = [topic_of[slot] for slot in order]
         assert fetch_pieces(12).topics_bytes(runs.totals) == listed_bytes(topics, 12)
         assert runs.totals.runs == len(list(groupby(topics)))
-
-
-def test_runs_are_empty_and_begin_again() -> None:
-    runs = TopicRuns(numbering(), ints(0, 1), ints(0, 1))
-    runs.remove(ints(0, 1))
-    assert runs.totals == TopicTotals()
-    runs.append(ints(0), ints(0))
-    assert runs.totals == numbering().totals(ints(0))
 
 
 def full_order(*slots: int, topics: tuple[int, ...] = (0, 1, 0, 1)) -> FullOrder:
@@ -135,20 +121,6 @@ def test_follower_puts_a_new_partition_at_the_end_with_its_first_answer() -> Non
     assert order.keys().tolist() == [0, 1]
 
 
-def test_consumer_leaves_partitions_where_they_are() -> None:
-    order = full_order(0, 1)
-    order.respond(ints(0), np.array([True]), is_follower=False)
-    order.settle()
-    assert order.keys().tolist() == [0, 1]
-
-
-def test_partition_that_goes_leaves_its_neighbours() -> None:
-    order = full_order(0, 1, 2)
-    order.change(ints(1), ints())
-    assert order.keys().tolist() == [0, 2]
-    assert order.totals.runs == 1
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_order_is_the_same_however_much_moves_at_once(seed: int) -> None:
     """Few that move go one by one, many all together: both against a list."""
@@ -173,27 +145,6 @@ def test_order_is_the_same_however_much_moves_at_once(seed: int) -> None:
 
 
 # --- slots and numbers
-
-
-def test_slots_are_found_until_they_are_given_up() -> None:
-    slots = Slots()
-    assert slots.of(ints(5, 100_000)).tolist() == [-1, -1]
-    assert slots.add(ints(100_000, 5)).tolist() == [0, 1]
-    assert slots.of(ints(5, 100_000, 6)).tolist() == [1, 0, -1]
-    slots.remove(ints(0))
-    assert slots.of(ints(100_000, 5)).tolist() == [-1, 1]
-    assert slots.add(ints(100_000)).tolist() == [2]
-    assert slots.all().tolist() == [1, 2]
-    assert (slots.end, slots.here) == (3, 2)
-
-
-def test_partitions_keep_their_numbers_while_topics_grow() -> None:
-    numbers = numbering()
-    first = numbers.numbers(ints(0, 1, 0), ints(3, 0, 3))
-    assert first.tolist() == [0, 1, 0]
-    assert numbers.numbers(ints(0, 0, 1), ints(900, 3, 0)).tolist() == [2, 0, 1]
-    assert numbers.topic_of[:3].tolist() == [0, 1, 0]
-    assert numbers.index_of[:3].tolist() == [3, 0, 900]
 
 
 def test_index_that_no_cluster_has_takes_no_room() -> None:

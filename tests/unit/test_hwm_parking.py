@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from golden.naive_log import recording
 from notation.cluster import Cluster, Member, Silence, every
-from notation.recorded import EPOCH, Replayed, batch_of, fetched, in_order, micros, replay_of
+from notation.recorded import EPOCH, Replayed, fetched, in_order, micros, replay_of
 
 from kip_replay.replay.hwm_parking import (
     NO_RESPONSE,
@@ -15,7 +15,6 @@ from kip_replay.replay.hwm_parking import (
     UNKNOWN_OFFSET,
     WITH_KIP,
     WITHOUT_KIP,
-    HwmParking,
     RecordedFetch,
     variants,
 )
@@ -28,13 +27,11 @@ from kip_replay.replay.hwm_parking.lag import Advance, LagTracker
 from kip_replay.replay.hwm_parking.metadata_log import WAKE_SPREAD_US
 from kip_replay.replay.hwm_parking.outcomes import (
     AWAY,
-    MIDDLE_OF_EPOCH,
-    NEVER_LEARNED,
     NOT_IN_LOG,
     NOT_LEADER,
 )
 from kip_replay.replay.hwm_parking.timelines import Timeline
-from kip_replay.replay.outcomes import RECORDED, Variant
+from kip_replay.replay.outcomes import RECORDED
 
 HANDLING_SLACK_MS, SPREAD_MS = HANDLING_SLACK_US / 1000, WAKE_SPREAD_US / 1000
 
@@ -345,12 +342,6 @@ def test_next_fetch_comes_after_the_replicas_own_gap_once_the_log_shows_it() -> 
     assert [row.dequeued_us for row in loop.advance(3_000)] == [micros(1_014)]
 
 
-def test_raft_thread_builds_responses_one_after_the_other() -> None:
-    loop = Loop(*two_ms_each(parked_at=15, dequeued=0))
-    loop.loop.append(micros(100), 16)
-    assert [row.built_us for row in loop.advance(150)] == [micros(t) for t in (100, 102, 104)]
-
-
 def handled(loop: Loop, completion: Completion, **took_ms: float) -> Loop:
     """The log shows at 90 ms how long after such a cause the replicas' responses were built."""
     for name, took in took_ms.items():
@@ -395,14 +386,6 @@ def test_records_that_are_there_are_returned_by_the_threads_pace() -> None:
     assert loop.advance(50)[0].built_us == micros(3)
 
 
-def test_samples_of_handling_are_none_before_the_first_and_never_negative() -> None:
-    replica = Loop(fetched(9, 0, 500, 15)).evidence.replicas[9]
-    assert replica.handling_us(RECORDS, micros(90)) is None
-    replica.handled(RECORDS, micros(100), micros(99))
-    assert replica.handling_us(RECORDS, micros(90)) == 0
-    assert replica.handling_us(MOVE, micros(90)) is None
-
-
 def test_drain_completes_who_is_parked_and_empty() -> None:
     loop = Loop(*two_ms_each(parked_at=15, dequeued=0))
     loop.loop.drain(micros(60))
@@ -426,13 +409,6 @@ def test_fetch_waits_for_the_raft_thread() -> None:
     """All three arrive at 1 ms with 2 ms a response: the second is processed at 5 ms."""
     built = [row.built_us for row in Loop(*two_ms_each()).advance(50)]
     assert built == [micros(t) for t in (3, 5, 7)]
-
-
-def test_expired_fetch_completes_one_service_time_later() -> None:
-    """Processed at 302, over at 802, built at 804."""
-    loop = Loop(*two_ms_each(), fetched(6, 300, 800, 15))
-    (row,) = (row for row in loop.advance(900) if row.response.fetch.replica_id == 6)
-    assert (row.dequeued_us, row.built_us) == (micros(300), micros(804))
 
 
 @pytest.mark.parametrize(
@@ -499,14 +475,6 @@ def test_replica_returns(correlation_id: int, returns_at: int, replica: Replica)
 # --- variants ------------------------------------------------------------------------------------
 
 
-def test_variants_are_both_rules_and_both_for_each_swept_value() -> None:
-    swept = [("max_wait_ms", 100), ("max_wait_ms", 250)]
-    assert variants([100, 250]) == [
-        *(Variant(WITHOUT_KIP), Variant(WITH_KIP)),
-        *(Variant(name, *what) for what in swept for name in (WITHOUT_KIP, WITH_KIP)),
-    ]
-
-
 def test_swept_rows_have_their_parameter_and_wait_as_long() -> None:
     rows = replay_of(1, [1, 2, 3], variants([100])[2:], [SMALL.log()])
     swept = {(r["parameter"], r["parameter_value"]) for r in rows.variant(WITH_KIP).parking}
@@ -542,11 +510,6 @@ def test_loop_under_the_recorded_rule_writes_the_recorded_log(hwm_aware: bool) -
         return *(row[name] for name in same), row["record_bytes"]
 
     assert sorted(map(what, own)) == sorted(map(what, rows.variant(RECORDED).parking))
-
-
-def test_own_rule_explains_every_response_of_the_small_log() -> None:
-    recorded = small_replay().variant(RECORDED).parking
-    assert {r["completion"] for r in recorded} <= {"records", "timeout"}
 
 
 def test_sizes_on_the_wire_follow_records_and_version() -> None:
@@ -659,14 +622,6 @@ def test_voter_whose_log_cannot_be_continued_moves_nothing(invalid: str) -> None
     assert max(lag["high_watermark"] for lag in rows.variant(RECORDED).lag) < 900
 
 
-def test_responses_that_need_the_past_of_a_log_that_begins_late_are_unknown() -> None:
-    """No voter has FETCHed yet, and nobody saw the epoch begin."""
-    rows = [fetched(11, 0, 1, 100, **NINE, response_high_watermark=99)]
-    (row,) = of_log(rows).variant(RECORDED).parking
-    found = (row["completion"], row["verdict"], row["reason"])
-    assert found == ("unexplained", "unknown", MIDDLE_OF_EPOCH)
-
-
 def test_absent_replicas_lag_is_not_applicable() -> None:
     members = (*SMALL.members[:2], Member(11, silences=(Silence(2_000, 3_000),)))
     lags = small_replay(replace(SMALL, members=members)).lag
@@ -674,13 +629,6 @@ def test_absent_replicas_lag_is_not_applicable() -> None:
     assert {(r["replica_id"], r["reason"]) for r in away} == {(11, AWAY)}
     start = SMALL.epoch_us
     assert all(start + micros(2_000) < r["leader_at"] < start + micros(5_000) for r in away)
-
-
-def test_advance_that_is_never_learned_is_unknown() -> None:
-    members = (*SMALL.members[:2], Member(11, silences=(Silence(9_200, 5_000),)))
-    lags = small_replay(replace(SMALL, members=members)).lag
-    unknown = [(r["reason"], r["lag_ms"]) for r in lags if r["verdict"] == "unknown"]
-    assert set(unknown) == {(NEVER_LEARNED, None)}
 
 
 def test_single_voter_has_lags_and_explained_responses() -> None:
@@ -705,15 +653,6 @@ def test_no_response_carries_less_than_nothing() -> None:
 
 
 # --- saved state ---------------------------------------------------------------------------------
-
-
-def test_state_is_a_span_of_the_log() -> None:
-    """Two minutes of FETCHes at the most; on this recording all of it is that."""
-    recorded = recording("failover-4.0")
-    replay = HwmParking(2, recorded.voters, variants())
-    log = recorded.fetches[2]
-    replay.feed(batch_of(log))
-    assert len(replay.saved()) < 400 * len(log)
 
 
 # --- what the closed loop does not read ----------------------------------------------------------

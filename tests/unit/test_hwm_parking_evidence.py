@@ -35,32 +35,6 @@ def samples(*measured: tuple[int, int]) -> Samples[int]:
     return gathered
 
 
-@pytest.mark.parametrize(
-    ("measured", "at", "value"),
-    [
-        *(([(10, 7), (20, 8)], at, 7) for at in (0, 10, 14, 15)),
-        *(([(10, 7), (20, 8)], at, 8) for at in (16, 20, 99)),
-        ([(20, 8), (10, 7)], 11, 7),
-        ([(10, 7), (10, 8)], 10, 7),
-        ([(10, 7), (10, 8)], 9, 7),
-        ([], 10, None),
-    ],
-)
-def test_nearest_sample_counts_and_of_two_as_near_the_earlier(
-    measured: list[tuple[int, int]], at: int, value: int | None
-) -> None:
-    assert samples(*measured).nearest(at) == value
-
-
-@pytest.mark.parametrize(
-    ("before", "kept"), [(10, [10, 20, 30]), (20, [10, 20, 30]), (25, [20, 30]), (10**9, [30])]
-)
-def test_all_but_the_last_before_are_forgotten(before: int, kept: list[int]) -> None:
-    gathered = samples((10, 7), (20, 8), (30, 9))
-    gathered.forget(before)
-    assert (gathered.at, len(gathered.values)) == (kept, len(kept))
-
-
 TIMELINE = Timeline([10, 20, 30], [5, 7, 9])
 
 
@@ -79,17 +53,6 @@ def test_end_that_shows_late_stays_behind_those_before_it() -> None:
         timeline.add(at, end)
     assert timeline == Timeline([10, 30, 20], [5, 7, 9])
     assert [timeline.first_above(offset, 0) for offset in (5, 7)] == [30, 20]
-
-
-@pytest.mark.parametrize(
-    ("version", "high_watermark", "is_aware"),
-    [(17, NOT_SENT, False), (17, 15, False), (18, NOT_SENT, False), (18, -1, True), (18, 15, True)],
-)
-def test_fetch_is_aware_if_it_carries_a_high_watermark(
-    version: int, high_watermark: int, is_aware: bool
-) -> None:
-    row = fetched(9, 0, 1, 15, api_version=version, high_watermark=high_watermark)
-    assert row.hwm_aware == is_aware
 
 
 # --- appends -------------------------------------------------------------------------------------
@@ -141,15 +104,6 @@ def test_appends(rows: list[RecordedFetch], appends: list[tuple[int, int]]) -> N
     assert evidence.take_appends(FOREVER) == []
 
 
-def test_appends_are_taken_up_to_a_time() -> None:
-    evidence = evidence_of(
-        records(9, 0, 100, 15), records(9, 103, 200, 16), fetched(9, 203, 700, 17)
-    )
-    assert evidence.take_appends(micros(99)) == []
-    assert evidence.take_appends(micros(100)) == [(micros(100), 16)]
-    assert evidence.take_appends(FOREVER) == [(micros(200), 17)]
-
-
 def rejected(replica: int, dequeued: float, offset: int) -> RecordedFetch:
     return fetched(replica, dequeued, dequeued + 97, offset, error_code=6)
 
@@ -176,24 +130,6 @@ def test_last_records_end_somewhere_behind_their_offset(
     assert 7 not in evidence.replicas
 
 
-@pytest.mark.parametrize(
-    "later",
-    [
-        [fetched(8, 60_000, 60_500, 16)],
-        [records(7, 40_000, 40_001, 0), fetched(7, 40_005, 40_006, 8)],
-        [],
-    ],
-    ids=["after a freeze", "catching up in several FETCHes", "at the end of the log"],
-)
-def test_append_is_taken_once_however_late_a_replica_shows_it(later: list[RecordedFetch]) -> None:
-    evidence = evidence_of(*carried(9, 100, 15, 16), records(8, 0, 101, 15))
-    assert evidence.take_appends(micros(1_000)) == [(micros(100), 16)]
-    for row in later:
-        evidence.add(row)
-    evidence.close()
-    assert evidence.take_appends(FOREVER) == []
-
-
 # --- gaps and absences ---------------------------------------------------------------------------
 
 
@@ -206,15 +142,6 @@ def test_gap_nearest_in_time_is_the_replicas_own_up_to_what_the_log_shows() -> N
     assert replica.next_fetch(micros(1_497)) == (micros(1_500), None)
     assert replica.next_fetch(micros(1_497.001)) is None
     assert evidence.replicas[8].next_fetch(micros(500)) == (micros(502), None)
-
-
-@pytest.mark.parametrize(("dequeued_ms", "gap_us"), [(500, 0), (499.5, None)])
-def test_fetch_that_seems_to_come_before_the_response_shows_no_gap(
-    dequeued_ms: float, gap_us: int | None
-) -> None:
-    """Stamps are cut to milliseconds."""
-    rows = (fetched(9, 0, 500, 15), fetched(9, dequeued_ms, 1_000, 15))
-    assert evidence_of(*rows).replicas[9].gaps.nearest(micros(500)) == gap_us
 
 
 @pytest.mark.parametrize(("over_us", "is_away"), [(0, False), (1, True)])
@@ -347,15 +274,6 @@ def test_few_of_many_replicas_show_no_service_time(together: int, service_us: in
     assert evidence_of(*rows, *others).service_us(micros(100)) == service_us
 
 
-def test_service_time_is_known_after_all_responses_may_have_come() -> None:
-    evidence = evidence_of(*woken(100, 104)[:-1])
-    after_ms = 2 * WAKE_SPREAD_US / 1000
-    for replica, built_ms, service_us in [(7, 100, 0), (8, 100.001, micros(4))]:
-        evidence.add(fetched(replica, 110, built_ms + after_ms, 16))
-        assert evidence.service_us(micros(100)) == service_us
-    assert evidence.wakes == {}
-
-
 # --- bytes ---------------------------------------------------------------------------------------
 
 
@@ -424,22 +342,3 @@ def test_forwarded_fetch_has_no_envelope(size: str) -> None:
 
 
 # --- forgetting ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("later_us", "absences"), [(0, [ABSENCE]), (1, [])])
-def test_absences_are_forgotten_when_they_are_over(later_us: int, absences: list[Absence]) -> None:
-    evidence = away()
-    evidence.forget(micros(4_000) + later_us, ())
-    assert evidence.replicas[9].absences == absences
-
-
-def test_bytes_are_kept_where_replicas_stand_and_where_loops_have_yet_to_come() -> None:
-    """One replica gets a record every 10 ms; another left at 7, a simulated one stands at 20."""
-    steps = [records(9, 10 * i, 10 * i + 9, i) for i in range(500)]
-    evidence = evidence_of(fetched(8, 0, 1, 7), *steps, fetched(9, 5_000, 5_009, 500))
-    evidence.forget(before=micros(4_000), offsets=[20])
-    assert sorted(evidence.log_bytes.bytes_below) == [7, 20, *range(399, 501)]
-    assert evidence.log_bytes.between(450, 451) == 90
-    assert evidence.log_bytes.between(7, 500) == 90 * 493
-    assert set(evidence.log_bytes.seen_us) == set(evidence.log_bytes.bytes_below)
-    assert len(evidence.replicas[9].gaps.at) < 110

@@ -6,7 +6,6 @@ from notation.recorded import Replayed, added, batch_of, fetched, in_order, micr
 
 from kip_replay.replay.hwm_parking import HwmParking, RecordedFetch, variants
 from kip_replay.replay.hwm_parking.outcomes import MIDDLE_OF_EPOCH
-from kip_replay.replay.hwm_parking.settling import WAKES, Settling
 from kip_replay.replay.log_gaps import LOG_GAP, LogGap, holes_of, last_begun
 
 VOTERS = (1, 2, 3)
@@ -93,23 +92,6 @@ def test_log_that_begins_within_an_epoch_is_unknown_until_its_leader_has_settled
     of_whole = {row["leader_at"] for row in replayed(CLUSTER.log()).variant("recorded").lag}
     known = [row for row in rows.variant("recorded").lag if row["verdict"] == "replayed"]
     assert {row["leader_at"] for row in known} <= of_whole
-
-
-def test_epoch_that_begins_in_the_log_is_settled() -> None:
-    assert Settling().is_settled(2)
-    assert Settling().has_settled(0)
-
-
-def test_replica_settles_once_appends_have_completed_it_and_the_leader_once_its_voters_do() -> None:
-    settling = Settling(log_end_offset=20)
-    for offset in range(20, 21 + WAKES):
-        assert not settling.is_settled(11)
-        settling.append(offset, [2, 11])
-    settling.advanced(5, [2, 3])
-    assert not settling.is_settled(11)
-    settling.advanced(6, [2])
-    assert settling.unsettled([2, 3, 11]) == {3}
-    assert (settling.has_settled(5), settling.has_settled(6)) == (False, True)
 
 
 def test_holes_that_overlap_are_one_and_other_nodes_do_not_count() -> None:

@@ -186,19 +186,6 @@ def test_incrementals() -> None:
     assert column(rows, "request_bytes") == column(expected.variant(RECORDED), "request_bytes")
 
 
-def test_topic_id_replaced() -> None:
-    """testTopicIdReplaced: v13+ forgets the old id and lists the new one in its place."""
-    new = (NEW_FOO, 0)
-    log = Log().full(both(FOO_0, 3), both(BAR_0, 4))
-    log.incremental([requested(*new), requested(*BAR_0, 9)], [returned(*new)], [FOO_0])
-    rows = log.replay().variant(INCREMENTAL)
-    assert rows[1]["equals_recorded"]
-    assert shapes(rows)[1] == (2, 2, 1, 1)
-    assert rows[1]["added_partitions"] == 1
-    off = Log(session=0).full(both(FOO_0, 3), both(BAR_0, 4)).full(both(new), both(BAR_0, 9))
-    assert shapes(off.replay().variant(INCREMENTAL))[1] == (2, 2, 1, 1)
-
-
 def test_topics_without_a_known_name_do_not_replace_one_another() -> None:
     """What is new is listed before what changed; what replaces another stands in its place."""
     unknown, other = ("unknown".ljust(22, "_"), 0), ("other".ljust(22, "_"), 0)
@@ -297,57 +284,6 @@ def test_equals_recorded_sees_sizes() -> None:
     assert column(log.replay().variant(INCREMENTAL), "equals_recorded") == [None, False]
 
 
-@pytest.mark.parametrize(
-    ("answers", "why"),
-    [
-        ([failed(*FOO_0, 3), returned(*BAR_0, 9)], "gone while the FETCH waited"),
-        ([returned(*BAR_0, 9), failed(*FOO_0, 100)], "its id is not known"),
-        ([returned(*BAR_0, 9), failed(*FOO_0, 29)], "not allowed"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_partitions_that_are_not_read_stand_at_the_end(
-    answers: list[ReturnedPartition], why: str
-) -> None:
-    log = Log().full(both(FOO_0), both(BAR_0)).incremental([], answers, lasts_ms=SECOND)
-    assert log.replay().variant(INCREMENTAL)[1]["equals_recorded"], why
-
-
-def away(*answers: ReturnedPartition, version: int = 17, lasts_ms: float = 500) -> list[bool]:
-    """A follower of foo-0 and bar-0 sends its next FETCH a second later, and adds new-bar-0."""
-    log = Log(version).full(both(FOO_0), both(BAR_0))
-    log.incremental([requested(*NEW_BAR_0)], answers, lasts_ms=lasts_ms)
-    return [row["equals_recorded"] for row in log.replay().variant(INCREMENTAL)[1:]]
-
-
-def test_frozen_follower_returns_when_the_broker_knows_which_partitions_are_gone() -> None:
-    """foo-0 went while the follower was away, which was longer than its FETCH waits: not read.
-
-    Had the FETCH waited for longer, foo-0 would be read and stand where it stood.
-    """
-    first, last = failed(*FOO_0, 3), returned(*NEW_BAR_0)
-    assert away(last, first) == [True]
-    assert away(first, last) == [False]
-    assert away(first, last, lasts_ms=SECOND) == [True]
-
-
-def test_new_partition_that_is_gone_was_there_when_the_fetch_came() -> None:
-    """Else its topic id would not be known (100). It is read, and stands where it was added.
-
-    bar-0 came into the session before, and foo-0 is gone for the same reason as above.
-    """
-    rest = returned(*BAR_0, 9)
-    assert away(rest, failed(*NEW_BAR_0, 3), failed(*FOO_0, 3)) == [True]
-    assert away(rest, failed(*FOO_0, 3), failed(*NEW_BAR_0, 3)) == [False]
-    assert away(rest, failed(*FOO_0, 3), failed(*NEW_BAR_0, 100)) == [True]
-
-
-def test_partition_known_to_be_gone_is_not_read_again() -> None:
-    log = Log().full(both(FOO_0), both(BAR_0)).incremental([], [failed(*FOO_0, 3)])
-    log.incremental([], [returned(*BAR_0, 9), failed(*FOO_0, 3)])
-    assert column(log.replay().variant(INCREMENTAL), "equals_recorded")[1:] == [True, True]
-
-
 # --- session errors, throttling, goodbyes --------------------------------------------------------
 
 
@@ -421,39 +357,6 @@ def test_restarted_client_leaves_its_session_behind() -> None:
     assert column(log.replay().variant(INCREMENTAL), "is_full") == [True, True]
 
 
-def test_consumer_says_goodbye() -> None:
-    log = Log(replica_id=-1).full(both(FOO_0))
-    log.add(Request(SESSION, -1, [], []), Response(0, 0, []))
-    rows = log.replay()
-    assert column(rows.variant(INCREMENTAL), "session_epoch") == [0, -1]
-    assert column(rows.variant(INCREMENTAL), "session_id") == [0, SESSION]
-    assert shapes(rows.variant(FULL))[1] == (0, 0, 0, 0)
-    assert [(e["event"], e["reason"]) for e in rows.events()][1] == ("closed", "client closed it")
-    assert column(rows.variant(INCREMENTAL), "client_kind") == ["consumer", "consumer"]
-
-
-def test_consumer_says_goodbye_without_a_session() -> None:
-    """(0, -1) of a client that requested sessions is its goodbye: the replayed one is closed."""
-    log = Log(replica_id=-1, session=0).full(both(FOO_0))
-    log.add(Request(0, -1, [], []), Response(0, 0, []))
-    assert [e["event"] for e in log.replay().events()] == ["created", "closed"]
-
-
-def test_throttled_consumer_gets_nothing() -> None:
-    """KIP-219: full: no session; incremental: the session stays, what is new comes later."""
-    log = Log(replica_id=-1, session=0)
-    log.add(Request(0, 0, [requested(*FOO_0)], []), Response(0, 0, []), throttle_ms=9.0)
-    log.full(both(FOO_0, 0, 5))
-    log.add(Request(0, 0, [requested(*FOO_0, 1)], []), Response(0, 0, []), throttle_ms=9.0)
-    log.full(both(FOO_0, 1, 6))
-    rows = log.replay().variant(INCREMENTAL)
-    assert column(rows, "is_full") == [True, True, False, False]
-    assert column(rows, "request_partitions") == [1, 1, 1, 0]
-    assert column(rows, "response_partitions") == [0, 1, 0, 1]
-    assert [e["event"] for e in log.replay().events()] == ["created"]
-    assert column(log.replay().variant(FULL), "response_partitions") == [0, 1, 0, 1]
-
-
 def test_client_that_asks_for_no_session() -> None:
     """librdkafka sends (0, -1): every protocol leaves it as it is."""
     row = fetched(
@@ -471,47 +374,6 @@ def test_client_that_asks_for_no_session() -> None:
 
 
 # --- slots ---------------------------------------------------------------------------------------
-
-
-def test_eviction_is_noticed_with_the_next_fetch() -> None:
-    """A follower throws a consumer out: 70 and an empty answer, then the same in full."""
-    rows = []
-    for n in range(8):
-        consumer = Log(session=0, replica_id=-1, connection=f"consumer {n}")
-        rows += consumer.full(both(FOO_0), both(BAR_0)).rows
-    follower = Log(session=0).full(both(FOO_0), both(BAR_0))
-    late = follower.rows[0]._replace(dequeued_us=2_000_000, built_us=2_000_000, request_id="f")
-    again = consumer.full(both(FOO_0, 1), both(BAR_0)).rows[-1]
-    first = rows[0]._replace(
-        dequeued_us=3_000_000,
-        built_us=3_000_000,
-        request_id="again",
-        request_partitions=again.request_partitions,
-    )
-    replayed = replay_of([[*rows, late, first]], (8,), NAMES)
-    of_first = [r for r in replayed.variant(INCREMENTAL, 8) if r["request_id"] == "again"]
-    assert column(of_first, "attempt") == [0, 1]
-    assert column(of_first, "session_error") == [70, 0]
-    assert column(of_first, "is_full") == [False, True]
-    assert shapes(of_first) == [(2, 1, 0, 0), (2, 2, 0, 2)]
-    assert column(of_first, "session_epoch") == [1, 0]
-    last = [(e["event"], e["reason"]) for e in replayed.events(8)][8:]
-    assert last == [
-        ("evicted", "not privileged"),
-        ("created", "a slot was made free"),
-        ("refused", "cache full"),
-    ]
-    assert [r["attempt"] for r in replayed.variant(INCREMENTAL)] == [0] * 10
-
-
-def test_session_is_created_when_the_answer_is_built() -> None:
-    """A FETCH that waits gets its slot after one that came later and was answered sooner."""
-    waits = Log(session=0, connection="waits").full(both(FOO_0), lasts_ms=500)
-    quick = Log(session=0, connection="quick", replica_id=13).full(both(FOO_0), lasts_ms=1)
-    rows = [waits.rows[0], quick.rows[0]._replace(dequeued_us=1_000_100)]
-    events = replay_of([rows], (8,), NAMES).events(8)
-    assert [event["session_key"].rpartition("/")[2] for event in events] == ["quick", "waits"]
-    assert [event["shard"] for event in events] == [0, 1]
 
 
 # --- what the log does not say -------------------------------------------------------------------
@@ -673,21 +535,6 @@ def test_draft_needs_names() -> None:
 
 
 # --- streams -------------------------------------------------------------------------------------
-
-
-def test_clients_that_share_an_id_and_an_address_are_told_apart() -> None:
-    rows = [
-        log.full(both(key)).full(both(key, 1)).rows
-        for key, log in (
-            (FOO_0, Log(session=0, replica_id=-1, connection="10.0.0.1:9092-10.0.0.2:1-0")),
-            (BAR_0, Log(session=0, replica_id=-1, connection="10.0.0.1:9092-10.0.0.2:2-0")),
-        )
-    ]
-    log = sorted((row for of in rows for row in of), key=lambda r: (r.dequeued_us, r.request_id))
-    replayed = replay_of([log], (), NAMES).variant(INCREMENTAL)
-    assert len(set(column(replayed, "session_key"))) == 2
-    assert column(replayed, "is_full") == [True, True, False, False]
-    assert column(replayed, "session_partitions") == [1, 1, 1, 1]
 
 
 def test_session_key_names_session_and_request() -> None:

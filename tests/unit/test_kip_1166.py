@@ -7,7 +7,6 @@ recording.
 
 from typing import Any
 
-import msgspec
 import pytest
 from notation import check
 from notation.recorded import EPOCH
@@ -191,22 +190,12 @@ HISTORIES = {
     leader appends to 12  -> nobody
     9 fetches 10          -> records 10..15, high watermark -1
     """,
-    "max wait zero is never parked": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
-    9 fetches 15 knowing -1 waiting 0 ms  -> timeout, high watermark -1
-    """,
     "max wait is each fetchs own": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
     8 fetches 15 waiting 1000 ms  -> parked
     9 fetches 15 waiting 300 ms   -> parked
     300 ms pass                   -> 9: timeout, high watermark -1
     700 ms pass                   -> 8: timeout, high watermark -1
-    """,
-    "parked are woken in the order in which they came": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
-    9 fetches 15          -> parked
-    8 fetches 15          -> parked
-    leader appends to 16  -> 9: records 15..16, high watermark -1; 8: records 15..16, high watermark -1
     """,
     "drain without a batch completes who is parked at the log's end, with what is known by then": """
     voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without | with KIP-1166
@@ -215,48 +204,6 @@ HISTORIES = {
     2 fetches 15 knowing 15 -> parked | 9: high watermark 15; 8: high watermark 15; parked
     leader drains no batch  -> 9: drain, high watermark 15; 2: drain, high watermark 15 | 2: drain, high watermark 15
     leader drains no batch  -> nobody
-    """,
-    "observers never move the high watermark": """
-    voters 1 2 3, leader 1, epoch 5 starts at 10, log ends at 15, with KIP-1166
-    11 fetches 15 knowing -1  -> parked; leader has high watermark -1
-    12 fetches 15 knowing -1  -> parked; leader has high watermark -1
-    13 fetches 14 knowing -1  -> records 14..15, high watermark -1; leader has high watermark -1
-    """,
-    "two voters need the other one": """
-    voters 1 2, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
-    2 fetches 12  -> records 12..15, high watermark 12
-    2 fetches 15  -> parked; leader has high watermark 15
-    """,
-    # N=4: the 2nd largest follower, so that three of four have it.
-    "four voters need two others": """
-    voters 1 2 3 4, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
-    2 fetches 15  -> parked; leader has high watermark -1
-    3 fetches 12  -> records 12..15, high watermark 12
-    4 fetches 14  -> records 14..15, high watermark 14
-    """,
-    "five voters need two others": """
-    voters 1 2 3 4 5, leader 1, epoch 5 starts at 10, log ends at 14, without KIP-1166
-    leader appends to 15  -> nobody; leader has high watermark -1
-    2 fetches 15  -> parked; leader has high watermark -1
-    3 fetches 12  -> records 12..15, high watermark 12
-    4 fetches 11  -> records 11..15, high watermark 12
-    5 fetches 14  -> records 14..15, high watermark 14
-    """,
-    "leader that does not vote needs a majority of the others": """
-    voters 2 3 4, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
-    2 fetches 15  -> parked; leader has high watermark -1
-    3 fetches 12  -> records 12..15, high watermark 12
-    4 fetches 13  -> records 13..15, high watermark 13
-    """,
-    "leader that does not vote with two voters needs both": """
-    voters 2 3, leader 1, epoch 5 starts at 10, log ends at 15, without KIP-1166
-    2 fetches 15  -> parked; leader has high watermark -1
-    3 fetches 12  -> records 12..15, high watermark 12
-    """,
-    "single voter commits what it appends": """
-    voters 1, leader 1, epoch 5 starts at 10, log ends at 10, without | with KIP-1166
-    leader appends to 15     -> nobody; leader has high watermark 15
-    9 fetches 15 knowing 15  -> parked
     """,
     "single voter sends the high watermark with the records": """
     voters 1, leader 1, epoch 5 starts at 10, log ends at 15, high watermark 15, without | with KIP-1166
@@ -286,16 +233,6 @@ def test_replica_sends_its_high_watermark_in_a_version_that_can() -> None:
     replica = Replica(15, EPOCH, 12)
     assert replica.fetch(9, 0, 7, hwm_aware=True) == Fetch(9, 15, EPOCH, 12, 0, 7)
     assert replica.fetch(9, 0, 7, hwm_aware=False) == Fetch(9, 15, EPOCH, NOT_SENT, 0, 7)
-
-
-def test_saved_state_has_values_without_names() -> None:
-    """A leader of which nothing is known yet, with a FETCH parked; a replica."""
-    leader, fetch = Leader(True, EPOCH, frozenset({2}), 2), Fetch(9, 0, EPOCH, -1, token=1)
-    assert leader.fetch(fetch) == []
-    known, parked = [-1, 0, 0, {}, None, -1, 0, 0, {}], [9, 0, EPOCH, -1, 500_000, 1]
-    waits = {1: [parked, "timeout", True, -1, 0]}
-    assert msgspec.to_builtins(leader, str_keys=False) == [True, EPOCH, [2], 2, *known, waits]
-    assert msgspec.to_builtins(Replica(15, EPOCH)) == [15, EPOCH, -1]
 
 
 def a_leader(**others: Any) -> Leader:

@@ -193,26 +193,6 @@ def test_session_ends_exactly_after_timeout_and_scan() -> None:
         assert carried.unfenced_brokers == unfenced
 
 
-def test_offset_is_carried_from_when_it_is_certain() -> None:
-    manager = Controller(certain_from_us=us(1000))
-    assert manager.takes(11, 999, 999.5) is None
-    assert not manager.applied_everywhere.at
-    assert manager.takes(11, 1000, 1001) == (20, 20, 1)
-    assert manager.applied_everywhere.at == [us(1000)]
-
-
-def test_what_was_over_is_forgotten() -> None:
-    manager = Controller(certain_from_us=0)
-    manager.takes(11, 1000, 1001)
-    everywhere = (manager.applied_everywhere, manager.known_everywhere)
-    timelines = (*everywhere, manager.known_by_broker[11])
-    for timeline in timelines:
-        timeline.add(us(2000), 20)
-        timeline.add(us(5000), 30)
-    manager.forget(us(6000))
-    assert [timeline.at for timeline in timelines] == [[us(5000)]] * 3
-
-
 def test_update_features_has_when_each_broker_can_renegotiate() -> None:
     """ "ApiVersions": a broker waits for the record's offset to be known everywhere."""
     rows = replayed(cluster(*REPORTS, api_name="UPDATE_FEATURES", partitions=0)).visibility
@@ -288,23 +268,6 @@ def test_claim_of_a_fetch_is_cut_to_what_the_next_heartbeat_has() -> None:
     assert claims_of(claims, 4000, 31) == [(us(4000), 31)]
     claims.fetch(us(4100), 40)
     assert claims_of(claims, 6000, 40) == [(us(4600), 40), (us(6000), 40)]
-
-
-def test_claim_within_its_grace_waits_for_the_heartbeat_after() -> None:
-    claims = evidence.Claims(12)
-    claims.fetch(us(1900), 30)
-    assert claims_of(claims, 2000, 25) == [(us(2000), 25)]
-    assert claims_of(claims, 4000, 30) == [(us(2400), 30), (us(4000), 30)]
-
-
-def test_claim_that_no_heartbeat_settles_stands() -> None:
-    claims = evidence.Claims(12)
-    claims.fetch(us(100), 30)
-    assert not list(claims.fall_due(us(599), evidence.Replicas()))
-    assert list(claims.fall_due(us(600), evidence.Replicas())) == [(us(600), 30)]
-    assert not list(claims.expire(us(599)))
-    assert list(claims.expire(us(600))) == [(us(600), 12, 30)]
-    assert claims_of(claims, 2000, 30) == [(us(2000), 30)]
 
 
 def test_replicas_to_create_may_take_ten_times_as_long_as_usual() -> None:
@@ -606,15 +569,6 @@ def test_apply_delay_parts_what_was_applied_from_what_was_not(
     seen: list[tuple[int, bool]], delay: int
 ) -> None:
     assert progress.apply_delay_us(seen) == delay
-
-
-def test_one_late_heartbeat_is_no_measure_of_the_delay() -> None:
-    delay = progress.ApplyDelay()
-    delay.add(us(69), applied=False)
-    assert delay.us == 0
-    for age in (12, 13, 14, 15, 16):
-        delay.add(us(age), applied=False)
-    assert delay.us == us(69)
 
 
 def test_slow_broker_catches_up_half_way_to_the_heartbeat_that_shows_it() -> None:

@@ -144,10 +144,3 @@ def test_deletion_of_a_topic_that_was_created_in_a_hole_is_no_estimate() -> None
     for gaps, verdict in (((), "replayed"), ((hole,), "unknown")):
         last = replayed(without(log, *gaps), *gaps).writes_of(ESTIMATED)[-1]
         assert last["verdict"] == verdict
-
-
-@pytest.mark.parametrize("cut", [60, 120, 200])
-def test_log_with_a_hole_cut_anywhere_gives_the_same_rows(cut: int) -> None:
-    hole = gap(CONTROLLER, 10_000, 12_000)
-    log = without(LONG, hole)
-    assert replayed(log, hole, cuts=(cut, cut + 1)) == replayed(log, hole)

@@ -289,34 +289,6 @@ def test_acks_0_is_unknown_only_where_a_follower_stood_between(
     assert responses(row)[0] == (None if reason else 8)
 
 
-def two_without_offsets() -> History:
-    """At 20 and 40 ms, five records each, placed by bytes: at 1 and 6, where 1 and 2 are counted.
-
-    The next logged offset comes at 118 ms, long after all followers have both.
-    """
-    history = History().then("p0@0 p?@20 p?@40")
-    for replica, begin in ((12, 70), (13, 80)):
-        for number, (offset, sent) in enumerate(((0, 100), (1, 100), (6, 100), (11, 0))):
-            history.fetch(begin + number, replica, offset, sent_bytes=sent, session=replica)
-    return history.then("p11@118 12:12@119 13:12@120")
-
-
-def test_acks_0_is_acknowledged_when_the_minimum_is_lowered_to_the_leader_alone() -> None:
-    history = two_without_offsets().then("min=1@50")
-    row = history.row(history.produced[2], until_ms=200_000)
-    assert row["base_offset"] == 6
-    assert (ms(row["min_isr_acked_at"]), ms(row["all_isr_acked_at"])) == (50, 83)
-    assert row["replicas_at_min_isr_ack"] == 1
-
-
-def test_acks_0_is_committed_when_the_isr_shrinks_to_the_leader_alone() -> None:
-    history = two_without_offsets().then("min=1@50")
-    for replica in (12, 13):
-        history.heartbeat(-900, replica, epoch=2)  # another than it fetches with: may not join
-    row = history.then("isr=11@59-60").row(history.produced[2], until_ms=200_000)
-    assert (ms(row["min_isr_acked_at"]), ms(row["visible_at"])) == (50, 60)
-
-
 def test_replicas_of_acks_0_are_those_that_have_it_wherever_it_is() -> None:
     """Beside a batch at 5: at 5 or behind it, and either way below 12, which 12 has at 10 ms."""
     history = History(isr=(11, 12)).then("12:0@-10 p0@-5 p5@1 p?@2 p12@30 12:13@40")

@@ -203,23 +203,6 @@ def test_what_the_log_ends_before_has_no_response() -> None:
     assert latencies([produce(1, 100)], until_ms=105) == {}
 
 
-def test_stopping_and_going_on_changes_nothing() -> None:
-    produces = [produce(n, 100 + 7 * n, connection=f"c{n % 3}") for n in range(40)]
-    whole = ClosedLoop(False, Sent.ESTIMATE)
-    parts = ClosedLoop(False, Sent.ESTIMATE)
-    for loop in (whole, parts):
-        for replica_id in NEAR:
-            loop.add_follower(replica_id, 0)
-        for one in produces:
-            loop.add(one)
-    responses = {}
-    for until_ms in range(0, 1_000, 13):
-        responses |= parts.advance(cycles(), us(until_ms))
-    assert responses == whole.advance(cycles(), us(987))
-    assert len(responses) == len(produces)
-    assert not whole.produces
-
-
 def test_connections_that_are_gone_leave_nothing() -> None:
     loop = ClosedLoop(False, Sent.ESTIMATE)
     loop.add_follower(12, 0)
@@ -273,11 +256,3 @@ def test_nothing_is_drawn_that_the_log_shows_only_later() -> None:
     assert after(found, 31) is None
     assert after(found, 101) == late
     assert after(cycles_of((10, 13)), 1e9) is None
-
-
-def test_what_is_forgotten_is_drawn_no_more() -> None:
-    found = cycles_of((10, 13), (30, 38), (90, 95))
-    known = [after(found, ms) for ms in (80, 95, 200)]
-    found.forget(us(80))
-    assert [after(found, ms) for ms in (80, 95, 200)] == known
-    assert len(found.quiet.cycles) == 2

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import pytest
 from notation.leader_log import History, Row
 
+from kip_replay.replay.min_isr_acks import unlogged
 from kip_replay.replay.min_isr_acks.events import Partition
 from kip_replay.replay.min_isr_acks.reasons import OFFSET_NOT_IN_LOG
-from kip_replay.replay.min_isr_acks.unlogged import BATCHES_KEPT, MARKER_BYTES
+from kip_replay.replay.min_isr_acks.unlogged import MARKER_BYTES
 
 #: Base offset (None: acks=0, not logged) and bytes of a batch.
 Sized = tuple[int | None, int | None]
@@ -102,8 +103,11 @@ def test_disagreement_makes_what_depends_on_the_order_unknown() -> None:
     assert rows[150]["reason"] == OFFSET_NOT_IN_LOG
 
 
-def test_memory_is_bounded_and_who_is_far_behind_places_nothing() -> None:
-    end = 3 * BATCHES_KEPT
+def test_memory_is_bounded_and_who_is_far_behind_places_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unlogged, "BATCHES_KEPT", 64)
+    end = 3 * 64
 
     def placed(start: int) -> Row:
         history = History()

@@ -108,10 +108,14 @@ def made_of(
     )
 
 
-@pytest.mark.parametrize("version", range(4, 19))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(row=fetch_request)
-def test_fetch_request(version: int, row: dict[str, Any]) -> None:
+def test_fetch_request(row: dict[str, Any]) -> None:
+    for version in range(4, 19):
+        check_fetch_request(version, row)
+
+
+def check_fetch_request(version: int, row: dict[str, Any]) -> None:
     module = kio("fetch", version, "request")
 
     def partition(p: dict[str, Any]) -> Any:
@@ -178,10 +182,14 @@ def fetched(module: Any, p: dict[str, Any]) -> Any:
     )
 
 
-@pytest.mark.parametrize("version", range(4, 19))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(row=fetch_response)
-def test_fetch_response(version: int, row: dict[str, Any]) -> None:
+def test_fetch_response(row: dict[str, Any]) -> None:
+    for version in range(4, 19):
+        check_fetch_response(version, row)
+
+
+def check_fetch_response(version: int, row: dict[str, Any]) -> None:
     module = kio("fetch", version, "response")
     responses = made_of(
         module.FetchableTopicResponse,
@@ -200,10 +208,14 @@ def test_fetch_response(version: int, row: dict[str, Any]) -> None:
     check_response(FETCH, FETCHES, row, version, entity)
 
 
-@pytest.mark.parametrize("version", range(3, 14))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(row=produce)
-def test_produce_request(version: int, row: dict[str, Any]) -> None:
+def test_produce_request(row: dict[str, Any]) -> None:
+    for version in range(3, 14):
+        check_produce_request(version, row)
+
+
+def check_produce_request(version: int, row: dict[str, Any]) -> None:
     module = kio("produce", version, "request")
 
     def sent(p: dict[str, Any]) -> Any:
@@ -220,10 +232,14 @@ def test_produce_request(version: int, row: dict[str, Any]) -> None:
     check_request(PRODUCE, PRODUCES, row, version, entity)
 
 
-@pytest.mark.parametrize("version", range(3, 14))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(row=produce)
-def test_produce_response(version: int, row: dict[str, Any]) -> None:
+def test_produce_response(row: dict[str, Any]) -> None:
+    for version in range(3, 14):
+        check_produce_response(version, row)
+
+
+def check_produce_response(version: int, row: dict[str, Any]) -> None:
     module = kio("produce", version, "response")
 
     def returned(p: dict[str, Any]) -> Any:
@@ -248,7 +264,7 @@ def test_produce_response(version: int, row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     offline=st.none() | st.integers(1, 200), cordoned=st.none() | st.integers(0, 200), epoch=int64
 )

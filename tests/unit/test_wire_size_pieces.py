@@ -84,25 +84,29 @@ def response_by_pieces(pieces: FetchPieces, row: dict[str, Any]) -> int:
     return size
 
 
-@pytest.mark.parametrize("version", FETCH_VERSIONS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(row=fetch_request, client_id=client_ids, data=st.data())
-def test_request(version: int, row: dict[str, Any], client_id: str | None, data: Any) -> None:
+def test_request(row: dict[str, Any], client_id: str | None, data: Any) -> None:
     # a topic may come again after another
     requested = data.draw(st.permutations(row["request_partitions"]))
-    row = {**row, "api_version": version, "client_id": client_id, "request_partitions": requested}
-    expected = request_bytes(FETCH, one_row(FETCHES.arrow_schema, row))
-    assert [request_by_pieces(fetch_pieces(version), row)] == expected.to_pylist()
+    row = {**row, "client_id": client_id, "request_partitions": requested}
+    batch = every_version(row)
+    expected = [request_by_pieces(fetch_pieces(version), row) for version in FETCH_VERSIONS]
+    assert request_bytes(FETCH, batch).to_pylist() == expected
 
 
-@pytest.mark.parametrize("version", FETCH_VERSIONS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(row=fetch_response, data=st.data())
-def test_response(version: int, row: dict[str, Any], data: Any) -> None:
-    returned = data.draw(st.permutations(row["response_partitions"]))
-    row = {**row, "api_version": version, "response_partitions": returned}
-    expected = response_bytes(FETCH, one_row(FETCHES.arrow_schema, row))
-    assert [response_by_pieces(fetch_pieces(version), row)] == expected.to_pylist()
+def test_response(row: dict[str, Any], data: Any) -> None:
+    row = {**row, "response_partitions": data.draw(st.permutations(row["response_partitions"]))}
+    batch = every_version(row)
+    expected = [response_by_pieces(fetch_pieces(version), row) for version in FETCH_VERSIONS]
+    assert response_bytes(FETCH, batch).to_pylist() == expected
+
+
+def every_version(row: dict[str, Any]) -> pa.RecordBatch:
+    rows = [one_row(FETCHES.arrow_schema, {**row, "api_version": v}) for v in FETCH_VERSIONS]
+    return pa.concat_batches(rows)
 
 
 def plain(topic: int, partition: int) -> dict[str, Any]:
@@ -119,7 +123,7 @@ def plain(topic: int, partition: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", [11, 12, 17])
-@pytest.mark.parametrize("n", [0, 126, 127, 16_382, 16_383])
+@pytest.mark.parametrize("n", [126, 127, 16_383])
 @pytest.mark.parametrize("kind", ["topics", "partitions"])
 def test_prefixes_of_long_arrays(version: int, n: int, kind: str) -> None:
     partitions = [plain(i, 0) if kind == "topics" else plain(7, i) for i in range(n)]
