@@ -65,7 +65,7 @@ def counting(table: str, expected: Sequence[Failing]) -> str:
     counts = ["count(*)", *(f"count(CASE WHEN {each} THEN 1 END)" for each in conditions)]
     parts = [f"SELECT recording, -1 AS first, [{', '.join(counts)}] AS counts FROM {table}"]
     parts += [
-        f"SELECT recording, {number} AS first, [{each.count}] AS counts FROM ({each.query}) AS rows"
+        f"SELECT recording, {number} AS first, [{each.count}] AS counts FROM ({each.query}) AS failing"
         for number, each in enumerate(expected)
         if not each.condition
     ]
@@ -75,7 +75,7 @@ def counting(table: str, expected: Sequence[Failing]) -> str:
 def first_rows(expected: Failing, recording: str, rows_max: int) -> str:
     """The first failing rows of a recording, by their columns from left to right."""
     return (
-        f"SELECT * FROM ({expected.query}) AS rows WHERE recording = {sql_text(recording)} "
+        f"SELECT * FROM ({expected.query}) AS failing WHERE recording = {sql_text(recording)} "
         f"ORDER BY ALL NULLS FIRST LIMIT {rows_max}"
     )
 
