@@ -108,7 +108,10 @@ def failing_rows(
     found = {}
     for name in recordings:
         context = gx.get_context(mode="ephemeral")
-        source = context.data_sources.add_sql("warehouse", url([name], warehouse))
+        context.variables.progress_bars = _CONFIG["progress_bars"]
+        source = context.data_sources.add_sql(
+            name="warehouse", connection_string=url([name], warehouse), create_temp_table=False
+        )
         for number, each in enumerate(expectations):
             asset = source.add_table_asset(str(number), each.table)
             batch = asset.add_batch_definition_whole_table("recording").get_batch()
@@ -118,19 +121,25 @@ def failing_rows(
                 validated = batch.validate(expected, result_format=result_format | keys)
             except (ValueError, TypeError, GreatExpectationsError) as error:
                 raise each.error(error) from error
-            if message := validated.exception_info.get("exception_message"):
-                raise each.error(message)
-            if not validated.success:
-                found[name, each] = _failing(validated.result, kept_rows)
+            # Of the expectation, or of each of its metrics.
+            for info in (validated.exception_info, *validated.exception_info.values()):
+                if isinstance(info, dict) and info.get("raised_exception"):
+                    raise each.error(info["exception_message"])
+            count, first = _failing(validated)
+            if count:
+                found[name, each] = count, first[:kept_rows]
         _close(context)
     return found
 
 
-def _failing(result: Mapping[str, Any], kept_rows: int) -> tuple[int, list[dict[str, Any]]]:
-    count = result.get("unexpected_count")
-    if not count:
+def _failing(validated: Any) -> tuple[int, list[dict[str, Any]]]:
+    """Failing rows; there are none, and no success, where no row meets a condition."""
+    result = validated.result
+    if validated.success:
+        return 0, []
+    if "unexpected_count" not in result:
         return 1, [{"observed_value": result.get("observed_value")}]
-    return count, result["unexpected_index_list"][:kept_rows]
+    return result["unexpected_count"] or 0, result.get("unexpected_index_list") or []
 
 
 def _write_config(folder: Path, recordings: Sequence[str], tables: Collection[str]) -> None:

@@ -93,8 +93,11 @@ def validated(
         rows = partial(_rows, database)
         sizes, counts = _counted(rows, as_sql)
         for (name, each), count in counts.items():
-            first = rows(first_rows(each, name, kept_rows)).to_pylist()
-            found[name, each.expectation] = count, first
+            text = first_rows(each, name, kept_rows)
+            try:
+                found[name, each.expectation] = count, rows(text).to_pylist()
+            except duckdb.Error as error:
+                raise each.expectation.error(error) from None
     if others:
         from kip_replay.pipelines.quality.project import failing_rows
 

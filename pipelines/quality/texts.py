@@ -65,7 +65,7 @@ def counting(table: str, expected: Sequence[Failing]) -> str:
     counts = ["count(*)", *(f"count(CASE WHEN {each} THEN 1 END)" for each in conditions)]
     parts = [f"SELECT recording, -1 AS first, [{', '.join(counts)}] AS counts FROM {table}"]
     parts += [
-        f"SELECT recording, {number} AS first, [{each.count}] AS counts FROM ({each.query}) AS failing"
+        f"SELECT recording, {number} AS first, [{each.count}] AS counts FROM ({each.query}) AS f"
         for number, each in enumerate(expected)
         if not each.condition
     ]
@@ -131,10 +131,10 @@ def _is_not_in(column: str, value_set: Sequence[Any]) -> str:
 
 
 def _is_not_above(
-    column_A: str,  # noqa: N803
-    column_B: str,  # noqa: N803
+    column_A: str,
+    column_B: str,
     or_equal: bool = False,
-    ignore_row_if: str = "",  # noqa: ARG001
+    ignore_row_if: str = "",
 ) -> str:
     """Neither Great Expectations nor SQL counts a pair of which one is missing."""
     return f'"{column_A}" {"<" if or_equal else "<="} "{column_B}"'

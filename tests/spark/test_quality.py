@@ -45,9 +45,9 @@ def test_a_line_taken_out_of_a_real_log_is_located(spark: SparkSession, tmp_path
     ingest([load_recording(folder)], warehouse)
     find_log_gaps(warehouse, {"cut": (1, 2, 3)}, is_final=True)
     log = [each for each in load_suites() if each.suite == "log"]
-    results = validated(warehouse, ["cut"], log, kept_rows=5, has_page=False)
-    failed = {r.expectation.name: r for r in results if not r.success}
-    critical = {name for name, r in failed.items() if r.expectation.severity == "critical"}
+    results = validated(warehouse, ["cut"], log, kept_rows=5)
+    failed = {r.expectation: r for r in results if not r.success}
+    critical = {name for name, r in failed.items() if r.severity == "critical"}
     assert critical == {"log_has_no_hole"}
     hole = json.loads(failed["log_has_no_hole"].kept[0])
     assert (hole["node_id"], hole["client_id"]) == (11, "broker-12-fetcher-0")
