@@ -112,6 +112,6 @@ class Dialect(DefaultDialect):
 
 def _place_of_project() -> Path:
     """The folder in which the project lies that was opened last, as Great Expectations has it."""
-    from great_expectations.data_context import project_manager
+    from great_expectations.data_context.data_context.context_factory import project_manager
 
-    return Path(project_manager.get_current_project().root_directory).parent
+    return Path(str(project_manager.get_current_project().root_directory)).parent

@@ -48,7 +48,7 @@ def _store(kind: str, folder: str) -> dict[str, Any]:
 
 
 #: The configuration of a project that is new.
-_CONFIG = {
+_CONFIG: dict[str, Any] = {
     "config_version": 4.0,
     "analytics_enabled": False,
     "progress_bars": {"globally": False, "metric_calculations": False},
@@ -151,9 +151,9 @@ def _write_config(folder: Path, recordings: Sequence[str], tables: Collection[st
     source: dict[str, Any] = {"type": "sql", "id": _id("source"), "assets": assets}
     source |= {"connection_string": url(recordings), "create_temp_table": False}
     file = folder / "great_expectations.yml"
-    config = dict(YAMLHandler().load(file.read_text())) if file.exists() else dict(_CONFIG)
-    config["fluent_datasources"] = {**config.get("fluent_datasources", {}), "warehouse": source}
-    _write(file, config)
+    config: Any = YAMLHandler().load(file.read_text()) if file.exists() else _CONFIG
+    sources = {**config.get("fluent_datasources", {}), "warehouse": source}
+    _write(file, {**config, "fluent_datasources": sources})
 
 
 def _write_checkpoint(folder: Path, name: str, expectations: Sequence[Expectation]) -> None:
@@ -174,7 +174,11 @@ def _write_checkpoint(folder: Path, name: str, expectations: Sequence[Expectatio
         definitions.append(definition)
         file = folder / "validation_definitions" / f"{its}.json"
         _write(file, {**definition, "data": data, "suite": suite})
-    checkpoint = {"name": name, "id": _id("checkpoint", name), "result_format": "SUMMARY"}
+    checkpoint: dict[str, Any] = {
+        "name": name,
+        "id": _id("checkpoint", name),
+        "result_format": "SUMMARY",
+    }
     checkpoint |= {"actions": [], "validation_definitions": definitions}
     _write(folder / "checkpoints" / f"{name}.json", checkpoint)
 

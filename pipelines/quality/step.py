@@ -227,5 +227,6 @@ def _json(row: Mapping[str, Any]) -> str:
 
 
 def _text(value: object) -> str:
-    is_time = isinstance(value, datetime)
-    return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}" if is_time else str(value)
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    return str(value)
