@@ -8,9 +8,10 @@ PARSER = JobParser(
     "check",
     "Checks the tables of recordings: that lines are accounted for and none is lost, that ids, "
     "times and offsets are in order, that outcomes belong to requests and summaries to outcomes. "
-    "`run` does it too; this reads the tables anew each time.\n\n"
-    "Results are in the table quality_results, failing rows in quality_failures, a Great "
-    "Expectations project in the folder gx. The suites are in conf/quality.",
+    "`run` does it too; this reads the tables anew each time, and writes a Great Expectations "
+    "project with Data Docs into the folder gx.\n\n"
+    "Results are in the table quality_results, failing rows in quality_failures. The suites are "
+    "in conf/quality.",
     """  kip-replay check                              (all recordings in ./warehouse)
   kip-replay check my-recording
   kip-replay check my-recording --warehouse /data/warehouse

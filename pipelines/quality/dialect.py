@@ -1,22 +1,25 @@
 """Recordings of a warehouse as a database of SQLAlchemy, which Great Expectations reads.
 
-URLs are ``duckdb+warehouse:///?warehouse=PATH&recording=NAME&recording=...``; an entry point in
-setup.cfg registers them. Whoever connects sees the tables as they are then.
+URLs are ``duckdb+warehouse:///?recording=NAME&recording=...``; an entry point in setup.cfg
+registers them. The warehouse is the folder that the open Great Expectations project lies in, so
+that a copy of a warehouse reads its own tables, or ``warehouse=PATH`` in the URL. Whoever connects
+sees the tables as they are then.
 
 duckdb-engine does not serve here: Great Expectations fetches rows after it has released the
 connection, SQLAlchemy rolls back what is released, and DuckDB then has no rows left.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
 from typing import Any, Self
 
 import duckdb
-import pyarrow as pa
 from sqlalchemy import URL, types
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.pool import StaticPool
 
-from kip_replay.pipelines.warehouse.tables import Warehouse, sql_text
+from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
 
 #: Types of columns; Great Expectations does not tell nested ones apart.
@@ -26,12 +29,14 @@ _TYPES = {
     "BIGINT": types.BigInteger,
     "DOUBLE": types.Double,
     "BOOLEAN": types.Boolean,
-    "TIMESTAMP": types.DateTime,
+    "TIMESTAMP WITH TIME ZONE": types.DateTime,
 }
 
 
-def url(warehouse: str, recordings: Sequence[str]) -> str:
-    query = {"warehouse": warehouse, "recording": tuple(recordings)}
+def url(recordings: Sequence[str], warehouse: str | None = None) -> str:
+    query: dict[str, Any] = {"recording": tuple(recordings)}
+    if warehouse is not None:
+        query["warehouse"] = warehouse
     return URL.create("duckdb+warehouse", query=query).render_as_string()
 
 
@@ -42,21 +47,30 @@ class _Connection:
 
     def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
         self._database = database
-        self.fetchone, self.fetchall = database.fetchone, database.fetchall
-        self.fetchmany = database.fetchmany
+        self._rows: Iterator[tuple[Any, ...]] = iter(())
+        self.description: list[tuple[Any, ...]] = []
 
     def cursor(self) -> Self:
         return self
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
-        self._database.execute(statement, list(parameters))
+        found = self._database.sql(statement, params=list(parameters))
+        self.description = [(name, str(kind), *more) for name, kind, *more in found.description]
+        # By Arrow: to fetch times with a zone otherwise, DuckDB needs another package.
+        columns = (column.to_pylist() for column in found.to_arrow_table().columns)
+        self._rows = zip(*columns, strict=True)
 
-    @property
-    def description(self) -> list[tuple[Any, ...]]:
-        return [(name, str(kind), *more) for name, kind, *more in self._database.description]
+    def fetchone(self) -> tuple[Any, ...] | None:
+        return next(self._rows, None)
+
+    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
+        return [*islice(self._rows, size)]
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return [*self._rows]
 
     def commit(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     rollback = close = commit
 
@@ -74,12 +88,11 @@ class Dialect(DefaultDialect):
         return StaticPool
 
     def create_connect_args(self, url: URL) -> Any:
-        recordings = url.normalized_query.get("recording", ())
-        return (url.query["warehouse"], recordings), {}
+        return (url.query.get("warehouse"), url.normalized_query.get("recording", ())), {}
 
     def connect(self, *names: Any, **_: Any) -> Any:
         warehouse, recordings = names
-        return _Connection(_database(Warehouse(warehouse), recordings))
+        return _Connection(Warehouse(warehouse or _place_of_project()).database(recordings))
 
     def get_columns(
         self, connection: Any, table_name: str, schema: str | None = None, **_: Any
@@ -97,24 +110,8 @@ class Dialect(DefaultDialect):
         return table_name in TABLES
 
 
-def _database(warehouse: Warehouse, recordings: Sequence[str]) -> duckdb.DuckDBPyConnection:
-    """Views of the tables, with times in UTC: to fetch those with a zone takes another package.
+def _place_of_project() -> Path:
+    """The folder in which the project lies that was opened last, as Great Expectations has it."""
+    from great_expectations.data_context.data_context.context_factory import project_manager
 
-    DuckDB reads files twice as fast by itself as through Arrow.
-    """
-    database = warehouse.database(recordings)
-    names = ", ".join(map(sql_text, recordings)) or "NULL"
-    for table in TABLES.values():
-        uri, source = warehouse.uri_of(table), f"_{table.name} WHERE recording IN ({names})"
-        paths = [f"{uri}/{file['path']}" for file in warehouse.files(table, recordings)]
-        if paths and "://" not in uri:
-            files = ", ".join(map(sql_text, paths))
-            source = f"read_parquet([{files}], hive_types = {{'recording': VARCHAR}})"
-        times = ", ".join(
-            f'make_timestamp(epoch_us("{field.name}")) AS "{field.name}"'
-            for field in table.arrow_schema
-            if pa.types.is_timestamp(field.type)
-        )
-        columns = f"* REPLACE ({times})" if times else "*"
-        database.execute(f"CREATE OR REPLACE VIEW {table.name} AS SELECT {columns} FROM {source}")
-    return database
+    return Path(str(project_manager.get_current_project().root_directory)).parent

@@ -1,9 +1,10 @@
 """The Great Expectations project of a warehouse: the folder ``gx`` in it.
 
 ``great_expectations.get_context(project_root_dir=WAREHOUSE)`` opens it. It has the data source
-``warehouse``, a suite and a validation definition for each table, and the checkpoint ``quality``,
-of the recordings that were checked last. Its files are written here and not by its API, which
-writes the whole project for each object that is added: seconds.
+``warehouse``, of the recordings that were checked last, and two checkpoints: ``quality`` with what
+is critical or a warning, ``information`` with what is merely worth knowing. Each has a suite and a
+validation definition for a table. Its files are written here and not by its API, which writes the
+whole project for each object that is added: seconds.
 """
 
 import json
@@ -12,16 +13,12 @@ import os
 import re
 import shutil
 import warnings
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.quality.suites import Expectation
-from kip_replay.pipelines.scratch import run_folder
+from kip_replay.pipelines.quality.suites import Expectation, Severity
 from kip_replay.replay.tables import TABLES
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # read when it is imported
@@ -32,15 +29,17 @@ with warnings.catch_warnings():
     from great_expectations.core.run_identifier import RunIdentifier
     from great_expectations.core.yaml_handler import YAMLHandler
     from great_expectations.exceptions.exceptions import GreatExpectationsError
+    from great_expectations.expectations.registry import get_expectation_impl
 
 from kip_replay.pipelines.quality.dialect import url
 
 logging.getLogger("great_expectations").setLevel(logging.ERROR)
 
-#: Suite, table and name of an expectation.
-Place = tuple[str, str, str]
-#: Of an expectation that fails in a recording: how many rows, and the first of them.
-Found = tuple[int, tuple[str, ...]]
+#: Checkpoints by name, and what they are of.
+_CHECKPOINTS = {
+    "quality": (Severity.CRITICAL, Severity.WARNING),
+    "information": (Severity.INFO,),
+}
 
 
 def _store(kind: str, folder: str) -> dict[str, Any]:
@@ -49,7 +48,7 @@ def _store(kind: str, folder: str) -> dict[str, Any]:
 
 
 #: The configuration of a project that is new.
-_CONFIG = {
+_CONFIG: dict[str, Any] = {
     "config_version": 4.0,
     "analytics_enabled": False,
     "progress_bars": {"globally": False, "metric_calculations": False},
@@ -71,110 +70,117 @@ _CONFIG = {
 }
 
 
-def validate(
-    warehouse: str, recordings: Sequence[str], expectations: Sequence[Expectation], is_kept: bool
-) -> set[Place]:
-    """Validates recordings and returns the expectations that fail.
+def write_project(
+    warehouse: str, recordings: Sequence[str], expectations: Sequence[Expectation]
+) -> str:
+    """Writes the project, validates recordings and renders Data Docs, whose first page it returns.
 
-    ``is_kept``: whether project and Data Docs are written to the warehouse. Raises UserError for
-    an expectation that Great Expectations does not have, or whose SQL is wrong.
+    What others have added to the project stays.
     """
-    run_id = RunIdentifier(run_name=_run_name(recordings))
-    failed = set()
-    with TemporaryDirectory(prefix="quality-", dir=run_folder()) as elsewhere:
-        folder = Path(warehouse) / "gx" if is_kept else Path(elsewhere)
-        for generated in ("validations", "data_docs"):
-            shutil.rmtree(folder / "uncommitted" / generated, ignore_errors=True)
-        context = _project(folder, url(warehouse, recordings), expectations)
-        for definition in _definitions(context):
-            # What is met needs no values to look at: a third of the queries.
-            validated = definition.run(run_id=run_id, result_format="BOOLEAN_ONLY")
-            failing = {place for place, each in _places(validated) if not each.success}
-            if failing and is_kept:
-                definition.run(run_id=run_id, result_format="COMPLETE")
-            failed |= failing
-        if is_kept:
-            context.build_data_docs()
-        _close(context)
-    return failed
+    folder = Path(warehouse) / "gx"
+    for generated in ("validations", "data_docs"):
+        shutil.rmtree(folder / "uncommitted" / generated, ignore_errors=True)
+    _write_config(folder, recordings, {each.table for each in expectations})
+    checkpoints = {
+        name: [each for each in expectations if each.severity in severities]
+        for name, severities in _CHECKPOINTS.items()
+    }
+    for name, its in checkpoints.items():
+        _write_checkpoint(folder, name, its)
+    context = gx.get_context(mode="file", context_root_dir=folder)
+    for name, its in checkpoints.items():
+        if its:
+            context.checkpoints.get(name).run(run_id=RunIdentifier(run_name=_run_name(recordings)))
+    context.build_data_docs()
+    _close(context)
+    return str(folder / "uncommitted" / "data_docs" / "local_site" / "index.html")
 
 
 def failing_rows(
-    warehouse: str, recording: str, expectations: Sequence[Expectation], kept_rows: int
-) -> dict[Place, Found]:
-    """How many rows of a recording fail each expectation, and the first of them as JSON."""
+    warehouse: str, recordings: Sequence[str], expectations: Sequence[Expectation], kept_rows: int
+) -> dict[tuple[str, Expectation], tuple[int, list[dict[str, Any]]]]:
+    """How many rows of each recording fail expectations, and the first of them.
+
+    For those that this program does not count itself. One that is not of rows counts once. Raises
+    UserError for an expectation that Great Expectations does not have.
+    """
+    result_format = {"result_format": "COMPLETE", "partial_unexpected_count": kept_rows}
     found = {}
-    with TemporaryDirectory(prefix="quality-", dir=run_folder()) as folder:
-        context = _project(Path(folder), url(warehouse, [recording]), expectations)
-        for definition in _definitions(context):
-            result_format = {
-                "result_format": "COMPLETE",
-                "partial_unexpected_count": kept_rows,
-                "unexpected_index_column_names": [*TABLES[definition.name].key],
-            }
-            for place, each in _places(definition.run(result_format=result_format)):
-                result = each.result
-                if "details" in result:
-                    count, rows = result["observed_value"], result["details"]["unexpected_rows"]
-                else:
-                    count = result["unexpected_count"]
-                    # Of columns that are unique together it returns no others.
-                    rows = result.get("partial_unexpected_index_list")
-                    rows = result["partial_unexpected_list"] if rows is None else rows
-                found[place] = (count, tuple(sorted(map(_json, rows)))[:kept_rows])
+    for name in recordings:
+        context = gx.get_context(mode="ephemeral")
+        context.variables.progress_bars = _CONFIG["progress_bars"]
+        source = context.data_sources.add_sql(
+            name="warehouse", connection_string=url([name], warehouse), create_temp_table=False
+        )
+        for number, each in enumerate(expectations):
+            asset = source.add_table_asset(str(number), each.table)
+            batch = asset.add_batch_definition_whole_table("recording").get_batch()
+            keys = {"unexpected_index_column_names": [*TABLES[each.table].key]}
+            try:
+                expected = get_expectation_impl(each.type)(**each.arguments)
+                validated = batch.validate(expected, result_format=result_format | keys)
+            except (ValueError, TypeError, GreatExpectationsError) as error:
+                raise each.error(error) from error
+            # Of the expectation, or of each of its metrics.
+            for info in (validated.exception_info, *validated.exception_info.values()):
+                if isinstance(info, dict) and info.get("raised_exception"):
+                    raise each.error(info["exception_message"])
+            count, first = _failing(validated)
+            if count:
+                found[name, each] = count, first[:kept_rows]
         _close(context)
     return found
 
 
-def _project(folder: Path, connection: str, expectations: Sequence[Expectation]) -> Any:
-    """Writes a project to a folder and opens it; what others have added to it stays."""
-    suites: dict[str, list[Expectation]] = defaultdict(list)
-    for each in expectations:
-        suites[each.table].append(each)
+def _failing(validated: Any) -> tuple[int, list[dict[str, Any]]]:
+    """Failing rows; there are none, and no success, where no row meets a condition."""
+    result = validated.result
+    if validated.success:
+        return 0, []
+    if "unexpected_count" not in result:
+        return 1, [{"observed_value": result.get("observed_value")}]
+    return result["unexpected_count"] or 0, result.get("unexpected_index_list") or []
+
+
+def _write_config(folder: Path, recordings: Sequence[str], tables: Collection[str]) -> None:
     assets = {
         table: {"type": "table", "id": _id("asset", table), "table_name": table}
         | {"batch_definitions": {"recordings": {"id": _id("batch", table), "partitioner": None}}}
-        for table in suites
+        for table in sorted(tables)
     }
-    source: dict[str, Any] = {"type": "sql", "id": _id("source"), "connection_string": connection}
-    source |= {"create_temp_table": False, "assets": assets}
+    source: dict[str, Any] = {"type": "sql", "id": _id("source"), "assets": assets}
+    source |= {"connection_string": url(recordings), "create_temp_table": False}
     file = folder / "great_expectations.yml"
-    yaml = YAMLHandler()
-    config: dict[str, Any] = dict(yaml.load(file.read_text())) if file.exists() else dict(_CONFIG)
-    config["fluent_datasources"] = {**config.get("fluent_datasources", {}), "warehouse": source}
-    folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(config, indent=2))
-    for table, of_table in suites.items():
-        _write(folder / "expectations" / f"{table}.json", _suite(table, of_table))
+    config: Any = YAMLHandler().load(file.read_text()) if file.exists() else _CONFIG
+    sources = {**config.get("fluent_datasources", {}), "warehouse": source}
+    _write(file, {**config, "fluent_datasources": sources})
+
+
+def _write_checkpoint(folder: Path, name: str, expectations: Sequence[Expectation]) -> None:
+    """Writes a checkpoint with a suite and a validation definition for each table."""
+    definitions = []
+    for table in sorted({each.table for each in expectations}):
+        # Of the checkpoint ``quality`` they have the table's name alone.
+        its = table if name == "quality" else f"{table}_{name}"
+        of_table = [each for each in expectations if each.table == table]
+        _write(folder / "expectations" / f"{its}.json", _suite(its, of_table))
         data = {
             "datasource": {"name": "warehouse", "id": _id("source")},
             "asset": {"name": table, "id": _id("asset", table)},
             "batch_definition": {"name": "recordings", "id": _id("batch", table)},
         }
-        definition: dict[str, Any] = {"name": table, "id": _id("definition", table), "data": data}
-        definition["suite"] = {"name": table, "id": _id("suite", table)}
-        _write(folder / "validation_definitions" / f"{table}.json", definition)
-    definitions = [{"name": table, "id": _id("definition", table)} for table in suites]
+        definition = {"name": its, "id": _id("definition", its)}
+        suite = {"name": its, "id": _id("suite", its)}
+        definitions.append(definition)
+        file = folder / "validation_definitions" / f"{its}.json"
+        _write(file, {**definition, "data": data, "suite": suite})
     checkpoint: dict[str, Any] = {
-        "name": "quality",
-        "id": _id("checkpoint"),
+        "name": name,
+        "id": _id("checkpoint", name),
         "result_format": "SUMMARY",
     }
     checkpoint |= {"actions": [], "validation_definitions": definitions}
-    _write(folder / "checkpoints" / "quality.json", checkpoint)
-    return gx.get_context(mode="file", context_root_dir=folder)
-
-
-def _definitions(context: Any) -> list[Any]:
-    """The validation definitions of the checkpoint. Raises UserError for a wrong expectation."""
-    try:
-        definitions: list[Any] = context.checkpoints.get("quality").validation_definitions
-    except (ValueError, GreatExpectationsError) as error:
-        raise UserError(
-            f"a suite has an expectation that Great Expectations does not have ({_line(error)}): "
-            "see docs/quality.md"
-        ) from error
-    return definitions
+    _write(folder / "checkpoints" / f"{name}.json", checkpoint)
 
 
 def _close(context: Any) -> None:
@@ -184,10 +190,10 @@ def _close(context: Any) -> None:
         engine.dispose()
 
 
-def _suite(table: str, expectations: Sequence[Expectation]) -> dict[str, Any]:
+def _suite(name: str, expectations: Sequence[Expectation]) -> dict[str, Any]:
     return {
-        "name": table,
-        "id": _id("suite", table),
+        "name": name,
+        "id": _id("suite", name),
         "expectations": [
             {
                 "type": each.type,
@@ -205,7 +211,7 @@ def _suite(table: str, expectations: Sequence[Expectation]) -> dict[str, Any]:
 
 
 def _write(file: Path, content: Mapping[str, Any]) -> None:
-    file.parent.mkdir(exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content, indent=2))
 
 
@@ -214,36 +220,7 @@ def _id(*names: str) -> str:
     return str(uuid5(NAMESPACE_URL, "/".join(("kip-replay", *names))))
 
 
-def _places(validated: Any) -> Iterator[tuple[Place, Any]]:
-    """Results with the places of their expectations. Raises UserError for what has none."""
-    for each in validated.results:
-        meta, information = each.expectation_config.meta, each.exception_info
-        place = (meta["suite"], meta["table"], meta["name"])
-        for error in (information, *information.values()):
-            if isinstance(error, Mapping) and error.get("raised_exception"):
-                raise _error(place, str(error["exception_message"]))
-        yield place, each
-
-
-def _error(place: Place, message: str) -> UserError:
-    suite, table, name = place
-    return UserError(
-        f"the expectation {name!r} of {table} in the suite {suite!r} cannot be validated "
-        f"({_line(message)}): see docs/quality.md"
-    )
-
-
-def _line(message: object) -> str:
-    """A message as one line, cut."""
-    return " ".join(str(message).split())[:300]
-
-
 def _run_name(recordings: Sequence[str]) -> str:
     """The recordings as a name of a folder, which Great Expectations makes of it."""
     more = f" and {len(recordings) - 3} more" if len(recordings) > 3 else ""
     return re.sub(r"[^\w., -]", "_", ", ".join(recordings[:3]))[:150] + more
-
-
-def _json(row: Mapping[str, Any]) -> str:
-    shown = {name: value for name, value in row.items() if name != "recording"}
-    return json.dumps(shown, default=lambda value: f"{value:%Y-%m-%dT%H:%M:%S.%fZ}")

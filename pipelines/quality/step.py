@@ -1,36 +1,41 @@
-"""The check as a step of a run: validate, and keep the results.
+"""The check as a step of a run: count the rows that fail, and keep the results.
 
 ``quality_results`` and ``quality_failures`` are replaced by recording. ``lineage`` says what they
 follow from: suites, this code, and the lineage of everything that is checked. Where that is as
 before, a run takes the results that are there. A check that looks ``anew`` reads the tables even
-then, since somebody may have touched them, and writes only what comes out differently.
+then, since somebody may have touched them, writes only what comes out differently, and makes the
+Great Expectations project.
 """
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.quality.suites import Expectation, load_suites
+from kip_replay.pipelines.quality.texts import Failing, counting, failing, first_rows
 from kip_replay.pipelines.quality.words import Outcome, Result
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.table import Table
-from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS, TABLES
+from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
 
 #: The step of ``lineage``.
 STEP = "quality"
-#: What ``lineage`` has of recordings, by recording and step.
-Lineage = Mapping[tuple[str, str], str]
 _TABLES = (QUALITY_RESULTS, QUALITY_FAILURES)
+#: What runs a SELECT over the tables.
+Rows = Callable[[str], pa.Table]
+#: Of a recording and an expectation: how many rows fail, and the first of them.
+Found = dict[tuple[str, Expectation], tuple[int, list[dict[str, Any]]]]
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class QualitySettings:
     """What the configuration sets for checks.
 
     ``more_suites``: folders besides conf/quality. ``kept_rows``: failing rows kept of an
-    expectation and recording. ``data_docs``: whether the project and its pages are written.
+    expectation and recording. ``data_docs``: whether a check writes the project and its pages.
     """
 
     more_suites: tuple[str, ...] = ()
@@ -51,18 +56,27 @@ def check(
 ) -> Outcome:
     """Checks recordings that were summed up, and keeps the results. Raises UserError."""
     expectations = load_suites([*map(Path, settings.more_suites)])
+    wanted = _follows_from(warehouse, recordings, expectations, settings.kept_rows)
     lineage = warehouse.lineage(recordings)
-    wanted = _follows_from(warehouse, recordings, lineage, expectations, settings)
-    stale = [name for name in recordings if anew or lineage.get((name, STEP)) != wanted[name]]
-    results = _kept(warehouse, [name for name in recordings if name not in stale], expectations)
-    # An object store has no place for pages.
-    has_page = settings.data_docs and "://" not in warehouse.path
+    stated = {name: lineage.get((name, STEP)) for name in recordings}
+    stale = [name for name in recordings if anew or stated[name] != wanted[name]]
+    results = _kept(warehouse, recordings)
     if stale:
-        fresh = validated(warehouse, stale, expectations, settings.kept_rows, has_page)
-        _keep(warehouse, fresh, wanted, lineage)
-        results += fresh
-    page = f"{warehouse.path}/gx/uncommitted/data_docs/local_site/index.html"
-    return Outcome(tuple(recordings), results, warehouse.path, page if has_page else None)
+        there = {each for each in results if each.recording in stale}
+        fresh = validated(warehouse, stale, expectations, settings.kept_rows)
+        changed = {each.recording for each in there ^ {*fresh}}
+        changed |= {name for name in stale if stated[name] != wanted[name]}
+        if changed:
+            _keep(warehouse, fresh, {name: wanted[name] for name in changed})
+        results = [*(each for each in results if each not in there), *fresh]
+    page = None
+    # An object store has no place for pages.
+    if anew and settings.data_docs and "://" not in warehouse.path:
+        # Importing Great Expectations takes seconds.
+        from kip_replay.pipelines.quality.project import write_project
+
+        page = write_project(warehouse.path, recordings, expectations)
+    return Outcome(tuple(recordings), results, warehouse.path, page)
 
 
 def validated(
@@ -70,51 +84,77 @@ def validated(
     recordings: Sequence[str],
     expectations: Sequence[Expectation],
     kept_rows: int,
-    has_page: bool,
 ) -> list[Result]:
-    """A result for each recording and expectation. Raises UserError for a wrong expectation.
+    """A result for each recording and expectation. Raises UserError for a wrong expectation."""
+    as_sql = {each: failing(each) for each in expectations}
+    others = [each for each, text in as_sql.items() if text is None]
+    found: Found = {}
+    with warehouse.database(recordings) as database:
+        rows = partial(_rows, database)
+        sizes, counts = _counted(rows, as_sql)
+        for (name, each), count in counts.items():
+            text = first_rows(each, name, kept_rows)
+            try:
+                found[name, each.expectation] = count, rows(text).to_pylist()
+            except duckdb.Error as error:
+                raise each.expectation.error(error) from None
+    if others:
+        from kip_replay.pipelines.quality.project import failing_rows
 
-    All recordings are validated at once, and what fails in any of them in each.
-    """
-    # Importing Great Expectations takes seconds.
-    from kip_replay.pipelines.quality.project import failing_rows, validate
-
-    places = validate(warehouse.path, recordings, expectations, has_page)
-    failing = [each for each in expectations if each.place in places]
-    sizes = _sizes(warehouse, recordings, expectations)
-    results = []
-    for name in recordings:
-        found = failing_rows(warehouse.path, name, failing, kept_rows) if failing else {}
-        for each in expectations:
-            count, rows = found.get(each.place, (0, ()))
-            results.append(Result(name, each, sizes.get((each.table, name), 0), count, rows))
-    return results
+        found |= failing_rows(warehouse.path, recordings, others, kept_rows)
+    return [
+        _result(name, each, sizes[each.table, name], *found.get((name, each), (0, [])))
+        for name in recordings
+        for each in expectations
+    ]
 
 
-def _sizes(
-    warehouse: Warehouse, recordings: Sequence[str], expectations: Sequence[Expectation]
-) -> dict[tuple[str, str], int]:
-    """Rows of each table and recording, as the files that the tables name have them."""
-    sizes: dict[tuple[str, str], int] = defaultdict(int)
-    for table in {each.table for each in expectations}:
-        for file in warehouse.files(TABLES[table], recordings):
-            sizes[table, file["partition.recording"]] += file["num_records"]
-    return sizes
+def _rows(database: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
+    return database.sql(text).to_arrow_table()
+
+
+def _counted(
+    rows: Rows, as_sql: Mapping[Expectation, Failing | None]
+) -> tuple[dict[tuple[str, str], int], dict[tuple[str, Failing], int]]:
+    """Rows of each table and recording, and of each recording those that fail, where any do."""
+    sizes: dict[tuple[str, str], int] = Counter()
+    counts = {}
+    tables: dict[str, list[Failing]] = {each.table: [] for each in as_sql}
+    for each in filter(None, as_sql.values()):
+        tables[each.expectation.table].append(each)
+    for table, of_table in tables.items():
+        of_table.sort(key=lambda each: each.condition is None)
+        for part in _counted_in(rows, table, of_table):
+            for number, count in enumerate(part["counts"], start=part["first"]):
+                if number < 0:
+                    sizes[table, part["recording"]] = count
+                elif count:
+                    counts[part["recording"], of_table[number]] = count
+    return sizes, counts
+
+
+def _counted_in(rows: Rows, table: str, expected: Sequence[Failing]) -> list[dict[str, Any]]:
+    """The counts of a table. Raises UserError that names an expectation whose SQL is wrong."""
+    try:
+        counted: list[dict[str, Any]] = rows(counting(table, expected)).to_pylist()
+    except duckdb.Error as error:
+        if len(expected) == 1:
+            raise expected[0].expectation.error(error) from None
+        for each in expected:
+            _counted_in(rows, table, [each])
+        raise
+    return counted
 
 
 def _follows_from(
     warehouse: Warehouse,
     recordings: Sequence[str],
-    lineage: Lineage,
     expectations: Sequence[Expectation],
-    settings: QualitySettings,
+    kept_rows: int,
 ) -> dict[str, str]:
     """What results follow from. Raises UserError where there is nothing to check yet."""
-    code = code_of((__name__, "kip_replay.pipelines.quality.project"))
-    suites = [
-        (*each.place, each.type, each.severity, each.description, dict(each.arguments))
-        for each in expectations
-    ]
+    suites = [asdict(each) for each in expectations]
+    lineage = warehouse.lineage(recordings)
     wanted = {}
     for name in recordings:
         steps = {step: text for (of, step), text in lineage.items() if of == name and step != STEP}
@@ -124,85 +164,69 @@ def _follows_from(
                 f"the warehouse {warehouse.path} has {missing} recording {name!r}: run kip-replay "
                 "run on it with this --warehouse first"
             )
-        wanted[name] = fingerprint(code, suites, settings.kept_rows, steps)
+        wanted[name] = fingerprint(code_of((__name__,)), suites, kept_rows, steps)
     return wanted
 
 
-def _keep(
-    warehouse: Warehouse, results: Sequence[Result], wanted: Mapping[str, str], lineage: Lineage
-) -> None:
-    """Writes the results of the recordings whose rows or lineage are not there yet."""
-    recordings = list(dict.fromkeys(each.recording for each in results))
+def _keep(warehouse: Warehouse, results: Sequence[Result], follows_from: Mapping[str, str]) -> None:
+    """Writes the results of the recordings that ``follows_from`` is of."""
+    mine = [each for each in results if each.recording in follows_from]
     rows = {
-        QUALITY_RESULTS: [_result_row(each) for each in results],
-        QUALITY_FAILURES: [row for each in results for row in _failure_rows(each)],
+        QUALITY_RESULTS: [each.row for each in mine],
+        QUALITY_FAILURES: [row for each in mine for row in each.failure_rows],
     }
-    there = {table: _rows(warehouse, table, recordings) for table in _TABLES}
-    changed = {
-        name: wanted[name]
-        for name in recordings
-        if lineage.get((name, STEP)) != wanted[name]
-        or any(_texts(name, rows[table]) != _texts(name, there[table]) for table in _TABLES)
-    }
-    if not changed:
-        return
-    writing = warehouse.writing(STEP, changed, _TABLES)
+    writing = warehouse.writing(STEP, follows_from, _TABLES)
     writing.begin()
     for table in _TABLES:
         files = writing.files()
-        mine = [row for row in rows[table] if row["recording"] in changed]
-        files.write(table, pa.RecordBatch.from_pylist(mine, schema=table.arrow_schema))
+        files.write(table, pa.RecordBatch.from_pylist(rows[table], schema=table.arrow_schema))
         writing.replace(table, files.closed())
-    writing.end(changed)
+    writing.end(follows_from)
 
 
-def _texts(recording: str, rows: Iterable[Mapping[str, Any]]) -> set[str]:
-    return {json.dumps(row, sort_keys=True) for row in rows if row["recording"] == recording}
-
-
-def _result_row(result: Result) -> dict[str, Any]:
-    expectation = result.expectation
-    return {
-        **dict(zip(QUALITY_RESULTS.key, result.place, strict=True)),
-        "column_name": expectation.column,
-        "severity": expectation.severity.value,
-        "success": result.success,
-        "observed": f"{result.failing_rows} failing, {result.rows_checked} in the table",
-        "failing_rows": result.failing_rows,
-        "rows_checked": result.rows_checked,
-        "says": expectation.says,
-    }
-
-
-def _failure_rows(result: Result) -> list[dict[str, Any]]:
-    key = dict(zip(QUALITY_RESULTS.key, result.place, strict=True))
-    return [
-        {**key, "number": number, "failing_row": row}
-        for number, row in enumerate(result.kept, start=1)
-    ]
-
-
-def _kept(
-    warehouse: Warehouse, recordings: Sequence[str], expectations: Sequence[Expectation]
-) -> list[Result]:
-    """Results that were kept of recordings that did not change."""
-    if not recordings:
-        return []
+def _kept(warehouse: Warehouse, recordings: Sequence[str]) -> list[Result]:
+    """The results that are there."""
     kept: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for row in sorted(_rows(warehouse, QUALITY_FAILURES, recordings), key=itemgetter("number")):
-        kept[_place(row)].append(row["failing_row"])
-    there = {_place(row): row for row in _rows(warehouse, QUALITY_RESULTS, recordings)}
-    results = []
-    for name, each in product(recordings, expectations):
-        row, texts = there[name, *each.place], tuple(kept[name, *each.place])
-        results.append(Result(name, each, row["rows_checked"], row["failing_rows"], texts))
-    return results
+    failures = warehouse.rows(QUALITY_FAILURES, recordings).to_pylist()
+    for row in sorted(failures, key=itemgetter("number")):
+        kept[_key(row)].append(row["failing_row"])
+    results = warehouse.rows(QUALITY_RESULTS, recordings).to_pylist()
+    return [Result(**row, kept=tuple(kept[_key(row)])) for row in results]
 
 
-def _rows(warehouse: Warehouse, table: Table, recordings: Sequence[str]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = warehouse.rows(table, recordings).to_pylist()
-    return rows
-
-
-def _place(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(row[name] for name in QUALITY_RESULTS.key)
+
+
+def _result(
+    recording: str,
+    expectation: Expectation,
+    rows_checked: int,
+    failing_rows: int,
+    first: Sequence[Mapping[str, Any]],
+) -> Result:
+    return Result(
+        recording=recording,
+        suite=expectation.suite,
+        table_name=expectation.table,
+        expectation=expectation.name,
+        column_name=next(iter(expectation.columns), None),
+        severity=expectation.severity.value,
+        success=failing_rows == 0,
+        observed=f"{failing_rows} failing, {rows_checked} in the table",
+        failing_rows=failing_rows,
+        rows_checked=rows_checked,
+        says=expectation.says,
+        kept=tuple(sorted(map(_json, first))),
+    )
+
+
+def _json(row: Mapping[str, Any]) -> str:
+    shown = {name: value for name, value in row.items() if name != "recording"}
+    return json.dumps(shown, default=_text)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    return str(value)

@@ -6,7 +6,7 @@ are Great Expectations' own expectations, by type and arguments (docs/quality.md
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from kip_replay.pipelines.rules import RULES
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
-_SQL = "unexpected_rows_expectation"
-_UNIQUE = "expect_compound_columns_to_be_unique"
+SQL = "unexpected_rows_expectation"
+UNIQUE = "expect_compound_columns_to_be_unique"
 
 
 class Severity(StrEnum):
@@ -41,7 +41,7 @@ class Expectation:
     name: str
     type: str
     severity: Severity
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, Any] = field(hash=False)
     description: str | None = None
 
     @property
@@ -54,9 +54,17 @@ class Expectation:
         return self.description or self.name.replace("_", " ")
 
     @property
-    def column(self) -> str | None:
-        column: str | None = self.arguments.get("column", self.arguments.get("column_A"))
-        return column
+    def columns(self) -> list[str]:
+        """The column, or pair of columns, that it is of."""
+        names = ("column", "column_A", "column_B")
+        return [self.arguments[name] for name in names if name in self.arguments]
+
+    def error(self, message: object) -> UserError:
+        """That it cannot be validated, with the first line of why."""
+        return UserError(
+            f"the expectation {self.name!r} of {self.table} in the suite {self.suite!r} cannot be "
+            f"validated ({' '.join(str(message).split())[:300]}): see docs/quality.md"
+        )
 
 
 def load_suites(more: Sequence[Path] = ()) -> list[Expectation]:
@@ -98,8 +106,8 @@ def _suite(name: str, file: Path) -> list[Expectation]:
 def _of_tables(suite: str, entry: dict[str, Any]) -> Iterator[Expectation]:
     """An expectation for each table and column, or pair of columns, that an entry is of."""
     arguments = dict(entry)
-    kind = arguments.pop("type", _SQL)
-    name, description = arguments.pop("name", None), arguments.pop("description", None)
+    kind = arguments.pop("type", SQL)
+    name, description = arguments.pop("name", ""), arguments.pop("description", None)
     severity = Severity(arguments.pop("severity", Severity.CRITICAL))
     columns, pairs = arguments.pop("columns", []), arguments.pop("pairs", [])
     for table in _tables(arguments.pop("tables", None), arguments.pop("outcomes_with", None)):
@@ -108,22 +116,16 @@ def _of_tables(suite: str, entry: dict[str, Any]) -> Iterator[Expectation]:
             {"column_A": a, "column_B": b, "ignore_row_if": "either_value_is_missing"}
             for a, b in pairs
         ]
-        if kind == _UNIQUE and "column_list" not in arguments:
+        if kind == UNIQUE and "column_list" not in arguments:
             domains = [{"column_list": list(table.key)}]
         for domain in domains or [{}]:
-            of = [each for key, each in domain.items() if key in ("column", "column_A", "column_B")]
-            if strange := {*of} - {*table.arrow_schema.names}:
-                raise ValueError(f"{table.name} has no column {', '.join(sorted(strange))}")
-            words = " ".join([kind.removeprefix("expect_"), *of])
-            yield Expectation(
-                suite,
-                table.name,
-                name or words,
-                kind,
-                severity,
-                {**arguments, **domain},
-                description,
+            found = Expectation(
+                suite, table.name, name, kind, severity, {**arguments, **domain}, description
             )
+            if strange := {*found.columns} - {*table.arrow_schema.names}:
+                raise ValueError(f"{table.name} has no column {', '.join(sorted(strange))}")
+            words = " ".join([kind.removeprefix("expect_"), *found.columns])
+            yield replace(found, name=name or words)
 
 
 def _tables(names: Sequence[str] | None, columns: Sequence[str] | None) -> Iterator[Table]:

@@ -3,38 +3,50 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from kip_replay.pipelines.quality.suites import Expectation, Severity
-from kip_replay.replay.tables import QUALITY_FAILURES
+from kip_replay.pipelines.quality.suites import Severity
+from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
 
 #: The worst first.
-_ORDER = tuple(reversed(Severity))
+_ORDER: tuple[str, ...] = tuple(reversed(Severity))
 _VALUE_CHARACTERS_MAX = 80
 _FAILED_LINES_MAX = 30
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of an expectation in a recording.
+    """What came of an expectation in a recording: a row of quality_results.
 
-    ``rows_checked``: rows of the recording in the expectation's table. ``kept``: the first failing
-    rows as JSON, in the order of their text.
+    ``kept``: the first failing rows as JSON, in the order of their text.
     """
 
     recording: str
-    expectation: Expectation
-    rows_checked: int = 0
-    failing_rows: int = 0
+    suite: str
+    table_name: str
+    expectation: str
+    column_name: str | None
+    severity: str
+    success: bool
+    observed: str
+    failing_rows: int
+    rows_checked: int
+    says: str
     kept: tuple[str, ...] = ()
 
     @property
-    def success(self) -> bool:
-        return self.failing_rows == 0
+    def row(self) -> dict[str, Any]:
+        return {name: vars(self)[name] for name in QUALITY_RESULTS.arrow_schema.names}
 
     @property
-    def place(self) -> tuple[str, str, str, str]:
-        """Recording, suite, table and name, which no other result has."""
-        return (self.recording, *self.expectation.place)
+    def key(self) -> tuple[str, ...]:
+        return tuple(vars(self)[name] for name in QUALITY_RESULTS.key)
+
+    @property
+    def failure_rows(self) -> list[dict[str, Any]]:
+        """Its rows of quality_failures."""
+        key = dict(zip(QUALITY_RESULTS.key, self.key, strict=True))
+        return [{**key, "number": n, "failing_row": row} for n, row in enumerate(self.kept, 1)]
 
 
 @dataclass(frozen=True)
@@ -48,21 +60,22 @@ class Outcome:
 
     @property
     def failures(self) -> list[Result]:
+        """The worst first."""
         failed = [each for each in self.results if not each.success]
-        return sorted(failed, key=lambda each: (_ORDER.index(_severity(each)), each.place))
+        return sorted(failed, key=lambda each: (_ORDER.index(each.severity), *each.key))
 
     @property
     def is_critical(self) -> bool:
-        return any(_severity(each) == Severity.CRITICAL for each in self.failures)
+        return any(each.severity == Severity.CRITICAL for each in self.failures)
 
 
 def summary(outcome: Outcome) -> list[str]:
     """Lines for the terminal; what is merely worth knowing is counted and not listed."""
-    severities = [_severity(each) for each in outcome.failures]
+    severities = [each.severity for each in outcome.failures]
     failed = ", ".join(f"{severities.count(severity)} {severity}" for severity in _ORDER)
     checked = f"{len(outcome.results)} expectations of {len(outcome.recordings)} recordings"
     lines = [f"quality: {checked}; failed: {failed}"]
-    loud = [each for each in outcome.failures if _severity(each) != Severity.INFO]
+    loud = [each for each in outcome.failures if each.severity != Severity.INFO]
     for failure in loud[:_FAILED_LINES_MAX]:
         lines += _lines(failure)
     if len(loud) > _FAILED_LINES_MAX:
@@ -74,15 +87,11 @@ def summary(outcome: Outcome) -> list[str]:
     return lines
 
 
-def _severity(result: Result) -> Severity:
-    return result.expectation.severity
-
-
 def _lines(failure: Result) -> Iterator[str]:
-    expectation, count = failure.expectation, failure.failing_rows
-    where = f"{expectation.severity} in {failure.recording}: {expectation.table}"
+    count = failure.failing_rows
     rows = f"{count} failing row{'' if count == 1 else 's'}"
-    yield f"  {where}, {expectation.name}: {rows}; expected: {expectation.says}"
+    where = f"{failure.severity} in {failure.recording}: {failure.table_name}"
+    yield f"  {where}, {failure.expectation}: {rows}; expected: {failure.says}"
     if failure.kept:
         first = json.loads(failure.kept[0])
         shown = ", ".join(f"{name} {_value(value)}" for name, value in first.items())

@@ -1,7 +1,11 @@
-"""Validation: whatever is wrong is found and located, and others can open the project."""
+"""Checks: whatever is wrong is counted and located, and others can open the project."""
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,15 +14,18 @@ import pyarrow as pa
 import pytest
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.quality.project import gx
+from kip_replay.pipelines.quality.project import gx, write_project
 from kip_replay.pipelines.quality.step import validated
 from kip_replay.pipelines.quality.suites import Expectation, Severity, load_suites
 from kip_replay.pipelines.quality.words import Result
+from kip_replay.pipelines.replaying.states import FollowsFrom
+from kip_replay.pipelines.warehouse.lineage import fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 LATE = AT + timedelta(seconds=1)
+LATER = AT + timedelta(seconds=2)
 HOSTILE = "<script>alert(1)</script><img src=x onerror='alert(2)'> $sql ${sql} {x} \"' \\ OR 1=1 --"
 SQL = "unexpected_rows_expectation"
 
@@ -72,6 +79,13 @@ def response(high_watermark: int, **values: Any) -> list[dict[str, Any]]:
     return [{**partition, **values}]
 
 
+def fetched(**values: Any) -> dict[str, Any]:
+    """A FETCH of a session without changes, with one partition in the response."""
+    sizes = {"request_partitions": 0, "forgotten_partitions": 0, "record_bytes": 0}
+    given = {"variant": "full", "api_version": 17, "response_partitions": 1} | sizes | values
+    return row("fetch_session_outcomes", **given)
+
+
 def acked(partition: int, **values: Any) -> dict[str, Any]:
     """A partition of a PRODUCE with an early ack."""
     return row("produce_ack_outcomes", partition=partition, min_isr_acked_at=AT, min_isr_error=0,
@@ -80,7 +94,8 @@ def acked(partition: int, **values: Any) -> dict[str, Any]:
 
 def beat(handled_at: datetime | None = None, **values: Any) -> dict[str, Any]:
     counts = {"broker_id": 7, "error_code": 0, "is_fenced": False, "want_shut_down": False}
-    return row("broker_heartbeats", handled_at=handled_at or AT, **(counts | values))
+    at = handled_at or AT
+    return row("broker_heartbeats", handled_at=at, built_at=at, **(counts | values))
 
 
 RAFT = {"client_id": "raft-client-2"}
@@ -112,7 +127,7 @@ WRONG: dict[str, list[dict[str, Any]]] = {
     ],
     "rejected_lines": [row("rejected_lines")],
     "fetches": [
-        fetch("nowhere"),
+        fetch("nowhere", request_bytes=60, response_bytes=70),
         fetch("3-1", response_partitions=response(5), **METADATA),
         fetch("3-3", response_partitions=response(5), **METADATA),
         fetch("1-1", session_epoch=1, **SESSION),
@@ -140,6 +155,8 @@ WRONG: dict[str, list[dict[str, Any]]] = {
     "high_watermark_lag": [row("high_watermark_lag", phase="steady")],
     "fetch_session_outcomes": [
         row("fetch_session_outcomes", variant="incremental", attempt=0, equals_recorded=False),
+        row("fetch_session_outcomes", variant="recorded", request_id="a", response_bytes=9),
+        fetched(request_id="nowhere", response_bytes=470),
     ],
     "produce_ack_outcomes": [
         acked(2, parameter="min_insync_replicas", parameter_value=2, last_offset=5),
@@ -150,7 +167,10 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         row("heartbeat_outcomes", request_id="h2", built_at=LATE, lowest_acknowledged_offset=4),
     ],
     "metadata_write_outcomes": [
-        row("metadata_write_outcomes", via_broker=7, known_everywhere_at=AT, known_at=LATE),
+        row("metadata_write_outcomes", via_broker=7, known_everywhere_at=LATE, known_at=LATER),
+    ],
+    "metadata_write_visibility": [
+        row("metadata_write_visibility", broker_id=7, known_at=LATE, shown_at=LATER),
     ],
     "latency_summary": [
         row("latency_summary", metric="high_watermark_lag", group_kind="all", count=7,
@@ -190,11 +210,31 @@ def fails(expectation: Expectation) -> dict[str, Any]:
 
 def of(results: Sequence[Result], name: str) -> Result:
     """The one result of an expectation of this name."""
-    (found,) = (each for each in results if each.expectation.name == name)
+    (found,) = (each for each in results if each.expectation == name)
     return found
 
 
-def test_every_expectation_that_ships_can_fail(tmp_path: Path) -> None:
+def shipped(name: str) -> Expectation:
+    (found,) = (each for each in load_suites() if each.name == name)
+    return found
+
+
+def checked(warehouse: Warehouse, *expectations: Expectation) -> list[Result]:
+    return validated(warehouse, ["r"], expectations, kept_rows=2)
+
+
+def counted_by_great_expectations(folder: Path) -> dict[tuple[str, ...], int]:
+    """Failing rows by suite, table and name, as the validation results in a project have them."""
+    counts = {}
+    for file in (folder / "gx" / "uncommitted" / "validations").rglob("*.json"):
+        for each in json.loads(file.read_text())["results"]:
+            result, meta = each["result"], each["expectation_config"]["meta"]
+            place = meta["suite"], meta["table"], meta["name"]
+            counts[place] = result.get("unexpected_count", result.get("observed_value"))
+    return counts
+
+
+def test_every_expectation_that_ships_can_fail_and_both_ways_count_the_same(tmp_path: Path) -> None:
     rows = {name: [*WRONG.get(name, [])] for name in TABLES}
     for each in load_suites():
         rows[each.table].append(fails(each))
@@ -202,47 +242,114 @@ def test_every_expectation_that_ships_can_fail(tmp_path: Path) -> None:
             rows[each.table].append(row(each.table, parameter_value=7))
     rows = {name: [*wrong, wrong[-1]] for name, wrong in rows.items() if wrong}
     warehouse = written(tmp_path, rows)
-    results = validated(warehouse, ["r"], load_suites(), kept_rows=2, has_page=False)
-    assert [each.place for each in results if each.success] == []
-    assert [each.place for each in results if not 1 <= len(each.kept) <= 2] == []
-    assert all(each.rows_checked == len(rows[each.expectation.table]) for each in results)
+    results = checked(warehouse, *load_suites())
+    assert [each.key for each in results if each.success] == []
+    assert [each.key for each in results if not 1 <= len(each.kept) <= 2] == []
+    assert all(each.rows_checked == len(rows[each.table_name]) for each in results)
     hole = json.loads(of(results, "log_has_no_hole").kept[0])
     assert (hole["lines_missing"], hole["client_id"]) == (3, "java")
     assert list(tmp_path.glob("gx*")) == []
+    write_project(warehouse.path, ["r"], load_suites())
+    ours = {each.key[1:]: each.failing_rows for each in results}
+    assert counted_by_great_expectations(tmp_path) == ours
 
 
 def test_what_is_not_there_is_not_wrong(tmp_path: Path) -> None:
-    results = validated(Warehouse(tmp_path), ["r"], load_suites(), kept_rows=2, has_page=False)
+    results = checked(Warehouse(tmp_path), *load_suites())
     assert {(each.failing_rows, each.rows_checked, each.kept) for each in results} == {(0, 0, ())}
 
 
+def test_a_run_imports_neither_great_expectations_nor_sqlalchemy(tmp_path: Path) -> None:
+    code = (
+        "import sys; from kip_replay.jobs import run\n"
+        "from kip_replay.pipelines.quality.step import *\n"
+        f"validated(Warehouse({str(tmp_path)!r}), ['r'], load_suites(), 2)\n"
+        "sys.exit(bool({'great_expectations', 'sqlalchemy'} & {*sys.modules}))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 KNOWN = AT + timedelta(minutes=1)
+JUST_AFTER = KNOWN + timedelta(seconds=1)
 
 
 @pytest.mark.parametrize(
     ("heartbeat", "success"),
     [
-        (beat(KNOWN), False),
+        (beat(KNOWN - timedelta(microseconds=1)), False),
         (beat(KNOWN - timedelta(seconds=10.124)), False),
         (beat(KNOWN - timedelta(seconds=10.125)), True),
-        (beat(KNOWN, want_shut_down=True), True),
-        (beat(KNOWN, is_fenced=True), True),
+        (beat(KNOWN - timedelta(seconds=1), want_shut_down=True), True),
+        (beat(KNOWN - timedelta(seconds=1), is_fenced=True), True),
     ],
 )
-def test_who_does_not_count_may_know_after_all_that_do(
+def test_who_does_not_count_may_know_after_all_that_do_and_before_it_has_applied(
     tmp_path: Path, heartbeat: dict[str, Any], success: bool
 ) -> None:
     """Fenced, silent for a session timeout and an eighth of it, or shutting down."""
-    later = KNOWN + timedelta(seconds=1)
-    write = row("metadata_write_outcomes", via_broker=7, known_everywhere_at=KNOWN, known_at=later)
     rows = {
         "broker_heartbeats": [beat(AT, request_id="before"), heartbeat],
-        "metadata_write_outcomes": [write],
-    }
-    name = "all_that_count_know_no_sooner_than_who_forwarded"
-    suites = [each for each in load_suites() if each.name == name]
-    (result,) = validated(written(tmp_path, rows), ["r"], suites, 5, has_page=False)
+        "metadata_write_outcomes": [
+            row("metadata_write_outcomes", via_broker=7, known_everywhere_at=KNOWN,
+                known_at=JUST_AFTER)
+        ],
+        "metadata_write_visibility": [
+            row("metadata_write_visibility", broker_id=7, known_at=KNOWN, shown_at=JUST_AFTER)
+        ],
+    }  # fmt: skip
+    suites = map(shipped, ("all_that_count_know_no_sooner_than_who_forwarded",
+                           "who_counts_knows_no_sooner_than_it_shows"))  # fmt: skip
+    assert {each.success for each in checked(written(tmp_path, rows), *suites)} == {success}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "success"),
+    [
+        ({"response_bytes": 68}, True),
+        ({"response_bytes": 680}, False),
+        ({"response_bytes": 17}, False),
+        ({"response_bytes": 5068, "record_bytes": 5000}, True),
+        ({"response_bytes": 50680, "record_bytes": 5000}, False),
+        ({"response_bytes": 490, "response_partitions": 10}, True),
+        ({"response_bytes": 4900, "response_partitions": 10}, False),
+        ({"request_bytes": 60}, True),
+        ({"request_bytes": 600}, False),
+    ],
+)
+def test_sizes_are_bounded_by_what_is_carried(
+    tmp_path: Path, sizes: dict[str, Any], success: bool
+) -> None:
+    logged = fetch("logged", request_bytes=60, response_bytes=70)
+    outcome = fetched(request_id="logged", **sizes)
+    warehouse = written(tmp_path, {"fetches": [logged], "fetch_session_outcomes": [outcome]})
+    (result,) = checked(warehouse, shipped("sizes_fit_the_partitions"))
     assert result.success is success
+
+
+@pytest.mark.parametrize(
+    ("follows_from", "success"),
+    [(str(FollowsFrom(1, 1, "rule", "dependencies")), True), (fingerprint("all of it"), False)],
+)
+def test_what_is_not_complete_yet_lacks_no_outcomes(
+    tmp_path: Path, follows_from: str, success: bool
+) -> None:
+    """Whether or not any rule has a state: at first nothing is old enough to be replayed."""
+    suites = [shipped(f"{name}_conserved") for name in (
+        "metadata_fetches_are", "session_fetches_are", "heartbeats_are",
+        "produced_partitions_are", "producers_that_react_are")]  # fmt: skip
+    partition = [{"topic": "t", "partition": 0}]
+    rows = {
+        "fetches": [fetch("a", **METADATA), fetch("b", **SESSION)],
+        "broker_heartbeats": [beat()],
+        "produces": [row("produces", acks=-1, partitions=partition)],
+    }
+    warehouse = written(tmp_path, rows)
+    for rule in {each.suite for each in suites}:
+        writing = warehouse.writing(rule, ["r"], [])
+        writing.begin()
+        writing.end({"r": follows_from})
+    results = checked(warehouse, *suites)
+    assert [each.success for each in results] == [success] * 5
 
 
 def mine(query: str, **more: Any) -> Expectation:
@@ -253,10 +360,11 @@ def mine(query: str, **more: Any) -> Expectation:
     )
 
 
-SHORT = Expectation(
-    "mine", "rejected_lines", "short", "expect_column_values_to_be_between", Severity.INFO,
-    {"column": "line_bytes", "max_value": 9},
-)  # fmt: skip
+def lines_are(kind: str, **arguments: Any) -> Expectation:
+    return Expectation("mine", "rejected_lines", kind, kind, Severity.INFO, arguments)
+
+
+SHORT = lines_are("expect_column_values_to_be_between", column="line_bytes", max_value=9)
 
 
 def test_each_recording_has_its_own_failures(tmp_path: Path) -> None:
@@ -266,30 +374,77 @@ def test_each_recording_has_its_own_failures(tmp_path: Path) -> None:
         for size in sizes
     ]
     warehouse = written(tmp_path, {"rejected_lines": lines})
-    results = validated(warehouse, ["r", "s", "t é"], [SHORT], kept_rows=2, has_page=False)
+    results = validated(warehouse, ["r", "s", "t é"], [SHORT], kept_rows=2)
     assert [each.failing_rows for each in results] == [3, 0, 1]
     assert [each.rows_checked for each in results] == [3, 1, 1]
     assert [len(each.kept) for each in results] == [2, 0, 1]
     assert json.loads(results[2].kept[0]) == {"line_id": "99", "line_bytes": 99}
 
 
-def test_others_open_the_project_and_run_its_checkpoint(tmp_path: Path) -> None:
+def where(operator: str, value: object) -> dict[str, Any]:
+    column = {"name": "reason"}
+    return {"type": "comparison", "column": column, "operator": operator, "parameter": value}
+
+
+@pytest.mark.parametrize(
+    ("expectation", "failing_rows"),
+    [
+        (replace(SHORT, arguments={**SHORT.arguments, "row_condition": where("==", "none")}), 0),
+        (replace(SHORT, arguments={**SHORT.arguments, "row_condition": where("!=", "none")}), 1),
+        (replace(SHORT, arguments={**SHORT.arguments, "max_value": 10, "strict_max": True}), 2),
+        (replace(SHORT, arguments={**SHORT.arguments, "mostly": 0.3}), 0),
+        (replace(SHORT, arguments={**SHORT.arguments, "mostly": 0.5}), 2),
+        (lines_are("expect_column_value_lengths_to_equal", column="reason", value=1), 1),
+        (lines_are("expect_column_max_to_be_between", column="line_bytes", max_value=9), 1),
+        (lines_are("expect_column_value_lengths_to_equal", column="reason", value=1,
+                   row_condition=where("==", "none")), 0),
+    ],
+)  # fmt: skip
+def test_any_type_and_argument_of_great_expectations_serves(
+    tmp_path: Path, expectation: Expectation, failing_rows: int
+) -> None:
+    lines = [
+        row("rejected_lines", line_id="a", line_bytes=10),
+        row("rejected_lines", line_id="b", line_bytes=12, reason="xy"),
+        row("rejected_lines", line_id="c", line_bytes=1),
+    ]
+    (result,) = checked(written(tmp_path, {"rejected_lines": lines}), expectation)
+    assert result.failing_rows == failing_rows
+    assert len(result.kept) == failing_rows
+
+
+def test_others_open_the_project_and_run_its_checkpoints(tmp_path: Path) -> None:
     lines = [row("rejected_lines", reason=HOSTILE, recording=HOSTILE, line_bytes=10)]
-    warehouse = written(tmp_path, {"rejected_lines": lines})
+    warehouse = written(tmp_path / "a", {"rejected_lines": lines})
     wrong = mine("SELECT recording, reason FROM {batch} WHERE reason LIKE '<script>%'")
-    results = validated(warehouse, [HOSTILE], [wrong, SHORT], kept_rows=5, has_page=True)
+    results = validated(warehouse, [HOSTILE], [wrong, SHORT], kept_rows=5)
     assert json.loads(results[0].kept[0]) == {"reason": HOSTILE}
-    context = gx.get_context(mode="file", project_root_dir=tmp_path)
-    run = context.checkpoints.get("quality").run()
-    (again,) = run.run_results.values()
-    assert [each.success for each in again.results] == [False, False]
-    assert again.asset_name == "rejected_lines"
-    assert context.variables.analytics_enabled is False
-    pages = tmp_path / "gx" / "uncommitted" / "data_docs" / "local_site"
-    text = "".join(page.read_text() for page in pages.rglob("*.html"))
+    page = Path(write_project(warehouse.path, [HOSTILE], [wrong, SHORT]))
+    text = "".join(each.read_text() for each in page.parent.rglob("*.html"))
     assert "rejected_lines" in text
     assert "<script>alert" not in text
     assert "<img src=x" not in text
+    assert passed(tmp_path / "a") == {"quality": False, "information": False}
+
+
+def test_what_is_worth_knowing_fails_no_checkpoint_but_its_own(tmp_path: Path) -> None:
+    """And a copy of a warehouse reads its own tables, from wherever it is opened."""
+    sound = mine("SELECT recording FROM {batch} WHERE reason = 'wrong'")
+    rows = {"rejected_lines": [row("rejected_lines", reason="right", line_bytes=10)]}
+    warehouse = written(tmp_path / "a", rows)
+    write_project(warehouse.path, ["r"], [sound, SHORT])
+    assert passed(tmp_path / "a") == {"quality": True, "information": False}
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    written(tmp_path / "b", {"rejected_lines": [row("rejected_lines", reason="wrong")]})
+    assert passed(tmp_path / "b") == {"quality": False, "information": True}
+    assert passed(tmp_path / "a") == {"quality": True, "information": False}
+
+
+def passed(warehouse: Path) -> dict[str, bool]:
+    """Whether each checkpoint of a warehouse's project does."""
+    context = gx.get_context(mode="file", project_root_dir=warehouse)
+    assert context.variables.analytics_enabled is False
+    return {each.name: each.run().success for each in context.checkpoints.all()}
 
 
 @pytest.mark.parametrize(
@@ -298,11 +453,14 @@ def test_others_open_the_project_and_run_its_checkpoint(tmp_path: Path) -> None:
         mine("SELECT * FROM nowhere JOIN {batch} USING (recording)"),
         mine("SELECT recording, CAST(reason AS INTEGER) FROM {batch}"),
         mine("SELECT * FROM {batch", name="unpaired"),
+        mine("SELECT * FROM {batch"),
         mine("SELECT * FROM {batch}", colunm="reason"),
+        lines_are("expect_what_nobody_has"),
+        lines_are("expect_column_values_to_match_regex", column="reason", regex="x"),
     ],
 )
 def test_what_cannot_be_validated_is_one_sentence(tmp_path: Path, wrong: Expectation) -> None:
     warehouse = written(tmp_path, {"rejected_lines": [row("rejected_lines", reason="x")]})
     with pytest.raises(UserError, match="see docs/quality") as error:
-        validated(warehouse, ["r"], [SHORT, wrong], 5, has_page=False)
+        checked(warehouse, SHORT, wrong)
     assert "\n" not in str(error.value)

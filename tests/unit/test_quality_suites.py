@@ -41,7 +41,7 @@ def test_an_entry_is_an_expectation_for_each_table_and_column(tmp_path: Path) ->
     first, second = (each for each in load_suites([tmp_path]) if each.suite == "mine")
     assert first.place == ("mine", "fetches", "column_values_to_be_between max_bytes")
     assert first.arguments == {"max_value": 100000000, "column": "max_bytes"}
-    assert (second.column, second.severity) == ("min_bytes", Severity.INFO)
+    assert (second.columns, second.severity) == (["min_bytes"], Severity.INFO)
     assert second.says == "no FETCH requests more than 100 MB"
 
 
@@ -53,7 +53,7 @@ def test_nulls_of_pairs_are_no_failures(tmp_path: Path) -> None:
     columns = {"column_A": "node_id", "column_B": "acks"}
     expected = {"or_equal": True, **columns, "ignore_row_if": "either_value_is_missing"}
     assert pair.arguments == expected
-    assert pair.column == "node_id"
+    assert pair.columns == ["node_id", "acks"]
 
 
 def test_an_expectation_of_the_same_name_replaces_ours(tmp_path: Path) -> None:

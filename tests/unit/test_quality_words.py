@@ -1,22 +1,22 @@
 """What a check prints."""
 
 import json
+from dataclasses import replace
 
-from kip_replay.pipelines.quality.suites import Expectation, Severity
+from kip_replay.pipelines.quality.suites import Severity
 from kip_replay.pipelines.quality.words import Outcome, Result, summary
 
 
 def failure(severity: Severity, **example: object) -> Result:
     """A failure with this example."""
-    arguments = {"unexpected_rows_query": "SELECT * FROM {batch}"}
-    kind = "unexpected_rows_expectation"
-    expected = Expectation("log", "requests", "no_hole", kind, severity, arguments, "no id lacks")
-    return Result("one", expected, 9, 3, (json.dumps(example),))
+    kept = (json.dumps(example),)
+    return Result("one", "log", "requests", "no_hole", None, severity, False, "", 3, 9,
+                  "no id lacks", kept)  # fmt: skip
 
 
 def outcome(*failures: Result) -> Outcome:
     """Of two recordings, with one result that is met."""
-    met = Result("one", failure(Severity.CRITICAL).expectation)
+    met = replace(failure(Severity.CRITICAL), success=True)
     return Outcome(("one", "two"), [met, *failures], "/w", "/w/docs/index.html")
 
 
