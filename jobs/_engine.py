@@ -21,7 +21,8 @@ def engine_of(job: Job, recordings: Sequence[Recording]) -> Engine:
     warehouse, wanted = job.warehouse(), job.arguments.engine
     if wanted == "auto":
         wanted, why = _chosen(recordings)
-        say(f"engine: {wanted} ({why}; --engine says otherwise)")
+        if recordings:
+            say(f"engine: {wanted} ({why}; --engine says otherwise)")
     if wanted == "local":
         return Local(warehouse)
     if find_spec("pyspark") is None:

@@ -86,7 +86,7 @@ def work(job: Job) -> Exit:
     quality = None
     if job.config["quality"]["in_run"]:
         with watch.phase("check"):
-            quality = check(warehouse, names, expected)
+            quality = check(engine, names, expected)
     with watch.phase("report"):
         versions = kafka_versions_of(recordings)
         page = Path(job.warehouse_path) / REPORT_NAME

@@ -8,6 +8,7 @@ from math import ceil
 
 import pyarrow as pa
 from pyspark import SparkContext
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -59,7 +60,10 @@ class Spark:
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
         if self._bytes_of(text, recordings) < self.duckdb_bytes_max:
             return Local(self.warehouse).rows(text, recordings, inputs)
-        return self._frame(text, recordings, inputs).toArrow()
+        try:
+            return self._frame(text, recordings, inputs).toArrow()
+        except AnalysisException as error:  # a text of a user's, which DuckDB might refuse as well
+            raise ValueError(str(error)) from error
 
     def feed(
         self,

@@ -12,7 +12,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,8 @@ import duckdb
 import pyarrow as pa
 
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
+from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.quality.suites import Expectation, load_suites
 from kip_replay.pipelines.quality.texts import Failing, counting, failing, first_rows
@@ -52,9 +53,10 @@ class QualitySettings:
 
 
 def check(
-    warehouse: Warehouse, recordings: Sequence[str], settings: QualitySettings, anew: bool = False
+    engine: Engine, recordings: Sequence[str], settings: QualitySettings, anew: bool = False
 ) -> Outcome:
     """Checks recordings that were summed up, and keeps the results. Raises UserError."""
+    warehouse = engine.warehouse
     expectations = load_suites([*map(Path, settings.more_suites)])
     wanted = _follows_from(warehouse, recordings, expectations, settings.kept_rows)
     lineage = warehouse.lineage(recordings)
@@ -63,7 +65,7 @@ def check(
     results = _kept(warehouse, recordings)
     if stale:
         there = {each for each in results if each.recording in stale}
-        fresh = validated(warehouse, stale, expectations, settings.kept_rows)
+        fresh = validated(engine, stale, expectations, settings.kept_rows)
         changed = {each.recording for each in there ^ {*fresh}}
         changed |= {name for name in stale if stated[name] != wanted[name]}
         if changed:
@@ -80,7 +82,7 @@ def check(
 
 
 def validated(
-    warehouse: Warehouse,
+    engine: Engine,
     recordings: Sequence[str],
     expectations: Sequence[Expectation],
     kept_rows: int,
@@ -89,28 +91,26 @@ def validated(
     as_sql = {each: failing(each) for each in expectations}
     others = [each for each, text in as_sql.items() if text is None]
     found: Found = {}
-    with warehouse.database(recordings) as database:
-        rows = partial(_rows, database)
-        sizes, counts = _counted(rows, as_sql)
-        for (name, each), count in counts.items():
-            text = first_rows(each, name, kept_rows)
-            try:
-                found[name, each.expectation] = count, rows(text).to_pylist()
-            except duckdb.Error as error:
-                raise each.expectation.error(error) from None
+
+    def rows(query: str) -> pa.Table:
+        return engine.rows(Text(query), recordings)
+
+    sizes, counts = _counted(rows, as_sql)
+    for (name, each), count in counts.items():
+        text = first_rows(each, name, kept_rows)
+        try:
+            found[name, each.expectation] = count, rows(text).to_pylist()
+        except (duckdb.Error, ValueError) as error:
+            raise each.expectation.error(error) from None
     if others:
         from kip_replay.pipelines.quality.project import failing_rows
 
-        found |= failing_rows(warehouse.path, recordings, others, kept_rows)
+        found |= failing_rows(engine.warehouse.path, recordings, others, kept_rows)
     return [
         _result(name, each, sizes[each.table, name], *found.get((name, each), (0, [])))
         for name in recordings
         for each in expectations
     ]
-
-
-def _rows(database: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
-    return database.sql(text).to_arrow_table()
 
 
 def _counted(
@@ -137,7 +137,7 @@ def _counted_in(rows: Rows, table: str, expected: Sequence[Failing]) -> list[dic
     """The counts of a table. Raises UserError that names an expectation whose SQL is wrong."""
     try:
         counted: list[dict[str, Any]] = rows(counting(table, expected)).to_pylist()
-    except duckdb.Error as error:
+    except (duckdb.Error, ValueError) as error:
         if len(expected) == 1:
             raise expected[0].expectation.error(error) from None
         for each in expected:

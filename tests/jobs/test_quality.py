@@ -45,7 +45,7 @@ def test_a_line_taken_out_of_a_real_log_is_located(tmp_path: Path) -> None:
     ingest([load_recording(folder)], Local(warehouse))
     find_log_gaps(warehouse, {"cut": (1, 2, 3)}, is_final=True)
     log = [each for each in load_suites() if each.suite == "log"]
-    results = validated(warehouse, ["cut"], log, kept_rows=5)
+    results = validated(Local(warehouse), ["cut"], log, kept_rows=5)
     failed = {r.expectation: r for r in results if not r.success}
     critical = {name for name, r in failed.items() if r.severity == "critical"}
     assert critical == {"log_has_no_hole"}

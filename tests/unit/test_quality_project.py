@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.quality.project import gx, write_project
 from kip_replay.pipelines.quality.step import validated
@@ -220,7 +221,7 @@ def shipped(name: str) -> Expectation:
 
 
 def checked(warehouse: Warehouse, *expectations: Expectation) -> list[Result]:
-    return validated(warehouse, ["r"], expectations, kept_rows=2)
+    return validated(Local(warehouse), ["r"], expectations, kept_rows=2)
 
 
 def counted_by_great_expectations(folder: Path) -> dict[tuple[str, ...], int]:
@@ -259,12 +260,14 @@ def test_what_is_not_there_is_not_wrong(tmp_path: Path) -> None:
     assert {(each.failing_rows, each.rows_checked, each.kept) for each in results} == {(0, 0, ())}
 
 
-def test_a_run_imports_neither_great_expectations_nor_sqlalchemy(tmp_path: Path) -> None:
+def test_a_local_run_imports_neither_great_expectations_nor_spark(tmp_path: Path) -> None:
     code = (
         "import sys; from kip_replay.jobs import run\n"
+        "from kip_replay.pipelines.engines.local import Local\n"
         "from kip_replay.pipelines.quality.step import *\n"
-        f"validated(Warehouse({str(tmp_path)!r}), ['r'], load_suites(), 2)\n"
-        "sys.exit(bool({'great_expectations', 'sqlalchemy'} & {*sys.modules}))"
+        "from kip_replay.pipelines.warehouse.tables import Warehouse\n"
+        f"validated(Local(Warehouse({str(tmp_path)!r})), ['r'], load_suites(), 2)\n"
+        "sys.exit(bool({'great_expectations', 'sqlalchemy', 'pyspark'} & {*sys.modules}))"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -374,7 +377,7 @@ def test_each_recording_has_its_own_failures(tmp_path: Path) -> None:
         for size in sizes
     ]
     warehouse = written(tmp_path, {"rejected_lines": lines})
-    results = validated(warehouse, ["r", "s", "t é"], [SHORT], kept_rows=2)
+    results = validated(Local(warehouse), ["r", "s", "t é"], [SHORT], kept_rows=2)
     assert [each.failing_rows for each in results] == [3, 0, 1]
     assert [each.rows_checked for each in results] == [3, 1, 1]
     assert [len(each.kept) for each in results] == [2, 0, 1]
@@ -417,7 +420,7 @@ def test_others_open_the_project_and_run_its_checkpoints(tmp_path: Path) -> None
     lines = [row("rejected_lines", reason=HOSTILE, recording=HOSTILE, line_bytes=10)]
     warehouse = written(tmp_path / "a", {"rejected_lines": lines})
     wrong = mine("SELECT recording, reason FROM {batch} WHERE reason LIKE '<script>%'")
-    results = validated(warehouse, [HOSTILE], [wrong, SHORT], kept_rows=5)
+    results = validated(Local(warehouse), [HOSTILE], [wrong, SHORT], kept_rows=5)
     assert json.loads(results[0].kept[0]) == {"reason": HOSTILE}
     page = Path(write_project(warehouse.path, [HOSTILE], [wrong, SHORT]))
     text = "".join(each.read_text() for each in page.parent.rglob("*.html"))
