@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 
 from kip_replay.replay import incremental_fetch
-from kip_replay.replay.incremental_fetch.holes import Holes
-from kip_replay.replay.incremental_fetch.tables import (
-    FETCH_SESSION_EVICTIONS,
-    FETCH_SESSION_OUTCOMES,
-)
 from kip_replay.replay.rule import Replay, Rule, Settings
+
+from .holes import Holes
+from .tables import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:

@@ -9,16 +9,13 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from kip_replay.replay.incremental_fetch.tables import (
-    FETCH_SESSION_EVICTIONS,
-    FETCH_SESSION_OUTCOMES,
-)
 from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
 
 from .recorded import SESSION_ERRORS, RecordedFetch, filled
 from .sizes import Sent, counted_version
 from .step import Replayed
 from .streams import Unknown
+from .tables import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
 
 RULE = "incremental_fetch"
 FULL = "full"

@@ -6,12 +6,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from kip_replay.replay.kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
-from kip_replay.replay.lowest_acked_offset.tables import (
-    APPLIED_OFFSETS,
-    HEARTBEAT_OUTCOMES,
-    METADATA_WRITE_OUTCOMES,
-    METADATA_WRITE_VISIBILITY,
-)
 from kip_replay.replay.outcomes import Rows, Variant, Verdict
 
 from .cadence import DEFAULT_INTERVAL_US
@@ -25,6 +19,12 @@ from .reasons import (
     NOT_ACTIVE,
     NOT_ANSWERED,
     NOTHING_WRITTEN,
+)
+from .tables import (
+    APPLIED_OFFSETS,
+    HEARTBEAT_OUTCOMES,
+    METADATA_WRITE_OUTCOMES,
+    METADATA_WRITE_VISIBILITY,
 )
 from .timelines import Rising
 from .writes import Offsets, Sender

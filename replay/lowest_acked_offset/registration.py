@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 
 from kip_replay.replay import lowest_acked_offset
-from kip_replay.replay.lowest_acked_offset.tables import (
+from kip_replay.replay.other_clocks import Comparison, times_of
+from kip_replay.replay.rule import Replay, Rule, Settings
+
+from .tables import (
     APPLIED_OFFSETS,
     HEARTBEAT_OUTCOMES,
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
 )
-from kip_replay.replay.other_clocks import Comparison, times_of
-from kip_replay.replay.rule import Replay, Rule, Settings
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:

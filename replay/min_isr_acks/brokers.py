@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from kip_replay.replay.min_isr_acks.events import SILENCE, SILENCE_US, Event
+from .events import SILENCE, SILENCE_US, Event
 
 #: broker.session.timeout.ms, and how often the controller looks (an eighth of it).
 SESSION_US, SCAN_US = SILENCE_US, 1_125_000

@@ -13,26 +13,15 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.min_isr_acks.closed_loop import (
-    OWN_US,
-    Alone,
-    ClosedLoop,
-    Produce,
-    Recorded,
-    Response,
-    Sent,
-)
-from kip_replay.replay.min_isr_acks.events import Kind
-from kip_replay.replay.min_isr_acks.follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
-from kip_replay.replay.min_isr_acks.reasons import (
-    LOG_ENDED,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER_OR_FOLLOWER,
-)
-from kip_replay.replay.min_isr_acks.tables import PRODUCE_CLOSED_LOOP_OUTCOMES
-from kip_replay.replay.min_isr_acks.variants import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
 from kip_replay.replay.outcomes import Rows, Variant, Verdict
 from kip_replay.replay.rule import Replay
+
+from .closed_loop import OWN_US, Alone, ClosedLoop, Produce, Recorded, Response, Sent
+from .events import Kind
+from .follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
+from .reasons import LOG_ENDED, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER
+from .tables import PRODUCE_CLOSED_LOOP_OUTCOMES
+from .variants import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
 
 _SCHEMA = PRODUCE_CLOSED_LOOP_OUTCOMES.without("recording")
 #: Every loop: a variant, and when its producers sent.

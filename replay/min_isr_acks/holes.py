@@ -24,11 +24,12 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.min_isr_acks.brokers import SCAN_SLACK_US, SCAN_US, SESSION_US
-from kip_replay.replay.min_isr_acks.events import Event
-from kip_replay.replay.min_isr_acks.inputs import FETCH, Events
-from kip_replay.replay.min_isr_acks.levels import LAG_US_MAX
-from kip_replay.replay.min_isr_acks.log import Array
+
+from .brokers import SCAN_SLACK_US, SCAN_US, SESSION_US
+from .events import Event
+from .inputs import FETCH, Events
+from .levels import LAG_US_MAX
+from .log import Array
 
 #: A FETCH or PRODUCE whose line is missing may have taken effect so long before it was written.
 WRITTEN_US_MAX = 1_000_000

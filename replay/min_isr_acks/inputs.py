@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition
-from kip_replay.replay.min_isr_acks.log import NULL, Array
+from .events import KIND_ORDER, Event, Kind, Partition
+from .log import NULL, Array
 
 TOPIC, CONSUMER_FETCH = KIND_ORDER[Kind.TOPIC], KIND_ORDER[Kind.CONSUMER_FETCH]
 FETCH, PRODUCE = KIND_ORDER[Kind.FETCH], KIND_ORDER[Kind.PRODUCE]

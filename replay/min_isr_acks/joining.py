@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kip_replay.replay.min_isr_acks.inputs import PRODUCE
-from kip_replay.replay.min_isr_acks.levels import LAG_US_MAX, Stands
-from kip_replay.replay.min_isr_acks.log import FOLDED, NOWHERE, Array, Log, keyed, running_max
+from .inputs import PRODUCE
+from .levels import LAG_US_MAX, Stands
+from .log import FOLDED, NOWHERE, Array, Log, keyed, running_max
 
 
 class Fetches(NamedTuple):

@@ -5,16 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kip_replay.replay.min_isr_acks.inputs import FETCH, METADATA, PRODUCE
-from kip_replay.replay.min_isr_acks.leadership import (
-    APPLY_US_MAX,
-    Change,
-    Condition,
-    Fact,
-    Isr,
-    Leadership,
-)
-from kip_replay.replay.min_isr_acks.log import ALL, NOWHERE, NULL, Array, Log, no_longs
+from .inputs import FETCH, METADATA, PRODUCE
+from .leadership import APPLY_US_MAX, Change, Condition, Fact, Isr, Leadership
+from .log import ALL, NOWHERE, NULL, Array, Log, no_longs
 
 
 @dataclass

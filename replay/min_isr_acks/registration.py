@@ -4,13 +4,14 @@ from collections.abc import Mapping
 
 from kip_replay.replay import min_isr_acks
 from kip_replay.replay.log_gaps import Touch
-from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
-from kip_replay.replay.min_isr_acks.events import Kind
-from kip_replay.replay.min_isr_acks.holes import Holes
-from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
-from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
 from kip_replay.replay.other_clocks import Comparison, times_of
 from kip_replay.replay.rule import Replay, Rule, Settings
+
+from .closed_loop_replay import ProducersReact
+from .events import Kind
+from .holes import Holes
+from .replay import MinIsrAcks
+from .tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
 
 #: Columns of the closed loop.
 _REACTING = (
