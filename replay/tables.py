@@ -43,13 +43,8 @@ LATENCY_SUMMARY = Table(
         Column("p99_ms", MS, "likewise"),
         Column("p999_ms", MS, "likewise"),
         Column("max_ms", MS, "largest"),
-        Column(
-            "p50_low_ms",
-            MS,
-            "another span as long lies above it, and below p50_high_ms, nine"
-            " times in ten (blocks of time resampled); null: no headline, or not enough data",
-        ),
-        Column("p50_high_ms", MS, "likewise"),
+        Column("p50_low_ms", MS, "lower end of a 90 % prediction interval; null: too little data"),
+        Column("p50_high_ms", MS, "upper end, likewise"),
         Column("p90_low_ms", MS, "likewise"),
         Column("p90_high_ms", MS, "likewise"),
         Column("p99_low_ms", MS, "likewise"),
@@ -92,11 +87,7 @@ BANDWIDTH_SUMMARY = Table(
         Column("span_s", MS, "seconds of the steady phase, less holes in the node's log"),
         Column("requests_per_second", MS, "requests / span_s"),
         Column("bytes_per_second", MS, "bytes / span_s"),
-        Column(
-            "requests_per_block",
-            pa.list_(LONG),
-            "requests in each of 16 parts of the phase; null: none",
-        ),
+        Column("requests_per_block", pa.list_(LONG), "in each of 16 parts of the phase, or null"),
         Column("partitions_per_block", pa.list_(LONG), "partitions likewise"),
         Column("bytes_per_block", pa.list_(LONG), "bytes likewise"),
     ),
@@ -115,9 +106,7 @@ PREDICTION_ACCURACY = Table(
         Column("kind", TEXT, "other_cluster, self_check, bound, or two_runs: never to be added up"),
         Column("unit", TEXT, "unit of predicted, recorded, error and tolerance"),
         Column("baseline", MS, "what a constant or a naive guess gives"),
-        Column(
-            "predicted", MS, "the replay's figure; of two_runs what predicted_from's brokers did"
-        ),
+        Column("predicted", MS, "the replay's figure; of two_runs what predicted_from has"),
         Column("recorded", MS, "what the brokers did"),
         Column("error", MS, "predicted - recorded"),
         Column("relative_error", MS, "error / recorded"),
@@ -158,9 +147,7 @@ QUALITY_FAILURES = Table(
         key_column("table_name", TEXT, "table that it is of"),
         key_column("expectation", TEXT, "its name in the suite"),
         key_column("number", INT, "from 1, in the order of failing_row"),
-        Column(
-            "failing_row", TEXT, "JSON: its key and what helps to see why, or what the query gave"
-        ),
+        Column("failing_row", TEXT, "JSON: its key and what helps to see why, or the query's row"),
     ),
     key=("recording", "suite", "table_name", "expectation", "number"),
 )

@@ -67,24 +67,16 @@ Assumptions, and where they can fail
   has them. One that finds nobody parked does not show.
 """
 
-from .explain import STAMP_SLACK_US
-from .kip_1166 import NOT_SENT, UNKNOWN_OFFSET, Completion
-from .metadata_log import INPUT_SCHEMA, NO_RESPONSE, RecordedFetch
-from .outcomes import RULE, WITH_KIP, WITHOUT_KIP, variants
-from .replay import HwmParking, Outcomes
-
-__all__ = [
-    "INPUT_SCHEMA",
-    "NOT_SENT",
-    "NO_RESPONSE",
-    "RULE",
-    "STAMP_SLACK_US",
-    "UNKNOWN_OFFSET",
-    "WITHOUT_KIP",
-    "WITH_KIP",
-    "Completion",
-    "HwmParking",
-    "Outcomes",
-    "RecordedFetch",
-    "variants",
-]
+from .explain import STAMP_SLACK_US as STAMP_SLACK_US
+from .kip_1166 import NOT_SENT as NOT_SENT
+from .kip_1166 import UNKNOWN_OFFSET as UNKNOWN_OFFSET
+from .kip_1166 import Completion as Completion
+from .metadata_log import INPUT_SCHEMA as INPUT_SCHEMA
+from .metadata_log import NO_RESPONSE as NO_RESPONSE
+from .metadata_log import RecordedFetch as RecordedFetch
+from .outcomes import RULE as RULE
+from .outcomes import WITH_KIP as WITH_KIP
+from .outcomes import WITHOUT_KIP as WITHOUT_KIP
+from .outcomes import variants as variants
+from .replay import HwmParking as HwmParking
+from .replay import Outcomes as Outcomes

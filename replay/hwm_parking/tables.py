@@ -42,12 +42,7 @@ FETCH_PARKING_OUTCOMES = Table(
             "records, high_watermark, drain (by a flush without records: a stall), timeout, "
             "diverging, snapshot, error or unexplained",
         ),
-        Column(
-            "parked_ms",
-            MS,
-            "from the handler taking it until the response was built; 0 if immediate, null where"
-            " that is unknown",
-        ),
+        Column("parked_ms", MS, "until the response was built; 0: immediate, null: not known"),
         Column("record_bytes", LONG, "records in the response"),
         Column("request_bytes", LONG, "on the wire: frame, header, body"),
         Column("response_bytes", LONG, "on the wire: frame, header, body"),

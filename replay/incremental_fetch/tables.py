@@ -26,12 +26,7 @@ FETCH_SESSION_OUTCOMES = Table(
         REQUEST_ID,
         key_column("attempt", INT, "0; a FETCH that gets a session error is 0 and its retry 1"),
         NODE_ID,
-        Column(
-            "session_key",
-            TEXT,
-            "node, session id and the request that created it; without a"
-            " session: node, client and connection",
-        ),
+        Column("session_key", TEXT, "node, session id, first request; or node, client, connection"),
         Column("client_id", TEXT, "clientId, null if the client sent none"),
         Column("client_kind", TEXT, "follower, consumer or consumer_without_sessions"),
         Column("replica_id", INT, "fetching replica, -1 for consumers"),
@@ -46,11 +41,7 @@ FETCH_SESSION_OUTCOMES = Table(
         Column("request_partitions", INT, "partitions listed in the request"),
         Column("response_partitions", INT, "partitions listed in the response"),
         Column("forgotten_partitions", INT, "partitions taken out of the session"),
-        Column(
-            "added_partitions",
-            INT,
-            "partitions that the client's FETCH before did not ask for; null: not known",
-        ),
+        Column("added_partitions", INT, "partitions new in the client's FETCH; null: not known"),
         Column("record_bytes", LONG, "records in the response"),
         Column("request_bytes", LONG, "on the wire: frame, header, body"),
         Column("response_bytes", LONG, "on the wire: frame, header, body"),
@@ -80,9 +71,7 @@ FETCH_SESSION_EVICTIONS = Table(
         Column("shard", INT, "shard of the cache, from 0; null after a hole in the log"),
         Column("partitions", INT, "partitions of the session"),
         Column("privileged", BOOL, "the session is a follower's"),
-        Column(
-            "reason", TEXT, "why: idle, smaller, not privileged, cache full, all forgotten, ..."
-        ),
+        Column("reason", TEXT, "why: idle, smaller, not privileged, cache full, all forgotten"),
     ),
     key=(*WHAT_IF_KEY, "node_id", "session_key", "event", "request_id"),
 )

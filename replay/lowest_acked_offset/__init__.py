@@ -91,19 +91,12 @@ Assumptions, and where they can fail
   broker's line, and where API_VERSIONS (a broker's clock) stands beside heartbeats.
 """
 
-from .applying import REPLICA_APPLY_MS
-from .events import INPUT_SCHEMA, ORDER
-from .outcomes import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, RULE
-from .replay import LowestAckedOffset
-
-__all__ = [
-    "ESTIMATED",
-    "FINEST_EVIDENCE",
-    "HEARTBEAT_INTERVAL",
-    "INPUT_SCHEMA",
-    "LOWEST_ACKED",
-    "ORDER",
-    "REPLICA_APPLY_MS",
-    "RULE",
-    "LowestAckedOffset",
-]
+from .applying import REPLICA_APPLY_MS as REPLICA_APPLY_MS
+from .events import INPUT_SCHEMA as INPUT_SCHEMA
+from .events import ORDER as ORDER
+from .outcomes import ESTIMATED as ESTIMATED
+from .outcomes import FINEST_EVIDENCE as FINEST_EVIDENCE
+from .outcomes import HEARTBEAT_INTERVAL as HEARTBEAT_INTERVAL
+from .outcomes import LOWEST_ACKED as LOWEST_ACKED
+from .outcomes import RULE as RULE
+from .replay import LowestAckedOffset as LowestAckedOffset

@@ -31,9 +31,7 @@ HEARTBEAT_OUTCOMES = Table(
         Column("current_metadata_offset", LONG, "last offset the broker has applied, inclusive"),
         Column("is_fenced", BOOL, "the broker after this heartbeat"),
         Column("unfenced_brokers", INT, "brokers that count, after this heartbeat"),
-        Column(
-            "lowest_acknowledged_offset", LONG, "what the response would carry; never goes back"
-        ),
+        Column("lowest_acknowledged_offset", LONG, "that the response would carry; never falls"),
         Column("lowest_acknowledged_offset_raw", LONG, "as the controller would compute it"),
         Column("response_bytes", LONG, "recorded, on the wire: frame, header, body"),
         Column("replayed_response_bytes", LONG, "with the new field"),
@@ -64,9 +62,7 @@ METADATA_WRITE_OUTCOMES = Table(
             " with a heartbeat interval: as modelled from when brokers learned of commits;"
             " variant estimated: by applied_at of applied_offsets",
         ),
-        Column(
-            "last_broker_id", INT, "the broker that others waited for, maybe until it was fenced"
-        ),
+        Column("last_broker_id", INT, "broker that others waited for, maybe until it was fenced"),
         Column("known_at", AT, "via_broker receives a lowest acknowledged offset >= the write's"),
         Column(
             "known_everywhere_at",
