@@ -199,6 +199,6 @@ def test_partitions_keep_their_numbers_while_topics_grow() -> None:
 def test_index_that_no_cluster_has_takes_no_room() -> None:
     numbers = numbering()
     odd = ints(2**31 - 1, -1, 4, 2**31 - 1)
-    assert numbers.numbers(ints(0, 0, 0, 0), odd).tolist() == [1, 2, 0, 1]
-    assert numbers.numbers(ints(0, 1), ints(-1, -1)).tolist() == [2, 3]
-    assert numbers.index_of[:4].tolist() == [4, 2**31 - 1, -1, -1]
+    assert numbers.numbers(ints(0, 0, 0, 0), odd).tolist() == [0, 1, 2, 0]
+    assert numbers.numbers(ints(0, 1), ints(-1, -1)).tolist() == [1, 3]
+    assert numbers.index_of[:4].tolist() == [2**31 - 1, -1, 4, -1]
