@@ -51,19 +51,12 @@ RULE = Rule(
         times_of("node_id"),
         {
             HEARTBEAT_OUTCOMES.name: (
+                *("lowest_acknowledged_offset", "lowest_acknowledged_offset_raw"),
                 "unfenced_brokers",
-                "lowest_acknowledged_offset",
-                "lowest_acknowledged_offset_raw",
             ),
             METADATA_WRITE_OUTCOMES.name: (
-                "offset_low",
-                "offset_high",
-                "applied_everywhere_at",
-                "last_broker_id",
-                "known_at",
-                "known_everywhere_at",
-                "stale_window_ms",
-                "read_after_write_ms",
+                *("offset_low", "offset_high", "applied_everywhere_at", "last_broker_id"),
+                *("known_at", "known_everywhere_at", "stale_window_ms", "read_after_write_ms"),
             ),
             METADATA_WRITE_VISIBILITY.name: (*_APPLIED, "known_at"),
             APPLIED_OFFSETS.name: ("shown_at", "applied_at"),

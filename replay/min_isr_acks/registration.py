@@ -15,10 +15,7 @@ from .tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
 
 #: Columns of the closed loop.
 _REACTING = (
-    "received_at",
-    "latency_ms",
-    "latency_sent_earliest_ms",
-    "latency_sent_latest_ms",
+    *("received_at", "latency_ms", "latency_sent_earliest_ms", "latency_sent_latest_ms"),
     "error_code",
 )
 #: Loops take from the log when PRODUCEs were sent and how long followers' cycles were; a hole is a
@@ -48,23 +45,11 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
 
 #: Columns that follow from other nodes' logs.
 _REPLAYED = (
-    "min_insync_replicas",
-    "isr",
-    "all_isr_acked_at",
-    "min_isr_acked_at",
-    "visible_at",
-    "acks_all_error",
-    "min_isr_error",
-    "partition_acks_all_latency_ms",
-    "partition_min_isr_latency_ms",
-    "request_acks_all_latency_ms",
-    "request_acks_all_latency_earliest_ms",
-    "request_acks_all_latency_latest_ms",
-    "request_min_isr_latency_ms",
-    "request_min_isr_latency_earliest_ms",
-    "request_min_isr_latency_latest_ms",
-    "replicas_at_min_isr_ack",
-    "exposure_ms",
+    *("min_insync_replicas", "isr", "all_isr_acked_at", "min_isr_acked_at", "visible_at"),
+    *("acks_all_error", "min_isr_error", "replicas_at_min_isr_ack", "exposure_ms"),
+    *("partition_acks_all_latency_ms", "partition_min_isr_latency_ms"),
+    *(f"request_acks_all_latency{bound}_ms" for bound in ("", "_earliest", "_latest")),
+    *(f"request_min_isr_latency{bound}_ms" for bound in ("", "_earliest", "_latest")),
 )
 RULE = Rule(
     name=min_isr_acks.RULE,

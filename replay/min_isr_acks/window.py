@@ -18,14 +18,8 @@ from .log import FOLDED, NOWHERE, Array, Log, by_partition
 
 #: Columns of a PRODUCE that its outcomes carry, or follow from.
 REQUEST_COLUMNS = [
-    "request_id",
-    "client_id",
-    "acks",
-    "is_transactional",
-    "is_idempotent",
-    "received_us",
-    "built_us",
-    "timeout_us",
+    *("request_id", "client_id", "acks", "is_transactional", "is_idempotent"),
+    *("received_us", "built_us", "timeout_us"),
 ]
 
 
