@@ -71,7 +71,7 @@ class Listed:
         of_runs = numbering.topic_numbers(keys.take(pa.array(runs)))
         self.topics: Ints = np.repeat(of_runs, lengths)
         self.partitions = numbering.numbers(self.topics, indexes)
-        topic_bytes = np.array(numbering.topic_bytes, np.int64).reshape(-1, 2)[of_runs]
+        topic_bytes = numbering.topic_bytes[of_runs]
         ones, varints = np.ones(len(runs), np.int64), varint_sizes(lengths + 1)
         summed = np.zeros((len(runs) + 1, 4), np.int64)
         np.cumsum(np.column_stack([ones, topic_bytes, varints]), axis=0, out=summed[1:])

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.kafka.messages.encoding import Ints, unsigned_varint_bytes
+from kip_replay.replay.kafka.messages.encoding import Ints, varint_sizes
 from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
 
 
@@ -24,7 +24,7 @@ class Partitions:
         #: A topic's id, or its name where the FETCH version has no ids.
         self.topics: list[str] = []
         #: By topic: bytes of ``topics`` in UTF-8, and of the varint before them.
-        self.topic_bytes: list[tuple[int, int]] = []
+        self.topic_bytes: Ints = np.zeros((0, 2), np.int64)
         #: Names by topic id, as far as they are known.
         self.names: dict[str, str] = {}
         #: By partition number: its topic's number, and its index.
@@ -55,24 +55,20 @@ class Partitions:
 
     def add_topics(self, keys: Iterable[str]) -> None:
         """Number the topics that have no number yet."""
-        for key in keys:
-            if key in self._number_of_topic:
-                continue
-            self._number_of_topic[key] = len(self.topics)
-            self.topics.append(key)
-            utf8_bytes = len(key.encode())
-            self.topic_bytes.append((utf8_bytes, unsigned_varint_bytes(utf8_bytes + 1)))
+        new = [key for key in dict.fromkeys(keys) if key not in self._number_of_topic]
+        if new:
+            self.topics += new
+            self._number_of_topic = {key: number for number, key in enumerate(self.topics)}
+            utf8_bytes = np.array([len(key.encode()) for key in new])
+            more = np.stack([utf8_bytes, varint_sizes(utf8_bytes + 1)], axis=1)
+            self.topic_bytes = np.concatenate([self.topic_bytes, more])
 
     def totals(self, topics: Ints) -> TopicTotals:
         """What the topics of a list of partitions take, from each partition's topic in order."""
-        runs, lengths = runs_of(topics)
-        utf8_bytes = varint_bytes = length_varint_bytes = 0
-        for topic, length in zip(runs, lengths, strict=True):
-            utf8, varint = self.topic_bytes[topic]
-            utf8_bytes += utf8
-            varint_bytes += varint
-            length_varint_bytes += 1 if length < 127 else unsigned_varint_bytes(length + 1)
-        return TopicTotals(len(runs), utf8_bytes, varint_bytes, length_varint_bytes)
+        begins = np.flatnonzero(np.append(topics[:1] >= 0, topics[1:] != topics[:-1]))
+        lengths = varint_sizes(np.diff(begins, append=len(topics)) + 1)
+        sums = [len(begins), *self.topic_bytes[topics[begins]].sum(axis=0), lengths.sum()]
+        return TopicTotals._make(map(int, sums))
 
     # --- partitions
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kip_replay.replay.incremental_fetch.full_order import FullOrder, TopicRuns
+from kip_replay.replay.incremental_fetch.full_order import FullOrder
 from kip_replay.replay.incremental_fetch.partitions import Partitions
 from kip_replay.replay.incremental_fetch.slots import Slots
 from kip_replay.replay.kafka.messages.encoding import Ints
@@ -55,34 +55,6 @@ def test_totals_are_those_of_the_list(version: int, length: int) -> None:
 def test_no_topics_take_their_number() -> None:
     assert fetch_pieces(17).topics_bytes(TopicTotals()) == 1
     assert fetch_pieces(11).topics_bytes(TopicTotals()) == 4
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_runs_are_those_of_the_list(seed: int) -> None:
-    """More than 127 partitions of a topic, so that lengths take a second byte at times."""
-    draw = random.Random(seed)
-    topic_of = [draw.choice([0, 0, 0, 1, 2]) for _ in range(400)]
-    order = list(range(100))
-    runs = TopicRuns(numbering(), ints(*order), ints(*topic_of[:100]))
-    for _ in range(1500):
-        slot = draw.randrange(400)
-        if slot in order:
-            order.remove(slot)
-            runs.remove(ints(slot))
-        if draw.random() < 0.7:
-            order.append(slot)
-            runs.append(ints(slot), ints(topic_of[slot]))
-        topics = [topic_of[slot] for slot in order]
-        assert fetch_pieces(12).topics_bytes(runs.totals) == listed_bytes(topics, 12)
-        assert runs.totals.runs == len(list(groupby(topics)))
-
-
-def test_runs_are_empty_and_begin_again() -> None:
-    runs = TopicRuns(numbering(), ints(0, 1), ints(0, 1))
-    runs.remove(ints(0, 1))
-    assert runs.totals == TopicTotals()
-    runs.append(ints(0), ints(0))
-    assert runs.totals == numbering().totals(ints(0))
 
 
 def full_order(*slots: int, topics: tuple[int, ...] = (0, 1, 0, 1)) -> FullOrder:
@@ -151,7 +123,6 @@ def test_partition_that_goes_leaves_its_neighbours() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_order_is_the_same_however_much_moves_at_once(seed: int) -> None:
-    """Few that move go one by one, many all together: both against a list."""
     draw = random.Random(seed)
     topics = tuple(draw.choice([0, 0, 1, 2]) for _ in range(60))
     order, expected = full_order(*range(40), topics=topics), list(range(40))
