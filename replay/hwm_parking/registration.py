@@ -17,7 +17,7 @@ from .tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     voters: Iterable[int] = settings.voters[str(key["recording"])]
-    rules = hwm_parking.variants(settings.sweep(hwm_parking.RULE, "max_wait_ms"))
+    rules = hwm_parking.variants(settings.option(hwm_parking.RULE, "max_wait_ms"))
     phase = settings.steady_phases.get(str(key["recording"]), ALWAYS_STEADY)
     node_id = int(key["node_id"])
     holes = holes_of(node_id, settings.log_gaps.get(str(key["recording"]), ()))

@@ -91,8 +91,6 @@ Assumptions, and where they can fail
   broker's line, and where API_VERSIONS (a broker's clock) stands beside heartbeats.
 """
 
-from .applying import REPLICA_APPLY_MS as REPLICA_APPLY_MS
-from .events import INPUT_SCHEMA as INPUT_SCHEMA
 from .events import ORDER as ORDER
 from .outcomes import ESTIMATED as ESTIMATED
 from .outcomes import FINEST_EVIDENCE as FINEST_EVIDENCE
