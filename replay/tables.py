@@ -10,9 +10,9 @@ from kip_replay.replay.table import (
     INT,
     LONG,
     MS,
+    OUTCOME,
     RECORDING,
     TEXT,
-    WHAT_IF,
     WHAT_IF_KEY,
     Column,
     Table,
@@ -31,24 +31,23 @@ LATENCY_SUMMARY = Table(
     "latency_summary",
     "Latencies per metric and group, exact percentiles of integer microseconds",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         *_GROUP,
         Column("count", LONG, "values"),
         Column("unknown_count", LONG, "rows without a value, never counted as small"),
         Column("mean_ms", MS, "sum of integer microseconds / count"),
-        Column("p50_ms", MS, "at rank floor(0.5 * (n - 1)), the unknown ranked last"),
-        Column("p90_ms", MS, "likewise"),
-        Column("p95_ms", MS, "likewise"),
-        Column("p99_ms", MS, "likewise"),
-        Column("p999_ms", MS, "likewise"),
+        *(
+            Column(
+                f"p{digits}_ms", MS, f"at rank floor(0.{digits} * (n - 1)), the unknown ranked last"
+            )
+            for digits in (50, 90, 95, 99, 999)
+        ),
         Column("max_ms", MS, "largest"),
-        Column("p50_low_ms", MS, "lower end of a 90 % prediction interval; null: too little data"),
-        Column("p50_high_ms", MS, "upper end, likewise"),
-        Column("p90_low_ms", MS, "likewise"),
-        Column("p90_high_ms", MS, "likewise"),
-        Column("p99_low_ms", MS, "likewise"),
-        Column("p99_high_ms", MS, "likewise"),
+        *(
+            Column(f"p{q}_{end}_ms", MS, f"{end} end of the 90 % interval; null: too little data")
+            for q in (50, 90, 99)
+            for end in ("low", "high")
+        ),
     ),
     key=(*WHAT_IF_KEY, "metric", "group_kind", "group_value"),
 )
@@ -57,8 +56,7 @@ LATENCY_CURVES = Table(
     "latency_curves",
     "Distributions of latencies: at most 200 points of each, as exact as latency_summary",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         *_GROUP,
         key_column("value_us", LONG, "the largest value of a slice of the ranks"),
         Column("from_us", LONG, "the least value of the slice"),
@@ -72,8 +70,7 @@ BANDWIDTH_SUMMARY = Table(
     "bandwidth_summary",
     "Requests and bytes on the wire per API, node, kind of client and direction, steady phase",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         key_column("api_name", TEXT, "API"),
         key_column("node_id", INT, "node that got the request"),
         key_column("client_kind", TEXT, "voter, broker, follower, consumer, ..."),
@@ -98,8 +95,7 @@ PREDICTION_ACCURACY = Table(
     "prediction_accuracy",
     "Each prediction beside what real brokers did",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         key_column("predicted_from", TEXT, "recording the prediction was made from"),
         key_column("recorded_in", TEXT, "recording it is held against; the same for a self-check"),
         *_GROUP,

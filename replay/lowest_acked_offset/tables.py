@@ -6,11 +6,10 @@ from kip_replay.replay.table import (
     INT,
     LONG,
     MS,
-    RECORDING,
+    OUTCOME,
     REQUEST_ID,
     TEXT,
     VERDICT,
-    WHAT_IF,
     WHAT_IF_KEY,
     Column,
     Table,
@@ -21,8 +20,7 @@ HEARTBEAT_OUTCOMES = Table(
     "heartbeat_outcomes",
     "lowest_acked_offset: every recorded BROKER_HEARTBEAT and what its response would have carried",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         REQUEST_ID,
         key_column("controller_id", INT, "controller that responded"),
         Column("broker_id", INT, "broker that sent it"),
@@ -44,8 +42,7 @@ METADATA_WRITE_OUTCOMES = Table(
     "metadata_write_outcomes",
     "lowest_acked_offset: every successful metadata write, when it was applied and who knew",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         REQUEST_ID,
         Column("controller_id", INT, "controller that wrote it"),
         Column("api_name", TEXT, "requestApiKeyName"),
@@ -87,8 +84,7 @@ METADATA_WRITE_VISIBILITY = Table(
     "metadata_write_visibility",
     "lowest_acked_offset: when each broker had applied a metadata write, by kind of evidence",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         REQUEST_ID,
         key_column("broker_id", INT, "broker that applies it"),
         key_column(
@@ -126,8 +122,7 @@ APPLIED_OFFSETS = Table(
     "applied_offsets",
     "lowest_acked_offset: when a broker learned of commits, showed them and had applied them",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         key_column("broker_id", INT, "the broker"),
         key_column("metadata_offset", LONG, "it learned that all up to this one is committed"),
         Column("learned_at", AT, "the FETCH response that carried that was built"),

@@ -9,11 +9,10 @@ from kip_replay.replay.table import (
     LONG,
     MS,
     NODE_ID,
-    RECORDING,
+    OUTCOME,
     REQUEST_ID,
     TEXT,
     VERDICT,
-    WHAT_IF,
     WHAT_IF_KEY,
     Column,
     Table,
@@ -25,8 +24,7 @@ PRODUCE_ACK_OUTCOMES = Table(
     "min_isr_acks: every partition of a PRODUCE, recorded, with acks=all and with"
     " acks=min.insync.replicas",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         REQUEST_ID,
         NODE_ID,
         key_column("topic", TEXT, "topic name, else topic id"),
@@ -72,8 +70,7 @@ PRODUCE_CLOSED_LOOP_OUTCOMES = Table(
     "min_isr_acks: every PRODUCE that waited for all replicas in a cluster whose producers react:"
     " what comes behind an earlier response is sent when it was ready",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         REQUEST_ID,
         NODE_ID,
         Column("client_id", TEXT, "clientId, null if the client sent none"),
