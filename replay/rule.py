@@ -104,10 +104,7 @@ class Rule:
 
 
 class Through:
-    """A replay whose rows go through ``emitted`` (table, rows), and what it is fed through ``fed``.
-
-    ``tables``: those that it emits.
-    """
+    """A replay whose rows go through ``emitted`` (table, rows), its input through ``fed``."""
 
     def __init__(
         self,

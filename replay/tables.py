@@ -37,10 +37,8 @@ LATENCY_SUMMARY = Table(
         Column("unknown_count", LONG, "rows without a value, never counted as small"),
         Column("mean_ms", MS, "sum of integer microseconds / count"),
         *(
-            Column(
-                f"p{digits}_ms", MS, f"at rank floor(0.{digits} * (n - 1)), the unknown ranked last"
-            )
-            for digits in (50, 90, 95, 99, 999)
+            Column(f"p{q}_ms", MS, f"at rank floor(0.{q} * (n - 1)), the unknown ranked last")
+            for q in (50, 90, 95, 99, 999)
         ),
         Column("max_ms", MS, "largest"),
         *(

@@ -27,10 +27,7 @@ class Outcomes(NamedTuple):
 
 
 class State(msgspec.Struct, array_like=True):
-    """All that a replay carries; ``front`` is where the log is known up to.
-
-    ``hole_ends_us``: of the last hole that it came to.
-    """
+    """All that a replay carries: the log is known up to ``front``; where the last hole ends."""
 
     controller: Controller
     epochs: dict[int, LeaderEpoch] = {}

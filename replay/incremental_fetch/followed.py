@@ -56,10 +56,7 @@ NO_RESPONSE = Response(NO_SLOTS, NO_SLOTS, _NO_VALUES, _NO_VALUES, np.zeros(0, n
 
 
 class FollowedPartitions:
-    """All partitions of one client. ``order`` is that of its full FETCH.
-
-    ``requested`` and ``returned``: last values by slot (``lists``).
-    """
+    """All partitions of one client: the order of its full FETCH, the last values by slot."""
 
     def __init__(self, numbering: Partitions) -> None:
         self.numbering = numbering

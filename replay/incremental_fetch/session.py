@@ -146,10 +146,7 @@ def is_returned(returned: Returned, response: Response) -> Bools:
 
 
 class FetchSession(msgspec.Struct, array_like=True):
-    """A session ("Fetch Session"): its epoch, and the orders of its partitions at both ends.
-
-    ``recorded_id``: its id, if the log has it.
-    """
+    """A session ("Fetch Session"): its epoch, and the orders of its partitions at both ends."""
 
     uses_topic_ids: bool
     recorded_id: int | None

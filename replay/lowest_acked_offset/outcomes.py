@@ -120,10 +120,7 @@ class Fate(NamedTuple):
 
 
 def heartbeat_row(row: Event, carried: Carried | None, uncertain: str = LOG_GAP) -> Row:
-    """A heartbeat, and what its response carries (None: it is an error, or nothing is certain).
-
-    ``uncertain``: why not.
-    """
+    """A heartbeat, and what its response carries; None: it is an error, or ``uncertain``."""
     verdict: Judgement = (Verdict.REPLAYED, None)
     if row.error_code == NO_ANSWER:
         verdict = (Verdict.UNKNOWN, NOT_ANSWERED)

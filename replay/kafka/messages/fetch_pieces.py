@@ -9,8 +9,7 @@ partitions. The tests hold the sums equal to ``sizes``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from .encoding import UUID_BYTES, unsigned_varint_bytes
@@ -39,32 +38,18 @@ class TopicTotals(NamedTuple):
     length_varint_bytes: int = 0
 
 
-@dataclass(frozen=True)
 class FetchPieces:
     """Sizes in bytes of what a FETCH of one version is made of. Made by ``fetch_pieces``."""
 
-    version: int
-
-    @cached_property
-    def is_flexible(self) -> bool:
-        """Whether lengths are varints and fields may be tagged (KIP-482)."""
-        return self.version in _REQUEST.flexible
-
-    @cached_property
-    def topics_go_by_id(self) -> bool:
-        """Whether a topic has its id instead of its name."""
-        return self.version in _REQUEST["Topics.TopicId"].versions
-
-    @cached_property
-    def request_partition_bytes(self) -> int:
-        """A partition requested, without tagged fields."""
-        return _REQUEST["Topics.Partitions"].plain_bytes(self.version)
-
-    @cached_property
-    def response_partition_bytes(self) -> int:
-        """A partition returned that has no records, aborted transactions or tagged fields."""
-        plain = _RESPONSE["Responses.Partitions"].plain_bytes(self.version)
-        return plain + 2 * self._array_prefix(0)
+    def __init__(self, version: int) -> None:
+        self.version = version
+        #: Lengths are varints and fields may be tagged (KIP-482).
+        self.is_flexible = version in _REQUEST.flexible
+        self.topics_go_by_id = version in _REQUEST["Topics.TopicId"].versions
+        #: Of partitions without records, aborted transactions and tagged fields.
+        self.request_partition_bytes = _REQUEST["Topics.Partitions"].plain_bytes(version)
+        plain = _RESPONSE["Responses.Partitions"].plain_bytes(version)
+        self.response_partition_bytes = plain + 2 * self._array_prefix(0)
 
     def topics_bytes(self, topics: TopicTotals) -> int:
         """All topics of a message less their partitions, and their number."""
