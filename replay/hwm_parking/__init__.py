@@ -10,25 +10,14 @@ the next append, or after 500 ms. With KIP-1166 (FETCH v18, Kafka 4.1) a replica
 watermark that it knows; a FETCH that knows less than the leader completes at once, and a move of
 the high watermark completes every parked FETCH.
 
-There is the rule and two ways of holding it against a log. What the log shows that no rule explains
-(when the leader appended, how long a replica takes from a response to its next FETCH, how fast the
-leader's Raft thread responds) is gathered in ``evidence``.
-
-``kip_1166``
-    The rule: which FETCH completes, which is parked, why and with which high watermark.
-``closed_loop``
-    Leader and replicas, started anew: which FETCHes would exist, when, and what they would carry.
-``explain``
-    The open-loop check: could the rule have given the response that was recorded?
-``settling``
-    From when on a replay that begins within an epoch is that of the whole epoch.
-``drains``
-    What no KIP has and every release does: the leader completes all who are parked, empty and
-    early, since its thread stalled between preparing records and appending them.
-``HwmParking`` (``replay``)
-    The whole replay of one controller's log, an ``epoch`` for each that it led: recorded FETCHes
-    in, outcomes and lags out. It runs a fixed span (``LOOKAHEAD_US``) behind the log, so its
-    memory is that span and not the log.
+``kip_1166`` is the rule, held against a log in two ways: ``explain`` checks whether it could have
+given the responses that were recorded, ``closed_loop`` starts leader and replicas anew. What the
+log shows that no rule explains (when the leader appended, how long a replica takes from a response
+to its next FETCH, how fast the leader's Raft thread responds) is gathered in ``evidence``;
+``drains`` finds responses that a stall caused, ``settling`` from when on a replay that begins
+within an epoch is that of the whole epoch. ``HwmParking`` replays one controller's log, an
+``epoch`` for each that it led, a fixed span (``LOOKAHEAD_US``) behind the log, so its memory is
+that span and not the log.
 
 Holes in the log
 ----------------

@@ -16,6 +16,7 @@ from .tables import (
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
 )
+from .visibility import TIMES
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
@@ -32,8 +33,6 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
 
 
 _TABLES = (HEARTBEAT_OUTCOMES, METADATA_WRITE_OUTCOMES, METADATA_WRITE_VISIBILITY, APPLIED_OFFSETS)
-#: When a broker had applied a write.
-_APPLIED = ("applied_at_earliest", "applied_at_latest", "shown_at", "applied_at")
 RULE = Rule(
     name=NAME,
     key=("recording",),
@@ -56,7 +55,7 @@ RULE = Rule(
                 *("offset_low", "offset_high", "applied_everywhere_at", "last_broker_id"),
                 *("known_at", "known_everywhere_at", "stale_window_ms", "read_after_write_ms"),
             ),
-            METADATA_WRITE_VISIBILITY.name: (*_APPLIED, "known_at"),
+            METADATA_WRITE_VISIBILITY.name: TIMES,
             APPLIED_OFFSETS.name: ("shown_at", "applied_at"),
         },
     ),
