@@ -20,12 +20,7 @@ from .reasons import (
     NOT_ANSWERED,
     NOTHING_WRITTEN,
 )
-from .tables import (
-    APPLIED_OFFSETS,
-    HEARTBEAT_OUTCOMES,
-    METADATA_WRITE_OUTCOMES,
-    METADATA_WRITE_VISIBILITY,
-)
+from .tables import TABLES
 from .timelines import Rising
 from .writes import Offsets, Sender
 
@@ -35,12 +30,6 @@ FINEST_EVIDENCE = "finest_evidence"
 #: What brokers had applied by ``applying``; its rows of metadata_write_visibility are named so too.
 ESTIMATED = "estimated"
 HEARTBEAT_INTERVAL = "broker_heartbeat_interval_ms"
-
-#: Outputs of the replay: rows of these four tables, without what the caller knows.
-HEARTBEAT_SCHEMA = HEARTBEAT_OUTCOMES.without("recording")
-WRITE_SCHEMA = METADATA_WRITE_OUTCOMES.without("recording")
-VISIBILITY_SCHEMA = METADATA_WRITE_VISIBILITY.without("recording")
-APPLIED_SCHEMA = APPLIED_OFFSETS.without("recording")
 
 #: A write is followed for this long after its response.
 HORIZON_US = 60_000_000
@@ -53,7 +42,7 @@ Judgement = tuple[Verdict, str | None]
 
 
 class Outcomes(NamedTuple):
-    """What a replay emits: batches of the four schemas, in their order."""
+    """What a replay emits: batches of the rule's four tables, without the recording."""
 
     heartbeats: pa.RecordBatch
     writes: pa.RecordBatch
@@ -63,12 +52,11 @@ class Outcomes(NamedTuple):
 
 class OutcomeRows:
     def __init__(self) -> None:
-        self.heartbeats, self.writes = Rows(HEARTBEAT_SCHEMA), Rows(WRITE_SCHEMA)
-        self.visibility, self.applied = Rows(VISIBILITY_SCHEMA), Rows(APPLIED_SCHEMA)
+        self._tables = tables = [Rows(table.without("recording")) for table in TABLES]
+        self.heartbeats, self.writes, self.visibility, self.applied = tables
 
     def take(self) -> Outcomes:
-        tables = (self.heartbeats, self.writes, self.visibility, self.applied)
-        return Outcomes(*(table.take() for table in tables))
+        return Outcomes(*(table.take() for table in self._tables))
 
 
 class Write(NamedTuple):

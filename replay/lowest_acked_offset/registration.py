@@ -15,6 +15,7 @@ from .tables import (
     HEARTBEAT_OUTCOMES,
     METADATA_WRITE_OUTCOMES,
     METADATA_WRITE_VISIBILITY,
+    TABLES,
 )
 from .visibility import TIMES
 
@@ -32,13 +33,12 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     )
 
 
-_TABLES = (HEARTBEAT_OUTCOMES, METADATA_WRITE_OUTCOMES, METADATA_WRITE_VISIBILITY, APPLIED_OFFSETS)
 RULE = Rule(
     name=NAME,
     key=("recording",),
     order=ORDER,
     input_schema=INPUT_SCHEMA,
-    tables=_TABLES,
+    tables=TABLES,
     start=_start,
     facts=("voters", "recorded_heartbeat_interval_ms", "clocks_apart"),
     sweeps={HEARTBEAT_INTERVAL: 1},

@@ -140,10 +140,7 @@ class Holes:
     def of_active(
         self, since_us: int, until_us: int, seen: Seen, now_us: int | None = None
     ) -> bool:
-        """Whether the active controller's log may have a hole between two times.
-
-        ``now_us``: what came after it is not seen yet.
-        """
+        """Whether the active controller's log, seen up to ``now_us``, may have a hole in a span."""
         seen_us = until_us if now_us is None else now_us
         return any(
             gap.after_us <= until_us
@@ -183,10 +180,7 @@ class Holes:
                     yield Moment(place, What.ELECTED, NOBODY, bound_us)
 
     def moments(self, events: Events, front_us: int, seen: Seen) -> list[Moment]:
-        """Where followers' absence shows, and their FETCHes in and soon after holes.
-
-        ``front_us``: the last event before these.
-        """
+        """Where followers' absence shows, and their FETCHes in and soon after holes."""
         if not len(events.kind):
             return []
         found = [

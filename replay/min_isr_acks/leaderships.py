@@ -12,10 +12,7 @@ from .log import ALL, NOWHERE, NULL, Array, Log, no_longs
 
 @dataclass
 class Leaderships:
-    """All partitions of a node, and the conditions that rows refer to.
-
-    By partition: the condition that it is in, whether this node leads, and the leader epoch.
-    """
+    """All partitions of a node, and the conditions that rows refer to."""
 
     node_id: int
     all: list[Leadership] = field(default_factory=list)

@@ -7,18 +7,14 @@ and partitions (an INT32 each) that are forgotten; a response is its fixed part,
 partitions. The tests hold the sums equal to ``sizes``.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from .encoding import UUID_BYTES, unsigned_varint_bytes
 from .fetch import FETCH_VERSIONS
 from .layout import FETCH
 from .sizes import CORRELATION_ID_BYTES, FRAME_BYTES, REQUEST_HEADER_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _REQUEST, _RESPONSE = FETCH.request.body, FETCH.response.body
 

@@ -4,10 +4,7 @@ Source: ``RequestHeader.json`` (the client id is an int16-length string in every
 any broker can read it), ``ResponseHeader.json``; bodies as ``MessageDataGenerator`` encodes them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +12,7 @@ import pyarrow.compute as pc
 
 from .columns import Columns, Nested, first_of_topic
 from .encoding import Bools, Ints, among, array_prefix, string_sizes, tagged
-from .layout import APIS
-
-if TYPE_CHECKING:
-    from .layout import Api, Field, Message, Struct
+from .layout import APIS, Api, Field, Message, Struct
 
 FRAME_BYTES = 4
 #: api key, api version, correlation id, length of the client id.
