@@ -168,7 +168,7 @@ def _least_since(segment: Array, us: Array, is_one: Array) -> Array:
 
 
 def passing(level: Level, stands: Stands, rows: Array, base_offset: Array) -> Array:
-    """The row, NOWHERE if none, by which a level was above offsets of batches, not before theirs."""
+    """The row by which a level was above the offsets of batches, from their own on; or NOWHERE."""
     segment = stands.segment[rows]
     first = np.searchsorted(level.keys, keyed(segment, base_offset + 1))
     return _in_segment(stands, rows, np.maximum(first, rows))
