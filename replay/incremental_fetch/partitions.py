@@ -78,14 +78,15 @@ class Partitions:
         coded = pa.array(keys).dictionary_encode()
         found, known = coded.dictionary.to_numpy(), len(self)
         number_of = self._number_of
-        numbers = np.array([number_of.setdefault(key, len(number_of)) for key in found.tolist()])
+        numbers = [number_of.setdefault(key, len(number_of)) for key in found.tolist()]
         if len(self) > len(self.topic_of):
             grown = max(len(self), 2 * len(self.topic_of))
             self.topic_of = np.resize(self.topic_of, grown)
             self.index_of = np.resize(self.index_of, grown)
         if len(self) > known:
             self.topic_of[numbers], self.index_of[numbers] = found >> 32, found.astype(np.int32)
-        return numbers.astype(np.int64).take(coded.indices.to_numpy())
+        codes: Ints = coded.indices.to_numpy()
+        return np.array(numbers, np.int64).take(codes)
 
 
 def runs_of(topics: Ints) -> tuple[list[int], list[int]]:
