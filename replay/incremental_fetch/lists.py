@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kip_replay.replay.kafka.messages.columns import bools
 from kip_replay.replay.kafka.messages.encoding import Bools, Ints, varint_sizes
-from kip_replay.replay.kafka.messages.fetch import (
+from kip_replay.replay.kafka.messages.fetch_pieces import (
     CURRENT_LEADER_TAG_BYTES,
     DIRECTORY_ID_TAG_BYTES,
     EPOCH_END_OFFSET_TAG_BYTES,
     HIGH_WATERMARK_TAG_BYTES,
+    TopicTotals,
 )
-from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
 
 from .partitions import Partitions
 
@@ -88,8 +89,7 @@ class Listed:
         return values
 
     def _present(self, name: str) -> Bools:
-        present: Bools = self._flat[name].is_valid().to_numpy(zero_copy_only=False)
-        return present
+        return bools(self._flat[name].is_valid())
 
     def _sums(self, values: Ints | Bools) -> list[int]:
         """Sums of an element's value over each row."""

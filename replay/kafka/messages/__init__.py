@@ -19,8 +19,8 @@ from typing import Final
 
 from .encoding import records_field_bytes as records_field_bytes
 from .encoding import unsigned_varint_bytes as unsigned_varint_bytes
-from .fetch import FETCH_VERSIONS as FETCH_VERSIONS
-from .fetch import HIGH_WATERMARK_TAG_BYTES as HIGH_WATERMARK_TAG_BYTES
+from .fetch_pieces import FETCH_VERSIONS as FETCH_VERSIONS
+from .fetch_pieces import HIGH_WATERMARK_TAG_BYTES as HIGH_WATERMARK_TAG_BYTES
 from .fetch_pieces import FetchPieces as FetchPieces
 from .fetch_pieces import fetch_pieces as fetch_pieces
 from .kip_227_draft import DRAFT_UUID_BYTES as DRAFT_UUID_BYTES

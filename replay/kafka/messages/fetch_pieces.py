@@ -9,14 +9,23 @@ partitions. The tests hold the sums equal to ``sizes``.
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .encoding import UUID_BYTES, unsigned_varint_bytes
-from .fetch import FETCH_VERSIONS
 from .layout import FETCH
 from .sizes import CORRELATION_ID_BYTES, FRAME_BYTES, REQUEST_HEADER_BYTES
 
 _REQUEST, _RESPONSE = FETCH.request.body, FETCH.response.body
+#: Versions that can be counted, and tagged fields of fixed size.
+FETCH_VERSIONS: Final = FETCH.request.versions
+_LATEST: Final = FETCH_VERSIONS[-1]
+
+#: KIP-1166's high watermark of a partition (v18).
+HIGH_WATERMARK_TAG_BYTES: Final = _REQUEST["Topics.Partitions.HighWatermark"].tag_bytes(_LATEST)
+DIRECTORY_ID_TAG_BYTES: Final = _REQUEST["Topics.Partitions.ReplicaDirectoryId"].tag_bytes(_LATEST)
+CURRENT_LEADER_TAG_BYTES: Final = _RESPONSE["Responses.Partitions.CurrentLeader"].tag_bytes(_LATEST)
+#: Of a diverging epoch and, the same, of a snapshot id.
+EPOCH_END_OFFSET_TAG_BYTES: Final = _RESPONSE["Responses.Partitions.SnapshotId"].tag_bytes(_LATEST)
 
 
 class TopicTotals(NamedTuple):

@@ -23,14 +23,14 @@ _FLEXIBLE = np.ones(1, np.bool_)
 
 def request_bytes(api: Api, rows: pa.RecordBatch) -> pa.Int64Array:
     """Of each row's request; null without a body or in a version that the schema lacks."""
-    columns = Columns(rows)
+    columns = Columns(rows.to_struct_array())
     header = FRAME_BYTES + REQUEST_HEADER_BYTES + columns.utf8_lengths("client_id")
     return _message_bytes(api.request, columns, header)
 
 
 def response_bytes(api: Api, rows: pa.RecordBatch) -> pa.Int64Array:
     """Of each row's response; null without a body or in a version that the schema lacks."""
-    columns = Columns(rows)
+    columns = Columns(rows.to_struct_array())
     header = np.full(len(columns), FRAME_BYTES + CORRELATION_ID_BYTES, np.int64)
     return _message_bytes(api.response, columns, header)
 
