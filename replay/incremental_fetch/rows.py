@@ -32,12 +32,8 @@ EVICTION_SCHEMA = FETCH_SESSION_EVICTIONS.without("recording")
 _OF_VARIANT = ("rule", "variant", "parameter", "parameter_value")
 #: Columns taken from the input, by its names.
 _OF_INPUT = {
-    "request_id": "request_id",
-    "client_id": "client_id",
-    "replica_id": "replica_id",
-    "received_at": "received_us",
-    "dequeued_at": "dequeued_us",
-    "built_at": "built_us",
+    **{name: name for name in ("request_id", "client_id", "replica_id")},
+    **{f"{event}_at": f"{event}_us" for event in ("received", "dequeued", "built")},
 }
 _OF_STREAM = ("session_key", "client_kind")
 #: Columns that a row itself has, in this order.

@@ -79,7 +79,7 @@ def change(
     if forgotten is not None and listed.start == listed.stop and not len(forgotten):
         return _NO_CHANGES
     partitions, at = requested.partitions[listed], np.arange(listed.start, listed.stop)
-    slots, new, gone = followed.slots_as_listed(partitions, forgotten is None), NO_SLOTS, NO_SLOTS
+    slots, new, gone = followed.slots.of(partitions), NO_SLOTS, NO_SLOTS
     if forgotten is not None and len(forgotten):
         gone = followed.slots.of(np.array(list(dict.fromkeys(forgotten.tolist()))))
         gone = gone[gone != NONE]
