@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.kafka.messages.encoding import Ints, varint_sizes
+from kip_replay.replay.kafka.messages.encoding import Ints, unsigned_varint_bytes, varint_sizes
 from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
 
 
@@ -65,10 +65,11 @@ class Partitions:
 
     def totals(self, topics: Ints) -> TopicTotals:
         """What the topics of a list of partitions take, from each partition's topic in order."""
-        begins = np.flatnonzero(np.append(topics[:1] >= 0, topics[1:] != topics[:-1]))
-        lengths = varint_sizes(np.diff(begins, append=len(topics)) + 1)
-        sums = [len(begins), *self.topic_bytes[topics[begins]].sum(axis=0), lengths.sum()]
-        return TopicTotals._make(map(int, sums))
+        runs, lengths = runs_of(topics)
+        utf8_bytes, varint_bytes = self.topic_bytes.take(runs, axis=0).sum(axis=0).tolist()
+        # Mostly one byte: a run of 127 partitions or more is rare.
+        more = sum(unsigned_varint_bytes(n + 1) - 1 for n in lengths if n >= 127)
+        return TopicTotals(len(runs), utf8_bytes, varint_bytes, len(runs) + more)
 
     # --- partitions
 
