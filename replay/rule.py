@@ -45,19 +45,9 @@ class Settings:
     clocks_apart: Mapping[str, Sequence[int]] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def sweep(self, rule: str, parameter: str) -> Sequence[int]:
-        """The values that a rule's parameter takes; none where it is not configured."""
-        values: Sequence[int] = self.options.get(rule, {}).get(parameter, ())
-        return values
-
-    def switch(self, rule: str, name: str) -> bool:
-        """Whether an option of a rule is on; off where it is not configured."""
-        return bool(self.options.get(rule, {}).get(name, False))
-
-    def number(self, rule: str, name: str, default: int) -> int:
-        """An option of a rule that is a whole number; ``default`` where it is not configured."""
-        value: int = self.options.get(rule, {}).get(name, default)
-        return value
+    def option(self, rule: str, name: str, default: Any = ()) -> Any:
+        """An option of a rule; ``default`` where it is not configured."""
+        return self.options.get(rule, {}).get(name, default)
 
     def identity(self, rule: "Rule", recording: str) -> list[object]:
         """The options and facts that a rule's rows of a recording follow from."""
@@ -114,10 +104,7 @@ class Rule:
 
 
 class Through:
-    """A replay whose rows go through ``emitted`` (table, rows), and what it is fed through ``fed``.
-
-    ``tables``: those that it emits.
-    """
+    """A replay whose rows go through ``emitted`` (table, rows), its input through ``fed``."""
 
     def __init__(
         self,

@@ -89,6 +89,9 @@ REQUEST_ID = key_column(
 
 NODE_ID = key_column("node_id", INT, "node whose log holds the line")
 
+#: What tables begin with whose rows are of one line.
+LINE = (RECORDING, REQUEST_ID, NODE_ID)
+
 #: When things happened on the node that logged (kafka-request.log's clock model).
 CLOCK = (
     Column("received_at", AT, "arrival: stamp - totalTimeMs"),
@@ -112,7 +115,10 @@ WHAT_IF = (
     key_column("parameter_value", LONG, "the value it took, -1 without a sweep"),
 )
 
-#: What the keys of those tables begin with.
+#: What those tables begin with.
+OUTCOME = (RECORDING, *WHAT_IF)
+
+#: What their keys begin with.
 WHAT_IF_KEY = ("recording", *(column.name for column in WHAT_IF))
 
 VERDICT = (

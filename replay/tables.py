@@ -10,9 +10,9 @@ from kip_replay.replay.table import (
     INT,
     LONG,
     MS,
+    OUTCOME,
     RECORDING,
     TEXT,
-    WHAT_IF,
     WHAT_IF_KEY,
     Column,
     Table,
@@ -31,29 +31,21 @@ LATENCY_SUMMARY = Table(
     "latency_summary",
     "Latencies per metric and group, exact percentiles of integer microseconds",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         *_GROUP,
         Column("count", LONG, "values"),
         Column("unknown_count", LONG, "rows without a value, never counted as small"),
         Column("mean_ms", MS, "sum of integer microseconds / count"),
-        Column("p50_ms", MS, "at rank floor(0.5 * (n - 1)), the unknown ranked last"),
-        Column("p90_ms", MS, "likewise"),
-        Column("p95_ms", MS, "likewise"),
-        Column("p99_ms", MS, "likewise"),
-        Column("p999_ms", MS, "likewise"),
-        Column("max_ms", MS, "largest"),
-        Column(
-            "p50_low_ms",
-            MS,
-            "another span as long lies above it, and below p50_high_ms, nine"
-            " times in ten (blocks of time resampled); null: no headline, or not enough data",
+        *(
+            Column(f"p{q}_ms", MS, f"at rank floor(0.{q} * (n - 1)), the unknown ranked last")
+            for q in (50, 90, 95, 99, 999)
         ),
-        Column("p50_high_ms", MS, "likewise"),
-        Column("p90_low_ms", MS, "likewise"),
-        Column("p90_high_ms", MS, "likewise"),
-        Column("p99_low_ms", MS, "likewise"),
-        Column("p99_high_ms", MS, "likewise"),
+        Column("max_ms", MS, "largest"),
+        *(
+            Column(f"p{q}_{end}_ms", MS, f"{end} end of the 90 % interval; null: too little data")
+            for q in (50, 90, 99)
+            for end in ("low", "high")
+        ),
     ),
     key=(*WHAT_IF_KEY, "metric", "group_kind", "group_value"),
 )
@@ -62,8 +54,7 @@ LATENCY_CURVES = Table(
     "latency_curves",
     "Distributions of latencies: at most 200 points of each, as exact as latency_summary",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         *_GROUP,
         key_column("value_us", LONG, "the largest value of a slice of the ranks"),
         Column("from_us", LONG, "the least value of the slice"),
@@ -77,8 +68,7 @@ BANDWIDTH_SUMMARY = Table(
     "bandwidth_summary",
     "Requests and bytes on the wire per API, node, kind of client and direction, steady phase",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         key_column("api_name", TEXT, "API"),
         key_column("node_id", INT, "node that got the request"),
         key_column("client_kind", TEXT, "voter, broker, follower, consumer, ..."),
@@ -92,11 +82,7 @@ BANDWIDTH_SUMMARY = Table(
         Column("span_s", MS, "seconds of the steady phase, less holes in the node's log"),
         Column("requests_per_second", MS, "requests / span_s"),
         Column("bytes_per_second", MS, "bytes / span_s"),
-        Column(
-            "requests_per_block",
-            pa.list_(LONG),
-            "requests in each of 16 parts of the phase; null: none",
-        ),
+        Column("requests_per_block", pa.list_(LONG), "in each of 16 parts of the phase, or null"),
         Column("partitions_per_block", pa.list_(LONG), "partitions likewise"),
         Column("bytes_per_block", pa.list_(LONG), "bytes likewise"),
     ),
@@ -107,17 +93,14 @@ PREDICTION_ACCURACY = Table(
     "prediction_accuracy",
     "Each prediction beside what real brokers did",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         key_column("predicted_from", TEXT, "recording the prediction was made from"),
         key_column("recorded_in", TEXT, "recording it is held against; the same for a self-check"),
         *_GROUP,
         Column("kind", TEXT, "other_cluster, self_check, bound, or two_runs: never to be added up"),
         Column("unit", TEXT, "unit of predicted, recorded, error and tolerance"),
         Column("baseline", MS, "what a constant or a naive guess gives"),
-        Column(
-            "predicted", MS, "the replay's figure; of two_runs what predicted_from's brokers did"
-        ),
+        Column("predicted", MS, "the replay's figure; of two_runs what predicted_from has"),
         Column("recorded", MS, "what the brokers did"),
         Column("error", MS, "predicted - recorded"),
         Column("relative_error", MS, "error / recorded"),
@@ -158,9 +141,7 @@ QUALITY_FAILURES = Table(
         key_column("table_name", TEXT, "table that it is of"),
         key_column("expectation", TEXT, "its name in the suite"),
         key_column("number", INT, "from 1, in the order of failing_row"),
-        Column(
-            "failing_row", TEXT, "JSON: its key and what helps to see why, or what the query gave"
-        ),
+        Column("failing_row", TEXT, "JSON: its key and what helps to see why, or the query's row"),
     ),
     key=("recording", "suite", "table_name", "expectation", "number"),
 )

@@ -10,25 +10,14 @@ the next append, or after 500 ms. With KIP-1166 (FETCH v18, Kafka 4.1) a replica
 watermark that it knows; a FETCH that knows less than the leader completes at once, and a move of
 the high watermark completes every parked FETCH.
 
-There is the rule and two ways of holding it against a log. What the log shows that no rule explains
-(when the leader appended, how long a replica takes from a response to its next FETCH, how fast the
-leader's Raft thread responds) is gathered in ``evidence``.
-
-``kip_1166``
-    The rule: which FETCH completes, which is parked, why and with which high watermark.
-``closed_loop``
-    Leader and replicas, started anew: which FETCHes would exist, when, and what they would carry.
-``explain``
-    The open-loop check: could the rule have given the response that was recorded?
-``settling``
-    From when on a replay that begins within an epoch is that of the whole epoch.
-``drains``
-    What no KIP has and every release does: the leader completes all who are parked, empty and
-    early, since its thread stalled between preparing records and appending them.
-``HwmParking`` (``replay``)
-    The whole replay of one controller's log, an ``epoch`` for each that it led: recorded FETCHes
-    in, outcomes and lags out. It runs a fixed span (``LOOKAHEAD_US``) behind the log, so its
-    memory is that span and not the log.
+``kip_1166`` is the rule, held against a log in two ways: ``explain`` checks whether it could have
+given the responses that were recorded, ``closed_loop`` starts leader and replicas anew. What the
+log shows that no rule explains (when the leader appended, how long a replica takes from a response
+to its next FETCH, how fast the leader's Raft thread responds) is gathered in ``evidence``;
+``drains`` finds responses that a stall caused, ``settling`` from when on a replay that begins
+within an epoch is that of the whole epoch. ``HwmParking`` replays one controller's log, an
+``epoch`` for each that it led, a fixed span (``LOOKAHEAD_US``) behind the log, so its memory is
+that span and not the log.
 
 Holes in the log
 ----------------
@@ -67,24 +56,16 @@ Assumptions, and where they can fail
   has them. One that finds nobody parked does not show.
 """
 
-from .explain import STAMP_SLACK_US
-from .kip_1166 import NOT_SENT, UNKNOWN_OFFSET, Completion
-from .metadata_log import INPUT_SCHEMA, NO_RESPONSE, RecordedFetch
-from .outcomes import RULE, WITH_KIP, WITHOUT_KIP, variants
-from .replay import HwmParking, Outcomes
-
-__all__ = [
-    "INPUT_SCHEMA",
-    "NOT_SENT",
-    "NO_RESPONSE",
-    "RULE",
-    "STAMP_SLACK_US",
-    "UNKNOWN_OFFSET",
-    "WITHOUT_KIP",
-    "WITH_KIP",
-    "Completion",
-    "HwmParking",
-    "Outcomes",
-    "RecordedFetch",
-    "variants",
-]
+from .explain import STAMP_SLACK_US as STAMP_SLACK_US
+from .kip_1166 import NOT_SENT as NOT_SENT
+from .kip_1166 import UNKNOWN_OFFSET as UNKNOWN_OFFSET
+from .kip_1166 import Completion as Completion
+from .metadata_log import INPUT_SCHEMA as INPUT_SCHEMA
+from .metadata_log import NO_RESPONSE as NO_RESPONSE
+from .metadata_log import RecordedFetch as RecordedFetch
+from .outcomes import RULE as RULE
+from .outcomes import WITH_KIP as WITH_KIP
+from .outcomes import WITHOUT_KIP as WITHOUT_KIP
+from .outcomes import variants as variants
+from .replay import HwmParking as HwmParking
+from .replay import Outcomes as Outcomes

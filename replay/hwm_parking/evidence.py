@@ -84,9 +84,7 @@ class ReplicaEvidence(msgspec.Struct, array_like=True):
 
 
 class Wake(msgspec.Struct, array_like=True):
-    """Responses with records from one offset: when the first and the last of one append is built,
-    and how many these are.
-    """
+    """Responses with records from one offset: when one append's first and last were built."""
 
     first_us: int
     last_us: int
@@ -158,10 +156,7 @@ class Evidence(msgspec.Struct, array_like=True):
             replica.heard_until_us = row.dequeued_us
 
     def close(self) -> None:
-        """No FETCH follows: the records last carried end somewhere behind their first offset.
-
-        At the next end that is known, else, for all the log shows, after one record.
-        """
+        """No FETCH follows: what was last carried reaches to the next end known, or is one."""
         for replica in self.replicas.values():
             last = replica.last
             if last.record_bytes <= 0 or self.appended_offset > last.fetch_offset:

@@ -21,10 +21,7 @@ class Advance(NamedTuple):
 
 
 class Lag(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """When a replica learned of an advance; ``learned_us`` is None if it never did.
-
-    ``is_settled``: the replay is that of the whole epoch by then (``settling``).
-    """
+    """When a replica learned of an advance; ``learned_us`` is None if it never did."""
 
     replica_id: int
     advance: Advance

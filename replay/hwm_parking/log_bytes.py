@@ -38,10 +38,7 @@ class LogBytes(msgspec.Struct, array_like=True):
         return start in below
 
     def between(self, start: int, end: int) -> int | None:
-        """Bytes of the records from an offset to another.
-
-        None if no response shows it, or if responses contradict each other.
-        """
+        """Bytes of records between two offsets; None if no response shows it, or they differ."""
         if end <= start:
             return 0
         first, last = self.bytes_below.get(start), self.bytes_below.get(end)

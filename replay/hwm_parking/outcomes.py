@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
 from kip_replay.replay.log_gaps import LOG_GAP
 from kip_replay.replay.outcomes import NOT_SWEPT, RECORDED, Variant, Verdict
@@ -16,6 +15,7 @@ from .evidence import Evidence
 from .kip_1166 import NOT_SENT, Completion
 from .lag import Lag
 from .metadata_log import RecordedFetch
+from .tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 
 RULE = "hwm_parking"
 WITHOUT_KIP = "without_kip_1166"

@@ -6,17 +6,18 @@ from functools import partial
 import pyarrow as pa
 
 from kip_replay.replay import hwm_parking
-from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US
-from kip_replay.replay.hwm_parking.replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD
-from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.log_gaps import Touch, holes_of
 from kip_replay.replay.phases import ALWAYS_STEADY, SteadyPhase
 from kip_replay.replay.rule import Replay, Rule, Settings, Through
 
+from .metadata_log import ABSENCE_US
+from .replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD
+from .tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
+
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     voters: Iterable[int] = settings.voters[str(key["recording"])]
-    rules = hwm_parking.variants(settings.sweep(hwm_parking.RULE, "max_wait_ms"))
+    rules = hwm_parking.variants(settings.option(hwm_parking.RULE, "max_wait_ms"))
     phase = settings.steady_phases.get(str(key["recording"]), ALWAYS_STEADY)
     node_id = int(key["node_id"])
     holes = holes_of(node_id, settings.log_gaps.get(str(key["recording"]), ()))

@@ -18,6 +18,9 @@ LOOKAHEAD_US = 60_000_000
 #: How often the replay advances, in log time.
 STEPS_PER_LOOKAHEAD = 6
 
+_NO_PARKING = pa.RecordBatch.from_pylist([], schema=PARKING_SCHEMA)
+_NO_LAG = pa.RecordBatch.from_pylist([], schema=LAG_SCHEMA)
+
 
 class Outcomes(NamedTuple):
     """What a replay emits: batches of ``PARKING_SCHEMA`` and ``LAG_SCHEMA``."""
@@ -27,10 +30,7 @@ class Outcomes(NamedTuple):
 
 
 class State(msgspec.Struct, array_like=True):
-    """All that a replay carries; ``front`` is where the log is known up to.
-
-    ``hole_ends_us``: of the last hole that it came to.
-    """
+    """All that a replay carries: the log is known up to ``front``; where the last hole ends."""
 
     controller: Controller
     epochs: dict[int, LeaderEpoch] = {}
@@ -64,7 +64,7 @@ class HwmParking:
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take an increment of the log; return the outcomes that nothing to come can change."""
-        state, emitted = self._state, Emitted([], [])
+        state, emitted = self._state, Emitted([_NO_PARKING], [_NO_LAG])
         # Advancing in steps of the log's time, whatever the batches, makes the rows a function of
         # the log alone.
         step = LOOKAHEAD_US // STEPS_PER_LOOKAHEAD
@@ -77,14 +77,14 @@ class HwmParking:
             state.front = (row.built_us, row.request_id)
             in_hole = self._is_in_hole(row.built_us, emitted)
             self._epoch(row).take(row, in_hole=in_hole)
-        return _outcomes(emitted)
+        return Outcomes(*map(pa.concat_batches, emitted))
 
     def finish(self) -> Outcomes:
-        emitted = Emitted([], [])
+        emitted = Emitted([_NO_PARKING], [_NO_LAG])
         for epoch in self._state.epochs.values():
             epoch.close(emitted)
         self._state.epochs.clear()
-        return _outcomes(emitted)
+        return Outcomes(*map(pa.concat_batches, emitted))
 
     def saved(self) -> bytes:
         return msgspec.msgpack.encode(self._state)
@@ -121,11 +121,3 @@ class HwmParking:
                 state.epochs[leader_epoch] = epoch.begun_anew(ALWAYS_SINCE_US)
             else:
                 epoch.advance(front, LOOKAHEAD_US, emitted)
-
-
-def _outcomes(emitted: Emitted) -> Outcomes:
-    return Outcomes(_together(emitted.parking, PARKING_SCHEMA), _together(emitted.lag, LAG_SCHEMA))
-
-
-def _together(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    return pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema=schema)

@@ -6,10 +6,9 @@ from kip_replay.replay.table import (
     INT,
     LONG,
     MS,
-    RECORDING,
+    OUTCOME,
     TEXT,
     VERDICT,
-    WHAT_IF,
     WHAT_IF_KEY,
     Column,
     Table,
@@ -20,8 +19,7 @@ FETCH_PARKING_OUTCOMES = Table(
     "fetch_parking_outcomes",
     "hwm_parking: every FETCH of the metadata log, recorded and as each variant would have it",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         key_column("leader_id", INT, "controller that the FETCH was sent to"),
         key_column("leader_epoch", INT, "its leader epoch"),
         key_column("replica_id", INT, "replica that sent it"),
@@ -42,12 +40,7 @@ FETCH_PARKING_OUTCOMES = Table(
             "records, high_watermark, drain (by a flush without records: a stall), timeout, "
             "diverging, snapshot, error or unexplained",
         ),
-        Column(
-            "parked_ms",
-            MS,
-            "from the handler taking it until the response was built; 0 if immediate, null where"
-            " that is unknown",
-        ),
+        Column("parked_ms", MS, "until the response was built; 0: immediate, null: not known"),
         Column("record_bytes", LONG, "records in the response"),
         Column("request_bytes", LONG, "on the wire: frame, header, body"),
         Column("response_bytes", LONG, "on the wire: frame, header, body"),
@@ -60,8 +53,7 @@ HIGH_WATERMARK_LAG = Table(
     "high_watermark_lag",
     "hwm_parking: how long after an advance of the high watermark a replica knew of it",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         key_column("leader_id", INT, "the leader"),
         key_column("leader_epoch", INT, "its leader epoch"),
         key_column("replica_id", INT, "the replica that learns"),

@@ -68,26 +68,12 @@ after a hole is unknown to the end of the log. Where the log itself begins, cach
 definition: N slots are a what-if, and so is what they begin with.
 """
 
-from .recorded import INPUT_SCHEMA
-from .replay import IncrementalFetch
-from .rows import (
-    FULL,
-    INCREMENTAL,
-    INCREMENTAL_DRAFT,
-    OUTCOME_SCHEMA,
-    RULE,
-    SESSION_SLOTS,
-    ClientKind,
-)
-
-__all__ = [
-    "FULL",
-    "INCREMENTAL",
-    "INCREMENTAL_DRAFT",
-    "INPUT_SCHEMA",
-    "OUTCOME_SCHEMA",
-    "RULE",
-    "SESSION_SLOTS",
-    "ClientKind",
-    "IncrementalFetch",
-]
+from .recorded import INPUT_SCHEMA as INPUT_SCHEMA
+from .replay import IncrementalFetch as IncrementalFetch
+from .rows import FULL as FULL
+from .rows import INCREMENTAL as INCREMENTAL
+from .rows import INCREMENTAL_DRAFT as INCREMENTAL_DRAFT
+from .rows import OUTCOME_SCHEMA as OUTCOME_SCHEMA
+from .rows import RULE as RULE
+from .rows import SESSION_SLOTS as SESSION_SLOTS
+from .rows import ClientKind as ClientKind

@@ -39,10 +39,7 @@ class Draft:
         session: FetchSession | None,
         incremental: Incremental | None,
     ) -> Sent | None:
-        """A FETCH under the draft: full without a uuid, and where a partition comes or goes.
-
-        ``session`` and ``incremental``: the released one and its FETCH, where there is one.
-        """
+        """A FETCH under the draft: full without a uuid, and where a partition comes or goes."""
         stream, row, changes = fetch.stream, fetch.row, fetch.changes
         has_uuid, stream.draft_has_uuid = stream.draft_has_uuid, False
         if full is None:

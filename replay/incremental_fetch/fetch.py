@@ -42,7 +42,7 @@ class Fetch:
         if row.is_full:
             slots = changes.listed_slots
             if not changes.keeps_the_set:
-                slots = followed.slots_as_listed(self.requested.partitions[self.listed])
+                slots = followed.slots.of(self.requested.partitions[self.listed])
             order.list_anew(slots, self.requested.totals[row.number])
         elif not changes.keeps_the_set:
             order.change(
@@ -51,9 +51,7 @@ class Fetch:
             )
         sent_us, waited_us = row.dequeued_us - stream.built_us, row.built_us - row.dequeued_us
         has_waited = waited_us >= sent_us
-        self.response = followed.respond(
-            self.returned, row.number, row.is_full, row.uses_topic_ids, has_waited
-        )
+        self.response = followed.respond(self.returned, row.number, row.uses_topic_ids, has_waited)
 
     def topics(self, listed: Listed, at: Ints) -> TopicTotals:
         """What the topics of some positions take."""

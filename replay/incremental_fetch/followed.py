@@ -56,10 +56,7 @@ NO_RESPONSE = Response(NO_SLOTS, NO_SLOTS, _NO_VALUES, _NO_VALUES, np.zeros(0, n
 
 
 class FollowedPartitions:
-    """All partitions of one client. ``order`` is that of its full FETCH.
-
-    ``requested`` and ``returned``: last values by slot (``lists``).
-    """
+    """All partitions of one client: the order of its full FETCH, the last values by slot."""
 
     def __init__(self, numbering: Partitions) -> None:
         self.numbering = numbering
@@ -68,8 +65,6 @@ class FollowedPartitions:
         self.requested: Ints = np.zeros((5, 8), np.int64)
         self.returned: Ints = np.zeros((5, 8), np.int64)
         self.has_tags = False
-        #: The partitions of a full FETCH that were looked up last, and their slots.
-        self._listed = NO_SLOTS, NO_SLOTS
 
     def __len__(self) -> int:
         return self.slots.here
@@ -93,17 +88,6 @@ class FollowedPartitions:
         order = np.array([place[topic] for topic in topics], np.int64).argsort(kind="stable")
         return self.partitions_of(slots)[order]
 
-    def slots_as_listed(self, partitions: Ints, is_full: bool = True) -> Ints:
-        """The slots of a FETCH's partitions; of a full one, often those of the one before."""
-        if not is_full:
-            return self.slots.of(partitions)
-        if not np.array_equal(partitions, self._listed[0]):
-            slots = self.slots.of(partitions)
-            if np.count_nonzero(slots == NONE):
-                return slots
-            self._listed = partitions.copy(), slots
-        return self._listed[1]
-
     def update(self, slots: Ints, requested: Requested, at: Ints) -> None:
         """A request lists partitions with these values."""
         self.requested[:, slots] = requested.values[:, at]
@@ -121,16 +105,13 @@ class FollowedPartitions:
         return slots
 
     def remove(self, slots: Ints) -> None:
-        self._listed = NO_SLOTS, NO_SLOTS
         self.slots.remove(slots)
 
     def tag_bytes(self) -> int:
         """Bytes of the tagged fields with which all partitions are requested."""
         return int(self.requested[TAGS, self.slots.all()].sum()) if self.has_tags else 0
 
-    def respond(
-        self, returned: Returned, row: int, is_full: bool, by_id: bool, has_waited: bool
-    ) -> Response:
+    def respond(self, returned: Returned, row: int, by_id: bool, has_waited: bool) -> Response:
         """Compare a row's response with the ones before, and remember it.
 
         ``by_id``: topics go by id. ``has_waited``: the FETCH waited for longer than its client had
@@ -140,7 +121,7 @@ class FollowedPartitions:
         if listed.start == listed.stop:
             return NO_RESPONSE
         partitions = returned.partitions[listed]
-        slots = self.slots_as_listed(partitions, is_full)
+        slots = self.slots.of(partitions)
         at = np.arange(listed.start, listed.stop)
         known = slots != NONE
         if np.count_nonzero(known) < len(known):
@@ -162,7 +143,6 @@ class FollowedPartitions:
         slot_of[kept] = np.arange(len(kept))
         partitions = self.partitions_of(kept)
         self.order.renumber(slot_of)
-        self._listed = NO_SLOTS, NO_SLOTS
         self.slots = Slots()
         self.slots.add(partitions)
         self.requested, self.returned = self.requested[:, kept], self.returned[:, kept]

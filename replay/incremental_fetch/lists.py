@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kip_replay.replay.kafka.messages.columns import bools
 from kip_replay.replay.kafka.messages.encoding import Bools, Ints, varint_sizes
-from kip_replay.replay.kafka.messages.fetch import (
+from kip_replay.replay.kafka.messages.fetch_pieces import (
     CURRENT_LEADER_TAG_BYTES,
     DIRECTORY_ID_TAG_BYTES,
     EPOCH_END_OFFSET_TAG_BYTES,
     HIGH_WATERMARK_TAG_BYTES,
+    TopicTotals,
 )
-from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
 
 from .partitions import Partitions
 
@@ -71,7 +72,7 @@ class Listed:
         of_runs = numbering.topic_numbers(keys.take(pa.array(runs)))
         self.topics: Ints = np.repeat(of_runs, lengths)
         self.partitions = numbering.numbers(self.topics, indexes)
-        topic_bytes = np.array(numbering.topic_bytes, np.int64).reshape(-1, 2)[of_runs]
+        topic_bytes = numbering.topic_bytes[of_runs]
         ones, varints = np.ones(len(runs), np.int64), varint_sizes(lengths + 1)
         summed = np.zeros((len(runs) + 1, 4), np.int64)
         np.cumsum(np.column_stack([ones, topic_bytes, varints]), axis=0, out=summed[1:])
@@ -88,8 +89,7 @@ class Listed:
         return values
 
     def _present(self, name: str) -> Bools:
-        present: Bools = self._flat[name].is_valid().to_numpy(zero_copy_only=False)
-        return present
+        return bools(self._flat[name].is_valid())
 
     def _sums(self, values: Ints | Bools) -> list[int]:
         """Sums of an element's value over each row."""

@@ -113,12 +113,11 @@ _TYPES: Mapping[str, pa.DataType] = {
     "node_endpoints": pa.list_(NODE_ENDPOINT),
     "topic_names": pa.list_(pa.struct([("topic_id", pa.string()), ("topic", pa.string())])),
 }
+_NOT_GIVEN = ("record_bytes", "number")
 _COLUMNS = (
-    *("request_id", "api_version", "client_id", "connection", "replica_id", "replica_epoch"),
-    *("received_us", "dequeued_us", "built_us", "session_id", "session_epoch", "rack_id"),
-    *("cluster_id", "request_partitions", "forgotten_partitions", "throttle_ms", "error_code"),
-    *("response_session_id", "response_partitions", "node_endpoints"),
-    *("request_bytes", "response_bytes", "topic_names"),
+    "received_us",
+    *(f for f in RecordedFetch._fields if f not in _NOT_GIVEN),
+    "topic_names",
 )
 #: In place of a request that is not in the log: no replica's, and of no session.
 WITHOUT_REQUEST = {"replica_id": -1, "replica_epoch": -1, "session_id": 0, "session_epoch": -1}

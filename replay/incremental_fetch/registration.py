@@ -2,35 +2,35 @@
 
 from collections.abc import Mapping
 
-from kip_replay.replay import incremental_fetch
-from kip_replay.replay.incremental_fetch.holes import Holes
-from kip_replay.replay.incremental_fetch.tables import (
-    FETCH_SESSION_EVICTIONS,
-    FETCH_SESSION_OUTCOMES,
-)
 from kip_replay.replay.rule import Replay, Rule, Settings
+
+from .holes import Holes
+from .recorded import INPUT_SCHEMA
+from .replay import IncrementalFetch
+from .rows import RULE as NAME
+from .rows import SESSION_SLOTS
+from .tables import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     node_id, gaps = int(key["node_id"]), settings.log_gaps.get(str(key["recording"]), ())
-    return incremental_fetch.IncrementalFetch(
+    is_string = settings.option(NAME, "draft_partition_id_is_string", False)
+    return IncrementalFetch(
         node_id,
-        settings.sweep(incremental_fetch.RULE, "session_slots"),
-        draft_partition_id_is_string=settings.switch(
-            incremental_fetch.RULE, "draft_partition_id_is_string"
-        ),
+        settings.option(NAME, SESSION_SLOTS),
+        draft_partition_id_is_string=is_string,
         saved=saved,
         holes=Holes([gap for gap in gaps if gap.node_id == node_id]),
     )
 
 
 RULE = Rule(
-    name=incremental_fetch.RULE,
+    name=NAME,
     key=("recording", "node_id"),
     order=("dequeued_us", "request_id"),
-    input_schema=incremental_fetch.INPUT_SCHEMA,
+    input_schema=INPUT_SCHEMA,
     tables=(FETCH_SESSION_OUTCOMES, FETCH_SESSION_EVICTIONS),
     start=_start,
-    sweeps={"session_slots": 0},
+    sweeps={SESSION_SLOTS: 0},
     switches=("draft_partition_id_is_string",),
 )

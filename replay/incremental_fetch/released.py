@@ -30,10 +30,6 @@ class Incremental(NamedTuple):
     returned_slots: Ints
 
 
-#: By number of the session.
-Incrementals = Mapping[int, Incremental]
-
-
 def full_fetch(fetch: Fetch) -> Sent | None:
     """Without sessions: everything, each time. None: who fetches nothing sends nothing."""
     followed, row = fetch.followed, fetch.row
@@ -116,13 +112,17 @@ def equals_recorded(
 
 
 def attempts(
-    fetch: Fetch, number: int, cache: FetchSessionCache, full: Sent | None, in_session: Incrementals
+    fetch: Fetch,
+    number: int,
+    cache: FetchSessionCache,
+    full: Sent | None,
+    sessions: Mapping[int, Incremental],
 ) -> list[Sent]:
     """What a client of a cache sends: nothing, a FETCH, or one that is refused and a full one."""
     held, row, stream = fetch.stream.held[number], fetch.row, fetch.stream
     if held.session is None:
         return _request_session(fetch, number, full)
-    session, sent = stream.sessions[held.session], in_session[held.session].sent
+    session, sent = stream.sessions[held.session], sessions[held.session].sent
     cached = cache.find(held.cache_id)
     # "New Error Codes": the client goes on with a full FETCH.
     if cached is None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from kip_replay.replay.kafka.messages.fetch import FETCH_VERSIONS
+from kip_replay.replay.kafka.messages.fetch_pieces import FETCH_VERSIONS
 from kip_replay.replay.outcomes import Rows, Verdict
 
 from .cache import FetchSessionCache, Occurrence

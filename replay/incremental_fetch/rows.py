@@ -9,16 +9,13 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from kip_replay.replay.incremental_fetch.tables import (
-    FETCH_SESSION_EVICTIONS,
-    FETCH_SESSION_OUTCOMES,
-)
 from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
 
 from .recorded import SESSION_ERRORS, RecordedFetch, filled
 from .sizes import Sent, counted_version
 from .step import Replayed
 from .streams import Unknown
+from .tables import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
 
 RULE = "incremental_fetch"
 FULL = "full"
@@ -35,12 +32,8 @@ EVICTION_SCHEMA = FETCH_SESSION_EVICTIONS.without("recording")
 _OF_VARIANT = ("rule", "variant", "parameter", "parameter_value")
 #: Columns taken from the input, by its names.
 _OF_INPUT = {
-    "request_id": "request_id",
-    "client_id": "client_id",
-    "replica_id": "replica_id",
-    "received_at": "received_us",
-    "dequeued_at": "dequeued_us",
-    "built_at": "built_us",
+    **{name: name for name in ("request_id", "client_id", "replica_id")},
+    **{f"{event}_at": f"{event}_us" for event in ("received", "dequeued", "built")},
 }
 _OF_STREAM = ("session_key", "client_kind")
 #: Columns that a row itself has, in this order.

@@ -79,7 +79,7 @@ def change(
     if forgotten is not None and listed.start == listed.stop and not len(forgotten):
         return _NO_CHANGES
     partitions, at = requested.partitions[listed], np.arange(listed.start, listed.stop)
-    slots, new, gone = followed.slots_as_listed(partitions, forgotten is None), NO_SLOTS, NO_SLOTS
+    slots, new, gone = followed.slots.of(partitions), NO_SLOTS, NO_SLOTS
     if forgotten is not None and len(forgotten):
         gone = followed.slots.of(np.array(list(dict.fromkeys(forgotten.tolist()))))
         gone = gone[gone != NONE]
@@ -146,10 +146,7 @@ def is_returned(returned: Returned, response: Response) -> Bools:
 
 
 class FetchSession(msgspec.Struct, array_like=True):
-    """A session ("Fetch Session"): its epoch, and the orders of its partitions at both ends.
-
-    ``recorded_id``: its id, if the log has it.
-    """
+    """A session ("Fetch Session"): its epoch, and the orders of its partitions at both ends."""
 
     uses_topic_ids: bool
     recorded_id: int | None

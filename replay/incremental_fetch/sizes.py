@@ -22,11 +22,7 @@ def counted_version(api_version: int) -> int:
 
 
 class FetchSizes:
-    """Sizes of a FETCH's request and response.
-
-    Lists are given by what their topics take, how many partitions there are, and what these take
-    beyond plain ones.
-    """
+    """Sizes of a FETCH's request and response, whatever they list."""
 
     def __init__(
         self,

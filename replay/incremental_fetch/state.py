@@ -1,10 +1,11 @@
 """What the replay of a broker carries from one increment of a log to the next, as bytes.
 
-MessagePack of the values themselves; arrays are bytes, little-endian, as wide as they need. Topics
-and partitions that nobody follows any more are left out, and slots are numbered anew, so that the
-size is that of what is open.
+Compressed MessagePack of the values themselves; arrays are little-endian bytes. Topics and
+partitions that nobody follows any more are left out, and slots are numbered anew, so that the size
+is that of what is open.
 """
 
+import zlib
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,8 +17,6 @@ from .cache import FetchSessionCache
 from .followed import FollowedPartitions
 from .partitions import Partitions
 from .streams import PendingSession, Streams
-
-_TYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 
 
 class _State(msgspec.Struct, array_like=True):
@@ -76,9 +75,9 @@ def encoded(carried: Carried) -> bytes:
                 order.moves,
                 order.is_fresh,
             )
-        return _bytes(value)
+        return value.astype("<i8").tobytes()
 
-    return msgspec.msgpack.encode(
+    state = msgspec.msgpack.encode(
         _State(
             carried.front,
             numbering.names,
@@ -94,6 +93,7 @@ def encoded(carried: Carried) -> bytes:
         ),
         enc_hook=encode,
     )
+    return zlib.compress(state, 1)
 
 
 def decoded(saved: bytes) -> Carried:
@@ -102,9 +102,9 @@ def decoded(saved: bytes) -> Carried:
     def decode(kind: type, value: Any) -> Any:
         if kind is FollowedPartitions:
             return _followed(msgspec.convert(value, _Followed, dec_hook=decode), numbering)
-        return _ints(value)
+        return np.frombuffer(value, "<i8").astype(np.int64)
 
-    state = msgspec.msgpack.decode(saved, type=_State, dec_hook=decode)
+    state = msgspec.msgpack.decode(zlib.decompress(saved), type=_State, dec_hook=decode)
     numbering.names = state.names
     numbering.add_topics(state.topics)
     numbering.numbers(state.topic_of, state.index_of)
@@ -121,15 +121,3 @@ def _followed(saved: _Followed, numbering: Partitions) -> FollowedPartitions:
     order.relist(saved.order)
     order.moves, order.is_fresh = saved.moves, saved.is_fresh.astype(np.bool_)
     return followed
-
-
-def _bytes(values: Ints | Bools) -> bytes:
-    """The narrowest of ``_TYPES`` that holds them, which comes first, and the values."""
-    low, high = int(values.min(initial=0)), int(values.max(initial=0))
-    bits = max(low.bit_length() if low >= 0 else (-low - 1).bit_length(), high.bit_length()) + 1
-    number = next(n for n, t in enumerate(_TYPES) if bits <= 8 * t.itemsize)
-    return bytes([number]) + np.ascontiguousarray(values, _TYPES[number]).tobytes()
-
-
-def _ints(saved: bytes) -> Ints:
-    return np.frombuffer(saved, _TYPES[saved[0]], offset=1).astype(np.int64)

@@ -67,7 +67,7 @@ def replay_fetch(
     The first of ``caches`` creates every session that is requested: the draft takes over its
     orders, and it is compared with the recorded session.
     """
-    goes_on, is_lost = stream.goes_on(row), stream.is_incremental_but_for_a_lost_body(row)
+    goes_on, is_lost = stream.goes_on(row), stream.goes_on(row, after=Unknown.LOST)
     unknown = stream.unknown if goes_on or is_lost else None
     misses = stream.unknown is Unknown.GAP
     events = _start_anew(stream, row, caches) if row.is_full and stream.starts_anew(row) else []

@@ -107,23 +107,18 @@ class Stream(msgspec.Struct, array_like=True):
             or self.recorded_session_id != NO_SESSION
         )
 
-    def goes_on(self, row: RecordedFetch) -> bool:
-        """A full FETCH after a hole that would be an incremental one in most cases."""
+    def goes_on(self, row: RecordedFetch, after: Unknown = Unknown.GAP) -> bool:
+        """A full FETCH after missing lines that would be an incremental one in most cases.
+
+        ``after``: what is missing. Where sessions are recorded, a full FETCH starts one anyway.
+        """
         has_session = self.recorded_session_id != NO_SESSION or row.response_session_id
-        return self.unknown is Unknown.GAP and row.session_id == NO_SESSION and not has_session
+        return self.unknown is after and row.session_id == NO_SESSION and not has_session
 
     def follows(self, row: RecordedFetch) -> bool:
         """The session's epochs show that no FETCH is between the last one and this one."""
         is_same = row.session_id == self.recorded_session_id != NO_SESSION
         return is_same and row.session_epoch == next_epoch(self.epoch)
-
-    def is_incremental_but_for_a_lost_body(self, row: RecordedFetch) -> bool:
-        """A full FETCH that only a missing body keeps from being replayed as an incremental one.
-
-        Where sessions are recorded, a full FETCH starts one anyway.
-        """
-        has_session = self.recorded_session_id != NO_SESSION or row.response_session_id
-        return self.unknown is Unknown.LOST and row.session_id == NO_SESSION and not has_session
 
     def lose(self, why: Unknown = Unknown.LOST) -> None:
         """What it fetches is not known until its next full FETCH."""

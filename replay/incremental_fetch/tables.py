@@ -6,11 +6,10 @@ from kip_replay.replay.table import (
     INT,
     LONG,
     NODE_ID,
-    RECORDING,
+    OUTCOME,
     REQUEST_ID,
     TEXT,
     VERDICT,
-    WHAT_IF,
     WHAT_IF_KEY,
     Column,
     Table,
@@ -21,17 +20,11 @@ FETCH_SESSION_OUTCOMES = Table(
     "fetch_session_outcomes",
     "incremental_fetch: every FETCH of topic partitions, recorded and as each variant has it",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         REQUEST_ID,
         key_column("attempt", INT, "0; a FETCH that gets a session error is 0 and its retry 1"),
         NODE_ID,
-        Column(
-            "session_key",
-            TEXT,
-            "node, session id and the request that created it; without a"
-            " session: node, client and connection",
-        ),
+        Column("session_key", TEXT, "node, session id, first request; or node, client, connection"),
         Column("client_id", TEXT, "clientId, null if the client sent none"),
         Column("client_kind", TEXT, "follower, consumer or consumer_without_sessions"),
         Column("replica_id", INT, "fetching replica, -1 for consumers"),
@@ -46,11 +39,7 @@ FETCH_SESSION_OUTCOMES = Table(
         Column("request_partitions", INT, "partitions listed in the request"),
         Column("response_partitions", INT, "partitions listed in the response"),
         Column("forgotten_partitions", INT, "partitions taken out of the session"),
-        Column(
-            "added_partitions",
-            INT,
-            "partitions that the client's FETCH before did not ask for; null: not known",
-        ),
+        Column("added_partitions", INT, "partitions new in the client's FETCH; null: not known"),
         Column("record_bytes", LONG, "records in the response"),
         Column("request_bytes", LONG, "on the wire: frame, header, body"),
         Column("response_bytes", LONG, "on the wire: frame, header, body"),
@@ -70,8 +59,7 @@ FETCH_SESSION_EVICTIONS = Table(
     "fetch_session_evictions",
     "incremental_fetch: what the session cache does with each session, per number of slots",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         NODE_ID,
         key_column("session_key", TEXT, "session that it happens to, as in fetch_session_outcomes"),
         key_column("event", TEXT, "created, refused, evicted or closed"),
@@ -80,9 +68,7 @@ FETCH_SESSION_EVICTIONS = Table(
         Column("shard", INT, "shard of the cache, from 0; null after a hole in the log"),
         Column("partitions", INT, "partitions of the session"),
         Column("privileged", BOOL, "the session is a follower's"),
-        Column(
-            "reason", TEXT, "why: idle, smaller, not privileged, cache full, all forgotten, ..."
-        ),
+        Column("reason", TEXT, "why: idle, smaller, not privileged, cache full, all forgotten"),
     ),
     key=(*WHAT_IF_KEY, "node_id", "session_key", "event", "request_id"),
 )

@@ -77,7 +77,8 @@ def offsets(reference: int, nodes: Sequence[int], orders: Iterable[Order]) -> di
     most: Bounds = {(node, node): 0 for node in nodes}
     for order in orders:
         _lower(most, (order.before, order.after), order.gap_us + STAMP_ERROR_US)
-    contradicted = _contradicted(most) - {reference}
+    contradicted = {a for a, b in most if (b, a) in most and most[a, b] + most[b, a] < 0}
+    contradicted.discard(reference)
     most = {pair: us for pair, us in most.items() if contradicted.isdisjoint(pair)}
     for via, a, b in product(nodes, repeat=3):
         if (a, via) in most and (via, b) in most:
@@ -107,11 +108,6 @@ def off_from_all(found: Iterable[Offset]) -> Offset | None:
 
 def _lower(most: Bounds, pair: tuple[int, int], us: int) -> None:
     most[pair] = min(most.get(pair, us), us)
-
-
-def _contradicted(most: Bounds) -> set[int]:
-    """Nodes of which two bounds contradict each other by themselves."""
-    return {a for a, b in most if most[a, b] + most.get((b, a), 0) < 0 and (b, a) in most}
 
 
 def _offset(most: Bounds, reference: int, node: int, is_contradicted: bool) -> Offset:

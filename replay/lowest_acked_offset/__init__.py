@@ -11,31 +11,14 @@ until no broker serves stale metadata any more ("Read-after-write visibility"), 
 sees a new metadata.version can wait for the same moment before it renegotiates ApiVersions
 ("ApiVersions": an UPDATE_FEATURES row's visibility ``known_at`` is when each broker can start).
 
-The replay derives what each response would have carried and when each write would have been
-applied, and known to be:
-
-``controller``
-    the rule, in the order of the draft: the controller's brokers and their lowest offset.
-``brokers``
-    what the rule stands on: heartbeats and sessions.
-``events``
-    the input: heartbeats, writes, Raft FETCHes, API_VERSIONS, and learned high watermarks.
-``writes``
-    which offsets the log leaves a write, and which broker forwarded it.
-``evidence``
-    how far each broker had applied the log, by three kinds of evidence: bounds.
-``applying``
-    when each broker showed a commit and had applied it: an estimate between the bounds.
-``holes``
-    where lines are missing: what the replay runs into, and when it is certain again.
-``claimed``
-    a controller that counts more than heartbeats: the finest evidence, or the estimate.
-``cadence``, ``progress``, ``simulation``
-    other heartbeat intervals, and brokers that learn as under KIP-1166: how recorded heartbeats
-    came, what brokers had applied when, and what would have been sent.
-``replay``
-    the whole replay of one cluster: events in, outcome rows out (``outcomes``, ``visibility``), and
-    the state that it carries from one increment of the log to the next (``state``).
+The replay derives what each response would have carried, and when each write would have been
+applied, and known to be. ``controller`` is the rule in the order of the draft, over the heartbeats
+and sessions of ``brokers``. ``writes`` has which offsets the log leaves a write, and which broker
+forwarded it; ``evidence`` bounds how far each broker had applied the log, and ``applying``
+estimates when, between these bounds. ``claimed`` is a controller that counts more than heartbeats;
+``cadence``, ``progress`` and ``simulation`` give other heartbeat intervals, and brokers that learn
+as under KIP-1166. ``replay`` takes the ``events`` of one cluster and emits ``outcomes`` and
+``visibility``; it carries its ``state`` from one increment of the log to the next.
 
 Variants of ``metadata_write_outcomes``:
 
@@ -91,19 +74,10 @@ Assumptions, and where they can fail
   broker's line, and where API_VERSIONS (a broker's clock) stands beside heartbeats.
 """
 
-from .applying import REPLICA_APPLY_MS
-from .events import INPUT_SCHEMA, ORDER
-from .outcomes import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, RULE
-from .replay import LowestAckedOffset
-
-__all__ = [
-    "ESTIMATED",
-    "FINEST_EVIDENCE",
-    "HEARTBEAT_INTERVAL",
-    "INPUT_SCHEMA",
-    "LOWEST_ACKED",
-    "ORDER",
-    "REPLICA_APPLY_MS",
-    "RULE",
-    "LowestAckedOffset",
-]
+from .events import ORDER as ORDER
+from .outcomes import ESTIMATED as ESTIMATED
+from .outcomes import FINEST_EVIDENCE as FINEST_EVIDENCE
+from .outcomes import HEARTBEAT_INTERVAL as HEARTBEAT_INTERVAL
+from .outcomes import LOWEST_ACKED as LOWEST_ACKED
+from .outcomes import RULE as RULE
+from .replay import LowestAckedOffset as LowestAckedOffset

@@ -85,9 +85,8 @@ class Recorded:
         """Take a heartbeat. -> whether it is steady."""
         if not self.controllers or self.controllers[-1][1] != beat.controller_id:
             self.controllers.append((beat.handled_us, beat.controller_id))
-        if beat.broker_id not in self.cadences:
-            self.cadences[beat.broker_id] = Cadence()
-        steady, gap = self.cadences[beat.broker_id].take(received, beat, want_fence)
+        cadence = self.cadences.setdefault(beat.broker_id, Cadence())
+        steady, gap = cadence.take(received, beat, want_fence)
         if gap is not None and self.interval_us is None:
             self.first_gaps.append(gap)
         for at in self.of(beat.broker_id).heartbeat(received, beat.offset, self.delay):
@@ -100,9 +99,7 @@ class Recorded:
         self.steps.append((due, row.broker_id, row.variant))
 
     def of(self, broker_id: int) -> Progress:
-        if broker_id not in self.progress:
-            self.progress[broker_id] = Progress()
-        return self.progress[broker_id]
+        return self.progress.setdefault(broker_id, Progress())
 
     def steps_until(self, until: int) -> list[tuple[int, int, str | None]]:
         """Take out the steps up to a time, in order of time."""

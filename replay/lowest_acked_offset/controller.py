@@ -32,7 +32,7 @@ class Carried(NamedTuple):
 
     raw: int | None
     lowest: int | None
-    unfenced_brokers: int
+    unfenced_brokers: int | None
 
 
 @dataclass

@@ -5,7 +5,7 @@ times are when things happened before that. Times are microseconds since the epo
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -72,26 +72,16 @@ class Event(NamedTuple):
     variant: str = ""
 
 
-_TEXT = ("kind", "request_id", "connection", "api_name", "client_id", "variant")
-_BOOL = (
-    "want_fence",
-    "want_shut_down",
-    "is_fenced",
-    "is_diverging",
-    "is_forwarded",
-    "validate_only",
-)
-
-
-def _type(name: str) -> pa.DataType:
-    if name in ("topics", "replicas"):
-        return pa.list_(pa.string() if name == "topics" else pa.int64())
-    if name in _TEXT:
-        return pa.string()
-    return pa.bool_() if name in _BOOL else pa.int64()
-
-
+_ARROW_TYPES: dict[Any, pa.DataType] = {
+    int: pa.int64(),
+    int | None: pa.int64(),
+    bool: pa.bool_(),
+    str: pa.string(),
+    str | None: pa.string(),
+    Sequence[str]: pa.list_(pa.string()),
+    Sequence[int]: pa.list_(pa.int64()),
+}
 #: Input of the replay: ``Event``, a column per field.
-INPUT_SCHEMA = pa.schema([(name, _type(name)) for name in Event._fields])
+INPUT_SCHEMA = pa.schema([(name, _ARROW_TYPES[t]) for name, t in Event.__annotations__.items()])
 #: In this order.
 ORDER = ("at_us", "kind", "request_id")

@@ -6,12 +6,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from kip_replay.replay.kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
-from kip_replay.replay.lowest_acked_offset.tables import (
-    APPLIED_OFFSETS,
-    HEARTBEAT_OUTCOMES,
-    METADATA_WRITE_OUTCOMES,
-    METADATA_WRITE_VISIBILITY,
-)
 from kip_replay.replay.outcomes import Rows, Variant, Verdict
 
 from .cadence import DEFAULT_INTERVAL_US
@@ -26,6 +20,7 @@ from .reasons import (
     NOT_ANSWERED,
     NOTHING_WRITTEN,
 )
+from .tables import TABLES
 from .timelines import Rising
 from .writes import Offsets, Sender
 
@@ -35,12 +30,6 @@ FINEST_EVIDENCE = "finest_evidence"
 #: What brokers had applied by ``applying``; its rows of metadata_write_visibility are named so too.
 ESTIMATED = "estimated"
 HEARTBEAT_INTERVAL = "broker_heartbeat_interval_ms"
-
-#: Outputs of the replay: rows of these four tables, without what the caller knows.
-HEARTBEAT_SCHEMA = HEARTBEAT_OUTCOMES.without("recording")
-WRITE_SCHEMA = METADATA_WRITE_OUTCOMES.without("recording")
-VISIBILITY_SCHEMA = METADATA_WRITE_VISIBILITY.without("recording")
-APPLIED_SCHEMA = APPLIED_OFFSETS.without("recording")
 
 #: A write is followed for this long after its response.
 HORIZON_US = 60_000_000
@@ -53,7 +42,7 @@ Judgement = tuple[Verdict, str | None]
 
 
 class Outcomes(NamedTuple):
-    """What a replay emits: batches of the four schemas, in their order."""
+    """What a replay emits: batches of the rule's four tables, without the recording."""
 
     heartbeats: pa.RecordBatch
     writes: pa.RecordBatch
@@ -63,12 +52,11 @@ class Outcomes(NamedTuple):
 
 class OutcomeRows:
     def __init__(self) -> None:
-        self.heartbeats, self.writes = Rows(HEARTBEAT_SCHEMA), Rows(WRITE_SCHEMA)
-        self.visibility, self.applied = Rows(VISIBILITY_SCHEMA), Rows(APPLIED_SCHEMA)
+        self._tables = tables = [Rows(table.without("recording")) for table in TABLES]
+        self.heartbeats, self.writes, self.visibility, self.applied = tables
 
     def take(self) -> Outcomes:
-        tables = (self.heartbeats, self.writes, self.visibility, self.applied)
-        return Outcomes(*(table.take() for table in tables))
+        return Outcomes(*(table.take() for table in self._tables))
 
 
 class Write(NamedTuple):
@@ -120,20 +108,17 @@ class Fate(NamedTuple):
 
 
 def heartbeat_row(row: Event, carried: Carried | None, uncertain: str = LOG_GAP) -> Row:
-    """A heartbeat, and what its response carries (None: it is an error, or nothing is certain).
-
-    ``uncertain``: why not.
-    """
-    judgement: Judgement = (Verdict.REPLAYED, None)
+    """A heartbeat, and what its response carries; None: it is an error, or ``uncertain``."""
+    verdict: Judgement = (Verdict.REPLAYED, None)
     if row.error_code == NO_ANSWER:
-        judgement = (Verdict.UNKNOWN, NOT_ANSWERED)
+        verdict = (Verdict.UNKNOWN, NOT_ANSWERED)
     elif row.error_code != 0:
-        judgement = (Verdict.NOT_APPLICABLE, NOT_ACTIVE)
+        verdict = (Verdict.NOT_APPLICABLE, NOT_ACTIVE)
     elif carried is None:
-        judgement = (Verdict.UNKNOWN, uncertain)
+        verdict = (Verdict.UNKNOWN, uncertain)
     elif carried.raw is None:
-        judgement = (Verdict.NOT_APPLICABLE, NOBODY_COUNTS)
-    size = row.response_bytes
+        verdict = (Verdict.NOT_APPLICABLE, NOBODY_COUNTS)
+    size, carried = row.response_bytes, carried or Carried(None, None, None)
     return {
         **Variant(LOWEST_ACKED).what_if(RULE),
         "request_id": row.request_id,
@@ -143,114 +128,95 @@ def heartbeat_row(row: Event, carried: Carried | None, uncertain: str = LOG_GAP)
         "built_at": row.at_us,
         "current_metadata_offset": row.offset,
         "is_fenced": row.is_fenced if row.error_code == 0 else None,
-        "unfenced_brokers": None if carried is None else carried.unfenced_brokers,
-        "lowest_acknowledged_offset": None if carried is None else carried.lowest,
-        "lowest_acknowledged_offset_raw": None if carried is None else carried.raw,
+        "unfenced_brokers": carried.unfenced_brokers,
+        "lowest_acknowledged_offset": carried.lowest,
+        "lowest_acknowledged_offset_raw": carried.raw,
         "response_bytes": size,
-        "replayed_response_bytes": (
-            None if size is None else size + LOWEST_ACKNOWLEDGED_OFFSET_BYTES
-        ),
-        "verdict": judgement[0],
-        "reason": judgement[1],
+        "replayed_response_bytes": size and size + LOWEST_ACKNOWLEDGED_OFFSET_BYTES,
+        "verdict": verdict[0],
+        "reason": verdict[1],
     }
 
 
-def write_row(
-    write: Write,
-    sender: Sender,
-    variant: Variant,
-    manager: HeartbeatManager,
-    unlearned: str | None,
-    uncertain: str,
-    log_end: LogEnd | None,
-) -> Row:
-    """A write under one variant.
+class FollowedWrite(NamedTuple):
+    """A write under one variant, and what it is judged by.
 
     ``unlearned``: why it is not known when brokers learned in it; ``uncertain``: which brokers
     count.
     """
-    fate = _fate(write, sender, variant, manager, unlearned)
-    row, offsets = write.row, write.offsets
-    hidden = _hidden(write, sender, variant, fate, manager, unlearned, uncertain, log_end)
-    judgement = _judgement(write, fate, unlearned, log_end)
-    if hidden is not None and isinstance(offsets, Offsets):
-        fate, judgement = Fate(), (Verdict.UNKNOWN, hidden)
-    return {
-        **variant.what_if(RULE),
-        "request_id": row.request_id,
-        "controller_id": row.node_id,
-        "api_name": row.api_name,
-        "client_id": row.client_id,
-        "via_broker": sender.via,
-        "received_at": sender.received_us,
-        "responded_at": row.at_us,
-        "offset_low": offsets.low if isinstance(offsets, Offsets) else None,
-        "offset_high": offsets.high if isinstance(offsets, Offsets) else None,
-        "applied_everywhere_at": fate.applied_us,
-        "last_broker_id": fate.last_broker,
-        "known_at": fate.known_us,
-        "known_everywhere_at": fate.known_everywhere_us,
-        "stale_window_ms": _elapsed_ms(row.at_us, fate.applied_us),
-        "read_after_write_ms": _elapsed_ms(sender.received_us, fate.readable_us),
-        "verdict": judgement[0],
-        "reason": judgement[1],
-    }
 
+    write: Write
+    sender: Sender
+    variant: Variant
+    manager: HeartbeatManager
+    unlearned: str | None
+    uncertain: str
+    log_end: LogEnd | None
 
-def _fate(
-    write: Write, sender: Sender, variant: Variant, manager: HeartbeatManager, unlearned: str | None
-) -> Fate:
-    applied, last_broker = write.reached(manager.applied_everywhere)
-    if variant.name == ESTIMATED:
-        # It is no protocol: nobody is informed, and who polls all brokers waits for no more.
-        estimate = applied if unlearned is None else None
-        return Fate(estimate, last_broker, None, None, estimate)
-    via = None if sender.via is None else manager.known_by_broker.get(sender.via)
-    known, _ = write.reached(via)
-    everywhere, _ = write.reached(manager.known_everywhere)
-    # Who forwarded it waits for its own knowledge, a client of the controller for everybody's.
-    return Fate(
-        applied, last_broker, known, everywhere, everywhere if sender.via is None else known
-    )
+    def outcome(self) -> Row:
+        row, offsets, fate = self.write.row, self.write.offsets, self._fate()
+        hidden = self._hidden(fate)
+        verdict, reason = self._judgement(fate)
+        if hidden is not None and isinstance(offsets, Offsets):
+            fate, verdict, reason = Fate(), Verdict.UNKNOWN, hidden
+        return {
+            **self.variant.what_if(RULE),
+            "request_id": row.request_id,
+            "controller_id": row.node_id,
+            "api_name": row.api_name,
+            "client_id": row.client_id,
+            "via_broker": self.sender.via,
+            "received_at": self.sender.received_us,
+            "responded_at": row.at_us,
+            "offset_low": offsets.low if isinstance(offsets, Offsets) else None,
+            "offset_high": offsets.high if isinstance(offsets, Offsets) else None,
+            "applied_everywhere_at": fate.applied_us,
+            "last_broker_id": fate.last_broker,
+            "known_at": fate.known_us,
+            "known_everywhere_at": fate.known_everywhere_us,
+            "stale_window_ms": _elapsed_ms(row.at_us, fate.applied_us),
+            "read_after_write_ms": _elapsed_ms(self.sender.received_us, fate.readable_us),
+            "verdict": verdict,
+            "reason": reason,
+        }
 
+    def _fate(self) -> Fate:
+        write, manager, via = self.write, self.manager, self.sender.via
+        applied, last_broker = write.reached(manager.applied_everywhere)
+        if self.variant.name == ESTIMATED:
+            # It is no protocol: nobody is informed, and who polls all brokers waits for no more.
+            estimate = applied if self.unlearned is None else None
+            return Fate(estimate, last_broker, readable_us=estimate)
+        known, _ = write.reached(None if via is None else manager.known_by_broker.get(via))
+        everywhere, _ = write.reached(manager.known_everywhere)
+        # Who forwarded it waits for its own knowledge, a client of the controller for everybody's.
+        readable = everywhere if via is None else known
+        return Fate(applied, last_broker, known, everywhere, readable)
 
-def _hidden(
-    write: Write,
-    sender: Sender,
-    variant: Variant,
-    fate: Fate,
-    manager: HeartbeatManager,
-    unlearned: str | None,
-    uncertain: str,
-    log_end: LogEnd | None,
-) -> str | None:
-    """Why lines that are not in the log may have decided it; None if they did not."""
-    if write.row.at_us < manager.certain_from_us:
-        return uncertain
-    followed = [fate.applied_us]
-    if variant.name != ESTIMATED:
-        followed += [fate.known_everywhere_us, fate.readable_us]
-    if variant.name == FINEST_EVIDENCE and unlearned is not None:
-        return unlearned
-    if sender.is_lost or (log_end is not None and log_end.is_before(variant, followed)):
-        return LOG_GAP
-    return None
+    def _hidden(self, fate: Fate) -> str | None:
+        """Why lines that are not in the log may have decided it; None if they did not."""
+        if self.write.row.at_us < self.manager.certain_from_us:
+            return self.uncertain
+        followed = [fate.applied_us]
+        if self.variant.name != ESTIMATED:
+            followed += [fate.known_everywhere_us, fate.readable_us]
+        if self.variant.name == FINEST_EVIDENCE and self.unlearned is not None:
+            return self.unlearned
+        is_cut = self.log_end is not None and self.log_end.is_before(self.variant, followed)
+        return LOG_GAP if self.sender.is_lost or is_cut else None
 
-
-def _judgement(
-    write: Write, fate: Fate, unlearned: str | None, log_end: LogEnd | None
-) -> Judgement:
-    if write.offsets == NOTHING_WRITTEN:
-        return Verdict.NOT_APPLICABLE, NOTHING_WRITTEN
-    if isinstance(write.offsets, str):
-        return Verdict.UNKNOWN, write.offsets
-    if fate.applied_us is not None and fate.readable_us is not None:
-        return Verdict.REPLAYED, None
-    if unlearned is not None:
-        return Verdict.UNKNOWN, unlearned
-    if fate.applied_us is not None and fate.known_everywhere_us is not None:
-        return Verdict.NOT_APPLICABLE, LEFT
-    return Verdict.UNKNOWN, too_late(write, log_end)
+    def _judgement(self, fate: Fate) -> Judgement:
+        if self.write.offsets == NOTHING_WRITTEN:
+            return Verdict.NOT_APPLICABLE, NOTHING_WRITTEN
+        if isinstance(self.write.offsets, str):
+            return Verdict.UNKNOWN, self.write.offsets
+        if fate.applied_us is not None and fate.readable_us is not None:
+            return Verdict.REPLAYED, None
+        if self.unlearned is not None:
+            return Verdict.UNKNOWN, self.unlearned
+        if fate.applied_us is not None and fate.known_everywhere_us is not None:
+            return Verdict.NOT_APPLICABLE, LEFT
+        return Verdict.UNKNOWN, too_late(self.write, self.log_end)
 
 
 def too_late(write: Write, log_end: LogEnd | None) -> str:

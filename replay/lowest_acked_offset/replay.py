@@ -22,7 +22,7 @@ from .events import (
 )
 from .evidence import CLAIM_WAIT_US, Claim
 from .holes import Holes
-from .outcomes import HORIZON_US, LogEnd, OutcomeRows, Outcomes, Write, heartbeat_row, write_row
+from .outcomes import HORIZON_US, FollowedWrite, LogEnd, OutcomeRows, Outcomes, Write, heartbeat_row
 from .reasons import LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOT_ANSWERED
 from .state import LEARNED_OF, Settings, behind_hole, decode, encode, new_state
 from .visibility import applied_row, unlearned, visibility_rows
@@ -281,7 +281,7 @@ class LowestAckedOffset:
             sender = state.forwarding.via(write.row, self._holes.gaps)
             for variant, manager in state.managers(self._settings):
                 why = unlearned(write, variant, state)
-                row = write_row(write, sender, variant, manager, why, state.uncertain, log_end)
-                self._rows.writes.add(**row)
+                follow = (write, sender, variant, manager, why, state.uncertain, log_end)
+                self._rows.writes.add(**FollowedWrite(*follow).outcome())
             for row in visibility_rows(write, state, self._holes, log_end):
                 self._rows.visibility.add(**row)

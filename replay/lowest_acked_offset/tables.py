@@ -6,11 +6,10 @@ from kip_replay.replay.table import (
     INT,
     LONG,
     MS,
-    RECORDING,
+    OUTCOME,
     REQUEST_ID,
     TEXT,
     VERDICT,
-    WHAT_IF,
     WHAT_IF_KEY,
     Column,
     Table,
@@ -21,8 +20,7 @@ HEARTBEAT_OUTCOMES = Table(
     "heartbeat_outcomes",
     "lowest_acked_offset: every recorded BROKER_HEARTBEAT and what its response would have carried",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         REQUEST_ID,
         key_column("controller_id", INT, "controller that responded"),
         Column("broker_id", INT, "broker that sent it"),
@@ -31,9 +29,7 @@ HEARTBEAT_OUTCOMES = Table(
         Column("current_metadata_offset", LONG, "last offset the broker has applied, inclusive"),
         Column("is_fenced", BOOL, "the broker after this heartbeat"),
         Column("unfenced_brokers", INT, "brokers that count, after this heartbeat"),
-        Column(
-            "lowest_acknowledged_offset", LONG, "what the response would carry; never goes back"
-        ),
+        Column("lowest_acknowledged_offset", LONG, "that the response would carry; never falls"),
         Column("lowest_acknowledged_offset_raw", LONG, "as the controller would compute it"),
         Column("response_bytes", LONG, "recorded, on the wire: frame, header, body"),
         Column("replayed_response_bytes", LONG, "with the new field"),
@@ -46,8 +42,7 @@ METADATA_WRITE_OUTCOMES = Table(
     "metadata_write_outcomes",
     "lowest_acked_offset: every successful metadata write, when it was applied and who knew",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         REQUEST_ID,
         Column("controller_id", INT, "controller that wrote it"),
         Column("api_name", TEXT, "requestApiKeyName"),
@@ -64,9 +59,7 @@ METADATA_WRITE_OUTCOMES = Table(
             " with a heartbeat interval: as modelled from when brokers learned of commits;"
             " variant estimated: by applied_at of applied_offsets",
         ),
-        Column(
-            "last_broker_id", INT, "the broker that others waited for, maybe until it was fenced"
-        ),
+        Column("last_broker_id", INT, "broker that others waited for, maybe until it was fenced"),
         Column("known_at", AT, "via_broker receives a lowest acknowledged offset >= the write's"),
         Column(
             "known_everywhere_at",
@@ -91,8 +84,7 @@ METADATA_WRITE_VISIBILITY = Table(
     "metadata_write_visibility",
     "lowest_acked_offset: when each broker had applied a metadata write, by kind of evidence",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         REQUEST_ID,
         key_column("broker_id", INT, "broker that applies it"),
         key_column(
@@ -130,8 +122,7 @@ APPLIED_OFFSETS = Table(
     "applied_offsets",
     "lowest_acked_offset: when a broker learned of commits, showed them and had applied them",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         key_column("broker_id", INT, "the broker"),
         key_column("metadata_offset", LONG, "it learned that all up to this one is committed"),
         Column("learned_at", AT, "the FETCH response that carried that was built"),
@@ -141,3 +132,5 @@ APPLIED_OFFSETS = Table(
     ),
     key=(*WHAT_IF_KEY, "broker_id", "metadata_offset"),
 )
+
+TABLES = (HEARTBEAT_OUTCOMES, METADATA_WRITE_OUTCOMES, METADATA_WRITE_VISIBILITY, APPLIED_OFFSETS)

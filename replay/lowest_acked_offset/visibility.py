@@ -160,16 +160,17 @@ def unlearned(write: Write, variant: Variant, state: State) -> str | None:
 def _is_estimated(write: Write, state: State) -> bool:
     """When a write was applied everywhere is an estimate, and not when a heartbeat arrived."""
     offsets = write.offsets
-    if isinstance(offsets, Offsets):
-        estimates = (broker.of(offsets.high, None) for broker in state.applying.values())
-        if any(each is not None and each.reason in HIDING for each in estimates):
-            return False
     at, last_broker = write.reached(state.estimated.manager.applied_everywhere)
-    if at is None or last_broker is None or not isinstance(write.offsets, Offsets):
+    if not isinstance(offsets, Offsets):
+        return True
+    estimates = (broker.of(offsets.high, None) for broker in state.applying.values())
+    if any(each is not None and each.reason in HIDING for each in estimates):
+        return False
+    if at is None or last_broker is None:
         return True
     has, _ = write.reached(state.evidence.of(last_broker).signs[HEARTBEAT].has)
     if has is None or has > at:
         return True
     broker = state.applying.get(last_broker)
-    estimate = None if broker is None else broker.of(write.offsets.high, has)
+    estimate = None if broker is None else broker.of(offsets.high, has)
     return estimate is not None and estimate.applied_us is not None

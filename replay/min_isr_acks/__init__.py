@@ -79,14 +79,9 @@ before the log. In the closed loop a PRODUCE's place in the log decides which mo
 it: after a hole of the leader others are drawn, of the same kind.
 """
 
-from .events import INPUT_SCHEMA
-from .variants import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, ACKS_SCHEMA, RULE, variants
-
-__all__ = [
-    "ACKS_ALL",
-    "ACKS_MIN_INSYNC_REPLICAS",
-    "ACKS_SCHEMA",
-    "INPUT_SCHEMA",
-    "RULE",
-    "variants",
-]
+from .events import INPUT_SCHEMA as INPUT_SCHEMA
+from .variants import ACKS_ALL as ACKS_ALL
+from .variants import ACKS_MIN_INSYNC_REPLICAS as ACKS_MIN_INSYNC_REPLICAS
+from .variants import ACKS_SCHEMA as ACKS_SCHEMA
+from .variants import RULE as RULE
+from .variants import variants as variants

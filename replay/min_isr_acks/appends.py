@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.min_isr_acks.inputs import FETCH, PRODUCE
-from kip_replay.replay.min_isr_acks.log import (
+
+from .inputs import FETCH, PRODUCE
+from .log import (
     NOWHERE,
     NULL,
     Array,
@@ -18,7 +19,7 @@ from kip_replay.replay.min_isr_acks.log import (
     running_max,
     segments_of,
 )
-from kip_replay.replay.min_isr_acks.unlogged import BOUNDED_US, Unlogged
+from .unlogged import BOUNDED_US, Unlogged
 
 _NEVER = 1 << 62
 

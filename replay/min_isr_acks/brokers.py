@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from kip_replay.replay.min_isr_acks.events import SILENCE, SILENCE_US, Event
+from .events import SILENCE, SILENCE_US, Event
 
 #: broker.session.timeout.ms, and how often the controller looks (an eighth of it).
 SESSION_US, SCAN_US = SILENCE_US, 1_125_000
@@ -108,13 +108,7 @@ class Brokers:
         assert event.built_us is not None
         assert event.dequeued_us is not None
         broker, epoch = event.replica_id, event.replica_epoch or 0
-        standing = (
-            Standing.FENCED
-            if event.is_fenced
-            else Standing.STOPPING
-            if event.want_shut_down
-            else Standing.UNFENCED
-        )
+        standing = Standing.FENCED if event.is_fenced else Standing.UNFENCED
         # A broker that stops at once is fenced in the response; out of the ISR it is either way.
         if event.want_shut_down:
             standing = Standing.STOPPING
@@ -170,10 +164,8 @@ class Brokers:
         if fetch is None or fetch.built_us is None:
             return []
         high_watermark = -1 if fetch.high_watermark is None else fetch.high_watermark
-        return self._apply(
-            _Response(fetch.built_us, high_watermark, high_watermark, high_watermark),
-            fetch.built_us,
-        )
+        response = _Response(fetch.built_us, *[high_watermark] * 3)
+        return self._apply(response, fetch.built_us)
 
     def committed_after(self, after_us: int) -> bool:
         """The node has a response that shows a commit after a time (controller's)."""
@@ -215,20 +207,19 @@ class Brokers:
         applied: list[Applied] = []
         kept: list[_Pending] = []
         for pending in self.pending:
+            in_window = response.built_us <= (pending.until_us or 0)
             if pending.until_us is None:
                 due = self._shows(response, pending.after_us)
-            elif pending.offset is None:
-                if response.built_us <= pending.until_us:
-                    kept.append(pending)
-                continue
-            else:
+            elif pending.offset is not None:
                 due = response.high_watermark >= pending.offset
-            if not due:
+            else:
+                due = False
+            if due:
+                if in_window:
+                    self.fencings.append((pending, response.built_us))
+                applied.append(self._take(pending, at_us))
+            elif pending.until_us is None or pending.offset is not None or in_window:
                 kept.append(pending)
-                continue
-            if pending.until_us is not None and response.built_us <= pending.until_us:
-                self.fencings.append((pending, response.built_us))
-            applied.append(self._take(pending, at_us))
         self.pending = kept
         return applied
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kip_replay.replay.min_isr_acks.follower_cycles import LOOKAHEAD_US, Cycles
+from .follower_cycles import LOOKAHEAD_US, Cycles
 
 #: A PRODUCE that comes so long after the response before it waited for none.
 OWN_US = 20_000

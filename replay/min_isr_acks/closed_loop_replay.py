@@ -13,42 +13,22 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.min_isr_acks.closed_loop import (
-    OWN_US,
-    Alone,
-    ClosedLoop,
-    Produce,
-    Recorded,
-    Response,
-    Sent,
-)
-from kip_replay.replay.min_isr_acks.events import Kind
-from kip_replay.replay.min_isr_acks.follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
-from kip_replay.replay.min_isr_acks.reasons import (
-    LOG_ENDED,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER_OR_FOLLOWER,
-)
-from kip_replay.replay.min_isr_acks.tables import PRODUCE_CLOSED_LOOP_OUTCOMES
-from kip_replay.replay.min_isr_acks.variants import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
 from kip_replay.replay.outcomes import Rows, Variant, Verdict
 from kip_replay.replay.rule import Replay
+
+from .closed_loop import OWN_US, Alone, ClosedLoop, Produce, Recorded, Response, Sent
+from .events import Kind
+from .follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
+from .reasons import LOG_ENDED, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER
+from .tables import PRODUCE_CLOSED_LOOP_OUTCOMES
+from .variants import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
 
 _SCHEMA = PRODUCE_CLOSED_LOOP_OUTCOMES.without("recording")
 #: Every loop: a variant, and when its producers sent.
 _LOOPS = [(v, sent) for v in (ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS) for sent in Sent]
 _EVENT_COLUMNS = (
-    "at_us",
-    "kind",
-    "request_id",
-    "received_us",
-    "dequeued_us",
-    "handled_us",
-    "built_us",
-    "replica_id",
-    "client_id",
-    "acks",
-    "connection",
+    *("at_us", "kind", "request_id", "received_us", "dequeued_us", "handled_us", "built_us"),
+    *("replica_id", "client_id", "acks", "connection"),
 )
 _REFUSED = (NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER)
 #: When the last replica that counts had a batch, by rule.
@@ -56,25 +36,11 @@ _ACKED_AT = {"acks_all": "all_isr_acked_at", "min_isr": "min_isr_acked_at"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OUTCOME_COLUMNS = (
     *_ACKED_AT.values(),
-    "request_id",
-    "isr",
-    "min_insync_replicas",
-    "reason",
-    "acks_all_error",
-    "min_isr_error",
-    "request_acks_all_latency_ms",
-    "request_min_isr_latency_ms",
+    *("request_id", "isr", "min_insync_replicas", "reason", "acks_all_error", "min_isr_error"),
+    *("request_acks_all_latency_ms", "request_min_isr_latency_ms"),
 )
 #: Columns of a PRODUCE that are carried as they are.
-_AS_LOGGED = (
-    "request_id",
-    "client_id",
-    "connection",
-    "acks",
-    "dequeued_us",
-    "built_us",
-    "partitions",
-)
+_AS_LOGGED = ("request_id", "client_id", "connection", "acks", "dequeued_us", "built_us")
 
 
 class _Last(msgspec.Struct, array_like=True):
@@ -188,6 +154,7 @@ class ProducersReact:
             previous_built_us=None if last is None else last.built_us,
             handling_us=handling_us,
             is_own=is_own,
+            partitions=event["partitions"],
             **{name: event[name] for name in _AS_LOGGED},
         )
         state.waiting.append(recorded)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from kip_replay.replay.min_isr_acks.events import Event
+from .events import Event
 
 
 @dataclass

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kip_replay.replay.min_isr_acks.inputs import CONSUMER_FETCH, Events, Rows
-from kip_replay.replay.min_isr_acks.log import NULL, Array, no_longs
+from .inputs import CONSUMER_FETCH, Events, Rows
+from .log import NULL, Array, no_longs
 
 #: From the last response of a handler to its end. Where no consumer is parked, 0.2 to 0.7 ms pass
 #: (medians of recordings of Kafka 4.0 to 4.2), half of the time of a handler without a pause.

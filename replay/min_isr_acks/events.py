@@ -123,15 +123,8 @@ class Event(NamedTuple):
 
 
 _TEXTS = {
-    "topic",
-    "topic_id",
-    "request_id",
-    "kind",
-    "client_id",
-    "connection",
-    "name",
-    "operation",
-    "value",
+    *("topic", "topic_id", "request_id", "kind", "client_id", "connection"),
+    *("name", "operation", "value"),
 }
 _LISTS = {"isr", "replicas"}
 _LONGS = {"record_bytes", "base_offset", "fetch_offset", "high_watermark", "replica_epoch"}
@@ -159,13 +152,4 @@ INPUT_SCHEMA = pa.schema(
 
 def batch_of(events: list[Event]) -> pa.RecordBatch:
     """A batch of ``INPUT_SCHEMA`` from events."""
-    rows = [
-        {
-            **event._asdict(),
-            "partitions": None
-            if event.partitions is None
-            else [partition._asdict() for partition in event.partitions],
-        }
-        for event in events
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=INPUT_SCHEMA)
+    return pa.RecordBatch.from_pylist([event._asdict() for event in events], schema=INPUT_SCHEMA)

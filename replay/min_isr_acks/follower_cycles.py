@@ -1,6 +1,7 @@
 """How long a follower takes from one response to its next FETCH, as the log shows it."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -20,24 +21,6 @@ class Cycle(NamedTuple):
     handled_us: int
 
 
-class Begun(msgspec.Struct, array_like=True):
-    cycles: list[Cycle] = []
-    begins_us: list[int] = []
-
-    def add(self, cycle: Cycle) -> None:
-        self.cycles.append(cycle)
-        self.begins_us.append(cycle.begin_us)
-
-    def forget(self, before_us: int) -> None:
-        first = max(bisect_left(self.begins_us, before_us) - 1, 0)
-        del self.cycles[:first], self.begins_us[:first]
-
-    def around(self, at_us: int) -> tuple[Cycle | None, Cycle | None]:
-        place = bisect_right(self.begins_us, at_us)
-        after = self.cycles[place] if place < len(self.cycles) else None
-        return self.cycles[place - 1] if place else None, after
-
-
 class Cycles(msgspec.Struct, array_like=True):
     """Cycles of one follower: a response was built, its next FETCH is noted, its handler is done.
 
@@ -48,9 +31,9 @@ class Cycles(msgspec.Struct, array_like=True):
 
     built_us: int = -1
     recent: list[int] = []
-    quiet: Begun = msgspec.field(default_factory=Begun)
-    others: Begun = msgspec.field(default_factory=Begun)
-    pauses: Begun = msgspec.field(default_factory=Begun)
+    quiet: list[Cycle] = []
+    others: list[Cycle] = []
+    pauses: list[Cycle] = []
 
     def fetched(self, noted_us: int, handled_us: int, built_us: int, held_back_us: int) -> None:
         """The follower's next FETCH; PRODUCEs held back were handled up to ``held_back_us``."""
@@ -61,7 +44,7 @@ class Cycles(msgspec.Struct, array_like=True):
         kind = self.others if held_back_us >= begin_us else self.quiet
         if noted_us - begin_us > min(self.recent) + PAUSE_US:
             kind = self.pauses
-        kind.add(Cycle(begin_us, noted_us, handled_us))
+        kind.append(Cycle(begin_us, noted_us, handled_us))
 
     def after(self, at_us: int) -> Cycle | None:
         """What follows a response of ``at_us``; None if the log has no FETCH up to the look-ahead.
@@ -72,8 +55,8 @@ class Cycles(msgspec.Struct, array_like=True):
         known_us = at_us + LOOKAHEAD_US
         if at_us >= self.built_us:
             return None
-        pause, _ = self.pauses.around(at_us)
-        if pause is not None and pause.noted_us > at_us:
+        begun = _begun(self.pauses, at_us)
+        if begun and (pause := self.pauses[begun - 1]).noted_us > at_us:
             return pause if pause.noted_us <= known_us else None
         nearest = _nearest(self.quiet, at_us, known_us) or _nearest(self.others, at_us, known_us)
         if nearest is None:
@@ -84,16 +67,16 @@ class Cycles(msgspec.Struct, array_like=True):
     def forget(self, before_us: int) -> None:
         """Nothing is drawn any more at times before this one."""
         for cycles in (self.quiet, self.others, self.pauses):
-            cycles.forget(before_us)
+            del cycles[: max(_begun(cycles, before_us - 1) - 1, 0)]
 
 
-def _nearest(cycles: Begun, at_us: int, known_us: int) -> Cycle | None:
+def _begun(cycles: list[Cycle], at_us: int) -> int:
+    """How many cycles have begun by a time."""
+    return bisect_right(cycles, at_us, key=itemgetter(0))
+
+
+def _nearest(cycles: list[Cycle], at_us: int, known_us: int) -> Cycle | None:
     """The cycle that begins nearest to a time, of those that have ended by ``known_us``."""
-    before, after = cycles.around(at_us)
-    if before is not None and before.noted_us > known_us:
-        before = None
-    if after is not None and after.noted_us > known_us:
-        after = None
-    if before is None or after is None:
-        return before or after
-    return before if at_us - before.begin_us <= after.begin_us - at_us else after
+    begun = _begun(cycles, at_us)
+    near = [one for one in cycles[max(begun - 1, 0) : begun + 1] if one.noted_us <= known_us]
+    return min(near, key=lambda one: abs(one.begin_us - at_us), default=None)

@@ -24,11 +24,12 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.min_isr_acks.brokers import SCAN_SLACK_US, SCAN_US, SESSION_US
-from kip_replay.replay.min_isr_acks.events import Event
-from kip_replay.replay.min_isr_acks.inputs import FETCH, Events
-from kip_replay.replay.min_isr_acks.levels import LAG_US_MAX
-from kip_replay.replay.min_isr_acks.log import Array
+
+from .brokers import SCAN_SLACK_US, SCAN_US, SESSION_US
+from .events import Event
+from .inputs import FETCH, Events
+from .levels import LAG_US_MAX
+from .log import Array
 
 #: A FETCH or PRODUCE whose line is missing may have taken effect so long before it was written.
 WRITTEN_US_MAX = 1_000_000
@@ -139,10 +140,7 @@ class Holes:
     def of_active(
         self, since_us: int, until_us: int, seen: Seen, now_us: int | None = None
     ) -> bool:
-        """Whether the active controller's log may have a hole between two times.
-
-        ``now_us``: what came after it is not seen yet.
-        """
+        """Whether the active controller's log, seen up to ``now_us``, may have a hole in a span."""
         seen_us = until_us if now_us is None else now_us
         return any(
             gap.after_us <= until_us
@@ -182,10 +180,7 @@ class Holes:
                     yield Moment(place, What.ELECTED, NOBODY, bound_us)
 
     def moments(self, events: Events, front_us: int, seen: Seen) -> list[Moment]:
-        """Where followers' absence shows, and their FETCHes in and soon after holes.
-
-        ``front_us``: the last event before these.
-        """
+        """Where followers' absence shows, and their FETCHes in and soon after holes."""
         if not len(events.kind):
             return []
         found = [

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kip_replay.replay.min_isr_acks.consumers import Consumers
-from kip_replay.replay.min_isr_acks.inputs import (
+from .consumers import Consumers
+from .inputs import (
     FETCH,
     ISR_ANSWERED,
     ISR_ASKED,
@@ -18,11 +18,11 @@ from kip_replay.replay.min_isr_acks.inputs import (
     partitions_of,
     rows_of,
 )
-from kip_replay.replay.min_isr_acks.joining import Fetches
-from kip_replay.replay.min_isr_acks.leadership import Change, Fact, Isr
-from kip_replay.replay.min_isr_acks.leaderships import Leaderships
-from kip_replay.replay.min_isr_acks.log import ALL, NOWHERE, NULL, Array, Log
-from kip_replay.replay.min_isr_acks.topics import Topics
+from .joining import Fetches
+from .leadership import Change, Fact, Isr
+from .leaderships import Leaderships
+from .log import ALL, NOWHERE, NULL, Array, Log
+from .topics import Topics
 
 #: A follower's session: its broker, and the session's id.
 _SESSION_BITS = 32

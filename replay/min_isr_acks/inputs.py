@@ -11,17 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.min_isr_acks.events import KIND_ORDER, Event, Kind, Partition
-from kip_replay.replay.min_isr_acks.log import NULL, Array
+from .events import Event, Kind, Partition
+from .log import NULL, Array
 
-TOPIC, CONSUMER_FETCH = KIND_ORDER[Kind.TOPIC], KIND_ORDER[Kind.CONSUMER_FETCH]
-FETCH, PRODUCE = KIND_ORDER[Kind.FETCH], KIND_ORDER[Kind.PRODUCE]
-METADATA, ISR_ASKED = KIND_ORDER[Kind.METADATA], KIND_ORDER[Kind.ISR_ASKED]
-ISR_ANSWERED = KIND_ORDER[Kind.ISR_ANSWERED]
+#: Kinds by their order (``KIND_ORDER``).
+TOPIC, CONFIG, HEARTBEAT, METADATA, ISR_ASKED = range(5)
+ISR_ANSWERED, METADATA_FETCH, CONSUMER_FETCH, FETCH, PRODUCE = range(5, len(Kind))
 #: Kinds of events that the replay takes one by one: they are few, and are about brokers.
-SINGLE = tuple(
-    KIND_ORDER[kind] for kind in (Kind.CONFIG, Kind.HEARTBEAT, Kind.METADATA_FETCH, Kind.TOPIC)
-)
+SINGLE = (CONFIG, HEARTBEAT, METADATA_FETCH, TOPIC)
 
 #: Partitions of events that are taken at once, if one event has no more.
 _ROWS_AT_ONCE = 65_536

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kip_replay.replay.min_isr_acks.inputs import PRODUCE
-from kip_replay.replay.min_isr_acks.levels import LAG_US_MAX, Stands
-from kip_replay.replay.min_isr_acks.log import FOLDED, NOWHERE, Array, Log, keyed, running_max
+from .inputs import PRODUCE
+from .levels import LAG_US_MAX, Stands
+from .log import FOLDED, NOWHERE, Array, Log, keyed, running_max
 
 
 class Fetches(NamedTuple):
@@ -70,10 +70,7 @@ def caught_up_us(log: Log, stands: Stands, fetches: Fetches) -> Array:
 def joins_of(
     log: Log, stands: Stands, caught_up: Array, brokers: Array, standings: Sequence[Standings]
 ) -> Array:
-    """Who of the followers outside the maximal ISR is caught up and may join it, at each row.
-
-    ``brokers``: ids, a row per row of the log and a column per seat.
-    """
+    """Who of the followers (``brokers``) outside the maximal ISR is caught up and may join it."""
     joins: Array = (stands.fetch != NOWHERE) & ~stands.members
     for seat in np.flatnonzero(joins.any(axis=0)).tolist():
         is_recent = log.at_us - caught_up[:, seat] <= LAG_US_MAX

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kip_replay.replay.min_isr_acks.inputs import ISR_ASKED, METADATA
-from kip_replay.replay.min_isr_acks.log import NOWHERE
+from .inputs import ISR_ASKED, METADATA
+from .log import NOWHERE
 
 #: From learning of a commit until partitions follow it: applying takes longest on a cold broker.
 APPLY_US_MAX = 200_000

@@ -5,24 +5,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kip_replay.replay.min_isr_acks.inputs import FETCH, METADATA, PRODUCE
-from kip_replay.replay.min_isr_acks.leadership import (
-    APPLY_US_MAX,
-    Change,
-    Condition,
-    Fact,
-    Isr,
-    Leadership,
-)
-from kip_replay.replay.min_isr_acks.log import ALL, NOWHERE, NULL, Array, Log, no_longs
+from .inputs import FETCH, METADATA, PRODUCE
+from .leadership import APPLY_US_MAX, Change, Condition, Fact, Isr, Leadership
+from .log import ALL, NOWHERE, NULL, Array, Log, no_longs
 
 
 @dataclass
 class Leaderships:
-    """All partitions of a node, and the conditions that rows refer to.
-
-    By partition: the condition that it is in, whether this node leads, and the leader epoch.
-    """
+    """All partitions of a node, and the conditions that rows refer to."""
 
     node_id: int
     all: list[Leadership] = field(default_factory=list)

@@ -19,19 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kip_replay.replay.min_isr_acks.inputs import FETCH, PRODUCE
-from kip_replay.replay.min_isr_acks.leadership import UNKNOWN_MIN_ISR, Condition
-from kip_replay.replay.min_isr_acks.log import (
-    FOLDED,
-    NOWHERE,
-    NULL,
-    Array,
-    Log,
-    keyed,
-    last_of,
-    running_max,
-    segments_of,
-)
+from .inputs import FETCH, PRODUCE
+from .leadership import UNKNOWN_MIN_ISR, Condition
+from .log import FOLDED, NOWHERE, NULL, Array, Log, keyed, last_of, running_max, segments_of
 
 #: replica.lag.time.max.ms: a follower that was caught up within it may hold the high watermark.
 LAG_US_MAX = 30_000_000
@@ -178,10 +168,7 @@ def _least_since(segment: Array, us: Array, is_one: Array) -> Array:
 
 
 def passing(level: Level, stands: Stands, rows: Array, base_offset: Array) -> Array:
-    """The row by which a level was above the offsets of batches, not before their own; or NOWHERE.
-
-    ``rows``: those of the batches.
-    """
+    """The row by which a level was above the offsets of batches, from their own on; or NOWHERE."""
     segment = stands.segment[rows]
     first = np.searchsorted(level.keys, keyed(segment, base_offset + 1))
     return _in_segment(stands, rows, np.maximum(first, rows))

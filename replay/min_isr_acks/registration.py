@@ -4,20 +4,18 @@ from collections.abc import Mapping
 
 from kip_replay.replay import min_isr_acks
 from kip_replay.replay.log_gaps import Touch
-from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
-from kip_replay.replay.min_isr_acks.events import Kind
-from kip_replay.replay.min_isr_acks.holes import Holes
-from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
-from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
 from kip_replay.replay.other_clocks import Comparison, times_of
 from kip_replay.replay.rule import Replay, Rule, Settings
 
+from .closed_loop_replay import ProducersReact
+from .events import Kind
+from .holes import Holes
+from .replay import MinIsrAcks
+from .tables import PRODUCE_ACK_OUTCOMES, PRODUCE_CLOSED_LOOP_OUTCOMES
+
 #: Columns of the closed loop.
 _REACTING = (
-    "received_at",
-    "latency_ms",
-    "latency_sent_earliest_ms",
-    "latency_sent_latest_ms",
+    *("received_at", "latency_ms", "latency_sent_earliest_ms", "latency_sent_latest_ms"),
     "error_code",
 )
 #: Loops take from the log when PRODUCEs were sent and how long followers' cycles were; a hole is a
@@ -35,7 +33,7 @@ _CLOSED_LOOP = Touch(
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     node_id = int(key["node_id"])
     default = settings.default_min_insync_replicas.get(str(key["recording"]))
-    rules = min_isr_acks.variants(settings.sweep(min_isr_acks.RULE, "min_insync_replicas"))
+    rules = min_isr_acks.variants(settings.option(min_isr_acks.RULE, "min_insync_replicas"))
     recording = str(key["recording"])
     holes = Holes.of(
         node_id, settings.log_gaps.get(recording, ()), settings.voters.get(recording, ())
@@ -47,23 +45,11 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
 
 #: Columns that follow from other nodes' logs.
 _REPLAYED = (
-    "min_insync_replicas",
-    "isr",
-    "all_isr_acked_at",
-    "min_isr_acked_at",
-    "visible_at",
-    "acks_all_error",
-    "min_isr_error",
-    "partition_acks_all_latency_ms",
-    "partition_min_isr_latency_ms",
-    "request_acks_all_latency_ms",
-    "request_acks_all_latency_earliest_ms",
-    "request_acks_all_latency_latest_ms",
-    "request_min_isr_latency_ms",
-    "request_min_isr_latency_earliest_ms",
-    "request_min_isr_latency_latest_ms",
-    "replicas_at_min_isr_ack",
-    "exposure_ms",
+    *("min_insync_replicas", "isr", "all_isr_acked_at", "min_isr_acked_at", "visible_at"),
+    *("acks_all_error", "min_isr_error", "replicas_at_min_isr_ack", "exposure_ms"),
+    *("partition_acks_all_latency_ms", "partition_min_isr_latency_ms"),
+    *(f"request_acks_all_latency{bound}_ms" for bound in ("", "_earliest", "_latest")),
+    *(f"request_min_isr_latency{bound}_ms" for bound in ("", "_earliest", "_latest")),
 )
 RULE = Rule(
     name=min_isr_acks.RULE,

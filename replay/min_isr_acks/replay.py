@@ -8,33 +8,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.min_isr_acks.brokers import Applied, Standing
-from kip_replay.replay.min_isr_acks.events import INPUT_SCHEMA, SILENCE_US, Event, Kind
-from kip_replay.replay.min_isr_acks.holes import NO_HOLES, STOPPING_US, Holes, Moment, What
-from kip_replay.replay.min_isr_acks.increment import Increment, Sweeping
-from kip_replay.replay.min_isr_acks.inputs import (
-    FETCH,
-    METADATA,
-    PRODUCE,
-    check_order,
-    parts_of,
-    single_events,
-)
-from kip_replay.replay.min_isr_acks.leadership import (
-    APPLY_US_MAX,
-    UNKNOWN_MIN_ISR,
-    Change,
-    Isr,
-    Leadership,
-)
-from kip_replay.replay.min_isr_acks.levels import conditions_of
-from kip_replay.replay.min_isr_acks.log import ALL, NULL, Array
-from kip_replay.replay.min_isr_acks.rows import emitted
-from kip_replay.replay.min_isr_acks.settling import settled_of
-from kip_replay.replay.min_isr_acks.state import resumed, saved, started
-from kip_replay.replay.min_isr_acks.variants import ACKS_SCHEMA
-from kip_replay.replay.min_isr_acks.window import REQUEST_COLUMNS
 from kip_replay.replay.outcomes import Variant
+
+from .brokers import Applied, Standing
+from .events import INPUT_SCHEMA, SILENCE_US, Event, Kind
+from .holes import NO_HOLES, STOPPING_US, Holes, Moment, What
+from .increment import Increment, Sweeping
+from .inputs import FETCH, METADATA, PRODUCE, check_order, parts_of, single_events
+from .leadership import APPLY_US_MAX, UNKNOWN_MIN_ISR, Change, Isr, Leadership
+from .levels import conditions_of
+from .log import ALL, NULL, Array
+from .rows import emitted
+from .settling import settled_of
+from .state import resumed, saved, started
+from .variants import ACKS_SCHEMA
+from .window import REQUEST_COLUMNS
 
 _NO_EVENTS = pa.RecordBatch.from_pylist([], schema=INPUT_SCHEMA)
 _NO_ROWS = pa.RecordBatch.from_pylist([], schema=ACKS_SCHEMA)

@@ -21,17 +21,13 @@ from typing import NamedTuple
 import numpy as np
 
 from kip_replay.replay.log_gaps import LOG_GAP, LogGap
-from kip_replay.replay.min_isr_acks import reasons
-from kip_replay.replay.min_isr_acks.brokers import Doubt
-from kip_replay.replay.min_isr_acks.holes import WRITTEN_US_MAX
-from kip_replay.replay.min_isr_acks.leadership import (
-    APPLY_US_MAX,
-    DOUBTED,
-    LOST_BEFORE,
-    UNKNOWN_MIN_ISR,
-)
-from kip_replay.replay.min_isr_acks.levels import Level, Stands, alone_since, passing
-from kip_replay.replay.min_isr_acks.log import NOWHERE, NULL, Array, Log
+
+from . import reasons
+from .brokers import Doubt
+from .holes import WRITTEN_US_MAX
+from .leadership import APPLY_US_MAX, DOUBTED, LOST_BEFORE, UNKNOWN_MIN_ISR
+from .levels import Level, Stands, alone_since, passing
+from .log import NOWHERE, NULL, Array, Log
 
 
 class Batches(NamedTuple):

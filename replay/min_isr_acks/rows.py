@@ -6,15 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.min_isr_acks.inputs import longs
-from kip_replay.replay.min_isr_acks.leadership import Condition
-from kip_replay.replay.min_isr_acks.log import NOWHERE, NULL, Array, Log
-from kip_replay.replay.min_isr_acks.reasons import INVALID_REQUIRED_ACKS, NONE, REASONS
-from kip_replay.replay.min_isr_acks.responses import Batches, Responses, is_appended
-from kip_replay.replay.min_isr_acks.settling import Outcome, Settled
-from kip_replay.replay.min_isr_acks.topics import Topics
-from kip_replay.replay.min_isr_acks.variants import ACKS_SCHEMA, RULE
 from kip_replay.replay.outcomes import Variant, Verdict
+
+from .inputs import longs
+from .leadership import Condition
+from .log import NOWHERE, NULL, Array, Log
+from .reasons import INVALID_REQUIRED_ACKS, NONE, REASONS
+from .responses import Batches, Responses, is_appended
+from .settling import Outcome, Settled
+from .topics import Topics
+from .variants import ACKS_SCHEMA, RULE
 
 
 def emitted(

@@ -7,13 +7,14 @@ import numpy as np
 import pyarrow as pa
 
 from kip_replay.replay.log_gaps import LogGap
-from kip_replay.replay.min_isr_acks.appends import Appends
-from kip_replay.replay.min_isr_acks.brokers import Doubt
-from kip_replay.replay.min_isr_acks.holes import WRITTEN_US_MAX
-from kip_replay.replay.min_isr_acks.inputs import PRODUCE, longs
-from kip_replay.replay.min_isr_acks.leadership import DOUBTED, UNKNOWN_MIN_ISR
-from kip_replay.replay.min_isr_acks.log import NOWHERE, NULL, Array, Log, keyed
-from kip_replay.replay.min_isr_acks.responses import (
+
+from .appends import Appends
+from .brokers import Doubt
+from .holes import WRITTEN_US_MAX
+from .inputs import PRODUCE, longs
+from .leadership import DOUBTED, UNKNOWN_MIN_ISR
+from .log import NOWHERE, NULL, Array, Log, keyed
+from .responses import (
     Batches,
     Passed,
     Responses,
@@ -23,7 +24,7 @@ from kip_replay.replay.min_isr_acks.responses import (
     refusals,
     responses,
 )
-from kip_replay.replay.min_isr_acks.window import View
+from .window import View
 
 #: How long after its timeout a batch may still be followed, for its exposure and last offset.
 FOLLOWED_US_MAX = 60_000_000

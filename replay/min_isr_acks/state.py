@@ -7,16 +7,17 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from kip_replay.replay.min_isr_acks.appends import Appends
-from kip_replay.replay.min_isr_acks.brokers import Brokers
-from kip_replay.replay.min_isr_acks.configs import MinIsrConfig
-from kip_replay.replay.min_isr_acks.consumers import Consumers
-from kip_replay.replay.min_isr_acks.events import Event
-from kip_replay.replay.min_isr_acks.holes import Seen
-from kip_replay.replay.min_isr_acks.leaderships import Leaderships
-from kip_replay.replay.min_isr_acks.topics import Topics
-from kip_replay.replay.min_isr_acks.window import Window
 from kip_replay.replay.outcomes import Variant
+
+from .appends import Appends
+from .brokers import Brokers
+from .configs import MinIsrConfig
+from .consumers import Consumers
+from .events import Event
+from .holes import Seen
+from .leaderships import Leaderships
+from .topics import Topics
+from .window import Window
 
 
 @dataclass

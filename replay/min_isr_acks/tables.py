@@ -9,11 +9,10 @@ from kip_replay.replay.table import (
     LONG,
     MS,
     NODE_ID,
-    RECORDING,
+    OUTCOME,
     REQUEST_ID,
     TEXT,
     VERDICT,
-    WHAT_IF,
     WHAT_IF_KEY,
     Column,
     Table,
@@ -25,8 +24,7 @@ PRODUCE_ACK_OUTCOMES = Table(
     "min_isr_acks: every partition of a PRODUCE, recorded, with acks=all and with"
     " acks=min.insync.replicas",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         REQUEST_ID,
         NODE_ID,
         key_column("topic", TEXT, "topic name, else topic id"),
@@ -34,9 +32,7 @@ PRODUCE_ACK_OUTCOMES = Table(
         Column("client_id", TEXT, "clientId, null if the client sent none"),
         Column("acks", INT, "as recorded: -1 all, 0, 1"),
         Column("is_transactional", BOOL, "has a transactionalId"),
-        Column(
-            "is_idempotent", BOOL, "null where neither transactionalId nor INIT_PRODUCER_ID tells"
-        ),
+        Column("is_idempotent", BOOL, "null where no transactionalId or INIT_PRODUCER_ID shows it"),
         Column("record_bytes", LONG, "records of this partition"),
         Column("received_at", AT, "arrival of the request"),
         Column("appended_at", AT, "the leader's log has the batch"),
@@ -52,11 +48,7 @@ PRODUCE_ACK_OUTCOMES = Table(
         Column("acks_all_error", INT, "error code with acks=all; null: not known"),
         Column("min_isr_error", INT, "error code with acks=min.insync.replicas; null: not known"),
         Column("todays_min_isr_error", INT, "what a broker returns for acks=-2 today: 21"),
-        Column(
-            "partition_recorded_latency_ms",
-            MS,
-            "arrival until the response was built, where the request has this partition only",
-        ),
+        Column("partition_recorded_latency_ms", MS, "of a request with this partition only"),
         Column("partition_acks_all_latency_ms", MS, "arrival until the response with acks=all"),
         Column("partition_min_isr_latency_ms", MS, "arrival until the response with acks=-2"),
         Column("request_recorded_latency_ms", MS, "arrival until the response was built"),
@@ -78,8 +70,7 @@ PRODUCE_CLOSED_LOOP_OUTCOMES = Table(
     "min_isr_acks: every PRODUCE that waited for all replicas in a cluster whose producers react:"
     " what comes behind an earlier response is sent when it was ready",
     (
-        RECORDING,
-        *WHAT_IF,
+        *OUTCOME,
         REQUEST_ID,
         NODE_ID,
         Column("client_id", TEXT, "clientId, null if the client sent none"),

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.min_isr_acks.inputs import longs
-from kip_replay.replay.min_isr_acks.log import Array
+from .inputs import longs
+from .log import Array
 
 _BITS = 32
 Key = TypeVar("Key", int, str)

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from kip_replay.replay.min_isr_acks.tables import PRODUCE_ACK_OUTCOMES
 from kip_replay.replay.outcomes import Variant
+
+from .tables import PRODUCE_ACK_OUTCOMES
 
 RULE = "min_isr_acks"
 ACKS_SCHEMA = PRODUCE_ACK_OUTCOMES.without("recording")

@@ -11,34 +11,15 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kip_replay.replay.min_isr_acks.joining import (
-    Fetches,
-    Standings,
-    caught_up_us,
-    joins_of,
-    merged,
-)
-from kip_replay.replay.min_isr_acks.leaderships import Leaderships
-from kip_replay.replay.min_isr_acks.levels import (
-    Conditions,
-    Level,
-    Stands,
-    conditions_of,
-    levels_of,
-    stands_of,
-)
-from kip_replay.replay.min_isr_acks.log import FOLDED, NOWHERE, Array, Log, by_partition
+from .joining import Fetches, Standings, caught_up_us, joins_of, merged
+from .leaderships import Leaderships
+from .levels import Conditions, Level, Stands, conditions_of, levels_of, stands_of
+from .log import FOLDED, NOWHERE, Array, Log, by_partition
 
 #: Columns of a PRODUCE that its outcomes carry, or follow from.
 REQUEST_COLUMNS = [
-    "request_id",
-    "client_id",
-    "acks",
-    "is_transactional",
-    "is_idempotent",
-    "received_us",
-    "built_us",
-    "timeout_us",
+    *("request_id", "client_id", "acks", "is_transactional", "is_idempotent"),
+    *("received_us", "built_us", "timeout_us"),
 ]
 
 

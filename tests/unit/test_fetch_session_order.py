@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kip_replay.replay.incremental_fetch.full_order import FullOrder, TopicRuns
+from kip_replay.replay.incremental_fetch.full_order import FullOrder
 from kip_replay.replay.incremental_fetch.partitions import Partitions
 from kip_replay.replay.kafka.messages.encoding import Ints
 from kip_replay.replay.kafka.messages.fetch_pieces import fetch_pieces
@@ -49,26 +49,6 @@ def test_totals_are_those_of_the_list(version: int, length: int) -> None:
     topics = [draw.choice([0, 0, 0, 1, 2]) for _ in range(length)]
     totals = numbering().totals(ints(*topics))
     assert fetch_pieces(version).topics_bytes(totals) == listed_bytes(topics, version)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_runs_are_those_of_the_list(seed: int) -> None:
-    """More than 127 partitions of a topic, so that lengths take a second byte at times."""
-    draw = random.Random(seed)
-    topic_of = [draw.choice([0, 0, 0, 1, 2]) for _ in range(400)]
-    order = list(range(100))
-    runs = TopicRuns(numbering(), ints(*order), ints(*topic_of[:100]))
-    for _ in range(1500):
-        slot = draw.randrange(400)
-        if slot in order:
-            order.remove(slot)
-            runs.remove(ints(slot))
-        if draw.random() < 0.7:
-            order.append(slot)
-            runs.append(ints(slot), ints(topic_of[slot]))
-        topics = [topic_of[slot] for slot in order]
-        assert fetch_pieces(12).topics_bytes(runs.totals) == listed_bytes(topics, 12)
-        assert runs.totals.runs == len(list(groupby(topics)))
 
 
 def full_order(*slots: int, topics: tuple[int, ...] = (0, 1, 0, 1)) -> FullOrder:
@@ -123,7 +103,6 @@ def test_follower_puts_a_new_partition_at_the_end_with_its_first_answer() -> Non
 
 @pytest.mark.parametrize("seed", range(5))
 def test_order_is_the_same_however_much_moves_at_once(seed: int) -> None:
-    """Few that move go one by one, many all together: both against a list."""
     draw = random.Random(seed)
     topics = tuple(draw.choice([0, 0, 1, 2]) for _ in range(60))
     order, expected = full_order(*range(40), topics=topics), list(range(40))
@@ -150,6 +129,6 @@ def test_order_is_the_same_however_much_moves_at_once(seed: int) -> None:
 def test_index_that_no_cluster_has_takes_no_room() -> None:
     numbers = numbering()
     odd = ints(2**31 - 1, -1, 4, 2**31 - 1)
-    assert numbers.numbers(ints(0, 0, 0, 0), odd).tolist() == [1, 2, 0, 1]
-    assert numbers.numbers(ints(0, 1), ints(-1, -1)).tolist() == [2, 3]
-    assert numbers.index_of[:4].tolist() == [4, 2**31 - 1, -1, -1]
+    assert numbers.numbers(ints(0, 0, 0, 0), odd).tolist() == [0, 1, 2, 0]
+    assert numbers.numbers(ints(0, 1), ints(-1, -1)).tolist() == [1, 3]
+    assert numbers.index_of[:4].tolist() == [2**31 - 1, -1, 4, -1]

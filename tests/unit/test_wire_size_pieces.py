@@ -18,12 +18,12 @@ from kip_replay.replay.kafka.messages import (
     request_bytes,
     response_bytes,
 )
-from kip_replay.replay.kafka.messages.fetch import (
+from kip_replay.replay.kafka.messages.fetch_pieces import (
     CURRENT_LEADER_TAG_BYTES,
     DIRECTORY_ID_TAG_BYTES,
     EPOCH_END_OFFSET_TAG_BYTES,
+    TopicTotals,
 )
-from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
 from kip_replay.replay.log_tables import FETCHES
 
 client_ids = st.none() | names | st.just("")

@@ -17,33 +17,24 @@ numbers, for replays that follow a session by its changes.
 
 from typing import Final
 
-from .encoding import records_field_bytes, unsigned_varint_bytes
-from .fetch import FETCH_VERSIONS, HIGH_WATERMARK_TAG_BYTES
-from .fetch_pieces import FetchPieces, fetch_pieces
-from .kip_227_draft import DRAFT_UUID_BYTES, DraftFetchPieces
-from .layout import APIS, BROKER_HEARTBEAT, FETCH, PRODUCE, Api, field_of
+from .encoding import records_field_bytes as records_field_bytes
+from .encoding import unsigned_varint_bytes as unsigned_varint_bytes
+from .fetch_pieces import FETCH_VERSIONS as FETCH_VERSIONS
+from .fetch_pieces import HIGH_WATERMARK_TAG_BYTES as HIGH_WATERMARK_TAG_BYTES
+from .fetch_pieces import FetchPieces as FetchPieces
+from .fetch_pieces import fetch_pieces as fetch_pieces
+from .kip_227_draft import DRAFT_UUID_BYTES as DRAFT_UUID_BYTES
+from .kip_227_draft import DraftFetchPieces as DraftFetchPieces
+from .layout import APIS as APIS
+from .layout import BROKER_HEARTBEAT as BROKER_HEARTBEAT
+from .layout import FETCH as FETCH
+from .layout import PRODUCE as PRODUCE
+from .layout import Api as Api
+from .layout import field_of
 from .schemas import LOWEST_ACKNOWLEDGED_OFFSET
-from .sizes import newer_versions, request_bytes, response_bytes
+from .sizes import newer_versions as newer_versions
+from .sizes import request_bytes as request_bytes
+from .sizes import response_bytes as response_bytes
 
 #: The draft KIP's ``LowestAcknowledgedOffset`` in a BrokerHeartbeatResponse.
 LOWEST_ACKNOWLEDGED_OFFSET_BYTES: Final = field_of(LOWEST_ACKNOWLEDGED_OFFSET).plain_bytes(1)
-
-__all__ = [
-    "APIS",
-    "BROKER_HEARTBEAT",
-    "DRAFT_UUID_BYTES",
-    "FETCH",
-    "FETCH_VERSIONS",
-    "HIGH_WATERMARK_TAG_BYTES",
-    "LOWEST_ACKNOWLEDGED_OFFSET_BYTES",
-    "PRODUCE",
-    "Api",
-    "DraftFetchPieces",
-    "FetchPieces",
-    "fetch_pieces",
-    "newer_versions",
-    "records_field_bytes",
-    "request_bytes",
-    "response_bytes",
-    "unsigned_varint_bytes",
-]

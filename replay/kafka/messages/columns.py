@@ -15,28 +15,22 @@ _Values = TypeVar("_Values", Ints, Bools)
 
 
 class Columns:
-    """Columns by name of a record batch or of a struct; a column that is absent is all null."""
+    """Columns by name of an array of structs; one that is absent is all null."""
 
-    def __init__(self, source: pa.RecordBatch | pa.StructArray) -> None:
-        self._source = source
-        self._schema = source.schema if isinstance(source, pa.RecordBatch) else source.type
+    def __init__(self, structs: pa.StructArray) -> None:
+        self._structs = structs
 
     def __len__(self) -> int:
-        return len(self._source)
+        return len(self._structs)
 
     def array(self, name: str) -> pa.Array:
         """The column, nulls of its parent included."""
-        index = self._schema.get_field_index(name)
-        if index < 0:
-            return pa.nulls(len(self))
-        if isinstance(self._source, pa.RecordBatch):
-            return self._source.column(index)
-        return pc.struct_field(self._source, index)
+        index = self._structs.type.get_field_index(name)
+        return pa.nulls(len(self)) if index < 0 else pc.struct_field(self._structs, index)
 
     def present(self, name: str) -> Bools:
         """Where the column is not null."""
-        present: Bools = self.array(name).is_valid().to_numpy(zero_copy_only=False)
-        return present
+        return bools(self.array(name).is_valid())
 
     def ints(self, name: str, default: int = 0) -> Ints:
         """An integer column as int64."""
@@ -50,10 +44,8 @@ class Columns:
     def true_or_present(self, name: str) -> Bools:
         """Where a boolean column is true, or another is not null."""
         array = self.array(name)
-        if not pa.types.is_boolean(array.type):
-            return self.present(name)
-        true: Bools = array.fill_null(False).to_numpy(zero_copy_only=False)
-        return true
+        is_flag = pa.types.is_boolean(array.type)
+        return bools(array.fill_null(False)) if is_flag else self.present(name)
 
     def differ(self, name: str, default: int | bool | str | None) -> Bools:
         """Where the column is neither null nor the default."""
@@ -62,8 +54,7 @@ class Columns:
             return np.zeros(len(self), np.bool_)
         if default is None:
             return self.present(name)
-        differ: Bools = pc.not_equal(array, default).fill_null(False).to_numpy(zero_copy_only=False)
-        return differ
+        return bools(pc.not_equal(array, default).fill_null(False))
 
     def is_count(self, name: str) -> bool:
         """Whether the column has the lengths of arrays rather than the arrays."""
@@ -71,19 +62,14 @@ class Columns:
 
     def utf8_lengths(self, name: str) -> Ints:
         """Bytes of each string in UTF-8, 0 for null."""
-        array = self.array(name)
-        if array.null_count == len(array):
-            return np.zeros(len(self), np.int64)
-        lengths: Ints = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-        return lengths.astype(np.int64)
+        return _lengths(pc.binary_length(self.array(name).cast(pa.string())))
 
     def lengths(self, name: str) -> Ints:
         """Lengths of the arrays in a list column, or in a column of their lengths; 0 for null."""
         array = self.array(name)
         if not pa.types.is_list(array.type):
             return self.ints(name)
-        lengths: Ints = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-        return lengths.astype(np.int64)
+        return _lengths(pc.list_value_length(array))
 
     def nested(self, name: str) -> Nested:
         """A list column, null as empty; a column that is absent has empty ones."""
@@ -91,6 +77,17 @@ class Columns:
         offsets = np.append(0, np.cumsum(lengths))
         elements = array.flatten() if pa.types.is_list(array.type) else pa.array([], pa.struct([]))
         return Nested(lengths, offsets, Columns(elements))
+
+
+def bools(flags: pa.BooleanArray) -> Bools:
+    values: Bools = flags.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _lengths(lengths: pa.Int32Array) -> Ints:
+    """Lengths as int64, 0 for null."""
+    values: Ints = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return values
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,7 @@ def varint_sizes(values: Ints) -> Ints:
 
 
 def array_prefix(lengths: Ints, flexible: Bools) -> Ints:
-    """Bytes before the elements of an array or the bytes of records; null counts as empty.
-
-    Null is written as varint 0 or int32 -1 and takes what an empty one takes.
-    """
+    """Bytes before the elements of an array or the bytes of records; null takes what 0 takes."""
     return _prefix(lengths, flexible, 4)
 
 

@@ -7,21 +7,25 @@ and partitions (an INT32 each) that are forgotten; a response is its fixed part,
 partitions. The tests hold the sums equal to ``sizes``.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from .encoding import UUID_BYTES, unsigned_varint_bytes
-from .fetch import FETCH_VERSIONS
 from .layout import FETCH
 from .sizes import CORRELATION_ID_BYTES, FRAME_BYTES, REQUEST_HEADER_BYTES
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 _REQUEST, _RESPONSE = FETCH.request.body, FETCH.response.body
+#: Versions that can be counted, and tagged fields of fixed size.
+FETCH_VERSIONS: Final = FETCH.request.versions
+_LATEST: Final = FETCH_VERSIONS[-1]
+
+#: KIP-1166's high watermark of a partition (v18).
+HIGH_WATERMARK_TAG_BYTES: Final = _REQUEST["Topics.Partitions.HighWatermark"].tag_bytes(_LATEST)
+DIRECTORY_ID_TAG_BYTES: Final = _REQUEST["Topics.Partitions.ReplicaDirectoryId"].tag_bytes(_LATEST)
+CURRENT_LEADER_TAG_BYTES: Final = _RESPONSE["Responses.Partitions.CurrentLeader"].tag_bytes(_LATEST)
+#: Of a diverging epoch and, the same, of a snapshot id.
+EPOCH_END_OFFSET_TAG_BYTES: Final = _RESPONSE["Responses.Partitions.SnapshotId"].tag_bytes(_LATEST)
 
 
 class TopicTotals(NamedTuple):
@@ -39,32 +43,18 @@ class TopicTotals(NamedTuple):
     length_varint_bytes: int = 0
 
 
-@dataclass(frozen=True)
 class FetchPieces:
     """Sizes in bytes of what a FETCH of one version is made of. Made by ``fetch_pieces``."""
 
-    version: int
-
-    @cached_property
-    def is_flexible(self) -> bool:
-        """Whether lengths are varints and fields may be tagged (KIP-482)."""
-        return self.version in _REQUEST.flexible
-
-    @cached_property
-    def topics_go_by_id(self) -> bool:
-        """Whether a topic has its id instead of its name."""
-        return self.version in _REQUEST["Topics.TopicId"].versions
-
-    @cached_property
-    def request_partition_bytes(self) -> int:
-        """A partition requested, without tagged fields."""
-        return _REQUEST["Topics.Partitions"].plain_bytes(self.version)
-
-    @cached_property
-    def response_partition_bytes(self) -> int:
-        """A partition returned that has no records, aborted transactions or tagged fields."""
-        plain = _RESPONSE["Responses.Partitions"].plain_bytes(self.version)
-        return plain + 2 * self._array_prefix(0)
+    def __init__(self, version: int) -> None:
+        self.version = version
+        #: Lengths are varints and fields may be tagged (KIP-482).
+        self.is_flexible = version in _REQUEST.flexible
+        self.topics_go_by_id = version in _REQUEST["Topics.TopicId"].versions
+        #: Of partitions without records, aborted transactions and tagged fields.
+        self.request_partition_bytes = _REQUEST["Topics.Partitions"].plain_bytes(version)
+        plain = _RESPONSE["Responses.Partitions"].plain_bytes(version)
+        self.response_partition_bytes = plain + 2 * self._array_prefix(0)
 
     def topics_bytes(self, topics: TopicTotals) -> int:
         """All topics of a message less their partitions, and their number."""

@@ -6,19 +6,14 @@ Source: ``org.apache.kafka.message`` (``MessageSpec``, ``FieldSpec``, ``Versions
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import schemas
-from .encoding import UUID_BYTES, unsigned_varint_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from .encoding import Ints
+from .encoding import UUID_BYTES, Ints, unsigned_varint_bytes
 
 #: Types of which every value takes as many bytes.
 _FIXED_BYTES = {"bool": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uuid": UUID_BYTES}

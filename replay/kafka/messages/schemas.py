@@ -1,8 +1,9 @@
-"""Kafka's messages as tables, in the form of Kafka's own message schemas.
+"""Kafka's messages as tables, in the terms of Kafka's own message schemas.
 
 Source: ``clients/src/main/resources/common/message/*.json`` of Apache Kafka 4.2, one field a line,
-without ``about``, ``entityType`` and ``ignorable``. Parser types and sizes follow from these. A new
-version is the new ``validVersions`` and an entry for each field that it brings.
+without ``about``, ``entityType`` and ``ignorable``: its name, type and versions, then its other
+attributes; fields of a struct are indented below it. Parser types and sizes follow from these. A
+new version is the new ``validVersions`` and a line for each field that it brings.
 
 Three attributes are not Kafka's. ``column`` is where a field stands in our tables, if not under its
 own name in snake_case; the fields of a tagged struct stand beside those around it, and of an array
@@ -14,287 +15,203 @@ from typing import Any, Final
 
 Schema = dict[str, Any]
 
-# ruff would put every attribute on a line of its own, unlike Kafka's files.
-# fmt: off
 
-_NODE_ENDPOINT: Final = [
-    {"name": "NodeId", "type": "int32", "versions": "0+"},
-    {"name": "Host", "type": "string", "versions": "0+"},
-    {"name": "Port", "type": "int32", "versions": "0+"},
-    {"name": "Rack", "type": "string", "versions": "0+", "nullableVersions": "0+",
-     "default": "null"},
-]
-_CURRENT_LEADER: Final = [
-    {"name": "LeaderId", "type": "int32", "versions": "0+", "default": "-1",
-     "column": "current_leader_id"},
-    {"name": "LeaderEpoch", "type": "int32", "versions": "0+", "default": "-1",
-     "column": "current_leader_epoch"},
-]
+def _message(text: str) -> Schema:
+    """A message in Kafka's form; lines without indentation are its own attributes."""
+    lines = text.strip().splitlines()
+    name, type_, *attributes = " ".join(line for line in lines if line[0] != " ").split()
+    structs: list[Schema] = [{"name": name, "type": type_, **_attributes(attributes)}]
+    for line in (line for line in lines if line[0] == " "):
+        name, type_, versions, *attributes = line.split()
+        field = {"name": name, "type": type_, "versions": versions, **_attributes(attributes)}
+        del structs[(len(line) - len(line.lstrip())) // 2 :]
+        structs[-1].setdefault("fields", []).append(field)
+        structs.append(field)
+    return structs[0]
 
-PRODUCE_REQUEST: Final[Schema] = {
-    "apiKey": 0,
-    "type": "request",
-    "name": "ProduceRequest",
-    "validVersions": "3-13",
-    "flexibleVersions": "9+",
-    "presentWith": ["acks"],
-    "fields": [
-        {"name": "TransactionalId", "type": "string", "versions": "3+", "nullableVersions": "3+",
-         "default": "null"},
-        {"name": "Acks", "type": "int16", "versions": "0+"},
-        {"name": "TimeoutMs", "type": "int32", "versions": "0+"},
-        {"name": "TopicData", "type": "[]TopicProduceData", "versions": "0+",
-         "column": "partitions", "fields": [
-            {"name": "Name", "type": "string", "versions": "0-12", "column": "topic"},
-            {"name": "TopicId", "type": "uuid", "versions": "13+"},
-            {"name": "PartitionData", "type": "[]PartitionProduceData", "versions": "0+",
-             "fields": [
-                {"name": "Index", "type": "int32", "versions": "0+", "column": "partition"},
-                {"name": "Records", "type": "records", "versions": "0+", "nullableVersions": "0+",
-                 "column": "record_bytes"},
-            ]},
-        ]},
-    ],
-}
 
-PRODUCE_RESPONSE: Final[Schema] = {
-    "apiKey": 0,
-    "type": "response",
-    "name": "ProduceResponse",
-    "validVersions": "3-13",
-    "flexibleVersions": "9+",
-    "presentWith": ["has_response", "partitions"],
-    "fields": [
-        {"name": "Responses", "type": "[]TopicProduceResponse", "versions": "0+",
-         "column": "partitions", "fields": [
-            {"name": "Name", "type": "string", "versions": "0-12", "column": "topic"},
-            {"name": "TopicId", "type": "uuid", "versions": "13+"},
-            {"name": "PartitionResponses", "type": "[]PartitionProduceResponse", "versions": "0+",
-             "fields": [
-                {"name": "Index", "type": "int32", "versions": "0+", "column": "partition"},
-                {"name": "ErrorCode", "type": "int16", "versions": "0+"},
-                {"name": "BaseOffset", "type": "int64", "versions": "0+"},
-                {"name": "LogAppendTimeMs", "type": "int64", "versions": "2+", "default": "-1"},
-                {"name": "LogStartOffset", "type": "int64", "versions": "5+", "default": "-1"},
-                {"name": "RecordErrors", "type": "[]BatchIndexAndErrorMessage", "versions": "8+",
-                 "fields": [
-                    {"name": "BatchIndex", "type": "int32", "versions": "8+"},
-                    {"name": "BatchIndexErrorMessage", "type": "string", "versions": "8+",
-                     "nullableVersions": "8+", "default": "null"},
-                ]},
-                {"name": "ErrorMessage", "type": "string", "versions": "8+",
-                 "nullableVersions": "8+", "default": "null"},
-                {"name": "CurrentLeader", "type": "LeaderIdAndEpoch", "versions": "10+",
-                 "taggedVersions": "10+", "tag": 0, "fields": _CURRENT_LEADER},
-            ]},
-        ]},
-        {"name": "ThrottleTimeMs", "type": "int32", "versions": "1+", "column": "throttle_ms"},
-        {"name": "NodeEndpoints", "type": "[]NodeEndpoint", "versions": "10+",
-         "taggedVersions": "10+", "tag": 0, "fields": _NODE_ENDPOINT},
-    ],
-}
+def _attributes(words: list[str]) -> Schema:
+    given: Schema = dict(word.split("=", 1) for word in words)
+    given |= {name: int(given[name]) for name in ("apiKey", "tag") if name in given}
+    if "presentWith" in given:
+        given["presentWith"] = given["presentWith"].split(",")
+    return given
 
-FETCH_REQUEST: Final[Schema] = {
-    "apiKey": 1,
-    "type": "request",
-    "name": "FetchRequest",
-    "validVersions": "4-18",
-    "flexibleVersions": "12+",
-    "presentWith": ["max_wait_ms"],
-    "fields": [
-        {"name": "ClusterId", "type": "string", "versions": "12+", "nullableVersions": "12+",
-         "default": "null", "taggedVersions": "12+", "tag": 0},
-        {"name": "ReplicaId", "type": "int32", "versions": "0-14", "default": "-1"},
-        {"name": "ReplicaState", "type": "ReplicaState", "versions": "15+",
-         "taggedVersions": "15+", "tag": 1, "fields": [
-            {"name": "ReplicaId", "type": "int32", "versions": "15+", "default": "-1"},
-            {"name": "ReplicaEpoch", "type": "int64", "versions": "15+", "default": "-1"},
-        ]},
-        {"name": "MaxWaitMs", "type": "int32", "versions": "0+"},
-        {"name": "MinBytes", "type": "int32", "versions": "0+"},
-        {"name": "MaxBytes", "type": "int32", "versions": "3+", "default": "0x7fffffff"},
-        {"name": "IsolationLevel", "type": "int8", "versions": "4+", "default": "0"},
-        {"name": "SessionId", "type": "int32", "versions": "7+", "default": "0"},
-        {"name": "SessionEpoch", "type": "int32", "versions": "7+", "default": "-1"},
-        {"name": "Topics", "type": "[]FetchTopic", "versions": "0+",
-         "column": "request_partitions", "fields": [
-            {"name": "Topic", "type": "string", "versions": "0-12"},
-            {"name": "TopicId", "type": "uuid", "versions": "13+"},
-            {"name": "Partitions", "type": "[]FetchPartition", "versions": "0+", "fields": [
-                {"name": "Partition", "type": "int32", "versions": "0+"},
-                {"name": "CurrentLeaderEpoch", "type": "int32", "versions": "9+", "default": "-1"},
-                {"name": "FetchOffset", "type": "int64", "versions": "0+"},
-                {"name": "LastFetchedEpoch", "type": "int32", "versions": "12+", "default": "-1"},
-                {"name": "LogStartOffset", "type": "int64", "versions": "5+", "default": "-1"},
-                {"name": "PartitionMaxBytes", "type": "int32", "versions": "0+"},
-                {"name": "ReplicaDirectoryId", "type": "uuid", "versions": "17+",
-                 "taggedVersions": "17+", "tag": 0},
-                {"name": "HighWatermark", "type": "int64", "versions": "18+",
-                 "default": "9223372036854775807", "taggedVersions": "18+", "tag": 1},
-            ]},
-        ]},
-        {"name": "ForgottenTopicsData", "type": "[]ForgottenTopic", "versions": "7+",
-         "column": "forgotten_partitions", "fields": [
-            {"name": "Topic", "type": "string", "versions": "7-12"},
-            {"name": "TopicId", "type": "uuid", "versions": "13+"},
-            {"name": "Partitions", "type": "[]int32", "versions": "7+", "column": "partition"},
-        ]},
-        {"name": "RackId", "type": "string", "versions": "11+", "default": ""},
-    ],
-}
 
-FETCH_RESPONSE: Final[Schema] = {
-    "apiKey": 1,
-    "type": "response",
-    "name": "FetchResponse",
-    "validVersions": "4-18",
-    "flexibleVersions": "12+",
-    "presentWith": ["error_code"],
-    "fields": [
-        {"name": "ThrottleTimeMs", "type": "int32", "versions": "1+", "column": "throttle_ms"},
-        {"name": "ErrorCode", "type": "int16", "versions": "7+"},
-        {"name": "SessionId", "type": "int32", "versions": "7+", "default": "0",
-         "column": "response_session_id"},
-        {"name": "Responses", "type": "[]FetchableTopicResponse", "versions": "0+",
-         "column": "response_partitions", "fields": [
-            {"name": "Topic", "type": "string", "versions": "0-12"},
-            {"name": "TopicId", "type": "uuid", "versions": "13+"},
-            {"name": "Partitions", "type": "[]PartitionData", "versions": "0+", "fields": [
-                {"name": "PartitionIndex", "type": "int32", "versions": "0+",
-                 "column": "partition"},
-                {"name": "ErrorCode", "type": "int16", "versions": "0+"},
-                {"name": "HighWatermark", "type": "int64", "versions": "0+"},
-                {"name": "LastStableOffset", "type": "int64", "versions": "4+", "default": "-1"},
-                {"name": "LogStartOffset", "type": "int64", "versions": "5+", "default": "-1"},
-                {"name": "DivergingEpoch", "type": "EpochEndOffset", "versions": "12+",
-                 "taggedVersions": "12+", "tag": 0, "fields": [
-                    {"name": "Epoch", "type": "int32", "versions": "12+", "default": "-1",
-                     "column": "diverging_epoch"},
-                    {"name": "EndOffset", "type": "int64", "versions": "12+", "default": "-1",
-                     "column": "diverging_end_offset"},
-                ]},
-                {"name": "CurrentLeader", "type": "LeaderIdAndEpoch", "versions": "12+",
-                 "taggedVersions": "12+", "tag": 1, "fields": _CURRENT_LEADER},
-                {"name": "SnapshotId", "type": "SnapshotId", "versions": "12+",
-                 "taggedVersions": "12+", "tag": 2, "fields": [
-                    {"name": "EndOffset", "type": "int64", "versions": "0+", "default": "-1",
-                     "column": "snapshot_end_offset"},
-                    {"name": "Epoch", "type": "int32", "versions": "0+", "default": "-1",
-                     "column": "snapshot_epoch"},
-                ]},
-                {"name": "AbortedTransactions", "type": "[]AbortedTransaction", "versions": "4+",
-                 "nullableVersions": "4+", "fields": [
-                    {"name": "ProducerId", "type": "int64", "versions": "4+"},
-                    {"name": "FirstOffset", "type": "int64", "versions": "4+"},
-                ]},
-                {"name": "PreferredReadReplica", "type": "int32", "versions": "11+",
-                 "default": "-1"},
-                {"name": "Records", "type": "records", "versions": "0+", "nullableVersions": "0+",
-                 "column": "record_bytes"},
-            ]},
-        ]},
-        {"name": "NodeEndpoints", "type": "[]NodeEndpoint", "versions": "16+",
-         "taggedVersions": "16+", "tag": 0, "fields": _NODE_ENDPOINT},
-    ],
-}
+PRODUCE_REQUEST: Final = _message("""
+ProduceRequest request apiKey=0 validVersions=3-13 flexibleVersions=9+ presentWith=acks
+  TransactionalId string   3+    nullableVersions=3+ default=null
+  Acks            int16    0+
+  TimeoutMs       int32    0+
+  TopicData       []TopicProduceData 0+ column=partitions
+    Name          string   0-12  column=topic
+    TopicId       uuid     13+
+    PartitionData []PartitionProduceData 0+
+      Index       int32    0+    column=partition
+      Records     records  0+    nullableVersions=0+ column=record_bytes
+""")
 
-BROKER_HEARTBEAT_REQUEST: Final[Schema] = {
-    "apiKey": 63,
-    "type": "request",
-    "name": "BrokerHeartbeatRequest",
-    "validVersions": "0-2",
-    "flexibleVersions": "0+",
-    "presentWith": ["broker_id"],
-    "fields": [
-        {"name": "BrokerId", "type": "int32", "versions": "0+"},
-        {"name": "BrokerEpoch", "type": "int64", "versions": "0+", "default": "-1"},
-        {"name": "CurrentMetadataOffset", "type": "int64", "versions": "0+"},
-        {"name": "WantFence", "type": "bool", "versions": "0+"},
-        {"name": "WantShutDown", "type": "bool", "versions": "0+"},
-        {"name": "OfflineLogDirs", "type": "[]uuid", "versions": "1+",
-         "taggedVersions": "1+", "tag": 0},
-        {"name": "CordonedLogDirs", "type": "[]uuid", "versions": "2+", "nullableVersions": "2+",
-         "default": "null", "taggedVersions": "2+", "tag": 1},
-    ],
-}
+PRODUCE_RESPONSE: Final = _message("""
+ProduceResponse response apiKey=0 validVersions=3-13 flexibleVersions=9+
+presentWith=has_response,partitions
+  Responses                    []TopicProduceResponse 0+ column=partitions
+    Name                       string   0-12  column=topic
+    TopicId                    uuid     13+
+    PartitionResponses         []PartitionProduceResponse 0+
+      Index                    int32    0+    column=partition
+      ErrorCode                int16    0+
+      BaseOffset               int64    0+
+      LogAppendTimeMs          int64    2+    default=-1
+      LogStartOffset           int64    5+    default=-1
+      RecordErrors             []BatchIndexAndErrorMessage 8+
+        BatchIndex             int32    8+
+        BatchIndexErrorMessage string   8+    nullableVersions=8+ default=null
+      ErrorMessage             string   8+    nullableVersions=8+ default=null
+      CurrentLeader            LeaderIdAndEpoch 10+ taggedVersions=10+ tag=0
+        LeaderId               int32    0+    default=-1 column=current_leader_id
+        LeaderEpoch            int32    0+    default=-1 column=current_leader_epoch
+  ThrottleTimeMs               int32    1+    column=throttle_ms
+  NodeEndpoints                []NodeEndpoint 10+ taggedVersions=10+ tag=0
+    NodeId                     int32    0+
+    Host                       string   0+
+    Port                       int32    0+
+    Rack                       string   0+    nullableVersions=0+ default=null
+""")
 
-BROKER_HEARTBEAT_RESPONSE: Final[Schema] = {
-    "apiKey": 63,
-    "type": "response",
-    "name": "BrokerHeartbeatResponse",
-    "validVersions": "0-2",
-    "flexibleVersions": "0+",
-    "presentWith": ["error_code"],
-    "fields": [
-        {"name": "ThrottleTimeMs", "type": "int32", "versions": "0+", "column": "throttle_ms"},
-        {"name": "ErrorCode", "type": "int16", "versions": "0+"},
-        {"name": "IsCaughtUp", "type": "bool", "versions": "0+", "default": "false"},
-        {"name": "IsFenced", "type": "bool", "versions": "0+", "default": "true"},
-        {"name": "ShouldShutDown", "type": "bool", "versions": "0+"},
-    ],
-}
+FETCH_REQUEST: Final = _message("""
+FetchRequest request apiKey=1 validVersions=4-18 flexibleVersions=12+ presentWith=max_wait_ms
+  ClusterId              string   12+   nullableVersions=12+ default=null taggedVersions=12+ tag=0
+  ReplicaId              int32    0-14  default=-1
+  ReplicaState           ReplicaState 15+ taggedVersions=15+ tag=1
+    ReplicaId            int32    15+   default=-1
+    ReplicaEpoch         int64    15+   default=-1
+  MaxWaitMs              int32    0+
+  MinBytes               int32    0+
+  MaxBytes               int32    3+    default=0x7fffffff
+  IsolationLevel         int8     4+    default=0
+  SessionId              int32    7+    default=0
+  SessionEpoch           int32    7+    default=-1
+  Topics                 []FetchTopic 0+ column=request_partitions
+    Topic                string   0-12
+    TopicId              uuid     13+
+    Partitions           []FetchPartition 0+
+      Partition          int32    0+
+      CurrentLeaderEpoch int32    9+    default=-1
+      FetchOffset        int64    0+
+      LastFetchedEpoch   int32    12+   default=-1
+      LogStartOffset     int64    5+    default=-1
+      PartitionMaxBytes  int32    0+
+      ReplicaDirectoryId uuid     17+   taggedVersions=17+ tag=0
+      HighWatermark      int64    18+   default=9223372036854775807 taggedVersions=18+ tag=1
+  ForgottenTopicsData    []ForgottenTopic 7+ column=forgotten_partitions
+    Topic                string   7-12
+    TopicId              uuid     13+
+    Partitions           []int32  7+    column=partition
+  RackId                 string   11+   default=
+""")
+
+FETCH_RESPONSE: Final = _message("""
+FetchResponse response apiKey=1 validVersions=4-18 flexibleVersions=12+ presentWith=error_code
+  ThrottleTimeMs           int32    1+    column=throttle_ms
+  ErrorCode                int16    7+
+  SessionId                int32    7+    default=0 column=response_session_id
+  Responses                []FetchableTopicResponse 0+ column=response_partitions
+    Topic                  string   0-12
+    TopicId                uuid     13+
+    Partitions             []PartitionData 0+
+      PartitionIndex       int32    0+    column=partition
+      ErrorCode            int16    0+
+      HighWatermark        int64    0+
+      LastStableOffset     int64    4+    default=-1
+      LogStartOffset       int64    5+    default=-1
+      DivergingEpoch       EpochEndOffset 12+ taggedVersions=12+ tag=0
+        Epoch              int32    12+   default=-1 column=diverging_epoch
+        EndOffset          int64    12+   default=-1 column=diverging_end_offset
+      CurrentLeader        LeaderIdAndEpoch 12+ taggedVersions=12+ tag=1
+        LeaderId           int32    0+    default=-1 column=current_leader_id
+        LeaderEpoch        int32    0+    default=-1 column=current_leader_epoch
+      SnapshotId           SnapshotId 12+ taggedVersions=12+ tag=2
+        EndOffset          int64    0+    default=-1 column=snapshot_end_offset
+        Epoch              int32    0+    default=-1 column=snapshot_epoch
+      AbortedTransactions  []AbortedTransaction 4+ nullableVersions=4+
+        ProducerId         int64    4+
+        FirstOffset        int64    4+
+      PreferredReadReplica int32    11+   default=-1
+      Records              records  0+    nullableVersions=0+ column=record_bytes
+  NodeEndpoints            []NodeEndpoint 16+ taggedVersions=16+ tag=0
+    NodeId                 int32    0+
+    Host                   string   0+
+    Port                   int32    0+
+    Rack                   string   0+    nullableVersions=0+ default=null
+""")
+
+BROKER_HEARTBEAT_REQUEST: Final = _message("""
+BrokerHeartbeatRequest request apiKey=63 validVersions=0-2 flexibleVersions=0+ presentWith=broker_id
+  BrokerId              int32    0+
+  BrokerEpoch           int64    0+    default=-1
+  CurrentMetadataOffset int64    0+
+  WantFence             bool     0+
+  WantShutDown          bool     0+
+  OfflineLogDirs        []uuid   1+    taggedVersions=1+ tag=0
+  CordonedLogDirs       []uuid   2+    nullableVersions=2+ default=null taggedVersions=2+ tag=1
+""")
+
+BROKER_HEARTBEAT_RESPONSE: Final = _message("""
+BrokerHeartbeatResponse response apiKey=63 validVersions=0-2 flexibleVersions=0+
+presentWith=error_code
+  ThrottleTimeMs int32    0+    column=throttle_ms
+  ErrorCode      int16    0+
+  IsCaughtUp     bool     0+    default=false
+  IsFenced       bool     0+    default=true
+  ShouldShutDown bool     0+
+""")
 
 # --- what the draft KIPs add
 
 #: Draft KIP "Lowest Acknowledged Offset", "Public Interfaces": in every BrokerHeartbeatResponse.
 #: Kafka has since taken versions 1 and 2 for other fields, of the request; it gets no tag.
-LOWEST_ACKNOWLEDGED_OFFSET: Final[Schema] = (
-    {"name": "LowestAcknowledgedOffset", "type": "int64", "versions": "1+"}
-)
+LOWEST_ACKNOWLEDGED_OFFSET: Final[Schema] = {
+    "name": "LowestAcknowledgedOffset",
+    "type": "int64",
+    "versions": "1+",
+}
 
 #: KIP-227, version 3, "Public Interfaces": in every FetchResponse, the session's uuid.
 FETCH_RESPONSE_UUID: Final[Schema] = {"name": "Uuid", "type": "int64", "versions": "0+"}
 
 #: KIP-227, version 3, "Public Interfaces". Kafka had no flexible versions then. The page declares
 #: ``partition_id`` a STRING here and an INT32 in the response, likely a slip.
-INCREMENTAL_FETCH_REQUEST: Final[Schema] = {
-    "type": "request",
-    "name": "IncrementalFetchRequest",
-    "validVersions": "0",
-    "flexibleVersions": "none",
-    "fields": [
-        {"name": "Uuid", "type": "int64", "versions": "0+"},
-        {"name": "ReplicaId", "type": "int32", "versions": "0+"},
-        {"name": "MaxWaitTime", "type": "int32", "versions": "0+"},
-        {"name": "MinBytes", "type": "int32", "versions": "0+"},
-        {"name": "IsolationLevel", "type": "int8", "versions": "0+"},
-        {"name": "Topics", "type": "[]Topic", "versions": "0+", "fields": [
-            {"name": "Topic", "type": "string", "versions": "0+"},
-            {"name": "Partitions", "type": "[]Partition", "versions": "0+", "fields": [
-                {"name": "PartitionId", "type": "string", "versions": "0+"},
-                {"name": "FetchOffset", "type": "int64", "versions": "0+"},
-                {"name": "StartOffset", "type": "int64", "versions": "0+"},
-                {"name": "MaxBytes", "type": "int32", "versions": "0+"},
-            ]},
-        ]},
-    ],
-}
+INCREMENTAL_FETCH_REQUEST: Final = _message("""
+IncrementalFetchRequest request validVersions=0 flexibleVersions=none
+  Uuid            int64    0+
+  ReplicaId       int32    0+
+  MaxWaitTime     int32    0+
+  MinBytes        int32    0+
+  IsolationLevel  int8     0+
+  Topics          []Topic  0+
+    Topic         string   0+
+    Partitions    []Partition 0+
+      PartitionId string   0+
+      FetchOffset int64    0+
+      StartOffset int64    0+
+      MaxBytes    int32    0+
+""")
 
-INCREMENTAL_FETCH_RESPONSE: Final[Schema] = {
-    "type": "response",
-    "name": "IncrementalFetchResponse",
-    "validVersions": "0",
-    "flexibleVersions": "none",
-    "fields": [
-        {"name": "ThrottleTimeMs", "type": "int32", "versions": "0+"},
-        {"name": "ErrorCode", "type": "int16", "versions": "0+"},
-        {"name": "Uuid", "type": "int64", "versions": "0+"},
-        {"name": "Topics", "type": "[]Topic", "versions": "0+", "fields": [
-            {"name": "Topic", "type": "string", "versions": "0+"},
-            {"name": "Partitions", "type": "[]Partition", "versions": "0+", "fields": [
-                {"name": "PartitionId", "type": "int32", "versions": "0+"},
-                {"name": "ErrorCode", "type": "int16", "versions": "0+"},
-                {"name": "HighWatermark", "type": "int64", "versions": "0+"},
-                {"name": "LastStableOffset", "type": "int64", "versions": "0+"},
-                {"name": "LogStartOffset", "type": "int64", "versions": "0+"},
-                {"name": "AbortedTransactions", "type": "[]AbortedTransaction", "versions": "0+",
-                 "fields": [
-                    {"name": "ProducerKey", "type": "int64", "versions": "0+"},
-                    {"name": "FirstOffset", "type": "int64", "versions": "0+"},
-                ]},
-                {"name": "Records", "type": "records", "versions": "0+"},
-            ]},
-        ]},
-    ],
-}
-# fmt: on
+INCREMENTAL_FETCH_RESPONSE: Final = _message("""
+IncrementalFetchResponse response validVersions=0 flexibleVersions=none
+  ThrottleTimeMs          int32    0+
+  ErrorCode               int16    0+
+  Uuid                    int64    0+
+  Topics                  []Topic  0+
+    Topic                 string   0+
+    Partitions            []Partition 0+
+      PartitionId         int32    0+
+      ErrorCode           int16    0+
+      HighWatermark       int64    0+
+      LastStableOffset    int64    0+
+      LogStartOffset      int64    0+
+      AbortedTransactions []AbortedTransaction 0+
+        ProducerKey       int64    0+
+        FirstOffset       int64    0+
+      Records             records  0+
+""")

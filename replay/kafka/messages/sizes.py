@@ -4,10 +4,7 @@ Source: ``RequestHeader.json`` (the client id is an int16-length string in every
 any broker can read it), ``ResponseHeader.json``; bodies as ``MessageDataGenerator`` encodes them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +12,7 @@ import pyarrow.compute as pc
 
 from .columns import Columns, Nested, first_of_topic
 from .encoding import Bools, Ints, among, array_prefix, string_sizes, tagged
-from .layout import APIS
-
-if TYPE_CHECKING:
-    from .layout import Api, Field, Message, Struct
+from .layout import APIS, Api, Field, Message, Struct
 
 FRAME_BYTES = 4
 #: api key, api version, correlation id, length of the client id.
@@ -29,14 +23,14 @@ _FLEXIBLE = np.ones(1, np.bool_)
 
 def request_bytes(api: Api, rows: pa.RecordBatch) -> pa.Int64Array:
     """Of each row's request; null without a body or in a version that the schema lacks."""
-    columns = Columns(rows)
+    columns = Columns(rows.to_struct_array())
     header = FRAME_BYTES + REQUEST_HEADER_BYTES + columns.utf8_lengths("client_id")
     return _message_bytes(api.request, columns, header)
 
 
 def response_bytes(api: Api, rows: pa.RecordBatch) -> pa.Int64Array:
     """Of each row's response; null without a body or in a version that the schema lacks."""
-    columns = Columns(rows)
+    columns = Columns(rows.to_struct_array())
     header = np.full(len(columns), FRAME_BYTES + CORRELATION_ID_BYTES, np.int64)
     return _message_bytes(api.response, columns, header)
 

@@ -1,34 +1,21 @@
-"""one_ms_sooner over Spark: all that a rule states, in as few words as it takes."""
+"""one_ms_sooner over an engine: all that a rule states, in as few words as it takes."""
 
 from pathlib import Path
 
 from markupsafe import Markup
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from kip_replay.pipelines.analysis.accuracy import Judgement
-from kip_replay.pipelines.analysis.summaries import measured
 from kip_replay.pipelines.page import sections
 from kip_replay.pipelines.page.decisions import Advice, Decision
 from kip_replay.pipelines.page.reading import counted
 from kip_replay.pipelines.page.values import RuleFigures
 from kip_replay.pipelines.page.view import Detail, Head, Prose, Section
 from kip_replay.pipelines.rules.steps import RuleSteps
-from kip_replay.replay.log_tables import FETCHES
 from kip_replay.replay.one_ms_sooner import SOONER
 from kip_replay.replay.one_ms_sooner.registration import RULE
 from kip_replay.replay.one_ms_sooner.tables import SOONER_OUTCOMES
 
 METRIC = "fetch_wait"
-
-
-def events(read, increment) -> DataFrame:
-    times = [F.unix_micros(f"{name}_at").alias(f"{name}_us") for name in ("built", "dequeued")]
-    return increment.recent(read)(FETCHES).select("recording", "node_id", "request_id", *times)
-
-
-def latencies(read, phases) -> DataFrame:
-    return measured(read(SOONER_OUTCOMES), METRIC, "wait_ms", {}, at="built_at")
 
 
 class Figures(RuleFigures):
@@ -56,10 +43,6 @@ def section(every, checks, limits) -> Section:
 
 STEPS = RuleSteps(
     rule=RULE,
-    events=events,
-    dependencies=lambda database, until_us, phase: [],
-    latencies=latencies,
-    bandwidth=None,
     judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,

@@ -1,0 +1,2 @@
+-- Nothing.
+SELECT 1 AS one WHERE FALSE
