@@ -151,7 +151,7 @@ class LineParser:
         reading = self._batches.read(lines, second_pass_from, read.rejections)
         columns = {
             "recording": pa.repeat(pa.scalar(self.recording, TEXT), n),
-            "line_id": pa.array(line_ids(self._line_digest, lines), TEXT),
+            "line_id": line_ids(self._line_digest, lines),
             "node_id": pa.repeat(pa.scalar(self.node_id, INT), n),
             "source_file": pa.repeat(pa.scalar(source_file, TEXT), n),
             "line_number": pa.array(read.numbers, LONG),
