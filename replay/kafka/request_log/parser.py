@@ -231,6 +231,8 @@ def _single(name: str, typed: Mapping[int, TypedRows], request: pa.StructArray) 
     """A struct of the lines that have such a row."""
     type_ = PARSED_LINE.field(name).type
     values = {line: row for line, of in typed.items() if (row := getattr(of, name)) is not None}
+    if not values:
+        return pa.nulls(len(request), type_)
     rows = np.array(list(values), np.int64)
     shared = _shared(request.take(pa.array(rows)), [field.name for field in type_])
     return scatter(struct_rows(type_, list(values.values()), shared), rows, len(request))
@@ -240,6 +242,9 @@ def _list(
     name: str, also: tuple[str, ...], typed: Mapping[int, TypedRows], request: pa.StructArray
 ) -> pa.ListArray:
     """A list per line."""
-    shared = _shared(request, ("built_at", "source", *also))
+    type_ = PARSED_LINE.field(name).type
     rows = {line: found for line, of in typed.items() if (found := getattr(of, name))}
-    return list_rows(PARSED_LINE.field(name).type.value_type, rows, shared, len(request))
+    if not rows:
+        return pa.repeat(pa.scalar([], type_), len(request))
+    shared = _shared(request, ("built_at", "source", *also))
+    return list_rows(type_.value_type, rows, shared, len(request))

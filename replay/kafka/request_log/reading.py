@@ -121,7 +121,7 @@ class BatchReader:
 
     def _read_careful(self, reading: Reading, positions: Sequence[int]) -> None:
         """Lines of any API, one by one."""
-        by_key: dict[int | None, dict[int, Envelope]] = {None: {}}
+        by_key: dict[int | None, dict[int, Envelope]] = {}
         known: dict[tuple[int, int, bytes, bytes], TypedRows] = {}
         for position in positions:
             try:
