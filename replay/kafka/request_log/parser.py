@@ -40,7 +40,7 @@ from . import (
     write_view,
 )
 from .anonymous import Anonymous
-from .arrow_rows import list_rows, scatter, struct_of, struct_rows
+from .arrow_rows import list_of, list_rows, scatter, struct_of, struct_rows
 from .layouts import LineReader, Lines
 from .layouts.reader import LINE_BYTES_MAX
 from .line import without_line_end
@@ -245,6 +245,6 @@ def _list(
     type_ = PARSED_LINE.field(name).type
     rows = {line: found for line, of in typed.items() if (found := getattr(of, name))}
     if not rows:
-        return pa.repeat(pa.scalar([], type_), len(request))
+        return list_of(np.zeros(len(request), np.int64), pa.nulls(0, type_.value_type))
     shared = _shared(request, ("built_at", "source", *also))
     return list_rows(type_.value_type, rows, shared, len(request))
