@@ -64,7 +64,7 @@ class FileReading:
                 self.start += chunk[: _END_BYTES - len(self.start)]
             border = self.end[-_OVERLAP_BYTES:] + chunk[:_OVERLAP_BYTES]
             self.has_requests = self.has_requests or marker_in(border) or marker_in(chunk)
-            self.end = (self.end + chunk)[-_END_BYTES:]
+            self.end = self.end[max(0, len(self.end) + len(chunk) - _END_BYTES) :] + chunk
         return self
 
     @property

@@ -151,7 +151,8 @@ def _lines_of(part: ParsedRange, line_bytes_max: int) -> Iterator[Lines]:
     for lines in line_batches(chunks, line_bytes_max, _BATCH_BYTES, _BATCH_LINES):
         yield _judged(reader.read(lines, number), strays, part.sound_until)
         number += len(lines)
-    yield _judged(reader.ended(), strays, part.sound_until)
+    if (rest := reader.ended()) != Lines():
+        yield _judged(rest, strays, part.sound_until)
 
 
 def _judged(lines: Lines, strays: Mapping[int, str], sound_until: int | None) -> Lines:

@@ -31,6 +31,13 @@ _ROW_GROUP_BYTES = 64 << 20
 #: A file that has grown to this size is followed by another.
 FILE_BYTES_MAX = 256 << 20
 _COMPRESSION = "zstd"
+#: Of columns that hardly repeat a value, as times: a dictionary of them is as large as they are.
+_ENCODINGS = {
+    "request_id": "PLAIN",
+    "line_id": "PLAIN",
+    "line_number": "DELTA_BINARY_PACKED",
+    "correlation_id": "DELTA_BINARY_PACKED",
+}
 #: Characters that Delta keeps of a text in statistics.
 _STATS_CHARACTERS = 32
 #: Nested and free text columns are never filtered by: their statistics only make commits long.
@@ -102,8 +109,11 @@ class TableFiles:
         Raises SchemaError.
         """
         if recording is None:
-            for name in rows.column("recording").unique().to_pylist():
-                self.write(table, rows.filter(pc.equal(rows.column("recording"), name)), name)
+            of_rows = rows.column("recording")
+            names = of_rows.unique().to_pylist()
+            for name in names:
+                its = rows if len(names) == 1 else rows.filter(pc.equal(of_rows, name))
+                self.write(table, its, name)
             return
         if not rows.num_rows:
             return
@@ -133,10 +143,18 @@ class _OpenFile:
         self._required = [i for i, each in enumerate(self._schema) if not each.nullable]
         self._metadata: list[pq.FileMetaData] = []
         self._sink = filesystem.open_output_stream(place)
+        encodings = {
+            column.name: _ENCODINGS.get(column.name, "DELTA_BINARY_PACKED")
+            for column in self._schema
+            if column.name in _ENCODINGS or pa.types.is_timestamp(column.type)
+        }
         self._writer = pq.ParquetWriter(
             self._sink,
             self._schema,
             compression=_COMPRESSION,
+            use_dictionary=[leaf for leaf in _leaves(self._schema) if leaf not in encodings],
+            column_encoding=encodings,
+            write_statistics=stats_columns(table),
             metadata_collector=self._metadata,
             store_schema=False,
             write_page_checksum=True,
@@ -202,6 +220,18 @@ class _OpenFile:
             rows=metadata.num_rows,
             stats=_stats(metadata, stats_columns(self._table)),
         )
+
+
+def _leaves(columns: Iterable[pa.Field], within: str = "") -> Iterator[str]:
+    """Paths of Parquet columns."""
+    for column in columns:
+        path, type_ = f"{within}{column.name}", column.type
+        if pa.types.is_list(type_):
+            yield from _leaves([type_.value_field.with_name("element")], f"{path}.list.")
+        elif pa.types.is_struct(type_):
+            yield from _leaves(type_, f"{path}.")
+        else:
+            yield path
 
 
 def _stats(metadata: pq.FileMetaData, names: Iterable[str]) -> str:

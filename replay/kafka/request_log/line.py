@@ -9,7 +9,7 @@ LOGGER = b"(kafka.request.logger)"
 #: ``2026-11-20 20:30:34,831``
 STAMP_BYTES = 23
 #: Where the level stands, and the JSON behind ``DEBUG``; behind ``INFO`` it is a byte nearer.
-_LEVEL, _I = STAMP_BYTES + 3, ord("I")
+_LEVEL = STAMP_BYTES + 3
 _JSON_BEGIN = _LEVEL + len(b"DEBUG ") + len(MARKER)
 _JSON_END = -len(LOGGER) - 1
 
@@ -25,7 +25,7 @@ def without_line_end(line: bytes) -> bytes:
 
 def json_of(line: bytes) -> bytes:
     """The JSON object of a canonical line."""
-    return line[_JSON_BEGIN - (line[_LEVEL] == _I) : _JSON_END]
+    return line[_JSON_BEGIN - line.startswith(b"I", _LEVEL) : _JSON_END]
 
 
 def is_text(line: bytes) -> bool:

@@ -5,8 +5,12 @@ stamp is of the second pass (``fold_boundary`` finds the line where that begins)
 never occurs. Offsets are looked up once per second of log, not once per line.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .reasons import Reason, Unreadable
 
@@ -70,6 +74,22 @@ class LocalTime:
         if second is None:
             second = self._remember(stamp[:19])
         return second[second_pass] + millis_us + self._offset_us
+
+    def all_microseconds(
+        self, stamps: Sequence[bytes], second_pass_from: int
+    ) -> tuple[NDArray[np.int64], dict[int, Unreadable]]:
+        """The same of all stamps, 0 for those that cannot be read, and why they cannot.
+
+        From position ``second_pass_from`` on they are of the second pass.
+        """
+        found = [0] * len(stamps)
+        bad: dict[int, Unreadable] = {}
+        for position, stamp in enumerate(stamps):
+            try:
+                found[position] = self.microseconds(stamp, position >= second_pass_from)
+            except Unreadable as unreadable:
+                bad[position] = unreadable
+        return np.array(found, np.int64), bad
 
     def is_ambiguous(self, local: datetime) -> bool:
         """Whether a naive local time occurs twice."""

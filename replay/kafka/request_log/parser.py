@@ -40,7 +40,7 @@ from . import (
     write_view,
 )
 from .anonymous import Anonymous
-from .arrow_rows import list_rows, scatter, struct_of, struct_rows
+from .arrow_rows import list_of, list_rows, scatter, struct_of, struct_rows
 from .layouts import LineReader, Lines
 from .layouts.reader import LINE_BYTES_MAX
 from .line import without_line_end
@@ -151,7 +151,7 @@ class LineParser:
         reading = self._batches.read(lines, second_pass_from, read.rejections)
         columns = {
             "recording": pa.repeat(pa.scalar(self.recording, TEXT), n),
-            "line_id": pa.array(line_ids(self._line_digest, lines), TEXT),
+            "line_id": line_ids(self._line_digest, lines),
             "node_id": pa.repeat(pa.scalar(self.node_id, INT), n),
             "source_file": pa.repeat(pa.scalar(source_file, TEXT), n),
             "line_number": pa.array(read.numbers, LONG),
@@ -231,6 +231,8 @@ def _single(name: str, typed: Mapping[int, TypedRows], request: pa.StructArray) 
     """A struct of the lines that have such a row."""
     type_ = PARSED_LINE.field(name).type
     values = {line: row for line, of in typed.items() if (row := getattr(of, name)) is not None}
+    if not values:
+        return pa.nulls(len(request), type_)
     rows = np.array(list(values), np.int64)
     shared = _shared(request.take(pa.array(rows)), [field.name for field in type_])
     return scatter(struct_rows(type_, list(values.values()), shared), rows, len(request))
@@ -240,6 +242,9 @@ def _list(
     name: str, also: tuple[str, ...], typed: Mapping[int, TypedRows], request: pa.StructArray
 ) -> pa.ListArray:
     """A list per line."""
-    shared = _shared(request, ("built_at", "source", *also))
+    type_ = PARSED_LINE.field(name).type
     rows = {line: found for line, of in typed.items() if (found := getattr(of, name))}
-    return list_rows(PARSED_LINE.field(name).type.value_type, rows, shared, len(request))
+    if not rows:
+        return list_of(np.zeros(len(request), np.int64), pa.nulls(0, type_.value_type))
+    shared = _shared(request, ("built_at", "source", *also))
+    return list_rows(type_.value_type, rows, shared, len(request))

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from ..messages import APIS, PRODUCE
 from .envelope import Envelope, decode_envelope
-from .line import STAMP_BYTES, json_of
+from .line import json_of, stamp_of
 from .mandatory import incomplete
 from .parsed_line import PARSED_LINE, VIEWS
 from .reasons import Reason, Unreadable
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 #: Stands near the begin of a line, before the digits of the key.
 _API_KEY = b'"requestApiKey":'
-_API_KEY_WITHIN = 150
 _KEYS = {(b'%d,"' % key)[:3]: key for key in APIS}
-_BRACE = ord("{")
+#: Lines of one API begin alike, as far as the digits of its key.
+_HEAD_BYTES = len(b'{"isForwarded":false,"requestHeader":') + len(b'{"requestApiKey":0,"')
 _NO_RESPONSE = b'"response":"",'
 #: Below every API key, which are of 16 bits.
 _NO_API = -(2**15) - 1
@@ -62,7 +62,7 @@ class Reading:
     """Lines by position: stamp, JSON, why rejected and what is known beyond that, typed rows."""
 
     stamps_us: Positions
-    texts: dict[int, bytes] = field(default_factory=dict)
+    texts: Sequence[bytes]
     rejected: dict[int, Unreadable] = field(default_factory=dict)
     typed: dict[int, TypedRows] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
@@ -75,14 +75,16 @@ def line_digest(node_id: int, pseudonyms: Pseudonyms | None = None) -> hashlib.b
     return digest
 
 
-def line_ids(started: hashlib.blake2b, lines: Sequence[bytes]) -> list[str]:
+def line_ids(started: hashlib.blake2b, lines: Sequence[bytes]) -> pa.StringArray:
     """Content of a line on a node: 32 hex digits of BLAKE2b over node id, NUL and line."""
     ids = []
     for line in lines:
         digest = started.copy()
         digest.update(line)
-        ids.append(digest.hexdigest())
-    return ids
+        ids.append(digest.digest())
+    digits = b"".join(ids).hex().encode()
+    ends = np.arange(0, len(digits) + 1, 2 * started.digest_size, np.int32)
+    return pa.StringArray.from_buffers(len(lines), pa.py_buffer(ends), pa.py_buffer(digits))
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,17 @@ class BatchReader:
         self, lines: Sequence[bytes], second_pass_from: int, rejected: Mapping[int, Unreadable]
     ) -> Reading:
         """``second_pass_from``: position from which on ambiguous stamps are the second pass."""
-        reading = Reading(np.zeros(len(lines), np.int64), rejected={**rejected})
-        by_key = self._split(reading, lines, second_pass_from)
+        too_long = {
+            position: Unreadable(Reason.too_long)
+            for position, line in enumerate(lines)
+            if len(line) > self.line_bytes_max
+        }
+        stamps_us, bad_stamps = self.time.all_microseconds(
+            [stamp_of(line) for line in lines], second_pass_from
+        )
+        why = {**bad_stamps, **too_long, **rejected}
+        reading = Reading(stamps_us, [json_of(line) for line in lines], why)
+        by_key = _split(reading)
         careful = by_key.pop((_NO_API, False), [])
         for (key, is_silent), positions in by_key.items():
             part = _read_sure(reading, key, np.array(positions, np.int64), is_silent)
@@ -108,37 +119,9 @@ class BatchReader:
         self._read_careful(reading, sorted(careful))
         return reading
 
-    def _split(
-        self, reading: Reading, lines: Sequence[bytes], second_pass_from: int
-    ) -> dict[tuple[int, bool], list[int]]:
-        """Positions of lines by what seems to be their API, if ``APIS`` has it.
-
-        Those of PRODUCEs without a response (acks=0) apart: to Arrow, a string is no response.
-        """
-        by_key: dict[tuple[int, bool], list[int]] = defaultdict(list)
-        texts, rejected, microseconds = reading.texts, reading.rejected, self.time.microseconds
-        stamps = [0] * len(lines)
-        for position, line in enumerate(lines):
-            if position in rejected:
-                continue
-            try:
-                if len(line) > self.line_bytes_max:
-                    raise Unreadable(Reason.too_long)
-                stamp = line[1 : STAMP_BYTES + 1]
-                stamps[position] = microseconds(stamp, position >= second_pass_from)
-            except Unreadable as unreadable:
-                rejected[position] = unreadable
-                continue
-            texts[position] = text = json_of(line)
-            digits = text.find(_API_KEY, 0, _API_KEY_WITHIN) + len(_API_KEY)
-            key = _KEYS.get(text[digits : digits + 3], _NO_API) if text[0] == _BRACE else _NO_API
-            by_key[key, key == PRODUCE.key and _NO_RESPONSE in text].append(position)
-        reading.stamps_us[:] = stamps
-        return by_key
-
     def _read_careful(self, reading: Reading, positions: Sequence[int]) -> None:
         """Lines of any API, one by one."""
-        by_key: dict[int | None, dict[int, Envelope]] = {None: {}}
+        by_key: dict[int | None, dict[int, Envelope]] = {}
         known: dict[tuple[int, int, bytes, bytes], TypedRows] = {}
         for position in positions:
             try:
@@ -157,6 +140,25 @@ class BatchReader:
                 continue
             by_key.setdefault(key if key in APIS else None, {})[position] = envelope
         reading.parts += [_read_bodies(reading, *of_key) for of_key in by_key.items()]
+
+
+def _split(reading: Reading) -> dict[tuple[int, bool], list[int]]:
+    """Positions of lines by what seems to be their API, if ``APIS`` has it.
+
+    Those of PRODUCEs without a response (acks=0) apart: to Arrow, a string is no response.
+    """
+    by_head: dict[bytes, list[int]] = defaultdict(list)
+    for position, text in enumerate(reading.texts):
+        by_head[text[:_HEAD_BYTES]].append(position)
+    by_key: dict[tuple[int, bool], list[int]] = defaultdict(list)
+    for head, positions in by_head.items():
+        digits = head.find(_API_KEY) + len(_API_KEY)
+        key = _KEYS.get(head[digits : digits + 3], _NO_API) if head.startswith(b"{") else _NO_API
+        for position in positions:
+            is_silent = key == PRODUCE.key and _NO_RESPONSE in reading.texts[position]
+            if position not in reading.rejected:
+                by_key[key, is_silent].append(position)
+    return by_key
 
 
 def _read_bodies(reading: Reading, key: int | None, envelopes: dict[int, Envelope]) -> Part:

@@ -10,8 +10,8 @@ from ..line import LOGGER, MARKER, STAMP_BYTES, is_text
 from ..reasons import Reason, Unreadable
 from .stamps import StampReader
 
-_USUAL_BEGIN = b"] DEBUG " + MARKER
-USUAL_JSON = STAMP_BYTES + 1 + len(_USUAL_BEGIN)
+_USUAL_BEGIN = re.compile(rb"\[.{10} .{8},.{3}\] DEBUG " + MARKER, re.DOTALL)
+USUAL_JSON = STAMP_BYTES + len(b"[] DEBUG ") + len(MARKER)
 _USUAL_END = b"}} " + LOGGER
 _DEPRECATED = b'"requestApiVersionDeprecated":true'
 #: Stands near the end of what every Kafka since 2.5 writes.
@@ -25,13 +25,7 @@ _DATE_BYTES = 11
 
 def is_usual(line: bytes) -> bool:
     """Whether a line is in Kafka's default layout."""
-    return (
-        line.startswith(_USUAL_BEGIN, STAMP_BYTES + 1)
-        and line.endswith(_USUAL_END)
-        and line[0] == 0x5B
-        and line[11] == 0x20
-        and line[20] == 0x2C
-    )
+    return line.endswith(_USUAL_END) and _USUAL_BEGIN.match(line) is not None
 
 
 def are_usual_and_sound(lines: Sequence[Any]) -> TypeGuard[Sequence[bytes]]:
@@ -40,7 +34,7 @@ def are_usual_and_sound(lines: Sequence[Any]) -> TypeGuard[Sequence[bytes]]:
     Looks at all of them together where it can: a marker, a date and an end for each of so many
     lines, of which each begins as it should.
     """
-    if not all(isinstance(line, bytes) and is_usual(line) for line in lines):
+    if {*map(type, lines)} != {bytes} or not all(map(is_usual, lines)):
         return False
     text, count = b"\n".join(lines), len(lines)
     return (
