@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from multiprocessing import get_context
 
 import duckdb
@@ -13,6 +14,7 @@ import pyarrow as pa
 from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines import NO_INPUTS, In, Inputs, Out, ParquetFiles, Work
 from kip_replay.pipelines.engines.text import MACROS, Text
+from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.warehouse.tables import Warehouse, sql_text
 from kip_replay.replay.tables import TABLES
 
@@ -40,8 +42,8 @@ class Local:
             return results
 
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
-        with _session(self.warehouse, text, recordings, inputs) as database:
-            return database.sql(text.sql).to_arrow_table()
+        with self._session(text, recordings, inputs) as session:
+            return session.sql(text.sql).to_arrow_table()
 
     def feed(
         self,
@@ -52,32 +54,38 @@ class Local:
         order: Sequence[str] = (),
         inputs: Inputs = NO_INPUTS,
     ) -> list[Out]:
-        with _session(self.warehouse, text, recordings, inputs) as database:
+        with self._session(text, recordings, inputs) as session:
             ordered = f"SELECT * FROM ({text.sql}) ORDER BY {', '.join((*key, *order))}"
-            return [work(iter(database.sql(ordered).to_arrow_reader(_BATCH_ROWS)))]
+            return [work(iter(session.sql(ordered).to_arrow_reader(_BATCH_ROWS)))]
 
+    @cached_property
+    def _database(self) -> duckdb.DuckDBPyConnection:
+        """Nothing but macros: what a text reads is known to its session alone."""
+        database = duckdb.connect(config={"temp_directory": str(run_folder() / "duckdb")})
+        database.execute("SET GLOBAL TimeZone = 'UTC'")
+        for macro in MACROS:
+            database.execute(f"CREATE MACRO {macro}")
+        return database
 
-@contextmanager
-def _session(
-    warehouse: Warehouse, text: Text, recordings: Collection[str], inputs: Inputs
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A DuckDB session with the macros of a text, and the tables and inputs that it reads."""
-    tables = [TABLES[name] for name in sorted(text.names & TABLES.keys() - inputs.keys())]
-    with warehouse.database(recordings, tables) as database:
-        for name, given in inputs.items():
-            if isinstance(given, pa.Table):
-                database.register(name, given)
-            elif given.paths:
+    @contextmanager
+    def _session(
+        self, text: Text, recordings: Collection[str], inputs: Inputs
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A session with the macros of a text, and the tables and inputs that it reads."""
+        tables = (TABLES[name] for name in sorted(text.names & TABLES.keys() - inputs.keys()))
+        with self._database.cursor() as session:
+            self.warehouse.register(session, recordings, tables)
+            for name, given in inputs.items():
+                if isinstance(given, pa.Table) or not given.paths:
+                    session.register(name, given if isinstance(given, pa.Table) else _none(given))
+                    continue
                 paths = ", ".join(map(sql_text, given.paths))
-                database.execute(
-                    f"CREATE VIEW {name} AS FROM read_parquet([{paths}], filename = true)"
-                )
-            else:
-                database.register(name, _no_files(given))
-        for macro in (*(f"CREATE TEMP MACRO {each}" for each in MACROS), *text.macros):
-            database.execute(macro)
-        yield database
+                files = f"read_parquet([{paths}], filename = true)"
+                session.execute(f"CREATE TEMP VIEW {name} AS FROM {files}")
+            for macro in text.macros:
+                session.execute(macro)
+            yield session
 
 
-def _no_files(given: ParquetFiles) -> pa.Table:
+def _none(given: ParquetFiles) -> pa.Table:
     return given.schema.append(pa.field("filename", pa.string())).empty_table()

@@ -81,23 +81,29 @@ class Warehouse:
         rows = commits.dataset(delta, self.uri_of(table)).to_table(filter=chosen)
         return rows.select(table.arrow_schema.names)
 
-    def database(
-        self, recordings: Collection[str] | None = None, tables: Iterable[Table] | None = None
-    ) -> duckdb.DuckDBPyConnection:
-        """A DuckDB session with a view of each table; only the rows of ``recordings``.
+    def database(self, recordings: Collection[str]) -> duckdb.DuckDBPyConnection:
+        """A DuckDB session with each table, of which it has only the rows of ``recordings``.
 
         Tables that were never made are there without rows.
         """
         connection = duckdb.connect(config={"temp_directory": str(run_folder() / "duckdb")})
-        connection.execute("SET TimeZone = 'UTC'")
-        for table in TABLES.values() if tables is None else tables:
-            connection.register(f"_{table.name}", self._dataset(table))
-            where = ""
-            if recordings is not None:
-                names = ", ".join(sql_text(name) for name in recordings) or "NULL"
-                where = f" WHERE recording IN ({names})"
-            connection.execute(f"CREATE VIEW {table.name} AS FROM _{table.name}{where}")
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")
+        self.register(connection, recordings, TABLES.values())
         return connection
+
+    def register(
+        self,
+        session: duckdb.DuckDBPyConnection,
+        recordings: Collection[str],
+        tables: Iterable[Table],
+    ) -> None:
+        """Makes tables known to a DuckDB session: the rows of some recordings."""
+        for table in tables:
+            session.register(f"_{table.name}", self._dataset(table))
+            names = ", ".join(sql_text(name) for name in recordings) or "NULL"
+            session.execute(
+                f"CREATE TEMP VIEW {table.name} AS FROM _{table.name} WHERE recording IN ({names})"
+            )
 
     def _dataset(self, table: Table) -> Any:
         if not self.exists(table):

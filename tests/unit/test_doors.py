@@ -9,7 +9,7 @@ import pytest
 from small_logs import plain, write_recording
 
 from kip_replay.jobs import compare, ingest, maintain, replay, report, run
-from kip_replay.pipelines import session
+from kip_replay.pipelines.engines import session
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse.commits import create
 from kip_replay.pipelines.warehouse.place import require_named, require_writable

@@ -83,7 +83,7 @@ def line_ids(started: hashlib.blake2b, lines: Sequence[bytes]) -> pa.StringArray
         digest.update(line)
         ids.append(digest.digest())
     digits = b"".join(ids).hex().encode()
-    ends = np.arange(0, len(digits) + 1, 2 * started.digest_size, np.int32)
+    ends = np.arange(0, len(digits) + 1, 2 * started.digest_size, dtype=np.int32)
     return pa.StringArray.from_buffers(len(lines), pa.py_buffer(ends), pa.py_buffer(digits))
 
 
