@@ -66,6 +66,7 @@ def spark_session(
     if is_local:
         # Workers on this machine are this interpreter, not whichever python3 comes first.
         os.environ["PYSPARK_PYTHON"] = sys.executable
+        settings.setdefault("spark.python.daemon.module", f"{__package__}.worker_daemon")
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 

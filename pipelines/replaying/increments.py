@@ -179,15 +179,8 @@ class GrowingReplay:
     def _replay(self, saved: _Saved | None, until_us: int | None, follows_from: str) -> None:
         steps, writing = self._steps, self._writing()
         increment = Increment(saved.until_us if saved else None, until_us, follows_from)
-        files = replayed(
-            self._engine,
-            steps.rule,
-            self._rules.settings,
-            steps.text("events", **increment.values),
-            [self._recording],
-            writing.files(),
-            increment,
-        )
+        mine, to = [self._recording], writing.files()
+        files = replayed(self._engine, steps, self._rules.settings, mine, to, increment)
         since = {self._recording: saved.epoch} if saved else {}
         writing.begin({REPLAY_STATE: since})
         if saved is None:

@@ -20,7 +20,7 @@ from kip_replay.pipelines.replaying.increments import GrowingReplay, settled
 from kip_replay.pipelines.replaying.log_gaps import find_log_gaps, log_gaps
 from kip_replay.pipelines.replaying.phases import steady_phases
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
-from kip_replay.pipelines.replaying.seam import WHOLE_LOG, replayed
+from kip_replay.pipelines.replaying.seam import replayed
 from kip_replay.pipelines.warehouse.lineage import contents, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS
@@ -83,8 +83,7 @@ def _replay_whole(
     """Its outcomes replace all that were there, and leave no state."""
     tables = (*steps.outcomes, REPLAY_STATE)
     writing = engine.warehouse.writing(steps.name, wanted, tables)
-    events = steps.text("events", **WHOLE_LOG.values)
-    files = replayed(engine, steps.rule, rules.settings, events, wanted, writing.files())
+    files = replayed(engine, steps, rules.settings, wanted, writing.files())
     writing.begin()
     writing.replace_states()
     for table in steps.outcomes:

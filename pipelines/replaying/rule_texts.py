@@ -23,13 +23,14 @@ class RuleTexts:
     for bandwidth_summary) read the outcome tables; a rule may do without. ``constants``: what the
     texts have ``$names`` for. ``parts``: other texts that they read.
 
-    ``follows``: rules whose outcomes it reads. ``behind_us``: while a log grows, rows are emitted
-    up to so long after their time.
+    ``needs``: the table without whose rows there are no events. ``follows``: rules whose outcomes it
+    reads. ``behind_us``: while a log grows, rows are emitted up to so long after their time.
     """
 
     rule: Rule
     constants: Mapping[str, object] = field(default_factory=dict)
     parts: Mapping[str, Path] = field(default_factory=dict)
+    needs: Table | None = None
     behind_us: int = 0
     follows: tuple[str, ...] = ()
 

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.states import checksum
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.tables import sql_text
@@ -94,19 +95,23 @@ WHOLE_LOG = Increment()
 
 def replayed(
     engine: Engine,
-    rule: Rule,
+    steps: RuleTexts,
     settings: Settings,
-    events: Text,
     recordings: Collection[str],
     files: TableFiles,
     increment: Increment = WHOLE_LOG,
 ) -> list[DataFile]:
-    """Replays the rows of ``events`` (the rule's key and input schema); outcomes and states.
+    """Replays a rule on recordings; the files of its outcomes and states.
 
     A rule refuses what is out of order.
     """
+    is_new = increment.since_us is None
+    if is_new and steps.needs and not engine.warehouse.files(steps.needs, recordings):
+        return []
+    rule = steps.rule
     work = _Feeding(rule, settings, files, increment.until_us, increment.follows_from)
-    text, order = increment.of(rule, events), (f"{_STATE} IS NULL", *rule.order)
+    text = increment.of(rule, steps.text("events", **increment.values))
+    order = (f"{_STATE} IS NULL", *rule.order)
     return [*chain(*engine.feed(work, text, recordings, rule.key, order))]
 
 

@@ -84,10 +84,9 @@ def test_increments_share_out_the_events_of_a_log(log: Replayed, steps: RuleStep
 
 
 def test_a_rule_that_fails_fails_the_job(log: Replayed, tmp_path: Path) -> None:
-    steps, files = RULES[0], TableFiles(str(tmp_path), "part")
-    events = steps.text("events", **WHOLE_LOG.values)
+    files = TableFiles(str(tmp_path), "part")
     with pytest.raises(KeyError, match=ACKS):
-        replayed(log.engine, steps.rule, Settings(voters={}), events, [ACKS], files)
+        replayed(log.engine, RULES[0], Settings(voters={}), [ACKS], files)
 
 
 # --- outcome tables

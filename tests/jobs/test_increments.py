@@ -40,7 +40,7 @@ from kip_replay.replay.log_tables import (
     PRODUCES,
     TOPICS,
 )
-from kip_replay.replay.rule import Rule, Settings
+from kip_replay.replay.rule import Settings
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import REPLAY_STATE, TABLES
 
@@ -107,16 +107,15 @@ def _replayed_once(emitted: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> 
 
     def remembered(
         engine: Engine,
-        rule: Rule,
+        steps: RuleTexts,
         settings: Settings,
-        events: Text,
         recordings: Collection[str],
         files: TableFiles,
         increment: Increment = WHOLE_LOG,
     ) -> list[DataFile]:
         what = (increment.since_us, increment.until_us)
         if what not in emitted:
-            written = replayed(engine, rule, settings, events, recordings, files, increment)
+            written = replayed(engine, steps, settings, recordings, files, increment)
             emitted[what] = [
                 (file.table, file.recording, pq.read_table(place, partitioning=None))
                 for file in written

@@ -11,9 +11,11 @@ from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.replay.hwm_parking import NO_RESPONSE, NOT_SENT
 from kip_replay.replay.hwm_parking.registration import BEHIND_US, RULE
 from kip_replay.replay.log_gaps import LOG_GAP
+from kip_replay.replay.log_tables import FETCHES
 
 STEPS = RuleSteps(
     rule=RULE,
+    needs=FETCHES,
     constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE, "log_gap": LOG_GAP},
     judgement=Judgement.read(Path(__file__).with_name("judgement")),
     behind_us=BEHIND_US,

@@ -10,9 +10,11 @@ from kip_replay.pipelines.rules.incremental_fetch.section import section
 from kip_replay.pipelines.rules.incremental_fetch.timelines import TIMELINES
 from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.replay.incremental_fetch.registration import RULE
+from kip_replay.replay.log_tables import FETCHES
 
 STEPS = RuleSteps(
     rule=RULE,
+    needs=FETCHES,
     parts=NAMES_OF_TOPICS,
     judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,

@@ -9,6 +9,7 @@ from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
 from kip_replay.pipelines.rules.min_isr_acks.section import section
 from kip_replay.pipelines.rules.min_isr_acks.timelines import TIMELINES
 from kip_replay.pipelines.rules.steps import RuleSteps
+from kip_replay.replay.log_tables import PRODUCES
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.min_isr_acks.events import (
     MIN_INSYNC_REPLICAS,
@@ -22,6 +23,7 @@ from kip_replay.replay.outcomes import RECORDED
 
 STEPS = RuleSteps(
     rule=RULE,
+    needs=PRODUCES,
     constants={
         "kinds": [*map(str, Kind)],
         "min_insync_replicas": MIN_INSYNC_REPLICAS,
