@@ -23,8 +23,8 @@ class RuleTexts:
     for bandwidth_summary) read the outcome tables; a rule may do without. ``constants``: what the
     texts have ``$names`` for. ``parts``: other texts that they read.
 
-    ``needs``: the table without whose rows there are no events. ``follows``: rules whose outcomes it
-    reads. ``behind_us``: while a log grows, rows are emitted up to so long after their time.
+    ``needs``: the table without whose rows there are no events. ``follows``: rules whose outcomes
+    it reads. ``behind_us``: while a log grows, rows are emitted up to so long after their time.
     """
 
     rule: Rule
