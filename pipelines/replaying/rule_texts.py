@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 
 from kip_replay.pipelines.engines.text import Text
@@ -51,7 +51,7 @@ class RuleTexts:
 
     @property
     def folder(self) -> Path:
-        return Path(str(files(self.package)))
+        return Path(str(resources.files(self.package)))
 
     def file(self, name: str) -> Path:
         """Where the text that fills ``name`` is, if the rule has one."""
@@ -66,7 +66,17 @@ class RuleTexts:
             text, parts={part: Text.read(of, None, **values) for part, of in parts.items()}
         )
 
-    def code(self) -> str:
-        """A fingerprint of what its outcomes follow from: modules with all they import, texts."""
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """What its outcomes follow from, with all that these import."""
+        return (_SEAM, self.rule.start.__module__)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The texts that they follow from."""
         texts = (self.file("events"), self.file("dependencies"), *self.parts.values())
-        return code_of((_SEAM, self.rule.start.__module__), tuple(map(str, texts)))
+        return tuple(map(str, texts))
+
+    def code(self) -> str:
+        """A fingerprint of all these."""
+        return code_of(self.modules, self.files)

@@ -101,7 +101,7 @@ class Logs(Local):
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     warehouse = Warehouse(tmp_path_factory.mktemp("gaps"))
-    ingest([load_recording(folder_of(name)) for name in RECORDINGS], warehouse, say=str)
+    ingest([load_recording(folder_of(name)) for name in RECORDINGS], Local(warehouse), say=str)
     return warehouse
 
 
@@ -230,7 +230,7 @@ def test_increments_find_what_one_go_finds(tmp_path: Path) -> None:
                 for node, lines in logs.items()
             }
             recording = write_recording(tmp_path / "cut", files, {2: "2.log", 11: "11.log"})
-            ingest([recording], warehouse, say=str)
+            ingest([recording], Local(warehouse), say=str)
             find_log_gaps(Local(warehouse), {"cut": (2,)}, is_final=False)
         grown = log_gaps(warehouse, ["cut"])
         find_log_gaps(Local(warehouse), {"cut": (2,)}, is_final=True)

@@ -18,14 +18,14 @@ NAMES = ["r", "s"]
 
 @pytest.fixture
 def summed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Recordings that are summed up, which these tests do without Spark."""
+    """Recordings that are summed up, which these tests only note."""
     found: list[str] = []
 
-    def without_spark(warehouse: Warehouse, wanted: dict[str, str], phases: object) -> None:
+    def noted(engine: Local, rules: object, wanted: dict[str, str], phases: object) -> None:
         found.extend(wanted)
-        done(warehouse, SUMMARIES, wanted)
+        done(engine.warehouse, SUMMARIES, wanted)
 
-    monkeypatch.setattr(module, "_summarize", without_spark)
+    monkeypatch.setattr(module, "_summarize", noted)
     return found
 
 

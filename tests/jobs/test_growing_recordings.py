@@ -68,7 +68,7 @@ def test_a_recording_without_lines_for_a_rule_is_left_alone_too(
 ) -> None:
     """Nobody produces: min_isr_acks has no leader, and nothing to save."""
     only = [steps for steps in RULES if steps.name == "min_isr_acks"]
-    monkeypatch.setattr("kip_replay.pipelines.replaying.replay.RULES", only)
+    monkeypatch.setattr("growing.RULES", only)
     logs = ArrivingLogs("freeze-4.1", tmp_path, [0.5])
     warehouse = Warehouse(tmp_path / "warehouse")
     recording = logs.arrive(0)

@@ -11,8 +11,10 @@ from small_logs import BROKER, CONTROLLER, write_recording
 from kip_replay.jobs import compare, ingest, replay, report, run, summarize
 from kip_replay.jobs._config import read_config
 from kip_replay.jobs._steps import replay_options
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.ingest.recording import load_recordings
 from kip_replay.pipelines.replaying import replay as replaying
+from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
@@ -134,10 +136,10 @@ def test_a_changed_rule_is_never_taken_for_the_old_one(
     lineage = finished.lineage(["failover-4.0"])
     for steps in RULES:
         written = lineage["failover-4.0", steps.name]
-        rules = replaying.Rules(recordings, finished, options)
+        rules = replaying.Rules(recordings, Local(finished), RULES, options)
         assert rules.follows_from(steps, "failover-4.0") == written
         with monkeypatch.context() as changed:
-            changed.setattr(replaying, "code_of", lambda modules: "another rule")
+            changed.setattr(RuleTexts, "code", lambda steps: "another rule")
             assert rules.follows_from(steps, "failover-4.0") != written
 
 

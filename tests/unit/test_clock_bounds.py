@@ -74,7 +74,7 @@ def bounds(tmp_path_factory: pytest.TempPathFactory) -> Rows:
         cut(folder / "corrected", 12, 5, clock_offset_ms=-5000),
     ]
     warehouse = Warehouse(folder / "warehouse")
-    ingest(recordings, warehouse, say=lambda _: None)
+    ingest(recordings, Local(warehouse), say=lambda _: None)
     names = [recording.name for recording in recordings]
     find_clock_bounds(Local(warehouse), dict.fromkeys(names, VOTERS))
     rows = warehouse.rows(CLOCK_BOUNDS, names).sort_by("node_id").to_pylist()
@@ -127,12 +127,12 @@ def test_a_clock_that_is_corrected_agrees(bounds: Rows) -> None:
 
 def test_a_node_is_not_read_with_two_offsets(tmp_path: Path) -> None:
     warehouse, first = Warehouse(tmp_path / "warehouse"), cut(tmp_path / "r")
-    ingest([first], warehouse, say=lambda _: None)
+    ingest([first], Local(warehouse), say=lambda _: None)
     nodes = tuple(
         replace(node, clock_offset_ms=-5000 * (node.node_id == 12)) for node in first.nodes
     )
     with pytest.raises(UserError, match=r"node 12 .* clock_offset_ms 0, .* now has -5000: delete"):
-        ingest([replace(first, nodes=nodes)], warehouse, say=lambda _: None)
+        ingest([replace(first, nodes=nodes)], Local(warehouse), say=lambda _: None)
 
 
 @pytest.mark.parametrize("offset_ms", ["-5000", 1.5, True, 86_400_001, None])

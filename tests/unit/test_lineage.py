@@ -34,7 +34,6 @@ def code(rule: str) -> str:
         ("replay/incremental_fetch/registration.py", {"incremental_fetch"}),
         ("replay/outcomes.py", {*BY_NAME}),
         ("pipelines/replaying/seam.py", {*BY_NAME}),
-        ("pipelines/rules/hwm_parking/events.py", {"hwm_parking", "lowest_acked_offset"}),
         ("pipelines/rules/hwm_parking/words.py", set()),
         ("pipelines/rules/__init__.py", set()),
         ("pipelines/report/page.py", set()),
@@ -48,6 +47,15 @@ def test_a_changed_module_changes_the_rules_that_import_it(
     with (folder / changed).open("a") as module:
         module.write("# another word\n")
     assert {rule for rule in BY_NAME if code(rule) != before[rule]} == rules
+
+
+def test_texts_are_of_the_rules_that_read_them() -> None:
+    def read(name: str) -> set[str]:
+        return {steps.name for steps in RULES if any(f.endswith(name) for f in steps.files)}
+
+    assert read("hwm_parking/events.sql") == {"hwm_parking", "lowest_acked_offset"}
+    assert read("replaying/topic_names.sql") == {"incremental_fetch", "min_isr_acks"}
+    assert read("min_isr_acks/dependencies.sql") == {"min_isr_acks"}
 
 
 def test_what_a_module_begins_to_import_is_part_of_it(folder: Path) -> None:
