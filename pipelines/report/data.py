@@ -27,7 +27,8 @@ from kip_replay.replay.log_tables import LOG_GAPS
 from kip_replay.replay.tables import TABLES
 
 #: Checks that failed and matter, the worst first; what voters call their cluster; the nodes that
-#: the rates of each rule are sums over; brokers.
+#: the rates of each rule are sums over; brokers; rules of which not everything is final yet, since
+#: the logs still grow (what an increment follows from has several parts).
 QUERIES = (
     """
         SELECT recording, table_name, expectation, severity, failing_rows, says
@@ -38,6 +39,7 @@ QUERIES = (
         WHERE is_cluster_metadata AND cluster_id IS NOT NULL ORDER BY ALL LIMIT 100""",
     "SELECT DISTINCT recording, rule, node_id FROM bandwidth_summary ORDER BY ALL",
     "SELECT DISTINCT recording, broker_id FROM broker_heartbeats ORDER BY ALL",
+    "SELECT recording, step AS rule FROM lineage WHERE follows_from LIKE '% % % %'",
 )
 
 
@@ -45,7 +47,7 @@ QUERIES = (
 class Report:
     """Logs of the recordings; their figures and the accuracy of predictions by rule.
 
-    ``failures``, ``clusters``, ``summed``, ``brokers``: rows of ``QUERIES`` by recording.
+    ``failures``, ``clusters``, ``summed``, ``brokers``, ``growing``: rows of ``QUERIES`` by recording.
     """
 
     logs: Sequence[Logs]
@@ -55,6 +57,7 @@ class Report:
     clusters: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     summed: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     brokers: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    growing: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     #: By rule and recording.
     over_time: Mapping[tuple[str, str], Sequence[Chart]] = field(default_factory=dict)
     slowest: Mapping[tuple[str, str], Slowest] = field(default_factory=dict)
@@ -104,8 +107,8 @@ def read_report(
         figures = {r: rule_figures(database, k, read) for r, k in rules.items()}
         rows = reading.as_rows(database.execute(accuracy.query()))
         checks = accuracy.checks(rows, [*rules], names)
-        failed, ids, summed, brokers = (reading.by_recording(database, sql) for sql in QUERIES)
-        report = Report(read, figures, checks, failed, ids, summed, brokers)
+        found = (reading.by_recording(database, sql) for sql in QUERIES)
+        report = Report(read, figures, checks, *found)
         return _drawn(database, report, names) if is_drawn else report
 
 

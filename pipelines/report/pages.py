@@ -98,6 +98,11 @@ def _cluster(report: Report, read: Sequence[Logs]) -> str:
     return ", ".join([*named, *versions])
 
 
+_GROWING = (
+    "Too little is final yet: these logs still grow. Run again later, or close them with --final."
+)
+
+
 def _upheld(
     decision: Decision, one: RuleFigures, report: Report, tables: Collection[str], config: Config
 ) -> Decision:
@@ -110,6 +115,9 @@ def _upheld(
     wrong &= {*tables, *(table.name for table in LOG_TABLES)}
     lacking = _incomplete(one, report)
     if share <= most and not wrong and not lacking:
+        growing = {row["rule"] for row in report.growing.get(one.recording, ())}
+        if decision.advice is Advice.NOT_ENOUGH and one.NAME in growing:
+            return Decision(Advice.NOT_ENOUGH, _GROWING)
         return decision
     reasons = []
     if share > most:

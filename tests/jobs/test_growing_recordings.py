@@ -9,6 +9,7 @@ import pytest
 from constructed import at
 from growing import ArrivingLogs, close, read_in, replay_new, rows_of, versions
 
+from kip_replay.jobs import run
 from kip_replay.pipelines.replaying.increments import settled
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -95,3 +96,16 @@ def test_who_logs_little_is_not_waited_for() -> None:
     assert settled([busy, behind, quiet], 10) == (begin_us + 190_000_000, (2,))
     assert settled([busy, behind, rotated, quiet], 10) == (begin_us + 285_000_000, ())
     assert settled([quiet], 10) == (begin_us, ())
+
+
+def test_of_a_log_that_has_just_begun_nothing_is_final_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor does a check fail: outcomes are still to come."""
+    logs = ArrivingLogs("metadata-4.0", tmp_path, [0.5])
+    logs.arrive(0)
+    arguments = [str(logs.folder), "--growing", "--warehouse", str(tmp_path / "warehouse")]
+    assert run.main([*arguments, "--quiet"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("not enough data. Too little is final yet: these logs still grow.") == 4
+    assert "failed: 0 critical, 0 warning" in said

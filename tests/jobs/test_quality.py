@@ -43,7 +43,7 @@ def test_a_line_taken_out_of_a_real_log_is_located(tmp_path: Path) -> None:
     (folder / "recording.json").write_text(json.dumps(manifest))
     warehouse = Warehouse(tmp_path / "warehouse")
     ingest([load_recording(folder)], Local(warehouse))
-    find_log_gaps(warehouse, {"cut": (1, 2, 3)}, is_final=True)
+    find_log_gaps(Local(warehouse), {"cut": (1, 2, 3)}, is_final=True)
     log = [each for each in load_suites() if each.suite == "log"]
     results = validated(Local(warehouse), ["cut"], log, kept_rows=5)
     failed = {r.expectation: r for r in results if not r.success}
