@@ -47,7 +47,7 @@ QUERIES = (
 class Report:
     """Logs of the recordings; their figures and the accuracy of predictions by rule.
 
-    ``failures``, ``clusters``, ``summed``, ``brokers``, ``growing``: rows of ``QUERIES`` by recording.
+    ``failures`` to ``growing``: rows of ``QUERIES`` by recording.
     """
 
     logs: Sequence[Logs]
