@@ -26,7 +26,7 @@ def test_parts_and_macros_are_read_with_a_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("duckdb", "spark"),
+    ("query", "translated"),
     [
         # what a branch does not have is NULL in it, at its place
         (
@@ -47,8 +47,8 @@ def test_parts_and_macros_are_read_with_a_text() -> None:
         ),
     ],
 )
-def test_means_the_same_in_spark(duckdb: str, spark: str) -> None:
-    assert spark_sql(Text(duckdb)) == spark
+def test_means_the_same_in_spark(query: str, translated: str) -> None:
+    assert spark_sql(Text(query)) == translated
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """The commands: what they print, how they end, and that a second run changes nothing."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +23,8 @@ from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
 from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 from kip_replay.replay.table import Table
 
-RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
+REPOSITORY = Path(__file__).resolve().parents[2]
+RECORDINGS = REPOSITORY / "tests" / "recordings"
 FAILOVER, FREEZE = RECORDINGS / "failover-4.0", RECORDINGS / "freeze-4.1"
 
 
@@ -37,6 +41,22 @@ def test_a_second_run_changes_nothing(
     assert "predictions: self-checks, within tolerance" in printed
     assert f"report: {report}" in printed
     assert "seconds: ingest" in printed
+
+
+def test_a_first_look_needs_neither_java_nor_spark(tmp_path: Path) -> None:
+    folder = REPOSITORY / "data" / "samples" / "metadata-4.1"
+    arguments = [str(folder), "--warehouse", str(tmp_path / "warehouse"), "--quiet"]
+    program = (
+        "import sys; from kip_replay.jobs import run\n"
+        f"status = run.main({arguments!r})\n"
+        "sys.exit(status or bool({'pyspark', 'py4j', 'great_expectations'} & {*sys.modules}))"
+    )
+    nowhere = os.environ | {"PATH": "", "JAVA_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=nowhere, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "engine: local" in done.stdout
 
 
 def test_another_limit_writes_the_page_anew_and_replays_nothing(
