@@ -217,7 +217,8 @@ def _refused(tree: Any) -> Iterator[str]:
         if isinstance(each.this, exp.Order):
             yield "list(... ORDER BY)"
     for number in tree.find_all(exp.Literal):
-        if not number.is_string and "." in number.this and "e" not in number.this.lower():
+        is_decimal = not number.is_string and "." in number.this and "e" not in number.this.lower()
+        if is_decimal and isinstance(number.parent, exp.Div):
             yield f"the decimal {number.this} (write {number.this}e0)"
     for select in tree.find_all(exp.Select):
         yield from _lateral_aliases(select)

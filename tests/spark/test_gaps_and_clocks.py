@@ -33,7 +33,7 @@ def test_spark_finds_what_duckdb_finds(tmp_path: Path) -> None:
     for log in ("broker-11.log.gz", "controller-2.log.gz"):
         lines = gzip.decompress((folder / log).read_bytes()).splitlines(keepends=True)
         (folder / log).write_bytes(gzip.compress(b"".join([*lines[:260], *lines[300:]])))
-    ingest([load_recording(folder)], warehouse, say=str)
+    ingest([load_recording(folder)], Local(warehouse), say=str)
     expected = found(Local(warehouse))
     assert all(expected)
     assert found(Spark(warehouse, duckdb_bytes_max=0)) == expected

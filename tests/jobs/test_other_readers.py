@@ -21,7 +21,6 @@ VIEWS = in_order(read_views(), TABLES)
 @pytest.fixture(scope="module")
 def by_spark(spark: SparkSession, finished: Warehouse) -> SparkSession:
     """The tables by name, through delta-spark, as any user of Spark opens them."""
-    finished.prepare([], [])
     # Delta would reconstruct the state of each small log in 50 tasks.
     spark.conf.set("spark.databricks.delta.snapshotPartitions", 1)
     for table in TABLES.values():

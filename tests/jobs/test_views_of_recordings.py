@@ -9,6 +9,7 @@ import pytest
 from recorded_logs import folder_of
 
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.replaying.phases import steady_phases
 from kip_replay.pipelines.report.timeline import timelines, traffic_timeline
 from kip_replay.pipelines.rules.hwm_parking.timelines import TIMELINES
@@ -56,7 +57,7 @@ def test_bytes_add_up(finished: Warehouse, session: duckdb.DuckDBPyConnection) -
         f")::int + response_bytes * (epoch_us(built_at) NOT BETWEEN {of} OR "
         f"epoch_us(dequeued_at) NOT BETWEEN {of})::int AS bytes "
         f"FROM fetch_session_outcomes WHERE recording = '{name}' AND parameter = 'none'"
-        for name, phase in steady_phases(finished, NAMES).items()
+        for name, phase in steady_phases(Local(finished), NAMES).items()
         for of in [f"{phase.from_us} AND {phase.until_us - 1}"]
     )
     both(
