@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from killed import is_killed
 from put_rows import rows_of
-from pyspark.sql import SparkSession
 from small_logs import BROKER, CONTROLLER, lines_of, plain, stamped, write_recording
 
 from kip_replay.jobs.ingest import main
@@ -60,9 +59,9 @@ def quiet(_: str) -> None:
 
 
 class Ingested:
-    """One run over recordings of every kind, shared by the tests below: Spark is slow to start."""
+    """One run over recordings of every kind, shared by the tests below."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.warehouse = Warehouse(folder / "warehouse")
         self.printed: list[str] = []
         self.recordings = {r.name: r for r in _recordings(folder)}
@@ -148,8 +147,8 @@ def _recordings(folder: Path) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ingested:
-    return Ingested(spark, tmp_path_factory.mktemp("ingest"))
+def ingested(tmp_path_factory: pytest.TempPathFactory) -> Ingested:
+    return Ingested(tmp_path_factory.mktemp("ingest"))
 
 
 def test_every_line_of_a_plain_log_becomes_a_request(ingested: Ingested) -> None:
@@ -267,9 +266,7 @@ def test_files_have_the_times_of_their_requests_and_their_ingest(ingested: Inges
         assert times["b.log.1"][name] == times["b.log"][name]
 
 
-def test_partitions_and_byte_ranges_change_nothing(
-    spark: SparkSession, ingested: Ingested, tmp_path: Path
-) -> None:
+def test_partitions_and_byte_ranges_change_nothing(ingested: Ingested, tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
     names = ("repeated", "garbage")
     recordings = [ingested.recordings[name] for name in names]
@@ -280,10 +277,8 @@ def test_partitions_and_byte_ranges_change_nothing(
     ingested.assert_same(warehouse, *names)
 
 
-def test_repeated_lines_of_one_task_stay_once(
-    spark: SparkSession, ingested: Ingested, tmp_path: Path
-) -> None:
-    """Too far apart for the task to see: Spark finds them, and the files are written anew."""
+def test_repeated_lines_of_one_task_stay_once(ingested: Ingested, tmp_path: Path) -> None:
+    """Too far apart for the task to see: the engine finds them, and the files are written anew."""
     warehouse = Warehouse(tmp_path / "warehouse")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kip_replay.pipelines.ingest.parse_range._BATCH_LINES", 10)
@@ -295,7 +290,7 @@ def test_repeated_lines_of_one_task_stay_once(
     ingested.assert_same(warehouse, "repeated", "garbage")
 
 
-def test_a_file_says_what_it_can_hold_so_that_spark_need_not_open_it(ingested: Ingested) -> None:
+def test_a_file_says_what_it_can_hold_so_that_nobody_need_open_it(ingested: Ingested) -> None:
     times = [row["completed_at"] for row in ingested.rows(REQUESTS, "plain")]
     (file,) = ingested.warehouse.files(REQUESTS, ["plain"])
     assert (file["min.node_id"], file["max.node_id"]) == (2, 11)
@@ -306,7 +301,7 @@ def test_a_file_says_what_it_can_hold_so_that_spark_need_not_open_it(ingested: I
     assert requests.filter(requests.completed_at > max(times)).count() == 0
 
 
-def test_a_file_that_is_in_is_not_read_again(spark: SparkSession, ingested: Ingested) -> None:
+def test_a_file_that_is_in_is_not_read_again(ingested: Ingested) -> None:
     def never(*_: object) -> None:
         raise AssertionError("parsed again")
 
@@ -322,9 +317,7 @@ def test_a_file_that_is_in_is_not_read_again(spark: SparkSession, ingested: Inge
     ]
 
 
-def test_the_same_lines_later_are_known_by_content_or_repeated(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_the_same_lines_later_are_known_by_content_or_repeated(tmp_path: Path) -> None:
     """Also where the zone was corrected meanwhile, and where lines stand elsewhere in a file."""
     folder, warehouse = tmp_path / "growing", Warehouse(tmp_path / "warehouse")
     lines = stamped(*(f"2026-11-20 20:{minute}:00,000" for minute in range(10, 50)))
@@ -347,7 +340,7 @@ def test_the_same_lines_later_are_known_by_content_or_repeated(
 
 
 def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
-    spark: SparkSession, ingested: Ingested, tmp_path: Path
+    ingested: Ingested, tmp_path: Path
 ) -> None:
     warehouse, folder = Warehouse(tmp_path / "warehouse"), tmp_path / "plain"
     nodes = {2: "c.log*", 11: "b.log*"}
@@ -375,7 +368,7 @@ def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
     assert (again.files_read, again.lines_read) == (0, 0)
 
 
-def test_a_log_that_was_altered_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_log_that_was_altered_is_refused(tmp_path: Path) -> None:
     folder, warehouse = tmp_path / "r", Warehouse(tmp_path / "warehouse")
     logs = {2: "c.log*", 11: "b.log"}
     ingest(
@@ -398,7 +391,7 @@ def test_a_log_that_was_altered_is_refused(spark: SparkSession, tmp_path: Path) 
     assert "c.log of recording 'r' no longer begins with what was read of it" in warning
 
 
-def test_a_log_that_was_only_touched_is_noted_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_log_that_was_only_touched_is_noted_once(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path / "warehouse")
     recording = plain(tmp_path / "r")
     ingest([recording], Local(warehouse), say=quiet)
@@ -435,9 +428,9 @@ def test_an_ingest_killed_at_any_commit_is_completed_by_the_next(
 
 
 def test_what_a_killed_run_left_is_no_copy_of_what_the_next_reads(
-    spark: SparkSession, ingested: Ingested, tmp_path: Path
+    ingested: Ingested, tmp_path: Path
 ) -> None:
-    """Rejected lines have no time: Spark compares them with all that the warehouse holds."""
+    """Rejected lines have no time: the engine compares them with all that the warehouse holds."""
     warehouse = Warehouse(tmp_path / "warehouse")
     recording, spring = ingested.recordings["garbage"], ingested.recordings["spring"]
     ingest([spring], Local(warehouse), say=quiet)
@@ -483,7 +476,7 @@ def test_an_ingest_that_another_overtakes_stops_or_is_taken_out(
 
 
 def test_lines_that_get_lost_stop_the_run_before_anything_is_written(
-    spark: SparkSession, ingested: Ingested, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ingested: Ingested, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def one_more(file: LogFile, **_: Any) -> Survey:
         of_file = survey(file)
@@ -492,7 +485,7 @@ def test_lines_that_get_lost_stop_the_run_before_anything_is_written(
     warehouse = Warehouse(tmp_path / "warehouse")
     monkeypatch.setattr(step, "survey_or_error", one_more)
     with pytest.raises(IngestError, match=r"controller-2\.log .* had 41 lines .* and 40 when"):
-        ingest([ingested.recordings["plain"]], warehouse, say=quiet)
+        ingest([ingested.recordings["plain"]], Local(warehouse), say=quiet)
     assert not any(warehouse.files(table) for table in LOG_TABLES)
 
 
@@ -517,7 +510,7 @@ def test_a_recording_that_cannot_be_read_leaves_no_trace(
 
 
 def test_the_job_says_what_it_read_and_ends_with_a_status(
-    spark: SparkSession, ingested: Ingested, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ingested: Ingested, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     folder, warehouse = str(ingested.recordings["spring"].path), str(tmp_path / "warehouse")
     assert main([folder, "--warehouse", warehouse]) == 3
