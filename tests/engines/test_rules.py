@@ -120,27 +120,6 @@ def test_every_fetch_has_one_recorded_outcome(log: Replayed, logged: str, outcom
     assert log.found(f"({recorded}) EXCEPT ALL ({logged})") == []
 
 
-def test_the_steady_phase_is_from_the_last_unfencing_to_the_first_shutdown(log: Replayed) -> None:
-    assert len(log.found("SELECT DISTINCT phase FROM high_watermark_lag")) == 3
-    wrong = """
-    WITH unfenced AS (
-        SELECT recording, broker_id, min(built_at) AS first_at FROM broker_heartbeats
-        WHERE error_code = 0 AND NOT is_fenced GROUP BY ALL
-    ), steady AS (SELECT recording, max(first_at) AS since FROM unfenced GROUP BY ALL)
-    SELECT * FROM high_watermark_lag JOIN steady USING (recording)
-    WHERE (phase = 'starting') <> (leader_at < since)
-    """
-    assert log.found(wrong) == []
-
-
-def test_nothing_is_unknown_that_the_log_could_have_decided(log: Replayed) -> None:
-    of_failover = f"verdict = 'unknown' AND recording = '{FAILOVER}'"
-    assert log.found(f"SELECT * FROM fetch_parking_outcomes WHERE {of_failover}") == []
-    lags = f"FROM high_watermark_lag WHERE {of_failover} AND phase <> 'stopping'"
-    reasons = [reason for (reason,) in log.found(f"SELECT DISTINCT reason {lags}")]
-    assert all("ended before the replica learned" in reason for reason in reasons)
-
-
 # --- min_isr_acks beside a reader that shares no code with it
 
 

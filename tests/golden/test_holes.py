@@ -18,7 +18,8 @@ from kip_replay.replay.min_isr_acks.holes import NO_HOLES, Holes
 
 from .damaged import Row, compared
 from .naive_fetches import fetches_of
-from .naive_leader_log import events_in, events_of, lines_of_recording, replay
+from .naive_leader_log import events_in, events_of, replay
+from .naive_log import lines_of_recording
 
 pytestmark = pytest.mark.golden
 

@@ -22,6 +22,7 @@ from kip_replay.replay.incremental_fetch import (
 )
 from kip_replay.replay.outcomes import RECORDED
 
+from . import some_of
 from .naive_fetches import BROKERS, fetches_of
 from .naive_log import percentile
 
@@ -65,7 +66,9 @@ def of_variant(name: str, variant: str, value: int = -1) -> list[Row]:
     ]
 
 
-@pytest.mark.parametrize("name", INCREMENTAL_FETCHES)
+@pytest.mark.parametrize(
+    "name", some_of(INCREMENTAL_FETCHES, "sessions-on", "acks-not-enough", "failover-4.0")
+)
 def test_every_incremental_fetch_is_the_recorded_one(name: str) -> None:
     rows = of_variant(name, INCREMENTAL)
     equal = Counter(row["equals_recorded"] for row in rows)
@@ -161,33 +164,3 @@ def test_draft_is_for_followers() -> None:
     assert len(incremental) == 781
     listed = [r for r in incremental if r["request_partitions"] or r["response_partitions"]]
     assert {r["reason"] for r in listed} == {"the name of a topic is not in the log"}
-
-
-# --- there and back ------------------------------------------------------------------------------
-
-
-# --- a log that begins in the middle -------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["mixed-4.2", "sessions-on"])
-def test_log_that_begins_in_the_middle_is_unknown_until_a_full_fetch(name: str) -> None:
-    """Nothing ends it sooner: followers' sessions last as long as these recordings."""
-    for node in BROKERS:
-        batch = fetches_of(name, node)
-        replay = IncrementalFetch(node)
-        rows = replay.feed(batch.slice(batch.num_rows // 2)).outcomes.to_pylist()
-        followers = [r for r in rows if r["client_kind"] == "follower"]
-        derived = {(r["verdict"], r["reason"]) for r in followers if r["variant"] != RECORDED}
-        assert derived == {("unknown", "the session began before the log")}
-        recorded = [r for r in followers if r["variant"] == RECORDED]
-        assert all(r["verdict"] == "replayed" and r["request_bytes"] > 0 for r in recorded)
-        assert {r["session_partitions"] for r in recorded} == {None}
-
-
-def test_session_that_a_restarted_follower_opens_ends_it() -> None:
-    batch = fetches_of("acks-not-enough", 11)
-    replay = IncrementalFetch(11)
-    rows = replay.feed(batch.slice(batch.num_rows // 2)).outcomes.to_pylist()
-    verdicts = Counter(r["verdict"] for r in rows if r["variant"] == INCREMENTAL)
-    assert verdicts["replayed"] > 500
-    assert verdicts["unknown"] > 0

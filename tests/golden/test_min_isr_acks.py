@@ -21,12 +21,17 @@ from kip_replay.replay.min_isr_acks.reasons import (
     REFUSED_AS_RECORDED,
 )
 
+from . import some_of
 from .naive_leader_log import RECORDINGS, WITH_CONSUMERS, Row, events_of, replay, rows_of
 from .naive_log import percentile
 
 pytestmark = pytest.mark.golden
 
 NEAR_MS = 2.0
+EACH_RECORDING = pytest.mark.parametrize(
+    "recording",
+    some_of(RECORDINGS, "acks-slow-follower", "acks-not-enough", "mixed-4.2", "sessions-off"),
+)
 
 
 class Held(NamedTuple):
@@ -71,7 +76,7 @@ def within_bounds(row: Row) -> bool:
     return low is not None and low - NEAR_MS <= recorded <= high + NEAR_MS
 
 
-@pytest.mark.parametrize("recording", RECORDINGS)
+@EACH_RECORDING
 def test_acks_all_is_what_kafka_responded(recording: str) -> None:
     rows, held = waited(recording), HELD[recording]
     assert len(rows) == held.partitions
@@ -80,7 +85,7 @@ def test_acks_all_is_what_kafka_responded(recording: str) -> None:
     assert share(rows, within_bounds) >= held.within_bounds
 
 
-@pytest.mark.parametrize("recording", RECORDINGS)
+@EACH_RECORDING
 def test_estimates_err_to_both_sides(recording: str) -> None:
     """No figure is bought with a shift: the median error is well below a millisecond."""
     errors = [
@@ -91,7 +96,7 @@ def test_estimates_err_to_both_sides(recording: str) -> None:
     assert abs(percentile(errors, 0.5)) < 0.5
 
 
-@pytest.mark.parametrize("recording", WITH_CONSUMERS)
+@pytest.mark.parametrize("recording", some_of(WITH_CONSUMERS, "sessions-off"))
 def test_producers_wait_for_parked_consumers(recording: str) -> None:
     """What consumers explain: without their FETCHes, less than half is near, all of it too soon."""
     alone = [
@@ -158,7 +163,7 @@ def test_minimum_that_was_altered_is_the_one_in_force() -> None:
     assert values == {("x", 1), ("x", 2), ("x", 3), ("y", 2)}
 
 
-@pytest.mark.parametrize("recording", RECORDINGS)
+@EACH_RECORDING
 def test_unknown_is_rare_and_has_its_reason(recording: str) -> None:
     unknown = Counter(row["reason"] for row in rows_of(recording) if row["verdict"] == "unknown")
     of_waiting = Counter(row["reason"] for row in waited(recording) if row["verdict"] == "unknown")
@@ -174,7 +179,7 @@ def test_early_answer_is_on_two_replicas_and_exposed_until_the_far_one_has_it() 
 
 
 def test_sweep_of_one_completes_at_the_append_and_of_three_with_the_last() -> None:
-    rows = rows_of("acks-varying", (1, 3))
+    rows = rows_of("acks-slow-follower", (1, 3))
     of_value = {
         value: {(r["request_id"], r["partition"]): r for r in rows if r["parameter_value"] == value}
         for value in (-1, 1, 3)

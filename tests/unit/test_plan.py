@@ -175,13 +175,13 @@ def test_of_a_large_gzip_stream_the_head_is_read(tmp_path: Path) -> None:
 def test_of_many_files_some_are_parsed_and_all_are_seen(
     planned: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
-    files = {f"b.log.{number}": BROKER for number in range(200)}
+    log = b"".join(BROKER.splitlines(keepends=True)[:3])
+    files = {f"b.log.{number}": log for number in range(200)}
     write_recording(tmp_path / "r", {"c.log": CONTROLLER, **files}, {2: "c.log", 11: "b.log*"})
     node = planned(tmp_path / "r")["recordings"][0]["nodes"][1]
-    lines = len(BROKER.splitlines())
     assert node["files"] == 200
-    assert node["lines"] == pytest.approx(200 * lines, rel=0.01)
-    assert sum(node["requests_in_sample"].values()) == 100 * lines
+    assert node["lines"] == pytest.approx(200 * 3, rel=0.01)
+    assert sum(node["requests_in_sample"].values()) == 100 * 3
 
 
 def test_a_folder_without_a_manifest_gets_one_that_runs(
