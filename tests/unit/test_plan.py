@@ -44,10 +44,9 @@ def lacking(plan_of_one: dict[str, Any]) -> set[str]:
     ("folder", "kafka", "lacks", "requests"),
     [
         (SAMPLES / "metadata-4.0", "4.0.0", {"min_isr_acks"}, 3_750),
-        (SAMPLES / "sessions-on", "4.0.0", set(), 3_460),
         (SAMPLES / "acks-two-replicas", "4.0.0", set(), 11_470),
         (RECORDINGS / "failover-4.0", "4.0.0", {"min_isr_acks"}, 3_530),
-        (RECORDINGS / "mixed-4.2", "4.2.0", set(), 15_716),
+        pytest.param(*(RECORDINGS / "mixed-4.2", "4.2.0", set(), 15_716), marks=pytest.mark.slow),
     ],
     ids=lambda value: value.name if isinstance(value, Path) else "",
 )
