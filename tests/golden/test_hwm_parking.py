@@ -225,32 +225,6 @@ def test_rule_explains_all_but_what_is_a_tenth_of_a_second_late(
         assert row["built_at"] - row["dequeued_at"] > 100_000
 
 
-#: Drains without a batch of the steady phase: how many, and of how many FETCHes.
-DRAINS = {
-    "acks-open": (1, 5),
-    "freeze-4.1": (1, 5),
-    "metadata-4.0": (2, 10),
-    "metadata-applied": (1, 5),
-    "mixed-4.2": (1, 5),
-    "sessions-off": (1, 5),
-    "sessions-on": (2, 10),
-}
-
-
-@EACH_LEADER
-def test_drains_complete_all_replicas_at_once_and_seldom(replays: Replays, name: str) -> None:
-    epoch, steady = LEADERS[name], recording(name).steady
-    for variant in (RECORDED, epoch.own_rule):
-        rows = parking_of(replays, epoch, variant)
-        built = sorted(
-            row["built_at"]
-            for row in rows
-            if row["completion"] == "drain" and row["dequeued_at"] in steady
-        )
-        drains = [at for n, at in enumerate(built) if n == 0 or at - built[n - 1] > 100_000]
-        assert (len(drains), len(built)) == DRAINS.get(name, (0, 0))
-
-
 @pytest.mark.parametrize("epoch", EVERY_EPOCH, ids=str)
 def test_only_who_fetches_no_more_is_unknown(replays: Replays, epoch: Epoch) -> None:
     """At the shutdown replicas leave one by one; whatever moves after that they never learn.

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import partial
 
 import pytest
-from notation.heartbeats import VOTERS, Replayed, Row, pieces_of, replay_of
+from notation.heartbeats import VOTERS, Replayed, Row, replay_of
 
 from kip_replay.replay.lowest_acked_offset import (
     ESTIMATED,
@@ -360,25 +360,3 @@ def test_both_proposals_together_are_what_the_other_kafka_would_give(
     predicted = p(replays[predicted_from].writes_of(variant, 100), "read_after_write_ms", 0.5)
     recorded = p(replays[recorded_in].writes_of(LOWEST_ACKED, 100), "read_after_write_ms", 0.5)
     assert predicted == pytest.approx(recorded, abs=60)
-
-
-def test_kip_1166_saves_what_brokers_wait_for_the_commit(replays: Replays) -> None:
-    for name in ("metadata-4.0", "metadata-4.1"):
-        without, with_kip = (
-            p(replays[name].writes_of(variant, 100), "read_after_write_ms", 0.5)
-            for variant in ("without_kip_1166", "with_kip_1166")
-        )
-        assert without - with_kip > 120
-
-
-# --- increments ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("cuts", "resumed"), [(range(0, 4_597, 61), False), ([900, 1_000, 3_000], True)]
-)
-def test_rows_depend_neither_on_cuts_nor_on_resuming(
-    replays: Replays, cuts: Iterable[int], resumed: bool
-) -> None:
-    pieces = pieces_of(observed("failover-4.0").events, cuts)
-    assert replay_of(pieces, start, resumed=resumed) == replays["failover-4.0"]

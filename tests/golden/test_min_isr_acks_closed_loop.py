@@ -86,16 +86,6 @@ def test_a_jvm_that_is_cold_is_predicted_cold() -> None:
     )
 
 
-def test_as_they_arrived_producers_would_wait_longer() -> None:
-    """What one high watermark lets go arrives at once: that burst is no forecast."""
-    rows = rows_of("acks-open", 11)
-    early = waits(rows, ACKS_MIN_INSYNC_REPLICAS)
-    late = waits(rows, ACKS_MIN_INSYNC_REPLICAS, "latency_sent_latest_ms")
-    assert percentile(late, 0.5) > 1.2 * percentile(early, 0.5)
-    own = [r["is_own"] for r in rows if r["variant"] == ACKS_ALL]
-    assert 0.15 < sum(own) / len(own) < 0.3
-
-
 @pytest.mark.parametrize(
     ("recording", "node"),
     [("acks-not-enough", 11), pytest.param("mixed-4.2", 12, marks=pytest.mark.slow)],

@@ -296,10 +296,10 @@ def test_a_file_says_what_it_can_hold_so_that_nobody_need_open_it(ingested: Inge
     assert (file["min.node_id"], file["max.node_id"]) == (2, 11)
     assert 0 <= (min(times) - file["min.completed_at"]).total_seconds() < 0.001
     assert 0 <= (file["max.completed_at"] - max(times)).total_seconds() < 0.001
-    for operator, count in ((">=", 1), (">", 0)):
+    for operator, rows in ((">=", 1), (">", 0)):
         filters = [("recording", "=", "plain"), ("completed_at", operator, max(times))]
         found = ingested.warehouse.open(REQUESTS).to_pyarrow_table(filters=filters)
-        assert found.num_rows == count
+        assert found.num_rows == rows
 
 
 def test_a_file_that_is_in_is_not_read_again(ingested: Ingested) -> None:

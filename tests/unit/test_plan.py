@@ -12,7 +12,6 @@ import pytest
 from small_logs import BROKER, CONTROLLER, plain, write_recording
 
 from kip_replay.jobs import plan
-from kip_replay.jobs._estimate import expected_s, machine_scale
 from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.sample import sampled
@@ -235,12 +234,3 @@ def test_it_ends_with_the_command_to_run_next(
     last = capsys.readouterr().out.splitlines()[-1]
     folder = f"'{tmp_path}/my logs'"
     assert last == f"next: kip-replay run {folder} --voters 2 --warehouse {tmp_path}"
-
-
-def test_estimates_grow_with_the_log_and_with_slow_machines() -> None:
-    small, large = (sum(expected_s(size, ["a", "b"]).values()) for size in (10**6, 10**9))
-    assert 20 < small < 40
-    assert 200 < large < 400
-    assert machine_scale([(10, 10_000, 5.0)]) == 1.0  # too little to tell
-    slow, fast = ([(4_000, 5_000_000, seconds)] for seconds in (0.2, 0.08))
-    assert machine_scale(slow) > machine_scale(fast) > 0
