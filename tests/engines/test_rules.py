@@ -100,26 +100,6 @@ def test_keys_are_unique_and_never_null(log: Replayed) -> None:
     assert log.found(" UNION ALL ".join(wrong)) == []
 
 
-@pytest.mark.parametrize(
-    ("logged", "outcomes"),
-    [
-        (
-            "SELECT recording, request_id FROM fetches WHERE is_cluster_metadata",
-            "SELECT recording, recorded_request_id FROM fetch_parking_outcomes",
-        ),
-        (
-            "SELECT recording, request_id FROM fetches WHERE NOT is_cluster_metadata",
-            "SELECT recording, request_id FROM fetch_session_outcomes",
-        ),
-    ],
-    ids=["of the metadata log", "of topic partitions"],
-)
-def test_every_fetch_has_one_recorded_outcome(log: Replayed, logged: str, outcomes: str) -> None:
-    recorded = f"{outcomes} WHERE variant = 'recorded'"
-    assert log.found(f"({logged}) EXCEPT ALL ({recorded})") == []
-    assert log.found(f"({recorded}) EXCEPT ALL ({logged})") == []
-
-
 # --- min_isr_acks beside a reader that shares no code with it
 
 

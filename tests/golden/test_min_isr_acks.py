@@ -30,7 +30,7 @@ pytestmark = pytest.mark.golden
 NEAR_MS = 2.0
 EACH_RECORDING = pytest.mark.parametrize(
     "recording",
-    some_of(RECORDINGS, "acks-slow-follower", "acks-not-enough", "mixed-4.2", "sessions-off"),
+    some_of(RECORDINGS, "acks-slow-follower", "acks-not-enough", "mixed-4.2", "sessions-on"),
 )
 
 
@@ -96,7 +96,7 @@ def test_estimates_err_to_both_sides(recording: str) -> None:
     assert abs(percentile(errors, 0.5)) < 0.5
 
 
-@pytest.mark.parametrize("recording", some_of(WITH_CONSUMERS, "sessions-off"))
+@pytest.mark.parametrize("recording", some_of(WITH_CONSUMERS, "sessions-on"))
 def test_producers_wait_for_parked_consumers(recording: str) -> None:
     """What consumers explain: without their FETCHes, less than half is near, all of it too soon."""
     alone = [

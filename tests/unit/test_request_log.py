@@ -276,29 +276,6 @@ def test_a_long_line_is_rejected_and_a_rejected_line_is_cut() -> None:
     assert row["rejected"]["line"] == "Completed request:{\ufffd" + "d" * 980
 
 
-@pytest.mark.parametrize(
-    ("api", "field"),
-    [
-        ("METADATA", "leaderId"),
-        ("ALTER_PARTITION", "partitionEpoch"),
-        ("CREATE_TOPICS", "topics"),
-        ("DESCRIBE_CONFIGS", "resourceName"),
-        ("INCREMENTAL_ALTER_CONFIGS", "resources"),
-        ("DELETE_TOPICS", "responses"),
-    ],
-)
-def test_body_that_lacks_a_field_rejects_its_line_alone(api: str, field: str) -> None:
-    needle, quoted = b'"%s"' % api.encode(), b'"%s":' % field.encode()
-    index = next(i for i, line in enumerate(LINES) if needle in line and quoted in line)
-    assert_rejected_alone(LINES, index, quoted, b'"other":')
-
-
-@pytest.mark.parametrize("index", [0, 6, 11, 19])
-def test_values_of_another_type_reject_their_lines_alone(index: int) -> None:
-    fetches = [line for line in LINES if b'"maxWaitMs":' in line][:20]
-    assert_rejected_alone(fetches, index, b'"maxWaitMs":', b'"maxWaitMs":"x","other":')
-
-
 #: Fields that nothing follows from.
 NOT_READ = {
     "response.throttleTimeMs",
@@ -384,11 +361,3 @@ def test_the_field_is_named_that_rejects_a_line(
     line = next(x for x in LINES if b'"%s"' % api in x and b'"%s":' % field in x)
     (row,) = parse(re.sub(b'"%s":-?[0-9]+' % field, new, line, count=1))
     assert row["rejected"]["detail"] == detail
-
-
-def assert_rejected_alone(lines: list[bytes], index: int, old: bytes, new: bytes) -> None:
-    broken = [*lines[:index], lines[index].replace(old, new), *lines[index + 1 :]]
-    rows, whole = parse(*broken), parse(*lines)
-    assert rows[index]["rejected"]["reason"] == "bad_body"
-    assert [name for name in (*STRUCTS, *LISTS) if rows[index][name]] == ["rejected"]
-    assert rows[:index] + rows[index + 1 :] == whole[:index] + whole[index + 1 :]
