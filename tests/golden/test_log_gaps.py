@@ -8,7 +8,6 @@ from typing import NamedTuple, TypeVar
 
 import pytest
 
-from kip_replay.replay.hwm_parking import RecordedFetch
 from kip_replay.replay.log_gaps import LogGap
 from kip_replay.replay.lowest_acked_offset.events import LEARNED, Event
 from kip_replay.replay.rules import RULES
@@ -61,10 +60,6 @@ DAMAGES = {
 # --- hwm_parking ---------------------------------------------------------------------------------
 
 
-def of_fetch(node_id: int) -> Callable[[RecordedFetch], Span]:
-    return lambda row: (node_id, row.completed_us)
-
-
 def of_parking(row: Row) -> tuple[object, ...]:
     what = ("variant", "leader_epoch", "replica_id")
     return *(row[name] for name in what), row["recorded_request_id"] or row["dequeued_at"]
@@ -101,7 +96,7 @@ UNKNOWN_FETCHES = {
 def test_fetches_beside_a_gap_are_what_they_were_or_unknown(name: str, damage: str) -> None:
     node, log = 2, recording(name)
     rows, whole = log.fetches[node], parked(name, node)
-    kept, gaps = DAMAGES[damage].of(rows, node, of_fetch(node))
+    kept, gaps = DAMAGES[damage].of(rows, node, lambda row: (node, row.completed_us))
     found = outcomes(RULES["hwm_parking"], kept, log.voters, gaps, node_id=node)
     parking = compared(
         *(each["fetch_parking_outcomes"] for each in (whole, found)), of_parking, same_but_counts
@@ -118,10 +113,6 @@ def test_fetches_beside_a_gap_are_what_they_were_or_unknown(name: str, damage: s
 # --- lowest_acked_offset -------------------------------------------------------------------------
 
 RULE = RULES["lowest_acked_offset"]
-
-
-def of_event(row: Event) -> Span:
-    return row.node_id, row.at_us
 
 
 KEYS: Mapping[str, Callable[[Row], object]] = {
@@ -164,7 +155,9 @@ UNKNOWN_WRITES = {
 
 @pytest.mark.parametrize(("name", "damage"), UNKNOWN_WRITES)
 def test_writes_beside_a_gap_are_what_they_were_or_unknown(name: str, damage: str) -> None:
-    found = of_all(name, *DAMAGES[damage].of(events_of(name), 2, of_event))
+    found = of_all(
+        name, *DAMAGES[damage].of(events_of(name), 2, lambda row: (row.node_id, row.at_us))
+    )
     assert found["metadata_write_visibility"].pop("different", 0) <= CLAIMED_SOONER
     for counts in found.values():
         assert counts.keys() <= {"equal", "unknown"}
