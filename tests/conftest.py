@@ -1,5 +1,6 @@
 """What tests share: one Spark session for all of them, and the marker that follows from it."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,8 @@ from kip_replay.pipelines.engines.session import spark_session
 # A busy machine is no failure.
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")
+# Recordings that are read stay: looking through them for garbage took a sixth of the time.
+gc.set_threshold(100_000, 20, 100)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,6 @@
 
 ``real_lines`` and ``kip_227`` write request logs, ``contenders`` are programs that read them, each
 run in a process of its own (``processes``), ``engines`` times the rules on Arrow batches,
-``inputs`` makes what they read, and ``page`` prints docs/performance.md. None of it is a test;
+and ``page`` prints docs/performance.md. None of it is a test;
 ``tests/unit/test_benchmark_logs.py`` tests what the generators write.
 """

@@ -7,12 +7,12 @@ returns; it is repeated until ``seconds`` have passed, and the rate is units ove
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from golden import naive_fetches, naive_heartbeats, naive_leader_log, naive_log
-from notation import recorded
+from notation import heartbeats, recorded
 
 from kip_replay.replay.hwm_parking import HwmParking
 from kip_replay.replay.hwm_parking import variants as parking_variants
@@ -23,8 +23,7 @@ from kip_replay.replay.min_isr_acks.events import batch_of as leader_batch
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.rule import Replay
 
-from . import inputs
-from .kip_227 import Example, fetches_of
+from .kip_227 import ROWS, Example, fetches_of
 
 Batches = Sequence[pa.RecordBatch]
 VOTERS = (1, 2, 3)
@@ -79,6 +78,11 @@ ENGINES = {
 }
 
 
+def batches_of(batch_of: Callable[[Any], pa.RecordBatch], rows: Sequence[Any]) -> Batches:
+    """Rows in batches as large as those that engines hand to rules."""
+    return [batch_of(rows[i : i + ROWS]) for i in range(0, len(rows), ROWS)]
+
+
 def _inputs(less: int) -> Mapping[str, Mapping[str, Batches]]:
     """What each rule is fed, generated and recorded."""
     return {
@@ -93,25 +97,19 @@ def _inputs(less: int) -> Mapping[str, Mapping[str, Batches]]:
             ],
         },
         "min_isr_acks": {
-            # Long enough for batches to settle on the way, as they do in any log.
-            "generated: 100 partitions, 10 to a PRODUCE, two followers": inputs.produces(
-                100, 1_000 // less
-            ),
-            f"recorded: {ACKS}, leader {LEADER}": [
-                leader_batch(naive_leader_log.events_of(ACKS)[LEADER])
-            ],
+            f"recorded: {ACKS}, leader {LEADER}": batches_of(
+                leader_batch, naive_leader_log.events_of(ACKS)[LEADER]
+            )
         },
         "hwm_parking": {
-            "generated: 30 replicas of a 4.0 cluster": inputs.metadata_fetches(30, 400 // less),
-            f"recorded: {METADATA}, controller {CONTROLLER}": [
-                recorded.batch_of(naive_log.recording(METADATA).fetches[CONTROLLER])
-            ],
+            f"recorded: {METADATA}, controller {CONTROLLER}": batches_of(
+                recorded.batch_of, naive_log.recording(METADATA).fetches[CONTROLLER]
+            )
         },
         "lowest_acked_offset": {
-            "generated: 100 brokers": inputs.broker_heartbeats(100, 200 // less),
-            f"recorded: {METADATA}": inputs.event_batches(
-                naive_heartbeats.observed(METADATA).events
-            ),
+            f"recorded: {METADATA}": batches_of(
+                heartbeats.batch_of, naive_heartbeats.observed(METADATA).events
+            )
         },
     }
 

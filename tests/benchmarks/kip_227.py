@@ -18,7 +18,7 @@ from kafka_model.log import batch_of, fetched, names_row, requested, returned
 from kafka_model.recorded import RecordedFetch
 from recorded_logs import folder_of
 
-from .real_lines import Template, templates
+from .real_lines import Template, lines_of
 
 PARTITIONS_PER_TOPIC = 100
 #: Of one record in a batch of its own.
@@ -104,7 +104,7 @@ def _fetches(example: Example, names: dict[str, str]) -> Iterator[RecordedFetch]
 
 def write_log(path: Path, example: Example) -> int:
     """Writes the full FETCHes of the first turn, as lines of a real one; how many bytes."""
-    real = templates([folder_of("sessions-off")], "large")[0].line(b"2026-01-05 00:00:00,000", 0)
+    real = next(lines_of(folder_of("sessions-off"), "large"))
     begin, end = real.index(b"{"), real.rindex(b"}") + 1
     line = json.loads(real[begin:end])
     by_topic: dict[str, list[int]] = {}
@@ -121,7 +121,7 @@ def write_log(path: Path, example: Example) -> int:
             for topic, numbers in by_topic.items()
         ]
     text = json.dumps(line, separators=(",", ":")).encode()
-    template = Template.of(real[:begin] + text + real[end:].rstrip())
+    template = Template.of(real[:begin] + text + real[end:])
     with path.open("wb") as log:
         stamps = (b"2026-01-05 00:00:00,%03d" % client for client in range(example.clients))
         return sum(log.write(template.line(stamp, n)) for n, stamp in enumerate(stamps))

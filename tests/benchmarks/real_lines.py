@@ -85,7 +85,7 @@ class Template(NamedTuple):
 
 def templates(recordings: Sequence[Path], shape: str, seed: int = 5) -> list[Template]:
     """Templates of a shape from all brokers' lines of some recordings, shuffled by ``seed``."""
-    lines = [line for folder in recordings for line in _lines(folder) if _fits(line, shape)]
+    lines = [line for folder in recordings for line in lines_of(folder, shape)]
     random.Random(seed).shuffle(lines)
     return [Template.of(line) for line in lines]
 
@@ -106,11 +106,11 @@ def write_log(path: Path, shapes: Sequence[Template], size_bytes: int) -> int:
     return lines
 
 
-def _lines(folder: Path) -> Iterator[bytes]:
+def lines_of(folder: Path, shape: str) -> Iterator[bytes]:
+    """Brokers' lines of a shape, without line ends."""
     for path in sorted(folder.glob("broker-*.log.gz")):
         with gzip.open(path) as log:
-            for line in log:
-                yield line.rstrip(b"\r\n")
+            yield from (line.rstrip(b"\r\n") for line in log if _fits(line, shape))
 
 
 def _fits(line: bytes, shape: str) -> bool:

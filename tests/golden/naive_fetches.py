@@ -48,7 +48,7 @@ def _place(row: RecordedFetch) -> tuple[int, str]:
 
 def _fetches(path: Path, node_id: int) -> Iterator[RecordedFetch]:
     for line in lines_of(path, node_id):
-        if line.what["requestHeader"]["requestApiKey"] != FETCH:
+        if line.api != FETCH:
             continue
         row = _fetch(line)
         if not any(a.topic_id == METADATA_TOPIC_ID for a in row.request_partitions or ()):

@@ -20,7 +20,7 @@ from kip_replay.replay.hwm_parking import variants
 from kip_replay.replay.lowest_acked_offset import events
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
 
-from .naive_log import Line, lines_of, metadata_fetch, recording
+from .naive_log import Line, lines_of_recording, metadata_fetch, recording
 
 METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, ALTER_CONFIGS = 3, 18, 19, 20, 44
 DESCRIBE_QUORUM, BROKER_HEARTBEAT = 55, 63
@@ -55,17 +55,13 @@ class Observed(NamedTuple):
 def observed(name: str) -> Observed:
     folder = folder_of(name)
     manifest = json.loads((folder / "recording.json").read_text())
-    lines = [
-        line
-        for node in manifest["nodes"]
-        for line in lines_of(folder / node["log"], node["node_id"])
-    ]
+    lines = lines_of_recording(name)
     brokers = {n["node_id"] for n in manifest["nodes"] if n["role"] == "broker"}
     events = [event for line in lines if (event := _event(line, brokers)) is not None]
     events += _learned(name)
     polls: dict[int, list[Poll]] = {broker: [] for broker in brokers}
     for line in lines:
-        if line.node_id in brokers and _api(line) == METADATA:
+        if line.node_id in brokers and line.api == METADATA:
             polls[line.node_id].append(_poll(line))
     return Observed(
         in_order(events),
@@ -74,11 +70,11 @@ def observed(name: str) -> Observed:
             for broker, found in polls.items()
         },
         [found for line in lines if line.node_id not in brokers for found in _high_watermark(line)],
-        {line.digest: _name(line) for line in lines if _api(line) == CREATE_TOPICS},
+        {line.digest: _name(line) for line in lines if line.api == CREATE_TOPICS},
         {
             name: line.received_us
             for line in lines
-            if _api(line) == DELETE_TOPICS and line.node_id in brokers
+            if line.api == DELETE_TOPICS and line.node_id in brokers
             for name in line.what["request"]["topicNames"]
         },
         {broker: _applied(folder / f"applied-{broker}.txt") for broker in brokers},
@@ -90,13 +86,8 @@ def _applied(file: Path) -> list[tuple[int, int]]:
     return [(int(offset), int(at)) for offset, at in map(str.split, lines)]
 
 
-def _api(line: Line) -> int:
-    key: int = line.what["requestHeader"]["requestApiKey"]
-    return key
-
-
 def _event(line: Line, brokers: set[int]) -> Event | None:
-    api, request, response = _api(line), line.what["request"], line.what["response"]
+    api, request, response = line.api, line.what["request"], line.what["response"]
     if api == BROKER_HEARTBEAT:
         return _clocked(
             line,
@@ -211,7 +202,7 @@ def _poll(line: Line) -> Poll:
 
 
 def _high_watermark(line: Line) -> Iterator[tuple[int, int]]:
-    if _api(line) == DESCRIBE_QUORUM and line.what["response"]["topics"]:
+    if line.api == DESCRIBE_QUORUM and line.what["response"]["topics"]:
         partition = line.what["response"]["topics"][0]["partitions"][0]
         if partition["errorCode"] == 0:
             yield line.built_us, partition["highWatermark"]

@@ -4,7 +4,6 @@ Like ``naive_log``, it shares no code with ``kafka.request_log`` nor with ``pipe
 golden test which passes here and rows that equal Spark's are a differential test of both.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache, partial
@@ -12,7 +11,6 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-from recorded_logs import folder_of
 
 from kip_replay.replay.min_isr_acks import ACKS_SCHEMA, variants
 from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
@@ -30,7 +28,7 @@ from kip_replay.replay.min_isr_acks.events import (
 from kip_replay.replay.min_isr_acks.holes import NO_HOLES, Holes
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 
-from .naive_log import METADATA_TOPIC_ID, Line, lines_of
+from .naive_log import METADATA_TOPIC_ID, Line, lines_of_recording
 
 #: Consumers fetch what is produced; without and with fetch sessions.
 WITH_CONSUMERS = ("sessions-off", "sessions-on")
@@ -58,18 +56,18 @@ def events_of(recording: str) -> dict[int, list[Event]]:
 
 def events_in(lines: list[Line]) -> dict[int, list[Event]]:
     """The events of every node that was sent a PRODUCE, of some lines."""
-    leaders = {line.node_id for line in lines if _api(line) == PRODUCE}
+    leaders = {line.node_id for line in lines if line.api == PRODUCE}
     own: dict[int, list[Event]] = defaultdict(list)
     shared: list[Event] = []
     for line in lines:
-        api = _api(line)
+        api = line.api
         if api == PRODUCE:
             own[line.node_id].append(_produce(line))
         elif api == FETCH:
             _fetch(line, own)
         elif line.what["response"]:
             shared.extend(_facts(line, api))
-    shared.extend(_heartbeats([line for line in lines if _api(line) == BROKER_HEARTBEAT]))
+    shared.extend(_heartbeats([line for line in lines if line.api == BROKER_HEARTBEAT]))
     return {
         node: sorted([*own[node], *shared], key=lambda event: event[:3]) for node in sorted(leaders)
     }
@@ -101,22 +99,6 @@ def reacting_rows_of(recording: str) -> list[Row]:
         emitted = [react.feed(batch_of(events))[1], react.finish()[1]]
         rows += pa.Table.from_batches(emitted).to_pylist()
     return rows
-
-
-@cache
-def lines_of_recording(recording: str) -> list[Line]:
-    """All nodes' lines."""
-    folder = folder_of(recording)
-    manifest = json.loads((folder / "recording.json").read_text())
-    return [
-        line
-        for node in manifest["nodes"]
-        for line in lines_of(folder / node["log"], node["node_id"])
-    ]
-
-
-def _api(line: Line) -> int:
-    return int(line.what["requestHeader"]["requestApiKey"])
 
 
 def _handled(line: Line) -> int:

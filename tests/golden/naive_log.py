@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +37,10 @@ class Line(NamedTuple):
     completed_us: int
     what: dict[str, Any]
     digest: str
+
+    @property
+    def api(self) -> int:
+        return int(self.what["requestHeader"]["requestApiKey"])
 
 
 class SteadyPhase(NamedTuple):
@@ -72,10 +76,18 @@ def lines_of(path: Path, node_id: int) -> Iterator[Line]:
             )
 
 
+@lru_cache(1)
+def lines_of_recording(name: str) -> list[Line]:
+    """All nodes' lines."""
+    folder = folder_of(name)
+    nodes = json.loads((folder / "recording.json").read_text())["nodes"]
+    return [line for n in nodes for line in lines_of(folder / n["log"], n["node_id"])]
+
+
 def metadata_fetch(line: Line) -> RecordedFetch | None:
     """The FETCH of the metadata log in a line, if there is one."""
     header, request, response = (line.what[k] for k in ("requestHeader", "request", "response"))
-    if header["requestApiKey"] != FETCH or not request["topics"]:
+    if line.api != FETCH or not request["topics"]:
         return None
     if request["topics"][0].get("topicId") != METADATA_TOPIC_ID:
         return None
@@ -134,7 +146,7 @@ def steady_phase(lines: Iterable[Line]) -> SteadyPhase:
     unfenced: dict[int, int] = {}
     stopping: list[int] = []
     for line in lines:
-        if line.what["requestHeader"]["requestApiKey"] != BROKER_HEARTBEAT:
+        if line.api != BROKER_HEARTBEAT:
             continue
         asked, told = line.what["request"], line.what["response"]
         if asked["wantShutDown"]:
@@ -157,5 +169,5 @@ def _ms(milliseconds: float) -> int:
 
 
 def _micros(stamp: str) -> int:
-    at = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC)
+    at = datetime.fromisoformat(stamp).replace(tzinfo=UTC)
     return int(at.timestamp()) * 1_000_000 + at.microsecond

@@ -13,15 +13,12 @@ from notation.recorded import replay_of as fetches_replayed
 from kip_replay.pipelines.page import words
 from kip_replay.pipelines.page.view import Slow
 from kip_replay.pipelines.rules.hwm_parking.slowest import slowest as hwm_parking
-from kip_replay.pipelines.rules.incremental_fetch.slowest import slowest as incremental_fetch
 from kip_replay.pipelines.rules.lowest_acked_offset.slowest import slowest as lowest_acked_offset
 from kip_replay.pipelines.rules.min_isr_acks.slowest import slowest as min_isr_acks
 from kip_replay.replay.hwm_parking import variants
-from kip_replay.replay.incremental_fetch import IncrementalFetch
 from kip_replay.replay.lowest_acked_offset import LowestAckedOffset
 from kip_replay.replay.tables import TABLES
 
-from .naive_fetches import BROKERS, fetches_of
 from .naive_heartbeats import observed
 from .naive_leader_log import rows_of
 from .naive_log import recording
@@ -84,7 +81,8 @@ def beyond(log: Log, produce: str, partition: str, offset: float) -> Iterator[tu
 
 
 @pytest.mark.parametrize(
-    ("name", "waited", "left_the_isr"), [("acks-slow-follower", 20, 0), ("mixed-4.2", 19, 4)]
+    ("name", "waited", "left_the_isr"),
+    [("acks-slow-follower", 20, 0), pytest.param("mixed-4.2", 19, 4, marks=pytest.mark.slow)],
 )
 def test_produces_waited_for_the_followers_that_are_named(
     name: str, waited: int, left_the_isr: int
@@ -224,37 +222,3 @@ def test_writes_were_stale_at_the_broker_whose_lines_are_named() -> None:
             and each["request"]["currentMetadataOffset"] >= figure(offset)
         ]
         assert min(earlier, key=lambda source: came_ms(log, source)) == beat
-
-
-# --- incremental_fetch ---------------------------------------------------------------------------
-
-
-def test_fetches_cost_what_their_lines_show() -> None:
-    name = "sessions-off"
-    log = log_of(name)
-    outcomes = []
-    for node in BROKERS:
-        replay = IncrementalFetch(node, ())
-        emitted = [replay.feed(fetches_of(name, node)), replay.finish()]
-        outcomes += [row for batch in emitted for row in batch.outcomes.to_pylist()]
-    rows = incremental_fetch(session(log, {TABLES["fetch_session_outcomes"]: outcomes}))[name].rows
-    for row in rows:
-        line = log.line(row.source)
-        assert line["requestHeader"]["clientId"] == row.client
-        assert row.ms == pytest.approx(line["totalTimeMs"] - line["remoteTimeMs"])
-        own = [
-            each["request"]
-            for _, each in log.lines(row.source, f'"clientId":"{row.client}"')
-            if each["requestHeader"]["requestApiKeyName"] == "FETCH"
-        ]
-        assert len(own) == figure(named(rf"{N} FETCH", row)[0])
-        if found := named(rf"{N} request no session", row):
-            assert sum(r["sessionEpoch"] == -1 for r in own) == figure(found[0])
-        if found := named(rf"{N} request a session .* and got none", row):
-            assert sum(r["sessionEpoch"] == 0 for r in own) == figure(found[0])
-        listed, records = named(rf"lists {N} partition.* back, {N} of them records", row)
-        assert sum(len(t["partitions"]) for t in line["request"]["topics"]) == figure(listed)
-        returned = [p for t in line["response"]["responses"] for p in t["partitions"]]
-        assert sum(p["recordsSizeInBytes"] for p in returned) == figure(records)
-    assert sum("got none" in row.sentence for row in rows) == 9
-    assert sum("request no session" in row.sentence for row in rows) == 3

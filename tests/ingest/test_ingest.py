@@ -59,7 +59,7 @@ def quiet(_: str) -> None:
 
 
 class Ingested:
-    """One run over recordings of every kind, shared by the tests below: Spark is slow to start."""
+    """One run over recordings of every kind, shared by the tests below."""
 
     def __init__(self, folder: Path) -> None:
         self.warehouse = Warehouse(folder / "warehouse")
@@ -278,7 +278,7 @@ def test_partitions_and_byte_ranges_change_nothing(ingested: Ingested, tmp_path:
 
 
 def test_repeated_lines_of_one_task_stay_once(ingested: Ingested, tmp_path: Path) -> None:
-    """Too far apart for the task to see: Spark finds them, and the files are written anew."""
+    """Too far apart for the task to see: the engine finds them, and the files are written anew."""
     warehouse = Warehouse(tmp_path / "warehouse")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kip_replay.pipelines.ingest.parse_range._BATCH_LINES", 10)
@@ -290,12 +290,16 @@ def test_repeated_lines_of_one_task_stay_once(ingested: Ingested, tmp_path: Path
     ingested.assert_same(warehouse, "repeated", "garbage")
 
 
-def test_a_file_says_what_it_can_hold(ingested: Ingested) -> None:
+def test_a_file_says_what_it_can_hold_so_that_nobody_need_open_it(ingested: Ingested) -> None:
     times = [row["completed_at"] for row in ingested.rows(REQUESTS, "plain")]
     (file,) = ingested.warehouse.files(REQUESTS, ["plain"])
     assert (file["min.node_id"], file["max.node_id"]) == (2, 11)
     assert 0 <= (min(times) - file["min.completed_at"]).total_seconds() < 0.001
     assert 0 <= (file["max.completed_at"] - max(times)).total_seconds() < 0.001
+    for operator, rows in ((">=", 1), (">", 0)):
+        filters = [("recording", "=", "plain"), ("completed_at", operator, max(times))]
+        found = ingested.warehouse.open(REQUESTS).to_pyarrow_table(filters=filters)
+        assert found.num_rows == rows
 
 
 def test_a_file_that_is_in_is_not_read_again(ingested: Ingested) -> None:
@@ -427,7 +431,7 @@ def test_an_ingest_killed_at_any_commit_is_completed_by_the_next(
 def test_what_a_killed_run_left_is_no_copy_of_what_the_next_reads(
     ingested: Ingested, tmp_path: Path
 ) -> None:
-    """Rejected lines have no time: Spark compares them with all that the warehouse holds."""
+    """Rejected lines have no time: the engine compares them with all that the warehouse holds."""
     warehouse = Warehouse(tmp_path / "warehouse")
     recording, spring = ingested.recordings["garbage"], ingested.recordings["spring"]
     ingest([spring], Local(warehouse), say=quiet)

@@ -80,7 +80,11 @@ def archives(place: Path) -> None:
 
 @pytest.mark.parametrize(
     "write",
-    [pods, archives, *map(one_export, ("kubectl-prefix", "logcli-jsonl", "cloudwatch-filter"))],
+    [
+        *(pods, archives, one_export("cloudwatch-filter")),
+        pytest.param(one_export("kubectl-prefix"), marks=pytest.mark.slow),
+        pytest.param(one_export("logcli-jsonl"), marks=pytest.mark.slow),
+    ],
 )
 def test_a_drafted_manifest_gives_the_same_requests(
     tmp_path: Path, expected: list[tuple[object, ...]], write: Callable[[Path], None]

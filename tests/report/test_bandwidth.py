@@ -18,7 +18,7 @@ RECORDS = """
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("name", ["sessions-off", "mixed-4.2"])
+@pytest.mark.parametrize("name", ["acks-slow-follower", "mixed-4.2"])
 def test_bars_add_up_to_what_was_logged(name: str) -> None:
     database = session(log_of(name), {})
     found = bandwidths(database)[name]

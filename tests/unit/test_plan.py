@@ -12,7 +12,6 @@ import pytest
 from small_logs import BROKER, CONTROLLER, plain, write_recording
 
 from kip_replay.jobs import plan
-from kip_replay.jobs._estimate import expected_s, machine_scale
 from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.recording import load_recording
 from kip_replay.pipelines.ingest.sample import sampled
@@ -44,10 +43,9 @@ def lacking(plan_of_one: dict[str, Any]) -> set[str]:
     ("folder", "kafka", "lacks", "requests"),
     [
         (SAMPLES / "metadata-4.0", "4.0.0", {"min_isr_acks"}, 3_750),
-        (SAMPLES / "sessions-on", "4.0.0", set(), 3_460),
         (SAMPLES / "acks-two-replicas", "4.0.0", set(), 11_470),
         (RECORDINGS / "failover-4.0", "4.0.0", {"min_isr_acks"}, 3_530),
-        (RECORDINGS / "mixed-4.2", "4.2.0", set(), 15_716),
+        pytest.param(*(RECORDINGS / "mixed-4.2", "4.2.0", set(), 15_716), marks=pytest.mark.slow),
     ],
     ids=lambda value: value.name if isinstance(value, Path) else "",
 )
@@ -175,13 +173,13 @@ def test_of_a_large_gzip_stream_the_head_is_read(tmp_path: Path) -> None:
 def test_of_many_files_some_are_parsed_and_all_are_seen(
     planned: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
-    files = {f"b.log.{number}": BROKER for number in range(200)}
+    log = b"".join(BROKER.splitlines(keepends=True)[:3])
+    files = {f"b.log.{number}": log for number in range(200)}
     write_recording(tmp_path / "r", {"c.log": CONTROLLER, **files}, {2: "c.log", 11: "b.log*"})
     node = planned(tmp_path / "r")["recordings"][0]["nodes"][1]
-    lines = len(BROKER.splitlines())
     assert node["files"] == 200
-    assert node["lines"] == pytest.approx(200 * lines, rel=0.01)
-    assert sum(node["requests_in_sample"].values()) == 100 * lines
+    assert node["lines"] == pytest.approx(200 * 3, rel=0.01)
+    assert sum(node["requests_in_sample"].values()) == 100 * 3
 
 
 def test_a_folder_without_a_manifest_gets_one_that_runs(
@@ -236,12 +234,3 @@ def test_it_ends_with_the_command_to_run_next(
     last = capsys.readouterr().out.splitlines()[-1]
     folder = f"'{tmp_path}/my logs'"
     assert last == f"next: kip-replay run {folder} --voters 2 --warehouse {tmp_path}"
-
-
-def test_estimates_grow_with_the_log_and_with_slow_machines() -> None:
-    small, large = (sum(expected_s(size, ["a", "b"]).values()) for size in (10**6, 10**9))
-    assert 20 < small < 40
-    assert 200 < large < 400
-    assert machine_scale([(10, 10_000, 5.0)]) == 1.0  # too little to tell
-    slow, fast = ([(4_000, 5_000_000, seconds)] for seconds in (0.2, 0.08))
-    assert machine_scale(slow) > machine_scale(fast) > 0

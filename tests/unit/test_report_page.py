@@ -25,7 +25,6 @@ from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.page.accuracy import MOST_ROWS
 from kip_replay.pipelines.page.sections import MOST_DOUBTS
 from kip_replay.pipelines.report.data import Report
-from kip_replay.pipelines.rules.hwm_parking.figures import Protocol
 from kip_replay.pipelines.rules.lowest_acked_offset.words import SEEN
 from kip_replay.replay.outcomes import RECORDED
 
@@ -148,8 +147,3 @@ def test_of_many_rows_those_that_missed_are_kept() -> None:
     text = text_of(page)
     assert "59 of 60 within tolerance · 1 outside" in text
     assert f"{60 - MOST_ROWS} further rows are left out here" in text
-
-
-@pytest.mark.parametrize("own", list(Protocol))
-def test_every_protocol_has_a_page(own: Protocol) -> None:
-    assert "<h1>" in html(report_of(recording(own=own)))

@@ -15,8 +15,6 @@ from made_rows import made_rows
 from report_examples import CONFIG
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.page import accuracy
-from kip_replay.pipelines.page.accuracy import Check
 from kip_replay.pipelines.report.data import read_report
 from kip_replay.pipelines.report.logs import EXAMPLE_CHARACTERS, EXAMPLES
 from kip_replay.pipelines.report.page import text_of, write_page
@@ -84,21 +82,6 @@ def test_latencies_are_read_as_they_stand_and_what_was_never_logged_is_not_drawn
     assert of.intervals["p50"].low <= 0.2 < 0.4 <= of.intervals["p50"].high
     assert of.intervals["p99"] is None
     assert {*map(len, report.over_time.values())} == {0}
-
-
-def test_checks_are_ordered_by_rule_then_pair_then_number() -> None:
-    one = dict.fromkeys(Check.__dataclass_fields__, "")
-    ordered = [
-        ("hwm_parking", "a", "a", "9"),
-        ("hwm_parking", "a", "a", "11"),
-        ("hwm_parking", "b", "b", "9"),
-        ("hwm_parking", "b", "a", "9"),
-        ("min_isr_acks", "b", "b", "9"),
-    ]
-    names = ("rule", "predicted_from", "recorded_in", "group_value")
-    rows = [one | dict(zip(names, of, strict=True)) for of in sorted(ordered, reverse=True)]
-    checks = accuracy.checks(rows, ["hwm_parking", "min_isr_acks"], ["a", "b"])
-    assert [tuple(getattr(check, name) for name in names) for check in checks] == ordered
 
 
 def test_unknown_recording_is_the_users_error() -> None:

@@ -9,30 +9,6 @@ import pytest
 
 from kip_replay.replay.kafka.request_log import LineParser
 
-API_KEYS = {
-    "PRODUCE": 0,
-    "FETCH": 1,
-    "METADATA": 3,
-    "API_VERSIONS": 18,
-    "CREATE_TOPICS": 19,
-    "DELETE_TOPICS": 20,
-    "INIT_PRODUCER_ID": 22,
-    "CREATE_ACLS": 30,
-    "DELETE_ACLS": 31,
-    "DESCRIBE_CONFIGS": 32,
-    "ALTER_CONFIGS": 33,
-    "CREATE_PARTITIONS": 37,
-    "ELECT_LEADERS": 43,
-    "INCREMENTAL_ALTER_CONFIGS": 44,
-    "ALTER_PARTITION_REASSIGNMENTS": 45,
-    "ALTER_CLIENT_QUOTAS": 49,
-    "ALTER_USER_SCRAM_CREDENTIALS": 51,
-    "DESCRIBE_QUORUM": 55,
-    "ALTER_PARTITION": 56,
-    "UPDATE_FEATURES": 57,
-    "BROKER_REGISTRATION": 62,
-    "BROKER_HEARTBEAT": 63,
-}
 CASES_FILE = Path(__file__).parents[1] / "data" / "request_log" / "bodies.txt"
 ID = "YkSpcwHCQGiqAR6cTJn52w"
 SENDER = ("client_id", "connection", "api_version", "is_forwarded")
@@ -43,6 +19,7 @@ class Case(NamedTuple):
 
     title: str
     api: str
+    key: int
     version: int
     is_forwarded: bool
     request: Any
@@ -57,10 +34,11 @@ def cases() -> list[Case]:
 
 def case(block: list[str]) -> Case:
     title, api, *rest = block
-    name, version, *forwarded = api.split()
+    name, key, version, *forwarded = api.split()
     named = [part.replace('"ID"', f'"{ID}"').split(" ", 1) for part in rest]
     (_, request), (_, response), *columns = [(key, json.loads(value)) for key, value in named]
-    return Case(title, name, int(version), forwarded == ["forwarded"], request, response, columns)
+    sent = name, int(key), int(version), forwarded == ["forwarded"]
+    return Case(title, *sent, request, response, columns)
 
 
 CASES = cases()
@@ -69,7 +47,7 @@ WRITES = [c for c in CASES if c.api.startswith((*WRITE_APIS, "ALTER_PARTITION_RE
 
 
 def line(case: Case) -> bytes:
-    api = {"requestApiKey": API_KEYS[case.api], "requestApiKeyName": case.api}
+    api = {"requestApiKey": case.key, "requestApiKeyName": case.api}
     header = {**api, "requestApiVersion": case.version, "correlationId": 7, "clientId": "c"}
     times = ("requestQueueTimeMs", "localTimeMs", "remoteTimeMs", "responseQueueTimeMs")
     envelope = {
