@@ -185,15 +185,6 @@ def spread(values: Sequence[Micros]) -> Row:
     }
 
 
-def known_and_unknown(values: Sequence[object]) -> Row:
-    known = sum(value is not None for value in values)
-    return {"sample_count": known, "unknown_count": len(values) - known}
-
-
-def sides(variant: str, predicted: float | None, recorded: float | None) -> Row:
-    return {"variant": variant, "predicted": predicted, "recorded": recorded}
-
-
 def assert_same(
     found: Mapping[Key, Row],
     expected: Mapping[Key, Row],
