@@ -8,8 +8,9 @@ from pyspark.sql import SparkSession
 
 from kip_replay.pipelines.engines.session import spark_session
 
-# A busy machine is no failure.
-settings.register_profile("default", deadline=None)
+# A busy machine is no failure. ``make test-hard`` draws ten times as many examples.
+settings.register_profile("default", deadline=None, max_examples=30)
+settings.register_profile("hard", deadline=None, max_examples=300)
 settings.load_profile("default")
 
 

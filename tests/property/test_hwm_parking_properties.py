@@ -154,7 +154,7 @@ class LeaderMachine(RuleBasedStateMachine):
 
 
 TestLeader = pytest.mark.property(LeaderMachine.TestCase)
-LeaderMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+LeaderMachine.TestCase.settings = settings(stateful_step_count=40)
 
 # --- whole replays -------------------------------------------------------------------------------
 
@@ -224,7 +224,6 @@ def by_replica(rows: list[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
 
 
 @given(cluster=clusters())
-@settings(max_examples=60, deadline=None)
 def test_whole_replay_keeps_the_protocol(cluster: Cluster) -> None:
     log = cluster.log()
     rows = replayed(cluster, [log])
@@ -324,7 +323,6 @@ def refused(row: RecordedFetch, error_code: int) -> RecordedFetch:
 
 
 @given(troubled=troubled_logs(), size=st.integers(1, 90))
-@settings(max_examples=40, deadline=None)
 def test_log_cut_anywhere_saved_and_resumed_gives_the_same_rows(
     troubled: tuple[Cluster, list[RecordedFetch]], size: int
 ) -> None:

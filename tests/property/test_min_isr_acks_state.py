@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from golden.naive_leader_log import events_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from notation.leader_log import LEADER, History, at
 
@@ -206,7 +206,6 @@ def wild_holes(draw: st.DrawFn) -> Holes:
     return Holes.of(LEADER, gaps, (1, 2, 3))
 
 
-@settings(max_examples=200, deadline=None)
 @given(wild_events(), cuts, st.sampled_from([None, 2]), wild_holes(), st.booleans())
 def test_log_that_is_cut_gives_the_same_rows(
     events: list[Event], cut: list[int], default: int | None, holes: Holes, saves: bool
