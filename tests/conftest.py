@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from kip_replay.pipelines.engines.session import spark_session
 
-# A busy machine is no failure. ``make test-hard`` draws ten times as many examples.
-settings.register_profile("default", deadline=None, max_examples=30)
+# A busy machine is no failure. ``make test-hard`` draws fifteen times as many examples.
+settings.register_profile("default", deadline=None, max_examples=20)
 settings.register_profile("hard", deadline=None, max_examples=300)
 settings.load_profile("default")
 

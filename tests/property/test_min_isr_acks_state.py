@@ -22,6 +22,7 @@ from kip_replay.replay.min_isr_acks.holes import Holes
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 
 pytestmark = pytest.mark.property
+SLOW = pytest.mark.slow
 
 BROKERS = (11, 12, 13, 14)
 FOLLOWERS = BROKERS[1:]
@@ -219,7 +220,14 @@ def test_log_that_is_cut_gives_the_same_rows(
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("recording", ["mixed-4.2", "acks-not-enough", "sessions-on"])
+@pytest.mark.parametrize(
+    "recording",
+    [
+        "acks-not-enough",
+        pytest.param("mixed-4.2", marks=SLOW),
+        pytest.param("sessions-on", marks=SLOW),
+    ],
+)
 def test_recording_in_increments_gives_the_same_rows(recording: str) -> None:
     for node, events in events_of(recording).items():
         # In a second of each log, of the active controller's and others, lines are missing.
