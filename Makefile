@@ -54,7 +54,7 @@ test: setup ## run the tests, but for those that take long
 	@echo 'Deselected are the tests that take long (kills, full disks, clusters): make test-hard.'
 
 test-hard: setup ## run the tests that take long
-	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest -m "slow or property" --hypothesis-profile=hard
 
 lint: setup ## check format, types and the borders between the packages
 	@$(BIN)/ruff check

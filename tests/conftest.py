@@ -9,8 +9,9 @@ from pyspark.sql import SparkSession
 
 from kip_replay.pipelines.engines.session import spark_session
 
-# A busy machine is no failure.
-settings.register_profile("default", deadline=None)
+# A busy machine is no failure. ``make test-hard`` draws fifteen times as many examples.
+settings.register_profile("default", deadline=None, max_examples=20)
+settings.register_profile("hard", deadline=None, max_examples=300)
 settings.load_profile("default")
 # Recordings that are read stay: looking through them for garbage took a sixth of the time.
 gc.set_threshold(100_000, 20, 100)

@@ -8,10 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import test_judgement_hwm_parking as parking
-import test_judgement_lowest_acked_offset as writes
-from constructed import Given, Row, keyed, phases, produces, sessions
+from constructed import Given, Row, keyed, parking, phases, produces, sessions, writes
 from pyspark.sql import SparkSession
+from test_judgement_lowest_acked_offset import ESTIMATES
 
 from kip_replay.pipelines.analysis.accuracy import Judgement, Kind, Tolerance, prediction_accuracy
 from kip_replay.pipelines.engines.spark import Spark
@@ -244,7 +243,7 @@ def test_spark_gives_the_same_rows(
     judgements = {rule: JUDGEMENTS[rule] for rule in rules}
     others = {FETCH_SESSION_OUTCOMES: sessions.ROWS, PRODUCE_ACK_OUTCOMES: produces.ROWS}
     tables: dict[Table, list[Row]] = defaultdict(list)
-    for part in (parking.TABLES, writes.TABLES, writes.ESTIMATES, others):
+    for part in (parking.TABLES, writes.TABLES, ESTIMATES, others):
         for name, rows in part.items():
             tables[name] += rows
     of_rules = (parking, sessions, produces, writes)

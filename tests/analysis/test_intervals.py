@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from constructed import at_rank
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kip_replay.pipelines.analysis.intervals import (
@@ -39,7 +39,6 @@ def histogram(blocks: Blocks) -> Histogram:
 VALUES = st.lists(st.one_of(st.none(), st.integers(0, 50)), max_size=12)
 
 
-@settings(max_examples=150, deadline=None)
 @given(blocks=st.lists(VALUES, min_size=1, max_size=BLOCKS).filter(any), data=st.data())
 def test_a_percentile_of_drawn_blocks_is_that_of_all_their_values(
     blocks: Blocks, data: st.DataObject

@@ -1,24 +1,10 @@
-"""How lowest_acked_offset is judged equals plain arithmetic on the same small tables."""
+"""What claims and estimates of lowest_acked_offset are held against, a case at a time."""
 
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
-import pytest
-from constructed import (
-    STEADY_S,
-    Key,
-    Row,
-    accuracy,
-    assert_same,
-    at,
-    known_and_unknown,
-    latency_rows,
-    percentile_ms,
-    row,
-    sides,
-)
-from constructed.writes import RECORDINGS, STEPS, WRITES, values
+from constructed import Row, accuracy, at, row
+from constructed.writes import BEATS, STEPS, seen
 
 from kip_replay.replay.log_tables import (
     APPLIED_OBSERVATIONS,
@@ -42,37 +28,12 @@ from kip_replay.replay.lowest_acked_offset.tables import (
 )
 from kip_replay.replay.outcomes import Verdict
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import LATENCY_SUMMARY
 
 #: Clients' poll and the answer to it, and what is added where a broker stood still.
 SLACK_S, FROZEN_S = 0.1, 2.0
 #: A request, and what it returned on a topic.
 Line = tuple[Row, Row]
 HEARTBEAT, FETCHED = "heartbeat", "fetch_high_watermark"
-
-
-def heartbeats(recording: str, broker: int, times: list[tuple[float, float]]) -> list[Row]:
-    """Heartbeats by (received, built)."""
-    of: Row = {"recording": recording, "broker_id": broker, "node_id": 1}
-    return [
-        row(BROKER_HEARTBEATS, **of, received_at=at(received), built_at=at(built))
-        for received, built in times
-    ]
-
-
-def regular(recording: str, broker: int, every_s: float, times: int) -> list[Row]:
-    """A broker that waits ``every_s`` after each answer, which takes half a second."""
-    received = [n * (every_s + 0.5) for n in range(times)]
-    return heartbeats(recording, broker, [(second, second + 0.5) for second in received])
-
-
-BEATS = [
-    *regular("r", 11, 2.0005, 44),
-    # Stood still twice, from 20 to 30 and from 60 to 65 s; 3 s apart is none.
-    *heartbeats("r", 12, [(s, s + 0.5) for s in [18, 20, *range(30, 61, 3), 65, 67]]),
-    *regular("other", 11, 3.0, 5),
-    *regular("dark", 11, 2.0, 5),
-]
 
 
 # --- claims: what brokers answered and clients saw ------------------------------------------------
@@ -106,13 +67,6 @@ def metadata(broker: int, second: float, topic: str, error: int, api: str = "MET
     return line, row(TOPICS, topic=topic, source=api, error_code=error, **of_line)
 
 
-def seen(topic: str, broker: int, requested: float, visible: float | None, responded: float) -> Row:
-    of: Row = {"operation": "create", "topic": topic, "broker_id": broker}
-    times: Row = {"requested_at": at(requested), "responded_at": at(responded)}
-    visible_at = None if visible is None else at(visible)
-    return row(CLIENT_OBSERVATIONS, **of, **times, visible_at=visible_at)
-
-
 def shares_of(
     metric: str, claims: list[Row], writes: list[Row], lines: Sequence[Line] = (), saw: Any = ()
 ) -> dict[str, tuple[float, int]]:
@@ -131,90 +85,6 @@ def shares_of(
         assert (r["recorded"], r["tolerance"], r["passed"]) == (1.0, 0.0, r["predicted"] == 1.0)
         assert (key[3], r["unit"], r["unknown_count"]) == ("evidence", "share", 0)
     return {key[4]: (r["predicted"], r["sample_count"]) for key, r in chosen.items()}
-
-
-#: Six creations that clients followed; the client of broker 12 never saw the last one.
-SAW = [
-    *(
-        seen(f"t{n}", broker, 20 + n, 20.2 + n + n * 0.125 * (broker - 10), 20.1 + n)
-        for n in range(5)
-        for broker in (11, 12)
-    ),
-    seen("t5", 11, 40, 40.2, 40.1),
-    seen("t5", 12, 40, None, 40.1),
-    seen("early", 11, STEADY_S[0] - 0.001, 99, 11),
-    seen("late", 11, STEADY_S[1], 199, 120),
-]
-
-
-TABLES: dict[Table, list[Row]] = {
-    LATENCY_SUMMARY: latency_rows(STEPS.name, values(WRITES)),
-    BROKER_HEARTBEATS: BEATS,
-    CLIENT_OBSERVATIONS: SAW,
-}
-
-
-@pytest.fixture(scope="module")
-def held() -> dict[Key, Row]:
-    """prediction_accuracy of self-checks and of pairs."""
-    return accuracy(STEPS, TABLES, RECORDINGS, product(RECORDINGS, RECORDINGS))
-
-
-def test_only_self_checks_have_rows(held: dict[Key, Row]) -> None:
-    """The draft is in no release: no other recording can tell."""
-    assert {key[:2] for key in held} == {("r", "r"), ("dark", "dark")}
-    assert {r["variant"] for r in held.values()} == {LOWEST_ACKED}
-
-
-def test_simulated_heartbeats_are_held_against_recorded_ones(held: dict[Key, Row]) -> None:
-    """At the interval that was recorded: the nearest within 5 %, and none that is farther.
-
-    The other recording has none so near, and no row.
-    """
-    expected: dict[Key, Row] = {}
-    of = values(WRITES)
-    metric = "read_after_write"
-    for recording in ("r", "dark"):
-        recorded = of[recording, LOWEST_ACKED, "none", -1, metric, "all", "all"]
-        simulated = of[recording, LOWEST_ACKED, HEARTBEAT_INTERVAL, 2000, metric, "all", "all"]
-        for p, q in (("p50", 500), ("p90", 900)):
-            key = (recording, recording, f"simulated_{metric}_{p}", "all", "all")
-            figures = (percentile_ms(simulated, q), percentile_ms(recorded, q))
-            expected[key] = {
-                "unit": "ms",
-                "baseline": None,
-                **known_and_unknown(simulated),
-                **sides(LOWEST_ACKED, *figures),
-            }
-    assert_same(held, expected, lambda key: key[2].startswith("simulated"))
-    # One replay beside another: no truth to judge by.
-    assert {row["passed"] for key, row in held.items() if key[2].startswith("sim")} == {None}
-    unknown = held["dark", "dark", "simulated_read_after_write_p50", "all", "all"]
-    assert unknown["predicted"] is None
-    assert (unknown["sample_count"], unknown["unknown_count"]) == (13, 28)
-
-
-def test_stale_windows_stand_beside_what_clients_saw(held: dict[Key, Row]) -> None:
-    """From the response until the last client saw it, as estimated and as heartbeats prove it."""
-    of = ("none", -1, "stale_window", "api_name", "CREATE_TOPICS")
-    predicted = values(WRITES)["r", ESTIMATED, *of]
-    proved = values(WRITES)["r", LOWEST_ACKED, *of]
-    last = [100_000 + n * 250_000 for n in range(5)]
-    expected: dict[Key, Row] = {}
-    for p, q in (("p50", 500), ("p90", 900)):
-        key = ("r", "r", f"create_topics_stale_window_{p}", "all", "all")
-        figures = (percentile_ms(predicted, q), percentile_ms([*last, None], q))
-        expected[key] = {
-            "unit": "ms",
-            "baseline": percentile_ms(proved, q),
-            **known_and_unknown(predicted),
-            **sides(LOWEST_ACKED, *figures),
-        }
-        if len(predicted) < 30:
-            expected[key] |= {"tolerance": None, "passed": None}
-    # No client of the others was asked.
-    assert_same(held, expected, lambda key: key[2].startswith("create_topics"))
-    assert expected["r", "r", "create_topics_stale_window_p50", "all", "all"]["recorded"] == 600.0
 
 
 def test_claims_that_brokers_deny() -> None:

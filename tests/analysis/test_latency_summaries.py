@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 from constructed import Key, Micros, Row, assert_same, keyed, spread, written_rows
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kip_replay.pipelines.analysis.intervals import BLOCKS
@@ -56,7 +56,6 @@ def summed_up(
     return keyed(summary, GROUP), curves
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     values=st.dictionaries(
         st.sampled_from([LINE, (*LINE[:6], "all", "all"), ("s", *LINE[1:])]),

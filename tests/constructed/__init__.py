@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 from kip_replay.pipelines.analysis.accuracy import Kind, prediction_accuracy
 from kip_replay.pipelines.engines import Engine, Inputs
@@ -38,6 +39,9 @@ BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
 #: The steady phase of every constructed recording, in seconds from BEGIN.
 STEADY_S = (10.0, 110.0)
 PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
+
+#: Tables whose figures plain arithmetic gave once.
+REVIEWED = Path(__file__).parents[1] / "data" / "reviewed"
 
 _numbers = count()
 
@@ -185,15 +189,6 @@ def spread(values: Sequence[Micros]) -> Row:
     }
 
 
-def known_and_unknown(values: Sequence[object]) -> Row:
-    known = sum(value is not None for value in values)
-    return {"sample_count": known, "unknown_count": len(values) - known}
-
-
-def sides(variant: str, predicted: float | None, recorded: float | None) -> Row:
-    return {"variant": variant, "predicted": predicted, "recorded": recorded}
-
-
 def assert_same(
     found: Mapping[Key, Row],
     expected: Mapping[Key, Row],
@@ -204,3 +199,10 @@ def assert_same(
     assert chosen.keys() == {key for key in expected if only(key)}
     for key, figures in chosen.items():
         assert {name: figures[name] for name in expected[key]} == expected[key], key
+
+
+def assert_reviewed(rows: Sequence[Row], of: str, name: str, folder: Path) -> None:
+    """The same rows as in the reviewed file; where not, those found stand in the folder."""
+    found, reviewed = folder / f"{name}.csv", REVIEWED / of / f"{name}.csv"
+    csv.write_csv(pa.Table.from_pylist([*rows]), found)
+    assert found.read_text() == reviewed.read_text(), f"review {found}, then copy it to {reviewed}"

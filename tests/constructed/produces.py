@@ -134,7 +134,7 @@ ROWS = [
 
 def reactions(waited: Row) -> list[Row]:
     """The same PRODUCE in a cluster whose producers react, under both variants."""
-    dice = random.Random(waited["request_id"])
+    dice = random.Random("{recording} {received_at} {partition}".format_map(waited))
     recorded = waited["request_recorded_latency_ms"]
     usual = {name: waited[name] for name in ("recording", "rule", "request_id", "node_id")} | {
         "is_own": dice.random() < 0.3,

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka_model.log import Replayed, replay_of
 from kafka_model.recorded import RecordedFetch
@@ -54,7 +54,6 @@ def replayed(world: World, log: list[RecordedFetch], *slots: int) -> Replayed:
     return replay_of([log], slots, world.names)
 
 
-@settings(max_examples=20, deadline=None)
 @given(seeds)
 def test_log_without_sessions_tells_what_any_number_of_slots_would_do(seed: int) -> None:
     """Every FETCH, refusals, evictions and retries included: lists' lengths, epochs and bytes."""
@@ -98,7 +97,6 @@ def check_keys(rows: Replayed, requests: set[str]) -> None:
         assert len(set(keys)) == len(keys)
 
 
-@settings(max_examples=25, deadline=None)
 @given(seeds, st.sampled_from(SLOTS))
 def test_log_with_sessions_explains_itself(seed: int, slots: int) -> None:
     """Order included: each incremental FETCH is derived as it stands in the log."""
@@ -109,7 +107,6 @@ def test_log_with_sessions_explains_itself(seed: int, slots: int) -> None:
         assert row["verdict"] != "unknown"
 
 
-@settings(max_examples=20, deadline=None)
 @given(seeds, st.sampled_from(SLOTS[1:]))
 def test_full_fetches_do_not_depend_on_how_the_log_was_recorded(seed: int, slots: int) -> None:
     """Partitions; bytes but for the topics, since followers' order does not show."""
@@ -129,7 +126,6 @@ def test_full_fetches_do_not_depend_on_how_the_log_was_recorded(seed: int, slots
         )
 
 
-@settings(max_examples=20, deadline=None)
 @given(seeds)
 def test_what_is_explained_is_not_read(seed: int) -> None:
     """Sizes blanked, incremental responses in another order: the same."""

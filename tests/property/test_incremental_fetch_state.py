@@ -9,7 +9,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 from golden.naive_fetches import fetches_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka_model.log import NODE, batch_of, names_row
 from kafka_model.world import World, log_of
@@ -41,7 +41,6 @@ def in_increments(
     return [pa.Table.from_batches(output).combine_chunks() for output in zip(*emitted, strict=True)]
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([0, 8, 80_000]),

@@ -116,7 +116,7 @@ class ManagerMachine(RuleBasedStateMachine):
             assert all(offset >= 0 for offset in everywhere.values)
 
 
-ManagerMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+ManagerMachine.TestCase.settings = settings(stateful_step_count=30)
 
 
 class TestManager(ManagerMachine.TestCase):  # type: ignore[misc,name-defined]
@@ -266,7 +266,6 @@ def check_estimates(rows: Replayed) -> None:
 
 
 @given(clusters())
-@settings(max_examples=60, deadline=None)
 def test_every_claim_holds(cluster: Cluster) -> None:
     heartbeats, writes, visibility, _ = replayed(cluster)
     # Three variants of the record, and three simulated ones at two intervals.
@@ -328,7 +327,6 @@ GAPS = st.lists(
     st.booleans(),
     GAPS,
 )
-@settings(max_examples=60, deadline=None)
 def test_rows_depend_neither_on_cuts_nor_on_resuming(
     cluster: Cluster,
     cuts: list[float],

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from notation.leader_log import EPOCH_US, REPLICAS, History, Row, ms
 
@@ -85,7 +85,6 @@ def replay(history: History, sweep: Sequence[int] = (), **options: Any) -> list[
     return sorted(rows, key=lambda row: (row["parameter_value"] != -1, row["request_id"]))
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.one_of(histories(), histories(alters=True)), st.sampled_from([None, 300_000]))
 def test_whole_replay_keeps_the_protocol(history: History, until_ms: float | None) -> None:
     rows = replay(history, sweep=(1, 2, 3), until_ms=until_ms)
@@ -164,7 +163,6 @@ def check_fewer_replicas_respond_sooner(rows: list[Row]) -> None:
                     assert one["min_isr_acked_at"] <= other["min_isr_acked_at"]
 
 
-@settings(max_examples=100, deadline=None)
 @given(histories())
 def test_consumers_only_ever_delay_answers_and_move_nothing(history: History) -> None:
     """Against the same history without them: the high watermark and the bounds are the same."""
@@ -180,7 +178,6 @@ def test_consumers_only_ever_delay_answers_and_move_nothing(history: History) ->
             assert row[name] is None or row[name] >= without[name]
 
 
-@settings(max_examples=60, deadline=None)
 @given(history=histories(), rest=histories())
 def test_what_was_handed_out_stands_whatever_follows(history: History, rest: History) -> None:
     """A log that goes on gives the same rows for what was settled, and settles the rest."""
@@ -201,7 +198,6 @@ def test_what_was_handed_out_stands_whatever_follows(history: History, rest: His
     assert alone == followed
 
 
-@settings(max_examples=300, deadline=None)
 @given(histories())
 def test_when_enough_replicas_had_a_batch_is_what_a_naive_count_gives(history: History) -> None:
     """Every PRODUCE, FETCH and ISR in order; each batch tried again after each of them.

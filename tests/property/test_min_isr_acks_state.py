@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from golden.naive_leader_log import events_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from notation.leader_log import LEADER, History, at
 
@@ -22,6 +22,7 @@ from kip_replay.replay.min_isr_acks.holes import Holes
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 
 pytestmark = pytest.mark.property
+SLOW = pytest.mark.slow
 
 BROKERS = (11, 12, 13, 14)
 FOLLOWERS = BROKERS[1:]
@@ -206,7 +207,6 @@ def wild_holes(draw: st.DrawFn) -> Holes:
     return Holes.of(LEADER, gaps, (1, 2, 3))
 
 
-@settings(max_examples=200, deadline=None)
 @given(wild_events(), cuts, st.sampled_from([None, 2]), wild_holes(), st.booleans())
 def test_log_that_is_cut_gives_the_same_rows(
     events: list[Event], cut: list[int], default: int | None, holes: Holes, saves: bool
@@ -220,7 +220,14 @@ def test_log_that_is_cut_gives_the_same_rows(
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("recording", ["mixed-4.2", "acks-not-enough", "sessions-on"])
+@pytest.mark.parametrize(
+    "recording",
+    [
+        "acks-not-enough",
+        pytest.param("mixed-4.2", marks=SLOW),
+        pytest.param("sessions-on", marks=SLOW),
+    ],
+)
 def test_recording_in_increments_gives_the_same_rows(recording: str) -> None:
     for node, events in events_of(recording).items():
         # In a second of each log, of the active controller's and others, lines are missing.

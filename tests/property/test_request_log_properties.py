@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser, Reason
@@ -70,7 +70,6 @@ def other_scalar(draw: st.DrawFn) -> bytes:
     return line[:start] + value + line[end:]
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.lists(st.binary(max_size=200) | damaged() | other_scalar() | lines, max_size=8))
 def test_every_line_is_one_row_at_most_and_nothing_is_raised(given_lines: list[bytes]) -> None:
     rows = parse(*given_lines)
@@ -87,7 +86,6 @@ def test_every_line_is_one_row_at_most_and_nothing_is_raised(given_lines: list[b
     assert [row for each in alone for row in each] == rows
 
 
-@settings(max_examples=100, deadline=None)
 @given(damage=damaged() | other_scalar(), before=lines, after=lines)
 def test_a_damaged_line_leaves_its_neighbours_alone(
     damage: bytes, before: bytes, after: bytes
@@ -96,7 +94,6 @@ def test_a_damaged_line_leaves_its_neighbours_alone(
     assert [first, {**last, "line_number": 2}] == parse(before, after)
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_a_cut_line_is_a_request_where_its_json_and_stamp_are_whole(data: st.DataObject) -> None:
     line = data.draw(lines)
@@ -110,7 +107,6 @@ def requests(rows: list[dict[str, Any]]) -> list[Any]:
     return [[row[name] for name in names] for row in rows if row["request"]]
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_interleaved_lines_never_mix(data: st.DataObject) -> None:
     """A second writer writes all or some of its line within another, with or without line end."""
@@ -131,7 +127,6 @@ def test_interleaved_lines_never_mix(data: st.DataObject) -> None:
 
 
 @example(at=1)
-@settings(max_examples=20, deadline=None)
 @given(at=st.integers(0, 20))
 def test_same_line_written_into_itself(at: int) -> None:
     line = LINES[len(LINES) // 2]

@@ -332,16 +332,6 @@ def test_fetch_is_parked_for_its_max_wait_or_the_swept_one(
     assert row.response.parked
 
 
-def test_next_fetch_comes_after_the_replicas_own_gap_once_the_log_shows_it() -> None:
-    loop = Loop(fetched(9, 0, 500, 15), fetched(9, 507, 1_007, 15))
-    first, second = loop.advance(2_000)
-    assert second.dequeued_us - first.built_us == micros(7)
-    assert (first.sequence, second.sequence) == (0, 1)
-    assert loop.advance(3_000) == []
-    loop.evidence.add(fetched(9, 1_014, 1_514, 15))
-    assert [row.dequeued_us for row in loop.advance(3_000)] == [micros(1_014)]
-
-
 def handled(loop: Loop, completion: Completion, **took_ms: float) -> Loop:
     """The log shows at 90 ms how long after such a cause the replicas' responses were built."""
     for name, took in took_ms.items():
@@ -379,11 +369,6 @@ def test_move_and_drain_complete_who_is_parked_as_an_append_does(is_move: bool) 
     row, *_ = loop.advance(110)
     assert row.response.completion is (MOVE if is_move else Completion.DRAIN)
     assert (row.response.fetch.replica_id, row.built_us) == (9, micros(103))
-
-
-def test_records_that_are_there_are_returned_by_the_threads_pace() -> None:
-    loop = handled(Loop(*two_ms_each()), RECORDS, r7=30)
-    assert loop.advance(50)[0].built_us == micros(3)
 
 
 def test_drain_completes_who_is_parked_and_empty() -> None:
@@ -496,20 +481,6 @@ def small_replay(cluster: Cluster = SMALL) -> Replayed:
 
 def of_log(rows: Sequence[RecordedFetch]) -> Replayed:
     return replay_of(1, [1, 2, 3], variants(), [in_order(rows)])
-
-
-@pytest.mark.parametrize("hwm_aware", [False, True])
-def test_loop_under_the_recorded_rule_writes_the_recorded_log(hwm_aware: bool) -> None:
-    """Even gaps and times: nothing is left to chance, so nothing may differ by more than stamps."""
-    members = tuple(Member(r, 10 * r, (5.0,)) for r in (2, 3, 11))
-    rows = small_replay(replace(SMALL, members=members, hwm_aware=hwm_aware))
-    own = rows.variant(WITH_KIP if hwm_aware else WITHOUT_KIP).parking
-    same = ("replica_id", "sequence", "completion", "fetch_offset", "response_high_watermark")
-
-    def what(row: dict[str, Any]) -> tuple[Any, ...]:
-        return *(row[name] for name in same), row["record_bytes"]
-
-    assert sorted(map(what, own)) == sorted(map(what, rows.variant(RECORDED).parking))
 
 
 def test_sizes_on_the_wire_follow_records_and_version() -> None:
@@ -631,16 +602,6 @@ def test_absent_replicas_lag_is_not_applicable() -> None:
     assert all(start + micros(2_000) < r["leader_at"] < start + micros(5_000) for r in away)
 
 
-def test_single_voter_has_lags_and_explained_responses() -> None:
-    """A cluster of one controller (development): the leader alone commits."""
-    rows = small_replay(replace(SMALL, voters=(1,), members=SMALL.members[2:]))
-    # Of the very last records no later FETCH shows where they end.
-    recorded = rows.variant(RECORDED).parking[:-1]
-    assert {r["completion"] for r in recorded} <= {"records", "timeout"}
-    assert {r["variant"] for r in rows.lag} == {RECORDED, WITHOUT_KIP, WITH_KIP}
-    assert not any(r["is_voter"] for r in rows.lag)
-
-
 def test_no_response_carries_less_than_nothing() -> None:
     """The log begins within the epoch: 9 waits at 100, and later 8 comes from 98."""
     parking = of_log(
@@ -650,9 +611,6 @@ def test_no_response_carries_less_than_nothing() -> None:
         ]
     ).parking
     assert min(row["record_bytes"] or 0 for row in parking) >= 0
-
-
-# --- saved state ---------------------------------------------------------------------------------
 
 
 # --- what the closed loop does not read ----------------------------------------------------------

@@ -79,8 +79,8 @@ def test_recorded_lines_stand_where_they_are(tmp_path: Path, lines: list[bytes])
     assert found(tmp_path, lines) == {}
 
 
-@pytest.mark.parametrize("at", [0, 1, 2, len(LINES) // 2, len(LINES) - 2])
-@pytest.mark.parametrize("seconds", [-1e6, -3600, 3600, 1e6])
+@pytest.mark.parametrize("at", [0, 1, len(LINES) // 2, len(LINES) - 2])
+@pytest.mark.parametrize("seconds", [-3600, 1e6])
 def test_one_line_elsewhere_is_one_stray(tmp_path: Path, at: int, seconds: float) -> None:
     lines = [*LINES]
     lines[at] = moved(lines[at], seconds)
@@ -90,8 +90,8 @@ def test_one_line_elsewhere_is_one_stray(tmp_path: Path, at: int, seconds: float
     assert strays[at + 1].endswith(" UTC")
 
 
-@pytest.mark.parametrize("seconds", [-600, -60, -10, 10, 60, 600])
-@pytest.mark.parametrize("ids_from", [0, 2**31 - 30, 2**32 - 30])
+@pytest.mark.parametrize("seconds", [-600, -10, 10, 60])
+@pytest.mark.parametrize("ids_from", [0, 2**31 - 30])
 def test_seconds_are_enough_where_ids_contradict(
     tmp_path: Path, seconds: int, ids_from: int
 ) -> None:
@@ -108,7 +108,7 @@ def test_seconds_are_enough_where_ids_contradict(
 
 
 @pytest.mark.parametrize("days", [-4, 4])
-@pytest.mark.parametrize("beside", [[], [20], [21], [30], [1, 38], [20, 21]])
+@pytest.mark.parametrize("beside", [[20], [30], [1, 38], [20, 21]])
 def test_strays_may_be_close_together(tmp_path: Path, days: int, beside: list[int]) -> None:
     lines = log(*range(40))
     for at in (19, *beside):
@@ -148,12 +148,12 @@ CLOCKS: dict[str, Callable[[int], float]] = {
 
 
 @pytest.mark.parametrize("clock", CLOCKS)
-@pytest.mark.parametrize("count", [1, 2, 3, 11, 12, 18, 21, 40])
+@pytest.mark.parametrize("count", [2, 12, 21, 40])
 def test_what_clocks_and_pauses_do_is_no_stray(tmp_path: Path, clock: str, count: int) -> None:
     assert found(tmp_path, log(*map(CLOCKS[clock], range(count)))) == {}
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_files_put_together_in_any_order(tmp_path: Path, seed: int) -> None:
     drawn, parts, t = random.Random(seed), [], 0
     for _ in range(5):
@@ -163,8 +163,8 @@ def test_files_put_together_in_any_order(tmp_path: Path, seed: int) -> None:
     assert found(tmp_path, [text for part in parts for text in part]) == {}
 
 
-@pytest.mark.parametrize("minutes", [1, 7, 25, 60, 100])
-@pytest.mark.parametrize("pause", [0, 1, 30, 200])
+@pytest.mark.parametrize("minutes", [1, 25, 100])
+@pytest.mark.parametrize("pause", [0, 30])
 def test_an_hour_that_occurs_twice(tmp_path: Path, minutes: int, pause: int) -> None:
     """However few lines there are, and however they lie around the change."""
     begin = datetime(2026, 10, 24, 22, 0)  # noqa: DTZ001 - UTC: 00:00 in Berlin
@@ -186,7 +186,7 @@ def test_a_stray_does_not_change_where_an_hour_begins_again(tmp_path: Path) -> N
     assert of_file.second_pass_line == 71
 
 
-@pytest.mark.parametrize("tasks", [1, 2, 7])
+@pytest.mark.parametrize("tasks", [1, 7])
 def test_ranges_and_tasks_change_nothing(tmp_path: Path, tasks: int) -> None:
     lines = log(*range(40), *range(40_000, 40_040))
     for at in (20, 31, 46, 62):

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from wire_messages import fetch_request, fetch_response, names
 
@@ -88,7 +88,6 @@ def response_by_pieces(pieces: DraftFetchPieces, row: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize("partition_id_is_string", [False, True])
-@settings(max_examples=30, deadline=None)
 @given(row=fetch_request, client_id=st.none() | names)
 def test_request(partition_id_is_string: bool, row: dict[str, Any], client_id: str | None) -> None:
     row = {**row, "client_id": client_id}
@@ -96,7 +95,6 @@ def test_request(partition_id_is_string: bool, row: dict[str, Any], client_id: s
     assert request_by_pieces(DraftFetchPieces(partition_id_is_string), row) == len(whole)
 
 
-@settings(max_examples=30, deadline=None)
 @given(row=fetch_response)
 def test_response(row: dict[str, Any]) -> None:
     whole = framed(struct.pack(">i", 7), serialized_response(row))

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
@@ -108,7 +108,6 @@ def made_of(
     )
 
 
-@settings(max_examples=30, deadline=None)
 @given(row=fetch_request)
 def test_fetch_request(row: dict[str, Any]) -> None:
     for version in range(4, 19):
@@ -182,7 +181,6 @@ def fetched(module: Any, p: dict[str, Any]) -> Any:
     )
 
 
-@settings(max_examples=30, deadline=None)
 @given(row=fetch_response)
 def test_fetch_response(row: dict[str, Any]) -> None:
     for version in range(4, 19):
@@ -208,7 +206,6 @@ def check_fetch_response(version: int, row: dict[str, Any]) -> None:
     check_response(FETCH, FETCHES, row, version, entity)
 
 
-@settings(max_examples=30, deadline=None)
 @given(row=produce)
 def test_produce_request(row: dict[str, Any]) -> None:
     for version in range(3, 14):
@@ -232,7 +229,6 @@ def check_produce_request(version: int, row: dict[str, Any]) -> None:
     check_request(PRODUCE, PRODUCES, row, version, entity)
 
 
-@settings(max_examples=30, deadline=None)
 @given(row=produce)
 def test_produce_response(row: dict[str, Any]) -> None:
     for version in range(3, 14):
@@ -264,7 +260,6 @@ def check_produce_response(version: int, row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-@settings(max_examples=25, deadline=None)
 @given(
     offline=st.none() | st.integers(1, 200), cordoned=st.none() | st.integers(0, 200), epoch=int64
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from wire_messages import NO_HIGH_WATERMARK, fetch_request, fetch_response, names, one_row, topics
 
@@ -84,7 +84,6 @@ def response_by_pieces(pieces: FetchPieces, row: dict[str, Any]) -> int:
     return size
 
 
-@settings(max_examples=30, deadline=None)
 @given(row=fetch_request, client_id=client_ids, data=st.data())
 def test_request(row: dict[str, Any], client_id: str | None, data: Any) -> None:
     # a topic may come again after another
@@ -95,7 +94,6 @@ def test_request(row: dict[str, Any], client_id: str | None, data: Any) -> None:
     assert request_bytes(FETCH, batch).to_pylist() == expected
 
 
-@settings(max_examples=30, deadline=None)
 @given(row=fetch_response, data=st.data())
 def test_response(row: dict[str, Any], data: Any) -> None:
     row = {**row, "response_partitions": data.draw(st.permutations(row["response_partitions"]))}

@@ -149,7 +149,7 @@ def test_of_a_deleted_recording_nothing_is_left_but_its_name_in_the_log(
     assert {name: all_rows(copy, "plain")[name] for name in logs} == {n: before[n] for n in logs}
 
 
-@pytest.mark.parametrize("numbers", [[1, 4, 5, 15], pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("numbers", [[1, 5, 15], pytest.param(None, marks=pytest.mark.slow)])
 def test_a_delete_that_is_killed_at_any_commit_is_completed_by_another(
     warehouse: Warehouse, tmp_path: Path, numbers: list[int] | None
 ) -> None:

@@ -84,7 +84,8 @@ def assert_no_space(ended: Ended, warehouse: Path) -> None:
     assert line.startswith(f"error: there is no space left on {where}")
 
 
-@pytest.mark.parametrize("file_bytes_max", [20_000, pytest.param(3_000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("file_bytes_max", [3_000, 20_000])
 def test_a_disk_that_is_full_is_one_sentence_and_the_next_run_completes(
     tmp_path: Path, file_bytes_max: int
 ) -> None:
