@@ -304,8 +304,7 @@ def _ingest_files(
     parsed = [again.get(of.task, of) for of in parsed]
     counts = balanced(surveys, [of.counts for of in parsed])
     spans = overlaps(
-        [batch for of in parsed for batch in of.batches],
-        _earlier_spans(warehouse, surveys, done),
+        [*(of.spans for of in parsed), _earlier_spans(warehouse, surveys, done)],
         _slack_us(surveys, accounting),
     )
     try:
