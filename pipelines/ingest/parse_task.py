@@ -99,16 +99,16 @@ def parse_task(task: ParseTask) -> Parsed:
     seen: dict[Node, set[str]] = {}
     for parts in together(task.ranges, task.line_bytes_max):
         part = parts[0]
-        node = (part.recording, part.node_id)
+        node = (part.file.recording, part.file.node_id)
         for lines, read in parse_together(parts, task.line_bytes_max, task.pseudonyms):
             kept = _without_repeated(lines, seen.setdefault(node, set()))
             for source_file, of_file in read.items():
-                file = (part.recording, part.node_id, source_file)
+                file = (part.file.recording, part.file.node_id, source_file)
                 others = of_file.others.total()
                 counts = Counts(other=others, physical=of_file.physical, outside=of_file.outside)
                 parsed.counts[file] = parsed.counts.get(file, Counts()) + counts
                 for logger, count in of_file.others.items():
-                    parsed.loggers[part.recording, logger] += count
+                    parsed.loggers[part.file.recording, logger] += count
             _note_unread(parsed, part, lines)
             _count(parsed, part, lines, kept)
             for table, rows in tables_of(kept):
@@ -164,7 +164,7 @@ def _count(parsed: Parsed, part: ParsedRange, lines: pa.RecordBatch, kept: pa.Re
     # Of all lines, since it depends on the number of tasks which copies are dropped here.
     times = _times(lines)
     for source_file, rows in _rows_of_files(lines).items():
-        file = (part.recording, part.node_id, source_file)
+        file = (part.file.recording, part.file.node_id, source_file)
         mine = is_request[kept_rows.get(source_file, slice(0))]
         parsed.counts[file] = parsed.counts.get(file, Counts()) + Counts(
             requests=int(mine.sum()),
@@ -184,8 +184,8 @@ def _note_unread(parsed: Parsed, part: ParsedRange, lines: pa.RecordBatch) -> No
     for row in lines.filter(rejected.is_valid()).to_pylist():
         line = Unread.of(row)
         parsed.unread.setdefault((row["recording"], line.reason), line)
-        if part.unsure_line is not None and line.line_number >= part.unsure_line:
-            file = (part.recording, part.node_id, line.source_file)
+        if part.is_unsure:
+            file = (part.file.recording, part.file.node_id, line.source_file)
             parsed.unsound.setdefault(file, line.line_number)
 
 
