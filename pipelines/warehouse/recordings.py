@@ -5,10 +5,11 @@ statistics), from ``ingested_files``, and of ``requests`` from the last lines of
 listing needs no Spark.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
+import deltalake
 import duckdb
 import pyarrow.dataset as ds
 
@@ -74,9 +75,9 @@ def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[S
     warehouse_path = warehouse.path
     by_table = {n: sizes(warehouse_path, t) for n, t in TABLES.items() if t is not LINEAGE}
     names = sorted({name for of_table in by_table.values() for name in of_table})
-    ingested = _ingested(warehouse, names)
+    ingested = _ingested(warehouse_path)
     spans = _spans(warehouse_path)
-    versions = _kafka_versions(warehouse, {name: span[1] for name, span in spans.items()})
+    versions = _kafka_versions(warehouse_path, {name: span[1] for name, span in spans.items()})
     lineage = warehouse.lineage(names)
     return [
         StoredRecording(
@@ -91,16 +92,16 @@ def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[S
     ]
 
 
-def _ingested(warehouse: Warehouse, names: Collection[str]) -> dict[str, Ingested]:
+def _ingested(warehouse_path: str) -> dict[str, Ingested]:
     """What ``ingested_files`` says, by recording: it has a few rows per log file."""
-    with duckdb.connect() as session:
-        warehouse.register(session, names, [INGESTED_FILES])
-        found = session.sql("""
-            SELECT recording, list_sort(list(DISTINCT node_id)),
-                count(DISTINCT (node_id, source_file)), sum(bytes_read), sum(lines_read),
-                sum(requests), sum(rejected)
-            FROM ingested_files GROUP BY recording""").fetchall()
-    return {name: Ingested(tuple(nodes), *of) for name, nodes, *of in found}
+    ingested = _dataset(warehouse_path, INGESTED_FILES)
+    if ingested is None:
+        return {}
+    found = duckdb.execute("""
+        SELECT recording, list_sort(list(DISTINCT node_id)), count(DISTINCT (node_id, source_file)),
+            sum(bytes_read), sum(lines_read), sum(requests), sum(rejected)
+        FROM ingested GROUP BY recording""")
+    return {name: Ingested(tuple(nodes), *of) for name, nodes, *of in found.fetchall()}
 
 
 def _spans(warehouse_path: str) -> dict[str, _Span]:
@@ -117,20 +118,29 @@ def _spans(warehouse_path: str) -> dict[str, _Span]:
 
 
 def _kafka_versions(
-    warehouse: Warehouse, last_at: Mapping[str, datetime | None]
+    warehouse_path: str, last_at: Mapping[str, datetime | None]
 ) -> dict[str, tuple[str, ...]]:
     """What brokers called themselves in the last minutes of each recording."""
+    dataset = _dataset(warehouse_path, REQUESTS)
+    if dataset is None:
+        return {}
     of_brokers = ds.field("api_name").isin(_OF_BROKERS)
     is_named = ds.field("software_version").is_valid()
     found = {}
     for name, last in last_at.items():
         if last is None:
             continue
-        requests = commits.dataset(warehouse.open(REQUESTS), warehouse.uri_of(REQUESTS))
         recent = (ds.field("recording") == name) & (ds.field("completed_at") > last - _LOOKED_BACK)
-        rows = requests.to_table(["software_version"], filter=recent & of_brokers & is_named)
+        rows = dataset.to_table(columns=["software_version"], filter=recent & of_brokers & is_named)
         found[name] = tuple(sorted(rows["software_version"].unique().to_pylist()))
     return found
+
+
+def _dataset(warehouse_path: str, table: Table) -> ds.Dataset | None:
+    uri = f"{warehouse_path}/{table.name}"
+    if not deltalake.DeltaTable.is_deltatable(uri):
+        return None
+    return commits.dataset(deltalake.DeltaTable(uri), uri)
 
 
 def delete_recording(
