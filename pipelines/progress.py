@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
@@ -131,23 +131,20 @@ class Progress:
             self._thread.join()
 
     def _show(self) -> None:
-        if self.stream.isatty():
-            self._show_bar()
-        while not self._ended.wait(LINE_S):
-            if seen := self.look(_tasks() if _tasks else (0, 0)):
-                share, left_s, text = seen
-                left = tqdm.format_interval(left_s)
-                print(f"{share:.0%} {text}, about {left} left", file=self.stream, flush=True)
-
-    def _show_bar(self) -> None:
-        if self._ended.wait(FIRST_LOOK_S):
+        is_bar = self.stream.isatty()
+        if is_bar and self._ended.wait(FIRST_LOOK_S):
             return
         form = "{percentage:3.0f}%|{bar}| {desc}"
-        with tqdm(
-            total=1.0, file=self.stream, leave=False, bar_format=form, dynamic_ncols=True
-        ) as bar:
-            while not self._ended.wait(LOOK_S):
+        given: dict[str, Any] = {"leave": False, "bar_format": form, "dynamic_ncols": True}
+        with tqdm(total=1.0, file=self.stream, disable=not is_bar, **given) as bar:
+            while not self._ended.wait(LOOK_S if is_bar else LINE_S):
                 if seen := self.look(_tasks() if _tasks else (0, 0)):
                     share, left_s, text = seen
-                    bar.n = share
-                    bar.set_description_str(f"{text}, {tqdm.format_interval(left_s)} left")
+                    left = tqdm.format_interval(left_s)
+                    if is_bar:
+                        bar.n = share
+                        bar.set_description_str(f"{text}, {left} left")
+                    else:
+                        print(
+                            f"{share:.0%} {text}, about {left} left", file=self.stream, flush=True
+                        )

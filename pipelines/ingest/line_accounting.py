@@ -6,6 +6,7 @@ as one there; physical lines, which the survey has counted on its own, show that
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
@@ -99,35 +100,13 @@ def _known(choose: Callable[[list[int]], int], *times: int | None) -> int | None
     return choose(known) if known else None
 
 
-@dataclass(frozen=True)
-class LineAccounting:
-    """What the warehouse has read: contents and time zones, by node."""
-
-    contents: Mapping[Node, frozenset[Content]]
-    timezones: Mapping[Node, frozenset[str | None]]
-
-    @staticmethod
-    def of(rows: Iterable[Mapping[str, object]]) -> LineAccounting:
-        """From rows of ``ingested_files``."""
-        contents: dict[Node, set[Content]] = {}
-        timezones: dict[Node, set[str | None]] = {}
-        for row in rows:
-            node = (str(row["recording"]), int(str(row["node_id"])))
-            first_byte, bytes_read = (
-                int(str(row.get(n) or 0)) for n in ("first_byte", "bytes_read")
-            )
-            content = Content(first_byte + bytes_read, str(row["content_hash"]))
-            contents.setdefault(node, set()).add(content)
-            zone = row.get("timezone")
-            timezones.setdefault(node, set()).add(None if zone is None else str(zone))
-        return LineAccounting(
-            {node: frozenset(read) for node, read in contents.items()},
-            {node: frozenset(zones) for node, zones in timezones.items()},
-        )
-
-    def known(self, file: LogFile) -> frozenset[Content]:
-        """What has been read of the file's node, whatever the files were called."""
-        return self.contents.get((file.recording, file.node_id), frozenset())
+def contents_read(rows: Iterable[Mapping[str, Any]]) -> dict[Node, set[Content]]:
+    """What was read of each node, whatever files were called: by rows of ``ingested_files``."""
+    contents: dict[Node, set[Content]] = defaultdict(set)
+    for row in rows:
+        end = (row["first_byte"] or 0) + row["bytes_read"]
+        contents[row["recording"], row["node_id"]].add(Content(end, row["content_hash"]))
+    return contents
 
 
 def balanced(

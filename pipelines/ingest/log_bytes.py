@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -111,13 +112,12 @@ class Damage:
     """Why a compressed file is not read further than to a byte of it.
 
     ``what`` continues a sentence about the file: "ends in the middle of its gzip stream".
-    From the uncompressed byte ``unsure_from_byte`` on, what comes out may not be what went in; None
-    where it is.
+    Where it ``is_unsure``, what came out until then may not be what went in.
     """
 
     what: str
     compressed_byte: int
-    unsure_from_byte: int | None = None
+    is_unsure: bool = False
 
 
 @dataclass
@@ -143,24 +143,12 @@ class LogBytes:
             magic = file.read(_MAGIC_BYTES_MAX)
             file.seek(0)
             found = [of for begin, of in _UNPACKERS.items() if magic.startswith(begin)]
-            if not found:
-                yield from self._plain(file)
-                return
-            unpacked = self._unpacked(file, *found[0])
-            if self.start == 0 and self.end is None:
-                yield from unpacked
+            if found:
+                yield from _between(self._unpacked(file, *found[0]), self.start, self.end)
             else:
-                yield from _between(unpacked, self.start, self.end)
-
-    def _plain(self, file: BinaryIO) -> Iterator[bytes]:
-        file.seek(self.start)
-        left = None if self.end is None else self.end - self.start
-        while left is None or left > 0:
-            chunk = file.read(CHUNK_BYTES if left is None else min(CHUNK_BYTES, left))
-            if not chunk:
-                return
-            left = None if left is None else left - len(chunk)
-            yield chunk
+                file.seek(self.start)
+                chunks = iter(partial(file.read, CHUNK_BYTES), b"")
+                yield from _between(chunks, 0, None if self.end is None else self.end - self.start)
 
     def _unpacked(
         self, file: BinaryIO, name: str, unpacker: Callable[[Any], Any]
@@ -175,7 +163,7 @@ class LogBytes:
                 self.damage = Damage(f"ends in the middle of its {name} stream", file.tell())
                 return
             except _DAMAGE:
-                self.damage = Damage(f"has a damaged {name} stream", file.tell(), 0)
+                self.damage = Damage(f"has a damaged {name} stream", file.tell(), True)
                 return
             if not chunk:
                 return

@@ -10,6 +10,7 @@ otherwise. What is no regular file is never opened: a FIFO has no end, and readi
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatch
@@ -219,11 +220,18 @@ class OnDisk(NamedTuple):
 
 def on_disk(file: LogFile) -> OnDisk:
     """The file as it is now. Raises UserError where it cannot be found."""
-    try:
+    with readable(file):
         found = Path(file.path.partition(WITHIN)[0]).stat()
+    return OnDisk(found.st_size, _EPOCH + timedelta(microseconds=found.st_mtime_ns // 1000))
+
+
+@contextmanager
+def readable(file: LogFile) -> Iterator[None]:
+    """Raises UserError where the system does not let the file be read."""
+    try:
+        yield
     except OSError as error:
         raise UserError(
             f"{file.source_file} of recording {file.recording!r} cannot be read "
             f"({error.strerror or error}): correct its rights or its name"
         ) from None
-    return OnDisk(found.st_size, _EPOCH + timedelta(microseconds=found.st_mtime_ns // 1000))

@@ -5,38 +5,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.log_tables import (
-    BROKER_HEARTBEATS,
-    CONFIGS,
-    FETCHES,
-    ISR_CHANGES,
-    METADATA_OFFSETS,
-    METADATA_WRITES,
-    PRODUCER_IDS,
-    PRODUCES,
-    REJECTED_LINES,
-    REQUESTS,
-    TOPICS,
-)
+from kip_replay.replay.kafka.request_log.parsed_line import LISTS, STRUCTS
 from kip_replay.replay.table import Table
 
-#: Tables with at most one row a line, by the struct of the wide row that holds their columns ...
-STRUCTS = {
-    "request": REQUESTS,
-    "rejected": REJECTED_LINES,
-    "fetch": FETCHES,
-    "produce": PRODUCES,
-    "broker_heartbeat": BROKER_HEARTBEATS,
-    "metadata_write": METADATA_WRITES,
-    "producer_id": PRODUCER_IDS,
-}
-#: ... and with several, by the list of structs.
-LISTS = {
-    "isr_changes": ISR_CHANGES,
-    "topics": TOPICS,
-    "configs": CONFIGS,
-    "metadata_offsets": METADATA_OFFSETS,
-}
 TABLES_OF_LINES = STRUCTS | LISTS
 #: The column that names a line, in the tables that have it under another name.
 _LINE_ID = "request_id"

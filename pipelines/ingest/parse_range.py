@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from kip_replay.pipelines.ingest.file_reading import ByteRange
 from kip_replay.pipelines.ingest.log_bytes import LogBytes, line_batches
+from kip_replay.pipelines.ingest.log_files import LogFile
 from kip_replay.pipelines.ingest.survey import Survey
 from kip_replay.replay.kafka.request_log import LineParser, Pseudonyms, Reason
 from kip_replay.replay.kafka.request_log.layouts import WHOLE_LINES, Framing, LineReader, Lines
@@ -27,43 +28,32 @@ _TOGETHER_BYTES = 1 << 20
 class ParsedRange:
     """What a task must know of a range: bytes [start, end) of a node's file.
 
-    ``strays``: lines of the file to be rejected for their stamps, each with why. Those from
-    ``unsure_line`` on may be altered by damage, those after ``sound_until`` are rejected for it.
+    ``strays``: lines of the file to be rejected for their stamps, each with why. Where it
+    ``is_unsure``, damage may have altered them: those after ``sound_until`` are rejected for it.
     """
 
-    recording: str
-    node_id: int
-    timezone: str
-    source_file: str
-    path: str
+    file: LogFile
     start: int
     end: int
     first_line_number: int
     second_pass_line: int | None
     framing: Framing = WHOLE_LINES
     strays: tuple[tuple[int, str], ...] = ()
-    unsure_line: int | None = None
+    is_unsure: bool = False
     sound_until: int | None = None
-    clock_offset_ms: int = 0
 
     @staticmethod
-    def of(survey: Survey, byte_range: ByteRange) -> ParsedRange:
+    def of(survey: Survey, part: ByteRange) -> ParsedRange:
         """A range of a surveyed file."""
-        file = survey.file
-        return ParsedRange(
-            recording=file.recording,
-            node_id=file.node_id,
-            timezone=file.timezone,
-            source_file=file.source_file,
-            path=file.path,
-            start=byte_range.start,
-            end=byte_range.end,
-            first_line_number=byte_range.first_line_number,
-            second_pass_line=survey.second_pass_line,
-            framing=survey.framing,
-            unsure_line=survey.unsure_line,
-            clock_offset_ms=file.clock_offset_ms,
-        )
+        fold, framing = survey.second_pass_line, survey.framing
+        place = survey.file, part.start, part.end, part.first_line_number
+        return ParsedRange(*place, fold, framing, is_unsure=survey.is_unsure)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its lines are read by its node and zone alone."""
+        plain = ParsedRange(self.file, self.start, self.end, self.first_line_number, None)
+        return self == plain and not self.file.clock_offset_ms
 
 
 def joined(ranges: Sequence[ParsedRange], bytes_max: int | None = None) -> list[ParsedRange]:
@@ -76,7 +66,7 @@ def joined(ranges: Sequence[ParsedRange], bytes_max: int | None = None) -> list[
         before = whole[-1] if whole else None
         if (
             before is not None
-            and (before.path, before.end) == (part.path, part.start)
+            and (before.file, before.end) == (part.file, part.start)
             and (bytes_max is None or part.end - before.start <= bytes_max)
         ):
             whole[-1] = replace(before, end=part.end)
@@ -91,10 +81,9 @@ def together(ranges: Sequence[ParsedRange], line_bytes_max: int) -> Iterator[lis
     held_bytes = 0
     for part in ranges:
         size = part.end - part.start
-        # No line of it can be too long, and its lines are read by their zone alone.
-        plain = ParsedRange(part.recording, part.node_id, part.timezone, "", "", 0, 0, 1, None)
-        is_small = size <= min(line_bytes_max, _TOGETHER_BYTES) and _without_place(part) == plain
-        fits = held_bytes + size <= _TOGETHER_BYTES and held and _without_place(held[-1]) == plain
+        # No line of it can be too long.
+        is_small = size <= min(line_bytes_max, _TOGETHER_BYTES) and part.is_plain
+        fits = held_bytes + size <= _TOGETHER_BYTES and held and _follows(part, held[-1])
         if held and not (is_small and fits):
             yield held
             held, held_bytes = [], 0
@@ -104,8 +93,9 @@ def together(ranges: Sequence[ParsedRange], line_bytes_max: int) -> Iterator[lis
         yield held
 
 
-def _without_place(part: ParsedRange) -> ParsedRange:
-    return replace(part, source_file="", path="", start=0, end=0, first_line_number=1)
+def _follows(part: ParsedRange, before: ParsedRange) -> bool:
+    nodes = {(file.recording, file.node_id, file.timezone) for file in (part.file, before.file)}
+    return before.is_plain and len(nodes) == 1
 
 
 def parse_together(
@@ -118,7 +108,7 @@ def parse_together(
     A row per line that is a request or should be one; the lines by source file, for what else they
     count.
     """
-    first = parts[0]
+    first = parts[0].file
     parser = LineParser(
         first.recording,
         first.node_id,
@@ -131,12 +121,12 @@ def parse_together(
     for part in parts:
         for lines in _lines_of(part, line_bytes_max):
             if len(parts) == 1:
-                rows = parser.parse_batch(lines, part.source_file, part.second_pass_line)
-                yield rows, {part.source_file: lines}
+                rows = parser.parse_batch(lines, first.source_file, part.second_pass_line)
+                yield rows, {first.source_file: lines}
             else:
                 whole.add(lines)
-                names += [part.source_file] * len(lines.lines)
-                of_files.setdefault(part.source_file, Lines()).add(lines)
+                names += [part.file.source_file] * len(lines.lines)
+                of_files.setdefault(part.file.source_file, Lines()).add(lines)
     if len(parts) > 1:
         rows = parser.parse_batch(whole, first.source_file)
         place = rows.schema.get_field_index("source_file")
@@ -145,8 +135,8 @@ def parse_together(
 
 def _lines_of(part: ParsedRange, line_bytes_max: int) -> Iterator[Lines]:
     """The lines of a range, with what is known of them by then."""
-    reader = LineReader(part.timezone, part.framing, line_bytes_max)
-    chunks = LogBytes(part.path, part.start, part.end).chunks()
+    reader = LineReader(part.file.timezone, part.framing, line_bytes_max)
+    chunks = LogBytes(part.file.path, part.start, part.end).chunks()
     number, strays = part.first_line_number, dict(part.strays)
     for lines in line_batches(chunks, line_bytes_max, _BATCH_BYTES, _BATCH_LINES):
         yield _judged(reader.read(lines, number), strays, part.sound_until)

@@ -1,36 +1,27 @@
-"""What one Spark task of ingest does: byte ranges in, Parquet files of all tables out.
+"""What one task of ingest does: byte ranges in, Parquet files of all tables out.
 
-Rows never leave the Python worker but as files. What the driver gets is what it needs to commit
-them and to be sure that no line is in them twice: counts, statistics, and the span of time of each
-batch of lines.
-
-Lines read twice
-----------------
-A line's content begins with its stamp, so copies of a line have one time, and batches can share
-lines only where their spans overlap. A log is nearly sorted: what overlaps are neighbours, a copied
-stretch, or a file given twice. A task compares the batches that follow one another itself and drops
-what is repeated. Of the lines at both ends of what it read it also returns the ids, so that the
-driver can see at once that neighbouring tasks share none. All other overlaps are looked into by
-``repeated_lines``.
+Rows never leave the worker but as files. What the driver gets is what it needs to commit them and
+to be sure that no line is in them twice: counts, statistics, and the span of time of each batch of
+lines. A task drops lines that it has read before; what others have read, ``repeated_lines`` does.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Times, has_step
+from kip_replay.pipelines.ingest.line_accounting import Counts, FileKey, Node, Times, has_step
 from kip_replay.pipelines.ingest.log_tables import tables_of
+from kip_replay.pipelines.ingest.overlaps import Span
 from kip_replay.pipelines.ingest.parse_range import ParsedRange, joined, parse_together, together
 from kip_replay.pipelines.ingest.whose_log import Senders, senders_of
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
@@ -40,10 +31,6 @@ from kip_replay.replay.kafka.request_log import Pseudonyms
 #: Columns of wide rows: the requests whose time decides what a replay by increments has seen.
 _EVENTS = ("fetch", "produce", "broker_heartbeat", "metadata_write", "producer_id")
 _LISTS_OF_EVENTS = ("isr_changes", "configs", "metadata_offsets")
-#: So many batches that follow one another are compared by the task that parses them.
-COMPARED_BATCHES = 8
-#: At either end of what a task reads of a node, about this many lines are returned by their ids.
-_EDGE_LINES = 256
 
 
 @dataclass(frozen=True)
@@ -61,35 +48,11 @@ class ParseTask:
     pseudonyms: Pseudonyms | None = None
 
 
-@dataclass(frozen=True)
-class Edge:
-    """The ids of all lines of a batch with a time in [first_us, last_us]."""
-
-    first_us: int
-    last_us: int
-    line_ids: frozenset[str]
-
-
-@dataclass
-class Batch:
-    """The span of time of the requests that a task parsed at once, both ends included.
-
-    ``task`` and ``number`` say which of them were compared already.
-    """
-
-    recording: str
-    node_id: int
-    task: int
-    number: int
-    first_us: int
-    last_us: int
-    edges: list[Edge] = field(default_factory=list)
-
-
 @dataclass
 class Parsed:
     """What a task has done. ``counts`` are of the lines it has read, by file.
 
+    ``spans``: first and last completion in each batch of requests, UTC microseconds since 1970.
     ``newer_versions`` counts requests that the message schemas do not know, by API key and version;
     ``loggers`` lines that are no requests, by recording and logger. ``unread``: of each recording
     and reason, the first line that cannot be read. ``unsound``: of files that are damaged the first
@@ -98,7 +61,7 @@ class Parsed:
 
     task: int
     files: list[DataFile] = field(default_factory=list)
-    batches: list[Batch] = field(default_factory=list)
+    spans: dict[Node, list[Span]] = field(default_factory=dict)
     counts: dict[FileKey, Counts] = field(default_factory=dict)
     times: dict[FileKey, Times] = field(default_factory=dict)
     newer_versions: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -133,26 +96,26 @@ def parse_task(task: ParseTask) -> Parsed:
     """Parses the ranges and writes the files."""
     parsed = Parsed(task.number)
     tables = task.files
-    ends = _Ends()
+    seen: dict[Node, set[str]] = {}
     for parts in together(task.ranges, task.line_bytes_max):
         part = parts[0]
-        recent = ends.recent(part)
+        node = (part.file.recording, part.file.node_id)
         for lines, read in parse_together(parts, task.line_bytes_max, task.pseudonyms):
-            kept = recent.without_repeated(lines)
+            kept = _without_repeated(lines, seen.setdefault(node, set()))
             for source_file, of_file in read.items():
-                file = (part.recording, part.node_id, source_file)
+                file = (part.file.recording, part.file.node_id, source_file)
                 others = of_file.others.total()
                 counts = Counts(other=others, physical=of_file.physical, outside=of_file.outside)
                 parsed.counts[file] = parsed.counts.get(file, Counts()) + counts
                 for logger, count in of_file.others.items():
-                    parsed.loggers[part.recording, logger] += count
+                    parsed.loggers[part.file.recording, logger] += count
             _note_unread(parsed, part, lines)
             _count(parsed, part, lines, kept)
             for table, rows in tables_of(kept):
                 tables.write(table, rows)
-            ends.see(part, task.number, kept)
+            if (span := _span(kept)) is not None:
+                parsed.spans.setdefault(node, []).append(span)
     parsed.files = tables.closed()
-    parsed.batches = ends.batches()
     return parsed
 
 
@@ -178,71 +141,21 @@ def _where(error: Exception) -> str:
     return ", ".join(f"in {f.name} ({Path(f.filename).name}:{f.lineno})" for f in frames)
 
 
-class _Recent:
-    """The ids of the last lines, so that copies that follow soon are dropped at once."""
-
-    def __init__(self) -> None:
-        self._ids: deque[set[str]] = deque(maxlen=COMPARED_BATCHES)
-
-    def without_repeated(self, lines: pa.RecordBatch) -> pa.RecordBatch:
-        """The lines but for copies of others here or in the batches before."""
-        ids = lines.column("line_id").to_pylist()
-        here = set(ids)
-        if len(here) == len(ids) and all(here.isdisjoint(before) for before in self._ids):
-            self._ids.append(here)
-            return lines
-        seen: set[str] = set().union(*self._ids)
-        fresh = []
-        for line_id in ids:
-            fresh.append(line_id not in seen)
-            seen.add(line_id)
-        self._ids.append(here)
-        return lines.filter(pa.array(fresh))
+def _without_repeated(lines: pa.RecordBatch, seen: set[str]) -> pa.RecordBatch:
+    """The lines but for copies of others here or before; ``seen`` takes in their ids."""
+    ids = lines.column("line_id").to_pylist()
+    here = set(ids)
+    if len(here) < len(ids) or not here.isdisjoint(seen):
+        first = {line_id: at for at, line_id in reversed([*enumerate(ids)]) if line_id not in seen}
+        lines = lines.take(pa.array(sorted(first.values()), pa.int64()))
+    seen |= here
+    return lines
 
 
-class _Ends:
-    """Batches of each node, with the edges of the first and the last one."""
-
-    def __init__(self) -> None:
-        self._recent: dict[tuple[str, int], _Recent] = {}
-        self._batches: dict[tuple[str, int], list[Batch]] = {}
-        self._last: dict[tuple[str, int], pa.RecordBatch] = {}
-
-    def recent(self, part: ParsedRange) -> _Recent:
-        return self._recent.setdefault((part.recording, part.node_id), _Recent())
-
-    def see(self, part: ParsedRange, task: int, lines: pa.RecordBatch) -> None:
-        times = pc.struct_field(lines.column("request"), "completed_at")
-        if times.null_count == len(times):
-            return
-        node = (part.recording, part.node_id)
-        batches = self._batches.setdefault(node, [])
-        span = pc.min_max(times.cast(pa.int64()))
-        batch = Batch(*node, task, len(batches), span["min"].as_py(), span["max"].as_py())
-        if not batches:
-            batch.edges.append(_edge(lines, batch, at_start=True))
-        batches.append(batch)
-        self._last[node] = lines
-
-    def batches(self) -> list[Batch]:
-        for node, batches in self._batches.items():
-            batches[-1].edges.append(_edge(self._last[node], batches[-1], at_start=False))
-        return [batch for batches in self._batches.values() for batch in batches]
-
-
-def _edge(lines: pa.RecordBatch, batch: Batch, at_start: bool) -> Edge:
-    requests = lines.column("request")
-    valid = requests.is_valid()
-    times = pc.struct_field(requests, "completed_at").filter(valid).cast(pa.int64()).to_numpy()
-    middle = min(_EDGE_LINES, len(times)) - 1
-    if at_start:
-        first, last = batch.first_us, int(np.partition(times, middle)[middle])
-    else:
-        first = -int(np.partition(-times, middle)[middle])
-        last = batch.last_us
-    within = pa.array((times >= first) & (times <= last))
-    ids = lines.column("line_id").filter(valid).filter(within)
-    return Edge(first, last, frozenset(ids.to_pylist()))
+def _span(lines: pa.RecordBatch) -> Span | None:
+    times = pc.min_max(pc.struct_field(lines.column("request"), "completed_at").cast(pa.int64()))
+    first, last = times.as_py().values()
+    return None if first is None else (first, last)
 
 
 def _count(parsed: Parsed, part: ParsedRange, lines: pa.RecordBatch, kept: pa.RecordBatch) -> None:
@@ -251,7 +164,7 @@ def _count(parsed: Parsed, part: ParsedRange, lines: pa.RecordBatch, kept: pa.Re
     # Of all lines, since it depends on the number of tasks which copies are dropped here.
     times = _times(lines)
     for source_file, rows in _rows_of_files(lines).items():
-        file = (part.recording, part.node_id, source_file)
+        file = (part.file.recording, part.file.node_id, source_file)
         mine = is_request[kept_rows.get(source_file, slice(0))]
         parsed.counts[file] = parsed.counts.get(file, Counts()) + Counts(
             requests=int(mine.sum()),
@@ -271,8 +184,8 @@ def _note_unread(parsed: Parsed, part: ParsedRange, lines: pa.RecordBatch) -> No
     for row in lines.filter(rejected.is_valid()).to_pylist():
         line = Unread.of(row)
         parsed.unread.setdefault((row["recording"], line.reason), line)
-        if part.unsure_line is not None and line.line_number >= part.unsure_line:
-            file = (part.recording, part.node_id, line.source_file)
+        if part.is_unsure:
+            file = (part.file.recording, part.file.node_id, line.source_file)
             parsed.unsound.setdefault(file, line.line_number)
 
 

@@ -3,13 +3,13 @@
 Only where spans of time overlap (``overlaps``) are lines looked at: texts compare their ids, in
 this run and with what the warehouse holds, and tasks write the files anew that have repeated lines.
 Of copies in one run the least (source_file, line_number) stays; one that an earlier run kept stays.
+No task has read a line twice (``parse_task``).
 
 On a connection, a correlation id names one request. A line of this run that has connection, id and
 time of another line, and differs all the same, is no copy: a log was altered, and both would count.
 Such a run is refused.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -148,80 +148,37 @@ def _drop(
     copies, dropped = pa.Table.from_batches(lines), []
     for task in copies.column("task").unique().to_pylist():
         of_task = copies.filter(pc.equal(copies.column("task"), task))
-        written = _written_anew(root, files[task], of_task, f"{file_name}-{task:05d}")
+        gone, name = of_task.column("line_id").combine_chunks(), f"{file_name}-{task:05d}"
+        written = _without(root, files[task], gone, TableFiles(root, name))
         dropped.append((task, written, _changed(recording, of_task)))
     return dropped
 
 
 def _changed(recording: str, copies: pa.Table) -> dict[FileKey, Counts]:
     """What dropping them changes in the counts of their files."""
-    changed: Counter[tuple[FileKey, bool]] = Counter()
-    keys = ("node_id", "source_file")
-    for row in copies.group_by([*keys, "is_rejected"]).aggregate([([], "count_all")]).to_pylist():
-        file = (recording, row["node_id"], row["source_file"])
-        changed[file, row["is_rejected"]] += row["count_all"]
-    return {
-        file: Counts(
-            requests=-changed[file, False],
-            rejected=-changed[file, True],
-            repeated=changed[file, False] + changed[file, True],
-        )
-        for file, _ in changed
-    }
+    changed: dict[FileKey, Counts] = {}
+    keys = ["node_id", "source_file", "is_rejected"]
+    for row in copies.group_by(keys).aggregate([([], "count_all")]).to_pylist():
+        file, count = (recording, row["node_id"], row["source_file"]), row["count_all"]
+        were = {"rejected" if row["is_rejected"] else "requests": -count}
+        changed[file] = changed.get(file, Counts()) + Counts(**were, repeated=count)
+    return changed
 
 
-def _written_anew(
-    root: str, files: Sequence[DataFile], copies: pa.Table, name: str
+def _without(
+    root: str, files: Sequence[DataFile], gone: pa.Array, written: TableFiles
 ) -> list[DataFile]:
     """The files of a task without the lines; those that have none of them stay as they are."""
-    stays = copies.column("stays")
-    gone = copies.column("line_id").filter(pc.invert(stays)).unique()
-    once = copies.column("line_id").filter(stays).unique()
     left: list[DataFile] = []
-    tables: dict[str, list[DataFile]] = {}
     for file in files:
-        tables.setdefault(file.table, []).append(file)
-    for table_name, of_table in tables.items():
-        left += _table_anew(root, TABLES[table_name], of_table, gone, once, name)
-    return left
-
-
-def _table_anew(
-    root: str, table: Table, files: Sequence[DataFile], gone: pa.Array, once: pa.Array, name: str
-) -> list[DataFile]:
-    line_id = next(column for column in table.key if column in ("request_id", "line_id"))
-    left: list[DataFile] = []
-    seen: set[tuple[object, ...]] = set()
-    for file in files:
+        table = TABLES[file.table]
+        line_id = next(column for column in table.key if column in ("request_id", "line_id"))
         path = f"{root}/{table.name}/{file.path}"
         parquet = pq.ParquetFile(path, page_checksum_verification=True)
-        ids = parquet.read([line_id]).column(line_id)
-        if not pc.any(pc.or_(pc.is_in(ids, gone), pc.is_in(ids, once))).as_py():
+        if not pc.any(pc.is_in(parquet.read([line_id]).column(line_id), gone)).as_py():
             left.append(file)
             continue
-        written = TableFiles(root, name)
         for batch in parquet.iter_batches():
-            recording = pa.repeat(pa.scalar(file.recording, TEXT), batch.num_rows)
-            rows = batch.append_column("recording", recording)
-            kept = rows.filter(_kept(rows, table, rows.column(line_id), gone, once, seen))
-            if kept.num_rows:
-                written.write(table, kept)
-        left += written.closed()
-    return left
-
-
-def _kept(
-    rows: pa.RecordBatch,
-    table: Table,
-    ids: pa.Array,
-    gone: pa.Array,
-    once: pa.Array,
-    seen: set[tuple[object, ...]],
-) -> pa.BooleanArray:
-    """All rows but those of lines that are ``gone``, and of those there ``once`` the first ones."""
-    kept = pc.invert(pc.is_in(ids, gone)).to_numpy(zero_copy_only=False).copy()
-    for row in pc.indices_nonzero(pc.is_in(ids, once)).to_pylist():
-        key = tuple(rows.column(name)[row].as_py() for name in table.key)
-        kept[row] = key not in seen
-        seen.add(key)
-    return pa.array(kept)
+            kept = batch.filter(pc.invert(pc.is_in(batch.column(line_id), gone)))
+            written.write(table, kept, file.recording)
+    return [*left, *written.closed()]

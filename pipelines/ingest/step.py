@@ -23,13 +23,13 @@ Line accounting: for each file, lines counted by the survey = requests + rejecte
 """
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -37,13 +37,14 @@ from kip_replay.pipelines import progress
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest import anonymity
+from kip_replay.pipelines.ingest.file_reading import Content
 from kip_replay.pipelines.ingest.line_accounting import (
     Counts,
     FileKey,
-    LineAccounting,
     Node,
     Times,
     balanced,
+    contents_read,
     file_key,
     file_of,
     read_spans,
@@ -88,6 +89,8 @@ _TASKS_PER_CORE = 2
 _ZONE_SLACK_US = 27 * 3_600_000_000
 _FOLD_SLACK_US = 2 * 3_600_000_000
 _Out = TypeVar("_Out")
+#: Of ``ingested_files``.
+Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,6 @@ def ingest(
     rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP)
     ingested = rows.to_pylist()
     check_clock_offsets(recordings, ingested)
-    accounting = LineAccounting.of(ingested)
     # A file that is as it was when it was read is not opened, whatever it is called by now; but for
     # an empty one, which may be all that a node has.
     as_read = {
@@ -173,7 +175,7 @@ def ingest(
     }
     unchanged = {f for f, found in files.items() if (f.recording, f.node_id, *found) in as_read}
     changed = {file: found for file, found in files.items() if file not in unchanged}
-    surveys = _surveyed(engine, changed, accounting, settings, pseudonyms)
+    surveys = _surveyed(engine, changed, contents_read(ingested), settings, pseudonyms)
     for recording in recordings:
         of_recording = [s for s in surveys if s.file.recording == recording.name]
         known = read_spans([r for r in ingested if r["recording"] == recording.name])
@@ -194,13 +196,11 @@ def ingest(
     parsed: list[Parsed] = []
     strays: Strays = {}
     if fresh:
-        with_requests = {row["recording"] for row in ingested if row["requests"]}
         counts, parsed, strays = _ingest_files(
             recordings,
             fresh,
             files,
-            accounting,
-            with_requests,
+            ingested,
             done,
             engine,
             settings,
@@ -243,12 +243,11 @@ def _is_read_whole(survey: Survey) -> bool:
 def _surveyed(
     engine: Engine,
     files: Mapping[LogFile, OnDisk],
-    accounting: LineAccounting,
+    known: Mapping[Node, Collection[Content]],
     settings: IngestSettings,
     pseudonyms: Pseudonyms | None,
 ) -> list[Survey]:
     """A survey of each file, in the order given: on the driver's cores, or on all where large."""
-    known = {(file.recording, file.node_id): accounting.known(file) for file in files}
     one = partial(
         survey_or_error,
         settings=SurveySettings(settings.range_bytes, settings.final, settings.gzip_ratio_max),
@@ -282,8 +281,7 @@ def _ingest_files(
     recordings: Sequence[Recording],
     surveys: Sequence[Survey],
     files_on_disk: Mapping[LogFile, OnDisk],
-    accounting: LineAccounting,
-    with_requests: Collection[str],
+    ingested: Rows,
     done: Mapping[str, int],
     engine: Engine,
     settings: IngestSettings,
@@ -304,13 +302,12 @@ def _ingest_files(
     parsed = [again.get(of.task, of) for of in parsed]
     counts = balanced(surveys, [of.counts for of in parsed])
     spans = overlaps(
-        [batch for of in parsed for batch in of.batches],
-        _earlier_spans(warehouse, surveys, done),
-        _slack_us(surveys, accounting),
+        [*(of.spans for of in parsed), _earlier_spans(warehouse, surveys, done)],
+        _slack_us(surveys, ingested),
     )
     try:
         require_own(recordings, sum((of.senders for of in parsed), Counter()))
-        require_requests(parsed, counts, with_requests)
+        require_requests(parsed, counts, {r["recording"] for r in ingested if r["requests"]})
     except UserError:
         for file in (file for of in parsed for file in of.files):
             filesystem, place = filesystem_of(f"{writing.files().root}/{file.table}/{file.path}")
@@ -321,8 +318,8 @@ def _ingest_files(
     if spans or rejected:
         files, changed = without_repeated(engine, parsed, spans, writing.files().name, done)
         counts = balanced(surveys, [counts, *changed])
-    ingested = _ingested_files(writing, surveys, files_on_disk, counts, _times(parsed))
-    _commit(writing, files, ingested, done)
+    added = _ingested_files(writing, surveys, files_on_disk, counts, _times(parsed))
+    _commit(writing, files, added, done)
     return counts, parsed, strays
 
 
@@ -403,14 +400,16 @@ def _earlier_spans(
     return spans
 
 
-def _slack_us(surveys: Sequence[Survey], accounting: LineAccounting) -> dict[Node, int]:
+def _slack_us(surveys: Sequence[Survey], ingested: Rows) -> dict[Node, int]:
     """By how much the time of a line can differ from that of its copy, by node."""
     slack: dict[Node, int] = {}
+    zones: dict[Node, set[str]] = defaultdict(set)
+    for row in (*ingested, *(vars(survey.file) for survey in surveys)):
+        zones[row["recording"], row["node_id"]].add(row["timezone"])
     for of_file in surveys:
         node = (of_file.file.recording, of_file.file.node_id)
-        zones = accounting.timezones.get(node, frozenset()) | {of_file.file.timezone}
         has_passes = of_file.second_pass_line is not None or not of_file.fold_is_known
-        here = _ZONE_SLACK_US if len(zones) > 1 else _FOLD_SLACK_US if has_passes else 0
+        here = _ZONE_SLACK_US if len(zones[node]) > 1 else _FOLD_SLACK_US if has_passes else 0
         slack[node] = max(here, slack.get(node, 0))
     return slack
 

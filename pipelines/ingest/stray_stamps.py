@@ -25,21 +25,19 @@ looked into, and tasks that have read stray lines parse once more.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from kip_replay.pipelines.ingest.line_accounting import FileKey
+from kip_replay.pipelines.ingest.line_accounting import FileKey, file_of
 from kip_replay.pipelines.ingest.parse_task import ParseTask
 from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.warehouse.data_files import DataFile, filesystem_of
 from kip_replay.replay.log_tables import REQUESTS
 
 _SQL = files(__package__) / "stray_stamps.sql"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: By file: numbers of lines, and what is wrong with their stamps.
 Strays = Mapping[FileKey, Mapping[int, str]]
 
@@ -58,25 +56,10 @@ def stray_stamps(root: str, written: Sequence[DataFile], stepping: Collection[Fi
         chosen = ds.field("source_file").isin(pa.array([name for _, name in mine]))
         with duckdb.connect(config={"temp_directory": str(run_folder() / "duckdb")}) as database:
             database.register("requests", rows.filter(chosen))
-            for node_id, name, line, *evidence in database.sql(_SQL.read_text()).fetchall():
+            for node_id, name, line, why in database.sql(_SQL.read_text()).fetchall():
                 if (node_id, name) in mine:
-                    found.setdefault((recording, node_id, name), {})[line] = _why(*evidence)
+                    found.setdefault((recording, node_id, name), {})[line] = why
     return found
-
-
-def _why(
-    at_us: int, id_: int, before_us: int, after_us: int, other_id: int | None, other_us: int
-) -> str:
-    if other_id is None:
-        return f"{_shown(at_us)} stands between {_shown(before_us)} and {_shown(after_us)} UTC"
-    return (
-        f"{_shown(at_us)} has the correlation id {id_} on a connection that has {other_id} at "
-        f"{_shown(other_us)} UTC"
-    )
-
-
-def _shown(us: int) -> str:
-    return f"{_EPOCH + timedelta(microseconds=us):%Y-%m-%d %H:%M:%S}"
 
 
 def rejecting(
@@ -91,7 +74,7 @@ def rejecting(
         ranges = tuple(
             replace(part, strays=tuple(strays.get(file, {}).items()), sound_until=unsound.get(file))
             for part in task.ranges
-            for file in [(part.recording, part.node_id, part.source_file)]
+            for file in [file_of(part.file)]
         )
         if ranges != task.ranges:
             # What the task has written is not written again.

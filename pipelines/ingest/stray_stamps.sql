@@ -1,5 +1,6 @@
 -- Lines whose stamps cannot be where they stand, and what shows it: stray_stamps.py has the reasons.
 -- requests: what a run has read of some files of one recording. Times are in microseconds.
+CREATE TEMP MACRO shown(us) AS strftime(make_timestamp(us), '%Y-%m-%d %H:%M:%S');
 WITH lines AS (
   SELECT node_id, source_file, line_number, epoch_us(completed_at) AS at_us, connection, is_forwarded,
     CAST(correlation_id AS BIGINT) AS id
@@ -62,9 +63,11 @@ WITH lines AS (
       AND abs(later_us - at_us) > 1800000000 AS by_later
   FROM medians
 )
-SELECT node_id, source_file, line_number, at_us, id, before_us, after_us,
-  CASE WHEN by_earlier THEN earlier_id WHEN by_later THEN later_id END AS other_id,
-  CASE WHEN by_earlier THEN earlier_us WHEN by_later THEN later_us END AS other_us
+SELECT node_id, source_file, line_number, CASE WHEN by_earlier OR by_later
+  THEN shown(at_us) || ' has the correlation id ' || id || ' on a connection that has '
+    || if(by_earlier, earlier_id, later_id) || ' at ' || shown(if(by_earlier, earlier_us, later_us))
+  ELSE shown(at_us) || ' stands between ' || shown(before_us) || ' and ' || shown(after_us) END
+  || ' UTC' AS why
 FROM contradicted
 WHERE (by_earlier OR by_later) AND greatest(behind_us, ahead_us) > greatest(2000000, usual_us)
     -- At an end: alone there, and what contradicts it is not.

@@ -34,7 +34,7 @@ from kip_replay.pipelines.ingest.file_reading import (
     Splits,
 )
 from kip_replay.pipelines.ingest.log_bytes import Damage, LogBytes, is_compressed, line_batches
-from kip_replay.pipelines.ingest.log_files import LogFile
+from kip_replay.pipelines.ingest.log_files import LogFile, readable
 from kip_replay.replay.kafka.request_log import (
     LocalTime,
     Pseudonyms,
@@ -76,7 +76,7 @@ class Survey:
     ``fold_is_known`` is False where the file holds ambiguous stamps and does not show which pass.
     ``others``: loggers of lines that are no requests, as far as its beginning shows them.
     ``damage`` completes a sentence that begins with the file's name; the line it lies in is left,
-    and those from ``unsure_line`` on may be altered.
+    and those before may be altered where the file ``is_unsure``.
     """
 
     file: LogFile
@@ -93,7 +93,7 @@ class Survey:
     second_pass_line: int | None
     fold_is_known: bool
     damage: str | None
-    unsure_line: int | None
+    is_unsure: bool
     ranges: tuple[ByteRange, ...]
     framing: Framing
     others: Mapping[str, int]
@@ -116,13 +116,42 @@ def survey(
     key: of a short log a guess could be confirmed otherwise. Raises UserError if the file cannot be
     opened or read.
     """
-    try:
-        return _survey(file, settings, known, pseudonyms)
-    except OSError as error:
-        raise UserError(
-            f"{file.source_file} of recording {file.recording!r} cannot be read "
-            f"({error.strerror or error}): correct its rights or its name"
-        ) from None
+    with readable(file):
+        found = _read(file, settings, known, pseudonyms)
+        bytes_seen, damage = found.splits.bytes_seen, found.log.damage
+        first_stamp, last_stamp, others = _ends(found)
+        second_pass_line, fold_is_known = _fold(file, found, first_stamp, last_stamp)
+        is_whole = settings.final and damage is None
+        is_read = is_whole or found.end.removesuffix(b"\n").removesuffix(b"\r").endswith(LOGGER)
+        end = bytes_seen if is_read else found.splits.line_start
+        if not settings.final and (open_from := found.open_from) is not None:
+            end = open_from
+            found = _read(file, settings, known, pseudonyms, end)
+        contents, splits = found.contents, found.splits
+        first_byte = contents.longest
+        end = max(end, first_byte)
+        if 0 < first_byte < end and splits.is_in_line(first_byte):
+            first_byte += _line_end_bytes(file.path, first_byte)
+        return Survey(
+            file=file,
+            is_compressed=is_compressed(file.path),
+            content_hash=contents.hash_of(end),
+            first_byte=first_byte,
+            end=end,
+            left_bytes=bytes_seen - end,
+            lines=splits.lines(first_byte, end),
+            is_known=contents.is_known(end),
+            has_requests=found.has_requests,
+            first_stamp=first_stamp,
+            last_stamp=last_stamp,
+            second_pass_line=second_pass_line,
+            fold_is_known=fold_is_known,
+            damage=_where(damage, end, splits.lines(0, end) + 1) if damage else None,
+            is_unsure=damage is not None and damage.is_unsure,
+            ranges=splits.ranges(first_byte, end),
+            framing=found.framing,
+            others=others,
+        )
 
 
 def survey_or_error(
@@ -133,52 +162,9 @@ def survey_or_error(
 ) -> Survey | UserError:
     """The same for a Spark task, out of which an exception would come as a trace of the JVM."""
     try:
-        return survey(file, settings, known[file.recording, file.node_id], pseudonyms)
+        return survey(file, settings, known.get((file.recording, file.node_id), ()), pseudonyms)
     except UserError as error:
         return error
-
-
-def _survey(
-    file: LogFile,
-    settings: SurveySettings,
-    known: Collection[Content],
-    pseudonyms: Pseudonyms | None,
-) -> Survey:
-    found = _read(file, settings, known, pseudonyms)
-    bytes_seen, damage, has_requests = found.splits.bytes_seen, found.log.damage, found.has_requests
-    first_stamp, last_stamp, others = _ends(found)
-    second_pass_line, fold_is_known = _fold(file, found, first_stamp, last_stamp)
-    is_whole = settings.final and damage is None
-    is_read = is_whole or found.end.removesuffix(b"\n").removesuffix(b"\r").endswith(LOGGER)
-    end = bytes_seen if is_read else found.splits.line_start
-    if not settings.final and (open_from := found.open_from) is not None:
-        end = open_from
-        found = _read(file, settings, known, pseudonyms, end)
-    contents, splits = found.contents, found.splits
-    first_byte = contents.longest
-    end = max(end, first_byte)
-    if 0 < first_byte < end and splits.is_in_line(first_byte):
-        first_byte += _line_end_bytes(file.path, first_byte)
-    return Survey(
-        file=file,
-        is_compressed=is_compressed(file.path),
-        content_hash=contents.hash_of(end),
-        first_byte=first_byte,
-        end=end,
-        left_bytes=bytes_seen - end,
-        lines=splits.lines(first_byte, end),
-        is_known=contents.is_known(end),
-        has_requests=has_requests,
-        first_stamp=first_stamp,
-        last_stamp=last_stamp,
-        second_pass_line=second_pass_line,
-        fold_is_known=fold_is_known,
-        damage=_where(damage, end, splits.lines(0, end) + 1) if damage else None,
-        unsure_line=_unsure_line(file, damage),
-        ranges=splits.ranges(first_byte, end),
-        framing=found.framing,
-        others=others,
-    )
 
 
 def _read(
@@ -194,22 +180,13 @@ def _read(
 
 
 def _where(damage: Damage, end: int, line_number: int) -> str:
-    state = (
-        "sound"
-        if damage.unsure_from_byte is None
-        else f"read, though what unpacks from byte {damage.unsure_from_byte:,} on may be altered,"
-    )
+    state = "sound"
+    if damage.is_unsure:
+        state = "read, though what unpacks from byte 0 on may be altered,"
     return (
         f"{damage.what} at its byte {damage.compressed_byte:,}, and is {state} up to byte {end:,} "
         f"when unpacked, where line {line_number:,} begins"
     )
-
-
-def _unsure_line(file: LogFile, damage: Damage | None) -> int | None:
-    if damage is None or damage.unsure_from_byte is None:
-        return None
-    chunks = LogBytes(file.path, 0, damage.unsure_from_byte).chunks()
-    return 1 + sum(chunk.count(b"\n") for chunk in chunks)
 
 
 def _line_end_bytes(path: str, at: int) -> int:
@@ -249,8 +226,7 @@ def _fold(
     if not whole.has_requests or not _may_be_ambiguous(file.timezone, first, last):
         return None, True
     in_place = ((of.line_number, of.stamp) for of in _in_place(_stamps(_requests(whole))))
-    boundary = fold_boundary(in_place, file.timezone)
-    return boundary.changes_at_line, boundary.decided
+    return fold_boundary(in_place, file.timezone)
 
 
 def _requests(whole: FileReading) -> Iterator[tuple[int, bytes]]:
@@ -310,23 +286,10 @@ def span_us(surveys: Iterable[Survey]) -> tuple[int, int] | None:
     times: list[int] = []
     for of_file in surveys:
         local_time = LocalTime(of_file.file.timezone, of_file.file.clock_offset_ms)
-        begins_late = of_file.second_pass_line == 1
-        ends_late = of_file.second_pass_line is not None
-        for stamp, second_pass in (
-            (of_file.first_stamp, begins_late),
-            (of_file.last_stamp, ends_late),
-        ):
-            if stamp is not None:
-                try:
-                    times.append(local_time.microseconds(stamp, second_pass))
-                except Unreadable:
-                    continue
+        second_from = of_file.second_pass_line
+        stamps = (of_file.first_stamp, second_from == 1), (of_file.last_stamp, bool(second_from))
+        for stamp, is_second_pass in stamps:
+            with suppress(Unreadable):
+                if stamp is not None:
+                    times.append(local_time.microseconds(stamp, is_second_pass))
     return (min(times), max(times)) if times else None
-
-
-def by_node(surveys: Iterable[Survey]) -> dict[int, list[Survey]]:
-    """Surveys of one recording by node id."""
-    nodes: dict[int, list[Survey]] = {}
-    for of_file in surveys:
-        nodes.setdefault(of_file.file.node_id, []).append(of_file)
-    return nodes

@@ -12,7 +12,7 @@ from typing import Any
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.line_accounting import FileKey, file_key, file_of
 from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.ingest.survey import Survey, by_node, span_us
+from kip_replay.pipelines.ingest.survey import Survey, span_us
 from kip_replay.pipelines.ingest.unread import what_they_are
 from kip_replay.pipelines.warehouse.data_files import microseconds
 
@@ -38,9 +38,10 @@ def check_recording(
     ``known``: what has been read of nodes before. A log that was rotated a moment ago is empty, so
     that one without a whole line is no error for a node that is known, or unless it is ``final``.
     """
-    nodes = by_node(surveys)
+    node_ids = sorted({survey.file.node_id for survey in surveys})
+    nodes = {i: [survey for survey in surveys if survey.file.node_id == i] for i in node_ids}
     known = known or {}
-    for node_id, files in sorted(nodes.items()):
+    for node_id, files in nodes.items():
         may_follow = node_id in known or not (final or any(file.end for file in files))
         if not may_follow and not any(file.has_requests for file in files):
             raise UserError(_without_requests(recording, node_id, files))
@@ -150,7 +151,7 @@ def check_spans(recording: Recording, spans: Mapping[int, Span], gap_max_us: int
     hint = (
         "no shift by half hours brings them together: are these logs of another day?"
         if offset is None
-        else f"its stamps look {_hours(offset)} off, set nodes[].timezone of {who} in "
+        else f"its stamps look {abs(offset) / 60:g} h off, set nodes[].timezone of {who} in "
         "recording.json, or --timezone if it is all of them"
     )
     zones = " and ".join(
@@ -179,25 +180,17 @@ def _groups(spans: Mapping[int, Span], gap_max_us: int) -> list[list[int]]:
 
 def _likely_offset_minutes(here: Span, others: Sequence[Span]) -> int | None:
     """By how much ``here`` is to be moved to overlap the others most; least if several do."""
-    best, best_overlap_us = None, 0
-    for minutes in _OFFSETS_MINUTES:
-        moved = (here[0] + minutes * _MINUTE_US, here[1] + minutes * _MINUTE_US)
-        overlap_us = sum(_overlap_us(moved, other) for other in others)
-        if overlap_us > best_overlap_us:
-            best, best_overlap_us = minutes, overlap_us
-    return best
 
+    def overlap_us(minutes: int) -> int:
+        first, last = (us + minutes * _MINUTE_US for us in here)
+        return sum(max(0, min(last, end) - max(first, begin) + 1) for begin, end in others)
 
-def _overlap_us(one: Span, other: Span) -> int:
-    return max(0, min(one[1], other[1]) - max(one[0], other[0]) + 1)
+    best = max(_OFFSETS_MINUTES, key=overlap_us)
+    return best if overlap_us(best) else None
 
 
 def _hull(spans: Sequence[Span]) -> Span:
     return min(first for first, _ in spans), max(last for _, last in spans)
-
-
-def _hours(minutes: int) -> str:
-    return f"{abs(minutes) / 60:g} h"
 
 
 def shown_span(span: Span) -> str:

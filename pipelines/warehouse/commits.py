@@ -20,6 +20,7 @@ with every attempt to write, as a producer's epoch does in Kafka. Every commit c
 that every Delta reader can read them: no deletion vectors, no column mapping.
 """
 
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ CHECKED = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verificat
 
 #: What a commit says of itself: how many files it adds and removes (see ``damage``).
 ACTIONS = "fileActions"
+#: The number of an epoch in a file's name (``file_name``).
+_NAME = re.compile(r"part-(\d{6})(?:-|$)", re.ASCII)
 
 
 def exists(uri: str) -> bool:
@@ -232,12 +235,10 @@ def rows_of_step(files: Iterable[Mapping[str, Any]], table: Table, step: str) ->
 
 def of_epochs_after(files: Iterable[Mapping[str, Any]], epoch: int) -> list[Mapping[str, Any]]:
     """The files that were written in epochs after one."""
-    return [file for file in files if (_epoch_in(str(file["path"])) or 0) > epoch]
+    return [file for file in files if _epoch_in(str(file["path"])) > epoch]
 
 
-def _epoch_in(path: str) -> int | None:
-    """The epoch that a file's name begins with; None where something else has named it."""
-    name = path.rpartition("/")[2]
-    prefix, _, rest = name.partition("-")
-    number = rest.partition("-")[0]
-    return int(number) if prefix == "part" and len(number) == 6 and number.isdecimal() else None
+def _epoch_in(path: str) -> int:
+    """The epoch that a file's name begins with; 0 where something else has named it."""
+    name = _NAME.match(path.rpartition("/")[2])
+    return int(name[1]) if name else 0

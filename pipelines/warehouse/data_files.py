@@ -272,9 +272,8 @@ def _greatest(value: Any) -> Any:
 
 
 def _milliseconds(time: datetime, plus_us: int) -> str:
-    ms = (microseconds(time) + plus_us) // 1000
-    seconds, millis = divmod(ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{millis:03d}Z"
+    time = time.astimezone(UTC) + timedelta(microseconds=plus_us)
+    return time.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def microseconds(time: datetime) -> int:

@@ -4,7 +4,6 @@ What is small is read as Arrow (``rows``) or by DuckDB (``database``); what grow
 engine. All is written through ``Writing``, which is what ``commits`` does to the tables of a step.
 """
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -294,14 +293,10 @@ def made_anew(table: Table, path: str) -> str:
 
 def _require_schema(delta: DeltaTable, table: Table, uri: str) -> None:
     """Raises UserError unless names, types and what may be null are those of the schema."""
-
-    def shape(field: Mapping[str, Any]) -> tuple[str, str, bool]:
-        kind = json.dumps(_without_nullability(field["type"]), sort_keys=True)
-        return field["name"], kind, field["nullable"]
-
-    there = {shape(field) for field in json.loads(delta.schema().to_json())["fields"]}
-    schema = json.loads(Schema.from_arrow(table.arrow_schema).to_json())
-    wanted = {shape(field) for field in schema["fields"]}
+    there, wanted = (
+        {(field.name, str(field.type), field.nullable) for field in schema.fields}
+        for schema in (delta.schema(), Schema.from_arrow(table.arrow_schema))
+    )
     columns = sorted({name for name, _, _ in there ^ wanted})
     if columns or tuple(delta.metadata().partition_columns) != table.partitioned_by:
         differs = f"differs in {', '.join(columns)}" if columns else "is partitioned otherwise"
@@ -309,14 +304,3 @@ def _require_schema(delta: DeltaTable, table: Table, uri: str) -> None:
             f"another version of this program made the table {table.name}, which {differs}: "
             f"{made_anew(table, uri)}"
         )
-
-
-def _without_nullability(kind: Any) -> Any:
-    """A type as JSON without what differs by how it came about."""
-    if isinstance(kind, dict):
-        return {
-            name: _without_nullability(value)
-            for name, value in kind.items()
-            if name not in ("nullable", "containsNull", "valueContainsNull", "metadata")
-        }
-    return [_without_nullability(each) for each in kind] if isinstance(kind, list) else kind

@@ -125,7 +125,7 @@ def test_small_files_are_parsed_together_and_give_what_they_give_apart(
 def test_what_is_not_read_by_its_zone_alone_is_parsed_alone(tmp_path: Path) -> None:
     one, two, three, four = _ranges_of_files(tmp_path, [b"1\n", b"2\n", b"3\n", b"4\n"])
     late = replace(two, second_pass_line=1)
-    elsewhere = replace(four, timezone="Asia/Tokyo")
+    elsewhere = replace(four, file=replace(four.file, timezone="Asia/Tokyo"))
     large = replace(one, end=LINE_BYTES_MAX)
 
     def counts(*ranges: ParsedRange, line_bytes_max: int = LINE_BYTES_MAX) -> list[int]:

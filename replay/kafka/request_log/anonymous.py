@@ -12,6 +12,7 @@ before.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -121,6 +122,8 @@ KEPT_CONFIGS = (
     "controller.quorum.fetch.timeout.ms",
     "metadata.max.idle.interval.ms",
 )
+#: A log may have any number of names.
+_REMEMBERED_MAX = 200_000
 _PLAIN_VALUE = r"^(-?[0-9]{1,19}|true|false)$"
 
 
@@ -128,8 +131,8 @@ class Anonymous:
     """Hides names in batches of ``PARSED_LINE``. Remembers pseudonyms; one per task."""
 
     def __init__(self, pseudonyms: Pseudonyms) -> None:
-        self._pseudonyms = pseudonyms
-        self._known: dict[str, str] = {}
+        #: The pseudonym of whatever has no form that must stay.
+        self.name = lru_cache(_REMEMBERED_MAX)(pseudonyms.of)
         self._ways: dict[str, Callable[[str], str]] = {
             "client_id": self.client_id,
             "connection": self.connection,
@@ -157,15 +160,6 @@ class Anonymous:
     def texts(self, texts: pa.Array, column: str) -> pa.Array:
         """Texts of a column that is called like this in a table; null stays null."""
         return _each(texts, self._ways.get(column, self.name))
-
-    def name(self, name: str) -> str:
-        """The pseudonym of whatever has no form that must stay."""
-        pseudonym = self._known.get(name)
-        if pseudonym is None:
-            if len(self._known) >= _REMEMBERED_MAX:
-                self._known.clear()
-            pseudonym = self._known[name] = self._pseudonyms.of(name)
-        return pseudonym
 
     def topic(self, topic: str) -> str:
         """A topic's name or id."""
@@ -236,10 +230,6 @@ class Anonymous:
         topics = _each(names, self.topic)
         hidden = pc.if_else(pc.equal(types, "topic"), topics, _each(names, self.name))
         return _kept_where(pc.or_(is_node, is_feature), names, hidden)
-
-
-#: A log may have any number of names.
-_REMEMBERED_MAX = 200_000
 
 
 def _each(texts: pa.Array, way: Callable[[str], str]) -> pa.Array:

@@ -9,6 +9,7 @@ default: then it is a pair of type and default. ``At("1+", Int16, 0)`` is 0 befo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from types import GenericAlias
 from typing import Any
 
@@ -45,17 +46,16 @@ class Body:
     """Reads requests or responses of an API."""
 
     def __init__(self, **fields: Any) -> None:
-        self._fields = fields
-        self._decoders: dict[int, msgspec.json.Decoder[Any]] = {}
+        self.fields = fields
 
     def decoder(self, version: int) -> msgspec.json.Decoder[Any]:
         """Raises ``msgspec.ValidationError`` where a body does not fit."""
-        version = min(max(version, -1), _VERSION_MAX)
-        decoder = self._decoders.get(version)
-        if decoder is None:
-            decoder = msgspec.json.Decoder(_struct(self._fields, version))
-            self._decoders[version] = decoder
-        return decoder
+        return _decoder(self, min(max(version, -1), _VERSION_MAX))
+
+
+@cache
+def _decoder(body: Body, version: int) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(_struct(body.fields, version))
 
 
 def _struct(fields: dict[str, Any], version: int) -> type[msgspec.Struct]:

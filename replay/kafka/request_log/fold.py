@@ -8,9 +8,8 @@ of, an ambiguous hour is in its first, or second, pass there. Otherwise it does 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .local_time import LocalTime, parse_local
 from .reasons import Unreadable
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-@dataclass(frozen=True)
-class FoldBoundary:
+class FoldBoundary(NamedTuple):
     """``changes_at_line``: first line of the second pass, None if all are the first.
 
     ``decided`` is False where the file does not show it; ``changes_at_line`` is None then.

@@ -16,11 +16,7 @@ _JSON_END = -len(LOGGER) - 1
 
 def without_line_end(line: bytes) -> bytes:
     """The line less one LF or CR LF (or a CR, where lines were split at LF)."""
-    if line.endswith(b"\n"):
-        line = line[:-1]
-    if line.endswith(b"\r"):
-        line = line[:-1]
-    return line
+    return line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def json_of(line: bytes) -> bytes:
@@ -30,15 +26,10 @@ def json_of(line: bytes) -> bytes:
 
 def is_text(line: bytes) -> bool:
     """Whether the bytes are UTF-8 without NUL."""
-    if b"\0" in line:
-        return False
-    if line.isascii():
-        return True
     try:
-        line.decode()
+        return "\0" not in line.decode()
     except UnicodeDecodeError:
         return False
-    return True
 
 
 def stamp_of(line: bytes) -> bytes:

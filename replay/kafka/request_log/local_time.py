@@ -7,6 +7,7 @@ never occurs. Offsets are looked up once per second of log, not once per line.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -59,7 +60,7 @@ class LocalTime:
     def __init__(self, zone: str, clock_offset_ms: int = 0) -> None:
         self.zone = ZoneInfo(zone)
         self._offset_us = clock_offset_ms * 1000
-        self._seconds: dict[bytes, tuple[int, int]] = {}
+        self._both_passes = lru_cache(_CACHE_SIZE_MAX)(self._of_second)
 
     def microseconds(self, stamp: bytes, second_pass: bool = False) -> int:
         """UTC microseconds since 1970 of a stamp of 23 bytes.
@@ -67,13 +68,10 @@ class LocalTime:
         Raises ``Unreadable``: bad_stamp, stamp_out_of_range, or stamp_not_in_time_zone in a gap of
         spring.
         """
-        second = self._seconds.get(stamp[:19])
         millis_us = _MILLIS_US.get(stamp[19:])
         if millis_us is None:
             raise Unreadable(Reason.bad_stamp)
-        if second is None:
-            second = self._remember(stamp[:19])
-        return second[second_pass] + millis_us + self._offset_us
+        return self._both_passes(stamp[:19])[second_pass] + millis_us + self._offset_us
 
     def all_microseconds(
         self, stamps: Sequence[bytes], second_pass_from: int
@@ -104,13 +102,9 @@ class LocalTime:
         # In a gap of spring the offsets differ too, the other way round.
         return max(first - second, timedelta(0))
 
-    def _remember(self, text: bytes) -> tuple[int, int]:
+    def _of_second(self, text: bytes) -> tuple[int, int]:
         local = _parse_second(text)
-        if len(self._seconds) >= _CACHE_SIZE_MAX:
-            self._seconds.clear()
-        both = (self._utc_us(local, 0), self._utc_us(local, 1))
-        self._seconds[text] = both
-        return both
+        return self._utc_us(local, 0), self._utc_us(local, 1)
 
     def _utc_us(self, local: datetime, fold: int) -> int:
         utc = local.replace(tzinfo=self.zone, fold=fold).astimezone(UTC)

@@ -21,6 +21,23 @@ from ..messages import BROKER_HEARTBEAT, FETCH, PRODUCE
 
 #: Columns that every table of the log shares: once per line, not once per struct.
 _SHARED = ("recording", "request_id", "line_id", "node_id", "source_file", "line_number")
+#: Tables with at most one row a line, by the struct of the wide row that holds their columns ...
+STRUCTS = {
+    "request": REQUESTS,
+    "rejected": REJECTED_LINES,
+    "fetch": FETCHES,
+    "produce": PRODUCES,
+    "broker_heartbeat": BROKER_HEARTBEATS,
+    "metadata_write": METADATA_WRITES,
+    "producer_id": PRODUCER_IDS,
+}
+#: ... and with several, by the list of structs.
+LISTS = {
+    "isr_changes": ISR_CHANGES,
+    "topics": TOPICS,
+    "configs": CONFIGS,
+    "metadata_offsets": METADATA_OFFSETS,
+}
 
 
 def _struct(table: Table) -> pa.StructType:
@@ -39,17 +56,11 @@ PARSED_LINE = pa.schema(
         pa.field("node_id", INT, nullable=False),
         pa.field("source_file", TEXT, nullable=False),
         pa.field("line_number", LONG, nullable=False),
-        pa.field("request", REQUEST),
-        pa.field("rejected", REJECTED),
-        pa.field("fetch", _struct(FETCHES)),
-        pa.field("produce", _struct(PRODUCES)),
-        pa.field("broker_heartbeat", _struct(BROKER_HEARTBEATS)),
-        pa.field("metadata_write", _struct(METADATA_WRITES)),
-        pa.field("producer_id", _struct(PRODUCER_IDS)),
-        pa.field("isr_changes", pa.list_(_struct(ISR_CHANGES)), nullable=False),
-        pa.field("topics", pa.list_(_struct(TOPICS)), nullable=False),
-        pa.field("configs", pa.list_(_struct(CONFIGS)), nullable=False),
-        pa.field("metadata_offsets", pa.list_(_struct(METADATA_OFFSETS)), nullable=False),
+        *(pa.field(name, _struct(table)) for name, table in STRUCTS.items()),
+        *(
+            pa.field(name, pa.list_(_struct(table)), nullable=False)
+            for name, table in LISTS.items()
+        ),
     ]
 )
 #: Columns of the APIs that are nearly all of a busy log, by API key.

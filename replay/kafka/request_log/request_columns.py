@@ -129,18 +129,14 @@ def _durations(columns: Columns) -> NDArray[np.float64]:
 
 def with_times(columns: Columns, stamps_us: Positions) -> Columns:
     """All columns of ``requests`` but the sizes."""
-    return columns | _clock(stamps_us, np.rint(_durations(columns) * 1000).astype(np.int64))
-
-
-def _clock(completed: NDArray[np.int64], us: NDArray[np.int64]) -> Columns:
+    us = np.rint(_durations(columns) * 1000).astype(np.int64)
     total, request_queue, local, _, _, response_queue, send = us
-    received = completed - total
-    dequeued = received + request_queue
+    dequeued = stamps_us - total + request_queue
     times = {
-        "received_at": received,
+        "received_at": stamps_us - total,
         "dequeued_at": dequeued,
         "handled_at": dequeued + local,
-        "built_at": completed - send - response_queue,
-        "completed_at": completed,
+        "built_at": stamps_us - send - response_queue,
+        "completed_at": stamps_us,
     }
-    return {name: pa.array(time, AT) for name, time in times.items()}
+    return columns | {name: pa.array(time, AT) for name, time in times.items()}

@@ -4,7 +4,8 @@ Source: the message schemas of each API. Errors are matched by name, or by posit
 returns them by position (ACLs). ``partitions`` is a count where the API speaks of partitions.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from .bodies import At, Body, Structs, TypedRows, decode_request, decode_response, resource
@@ -13,45 +14,42 @@ from .envelope import Envelope, Int8, Int16, Int32
 _Resources = list[dict[str, Any]]
 #: An API that has no error at the top returns 0 there.
 _TOP_LEVEL = (Int16, 0)
+_LISTS = ("responses", "results", "entries", "filter_results", "replica_election_results")
+_NO_RESPONSE = SimpleNamespace(**dict.fromkeys(_LISTS, ()), error_code=None)
 
 
 class _Write(NamedTuple):
-    """How an API's bodies are read, and the resources in them; the response may be None there."""
+    """How an API's bodies are read, and the resources in them."""
 
     request: Body
     response: Body
     resources: Callable[[Any, Any], _Resources]
 
 
+def _errors(results: Iterable[Any], name: str = "name") -> dict[Any, int]:
+    return {getattr(result, name): result.error_code for result in results}
+
+
 def _deleted_topics(request: Any, response: Any) -> _Resources:
-    errors: dict[str | None, int] = {}
-    for result in response.responses if response else ():
-        errors[result.topic_id] = errors[result.name] = result.error_code
+    errors = _errors(response.responses, "topic_id") | _errors(response.responses)
     names = [*request.topic_names, *(t.name or t.topic_id or "" for t in request.topics)]
     return [resource("topic", name, errors.get(name)) for name in names]
 
 
 def _grown_topics(request: Any, response: Any) -> _Resources:
-    errors = {result.name: result.error_code for result in (response.results if response else ())}
-    return [
-        resource("topic", t.name, errors.get(t.name), partitions=t.count) for t in request.topics
-    ]
+    errors, topics = _errors(response.results), request.topics
+    return [resource("topic", t.name, errors.get(t.name), partitions=t.count) for t in topics]
 
 
 def _features(request: Any, response: Any) -> _Resources:
     """From v2 on, one error is that of all."""
-    errors = {r.feature: r.error_code for r in (response.results if response else ())}
-    of_all = response.error_code if response else None
-    return [
-        resource(
-            "feature", f.feature, errors.get(f.feature, of_all), feature_level=f.max_version_level
-        )
-        for f in request.feature_updates
-    ]
+    errors, of_all = _errors(response.results, "feature"), response.error_code
+    levels = [(update.feature, update.max_version_level) for update in request.feature_updates]
+    return [resource("feature", f, errors.get(f, of_all), feature_level=to) for f, to in levels]
 
 
 def _quotas(request: Any, response: Any) -> _Resources:
-    errors = {_entity(e): e.error_code for e in (response.entries if response else ())}
+    errors = {_entity(e): e.error_code for e in response.entries}
     names = [_entity(entry) for entry in request.entries]
     return [resource("client_quota", name, errors.get(name)) for name in names]
 
@@ -63,23 +61,21 @@ def _entity(entry: Any) -> str:
 
 
 def _created_acls(request: Any, response: Any) -> _Resources:
-    names = [acl.resource_name for acl in request.creations]
-    return _acls(names, response.results if response else [])
+    return _acls([acl.resource_name for acl in request.creations], response.results)
 
 
 def _deleted_acls(request: Any, response: Any) -> _Resources:
-    names = [acl.resource_name_filter for acl in request.filters]
-    return _acls(names, response.filter_results if response else [])
+    return _acls([acl.resource_name_filter for acl in request.filters], response.filter_results)
 
 
-def _acls(names: list[str | None], results: list[Any]) -> _Resources:
+def _acls(names: list[str | None], results: Sequence[Any]) -> _Resources:
     errors = [r.error_code for r in results] if len(results) == len(names) else [None] * len(names)
     return [resource("acl", name, error) for name, error in zip(names, errors, strict=True)]
 
 
 def _elections(request: Any, response: Any) -> _Resources:
     """Of all partitions where the request names none."""
-    results = response.replica_election_results if response else []
+    results = response.replica_election_results
     errors = {result.topic: _first_error(result.partition_result) for result in results}
     counts = {result.topic: len(result.partition_result) for result in results}
     if request.topic_partitions is not None:
@@ -88,7 +84,7 @@ def _elections(request: Any, response: Any) -> _Resources:
 
 
 def _reassignments(request: Any, response: Any) -> _Resources:
-    errors = {t.name: _first_error(t.partitions) for t in (response.responses if response else ())}
+    errors = {t.name: _first_error(t.partitions) for t in response.responses}
     counts = [(topic.name, len(topic.partitions)) for topic in request.topics]
     return [resource("topic", t, errors.get(t), partitions=count) for t, count in counts]
 
@@ -99,7 +95,7 @@ def _first_error(results: Iterable[Any]) -> int:
 
 
 def _users(request: Any, response: Any) -> _Resources:
-    errors = {result.user: result.error_code for result in (response.results if response else ())}
+    errors = _errors(response.results, "user")
     names = dict.fromkeys(c.name for c in (*request.deletions, *request.upsertions))
     return [resource("user", name, errors.get(name)) for name in names]
 
@@ -182,5 +178,5 @@ def read(envelope: Envelope) -> TypedRows:
     if request is None:
         return TypedRows(metadata_write=(None, error, None))
     validate_only = getattr(request, "validate_only", False)
-    resources = write.resources(request, response)
+    resources = write.resources(request, _NO_RESPONSE if response is None else response)
     return TypedRows(metadata_write=(validate_only, error, resources))

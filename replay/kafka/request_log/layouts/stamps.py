@@ -6,6 +6,7 @@ they are in it already. A stamp without milliseconds orders no requests and is r
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -32,6 +33,12 @@ _CACHE_SIZE_MAX = 1 << 16
 FIELDS = ("instant", "timeMillis", "@timestamp", "timestamp", "time", "ts", "date", "datetime")
 
 
+@lru_cache(_CACHE_SIZE_MAX)
+def _has_stamp(text: bytes) -> bool:
+    """Whether a timestamp stands in what is between one and the marker."""
+    return _ANY.search(text) is not None
+
+
 class StampReader:
     """Finds a line's timestamp and gives it as ``yyyy-MM-dd HH:mm:ss,SSS`` in ``zone``.
 
@@ -41,9 +48,8 @@ class StampReader:
     def __init__(self, zone: str, is_padded: bool = False) -> None:
         self._is_padded = is_padded
         self._zone = ZoneInfo(zone)
-        self._seconds: dict[bytes | int, bytes] = {}
+        self._second = lru_cache(_CACHE_SIZE_MAX)(self._in_zone)
         self._offset = -1
-        self._behind: set[bytes] = set()
         self._field = FIELDS[0]
 
     def of_text(self, text: bytes, start: int, stop: int) -> bytes | None:
@@ -52,7 +58,7 @@ class StampReader:
         Raises ``Unreadable``: stamp_without_milliseconds, bad_stamp.
         """
         found = _AT.match(text, self._offset, stop) if self._offset >= start else None
-        if found is None or not self._is_last(text[found.end() : stop]):
+        if found is None or _has_stamp(text[found.end() : stop]):
             every = [*_ANY.finditer(text, start, stop)]
             # A number of ten digits may be anything, so any other form goes before it.
             dated = [one for one in every if one["epoch"] is None or one["fe"]] or every
@@ -61,16 +67,6 @@ class StampReader:
             found = dated[-1]
             self._offset = found.start()
         return self._canonical(found)
-
-    def _is_last(self, behind: bytes) -> bool:
-        """Whether no timestamp stands in what is between one and the marker."""
-        if behind not in self._behind:
-            if _ANY.search(behind):
-                return False
-            if len(self._behind) >= _CACHE_SIZE_MAX:
-                self._behind.clear()
-            self._behind.add(behind)
-        return True
 
     def without(self, text: bytes) -> bytes:
         """What stands before the last timestamp in a text, less other timestamps."""
@@ -123,38 +119,29 @@ class StampReader:
         if self._is_padded and len(fraction) == 6:
             fraction = fraction[3:]
         second = b"%s-%s-%s %s:%s:%s" % (y, mo, d, h, mi, s)
-        return (second if zone is None else self._local(second, zone)) + b"," + fraction[:3]
+        return (second if zone is None else self._second(second, zone)) + b"," + fraction[:3]
 
     def _of_epoch(self, second: int, millis: bytes | None) -> bytes:
         if millis is None:
             raise Unreadable(Reason.stamp_without_milliseconds, str(second))
-        if (known := self._seconds.get(second)) is None:
-            try:
-                at = _EPOCH + timedelta(seconds=second)
-            except OverflowError:
-                raise Unreadable(Reason.stamp_out_of_range) from None
-            known = self._remember(second, at)
-        return known + b"," + millis
+        return self._second(second, b"") + b"," + millis
 
-    def _local(self, second: bytes, zone: bytes) -> bytes:
-        """A second with its zone's offset as a second of the recording's zone."""
-        key = second + zone
-        known = self._seconds.get(key)
-        if known is None:
-            offset = zone.strip().replace(b"Z", b"+00:00").decode()
-            try:
-                at = datetime.fromisoformat(second.decode() + offset)
-            except ValueError:
-                raise Unreadable(Reason.bad_stamp, key.decode()) from None
-            known = self._remember(key, at)
-        return known
-
-    def _remember(self, key: bytes | int, at: datetime) -> bytes:
-        if len(self._seconds) >= _CACHE_SIZE_MAX:
-            self._seconds.clear()
+    def _in_zone(self, second: bytes | int, offset: bytes) -> bytes:
+        """A second with its zone's offset, or since 1970, as a second of the recording's zone."""
         try:
+            if isinstance(second, int):
+                at = _EPOCH + timedelta(seconds=second)
+            else:
+                at = _with_offset(second, offset)
             local = at.astimezone(self._zone)
         except (ValueError, OverflowError):  # the years 1 and 9999 have no other zone
             raise Unreadable(Reason.stamp_out_of_range) from None
-        self._seconds[key] = known = local.strftime("%Y-%m-%d %H:%M:%S").encode()
-        return known
+        return local.strftime("%Y-%m-%d %H:%M:%S").encode()
+
+
+def _with_offset(second: bytes, offset: bytes) -> datetime:
+    zone = offset.strip().replace(b"Z", b"+00:00")
+    try:
+        return datetime.fromisoformat((second + zone).decode())
+    except ValueError:
+        raise Unreadable(Reason.bad_stamp, (second + offset).decode()) from None
