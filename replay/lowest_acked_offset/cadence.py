@@ -5,7 +5,8 @@ comes (a broker starts, unfences, shuts down) comes when it must, whatever the i
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kip_replay.replay.hwm_parking.timelines import Samples
 
@@ -19,19 +20,18 @@ DEFAULT_INTERVAL_US = 2_000_000
 AWAY_SLACK_US = 1_000_000
 
 
-@dataclass
-class Cadence:
+class Cadence(msgspec.Struct):
     """The recorded heartbeats of one broker.
 
     ``gaps`` from a response of a running broker to its next heartbeat; ``handling`` and
     ``building`` from an arrival on.
     """
 
-    received: list[int] = field(default_factory=list)
-    built: list[int] = field(default_factory=list)
-    gaps: Samples[int] = field(default_factory=Samples)
-    handling: Samples[int] = field(default_factory=Samples)
-    building: Samples[int] = field(default_factory=Samples)
+    received: list[int] = []
+    built: list[int] = []
+    gaps: Samples[int] = msgspec.field(default_factory=Samples)
+    handling: Samples[int] = msgspec.field(default_factory=Samples)
+    building: Samples[int] = msgspec.field(default_factory=Samples)
     last: Heartbeat | None = None
     last_runs: bool = False
 
@@ -64,8 +64,7 @@ class Cadence:
             samples.forget(before)
 
 
-@dataclass
-class Recorded:
+class Recorded(msgspec.Struct):
     """What all simulations share: the recorded heartbeats and the brokers' progress.
 
     ``steps``: when a broker may have applied more, in which variant (None: in all); in order of
@@ -73,13 +72,13 @@ class Recorded:
     """
 
     interval_us: int | None = None
-    cadences: dict[int, Cadence] = field(default_factory=dict)
-    progress: dict[int, Progress] = field(default_factory=dict)
-    delay: ApplyDelay = field(default_factory=ApplyDelay)
+    cadences: dict[int, Cadence] = {}
+    progress: dict[int, Progress] = {}
+    delay: ApplyDelay = msgspec.field(default_factory=ApplyDelay)
     #: (since when, which controller is active)
-    controllers: list[tuple[int, int]] = field(default_factory=list)
-    first_gaps: list[int] = field(default_factory=list)
-    steps: list[tuple[int, int, str | None]] = field(default_factory=list)
+    controllers: list[tuple[int, int]] = []
+    first_gaps: list[int] = []
+    steps: list[tuple[int, int, str | None]] = []
 
     def heartbeat(self, received: int, beat: Heartbeat, want_fence: bool) -> bool:
         """Take a heartbeat. -> whether it is steady."""

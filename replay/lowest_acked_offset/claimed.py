@@ -1,8 +1,9 @@
 """A controller that counts what brokers have applied by more than their heartbeats."""
 
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
+
+import msgspec
 
 from .brokers import Heartbeat
 from .controller import HeartbeatManager
@@ -22,12 +23,11 @@ class ClaimEvent(NamedTuple):
     beat: Heartbeat | None = None
 
 
-@dataclass
-class Claimed:
+class Claimed(msgspec.Struct):
     """Such a controller, and a heap of what comes later than where it is."""
 
     manager: HeartbeatManager
-    events: list[ClaimEvent] = field(default_factory=list)
+    events: list[ClaimEvent] = []
     count: int = 0
 
     def keep(self, at: int, broker_id: int, offset: int, beat: Heartbeat | None = None) -> None:

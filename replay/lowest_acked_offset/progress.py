@@ -9,7 +9,8 @@ applied what it knew half-way to the heartbeat that first shows it.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kip_replay.replay.outcomes import RECORDED
 
@@ -39,11 +40,10 @@ def apply_delay_us(seen: Sequence[tuple[int, bool]]) -> int:
     return best
 
 
-@dataclass
-class ApplyDelay:
+class ApplyDelay(msgspec.Struct):
     """The last samples of all brokers (one broker has too few), and the delay that they show."""
 
-    seen: list[tuple[int, bool]] = field(default_factory=list)
+    seen: list[tuple[int, bool]] = []
     us: int = 0
 
     def add(self, age: int, applied: bool) -> None:
@@ -52,8 +52,7 @@ class ApplyDelay:
         self.us = apply_delay_us([*ASSUMED_DELAY, *self.seen])
 
 
-@dataclass
-class Slow:
+class Slow(msgspec.Struct):
     """A broker had not applied what it knew (``known``) until a time (open: None).
 
     Heartbeats at ``at`` carried ``offsets``: until each it had no more than that one's.
@@ -69,11 +68,10 @@ class Slow:
         return self.offsets[min(bisect_left(self.at, at), len(self.at) - 1)]
 
 
-@dataclass
-class Progress:
-    learned: Rising = field(default_factory=Rising)
-    due: dict[str, Rising] = field(default_factory=dict)
-    slow: list[Slow] = field(default_factory=list)
+class Progress(msgspec.Struct):
+    learned: Rising = msgspec.field(default_factory=Rising)
+    due: dict[str, Rising] = {}
+    slow: list[Slow] = []
 
     def learn(self, variant: str, at: int, due: int, high_watermark: int) -> None:
         """The broker learned a high watermark, and is due to have applied it at a later time."""

@@ -8,8 +8,9 @@ whatever brokers have learned, and which offset they carry (``progress``).
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
+
+import msgspec
 
 from .brokers import RESET_OFFSET, Heartbeat
 from .cadence import AWAY_SLACK_US, Recorded
@@ -19,20 +20,19 @@ from .controller import HeartbeatManager
 _KEPT, _DUE = range(2)
 
 
-@dataclass
-class Simulation:
+class Simulation(msgspec.Struct):
     """Heartbeats at one interval, to a controller for each variant of when brokers learned."""
 
     interval_us: int
     managers: dict[str, HeartbeatManager]
     #: A heap of (when, kind, number, broker).
-    events: list[tuple[int, int, int, int]] = field(default_factory=list)
+    events: list[tuple[int, int, int, int]] = []
     #: By number the heartbeats that are kept, by broker the number of the one that is due.
-    kept: dict[int, Heartbeat] = field(default_factory=dict)
-    due: dict[int, int] = field(default_factory=dict)
+    kept: dict[int, Heartbeat] = {}
+    due: dict[int, int] = {}
     #: By broker what its steady heartbeats are like, and brokers whose next one no line shows yet.
-    steady: dict[int, Heartbeat] = field(default_factory=dict)
-    waiting: set[int] = field(default_factory=set)
+    steady: dict[int, Heartbeat] = {}
+    waiting: set[int] = set()
     count: int = 0
 
     def heartbeat(self, received: int, beat: Heartbeat, is_steady: bool) -> None:

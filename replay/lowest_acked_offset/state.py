@@ -2,7 +2,6 @@
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -39,8 +38,7 @@ class Settings(NamedTuple):
     replica_apply_ms: int
 
 
-@dataclass
-class State:
+class State(msgspec.Struct):
     committed: CommittedOffsets
     recorded: HeartbeatManager
     finest: Claimed
@@ -48,18 +46,18 @@ class State:
     beats: Recorded
     #: One for each interval.
     simulations: list[Simulation]
-    forwarding: Forwarding = field(default_factory=Forwarding)
-    evidence: Evidence = field(default_factory=Evidence)
+    forwarding: Forwarding = msgspec.field(default_factory=Forwarding)
+    evidence: Evidence = msgspec.field(default_factory=Evidence)
     #: Lines that wait for their turn, and when the rule has each happen.
-    pending: list[tuple[int, Event]] = field(default_factory=list)
+    pending: list[tuple[int, Event]] = []
     #: By broker what it applies when, and what they have to do for it.
-    applying: dict[int, Applying] = field(default_factory=dict)
-    replicas: Replicas = field(default_factory=Replicas)
-    writes: list[Write] = field(default_factory=list)
+    applying: dict[int, Applying] = {}
+    replicas: Replicas = msgspec.field(default_factory=Replicas)
+    writes: list[Write] = []
     #: Variants of which the log has when brokers learned.
-    learned: set[str] = field(default_factory=set)
+    learned: set[str] = set()
     first_heartbeat_us: int | None = None
-    active: Active = field(default_factory=Active)
+    active: Active = msgspec.field(default_factory=Active)
     #: Behind a hole.
     settling: Settling | None = None
     fed: int = 0

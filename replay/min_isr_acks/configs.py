@@ -1,19 +1,18 @@
 """min.insync.replicas of each topic, as the log has it over time."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 from .events import Event
 
 
-@dataclass
-class MinIsrConfig:
+class MinIsrConfig(msgspec.Struct):
     """min.insync.replicas per topic, as set, deleted or described."""
 
     default: int | None
-    assigned: dict[str, int] = field(default_factory=dict)
-    described: dict[str, int] = field(default_factory=dict)
+    assigned: dict[str, int] = {}
+    described: dict[str, int] = {}
     #: Topics whose config was altered, but the leader may not have applied it yet.
-    opened: list[str] = field(default_factory=list)
+    opened: list[str] = []
     #: What it was before a hole in which it may have been altered.
     doubted: tuple[int | None, dict[str, int], dict[str, int]] | None = None
 

@@ -5,8 +5,9 @@ gets the ``Condition`` it falls under (``leaderships``).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import msgspec
 
 from .inputs import ISR_ASKED, METADATA
 from .log import NOWHERE
@@ -55,8 +56,7 @@ class Fact(NamedTuple):
     is_active: bool
 
 
-@dataclass
-class Leadership:
+class Leadership(msgspec.Struct):
     """One partition as this node knows it. Methods return whether the high watermark may move."""
 
     node_id: int
@@ -68,7 +68,7 @@ class Leadership:
     doubted: Isr | None = None
     doubted_us: int | None = None
     #: Followers that are absent, maybe fenced or stopped.
-    missed: list[int] = field(default_factory=list)
+    missed: list[int] = []
     replicas: int = 0
     leader_id: int | None = None
     leader_epoch: int = -1
@@ -81,7 +81,7 @@ class Leadership:
     #: What the last condition followed from.
     noted: Any = None
     #: Followers by seat: who was ever in the ISR, or fetched.
-    seats: list[int] = field(default_factory=list)
+    seats: list[int] = []
 
     def seat(self, broker_id: int) -> int:
         """A follower's seat, a new one if it has none."""

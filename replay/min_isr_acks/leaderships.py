@@ -1,8 +1,8 @@
 """All partitions of a node: each row of its log falls under a condition of its partition."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from .inputs import FETCH, METADATA, PRODUCE
@@ -10,16 +10,15 @@ from .leadership import APPLY_US_MAX, Change, Condition, Fact, Isr, Leadership
 from .log import ALL, NOWHERE, NULL, Array, Log, no_longs
 
 
-@dataclass
-class Leaderships:
+class Leaderships(msgspec.Struct):
     """All partitions of a node, and the conditions that rows refer to."""
 
     node_id: int
-    all: list[Leadership] = field(default_factory=list)
-    conditions: list[Condition] = field(default_factory=list)
-    current: Array = field(default_factory=no_longs)
-    _leads: Array = field(default_factory=no_longs)
-    _epochs: Array = field(default_factory=no_longs)
+    all: list[Leadership] = []
+    conditions: list[Condition] = []
+    current: Array = msgspec.field(default_factory=no_longs)
+    _leads: Array = msgspec.field(default_factory=no_longs)
+    _epochs: Array = msgspec.field(default_factory=no_longs)
 
     def add(self, more: Sequence[Isr]) -> None:
         """Partitions of which nothing is known yet but min.insync.replicas."""

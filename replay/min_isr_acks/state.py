@@ -1,6 +1,5 @@
 """What a replay carries from one increment to the next, and as bytes."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -20,8 +19,7 @@ from .topics import Topics
 from .window import Window
 
 
-@dataclass
-class State:
+class State(msgspec.Struct):
     """All that a replay carries.
 
     ``front``: the last event; ``order``: how many there were. ``altered``: configs that the leader
@@ -33,14 +31,14 @@ class State:
     configs: MinIsrConfig
     leaderships: Leaderships
     window: Window
-    front: Event = field(default_factory=lambda: Event(-1, 0, "", ""))
+    front: Event = msgspec.field(default_factory=lambda: Event(-1, 0, "", ""))
     order: int = 0
-    altered: list[Event] = field(default_factory=list)
-    topics: Topics = field(default_factory=Topics)
-    brokers: Brokers = field(default_factory=Brokers)
-    consumers: Consumers = field(default_factory=Consumers)
-    appends: Appends = field(default_factory=Appends)
-    seen: Seen = field(default_factory=Seen)
+    altered: list[Event] = []
+    topics: Topics = msgspec.field(default_factory=Topics)
+    brokers: Brokers = msgspec.field(default_factory=Brokers)
+    consumers: Consumers = msgspec.field(default_factory=Consumers)
+    appends: Appends = msgspec.field(default_factory=Appends)
+    seen: Seen = msgspec.field(default_factory=Seen)
 
 
 def started(node_id: int, variants: list[Variant], default_min_isr: int | None) -> State:

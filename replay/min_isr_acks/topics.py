@@ -1,8 +1,8 @@
 """Topics and partitions by position: what a leader's log names by name, or by id."""
 
-from dataclasses import dataclass, field
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,14 +14,13 @@ _BITS = 32
 Key = TypeVar("Key", int, str)
 
 
-@dataclass
-class Topics:
+class Topics(msgspec.Struct):
     """Topics' names, and the partitions of this leader as (topic, partition) positions."""
 
-    names: dict[str, int] = field(default_factory=dict)
+    names: dict[str, int] = {}
     #: Positions by topic's position and partition, packed.
-    partitions: dict[int, int] = field(default_factory=dict)
-    named: dict[str, str] = field(default_factory=dict)
+    partitions: dict[int, int] = {}
+    named: dict[str, str] = {}
 
     def partitions_of(self, columns: dict[str, pa.Array]) -> Array:
         """Positions of the partitions that events name, new ones for those that are new."""

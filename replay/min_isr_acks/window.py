@@ -5,9 +5,9 @@ a batch's outcome is depends on the log alone. What lies before a partition's ol
 folded: of each follower its last FETCH, and how far the levels had risen.
 """
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -31,19 +31,20 @@ class View(NamedTuple):
     levels: list[tuple[Level, Level]]
 
 
-@dataclass
-class Window:
+class Window(msgspec.Struct):
     """Rows that are still open, FETCHes by session, brokers' standings, and where levels were.
 
     ``reached``: by partition the term, then a column per variant and level.
     """
 
     reached: Array
-    requests: list[pa.RecordBatch] = field(default_factory=list)
-    log: Log = field(default_factory=lambda: Log(*np.empty((len(Log._fields), 0), np.int64)))
-    more: list[Log] = field(default_factory=list)
-    fetches: list[Fetches] = field(default_factory=list)
-    standings: list[Standings] = field(default_factory=list)
+    requests: list[pa.RecordBatch] = []
+    log: Log = msgspec.field(
+        default_factory=lambda: Log(*np.empty((len(Log._fields), 0), np.int64))
+    )
+    more: list[Log] = []
+    fetches: list[Fetches] = []
+    standings: list[Standings] = []
 
     @property
     def is_due(self) -> bool:
