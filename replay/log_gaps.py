@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.outcomes import made_unknown
+from .outcomes import made_unknown
 
 #: Reason of outcomes that rest on lines that are missing.
 LOG_GAP = "lines of a log that it rests on are missing"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.outcomes import made_unknown
+from .outcomes import made_unknown
 
 #: Reason of outcomes that rest on times by clocks that are apart.
 CLOCKS_DIFFER = "clocks of nodes whose times it compares differ"

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from kip_replay.replay.log_gaps import Gaps, LogGap, Touch
-from kip_replay.replay.other_clocks import Comparison
-from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.table import Table
+from .log_gaps import Gaps, LogGap, Touch
+from .other_clocks import Comparison
+from .phases import SteadyPhase
+from .table import Table
 
 
 class Replay(Protocol):

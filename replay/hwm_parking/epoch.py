@@ -6,9 +6,8 @@ from typing import NamedTuple, Self
 import msgspec
 import pyarrow as pa
 
-from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LOG_GAP
-from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
-
+from ..log_gaps import ALWAYS_SINCE_US, LOG_GAP
+from ..outcomes import RECORDED, Variant, Verdict
 from .closed_loop import ClosedLoop, SimulatedFetch
 from .drains import Drains
 from .evidence import Evidence
@@ -148,8 +147,6 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
             loop.lag.close()
             self._emit(self.controller.variants[position], loop, fetches, emitted)
 
-    # --- the recorded leader ---------------------------------------------------------------------
-
     def _leader(self, hwm_aware: bool) -> Leader:
         start = self.evidence.epoch_start_offset
         first = min(r.first.fetch_offset for r in self.evidence.replicas.values())
@@ -215,8 +212,6 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
             replicas = self.evidence.replicas
             self.recorded_lag.advanced(advance, replicas, () if is_settled else replicas)
             self.settling.advanced(at, ())
-
-    # --- what is emitted -------------------------------------------------------------------------
 
     @property
     def _rows(self) -> EpochRows:

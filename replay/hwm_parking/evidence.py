@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
-from kip_replay.replay.log_gaps import ALWAYS_SINCE_US
-
+from ..kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
+from ..log_gaps import ALWAYS_SINCE_US
 from .kip_1166 import Completion
 from .log_bytes import LogBytes
 from .metadata_log import ABSENCE_US, WAKE_SPREAD_US, RecordedFetch

@@ -6,10 +6,10 @@ from functools import partial
 import pyarrow as pa
 
 from kip_replay.replay import hwm_parking
-from kip_replay.replay.log_gaps import Touch, holes_of
-from kip_replay.replay.phases import ALWAYS_STEADY, SteadyPhase
-from kip_replay.replay.rule import Replay, Rule, Settings, Through
 
+from ..log_gaps import Touch, holes_of
+from ..phases import ALWAYS_STEADY, SteadyPhase
+from ..rule import Replay, Rule, Settings, Through
 from .metadata_log import ABSENCE_US
 from .replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD
 from .tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG

@@ -8,9 +8,8 @@ needed whenever a partition comes or goes. Orders are those of the released sess
 
 import numpy as np
 
-from kip_replay.replay.kafka.messages.encoding import Ints
-from kip_replay.replay.kafka.messages.kip_227_draft import DRAFT_UUID_BYTES, DraftFetchPieces
-
+from ..kafka.messages.encoding import Ints
+from ..kafka.messages.kip_227_draft import DRAFT_UUID_BYTES, DraftFetchPieces
 from .fetch import Fetch
 from .lists import EPOCHS
 from .partitions import Partitions, runs_of

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from kip_replay.replay.kafka.messages.encoding import Ints
-from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
-
+from ..kafka.messages.encoding import Ints
+from ..kafka.messages.fetch_pieces import TopicTotals
 from .cache import Occurrence
 from .lists import Listed, Lists
 from .recorded import RecordedFetch

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kip_replay.replay.kafka.messages.encoding import Bools, Ints
-
+from ..kafka.messages.encoding import Bools, Ints
 from .full_order import FullOrder
 from .lists import (
     ABSENT,

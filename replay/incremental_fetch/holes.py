@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LogGap
+from ..log_gaps import ALWAYS_SINCE_US, LogGap
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.kafka.messages.columns import bools
-from kip_replay.replay.kafka.messages.encoding import Bools, Ints, varint_sizes
-from kip_replay.replay.kafka.messages.fetch_pieces import (
+from ..kafka.messages.columns import bools
+from ..kafka.messages.encoding import Bools, Ints, varint_sizes
+from ..kafka.messages.fetch_pieces import (
     CURRENT_LEADER_TAG_BYTES,
     DIRECTORY_ID_TAG_BYTES,
     EPOCH_END_OFFSET_TAG_BYTES,
     HIGH_WATERMARK_TAG_BYTES,
     TopicTotals,
 )
-
 from .partitions import Partitions
 
 #: Stands for null, and for "never returned": no value that Kafka writes.

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from kip_replay.replay.rule import Replay, Rule, Settings
-
+from ..rule import Replay, Rule, Settings
 from .holes import Holes
 from .recorded import INPUT_SCHEMA
 from .replay import IncrementalFetch

@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kip_replay.replay.kafka.messages.encoding import Ints
-from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
-
+from ..kafka.messages.encoding import Ints
+from ..kafka.messages.fetch_pieces import TopicTotals
 from .cache import FetchSessionCache, Reason
 from .fetch import Events, Fetch
 from .recorded import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR

@@ -9,8 +9,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
-
+from ..outcomes import RECORDED, Variant, Verdict
 from .recorded import SESSION_ERRORS, RecordedFetch, filled
 from .sizes import Sent, counted_version
 from .step import Replayed

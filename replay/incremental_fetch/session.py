@@ -13,8 +13,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from kip_replay.replay.kafka.messages.encoding import Bools, Ints
-
+from ..kafka.messages.encoding import Bools, Ints
 from .followed import FollowedPartitions, Response
 from .lists import (
     CACHED_HIGH_WATERMARK,

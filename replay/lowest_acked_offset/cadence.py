@@ -8,8 +8,7 @@ from bisect import bisect_right
 
 import msgspec
 
-from kip_replay.replay.hwm_parking.timelines import Samples
-
+from ..hwm_parking.timelines import Samples
 from .brokers import Heartbeat
 from .events import Event
 from .progress import ApplyDelay, Progress

@@ -11,14 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kip_replay.replay.log_gaps import (
-    ALWAYS_SINCE_US,
-    ALWAYS_UNTIL_US,
-    LogGap,
-    holes_of,
-    last_begun,
-)
-
+from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap, holes_of, last_begun
 from .events import FETCH, HEARTBEAT, WRITE, Event
 from .writes import VOTER_SILENCE_US
 

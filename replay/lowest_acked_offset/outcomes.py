@@ -5,21 +5,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kip_replay.replay.kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
-from kip_replay.replay.outcomes import Rows, Variant, Verdict
-
+from ..kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
+from ..outcomes import Rows, Variant, Verdict
+from . import reasons
 from .cadence import DEFAULT_INTERVAL_US
 from .controller import Carried, HeartbeatManager
 from .events import NO_ANSWER, Event
-from .reasons import (
-    HORIZON,
-    LEFT,
-    LOG_GAP,
-    NOBODY_COUNTS,
-    NOT_ACTIVE,
-    NOT_ANSWERED,
-    NOTHING_WRITTEN,
-)
 from .tables import TABLES
 from .timelines import Rising
 from .writes import Offsets, Sender
@@ -88,7 +79,7 @@ class LogEnd(NamedTuple):
     @property
     def is_hole(self) -> bool:
         """What would have followed is missing."""
-        return self.reason == LOG_GAP
+        return self.reason == reasons.LOG_GAP
 
     def is_before(self, variant: Variant, times: Iterable[int | None]) -> bool:
         """It is a hole, and one of these times (None: not seen yet) may lie behind it."""
@@ -107,17 +98,17 @@ class Fate(NamedTuple):
     readable_us: int | None = None
 
 
-def heartbeat_row(row: Event, carried: Carried | None, uncertain: str = LOG_GAP) -> Row:
+def heartbeat_row(row: Event, carried: Carried | None, uncertain: str = reasons.LOG_GAP) -> Row:
     """A heartbeat, and what its response carries; None: it is an error, or ``uncertain``."""
     verdict: Judgement = (Verdict.REPLAYED, None)
     if row.error_code == NO_ANSWER:
-        verdict = (Verdict.UNKNOWN, NOT_ANSWERED)
+        verdict = (Verdict.UNKNOWN, reasons.NOT_ANSWERED)
     elif row.error_code != 0:
-        verdict = (Verdict.NOT_APPLICABLE, NOT_ACTIVE)
+        verdict = (Verdict.NOT_APPLICABLE, reasons.NOT_ACTIVE)
     elif carried is None:
         verdict = (Verdict.UNKNOWN, uncertain)
     elif carried.raw is None:
-        verdict = (Verdict.NOT_APPLICABLE, NOBODY_COUNTS)
+        verdict = (Verdict.NOT_APPLICABLE, reasons.NOBODY_COUNTS)
     size, carried = row.response_bytes, carried or Carried(None, None, None)
     return {
         **Variant(LOWEST_ACKED).what_if(RULE),
@@ -203,11 +194,11 @@ class FollowedWrite(NamedTuple):
         if self.variant.name == FINEST_EVIDENCE and self.unlearned is not None:
             return self.unlearned
         is_cut = self.log_end is not None and self.log_end.is_before(self.variant, followed)
-        return LOG_GAP if self.sender.is_lost or is_cut else None
+        return reasons.LOG_GAP if self.sender.is_lost or is_cut else None
 
     def _judgement(self, fate: Fate) -> Judgement:
-        if self.write.offsets == NOTHING_WRITTEN:
-            return Verdict.NOT_APPLICABLE, NOTHING_WRITTEN
+        if self.write.offsets == reasons.NOTHING_WRITTEN:
+            return Verdict.NOT_APPLICABLE, reasons.NOTHING_WRITTEN
         if isinstance(self.write.offsets, str):
             return Verdict.UNKNOWN, self.write.offsets
         if fate.applied_us is not None and fate.readable_us is not None:
@@ -215,13 +206,17 @@ class FollowedWrite(NamedTuple):
         if self.unlearned is not None:
             return Verdict.UNKNOWN, self.unlearned
         if fate.applied_us is not None and fate.known_everywhere_us is not None:
-            return Verdict.NOT_APPLICABLE, LEFT
+            return Verdict.NOT_APPLICABLE, reasons.LEFT
         return Verdict.UNKNOWN, too_late(self.write, self.log_end)
 
 
 def too_late(write: Write, log_end: LogEnd | None) -> str:
     """Why what became of a write was not seen."""
-    return log_end.reason if log_end is not None and log_end.at_us < write.until_us else HORIZON
+    return (
+        log_end.reason
+        if log_end is not None and log_end.at_us < write.until_us
+        else reasons.HORIZON
+    )
 
 
 def _elapsed_ms(since: int, until: int | None) -> float | None:

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kip_replay.replay.outcomes import RECORDED
-
+from ..outcomes import RECORDED
 from .timelines import Rising
 
 #: A broker that has not applied what it knew for longer than this is slow, not just on its way.

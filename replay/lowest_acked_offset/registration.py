@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from kip_replay.replay.other_clocks import Comparison, times_of
-from kip_replay.replay.rule import Replay, Rule, Settings
-
+from ..other_clocks import Comparison, times_of
+from ..rule import Replay, Rule, Settings
 from .applying import REPLICA_APPLY_MS
 from .events import INPUT_SCHEMA, ORDER
 from .outcomes import HEARTBEAT_INTERVAL

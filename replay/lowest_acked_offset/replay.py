@@ -6,8 +6,7 @@ from operator import itemgetter
 
 import pyarrow as pa
 
-from kip_replay.replay.log_gaps import LogGap
-
+from ..log_gaps import LogGap
 from .applying import REPLICA_APPLY_MS, Applying
 from .brokers import SESSION_TIMEOUT_US, Heartbeat
 from .events import (
@@ -100,8 +99,6 @@ class LowestAckedOffset:
         self._view(end, end, log_end)
         self._settle(end, log_end)
         return self._rows.take()
-
-    # --- events ----------------------------------------------------------------------------------
 
     def _take(self, row: Event) -> None:
         """Keep a line until its turn: when the request was worked off, before its response."""
@@ -219,8 +216,6 @@ class LowestAckedOffset:
     def _claim(self, claims: Iterable[Claim]) -> None:
         for claim in claims:
             self._state.finest.keep(*claim)
-
-    # --- moving on -------------------------------------------------------------------------------
 
     def _advance(self, front: int) -> None:
         """The log is known up to ``front``."""

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
-from kip_replay.replay.outcomes import NOT_SWEPT, RECORDED, Variant
-
+from ..hwm_parking import WITH_KIP, WITHOUT_KIP
+from ..outcomes import NOT_SWEPT, RECORDED, Variant
 from .applying import Applying
 from .brokers import RESET_OFFSET, Sessions
 from .cadence import Recorded

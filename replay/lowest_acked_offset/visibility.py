@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from kip_replay.replay.outcomes import Variant, Verdict
-
+from ..outcomes import Variant, Verdict
 from .applying import Applying, Estimate
 from .evidence import API_VERSIONS, EVIDENCE, FETCH_HIGH_WATERMARK, HEARTBEAT, BrokerEvidence
 from .holes import Holes

@@ -21,8 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kip_replay.replay.log_gaps import LogGap
-
+from ..log_gaps import LogGap
 from .events import NO_ANSWER, STAMP_SLACK_US, Event
 from .reasons import NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
 from .timelines import Rising

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from kip_replay.replay.log_gaps import LogGap
-
+from ..log_gaps import LogGap
 from .inputs import FETCH, PRODUCE
 from .log import (
     NOWHERE,

@@ -24,8 +24,7 @@ from typing import NamedTuple, Self
 import msgspec
 import numpy as np
 
-from kip_replay.replay.log_gaps import LogGap
-
+from ..log_gaps import LogGap
 from .brokers import SCAN_SLACK_US, SCAN_US, SESSION_US
 from .events import Event
 from .inputs import FETCH, Events

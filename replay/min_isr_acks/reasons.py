@@ -1,6 +1,6 @@
 """Error codes of responses, and why the log leaves an outcome open."""
 
-from kip_replay.replay.log_gaps import LOG_GAP
+from ..log_gaps import LOG_GAP
 
 #: Kafka's error codes (org.apache.kafka.common.protocol.Errors).
 NONE = 0

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from kip_replay.replay import min_isr_acks
-from kip_replay.replay.log_gaps import Touch
-from kip_replay.replay.other_clocks import Comparison, times_of
-from kip_replay.replay.rule import Replay, Rule, Settings
 
+from ..log_gaps import Touch
+from ..other_clocks import Comparison, times_of
+from ..rule import Replay, Rule, Settings
 from .closed_loop_replay import ProducersReact
 from .events import Kind
 from .holes import Holes

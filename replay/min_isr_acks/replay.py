@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.outcomes import Variant
-
+from ..outcomes import Variant
 from .brokers import Applied, Standing
 from .events import INPUT_SCHEMA, SILENCE_US, Event, Kind
 from .holes import NO_HOLES, STOPPING_US, Holes, Moment, What
@@ -99,8 +98,6 @@ class MinIsrAcks:
         self._apply(self._state.brokers.close())
         self._follow(0)
         return Outcomes(self._emitted(over=True))
-
-    # --- events ----------------------------------------------------------------------------------
 
     def _begin(self, batch: pa.RecordBatch) -> None:
         state = self._state
@@ -257,8 +254,6 @@ class MinIsrAcks:
     def _partitions_with(self, broker: int) -> int:
         self._follow(self._place)
         return sum(broker in (one.isr or ()) for one in self._state.leaderships.all)
-
-    # --- outcomes --------------------------------------------------------------------------------
 
     def _emitted(self, *, over: bool) -> pa.RecordBatch:
         state = self._state

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.outcomes import Variant, Verdict
-
+from ..outcomes import Variant, Verdict
 from .inputs import longs
 from .leadership import Condition
 from .log import NOWHERE, NULL, Array, Log

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kip_replay.replay.log_gaps import LogGap
-
+from ..log_gaps import LogGap
 from .appends import Appends
 from .brokers import Doubt
 from .holes import WRITTEN_US_MAX

@@ -6,8 +6,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from kip_replay.replay.outcomes import Variant
-
+from ..outcomes import Variant
 from .appends import Appends
 from .brokers import Brokers
 from .configs import MinIsrConfig

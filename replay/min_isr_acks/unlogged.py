@@ -131,8 +131,6 @@ class Unlogged(msgspec.Struct):
         bounded_us = max(one.bounded_us for one in near)
         return Bounds(base_offset, least, most, batch.is_doubtful, bounded_us)
 
-    # --- appends ---------------------------------------------------------------------------------
-
     def append(
         self,
         order: int,
@@ -186,8 +184,6 @@ class Unlogged(msgspec.Struct):
         batch.floor = offset
         if not self.has_markers:
             batch.bound(offset, at_us)
-
-    # --- what followers were sent ----------------------------------------------------------------
 
     def fetch(self, at_us: int, follower: int, offset: int | None, record_bytes: int) -> None:
         """A follower fetches at an offset, or without one goes on, and is sent records."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from kip_replay.replay.outcomes import Variant
-
+from ..outcomes import Variant
 from .tables import PRODUCE_ACK_OUTCOMES
 
 RULE = "min_isr_acks"
