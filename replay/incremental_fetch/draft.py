@@ -10,10 +10,9 @@ import numpy as np
 
 from ..kafka.messages.encoding import Ints
 from ..kafka.messages.kip_227_draft import DRAFT_UUID_BYTES, DraftFetchPieces
-from .fetch import Fetch
 from .lists import EPOCHS
 from .partitions import Partitions, runs_of
-from .released import Incremental
+from .released import Fetch, Incremental
 from .session import FetchSession
 from .sizes import Sent, utf8
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from . import released
 from .cache import FetchSessionCache, Reason
 from .draft import Draft, with_draft_uuid
-from .fetch import Events, Fetch
 from .lists import Lists
 from .recorded import RecordedFetch
+from .released import Events, Fetch
 from .session import NO_SESSION
 from .sizes import Sent, sent_as_listed
 from .streams import PendingSession, Stream, Unknown

@@ -26,9 +26,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from .cadence import SLOW_US
 from .events import STAMP_SLACK_US, Event
 from .evidence import HEARTBEAT, BrokerEvidence, Replicas
-from .progress import SLOW_US
 from .reasons import LOG_GAP, NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING, UNKNOWN_WORK
 
 #: What one replica takes, unless configured: measured on brokers of Kafka 4.0 on a shared disk.

@@ -11,14 +11,13 @@ from ..outcomes import NOT_SWEPT, RECORDED, Variant
 from .applying import Applying
 from .brokers import RESET_OFFSET, Sessions
 from .cadence import Recorded
-from .claimed import Claimed
 from .controller import HeartbeatManager
 from .events import Event
 from .evidence import Evidence, Replicas
 from .holes import Active, Settling
 from .outcomes import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, Write
 from .reasons import LOG_GAP, NOT_ANSWERED, NOT_HEARD_YET
-from .simulation import Simulation
+from .simulation import Claimed, Simulation
 from .writes import VOTER_SILENCE_US, CommittedOffsets, Forwarding
 
 #: By variant, whose learned times it simulates (``variant`` of high_watermark_lag).

@@ -19,8 +19,7 @@ from .closed_loop import OWN_US, Alone, ClosedLoop, Produce, Recorded, Response,
 from .events import Kind
 from .follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
 from .reasons import LOG_ENDED, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER
-from .tables import PRODUCE_CLOSED_LOOP_OUTCOMES
-from .variants import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
+from .tables import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, PRODUCE_CLOSED_LOOP_OUTCOMES, RULE
 
 _SCHEMA = PRODUCE_CLOSED_LOOP_OUTCOMES.without("recording")
 #: Every loop: a variant, and when its producers sent.

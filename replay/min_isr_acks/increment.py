@@ -18,9 +18,8 @@ from .inputs import (
     partitions_of,
     rows_of,
 )
-from .joining import Fetches
-from .leadership import Change, Fact, Isr
-from .leaderships import Leaderships
+from .leadership import Change, Fact, Isr, Leaderships
+from .levels import Fetches
 from .log import ALL, NOWHERE, NULL, Array, Log
 from .topics import Topics
 

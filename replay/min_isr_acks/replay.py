@@ -19,9 +19,8 @@ from .levels import conditions_of
 from .log import ALL, NULL, Array
 from .rows import emitted
 from .settling import settled_of
-from .state import resumed, saved, started
-from .variants import ACKS_SCHEMA
-from .window import REQUEST_COLUMNS
+from .state import REQUEST_COLUMNS, resumed, saved, started
+from .tables import ACKS_SCHEMA
 
 _NO_EVENTS = pa.RecordBatch.from_pylist([], schema=INPUT_SCHEMA)
 _NO_ROWS = pa.RecordBatch.from_pylist([], schema=ACKS_SCHEMA)

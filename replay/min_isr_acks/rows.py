@@ -13,8 +13,8 @@ from .log import NOWHERE, NULL, Array, Log
 from .reasons import INVALID_REQUIRED_ACKS, NONE, REASONS
 from .responses import Batches, Responses, is_appended
 from .settling import Outcome, Settled
+from .tables import ACKS_SCHEMA, RULE
 from .topics import Topics
-from .variants import ACKS_SCHEMA, RULE
 
 
 def emitted(

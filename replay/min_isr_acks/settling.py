@@ -23,7 +23,7 @@ from .responses import (
     refusals,
     responses,
 )
-from .window import View
+from .state import View
 
 #: How long after its timeout a batch may still be followed, for its exposure and last offset.
 FOLLOWED_US_MAX = 60_000_000

@@ -1,6 +1,6 @@
 """What a replay carries from one increment to the next, and as bytes."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -9,13 +9,117 @@ import pyarrow as pa
 from ..outcomes import Variant
 from .appends import Appends
 from .brokers import Brokers
-from .configs import MinIsrConfig
 from .consumers import Consumers
 from .events import Event
 from .holes import Seen
-from .leaderships import Leaderships
-from .topics import Topics
-from .window import Window
+from .leadership import Leaderships
+from .levels import (
+    Conditions,
+    Fetches,
+    Level,
+    Standings,
+    Stands,
+    caught_up_us,
+    conditions_of,
+    joins_of,
+    levels_of,
+    merged,
+    stands_of,
+)
+from .log import FOLDED, NOWHERE, Array, Log, by_partition
+from .topics import MinIsrConfig, Topics
+
+#: Columns of a PRODUCE that its outcomes carry, or follow from.
+REQUEST_COLUMNS = [
+    *("request_id", "client_id", "acks", "is_transactional", "is_idempotent"),
+    *("received_us", "built_us", "timeout_us"),
+]
+
+
+class View(NamedTuple):
+    log: Log
+    conditions: Conditions
+    stands: Stands
+    caught_up_us: Array
+    levels: list[tuple[Level, Level]]
+
+
+class Window(msgspec.Struct):
+    """Rows since the oldest batch that is not settled, FETCHes by session, brokers' standings.
+
+    Everything is worked out anew from the rows whenever as many have come as there were, so that
+    outcomes depend on the log alone. What lies before a partition's oldest open batch is folded: of
+    each follower its last FETCH, and how far the levels had risen.
+
+    ``reached``: by partition the term, then a column per variant and level.
+    """
+
+    reached: Array
+    requests: list[pa.RecordBatch] = []
+    log: Log = msgspec.field(
+        default_factory=lambda: Log(*np.empty((len(Log._fields), 0), np.int64))
+    )
+    more: list[Log] = []
+    fetches: list[Fetches] = []
+    standings: list[Standings] = []
+
+    @property
+    def is_due(self) -> bool:
+        """As many rows have come as there were: working all out anew costs no more than that."""
+        return sum(len(one.order) for one in self.more) >= len(self.log.order)
+
+    def grow(self, partitions: int) -> None:
+        more = partitions - len(self.reached)
+        self.reached = np.append(self.reached, np.full((more, self.reached.shape[1]), NOWHERE), 0)
+
+    def view(self, leaderships: Leaderships) -> View:
+        self.log, self.more = log, _ = by_partition(self.log, *self.more), []
+        self.requests = [pa.concat_batches(self.requests)]
+        self.fetches = [merged(self.fetches)]
+        conditions = conditions_of(leaderships.conditions, log.condition)
+        brokers = leaderships.brokers
+        stands = stands_of(log, conditions, brokers.shape[1])
+        caught_up = caught_up_us(log, stands, self.fetches[0])
+        joins = joins_of(log, stands, caught_up, brokers[log.partition], self.standings)
+        before = self.reached[log.partition]
+        is_first = _begins(log) & (before[:, 0] == conditions.term)
+        reached = np.where(is_first[:, None], before[:, 1:], NOWHERE)
+        levels = levels_of(log, conditions, stands, joins, reached)
+        return View(log, conditions, stands, caught_up, levels)
+
+    def fold(self, view: View, settled: Array) -> None:
+        """Leave out what is settled: rows of PRODUCEs, and whatever only they needed."""
+        log, stands = view.log, view.stands
+        log.request[settled] = NOWHERE
+        is_open = log.request != NOWHERE
+        requests, log.request[is_open] = np.unique(log.request[is_open], return_inverse=True)
+        self.requests = [self.requests[0].take(pa.array(requests))]
+        n, places = len(log.order), np.arange(len(log.order))
+        first = np.flatnonzero(_begins(log))
+        ends = np.append(first[1:], n)
+        opens = np.minimum(np.minimum.reduceat(np.where(is_open, places, n), first), ends)
+        last = opens[opens > first] - 1
+        partitions = log.partition[last]
+        self.reached[partitions, 0] = view.conditions.term[last]
+        for i, level in enumerate(level for both in view.levels for level in both):
+            self.reached[partitions, 1 + i] = level.offset[last]
+        fetch = stands.fetch[last]
+        is_kept = fetch != NOWHERE
+        folded = log.at(fetch[is_kept])
+        folded.kind[:] = FOLDED
+        folded.caught_up_us[:] = view.caught_up_us[last][is_kept]
+        folded.log_end[:] = np.repeat(log.log_end[last], is_kept.sum(axis=1))
+        kept = log.at(places >= np.repeat(opens, ends - first))
+        self.log = by_partition(folded, kept)
+        since = int(kept.order.min(initial=log.order.max()))
+        self.fetches = [self.fetches[0].since(since, self.log.session)]
+        later = [i for i, (order, _) in enumerate(self.standings) if order > since]
+        self.standings = self.standings[max(0, (later or [len(self.standings)])[0] - 1) :]
+
+
+def _begins(log: Log) -> Array:
+    """Which rows are the first of their partitions."""
+    return np.append(True, log.partition[1:] != log.partition[:-1])
 
 
 class State(msgspec.Struct):

@@ -1,7 +1,10 @@
 """Outcomes of min_isr_acks: partitions of PRODUCEs, and PRODUCEs of producers that react."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
+from ..outcomes import Variant
 from ..table import AT, BOOL, INT, LONG, MS, NODE_ID, REQUEST_ID, TEXT, Column, Required, Table
 
 PRODUCE_ACK_OUTCOMES = Table.of_outcomes(
@@ -72,3 +75,18 @@ PRODUCE_CLOSED_LOOP_OUTCOMES = Table.of_outcomes(
     ),
     key=("request_id",),
 )
+
+
+RULE = "min_isr_acks"
+ACKS_SCHEMA = PRODUCE_ACK_OUTCOMES.without("recording")
+#: The rule's variant; its parameter is none (the config in force) or min_insync_replicas.
+ACKS_MIN_INSYNC_REPLICAS = "acks_min_insync_replicas"
+#: What summaries call the replay of acks=all; its columns stand in the same rows.
+ACKS_ALL = "acks_all"
+SWEPT = "min_insync_replicas"
+
+
+def variants(min_insync_replicas: Sequence[int] = ()) -> list[Variant]:
+    """The rule with the config in force, then with each value for all topics."""
+    swept = [Variant(ACKS_MIN_INSYNC_REPLICAS, SWEPT, value) for value in min_insync_replicas]
+    return [Variant(ACKS_MIN_INSYNC_REPLICAS), *swept]
