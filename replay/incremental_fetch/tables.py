@@ -29,12 +29,7 @@ FETCH_SESSION_OUTCOMES = Table.of_outcomes(
         Column("request_bytes", LONG, "on the wire: frame, header, body"),
         Column("response_bytes", LONG, "on the wire: frame, header, body"),
         Column("session_error", INT, "70, 71 or 106 where the response is a session error, else 0"),
-        Column(
-            "equals_recorded",
-            BOOL,
-            "variant incremental: same partitions in the same order,"
-            " same bytes, both ways; null where the recorded FETCH is not comparable",
-        ),
+        Column("equals_recorded", BOOL, "same lists and bytes, both ways; null: not comparable"),
     ),
     key=("request_id", "attempt"),
 )

@@ -146,9 +146,10 @@ class Claims(msgspec.Struct):
         self.is_slow = overdue is not None and overdue > offset
         self.due.forget(at)
 
-    def is_unclaimed(self, offset: int) -> bool:
+    def is_unclaimed(self, offset: int | None) -> bool:
         """What FETCHes show of an offset depends on work that the log does not show."""
-        return any(after < offset <= upto for after, upto, _ in self.unclaimed)
+        high = -1 if offset is None else offset
+        return any(after < high <= upto for after, upto, _ in self.unclaimed)
 
     def expire(self, until: int) -> Iterator[Claim]:
         """No heartbeat came in ``CLAIM_WAIT_US``: what was due up to a time stands."""

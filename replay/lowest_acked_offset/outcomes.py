@@ -22,6 +22,9 @@ FINEST_EVIDENCE = "finest_evidence"
 ESTIMATED = "estimated"
 HEARTBEAT_INTERVAL = "broker_heartbeat_interval_ms"
 
+#: What-if columns of what the recorded heartbeats give.
+AS_RECORDED = Variant(LOWEST_ACKED).what_if(RULE)
+
 #: A write is followed for this long after its response.
 HORIZON_US = 60_000_000
 
@@ -61,10 +64,15 @@ class Write(NamedTuple):
         """What happens later than this is not looked at."""
         return self.row.at_us + HORIZON_US
 
+    @property
+    def high(self) -> int | None:
+        """The highest offset that its last record can have, None where the log leaves it open."""
+        return self.offsets.high if isinstance(self.offsets, Offsets) else None
+
     def reached(self, timeline: Rising | None) -> tuple[int | None, int | None]:
         """(when, by which node) a timeline reached the write; Nones if not by ``until_us``."""
-        if timeline is not None and isinstance(self.offsets, Offsets):
-            reached = timeline.reached(self.offsets.high)
+        if timeline is not None and self.high is not None:
+            reached = timeline.reached(self.high)
             if reached is not None and reached[0] <= self.until_us:
                 return reached
         return None, None
@@ -111,7 +119,7 @@ def heartbeat_row(row: Event, carried: Carried | None, uncertain: str = reasons.
         verdict = (Verdict.NOT_APPLICABLE, reasons.NOBODY_COUNTS)
     size, carried = row.response_bytes, carried or Carried(None, None, None)
     return {
-        **Variant(LOWEST_ACKED).what_if(RULE),
+        **AS_RECORDED,
         "request_id": row.request_id,
         "controller_id": row.node_id,
         "broker_id": row.broker_id,
@@ -160,7 +168,7 @@ class FollowedWrite(NamedTuple):
             "received_at": self.sender.received_us,
             "responded_at": row.at_us,
             "offset_low": offsets.low if isinstance(offsets, Offsets) else None,
-            "offset_high": offsets.high if isinstance(offsets, Offsets) else None,
+            "offset_high": self.write.high,
             "applied_everywhere_at": fate.applied_us,
             "last_broker_id": fate.last_broker,
             "known_at": fate.known_us,

@@ -4,18 +4,12 @@ from collections.abc import Mapping
 
 from ..other_clocks import Comparison, times_of
 from ..rule import Replay, Rule, Settings
+from . import tables
 from .applying import REPLICA_APPLY_MS
 from .events import INPUT_SCHEMA, ORDER
 from .outcomes import HEARTBEAT_INTERVAL
 from .outcomes import RULE as NAME
 from .replay import LowestAckedOffset
-from .tables import (
-    APPLIED_OFFSETS,
-    HEARTBEAT_OUTCOMES,
-    METADATA_WRITE_OUTCOMES,
-    METADATA_WRITE_VISIBILITY,
-    TABLES,
-)
 from .visibility import TIMES
 
 
@@ -37,7 +31,7 @@ RULE = Rule(
     key=("recording",),
     order=ORDER,
     input_schema=INPUT_SCHEMA,
-    tables=TABLES,
+    tables=tables.TABLES,
     start=_start,
     facts=("voters", "recorded_heartbeat_interval_ms", "clocks_apart"),
     sweeps={HEARTBEAT_INTERVAL: 1},
@@ -46,16 +40,16 @@ RULE = Rule(
     comparison=Comparison(
         times_of("node_id"),
         {
-            HEARTBEAT_OUTCOMES.name: (
+            tables.HEARTBEAT_OUTCOMES.name: (
                 *("lowest_acknowledged_offset", "lowest_acknowledged_offset_raw"),
                 "unfenced_brokers",
             ),
-            METADATA_WRITE_OUTCOMES.name: (
+            tables.METADATA_WRITE_OUTCOMES.name: (
                 *("offset_low", "offset_high", "applied_everywhere_at", "last_broker_id"),
                 *("known_at", "known_everywhere_at", "stale_window_ms", "read_after_write_ms"),
             ),
-            METADATA_WRITE_VISIBILITY.name: TIMES,
-            APPLIED_OFFSETS.name: ("shown_at", "applied_at"),
+            tables.METADATA_WRITE_VISIBILITY.name: TIMES,
+            tables.APPLIED_OFFSETS.name: ("shown_at", "applied_at"),
         },
     ),
 )

@@ -9,22 +9,13 @@ import pyarrow as pa
 from ..log_gaps import LogGap
 from .applying import REPLICA_APPLY_MS, Applying
 from .brokers import SESSION_TIMEOUT_US, Heartbeat
-from .events import (
-    API_VERSIONS,
-    FETCH,
-    HEARTBEAT,
-    INPUT_SCHEMA,
-    LEARNED,
-    STAMP_SLACK_US,
-    WRITE,
-    Event,
-)
+from .events import API_VERSIONS, FETCH, HEARTBEAT, LEARNED, STAMP_SLACK_US, WRITE, Event
 from .evidence import CLAIM_WAIT_US, Claim
 from .holes import Holes
 from .outcomes import HORIZON_US, FollowedWrite, LogEnd, OutcomeRows, Outcomes, Write, heartbeat_row
 from .reasons import LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOT_ANSWERED
 from .state import LEARNED_OF, Settings, behind_hole, decode, encode, new_state
-from .visibility import applied_row, unlearned, visibility_rows
+from .visibility import applied_row, visibility_rows
 from .writes import Offsets, is_forwarders_line, is_write
 
 #: Events are put into the order in which they happened this far behind the log: a line stands
@@ -76,7 +67,7 @@ class LowestAckedOffset:
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take the next rows and return the outcomes that nothing still to come can change."""
-        columns = [batch.column(name).to_pylist() for name in INPUT_SCHEMA.names]
+        columns = [batch.column(name).to_pylist() for name in Event._fields]
         for row in map(Event._make, zip(*columns, strict=True)):
             place = (row.at_us, row.kind, row.request_id)
             if place < self._state.front:
@@ -275,7 +266,7 @@ class LowestAckedOffset:
         for write in ready:
             sender = state.forwarding.via(write.row, self._holes.gaps)
             for variant, manager in state.managers(self._settings):
-                why = unlearned(write, variant, state)
+                why = state.unlearned(write, variant)
                 follow = (write, sender, variant, manager, why, state.uncertain, log_end)
                 self._rows.writes.add(**FollowedWrite(*follow).outcome())
             for row in visibility_rows(write, state, self._holes, log_end):

@@ -44,12 +44,7 @@ METADATA_WRITE_OUTCOMES = Table.of_outcomes(
         ),
         Column("last_broker_id", INT, "broker that others waited for, maybe until it was fenced"),
         Column("known_at", AT, "via_broker receives a lowest acknowledged offset >= the write's"),
-        Column(
-            "known_everywhere_at",
-            AT,
-            "every broker that counts received one; before known_at where via_broker was fenced or"
-            " shutting down, and so did not count",
-        ),
+        Column("known_everywhere_at", AT, "every broker that counts by then received one"),
         Column("stale_window_ms", MS, "today: from the response until applied everywhere"),
         Column(
             "read_after_write_ms",
@@ -88,12 +83,7 @@ METADATA_WRITE_VISIBILITY = Table.of_outcomes(
         ),
         Column("shown_at", AT, "estimated: from then on its METADATA responses show it"),
         Column("applied_at", AT, "estimated: it has applied it, as its heartbeats would carry"),
-        Column(
-            "known_at",
-            AT,
-            "the broker receives a lowest acknowledged offset >= the write's: from then on it could"
-            " renegotiate ApiVersions after UPDATE_FEATURES",
-        ),
+        Column("known_at", AT, "the broker receives a lowest acknowledged offset >= the write's"),
     ),
     key=("request_id", "broker_id", "evidence"),
 )

@@ -7,17 +7,7 @@ import numpy as np
 
 from ..log_gaps import LogGap
 from .inputs import FETCH, PRODUCE
-from .log import (
-    NOWHERE,
-    NULL,
-    Array,
-    Log,
-    by_partition,
-    last_of,
-    no_longs,
-    running_max,
-    segments_of,
-)
+from .log import NOWHERE, NULL, Array, Log, by_partition, last_of, no_longs, running_max, segments
 from .unlogged import BOUNDED_US, Unlogged
 
 _NEVER = 1 << 62
@@ -61,7 +51,7 @@ class Appends(msgspec.Struct):
         have been too much: it may have been appended behind the next that is logged. ``recent``:
         rows of the batches before that are not settled, and maybe more. ``holes``: of the log.
         """
-        segment, begin = segments_of(log.partition)
+        segment, begin = segments(log.partition)
         is_produce, is_first = log.kind == PRODUCE, begin == np.arange(len(begin))
         partitions = log.partition[is_first]
         known = self.logged_end[partitions]

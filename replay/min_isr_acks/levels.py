@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .inputs import FETCH, PRODUCE
-from .leadership import UNKNOWN_MIN_ISR, Condition
-from .log import FOLDED, NOWHERE, NULL, Array, Log, keyed, last_of, running_max, segments_of
+from .leadership import UNKNOWN_MIN_ISR, Condition, Leaderships
+from .log import FOLDED, NOWHERE, NULL, Array, Log, keyed, last_of, running_max, segments
 
 #: replica.lag.time.max.ms: a follower that was caught up within it may hold the high watermark.
 LAG_US_MAX = 30_000_000
@@ -75,7 +75,7 @@ def conditions_of(conditions: Sequence[Condition], places: Array) -> Conditions:
 
 def stands_of(log: Log, conditions: Conditions, seats: int) -> Stands:
     """Followers' offsets as they were at each row; they begin anew with each term."""
-    segment, begin = segments_of(log.partition, conditions.term)
+    segment, begin = segments(log.partition, conditions.term)
     is_fetch = (log.kind == FETCH) | (log.kind == FOLDED)
     shape = (len(segment), seats)
     offset, fetch = np.empty(shape, np.int64), np.empty(shape, np.int64)
@@ -269,3 +269,36 @@ def _eligible(order: Array, epoch: Array, broker: Array, standings: Sequence[Sta
             is_same = (epoch[some] < 0) | (now is None) | (epoch[some] == now)
             eligible[some] = is_unfenced & is_same
     return eligible
+
+
+class View(NamedTuple):
+    log: Log
+    conditions: Conditions
+    stands: Stands
+    caught_up_us: Array
+    levels: list[tuple[Level, Level]]
+
+
+def view_of(
+    log: Log,
+    leaderships: Leaderships,
+    fetches: Fetches,
+    standings: Sequence[Standings],
+    reached: Array,
+) -> View:
+    """All that follows from the rows; ``reached``: by partition, as ``state.Window`` has it."""
+    conditions = conditions_of(leaderships.conditions, log.condition)
+    brokers = leaderships.brokers
+    stands = stands_of(log, conditions, brokers.shape[1])
+    caught_up = caught_up_us(log, stands, fetches)
+    joins = joins_of(log, stands, caught_up, brokers[log.partition], standings)
+    before = reached[log.partition]
+    is_first = begins(log) & (before[:, 0] == conditions.term)
+    begun = np.where(is_first[:, None], before[:, 1:], NOWHERE)
+    levels = levels_of(log, conditions, stands, joins, begun)
+    return View(log, conditions, stands, caught_up, levels)
+
+
+def begins(log: Log) -> Array:
+    """Which rows are the first of their partitions."""
+    return np.append(True, log.partition[1:] != log.partition[:-1])

@@ -12,6 +12,7 @@ from .brokers import Doubt
 from .holes import WRITTEN_US_MAX
 from .inputs import PRODUCE, longs
 from .leadership import DOUBTED, UNKNOWN_MIN_ISR
+from .levels import View
 from .log import NOWHERE, NULL, Array, Log, keyed
 from .responses import (
     Batches,
@@ -23,7 +24,6 @@ from .responses import (
     refusals,
     responses,
 )
-from .state import View
 
 #: How long after its timeout a batch may still be followed, for its exposure and last offset.
 FOLLOWED_US_MAX = 60_000_000

@@ -1,6 +1,6 @@
 """What a replay carries from one increment to the next, and as bytes."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,19 +13,7 @@ from .consumers import Consumers
 from .events import Event
 from .holes import Seen
 from .leadership import Leaderships
-from .levels import (
-    Conditions,
-    Fetches,
-    Level,
-    Standings,
-    Stands,
-    caught_up_us,
-    conditions_of,
-    joins_of,
-    levels_of,
-    merged,
-    stands_of,
-)
+from .levels import Fetches, Standings, View, begins, merged, view_of
 from .log import FOLDED, NOWHERE, Array, Log, by_partition
 from .topics import MinIsrConfig, Topics
 
@@ -34,14 +22,6 @@ REQUEST_COLUMNS = [
     *("request_id", "client_id", "acks", "is_transactional", "is_idempotent"),
     *("received_us", "built_us", "timeout_us"),
 ]
-
-
-class View(NamedTuple):
-    log: Log
-    conditions: Conditions
-    stands: Stands
-    caught_up_us: Array
-    levels: list[tuple[Level, Level]]
 
 
 class Window(msgspec.Struct):
@@ -76,16 +56,7 @@ class Window(msgspec.Struct):
         self.log, self.more = log, _ = by_partition(self.log, *self.more), []
         self.requests = [pa.concat_batches(self.requests)]
         self.fetches = [merged(self.fetches)]
-        conditions = conditions_of(leaderships.conditions, log.condition)
-        brokers = leaderships.brokers
-        stands = stands_of(log, conditions, brokers.shape[1])
-        caught_up = caught_up_us(log, stands, self.fetches[0])
-        joins = joins_of(log, stands, caught_up, brokers[log.partition], self.standings)
-        before = self.reached[log.partition]
-        is_first = _begins(log) & (before[:, 0] == conditions.term)
-        reached = np.where(is_first[:, None], before[:, 1:], NOWHERE)
-        levels = levels_of(log, conditions, stands, joins, reached)
-        return View(log, conditions, stands, caught_up, levels)
+        return view_of(log, leaderships, self.fetches[0], self.standings, self.reached)
 
     def fold(self, view: View, settled: Array) -> None:
         """Leave out what is settled: rows of PRODUCEs, and whatever only they needed."""
@@ -95,7 +66,7 @@ class Window(msgspec.Struct):
         requests, log.request[is_open] = np.unique(log.request[is_open], return_inverse=True)
         self.requests = [self.requests[0].take(pa.array(requests))]
         n, places = len(log.order), np.arange(len(log.order))
-        first = np.flatnonzero(_begins(log))
+        first = np.flatnonzero(begins(log))
         ends = np.append(first[1:], n)
         opens = np.minimum(np.minimum.reduceat(np.where(is_open, places, n), first), ends)
         last = opens[opens > first] - 1
@@ -115,11 +86,6 @@ class Window(msgspec.Struct):
         self.fetches = [self.fetches[0].since(since, self.log.session)]
         later = [i for i, (order, _) in enumerate(self.standings) if order > since]
         self.standings = self.standings[max(0, (later or [len(self.standings)])[0] - 1) :]
-
-
-def _begins(log: Log) -> Array:
-    """Which rows are the first of their partitions."""
-    return np.append(True, log.partition[1:] != log.partition[:-1])
 
 
 class State(msgspec.Struct):

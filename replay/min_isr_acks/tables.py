@@ -59,12 +59,7 @@ PRODUCE_CLOSED_LOOP_OUTCOMES = Table.of_outcomes(
         REQUEST_ID,
         NODE_ID,
         Column("client_id", TEXT, "clientId, null if the client sent none"),
-        Column(
-            "is_own",
-            BOOL,
-            "came on its own: more than 20 ms after its connection's previous response; any other"
-            " was sent between the arrival of the previous PRODUCE and the response to it",
-        ),
+        Column("is_own", BOOL, "came more than 20 ms after its connection's previous response"),
         Column("recorded_received_at", AT, "arrival in the log"),
         Column("received_at", AT, "arrival in the other cluster, estimated"),
         Column("request_recorded_latency_ms", MS, "arrival until the response was built"),

@@ -98,7 +98,7 @@ class Nested:
     offsets: Ints
     flat: Columns
 
-    def sums(self, of_elements: Ints) -> Ints:
+    def sums(self, of_elements: Ints | Bools) -> Ints:
         """Sum over the elements of each row."""
         running = np.concatenate(([0], np.cumsum(of_elements)))
         sums: Ints = running[self.offsets[1:]] - running[self.offsets[:-1]]
