@@ -416,15 +416,8 @@ OBSERVATIONS = (CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS)
 
 #: What is typed of the lines, a table for each kind of body.
 TYPED_TABLES = (
-    FETCHES,
-    PRODUCES,
-    BROKER_HEARTBEATS,
-    METADATA_WRITES,
-    ISR_CHANGES,
-    TOPICS,
-    CONFIGS,
-    METADATA_OFFSETS,
-    PRODUCER_IDS,
+    *(FETCHES, PRODUCES, BROKER_HEARTBEATS, METADATA_WRITES, ISR_CHANGES),
+    *(TOPICS, CONFIGS, METADATA_OFFSETS, PRODUCER_IDS),
 )
 
 #: All that ingest fills; ingested_files is written last and says that the files are in.

@@ -49,8 +49,7 @@ def times_of(node: str, kinds: Collection[str] | None = None) -> TimesOf:
         found = pc.is_in(column, pa.array(nodes, column.type))
         if kinds is None:
             return found
-        return pc.and_(
-            found, pc.is_in(batch.column("kind"), pa.array(map(str, kinds), pa.string()))
-        )
+        of_kinds = pc.is_in(batch.column("kind"), pa.array(map(str, kinds), pa.string()))
+        return pc.and_(found, of_kinds)
 
     return is_of

@@ -188,21 +188,8 @@ CLOCK_BOUNDS = Table(
     key=("recording", "node_id", "reference_id"),
 )
 
-TABLES = {
-    table.name: table
-    for table in (
-        *LOG_TABLES,
-        *OBSERVATIONS,
-        LOG_GAPS,
-        *(table for rule in RULES.values() for table in rule.tables),
-        LATENCY_SUMMARY,
-        LATENCY_CURVES,
-        BANDWIDTH_SUMMARY,
-        PREDICTION_ACCURACY,
-        QUALITY_RESULTS,
-        QUALITY_FAILURES,
-        REPLAY_STATE,
-        CLOCK_BOUNDS,
-        LINEAGE,
-    )
-}
+_OF_RULES = (table for rule in RULES.values() for table in rule.tables)
+_SUMS = (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY, PREDICTION_ACCURACY)
+_CHECKS = (QUALITY_RESULTS, QUALITY_FAILURES, REPLAY_STATE, CLOCK_BOUNDS, LINEAGE)
+_ALL = (*LOG_TABLES, *OBSERVATIONS, LOG_GAPS, *_OF_RULES, *_SUMS, *_CHECKS)
+TABLES = {table.name: table for table in _ALL}

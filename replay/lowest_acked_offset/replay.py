@@ -7,8 +7,8 @@ from operator import itemgetter
 import pyarrow as pa
 
 from ..log_gaps import LogGap
-from .applying import REPLICA_APPLY_MS, Applying
-from .brokers import SESSION_TIMEOUT_US, Heartbeat
+from .applying import Applying
+from .brokers import Heartbeat
 from .events import API_VERSIONS, FETCH, HEARTBEAT, LEARNED, STAMP_SLACK_US, WRITE, Event
 from .evidence import CLAIM_WAIT_US, Claim
 from .holes import Holes
@@ -21,8 +21,6 @@ from .writes import Offsets, is_forwarders_line, is_write
 #: Events are put into the order in which they happened this far behind the log: a line stands
 #: where its response was built, at most this long after it was taken up.
 LOOKAHEAD_US = 30_000_000
-#: How often the replay moves on, in rows of the log.
-STEP_ROWS = 32_768
 
 
 class LowestAckedOffset:
@@ -31,8 +29,8 @@ class LowestAckedOffset:
     ``voters`` are the ids of all voters, ``intervals_ms`` the heartbeat intervals of the sweep
     (below the session timeout), ``recorded_interval_ms`` the one that the log was made with
     (measured if None). ``counts_stopping``: brokers in controlled shutdown hold the offset back,
-    as the draft's "all unfenced brokers" can be read. ``replica_apply_ms``: see ``applying``.
-    ``step_rows``: it moves on this often. ``gaps`` are the holes in the nodes' logs.
+    as the draft's "all unfenced brokers" can be read. ``gaps`` are those in the nodes' logs,
+    ``more`` the other ``Settings``.
     ``saved`` is the saved state of a replay with the same settings, to resume from. Batches of
     ``INPUT_SCHEMA`` come in order of (at_us, kind, request_id); else ``ValueError``.
     """
@@ -43,21 +41,13 @@ class LowestAckedOffset:
         intervals_ms: Iterable[int] = (),
         recorded_interval_ms: int | None = None,
         counts_stopping: bool = False,
-        session_timeout_ms: int = SESSION_TIMEOUT_US // 1000,
-        step_rows: int = STEP_ROWS,
-        replica_apply_ms: int = REPLICA_APPLY_MS,
         saved: bytes | None = None,
         gaps: Iterable[LogGap] = (),
+        **more: int,
     ) -> None:
-        self._settings = Settings(
-            tuple(sorted(voters)),
-            tuple(dict.fromkeys(intervals_ms)),
-            recorded_interval_ms,
-            counts_stopping,
-            session_timeout_ms,
-            step_rows,
-            replica_apply_ms,
-        )
+        swept = tuple(dict.fromkeys(intervals_ms))
+        in_order = tuple(sorted(voters))
+        self._settings = Settings(in_order, swept, recorded_interval_ms, counts_stopping, **more)
         self._holes = Holes(gaps, self._settings.voters)
         self._state = new_state(self._settings) if saved is None else decode(saved)
         self._rows = OutcomeRows()

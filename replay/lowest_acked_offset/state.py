@@ -8,8 +8,8 @@ import msgspec
 
 from ..hwm_parking import WITH_KIP, WITHOUT_KIP
 from ..outcomes import NOT_SWEPT, RECORDED, Variant
-from .applying import Applying
-from .brokers import RESET_OFFSET, Sessions
+from .applying import REPLICA_APPLY_MS, Applying
+from .brokers import RESET_OFFSET, SESSION_TIMEOUT_US, Sessions
 from .cadence import Recorded
 from .controller import HeartbeatManager
 from .events import Event
@@ -23,6 +23,8 @@ from .writes import VOTER_SILENCE_US, CommittedOffsets, Forwarding, Offsets
 #: By variant, whose learned times it simulates (``variant`` of high_watermark_lag).
 LEARNED_OF = {LOWEST_ACKED: RECORDED, WITHOUT_KIP: WITHOUT_KIP, WITH_KIP: WITH_KIP}
 
+#: How often the replay moves on, in rows of the log.
+STEP_ROWS = 32_768
 #: Reasons of estimates without which it is not known when all brokers had applied a write.
 HIDING = (LOG_GAP, UNKNOWN_WORK)
 
@@ -34,9 +36,9 @@ class Settings(NamedTuple):
     intervals_ms: tuple[int, ...]
     recorded_interval_ms: int | None
     counts_stopping: bool
-    session_timeout_ms: int
-    step_rows: int
-    replica_apply_ms: int
+    session_timeout_ms: int = SESSION_TIMEOUT_US // 1000
+    step_rows: int = STEP_ROWS
+    replica_apply_ms: int = REPLICA_APPLY_MS
 
 
 class State(msgspec.Struct):

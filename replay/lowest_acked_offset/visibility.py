@@ -35,20 +35,12 @@ def visibility_rows(
             for row in rows:
                 # Clients connect when they like: that none did shows nothing.
                 if row["evidence"] != API_VERSIONS or row["applied_at_latest"] is not None:
-                    yield _unless_lost(row | same, write, state, signs, holes, log_end)
+                    yield _unless_lost(row | same, write, state, holes, log_end)
 
 
-def _unless_lost(
-    row: Row,
-    write: Write,
-    state: State,
-    evidence: BrokerEvidence,
-    holes: Holes,
-    log_end: LogEnd | None,
-) -> Row:
+def _unless_lost(row: Row, write: Write, state: State, holes: Holes, log_end: LogEnd | None) -> Row:
     """The row; unknown where lines that are missing may have shown more."""
-    latest = row["applied_at_latest"]
-    hidden = None
+    evidence, latest, hidden = state.evidence.of(row["broker_id"]), row["applied_at_latest"], None
     if write.row.at_us < state.recorded.certain_from_us:
         hidden = state.uncertain
     elif row["evidence"] == FETCH_HIGH_WATERMARK and evidence.claims.is_unclaimed(write.high):

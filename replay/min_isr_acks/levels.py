@@ -138,11 +138,11 @@ def _levels(
         responded_us = np.where(is_late, log.late_us, log.at_us)
         for which, some in enumerate((rose[0], rose[0] | rose[1])):
             is_waiting = is_late & rose[which]
+            first_us = _least_since(stands.segment, responded_us, some)
+            latest_us = _least_since(stands.segment, log.latest_us, some)
             times[which] = (
-                np.where(is_waiting, _least_since(stands.segment, responded_us, some), log.at_us),
-                np.where(
-                    is_waiting, _least_since(stands.segment, log.latest_us, some), log.latest_us
-                ),
+                np.where(is_waiting, first_us, log.at_us),
+                np.where(is_waiting, latest_us, log.latest_us),
             )
     committed, copied = (
         Level(one, keyed(stands.segment, one), own, *us)

@@ -183,11 +183,8 @@ class MinIsrAcks:
                 self._sweep(self._everywhere(), at_us, at_us + APPLY_US_MAX, change)
 
     def _note_standings(self) -> None:
-        at, brokers, window = (
-            self._state.order + self._place,
-            self._state.brokers,
-            self._state.window,
-        )
+        brokers, window = self._state.brokers, self._state.window
+        at = self._state.order + self._place
         standings = {
             one: (known is Standing.UNFENCED, brokers.epochs.get(one))
             for one, known in brokers.standings.items()
@@ -214,13 +211,9 @@ class MinIsrAcks:
             if what is not What.JOINING and not is_of_active:
                 return
             self._follow(self._place)
-            some = np.array(
-                [
-                    p
-                    for p, one in enumerate(state.leaderships.all)
-                    if (one.knows(follower) if what is What.ABSENT else one.may_add(follower))
-                ],
-                np.int64,
+            is_absent, every = what is What.ABSENT, state.leaderships.all
+            some = np.flatnonzero(
+                [one.knows(follower) if is_absent else one.may_add(follower) for one in every]
             )
             change = Leadership.doubt if what is What.JOINED else Leadership.doubt_outcomes
             at_us = since_us if what is What.JOINING else at_us
@@ -260,23 +253,12 @@ class MinIsrAcks:
             state.window.requests, state.window.fetches = [], []
             return _NO_ROWS
         view = state.window.view(state.leaderships)
-        doubts = state.brokers.doubts
-        settled = settled_of(
-            view,
-            state.window.requests[0],
-            state.appends,
-            doubts,
-            self._holes.own,
-            state.front.at_us,
-            over=over,
-        )
-        rows = _NO_ROWS
-        if len(settled.rows):
-            conditions = state.leaderships.conditions
-            rows = emitted(state.node_id, state.variants, settled, conditions, state.topics)
+        settled = settled_of(view, state, self._holes.own, over=over)
+        rows = emitted(state, settled) if len(settled.rows) else _NO_ROWS
         state.appends.forget(settled.log)
         state.window.fold(view, settled.rows)
         state.leaderships.compact(state.window.log)
         oldest_us = int(state.window.log.at_us.min(initial=state.front.at_us))
+        doubts = state.brokers.doubts
         state.brokers.doubts = [one for one in doubts if one.until_us >= oldest_us]
         return rows
