@@ -8,7 +8,6 @@ by table what its rows rest on (``Touch``); what stays wrong for longer than a r
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -35,8 +34,7 @@ class LogGap(NamedTuple):
     before_us: int
 
 
-@dataclass(frozen=True)
-class Touch:
+class Touch(NamedTuple):
     """Which rows of a table a hole touches: those whose span overlaps it.
 
     A row's span is from ``back_us`` before the first of its times ``since`` until ``ahead_us``

@@ -6,7 +6,7 @@ goes on as if that node's log were not there.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,8 +20,7 @@ CLOCKS_DIFFER = "clocks of nodes whose times it compares differ"
 TimesOf = Callable[[pa.RecordBatch, Collection[int]], pa.Array]
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """How a rule compares times of several nodes.
 
     ``times_of``: which events have times by another node's clock. ``clears``: by name of a table,

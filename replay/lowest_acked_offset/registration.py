@@ -4,11 +4,9 @@ from collections.abc import Mapping
 
 from ..other_clocks import Comparison, times_of
 from ..rule import Replay, Rule, Settings
-from . import tables
+from . import outcomes, tables
 from .applying import REPLICA_APPLY_MS
 from .events import INPUT_SCHEMA, ORDER
-from .outcomes import HEARTBEAT_INTERVAL
-from .outcomes import RULE as NAME
 from .replay import LowestAckedOffset
 from .visibility import TIMES
 
@@ -17,24 +15,24 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
     recording = str(key["recording"])
     return LowestAckedOffset(
         settings.voters[recording],
-        settings.option(NAME, HEARTBEAT_INTERVAL),
+        settings.option(outcomes.RULE, outcomes.HEARTBEAT_INTERVAL),
         settings.recorded_heartbeat_interval_ms.get(recording),
-        settings.option(NAME, "counts_stopping_brokers", False),
-        replica_apply_ms=settings.option(NAME, "replica_apply_ms", REPLICA_APPLY_MS),
+        settings.option(outcomes.RULE, "counts_stopping_brokers", False),
+        replica_apply_ms=settings.option(outcomes.RULE, "replica_apply_ms", REPLICA_APPLY_MS),
         saved=saved,
         gaps=settings.log_gaps.get(recording, ()),
     )
 
 
 RULE = Rule(
-    name=NAME,
+    name=outcomes.RULE,
     key=("recording",),
     order=ORDER,
     input_schema=INPUT_SCHEMA,
     tables=tables.TABLES,
     start=_start,
     facts=("voters", "recorded_heartbeat_interval_ms", "clocks_apart"),
-    sweeps={HEARTBEAT_INTERVAL: 1},
+    sweeps={outcomes.HEARTBEAT_INTERVAL: 1},
     switches=("counts_stopping_brokers",),
     numbers={"replica_apply_ms": 0},
     comparison=Comparison(

@@ -45,9 +45,8 @@ class LowestAckedOffset:
         gaps: Iterable[LogGap] = (),
         **more: int,
     ) -> None:
-        swept = tuple(dict.fromkeys(intervals_ms))
-        in_order = tuple(sorted(voters))
-        self._settings = Settings(in_order, swept, recorded_interval_ms, counts_stopping, **more)
+        swept, ids = tuple(dict.fromkeys(intervals_ms)), tuple(sorted(voters))
+        self._settings = Settings(ids, swept, recorded_interval_ms, counts_stopping, **more)
         self._holes = Holes(gaps, self._settings.voters)
         self._state = new_state(self._settings) if saved is None else decode(saved)
         self._rows = OutcomeRows()
@@ -172,16 +171,9 @@ class LowestAckedOffset:
         if row.error_code != 0:
             self._rows.heartbeats.add(**heartbeat_row(row, None))
             return
-        beat = Heartbeat(
-            controller_id=row.node_id,
-            broker_id=row.broker_id,
-            broker_epoch=row.broker_epoch,
-            handled_us=row.handled_us,
-            built_us=row.at_us,
-            offset=row.offset,
-            is_fenced=row.is_fenced,
-            want_shut_down=row.want_shut_down,
-        )
+        sent = row.node_id, row.broker_id, row.broker_epoch
+        standing = row.offset, row.is_fenced, row.want_shut_down
+        beat = Heartbeat(*sent, row.handled_us, row.at_us, *standing)
         state.be_certain(beat.handled_us, beat.broker_id, self._settings)
         carried = state.recorded.heartbeat(beat)
         self._rows.heartbeats.add(**heartbeat_row(row, carried, state.uncertain))

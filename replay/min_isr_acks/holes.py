@@ -17,7 +17,6 @@ node that is no controller has a hole at the same time.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Self
 
@@ -121,8 +120,7 @@ class Seen(msgspec.Struct):
         return records > 0
 
 
-@dataclass(frozen=True)
-class Holes:
+class Holes(NamedTuple):
     """The holes that touch one leader's outcomes. Times are microseconds."""
 
     own: Sequence[LogGap] = ()
