@@ -8,7 +8,6 @@ by table what its rows rest on (``Touch``); what stays wrong for longer than a r
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.outcomes import made_unknown
+from .outcomes import made_unknown
 
 #: Reason of outcomes that rest on lines that are missing.
 LOG_GAP = "lines of a log that it rests on are missing"
@@ -35,8 +34,7 @@ class LogGap(NamedTuple):
     before_us: int
 
 
-@dataclass(frozen=True)
-class Touch:
+class Touch(NamedTuple):
     """Which rows of a table a hole touches: those whose span overlaps it.
 
     A row's span is from ``back_us`` before the first of its times ``since`` until ``ahead_us``

@@ -2,23 +2,27 @@
 
 import pyarrow as pa
 
-from kip_replay.replay.table import (
-    AT,
-    BOOL,
-    CLOCK,
-    INT,
-    LINE,
-    LONG,
-    MS,
-    NODE_ID,
-    RECORDING,
-    SENDER,
-    TEXT,
-    Column,
-    Table,
-    key_column,
-    struct,
+from .table import AT, BOOL, INT, LINE, LONG, MS, NODE_ID, RECORDING, TEXT, Column, Required, Table
+
+#: When things happened on the node that logged (kafka-request.log's clock model).
+CLOCK = (
+    Column("received_at", AT, "arrival: stamp - totalTimeMs"),
+    Column("dequeued_at", AT, "arrival + requestQueueTimeMs: the handler takes the request"),
+    Column("handled_at", AT, "dequeued_at + localTimeMs: the handler returned"),
+    Column("built_at", AT, "stamp - sendTimeMs - responseQueueTimeMs: the response was built"),
+    Column("completed_at", AT, "the line's stamp: just after the send completed"),
 )
+
+SENDER = (
+    Column("api_version", INT, "request version"),
+    Column("client_id", TEXT, "clientId of the request header, null if the client sent none"),
+    Column("connection", TEXT, "local host:port-remote host:port-processor-index"),
+)
+
+
+def struct(*fields: tuple[str, pa.DataType]) -> pa.StructType:
+    return pa.struct([pa.field(name, type_) for name, type_ in fields])
+
 
 INGESTED_FILES = Table(
     "ingested_files",
@@ -27,8 +31,8 @@ INGESTED_FILES = Table(
     (
         RECORDING,
         NODE_ID,
-        key_column("source_file", TEXT, "the file's name within its recording"),
-        key_column(
+        Required("source_file", TEXT, "the file's name within its recording"),
+        Required(
             "content_hash",
             TEXT,
             "32 hex digits of BLAKE2b (keyed under --anonymize) over the uncompressed bytes, from 0"
@@ -94,7 +98,7 @@ REJECTED_LINES = Table(
     "Lines that could not be read as a request, each with its reason",
     (
         RECORDING,
-        key_column("line_id", TEXT, "32 hex digits of BLAKE2b (keyed under --anonymize)"),
+        Required("line_id", TEXT, "32 hex digits of BLAKE2b (keyed under --anonymize)"),
         NODE_ID,
         Column("source_file", TEXT, "file that held the copy read first"),
         Column("line_number", LONG, "line in it, from 1, uncompressed"),
@@ -265,9 +269,9 @@ ISR_CHANGES = Table(
         Column("built_at", AT, "when the response was built: the node stood by it from then on"),
         Column("dequeued_at", AT, "when the request was taken up"),
         Column("source", TEXT, "API that has it: ALTER_PARTITION or METADATA"),
-        key_column("topic", TEXT, "topic name, else topic id"),
+        Required("topic", TEXT, "topic name, else topic id"),
         Column("topic_id", TEXT, "22 characters, null where the version has none"),
-        key_column("partition", INT, "partition index"),
+        Required("partition", INT, "partition index"),
         Column("leader_id", INT, "leader, -1 none"),
         Column("leader_epoch", INT, "leader epoch"),
         Column("partition_epoch", INT, "partition epoch (ALTER_PARTITION)"),
@@ -286,7 +290,7 @@ TOPICS = Table(
         *LINE,
         Column("built_at", AT, "when the response was built"),
         Column("source", TEXT, "API that has it"),
-        key_column("topic", TEXT, "topic name, else topic id"),
+        Required("topic", TEXT, "topic name, else topic id"),
         Column("topic_id", TEXT, "22 characters, null where the version has none"),
         Column("partitions", INT, "number of partitions, null where not given"),
         Column("replication_factor", INT, "null where not given"),
@@ -303,11 +307,11 @@ CONFIGS = Table(
         *LINE,
         Column("built_at", AT, "when the response was built"),
         Column("source", TEXT, "API that has it"),
-        key_column("resource_type", TEXT, "topic, broker, ..."),
-        key_column("resource_name", TEXT, "topic name, broker id, empty for the cluster default"),
-        key_column("name", TEXT, "config name"),
+        Required("resource_type", TEXT, "topic, broker, ..."),
+        Required("resource_name", TEXT, "topic name, broker id, empty for the cluster default"),
+        Required("name", TEXT, "config name"),
         Column("value", TEXT, "value; null where deleted, sensitive or masked"),
-        key_column("operation", TEXT, "set, delete, append, subtract or describe"),
+        Required("operation", TEXT, "set, delete, append, subtract or describe"),
         Column("config_source", INT, "configSource (DESCRIBE_CONFIGS, CREATE_TOPICS v5+)"),
         Column("error_code", INT, "the resource's error"),
     ),
@@ -323,8 +327,8 @@ METADATA_OFFSETS = Table(
         Column("dequeued_at", AT, "when the request was taken up: it was read after that"),
         Column("source", TEXT, "API that has it"),
         Column("connection", TEXT, "local host:port-remote host:port-processor-index"),
-        key_column("subject_id", INT, "node that the offset is of"),
-        key_column(
+        Required("subject_id", INT, "node that the offset is of"),
+        Required(
             "kind",
             TEXT,
             "finalized_features_epoch (API_VERSIONS): on a broker the last offset of its metadata"
@@ -362,7 +366,7 @@ LOG_GAPS = Table(
     (
         RECORDING,
         NODE_ID,
-        key_column("number", INT, "from 1, of the node's holes by time"),
+        Required("number", INT, "from 1, of the node's holes by time"),
         Column("after_at", AT, "last completion before it; null: the log's beginning is missing"),
         Column("before_at", AT, "first completion after it; null: the log's end is missing"),
         Column(
@@ -385,10 +389,10 @@ CLIENT_OBSERVATIONS = Table(
     "What clients of the cluster saw, where a recording has it; no replay reads it",
     (
         RECORDING,
-        key_column("operation", TEXT, "what the client requested: create, ..."),
-        key_column("topic", TEXT, "topic name"),
-        key_column("broker_id", INT, "broker that a client polled for it"),
-        key_column("requested_at", AT, "the client sent its request"),
+        Required("operation", TEXT, "what the client requested: create, ..."),
+        Required("topic", TEXT, "topic name"),
+        Required("broker_id", INT, "broker that a client polled for it"),
+        Required("requested_at", AT, "the client sent its request"),
         Column("responded_at", AT, "the client had the response"),
         Column("visible_at", AT, "the first response of that broker that shows it"),
     ),
@@ -400,8 +404,8 @@ APPLIED_OBSERVATIONS = Table(
     "When brokers had applied metadata offsets, where they noted it themselves; no replay reads it",
     (
         RECORDING,
-        key_column("broker_id", INT, "the broker"),
-        key_column("metadata_offset", LONG, "last offset of its new metadata image, inclusive"),
+        Required("broker_id", INT, "the broker"),
+        Required("metadata_offset", LONG, "last offset of its new metadata image, inclusive"),
         Column("applied_at", AT, "its BrokerMetadataPublisher had run on it"),
     ),
     key=("recording", "broker_id", "metadata_offset"),
@@ -412,15 +416,8 @@ OBSERVATIONS = (CLIENT_OBSERVATIONS, APPLIED_OBSERVATIONS)
 
 #: What is typed of the lines, a table for each kind of body.
 TYPED_TABLES = (
-    FETCHES,
-    PRODUCES,
-    BROKER_HEARTBEATS,
-    METADATA_WRITES,
-    ISR_CHANGES,
-    TOPICS,
-    CONFIGS,
-    METADATA_OFFSETS,
-    PRODUCER_IDS,
+    *(FETCHES, PRODUCES, BROKER_HEARTBEATS, METADATA_WRITES, ISR_CHANGES),
+    *(TOPICS, CONFIGS, METADATA_OFFSETS, PRODUCER_IDS),
 )
 
 #: All that ingest fills; ingested_files is written last and says that the files are in.

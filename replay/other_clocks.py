@@ -6,12 +6,12 @@ goes on as if that node's log were not there.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.outcomes import made_unknown
+from .outcomes import made_unknown
 
 #: Reason of outcomes that rest on times by clocks that are apart.
 CLOCKS_DIFFER = "clocks of nodes whose times it compares differ"
@@ -20,8 +20,7 @@ CLOCKS_DIFFER = "clocks of nodes whose times it compares differ"
 TimesOf = Callable[[pa.RecordBatch, Collection[int]], pa.Array]
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """How a rule compares times of several nodes.
 
     ``times_of``: which events have times by another node's clock. ``clears``: by name of a table,
@@ -49,8 +48,7 @@ def times_of(node: str, kinds: Collection[str] | None = None) -> TimesOf:
         found = pc.is_in(column, pa.array(nodes, column.type))
         if kinds is None:
             return found
-        return pc.and_(
-            found, pc.is_in(batch.column("kind"), pa.array(map(str, kinds), pa.string()))
-        )
+        of_kinds = pc.is_in(batch.column("kind"), pa.array(map(str, kinds), pa.string()))
+        return pc.and_(found, of_kinds)
 
     return is_of

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+#: Columns that say which rule, variant and parameter a row is of.
+WHAT_IF = ("rule", "variant", "parameter", "parameter_value")
 #: Variant of what the log itself shows.
 RECORDED = "recorded"
 #: Value of the parameter ``none``.
@@ -30,12 +32,7 @@ class Variant(NamedTuple):
 
     def what_if(self, rule: str) -> dict[str, str | int]:
         """The columns that say which rule, variant and parameter a row belongs to."""
-        return {
-            "rule": rule,
-            "variant": self.name,
-            "parameter": self.parameter,
-            "parameter_value": self.parameter_value,
-        }
+        return dict(zip(WHAT_IF, (rule, *self), strict=True))
 
 
 def made_unknown(

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from kip_replay.replay.log_gaps import Gaps, LogGap, Touch
-from kip_replay.replay.other_clocks import Comparison
-from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.table import Table
+from .log_gaps import Gaps, LogGap, Touch
+from .other_clocks import Comparison
+from .phases import SteadyPhase
+from .table import Table
 
 
 class Replay(Protocol):
@@ -103,27 +103,24 @@ class Rule:
         return rows if touch is None else touch.marked(rows, gaps)
 
 
+@dataclass(frozen=True)
 class Through:
     """A replay whose rows go through ``emitted`` (table, rows), its input through ``fed``."""
 
-    def __init__(
-        self,
-        replay: Replay,
-        tables: Sequence[Table],
-        emitted: Callable[[str, pa.RecordBatch], pa.RecordBatch] = lambda _, rows: rows,
-        fed: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda batch: batch,
-    ) -> None:
-        self._replay, self._tables, self._emitted, self._fed = replay, tables, emitted, fed
+    replay: Replay
+    tables: Sequence[Table]
+    emitted: Callable[[str, pa.RecordBatch], pa.RecordBatch] = lambda _, rows: rows
+    fed: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda batch: batch
 
     def feed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        return self._through(self._replay.feed(self._fed(batch)))
+        return self._through(self.replay.feed(self.fed(batch)))
 
     def finish(self) -> Sequence[pa.RecordBatch]:
-        return self._through(self._replay.finish())
+        return self._through(self.replay.finish())
 
     def saved(self) -> bytes:
-        return self._replay.saved()
+        return self.replay.saved()
 
     def _through(self, emitted: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        of_tables = zip(self._tables, emitted, strict=True)
-        return [self._emitted(table.name, rows) for table, rows in of_tables]
+        of_tables = zip(self.tables, emitted, strict=True)
+        return [self.emitted(table.name, rows) for table, rows in of_tables]

@@ -13,6 +13,8 @@ Conventions
 """
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Self
 
 import pyarrow as pa
 
@@ -47,6 +49,20 @@ class Table:
     key: tuple[str, ...]
     partitioned_by: tuple[str, ...] = ("recording",)
 
+    @classmethod
+    def of_outcomes(
+        cls,
+        name: str,
+        comment: str,
+        columns: tuple[Column, ...],
+        key: tuple[str, ...],
+        *,
+        verdict: bool = True,
+    ) -> Self:
+        """Outcomes or sums: rule and what-if come first, a ``verdict`` last."""
+        judged = VERDICT if verdict else ()
+        return cls(name, comment, (*OUTCOME, *columns, *judged), (*WHAT_IF_KEY, *key))
+
     @property
     def names(self) -> set[str]:
         return {column.name for column in self.columns}
@@ -71,48 +87,28 @@ class Table:
         return pa.schema([f for f in self.arrow_schema if f.name not in names])
 
 
-def key_column(name: str, type_: pa.DataType, comment: str) -> Column:
-    return Column(name, type_, comment, nullable=False)
+#: A column that is never null.
+Required = partial(Column, nullable=False)
 
+RECORDING = Required("recording", TEXT, "name of the recording (recording.json: name)")
 
-def struct(*fields: tuple[str, pa.DataType]) -> pa.StructType:
-    return pa.struct([pa.field(name, type_) for name, type_ in fields])
-
-
-RECORDING = key_column("recording", TEXT, "name of the recording (recording.json: name)")
-
-REQUEST_ID = key_column(
+REQUEST_ID = Required(
     "request_id",
     TEXT,
     "32 hex digits of BLAKE2b (keyed under --anonymize) over node id and line: its content, once",
 )
 
-NODE_ID = key_column("node_id", INT, "node whose log holds the line")
+NODE_ID = Required("node_id", INT, "node whose log holds the line")
 
 #: What tables begin with whose rows are of one line.
 LINE = (RECORDING, REQUEST_ID, NODE_ID)
 
-#: When things happened on the node that logged (kafka-request.log's clock model).
-CLOCK = (
-    Column("received_at", AT, "arrival: stamp - totalTimeMs"),
-    Column("dequeued_at", AT, "arrival + requestQueueTimeMs: the handler takes the request"),
-    Column("handled_at", AT, "dequeued_at + localTimeMs: the handler returned"),
-    Column("built_at", AT, "stamp - sendTimeMs - responseQueueTimeMs: the response was built"),
-    Column("completed_at", AT, "the line's stamp: just after the send completed"),
-)
-
-SENDER = (
-    Column("api_version", INT, "request version"),
-    Column("client_id", TEXT, "clientId of the request header, null if the client sent none"),
-    Column("connection", TEXT, "local host:port-remote host:port-processor-index"),
-)
-
 #: What outcome, eviction and summary tables share: which rule it is of, under which what-if.
 WHAT_IF = (
-    key_column("rule", TEXT, "name of the rule"),
-    key_column("variant", TEXT, "recorded, or the protocol that was replayed"),
-    key_column("parameter", TEXT, "what a sweep varies, or none"),
-    key_column("parameter_value", LONG, "the value it took, -1 without a sweep"),
+    Required("rule", TEXT, "name of the rule"),
+    Required("variant", TEXT, "recorded, or the protocol that was replayed"),
+    Required("parameter", TEXT, "what a sweep varies, or none"),
+    Required("parameter_value", LONG, "the value it took, -1 without a sweep"),
 )
 
 #: What those tables begin with.
@@ -122,6 +118,6 @@ OUTCOME = (RECORDING, *WHAT_IF)
 WHAT_IF_KEY = ("recording", *(column.name for column in WHAT_IF))
 
 VERDICT = (
-    key_column("verdict", TEXT, "replayed, not_applicable or unknown"),
+    Required("verdict", TEXT, "replayed, not_applicable or unknown"),
     Column("reason", TEXT, "why not applicable or unknown"),
 )

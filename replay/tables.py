@@ -2,36 +2,21 @@
 
 import pyarrow as pa
 
-from kip_replay.replay.log_tables import LOG_GAPS, LOG_TABLES, OBSERVATIONS
-from kip_replay.replay.rules import RULES
-from kip_replay.replay.table import (
-    AT,
-    BOOL,
-    INT,
-    LONG,
-    MS,
-    OUTCOME,
-    RECORDING,
-    TEXT,
-    WHAT_IF_KEY,
-    Column,
-    Table,
-    key_column,
-    struct,
-)
+from .log_tables import LOG_GAPS, LOG_TABLES, OBSERVATIONS
+from .rules import RULES
+from .table import AT, BOOL, INT, LONG, MS, RECORDING, TEXT, Column, Required, Table
 
 #: Of what a figure is.
 _GROUP = (
-    key_column("metric", TEXT, "what is measured"),
-    key_column("group_kind", TEXT, "what the group is: replica_kind, replica_id, ..."),
-    key_column("group_value", TEXT, "which one"),
+    Required("metric", TEXT, "what is measured"),
+    Required("group_kind", TEXT, "what the group is: replica_kind, replica_id, ..."),
+    Required("group_value", TEXT, "which one"),
 )
 
-LATENCY_SUMMARY = Table(
+LATENCY_SUMMARY = Table.of_outcomes(
     "latency_summary",
     "Latencies per metric and group, exact percentiles of integer microseconds",
     (
-        *OUTCOME,
         *_GROUP,
         Column("count", LONG, "values"),
         Column("unknown_count", LONG, "rows without a value, never counted as small"),
@@ -47,32 +32,32 @@ LATENCY_SUMMARY = Table(
             for end in ("low", "high")
         ),
     ),
-    key=(*WHAT_IF_KEY, "metric", "group_kind", "group_value"),
+    key=("metric", "group_kind", "group_value"),
+    verdict=False,
 )
 
-LATENCY_CURVES = Table(
+LATENCY_CURVES = Table.of_outcomes(
     "latency_curves",
     "Distributions of latencies: at most 200 points of each, as exact as latency_summary",
     (
-        *OUTCOME,
         *_GROUP,
-        key_column("value_us", LONG, "the largest value of a slice of the ranks"),
+        Required("value_us", LONG, "the largest value of a slice of the ranks"),
         Column("from_us", LONG, "the least value of the slice"),
         Column("up_to", LONG, "how many values are not above value_us"),
         Column("total", LONG, "how many values there are, the unknown included"),
     ),
-    key=(*WHAT_IF_KEY, "metric", "group_kind", "group_value", "value_us"),
+    key=("metric", "group_kind", "group_value", "value_us"),
+    verdict=False,
 )
 
-BANDWIDTH_SUMMARY = Table(
+BANDWIDTH_SUMMARY = Table.of_outcomes(
     "bandwidth_summary",
     "Requests and bytes on the wire per API, node, kind of client and direction, steady phase",
     (
-        *OUTCOME,
-        key_column("api_name", TEXT, "API"),
-        key_column("node_id", INT, "node that got the request"),
-        key_column("client_kind", TEXT, "voter, broker, follower, consumer, ..."),
-        key_column("direction", TEXT, "request or response"),
+        Required("api_name", TEXT, "API"),
+        Required("node_id", INT, "node that got the request"),
+        Required("client_kind", TEXT, "voter, broker, follower, consumer, ..."),
+        Required("direction", TEXT, "request or response"),
         Column("requests", LONG, "requests"),
         Column("partitions", LONG, "partitions in them"),
         Column("bytes", LONG, "bytes on the wire; those of unknown size count nothing"),
@@ -86,16 +71,16 @@ BANDWIDTH_SUMMARY = Table(
         Column("partitions_per_block", pa.list_(LONG), "partitions likewise"),
         Column("bytes_per_block", pa.list_(LONG), "bytes likewise"),
     ),
-    key=(*WHAT_IF_KEY, "api_name", "node_id", "client_kind", "direction"),
+    key=("api_name", "node_id", "client_kind", "direction"),
+    verdict=False,
 )
 
-PREDICTION_ACCURACY = Table(
+PREDICTION_ACCURACY = Table.of_outcomes(
     "prediction_accuracy",
     "Each prediction beside what real brokers did",
     (
-        *OUTCOME,
-        key_column("predicted_from", TEXT, "recording the prediction was made from"),
-        key_column("recorded_in", TEXT, "recording it is held against; the same for a self-check"),
+        Required("predicted_from", TEXT, "recording the prediction was made from"),
+        Required("recorded_in", TEXT, "recording it is held against; the same for a self-check"),
         *_GROUP,
         Column("kind", TEXT, "other_cluster, self_check, bound, or two_runs: never to be added up"),
         Column("unit", TEXT, "unit of predicted, recorded, error and tolerance"),
@@ -110,7 +95,8 @@ PREDICTION_ACCURACY = Table(
         Column("unknown_count", LONG, "outcomes that were unknown: each counts as a miss"),
         Column("is_enough", BOOL, "30 values or more, of recordings with 10 s or more"),
     ),
-    key=(*WHAT_IF_KEY, "predicted_from", "recorded_in", "metric", "group_kind", "group_value"),
+    key=("predicted_from", "recorded_in", "metric", "group_kind", "group_value"),
+    verdict=False,
 )
 
 QUALITY_RESULTS = Table(
@@ -118,9 +104,9 @@ QUALITY_RESULTS = Table(
     "What is expected of the tables, and whether it is so",
     (
         RECORDING,
-        key_column("suite", TEXT, "suite of the expectation: bronze, outcomes, summaries, ..."),
-        key_column("table_name", TEXT, "table that it is of"),
-        key_column("expectation", TEXT, "its name in the suite"),
+        Required("suite", TEXT, "suite of the expectation: bronze, outcomes, summaries, ..."),
+        Required("table_name", TEXT, "table that it is of"),
+        Required("expectation", TEXT, "its name in the suite"),
         Column("column_name", TEXT, "column that it is of, if of one"),
         Column("severity", TEXT, "info, warning or critical: what it means that rows fail"),
         Column("success", BOOL, "no row failed"),
@@ -137,10 +123,10 @@ QUALITY_FAILURES = Table(
     "The first rows that failed an expectation, to look at; quality_results says how many failed",
     (
         RECORDING,
-        key_column("suite", TEXT, "suite of the expectation"),
-        key_column("table_name", TEXT, "table that it is of"),
-        key_column("expectation", TEXT, "its name in the suite"),
-        key_column("number", INT, "from 1, in the order of failing_row"),
+        Required("suite", TEXT, "suite of the expectation"),
+        Required("table_name", TEXT, "table that it is of"),
+        Required("expectation", TEXT, "its name in the suite"),
+        Required("number", INT, "from 1, in the order of failing_row"),
         Column("failing_row", TEXT, "JSON: its key and what helps to see why, or the query's row"),
     ),
     key=("recording", "suite", "table_name", "expectation", "number"),
@@ -151,9 +137,9 @@ REPLAY_STATE = Table(
     "What a rule carries from one increment of the log to the next",
     (
         RECORDING,
-        key_column("rule", TEXT, "rule"),
-        key_column("state_key", TEXT, "replay key, e.g. the leader's node id"),
-        key_column("as_of", AT, "built_at of the last request fed"),
+        Required("rule", TEXT, "rule"),
+        Required("state_key", TEXT, "replay key, e.g. the leader's node id"),
+        Required("as_of", AT, "built_at of the last request fed"),
         Column("state", pa.binary(), "the state, MessagePack"),
         Column("fingerprint", TEXT, "rule and configuration it belongs to"),
         Column("checksum", TEXT, "of the other columns: a state that was altered is not resumed"),
@@ -166,12 +152,12 @@ LINEAGE = Table(
     "What the rows of each step follow from; a step that is being written, or was killed, has none",
     (
         RECORDING,
-        key_column("step", TEXT, "a rule, summaries, accuracy/<recording>, quality, ..."),
+        Required("step", TEXT, "a rule, summaries, accuracy/<recording>, quality, ..."),
         Column("follows_from", TEXT, "fingerprint of its code, its settings and what it read"),
         Column("committed_at", AT, "after the step's last write"),
         Column(
             "row_counts",
-            pa.list_(struct(("table_name", TEXT), ("rows", LONG))),
+            pa.list_(pa.struct([("table_name", TEXT), ("rows", LONG)])),
             "rows of the recording in each table that only this step writes, at its last write;"
             " of replay_state those of the step",
         ),
@@ -184,11 +170,11 @@ CLOCK_BOUNDS = Table(
     "How far each node's clock was ahead of that of the active controller, as the logs bound it",
     (
         RECORDING,
-        key_column("node_id", INT, "the node"),
-        key_column("reference_id", INT, "the controller that responded to most heartbeats"),
+        Required("node_id", INT, "the node"),
+        Required("reference_id", INT, "the controller that responded to most heartbeats"),
         Column("offset_earliest_ms", MS, "ahead by at least; negative: behind; null: no bound"),
         Column("offset_latest_ms", MS, "ahead by at most; null: no bound"),
-        key_column(
+        Required(
             "clocks",
             TEXT,
             "same: as far as the bounds show; differ: certainly; contradicted: no offset that stays"
@@ -202,21 +188,8 @@ CLOCK_BOUNDS = Table(
     key=("recording", "node_id", "reference_id"),
 )
 
-TABLES = {
-    table.name: table
-    for table in (
-        *LOG_TABLES,
-        *OBSERVATIONS,
-        LOG_GAPS,
-        *(table for rule in RULES.values() for table in rule.tables),
-        LATENCY_SUMMARY,
-        LATENCY_CURVES,
-        BANDWIDTH_SUMMARY,
-        PREDICTION_ACCURACY,
-        QUALITY_RESULTS,
-        QUALITY_FAILURES,
-        REPLAY_STATE,
-        CLOCK_BOUNDS,
-        LINEAGE,
-    )
-}
+_OF_RULES = (table for rule in RULES.values() for table in rule.tables)
+_SUMS = (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY, PREDICTION_ACCURACY)
+_CHECKS = (QUALITY_RESULTS, QUALITY_FAILURES, REPLAY_STATE, CLOCK_BOUNDS, LINEAGE)
+_ALL = (*LOG_TABLES, *OBSERVATIONS, LOG_GAPS, *_OF_RULES, *_SUMS, *_CHECKS)
+TABLES = {table.name: table for table in _ALL}

@@ -6,9 +6,9 @@ from typing import NamedTuple, Self
 import msgspec
 import pyarrow as pa
 
-from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LOG_GAP
-from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
-
+from ..log_gaps import ALWAYS_SINCE_US, LOG_GAP
+from ..outcomes import RECORDED, Variant, Verdict
+from . import outcomes
 from .closed_loop import ClosedLoop, SimulatedFetch
 from .drains import Drains
 from .evidence import Evidence
@@ -16,17 +16,7 @@ from .explain import HANDLING_SLACK_US, carries_one_of_its_wait, causes_of, expl
 from .kip_1166 import Completion, Leader
 from .lag import Advance, LagTracker
 from .metadata_log import NO_RESPONSE, NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
-from .outcomes import (
-    HWM_AWARE,
-    LOST,
-    MIDDLE_OF_EPOCH,
-    NOT_IN_LOG,
-    NOT_LEADER,
-    Controller,
-    EpochRows,
-    Outcome,
-    Taken,
-)
+from .outcomes import Controller, EpochRows, Outcome, Taken
 from .settling import Settling
 from .timelines import Timeline
 
@@ -90,13 +80,13 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         sequence = self.sequences.get(row.replica_id, 0)
         self.sequences[row.replica_id] = sequence + 1
         if in_hole:
-            self.taken.append(Taken(row, sequence, LOST))
+            self.taken.append(Taken(row, sequence, outcomes.LOST))
             return
         outcome: Outcome | None = None
         if row.error_code == NO_RESPONSE:
-            outcome = Outcome(Completion.UNEXPLAINED, False, Verdict.UNKNOWN, NOT_IN_LOG)
+            outcome = Outcome(Completion.UNEXPLAINED, False, Verdict.UNKNOWN, outcomes.NOT_IN_LOG)
         elif row.error_code in NOT_LEADING and not self._take_rejected(row):
-            outcome = Outcome(Completion.ERROR, False, Verdict.NOT_APPLICABLE, NOT_LEADER)
+            outcome = Outcome(Completion.ERROR, False, Verdict.NOT_APPLICABLE, outcomes.NOT_LEADER)
         else:
             self.last_us = max(self.last_us, row.built_us)
         self.taken.append(Taken(row, sequence, outcome))
@@ -148,8 +138,6 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
             loop.lag.close()
             self._emit(self.controller.variants[position], loop, fetches, emitted)
 
-    # --- the recorded leader ---------------------------------------------------------------------
-
     def _leader(self, hwm_aware: bool) -> Leader:
         start = self.evidence.epoch_start_offset
         first = min(r.first.fetch_offset for r in self.evidence.replicas.values())
@@ -170,7 +158,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         for variant, counted in zip(self.controller.variants, sequences, strict=True):
             swept = variant.parameter == "max_wait_ms"
             max_wait_us = variant.parameter_value * 1000 if swept else None
-            leader = self._leader(HWM_AWARE[variant.name])
+            leader = self._leader(outcomes.HWM_AWARE[variant.name])
             self.loops.append(
                 ClosedLoop(leader, max_wait_us, self.since_us, Settling(offset), sequences=counted)
             )
@@ -216,8 +204,6 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
             self.recorded_lag.advanced(advance, replicas, () if is_settled else replicas)
             self.settling.advanced(at, ())
 
-    # --- what is emitted -------------------------------------------------------------------------
-
     @property
     def _rows(self) -> EpochRows:
         return EpochRows(self.controller, self.leader_epoch, self._unsettled)
@@ -228,7 +214,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
 
     @property
     def _unsettled(self) -> str:
-        return MIDDLE_OF_EPOCH if self._begins_with_log else LOG_GAP
+        return outcomes.MIDDLE_OF_EPOCH if self._begins_with_log else LOG_GAP
 
     def _explain(self, until: int | None, emitted: Emitted) -> None:
         """Explain FETCHes completed up to a time, or all of them."""

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
-from kip_replay.replay.log_gaps import LOG_GAP
-from kip_replay.replay.outcomes import NOT_SWEPT, RECORDED, Variant, Verdict
-
+from ..kafka.messages import HIGH_WATERMARK_TAG_BYTES, records_field_bytes
+from ..log_gaps import LOG_GAP
+from ..outcomes import NOT_SWEPT, RECORDED, Variant, Verdict
 from .closed_loop import SimulatedFetch
 from .evidence import Evidence
 from .kip_1166 import NOT_SENT, Completion

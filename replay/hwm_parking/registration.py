@@ -1,27 +1,26 @@
 """hwm_parking as the seam runs it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 import pyarrow as pa
 
 from kip_replay.replay import hwm_parking
-from kip_replay.replay.log_gaps import Touch, holes_of
-from kip_replay.replay.phases import ALWAYS_STEADY, SteadyPhase
-from kip_replay.replay.rule import Replay, Rule, Settings, Through
 
+from ..log_gaps import Touch, holes_of
+from ..phases import ALWAYS_STEADY, SteadyPhase
+from ..rule import Replay, Rule, Settings, Through
 from .metadata_log import ABSENCE_US
 from .replay import LOOKAHEAD_US, STEPS_PER_LOOKAHEAD
 from .tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
-    voters: Iterable[int] = settings.voters[str(key["recording"])]
+    recording, node_id = str(key["recording"]), int(key["node_id"])
     rules = hwm_parking.variants(settings.option(hwm_parking.RULE, "max_wait_ms"))
-    phase = settings.steady_phases.get(str(key["recording"]), ALWAYS_STEADY)
-    node_id = int(key["node_id"])
-    holes = holes_of(node_id, settings.log_gaps.get(str(key["recording"]), ()))
-    replay = hwm_parking.HwmParking(node_id, voters, rules, saved, holes)
+    phase = settings.steady_phases.get(recording, ALWAYS_STEADY)
+    gaps = holes_of(node_id, settings.log_gaps.get(recording, ()))
+    replay = hwm_parking.HwmParking(node_id, settings.voters[recording], rules, saved, gaps)
     return Through(replay, _TABLES, partial(_with_phase, phase))
 
 
@@ -35,7 +34,7 @@ def _with_phase(phase: SteadyPhase, table: str, rows: pa.RecordBatch) -> pa.Reco
 
 _TABLES = (FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG)
 _LAG_SCHEMA = HIGH_WATERMARK_LAG.without("recording")
-
+_touch = partial(Touch, node="leader_id", back_us=ABSENCE_US, ahead_us=ABSENCE_US)
 
 #: Rows are emitted so far behind the log: the look ahead, its step, and another for the last row.
 BEHIND_US = LOOKAHEAD_US + 2 * LOOKAHEAD_US // STEPS_PER_LOOKAHEAD
@@ -51,21 +50,9 @@ RULE = Rule(
     # Behind a hole the replay itself knows what has settled. But an outcome rests on its replica's
     # next FETCH too, and on times that were measured nearest to it, before and after.
     touches={
-        FETCH_PARKING_OUTCOMES.name: Touch(
-            ("dequeued_at",),
-            ("built_at",),
-            "leader_id",
-            clears=("parked_ms",),
-            back_us=ABSENCE_US,
-            ahead_us=ABSENCE_US,
-        ),
-        HIGH_WATERMARK_LAG.name: Touch(
-            ("leader_at",),
-            ("leader_at", "learned_at"),
-            "leader_id",
-            clears=("learned_at", "lag_ms"),
-            back_us=ABSENCE_US,
-            ahead_us=ABSENCE_US,
+        FETCH_PARKING_OUTCOMES.name: _touch(("dequeued_at",), ("built_at",), clears=("parked_ms",)),
+        HIGH_WATERMARK_LAG.name: _touch(
+            ("leader_at",), ("leader_at", "learned_at"), clears=("learned_at", "lag_ms")
         ),
     },
 )

@@ -6,9 +6,8 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 
-from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LogGap, last_begun
-from kip_replay.replay.outcomes import Variant
-
+from ..log_gaps import ALWAYS_SINCE_US, LogGap, last_begun
+from ..outcomes import Variant
 from .epoch import Emitted, LeaderEpoch
 from .metadata_log import ABSENCE_US, INPUT_SCHEMA, RecordedFetch
 from .outcomes import LAG_SCHEMA, PARKING_SCHEMA, Controller

@@ -1,29 +1,15 @@
 """Outcomes of hwm_parking: FETCHes of the metadata log, and when replicas learned."""
 
-from kip_replay.replay.table import (
-    AT,
-    BOOL,
-    INT,
-    LONG,
-    MS,
-    OUTCOME,
-    TEXT,
-    VERDICT,
-    WHAT_IF_KEY,
-    Column,
-    Table,
-    key_column,
-)
+from ..table import AT, BOOL, INT, LONG, MS, TEXT, Column, Required, Table
 
-FETCH_PARKING_OUTCOMES = Table(
+FETCH_PARKING_OUTCOMES = Table.of_outcomes(
     "fetch_parking_outcomes",
     "hwm_parking: every FETCH of the metadata log, recorded and as each variant would have it",
     (
-        *OUTCOME,
-        key_column("leader_id", INT, "controller that the FETCH was sent to"),
-        key_column("leader_epoch", INT, "its leader epoch"),
-        key_column("replica_id", INT, "replica that sent it"),
-        key_column("sequence", LONG, "from 0, of the replica's FETCHes in that epoch and variant"),
+        Required("leader_id", INT, "controller that the FETCH was sent to"),
+        Required("leader_epoch", INT, "its leader epoch"),
+        Required("replica_id", INT, "replica that sent it"),
+        Required("sequence", LONG, "from 0, of the replica's FETCHes in that epoch and variant"),
         Column("recorded_request_id", TEXT, "request_id (variant recorded), else null"),
         Column("is_voter", BOOL, "the replica is a voter"),
         Column("received_at", AT, "arrival"),
@@ -44,27 +30,24 @@ FETCH_PARKING_OUTCOMES = Table(
         Column("record_bytes", LONG, "records in the response"),
         Column("request_bytes", LONG, "on the wire: frame, header, body"),
         Column("response_bytes", LONG, "on the wire: frame, header, body"),
-        *VERDICT,
     ),
-    key=(*WHAT_IF_KEY, "leader_id", "leader_epoch", "replica_id", "sequence"),
+    key=("leader_id", "leader_epoch", "replica_id", "sequence"),
 )
 
-HIGH_WATERMARK_LAG = Table(
+HIGH_WATERMARK_LAG = Table.of_outcomes(
     "high_watermark_lag",
     "hwm_parking: how long after an advance of the high watermark a replica knew of it",
     (
-        *OUTCOME,
-        key_column("leader_id", INT, "the leader"),
-        key_column("leader_epoch", INT, "its leader epoch"),
-        key_column("replica_id", INT, "the replica that learns"),
-        key_column("high_watermark", LONG, "what it advanced to"),
+        Required("leader_id", INT, "the leader"),
+        Required("leader_epoch", INT, "its leader epoch"),
+        Required("replica_id", INT, "the replica that learns"),
+        Required("high_watermark", LONG, "what it advanced to"),
         Column("previous_high_watermark", LONG, "what it advanced from, -1 not known"),
         Column("is_voter", BOOL, "the replica is a voter"),
         Column("leader_at", AT, "dequeue time of the voter FETCH that moved it"),
         Column("learned_at", AT, "the replica's first response built with a value >= it"),
         Column("lag_ms", MS, "learned_at - leader_at; null where it never learned or was away"),
         Column("phase", TEXT, "starting, steady or stopping"),
-        *VERDICT,
     ),
-    key=(*WHAT_IF_KEY, "leader_id", "leader_epoch", "replica_id", "high_watermark"),
+    key=("leader_id", "leader_epoch", "replica_id", "high_watermark"),
 )

@@ -8,13 +8,11 @@ needed whenever a partition comes or goes. Orders are those of the released sess
 
 import numpy as np
 
-from kip_replay.replay.kafka.messages.encoding import Ints
-from kip_replay.replay.kafka.messages.kip_227_draft import DRAFT_UUID_BYTES, DraftFetchPieces
-
-from .fetch import Fetch
+from ..kafka.messages.encoding import Ints
+from ..kafka.messages.kip_227_draft import DRAFT_UUID_BYTES, DraftFetchPieces
 from .lists import EPOCHS
 from .partitions import Partitions, runs_of
-from .released import Incremental
+from .released import Fetch, Incremental
 from .session import FetchSession
 from .sizes import Sent, utf8
 

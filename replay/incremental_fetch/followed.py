@@ -11,19 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kip_replay.replay.kafka.messages.encoding import Bools, Ints
-
+from ..kafka.messages.encoding import Bools, Ints
+from . import lists
 from .full_order import FullOrder
-from .lists import (
-    ABSENT,
-    CACHED_HIGH_WATERMARK,
-    ERROR,
-    NOT_CACHED,
-    TAGS,
-    Requested,
-    Returned,
-    columns,
-)
 from .partitions import Partitions
 from .slots import NO_SLOTS, NONE, Slots
 
@@ -31,7 +21,7 @@ _UNKNOWN_TOPIC_OR_PARTITION = 3
 #: TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID: returned without reading.
 _NEVER_READ = (29, 100)
 #: As if this had been returned: no header, and nothing that a session has cached.
-_NEVER_RETURNED = np.array([[ABSENT], [ABSENT], [ABSENT], [NOT_CACHED], [NOT_CACHED]])
+_NEVER_RETURNED = np.array([[lists.ABSENT]] * 3 + [[lists.NOT_CACHED]] * 2)
 
 
 class Response(NamedTuple):
@@ -88,12 +78,12 @@ class FollowedPartitions:
         order = np.array([place[topic] for topic in topics], np.int64).argsort(kind="stable")
         return self.partitions_of(slots)[order]
 
-    def update(self, slots: Ints, requested: Requested, at: Ints) -> None:
+    def update(self, slots: Ints, requested: lists.Requested, at: Ints) -> None:
         """A request lists partitions with these values."""
         self.requested[:, slots] = requested.values[:, at]
         self.has_tags |= requested.has_tags
 
-    def add(self, requested: Requested, at: Ints) -> Ints:
+    def add(self, requested: lists.Requested, at: Ints) -> Ints:
         """Partitions come, as listed; their slots."""
         slots, room = self.slots.add(requested.partitions[at]), self.requested.shape[1]
         if self.slots.end > room:
@@ -109,9 +99,11 @@ class FollowedPartitions:
 
     def tag_bytes(self) -> int:
         """Bytes of the tagged fields with which all partitions are requested."""
-        return int(self.requested[TAGS, self.slots.all()].sum()) if self.has_tags else 0
+        return int(self.requested[lists.TAGS, self.slots.all()].sum()) if self.has_tags else 0
 
-    def respond(self, returned: Returned, row: int, by_id: bool, has_waited: bool) -> Response:
+    def respond(
+        self, returned: lists.Returned, row: int, by_id: bool, has_waited: bool
+    ) -> Response:
         """Compare a row's response with the ones before, and remember it.
 
         ``by_id``: topics go by id. ``has_waited``: the FETCH waited for longer than its client had
@@ -126,14 +118,14 @@ class FollowedPartitions:
         known = slots != NONE
         if np.count_nonzero(known) < len(known):
             at, slots = at[known], slots[known]
-        before, now = self.returned.take(slots, axis=1), columns(returned.values, at)
-        differs = before[:CACHED_HIGH_WATERMARK] != now[:CACHED_HIGH_WATERMARK]
+        before, now = self.returned.take(slots, axis=1), lists.columns(returned.values, at)
+        differs = before[: lists.CACHED_HIGH_WATERMARK] != now[: lists.CACHED_HIGH_WATERMARK]
         is_changed = np.logical_or.reduce(differs)
         changed = is_changed.nonzero()[0]
         self.returned[:, slots[changed]] = now[:, changed]
         not_read = None
         if returned.errors[row]:
-            not_read = _not_read(now[ERROR], before[ERROR], by_id, has_waited)
+            not_read = _not_read(now[lists.ERROR], before[lists.ERROR], by_id, has_waited)
         return Response(at, slots, before, now, is_changed, not_read)
 
     def renumber(self) -> Ints:
@@ -159,6 +151,6 @@ def _not_read(error: Ints, before: Ints, by_id: bool, has_waited: bool) -> Bools
     """
     is_missing = error == _UNKNOWN_TOPIC_OR_PARTITION
     was_there = has_waited & (before != _UNKNOWN_TOPIC_OR_PARTITION)
-    was_read = np.where(before == ABSENT, by_id, was_there)
+    was_read = np.where(before == lists.ABSENT, by_id, was_there)
     not_read = np.isin(error, _NEVER_READ) | (is_missing & ~was_read)
     return not_read if not_read.any() else None

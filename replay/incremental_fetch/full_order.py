@@ -15,9 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kip_replay.replay.kafka.messages.encoding import Bools, Ints
-from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
-
+from ..kafka.messages.encoding import Bools, Ints
+from ..kafka.messages.fetch_pieces import TopicTotals
 from .partitions import Partitions
 from .slots import NO_SLOTS
 

@@ -1,13 +1,12 @@
 """Holes in a broker's log: which streams may have missed a FETCH, and what follows from that."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from kip_replay.replay.log_gaps import ALWAYS_SINCE_US, LogGap
+from ..log_gaps import ALWAYS_SINCE_US, LogGap
 
 
-@dataclass(frozen=True)
-class Holes:
+class Holes(NamedTuple):
     """The holes of one broker's log. Times are microseconds."""
 
     gaps: Sequence[LogGap] = ()

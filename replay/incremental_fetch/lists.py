@@ -11,16 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.kafka.messages.columns import bools
-from kip_replay.replay.kafka.messages.encoding import Bools, Ints, varint_sizes
-from kip_replay.replay.kafka.messages.fetch_pieces import (
+from ..kafka.messages.columns import Columns
+from ..kafka.messages.encoding import Bools, Ints, varint_sizes
+from ..kafka.messages.fetch_pieces import (
     CURRENT_LEADER_TAG_BYTES,
     DIRECTORY_ID_TAG_BYTES,
     EPOCH_END_OFFSET_TAG_BYTES,
     HIGH_WATERMARK_TAG_BYTES,
     TopicTotals,
 )
-
 from .partitions import Partitions
 
 #: Stands for null, and for "never returned": no value that Kafka writes.
@@ -47,23 +46,20 @@ class Listed:
     """One list column of a batch. ``partitions`` are numbers, ``topics`` too (``Partitions``)."""
 
     def __init__(self, array: pa.ListArray, numbering: Partitions) -> None:
-        lengths = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-        self._starts = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=self._starts[1:])
-        starts = self._starts.tolist()
+        self._nested = Columns(pa.StructArray.from_arrays([array], ["listed"])).nested("listed")
+        self._flat = self._nested.flat
+        starts = self._nested.offsets.tolist()
         #: Where the elements of each row stand.
         self.rows = list(map(slice, starts[:-1], starts[1:]))
         #: How many partitions each row lists; None: it has no list.
         self.lengths: list[int | None] = array.value_lengths().to_pylist()
-        flat = array.flatten()
-        self._flat = dict(zip([f.name for f in flat.type], flat.flatten(), strict=True))
         self._number(numbering)
 
     def _number(self, numbering: Partitions) -> None:
-        indexes, keys = self._ints("partition"), _keys(self._flat["topic_id"], self._flat["topic"])
-        n = len(indexes)
+        indexes, starts = self._flat.ints("partition"), self._nested.offsets
+        keys, n = _keys(self._flat.array("topic_id"), self._flat.array("topic")), len(indexes)
         begins = np.zeros(n + 1, np.bool_)
-        begins[self._starts] = True
+        begins[starts] = True
         if n > 1:
             differ = pc.not_equal(keys.slice(1), keys.slice(0, n - 1))
             begins[1:n] |= differ.to_numpy(zero_copy_only=False)
@@ -76,26 +72,16 @@ class Listed:
         ones, varints = np.ones(len(runs), np.int64), varint_sizes(lengths + 1)
         summed = np.zeros((len(runs) + 1, 4), np.int64)
         np.cumsum(np.column_stack([ones, topic_bytes, varints]), axis=0, out=summed[1:])
-        totals = np.diff(summed[np.searchsorted(runs, self._starts)], axis=0).tolist()
+        totals = np.diff(summed[np.searchsorted(runs, starts)], axis=0).tolist()
         #: What the topics of each row take, as listed.
         self.totals = list(map(TopicTotals._make, totals))
 
-    def _ints(self, name: str, absent: int = ABSENT) -> Ints:
-        """A column of integers, null as ``absent``."""
-        column = self._flat[name]
-        if column.null_count:
-            column = column.cast(pa.int64()).fill_null(absent)
-        values: Ints = column.to_numpy(zero_copy_only=False)
-        return values
-
-    def _present(self, name: str) -> Bools:
-        return bools(self._flat[name].is_valid())
+    def _ints(self, name: str) -> Ints:
+        return self._flat.ints(name, ABSENT)
 
     def _sums(self, values: Ints | Bools) -> list[int]:
         """Sums of an element's value over each row."""
-        summed = np.zeros(len(values) + 1, np.int64)
-        np.cumsum(values, out=summed[1:])
-        sums: list[int] = np.diff(summed[self._starts]).tolist()
+        sums: list[int] = self._nested.sums(values).tolist()
         return sums
 
 
@@ -104,12 +90,12 @@ class Requested(Listed):
 
     def __init__(self, array: pa.ListArray, numbering: Partitions, versions: Ints) -> None:
         super().__init__(array, numbering)
-        each = np.repeat(versions, np.diff(self._starts))
-        epochs = self._ints("current_leader_epoch", _NO_EPOCH).astype(np.int64) << 32
-        epochs |= self._ints("last_fetched_epoch", _NO_EPOCH).astype(np.int64) & 0xFFFFFFFF
+        each = self._nested.spread(versions)
+        epochs = self._flat.ints("current_leader_epoch", _NO_EPOCH) << 32
+        epochs |= self._flat.ints("last_fetched_epoch", _NO_EPOCH) & 0xFFFFFFFF
         has_high_watermark = (each >= 18) & (self._ints("high_watermark") != _NO_HIGH_WATERMARK)
         tags = HIGH_WATERMARK_TAG_BYTES * has_high_watermark
-        tags += DIRECTORY_ID_TAG_BYTES * ((each >= 17) & self._present("replica_directory_id"))
+        tags += DIRECTORY_ID_TAG_BYTES * ((each >= 17) & self._flat.present("replica_directory_id"))
         self.values: Ints = np.stack([
             self._ints("fetch_offset"),
             self._ints("log_start_offset"),
@@ -145,7 +131,7 @@ class Returned(Listed):
         ])  # fmt: skip
         record_bytes = np.maximum(self._ints("record_bytes"), 0)
         aborted = np.maximum(self._ints("aborted_transactions"), 0)
-        diverging = self._present("diverging_epoch")
+        diverging = self._flat.present("diverging_epoch")
         self.brings: Bools = np.zeros((4, len(errors)), np.bool_)
         self.brings[RECORDS], self.brings[FAILURE] = record_bytes > 0, failed
         self.brings[PREFERRED_READ_REPLICA] = self._ints("preferred_read_replica") >= 0
@@ -168,13 +154,13 @@ class Returned(Listed):
             more[brings] += varint_sizes(lengths[brings] + 1) - 1
         for tag, size in (
             (diverging, EPOCH_END_OFFSET_TAG_BYTES),
-            (self._present("current_leader_id"), CURRENT_LEADER_TAG_BYTES),
-            (self._present("snapshot_epoch"), EPOCH_END_OFFSET_TAG_BYTES),
+            (self._flat.present("current_leader_id"), CURRENT_LEADER_TAG_BYTES),
+            (self._flat.present("snapshot_epoch"), EPOCH_END_OFFSET_TAG_BYTES),
         ):
             more += size * tag
         if flexible.all():
             return more
-        return np.where(np.repeat(flexible, np.diff(self._starts)), more, self.classic_bytes)
+        return np.where(self._nested.spread(flexible), more, self.classic_bytes)
 
 
 class Lists(NamedTuple):

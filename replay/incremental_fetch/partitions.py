@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.kafka.messages.encoding import Ints, unsigned_varint_bytes, varint_sizes
-from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals
+from ..kafka.messages.encoding import Ints, unsigned_varint_bytes, varint_sizes
+from ..kafka.messages.fetch_pieces import TopicTotals
 
 
 class Partitions:
@@ -36,8 +36,6 @@ class Partitions:
 
     def __len__(self) -> int:
         return len(self._number_of)
-
-    # --- topics
 
     def name_of(self, topic: int, by_id: bool) -> str | None:
         """A topic's name: what it goes by, or the name of its id; None: not known."""
@@ -70,8 +68,6 @@ class Partitions:
         # Mostly one byte: a run of 127 partitions or more is rare.
         more = sum(unsigned_varint_bytes(n + 1) - 1 for n in lengths if n >= 127)
         return TopicTotals(len(runs), utf8_bytes, varint_bytes, len(runs) + more)
-
-    # --- partitions
 
     def numbers(self, topics: Ints, indexes: Ints) -> Ints:
         """The number of each partition, from its topic's number and its index."""

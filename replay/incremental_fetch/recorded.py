@@ -10,13 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.log_tables import (
-    FETCH_REQUEST_PARTITION,
-    FETCH_RESPONSE_PARTITION,
-    FETCHES,
-    NODE_ENDPOINT,
-)
-
+from ..log_tables import FETCH_REQUEST_PARTITION, FETCH_RESPONSE_PARTITION, FETCHES, NODE_ENDPOINT
 from .lists import Listed, Lists, Requested, Returned
 from .partitions import Partitions
 from .session import FINAL_EPOCH, INITIAL_EPOCH

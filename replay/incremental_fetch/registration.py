@@ -2,22 +2,20 @@
 
 from collections.abc import Mapping
 
-from kip_replay.replay.rule import Replay, Rule, Settings
-
+from ..rule import Replay, Rule, Settings
+from . import rows
 from .holes import Holes
 from .recorded import INPUT_SCHEMA
 from .replay import IncrementalFetch
-from .rows import RULE as NAME
-from .rows import SESSION_SLOTS
 from .tables import FETCH_SESSION_EVICTIONS, FETCH_SESSION_OUTCOMES
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
     node_id, gaps = int(key["node_id"]), settings.log_gaps.get(str(key["recording"]), ())
-    is_string = settings.option(NAME, "draft_partition_id_is_string", False)
+    is_string = settings.option(rows.RULE, "draft_partition_id_is_string", False)
     return IncrementalFetch(
         node_id,
-        settings.option(NAME, SESSION_SLOTS),
+        settings.option(rows.RULE, rows.SESSION_SLOTS),
         draft_partition_id_is_string=is_string,
         saved=saved,
         holes=Holes([gap for gap in gaps if gap.node_id == node_id]),
@@ -25,12 +23,12 @@ def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None
 
 
 RULE = Rule(
-    name=NAME,
+    name=rows.RULE,
     key=("recording", "node_id"),
     order=("dequeued_us", "request_id"),
     input_schema=INPUT_SCHEMA,
     tables=(FETCH_SESSION_OUTCOMES, FETCH_SESSION_EVICTIONS),
     start=_start,
-    sweeps={SESSION_SLOTS: 0},
+    sweeps={rows.SESSION_SLOTS: 0},
     switches=("draft_partition_id_is_string",),
 )

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from kip_replay.replay.kafka.messages.fetch_pieces import FETCH_VERSIONS
-from kip_replay.replay.outcomes import Rows, Verdict
-
+from ..kafka.messages.fetch_pieces import FETCH_VERSIONS
+from ..outcomes import Rows, Verdict
 from .cache import FetchSessionCache, Occurrence
 from .draft import Draft, with_draft_uuid
 from .holes import NO_HOLES, Holes
@@ -95,8 +94,6 @@ class IncrementalFetch:
             self._decide_next()
         return Outcomes(self._outcomes.take(_NO_FETCHES), self._evictions.take())
 
-    # --- one FETCH
-
     def _take(self, row: RecordedFetch, lists: Lists) -> None:
         stream = self._streams.of(row, self._numbering, self._holes)
         if stream is None:
@@ -146,8 +143,6 @@ class IncrementalFetch:
         rows.recorded(listed)
         attempts = [[sent]] * len(self._caches)
         rows.replayed(Replayed(sent, with_draft_uuid(sent), attempts, listed, None))
-
-    # --- caches
 
     def _decide_next(self) -> None:
         """The response to a full FETCH is built: which caches have a session for it?"""

@@ -9,8 +9,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from kip_replay.replay.outcomes import RECORDED, Variant, Verdict
-
+from ..outcomes import RECORDED, WHAT_IF, Variant, Verdict
 from .recorded import SESSION_ERRORS, RecordedFetch, filled
 from .sizes import Sent, counted_version
 from .step import Replayed
@@ -29,7 +28,6 @@ NAME_NOT_KNOWN = "the name of a topic is not in the log"
 OUTCOME_SCHEMA = FETCH_SESSION_OUTCOMES.without("recording")
 EVICTION_SCHEMA = FETCH_SESSION_EVICTIONS.without("recording")
 
-_OF_VARIANT = ("rule", "variant", "parameter", "parameter_value")
 #: Columns taken from the input, by its names.
 _OF_INPUT = {
     **{name: name for name in ("request_id", "client_id", "replica_id")},
@@ -146,8 +144,8 @@ class OutcomeRows:
         for name, of_input in _OF_INPUT.items():
             columns[name] = filled(batch, of_input).take(of_batch)
         columns |= _taken(_OF_STREAM, self._streams, at)
-        what_if = [tuple(v[name] for name in _OF_VARIANT) for v in self._variants]
-        columns |= _taken(_OF_VARIANT, what_if, pa.array(variant, pa.int64()))
+        what_if = [tuple(v.values()) for v in self._variants]
+        columns |= _taken(WHAT_IF, what_if, pa.array(variant, pa.int64()))
         for name, values in zip(_OF_ROW, of_row, strict=True):
             columns[name] = pa.array(values, OUTCOME_SCHEMA.field(name).type)
         self._fetches, self._streams, self._rows = [], [], []

@@ -13,18 +13,9 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from kip_replay.replay.kafka.messages.encoding import Bools, Ints
-
+from ..kafka.messages.encoding import Bools, Ints
+from . import lists
 from .followed import FollowedPartitions, Response
-from .lists import (
-    CACHED_HIGH_WATERMARK,
-    HIGH_WATERMARK,
-    LOG_START_OFFSET,
-    TAGS,
-    Requested,
-    Returned,
-    columns,
-)
 from .slots import NO_SLOTS, NONE, Ranks
 
 # "FetchRequest Metadata meaning": (0, 0) and (id, 0) are full and ask for a session, (0, -1) and
@@ -70,7 +61,7 @@ _NO_CHANGES = RequestChanges(NO_SLOTS, NO_SLOTS, NO_SLOTS, np.zeros((4, 0), np.b
 
 def change(
     followed: FollowedPartitions,
-    requested: Requested,
+    requested: lists.Requested,
     listed: slice,
     forgotten: Ints | None,
     by_id: bool,
@@ -94,7 +85,8 @@ def change(
         gone = mine[~np.isin(mine, slots)]
     # "Incremental Fetch Requests": a partition is listed if its maxBytes, fetchOffset or
     # logStartOffset changes. So do the epochs of KIP-320 and KIP-595.
-    differs = followed.requested[:TAGS].take(slots, axis=1) != columns(requested.values[:TAGS], at)
+    now = lists.columns(requested.values[: lists.TAGS], at)
+    differs = followed.requested[: lists.TAGS].take(slots, axis=1) != now
     updated = np.logical_or.reduce(differs).nonzero()[0]
     changes = RequestChanges(
         slots, at[updated], slots[updated], differs[:, updated], new, removed=gone
@@ -104,7 +96,7 @@ def change(
 
 
 def _take_set(
-    followed: FollowedPartitions, requested: Requested, changes: RequestChanges, by_id: bool
+    followed: FollowedPartitions, requested: lists.Requested, changes: RequestChanges, by_id: bool
 ) -> RequestChanges:
     """Partitions come and go, and those of one name and index replace one another (KIP-516)."""
     added, removed = changes.added, changes.removed
@@ -131,17 +123,17 @@ def _take_set(
     )
 
 
-def is_returned(returned: Returned, response: Response) -> Bools:
+def is_returned(returned: lists.Returned, response: Response) -> Bools:
     """Which partitions an incremental response lists, of all that the broker looked at."""
     # "Incremental Fetch Responses": there is new data, or, since then, an error, a preferred read
     # replica (KIP-392) or a diverging epoch (KIP-595).
-    listed: Bools = np.logical_or.reduce(columns(returned.brings, response.at))
+    listed: Bools = np.logical_or.reduce(lists.columns(returned.brings, response.at))
     # "The broker wants to notify the client about a change in the partition's highWatermark or
     # broker logStartOffset"; after an error, any high watermark is a change
     # (FetchSession.CachedPartition.maybeUpdateResponseData). The last stable offset is none.
     before, now = response.before, response.now
-    listed |= before[CACHED_HIGH_WATERMARK] != now[HIGH_WATERMARK]
-    listed |= before[LOG_START_OFFSET] != now[LOG_START_OFFSET]
+    listed |= before[lists.CACHED_HIGH_WATERMARK] != now[lists.HIGH_WATERMARK]
+    listed |= before[lists.LOG_START_OFFSET] != now[lists.LOG_START_OFFSET]
     return listed
 
 

@@ -7,9 +7,8 @@ the recorded one's. FETCHes below v7 know no sessions and are counted at v7, as 
 from functools import lru_cache
 from typing import NamedTuple
 
-from kip_replay.replay.kafka.messages.encoding import Ints
-from kip_replay.replay.kafka.messages.fetch_pieces import TopicTotals, fetch_pieces
-
+from ..kafka.messages.encoding import Ints
+from ..kafka.messages.fetch_pieces import TopicTotals, fetch_pieces
 from .lists import Lists
 from .partitions import Partitions
 from .recorded import SESSION_VERSION, Endpoint, RecordedFetch

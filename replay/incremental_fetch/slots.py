@@ -11,7 +11,7 @@ from typing import Self
 import msgspec
 import numpy as np
 
-from kip_replay.replay.kafka.messages.encoding import Ints
+from ..kafka.messages.encoding import Ints
 
 #: No slot.
 NONE = -1

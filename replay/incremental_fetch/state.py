@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from kip_replay.replay.kafka.messages.encoding import Bools, Ints
-
+from ..kafka.messages.encoding import Bools, Ints
 from .cache import FetchSessionCache
 from .followed import FollowedPartitions
 from .partitions import Partitions

@@ -3,19 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from . import released
 from .cache import FetchSessionCache, Reason
 from .draft import Draft, with_draft_uuid
-from .fetch import Events, Fetch
 from .lists import Lists
 from .recorded import RecordedFetch
-from .released import (
-    attempts,
-    close,
-    equals_recorded,
-    full_fetch,
-    incremental_fetch,
-    pending_session,
-)
+from .released import Events, Fetch
 from .session import NO_SESSION
 from .sizes import Sent, sent_as_listed
 from .streams import PendingSession, Stream, Unknown
@@ -77,15 +70,16 @@ def replay_fetch(
         stream.renumber()
 
     fetch = Fetch(stream, row, lists)
-    full = full_fetch(fetch)
+    full = released.full_fetch(fetch)
     incremental = {
-        number: incremental_fetch(fetch, session) for number, session in stream.sessions.items()
+        number: released.incremental_fetch(fetch, session)
+        for number, session in stream.sessions.items()
     }
     number = stream.held[0].session
     session = None if number is None else stream.sessions[number]
     current = None if number is None else incremental[number]
     of_draft = draft.fetch(fetch, full, session, current)
-    equals = equals_recorded(fetch, session, current)
+    equals = released.equals_recorded(fetch, session, current)
 
     has_records = fetch.returned.has_records
     for number, (_, _, _, returned, slots) in incremental.items():
@@ -95,7 +89,8 @@ def replay_fetch(
         returned, slots = current.returned, current.returned_slots
     fetch.events += events
     of_caches = [
-        attempts(fetch, number, cache, full, incremental) for number, cache in enumerate(caches)
+        released.attempts(fetch, number, cache, full, incremental)
+        for number, cache in enumerate(caches)
     ]
     stream.followed.order.respond(slots, has_records[returned], row.is_follower)
     stream.unknown, stream.is_broken = None, False
@@ -107,7 +102,7 @@ def replay_fetch(
         len(stream.followed),
         None if misses else len(fetch.changes.added) + len(fetch.changes.replaced),
         equals,
-        pending_session(fetch),
+        released.pending_session(fetch),
         fetch.events,
         unknown,
     )
@@ -129,5 +124,5 @@ def _close_all(stream: Stream, caches: Sequence[FetchSessionCache], reason: Reas
     return [
         event
         for number, (cache, held) in enumerate(zip(caches, stream.held, strict=True))
-        for event in close(number, cache, held, reason)
+        for event in released.close(number, cache, held, reason)
     ]

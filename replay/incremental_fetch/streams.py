@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from kip_replay.replay.log_gaps import LOG_GAP
-
+from ..log_gaps import LOG_GAP
 from .followed import FollowedPartitions
 from .holes import NO_HOLES, Holes
 from .partitions import Partitions

@@ -1,28 +1,13 @@
 """Outcomes of incremental_fetch: FETCHes of topic partitions, and what the session cache did."""
 
-from kip_replay.replay.table import (
-    AT,
-    BOOL,
-    INT,
-    LONG,
-    NODE_ID,
-    OUTCOME,
-    REQUEST_ID,
-    TEXT,
-    VERDICT,
-    WHAT_IF_KEY,
-    Column,
-    Table,
-    key_column,
-)
+from ..table import AT, BOOL, INT, LONG, NODE_ID, REQUEST_ID, TEXT, Column, Required, Table
 
-FETCH_SESSION_OUTCOMES = Table(
+FETCH_SESSION_OUTCOMES = Table.of_outcomes(
     "fetch_session_outcomes",
     "incremental_fetch: every FETCH of topic partitions, recorded and as each variant has it",
     (
-        *OUTCOME,
         REQUEST_ID,
-        key_column("attempt", INT, "0; a FETCH that gets a session error is 0 and its retry 1"),
+        Required("attempt", INT, "0; a FETCH that gets a session error is 0 and its retry 1"),
         NODE_ID,
         Column("session_key", TEXT, "node, session id, first request; or node, client, connection"),
         Column("client_id", TEXT, "clientId, null if the client sent none"),
@@ -44,31 +29,25 @@ FETCH_SESSION_OUTCOMES = Table(
         Column("request_bytes", LONG, "on the wire: frame, header, body"),
         Column("response_bytes", LONG, "on the wire: frame, header, body"),
         Column("session_error", INT, "70, 71 or 106 where the response is a session error, else 0"),
-        Column(
-            "equals_recorded",
-            BOOL,
-            "variant incremental: same partitions in the same order,"
-            " same bytes, both ways; null where the recorded FETCH is not comparable",
-        ),
-        *VERDICT,
+        Column("equals_recorded", BOOL, "same lists and bytes, both ways; null: not comparable"),
     ),
-    key=(*WHAT_IF_KEY, "request_id", "attempt"),
+    key=("request_id", "attempt"),
 )
 
-FETCH_SESSION_EVICTIONS = Table(
+FETCH_SESSION_EVICTIONS = Table.of_outcomes(
     "fetch_session_evictions",
     "incremental_fetch: what the session cache does with each session, per number of slots",
     (
-        *OUTCOME,
         NODE_ID,
-        key_column("session_key", TEXT, "session that it happens to, as in fetch_session_outcomes"),
-        key_column("event", TEXT, "created, refused, evicted or closed"),
-        key_column("request_id", TEXT, "FETCH that caused it"),
+        Required("session_key", TEXT, "session that it happens to, as in fetch_session_outcomes"),
+        Required("event", TEXT, "created, refused, evicted or closed"),
+        Required("request_id", TEXT, "FETCH that caused it"),
         Column("event_at", AT, "when it happened"),
         Column("shard", INT, "shard of the cache, from 0; null after a hole in the log"),
         Column("partitions", INT, "partitions of the session"),
         Column("privileged", BOOL, "the session is a follower's"),
         Column("reason", TEXT, "why: idle, smaller, not privileged, cache full, all forgotten"),
     ),
-    key=(*WHAT_IF_KEY, "node_id", "session_key", "event", "request_id"),
+    key=("node_id", "session_key", "event", "request_id"),
+    verdict=False,
 )

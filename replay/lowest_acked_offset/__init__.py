@@ -15,8 +15,8 @@ The replay derives what each response would have carried, and when each write wo
 applied, and known to be. ``controller`` is the rule in the order of the draft, over the heartbeats
 and sessions of ``brokers``. ``writes`` has which offsets the log leaves a write, and which broker
 forwarded it; ``evidence`` bounds how far each broker had applied the log, and ``applying``
-estimates when, between these bounds. ``claimed`` is a controller that counts more than heartbeats;
-``cadence``, ``progress`` and ``simulation`` give other heartbeat intervals, and brokers that learn
+estimates when, between these bounds. ``Claimed`` is a controller that counts more than heartbeats;
+``cadence`` and ``simulation`` give other heartbeat intervals, and brokers that learn
 as under KIP-1166. ``replay`` takes the ``events`` of one cluster and emits ``outcomes`` and
 ``visibility``; it carries its ``state`` from one increment of the log to the next.
 
@@ -74,7 +74,6 @@ Assumptions, and where they can fail
   broker's line, and where API_VERSIONS (a broker's clock) stands beside heartbeats.
 """
 
-from .events import ORDER as ORDER
 from .outcomes import ESTIMATED as ESTIMATED
 from .outcomes import FINEST_EVIDENCE as FINEST_EVIDENCE
 from .outcomes import HEARTBEAT_INTERVAL as HEARTBEAT_INTERVAL

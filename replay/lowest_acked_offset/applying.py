@@ -22,12 +22,13 @@ estimated until a heartbeat shows that they are deleted.
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
+from .cadence import SLOW_US
 from .events import STAMP_SLACK_US, Event
 from .evidence import HEARTBEAT, BrokerEvidence, Replicas
-from .progress import SLOW_US
 from .reasons import LOG_GAP, NO_NEXT_FETCH, NO_RESPONSE, SLOW, STARTING, UNKNOWN_WORK
 
 #: What one replica takes, unless configured: measured on brokers of Kafka 4.0 on a shared disk.
@@ -66,8 +67,7 @@ class Estimate(NamedTuple):
         return self._replace(shown_us=min(self.shown_us, applied), applied_us=applied)
 
 
-@dataclass
-class Applying:
+class Applying(msgspec.Struct):
     """One broker's FETCHes, in order of dequeue, and what it has applied when.
 
     ``is_cut``: lines are missing, and it may still apply what it learned in them: everything up to
@@ -80,13 +80,13 @@ class Applying:
     #: The last FETCH, whose response the broker handles before it sends the next.
     last: Event | None = None
     known: int = -1
-    waiting: list[Learned] = field(default_factory=list)
+    waiting: list[Learned] = []
     settled: int = -1
     free_us: int = 0
     #: It works on something up to this offset, and the log does not show how much that is.
     busy_offset: int | None = None
     #: In order of offsets.
-    estimates: list[Estimate] = field(default_factory=list)
+    estimates: list[Estimate] = []
 
     def heartbeat(self, offset: int, is_fenced: bool) -> None:
         """A heartbeat without error: what it has applied, and its broker's state after it."""

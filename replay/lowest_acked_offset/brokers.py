@@ -6,9 +6,10 @@ every eighth of that, so after 10.125 s at the latest. Here a session ends at th
 that nothing is claimed too early.
 """
 
-from dataclasses import dataclass, field
 from heapq import heappop, heappush, heapreplace
 from typing import NamedTuple
+
+import msgspec
 
 #: broker.session.timeout.ms, Kafka's default.
 SESSION_TIMEOUT_US = 9_000_000
@@ -36,8 +37,7 @@ class Heartbeat(NamedTuple):
     want_shut_down: bool
 
 
-@dataclass
-class Broker:
+class Broker(msgspec.Struct):
     """A broker as the controller last left it; ``known`` since it started."""
 
     epoch: int
@@ -46,13 +46,12 @@ class Broker:
     known: int = RESET_OFFSET
 
 
-@dataclass
-class Sessions:
+class Sessions(msgspec.Struct):
     """When each broker last sent a heartbeat, and a heap of (no later than its end, broker)."""
 
     timeout_us: int = SESSION_TIMEOUT_US
-    contact_us: dict[int, int] = field(default_factory=dict)
-    ends: list[tuple[int, int]] = field(default_factory=list)
+    contact_us: dict[int, int] = {}
+    ends: list[tuple[int, int]] = []
 
     @property
     def fenced_after_us(self) -> int:

@@ -15,9 +15,10 @@ show what it does. Of each broker that counts it has three offsets, and their mi
     the highest LowestAcknowledgedOffset that the broker has received.
 """
 
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
+
+import msgspec
 
 from .brokers import NEVER, RESET_OFFSET, Broker, Heartbeat, Sessions
 from .timelines import Lowest, Rising
@@ -35,8 +36,7 @@ class Carried(NamedTuple):
     unfenced_brokers: int | None
 
 
-@dataclass
-class HeartbeatManager:
+class HeartbeatManager(msgspec.Struct):
     """The brokers as their heartbeats make them known, over all controllers of a recording.
 
     ``carries_applied``: responses carry ``applied``, whatever its evidence, instead of ``raw``.
@@ -50,21 +50,21 @@ class HeartbeatManager:
     counts_stopping: bool = False
     certain_from_us: int = NEVER
     floor: int = RESET_OFFSET
-    sessions: Sessions = field(default_factory=Sessions)
+    sessions: Sessions = msgspec.field(default_factory=Sessions)
     controller_id: int | None = None
-    brokers: dict[int, Broker] = field(default_factory=dict)
-    has_applied: dict[int, int] = field(default_factory=dict)
-    raw: Lowest = field(default_factory=Lowest)
-    applied: Lowest = field(default_factory=Lowest)
-    known: Lowest = field(default_factory=Lowest)
+    brokers: dict[int, Broker] = {}
+    has_applied: dict[int, int] = {}
+    raw: Lowest = msgspec.field(default_factory=Lowest)
+    applied: Lowest = msgspec.field(default_factory=Lowest)
+    known: Lowest = msgspec.field(default_factory=Lowest)
     lowest: int | None = None
     #: When all brokers that counted had surely applied an offset, and the last of them.
-    applied_everywhere: Rising = field(default_factory=Rising)
+    applied_everywhere: Rising = msgspec.field(default_factory=Rising)
     #: When all brokers that counted knew that, and when each broker did.
-    known_everywhere: Rising = field(default_factory=Rising)
-    known_by_broker: dict[int, Rising] = field(default_factory=dict)
+    known_everywhere: Rising = msgspec.field(default_factory=Rising)
+    known_by_broker: dict[int, Rising] = {}
     #: A heap of responses on their way: (built, broker, its epoch, offset).
-    responses: list[tuple[int, int, int, int]] = field(default_factory=list)
+    responses: list[tuple[int, int, int, int]] = []
 
     # --- Public Interfaces -----------------------------------------------------------------------
 

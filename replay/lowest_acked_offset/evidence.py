@@ -24,8 +24,9 @@ heartbeat has shown the broker to be later than the grace.
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from .events import NOT_SENT, STAMP_SLACK_US, Event
 from .timelines import Lacks, Rising
@@ -43,18 +44,17 @@ COLD_FACTOR = 10
 CLAIM_WAIT_US = 15_000_000
 
 
-@dataclass
-class Replicas:
+class Replicas(msgspec.Struct):
     """What brokers have to do for topics that are created and deleted, by metadata offset."""
 
     #: By topic, of those whose creation the log has.
-    of_topic: dict[str, int] = field(default_factory=dict)
+    of_topic: dict[str, int] = {}
     #: (offset, when the controller responded, a broker's share in microseconds), in order.
-    shares: list[tuple[int, int, int]] = field(default_factory=list)
+    shares: list[tuple[int, int, int]] = []
     #: The log may lack topics, so it does not show what their deletion is.
     is_partial: bool = False
     #: (offset, when the controller responded) of such deletions, in order.
-    unknown: list[tuple[int, int]] = field(default_factory=list)
+    unknown: list[tuple[int, int]] = []
 
     def write(self, row: Event, offset: int | None, replica_us: int, brokers: int) -> None:
         """A write whose last record has this offset; each broker has an equal share of it."""
@@ -94,23 +94,22 @@ class Claim(NamedTuple):
     offset: int
 
 
-@dataclass
-class Claims:
+class Claims(msgspec.Struct):
     """What heartbeats claim, and FETCHes as far as the next heartbeat does not deny it."""
 
     broker_id: int
     is_slow: bool = False
     #: (arrival, offset) of FETCHes whose time to apply has not begun to run out.
-    known: list[tuple[int, int]] = field(default_factory=list)
+    known: list[tuple[int, int]] = []
     #: (when it counts as applied, offset) of FETCHes that wait for a heartbeat.
-    waiting: list[tuple[int, int]] = field(default_factory=list)
-    due: Rising = field(default_factory=Rising)
+    waiting: list[tuple[int, int]] = []
+    due: Rising = msgspec.field(default_factory=Rising)
     last_due_us: int = 0
     last_offset: int = -1
     #: It works on something up to this offset, and the log does not show how much that is.
     busy_offset: int | None = None
     #: (behind this offset, up to this one, known when) of what was known meanwhile: no claim.
-    unclaimed: list[tuple[int, int, int]] = field(default_factory=list)
+    unclaimed: list[tuple[int, int, int]] = []
 
     def fetch(self, at: int, offset: int) -> None:
         """A FETCH shows that the broker knows everything up to an offset to be committed."""
@@ -147,9 +146,10 @@ class Claims:
         self.is_slow = overdue is not None and overdue > offset
         self.due.forget(at)
 
-    def is_unclaimed(self, offset: int) -> bool:
+    def is_unclaimed(self, offset: int | None) -> bool:
         """What FETCHes show of an offset depends on work that the log does not show."""
-        return any(after < offset <= upto for after, upto, _ in self.unclaimed)
+        high = -1 if offset is None else offset
+        return any(after < high <= upto for after, upto, _ in self.unclaimed)
 
     def expire(self, until: int) -> Iterator[Claim]:
         """No heartbeat came in ``CLAIM_WAIT_US``: what was due up to a time stands."""
@@ -162,20 +162,20 @@ class Claims:
         return [] if self.is_slow else settled
 
 
-@dataclass
-class Signs:
+class Signs(msgspec.Struct):
     """What one kind of evidence shows of one broker: from when on it has, until when it lacks."""
 
-    has: Rising = field(default_factory=Rising)
-    lacks: Lacks = field(default_factory=Lacks)
+    has: Rising = msgspec.field(default_factory=Rising)
+    lacks: Lacks = msgspec.field(default_factory=Lacks)
 
 
-@dataclass
-class BrokerEvidence:
+class BrokerEvidence(msgspec.Struct):
     claims: Claims
-    signs: dict[str, Signs] = field(default_factory=lambda: {kind: Signs() for kind in EVIDENCE})
+    signs: dict[str, Signs] = msgspec.field(
+        default_factory=lambda: {kind: Signs() for kind in EVIDENCE}
+    )
     #: What its heartbeats lacked when they arrived.
-    reports: Lacks = field(default_factory=Lacks)
+    reports: Lacks = msgspec.field(default_factory=Lacks)
     first_seen_us: int | None = None
     last_seen_us: int = 0
     last_fetch_us: int | None = None
@@ -242,9 +242,8 @@ class BrokerEvidence:
             signs.lacks.forget(before)
 
 
-@dataclass
-class Evidence:
-    brokers: dict[int, BrokerEvidence] = field(default_factory=dict)
+class Evidence(msgspec.Struct):
+    brokers: dict[int, BrokerEvidence] = {}
 
     def of(self, broker_id: int) -> BrokerEvidence:
         if broker_id not in self.brokers:

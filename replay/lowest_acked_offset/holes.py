@@ -8,16 +8,10 @@ of it: the first may be its first in its state.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
-from kip_replay.replay.log_gaps import (
-    ALWAYS_SINCE_US,
-    ALWAYS_UNTIL_US,
-    LogGap,
-    holes_of,
-    last_begun,
-)
+import msgspec
 
+from ..log_gaps import ALWAYS_SINCE_US, ALWAYS_UNTIL_US, LogGap, holes_of, last_begun
 from .events import FETCH, HEARTBEAT, WRITE, Event
 from .writes import VOTER_SILENCE_US
 
@@ -25,8 +19,7 @@ from .writes import VOTER_SILENCE_US
 SETTLING_HEARTBEATS = 2
 
 
-@dataclass
-class Active:
+class Active(msgspec.Struct):
     """The active controller: since when, and when it last responded without error.
 
     ``is_silent``: since then another may have become active unseen.
@@ -38,13 +31,12 @@ class Active:
     is_silent: bool = False
 
 
-@dataclass
-class Settling:
+class Settling(msgspec.Struct):
     """Behind a hole that ends at a time: brokers to be heard, and the heartbeats of each since."""
 
     since_us: int
     expected: list[int]
-    heard: dict[int, int] = field(default_factory=dict)
+    heard: dict[int, int] = {}
 
     def is_over(self, brokers: Iterable[int]) -> bool:
         """These, and who is expected, have been heard."""

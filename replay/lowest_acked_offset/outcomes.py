@@ -5,21 +5,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kip_replay.replay.kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
-from kip_replay.replay.outcomes import Rows, Variant, Verdict
-
+from ..kafka.messages import LOWEST_ACKNOWLEDGED_OFFSET_BYTES
+from ..outcomes import Rows, Variant, Verdict
+from . import reasons
 from .cadence import DEFAULT_INTERVAL_US
 from .controller import Carried, HeartbeatManager
 from .events import NO_ANSWER, Event
-from .reasons import (
-    HORIZON,
-    LEFT,
-    LOG_GAP,
-    NOBODY_COUNTS,
-    NOT_ACTIVE,
-    NOT_ANSWERED,
-    NOTHING_WRITTEN,
-)
 from .tables import TABLES
 from .timelines import Rising
 from .writes import Offsets, Sender
@@ -30,6 +21,9 @@ FINEST_EVIDENCE = "finest_evidence"
 #: What brokers had applied by ``applying``; its rows of metadata_write_visibility are named so too.
 ESTIMATED = "estimated"
 HEARTBEAT_INTERVAL = "broker_heartbeat_interval_ms"
+
+#: What-if columns of what the recorded heartbeats give.
+AS_RECORDED = Variant(LOWEST_ACKED).what_if(RULE)
 
 #: A write is followed for this long after its response.
 HORIZON_US = 60_000_000
@@ -70,10 +64,15 @@ class Write(NamedTuple):
         """What happens later than this is not looked at."""
         return self.row.at_us + HORIZON_US
 
+    @property
+    def high(self) -> int | None:
+        """The highest offset that its last record can have, None where the log leaves it open."""
+        return self.offsets.high if isinstance(self.offsets, Offsets) else None
+
     def reached(self, timeline: Rising | None) -> tuple[int | None, int | None]:
         """(when, by which node) a timeline reached the write; Nones if not by ``until_us``."""
-        if timeline is not None and isinstance(self.offsets, Offsets):
-            reached = timeline.reached(self.offsets.high)
+        if timeline is not None and self.high is not None:
+            reached = timeline.reached(self.high)
             if reached is not None and reached[0] <= self.until_us:
                 return reached
         return None, None
@@ -88,7 +87,7 @@ class LogEnd(NamedTuple):
     @property
     def is_hole(self) -> bool:
         """What would have followed is missing."""
-        return self.reason == LOG_GAP
+        return self.reason == reasons.LOG_GAP
 
     def is_before(self, variant: Variant, times: Iterable[int | None]) -> bool:
         """It is a hole, and one of these times (None: not seen yet) may lie behind it."""
@@ -107,20 +106,20 @@ class Fate(NamedTuple):
     readable_us: int | None = None
 
 
-def heartbeat_row(row: Event, carried: Carried | None, uncertain: str = LOG_GAP) -> Row:
+def heartbeat_row(row: Event, carried: Carried | None, uncertain: str = reasons.LOG_GAP) -> Row:
     """A heartbeat, and what its response carries; None: it is an error, or ``uncertain``."""
     verdict: Judgement = (Verdict.REPLAYED, None)
     if row.error_code == NO_ANSWER:
-        verdict = (Verdict.UNKNOWN, NOT_ANSWERED)
+        verdict = (Verdict.UNKNOWN, reasons.NOT_ANSWERED)
     elif row.error_code != 0:
-        verdict = (Verdict.NOT_APPLICABLE, NOT_ACTIVE)
+        verdict = (Verdict.NOT_APPLICABLE, reasons.NOT_ACTIVE)
     elif carried is None:
         verdict = (Verdict.UNKNOWN, uncertain)
     elif carried.raw is None:
-        verdict = (Verdict.NOT_APPLICABLE, NOBODY_COUNTS)
+        verdict = (Verdict.NOT_APPLICABLE, reasons.NOBODY_COUNTS)
     size, carried = row.response_bytes, carried or Carried(None, None, None)
     return {
-        **Variant(LOWEST_ACKED).what_if(RULE),
+        **AS_RECORDED,
         "request_id": row.request_id,
         "controller_id": row.node_id,
         "broker_id": row.broker_id,
@@ -169,7 +168,7 @@ class FollowedWrite(NamedTuple):
             "received_at": self.sender.received_us,
             "responded_at": row.at_us,
             "offset_low": offsets.low if isinstance(offsets, Offsets) else None,
-            "offset_high": offsets.high if isinstance(offsets, Offsets) else None,
+            "offset_high": self.write.high,
             "applied_everywhere_at": fate.applied_us,
             "last_broker_id": fate.last_broker,
             "known_at": fate.known_us,
@@ -203,11 +202,11 @@ class FollowedWrite(NamedTuple):
         if self.variant.name == FINEST_EVIDENCE and self.unlearned is not None:
             return self.unlearned
         is_cut = self.log_end is not None and self.log_end.is_before(self.variant, followed)
-        return LOG_GAP if self.sender.is_lost or is_cut else None
+        return reasons.LOG_GAP if self.sender.is_lost or is_cut else None
 
     def _judgement(self, fate: Fate) -> Judgement:
-        if self.write.offsets == NOTHING_WRITTEN:
-            return Verdict.NOT_APPLICABLE, NOTHING_WRITTEN
+        if self.write.offsets == reasons.NOTHING_WRITTEN:
+            return Verdict.NOT_APPLICABLE, reasons.NOTHING_WRITTEN
         if isinstance(self.write.offsets, str):
             return Verdict.UNKNOWN, self.write.offsets
         if fate.applied_us is not None and fate.readable_us is not None:
@@ -215,13 +214,17 @@ class FollowedWrite(NamedTuple):
         if self.unlearned is not None:
             return Verdict.UNKNOWN, self.unlearned
         if fate.applied_us is not None and fate.known_everywhere_us is not None:
-            return Verdict.NOT_APPLICABLE, LEFT
+            return Verdict.NOT_APPLICABLE, reasons.LEFT
         return Verdict.UNKNOWN, too_late(self.write, self.log_end)
 
 
 def too_late(write: Write, log_end: LogEnd | None) -> str:
     """Why what became of a write was not seen."""
-    return log_end.reason if log_end is not None and log_end.at_us < write.until_us else HORIZON
+    return (
+        log_end.reason
+        if log_end is not None and log_end.at_us < write.until_us
+        else reasons.HORIZON
+    )
 
 
 def _elapsed_ms(since: int, until: int | None) -> float | None:

@@ -1,6 +1,6 @@
 """Why an outcome is unknown, or the question does not apply: texts of the ``reason`` columns."""
 
-from kip_replay.replay.log_gaps import LOG_GAP as LOG_GAP
+from ..log_gaps import LOG_GAP as LOG_GAP
 
 # Of a heartbeat.
 NOT_ACTIVE = "the controller that was asked was not the active one, or refused"

@@ -6,33 +6,21 @@ from operator import itemgetter
 
 import pyarrow as pa
 
-from kip_replay.replay.log_gaps import LogGap
-
-from .applying import REPLICA_APPLY_MS, Applying
-from .brokers import SESSION_TIMEOUT_US, Heartbeat
-from .events import (
-    API_VERSIONS,
-    FETCH,
-    HEARTBEAT,
-    INPUT_SCHEMA,
-    LEARNED,
-    STAMP_SLACK_US,
-    WRITE,
-    Event,
-)
+from ..log_gaps import LogGap
+from .applying import Applying
+from .brokers import Heartbeat
+from .events import API_VERSIONS, FETCH, HEARTBEAT, LEARNED, STAMP_SLACK_US, WRITE, Event
 from .evidence import CLAIM_WAIT_US, Claim
 from .holes import Holes
 from .outcomes import HORIZON_US, FollowedWrite, LogEnd, OutcomeRows, Outcomes, Write, heartbeat_row
 from .reasons import LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOT_ANSWERED
 from .state import LEARNED_OF, Settings, behind_hole, decode, encode, new_state
-from .visibility import applied_row, unlearned, visibility_rows
+from .visibility import applied_row, visibility_rows
 from .writes import Offsets, is_forwarders_line, is_write
 
 #: Events are put into the order in which they happened this far behind the log: a line stands
 #: where its response was built, at most this long after it was taken up.
 LOOKAHEAD_US = 30_000_000
-#: How often the replay moves on, in rows of the log.
-STEP_ROWS = 32_768
 
 
 class LowestAckedOffset:
@@ -41,8 +29,8 @@ class LowestAckedOffset:
     ``voters`` are the ids of all voters, ``intervals_ms`` the heartbeat intervals of the sweep
     (below the session timeout), ``recorded_interval_ms`` the one that the log was made with
     (measured if None). ``counts_stopping``: brokers in controlled shutdown hold the offset back,
-    as the draft's "all unfenced brokers" can be read. ``replica_apply_ms``: see ``applying``.
-    ``step_rows``: it moves on this often. ``gaps`` are the holes in the nodes' logs.
+    as the draft's "all unfenced brokers" can be read. ``gaps`` are those in the nodes' logs,
+    ``more`` the other ``Settings``.
     ``saved`` is the saved state of a replay with the same settings, to resume from. Batches of
     ``INPUT_SCHEMA`` come in order of (at_us, kind, request_id); else ``ValueError``.
     """
@@ -53,21 +41,12 @@ class LowestAckedOffset:
         intervals_ms: Iterable[int] = (),
         recorded_interval_ms: int | None = None,
         counts_stopping: bool = False,
-        session_timeout_ms: int = SESSION_TIMEOUT_US // 1000,
-        step_rows: int = STEP_ROWS,
-        replica_apply_ms: int = REPLICA_APPLY_MS,
         saved: bytes | None = None,
         gaps: Iterable[LogGap] = (),
+        **more: int,
     ) -> None:
-        self._settings = Settings(
-            tuple(sorted(voters)),
-            tuple(dict.fromkeys(intervals_ms)),
-            recorded_interval_ms,
-            counts_stopping,
-            session_timeout_ms,
-            step_rows,
-            replica_apply_ms,
-        )
+        swept, ids = tuple(dict.fromkeys(intervals_ms)), tuple(sorted(voters))
+        self._settings = Settings(ids, swept, recorded_interval_ms, counts_stopping, **more)
         self._holes = Holes(gaps, self._settings.voters)
         self._state = new_state(self._settings) if saved is None else decode(saved)
         self._rows = OutcomeRows()
@@ -77,7 +56,7 @@ class LowestAckedOffset:
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take the next rows and return the outcomes that nothing still to come can change."""
-        columns = [batch.column(name).to_pylist() for name in INPUT_SCHEMA.names]
+        columns = [batch.column(name).to_pylist() for name in Event._fields]
         for row in map(Event._make, zip(*columns, strict=True)):
             place = (row.at_us, row.kind, row.request_id)
             if place < self._state.front:
@@ -100,8 +79,6 @@ class LowestAckedOffset:
         self._view(end, end, log_end)
         self._settle(end, log_end)
         return self._rows.take()
-
-    # --- events ----------------------------------------------------------------------------------
 
     def _take(self, row: Event) -> None:
         """Keep a line until its turn: when the request was worked off, before its response."""
@@ -194,16 +171,9 @@ class LowestAckedOffset:
         if row.error_code != 0:
             self._rows.heartbeats.add(**heartbeat_row(row, None))
             return
-        beat = Heartbeat(
-            controller_id=row.node_id,
-            broker_id=row.broker_id,
-            broker_epoch=row.broker_epoch,
-            handled_us=row.handled_us,
-            built_us=row.at_us,
-            offset=row.offset,
-            is_fenced=row.is_fenced,
-            want_shut_down=row.want_shut_down,
-        )
+        sent = row.node_id, row.broker_id, row.broker_epoch
+        standing = row.offset, row.is_fenced, row.want_shut_down
+        beat = Heartbeat(*sent, row.handled_us, row.at_us, *standing)
         state.be_certain(beat.handled_us, beat.broker_id, self._settings)
         carried = state.recorded.heartbeat(beat)
         self._rows.heartbeats.add(**heartbeat_row(row, carried, state.uncertain))
@@ -219,8 +189,6 @@ class LowestAckedOffset:
     def _claim(self, claims: Iterable[Claim]) -> None:
         for claim in claims:
             self._state.finest.keep(*claim)
-
-    # --- moving on -------------------------------------------------------------------------------
 
     def _advance(self, front: int) -> None:
         """The log is known up to ``front``."""
@@ -280,7 +248,7 @@ class LowestAckedOffset:
         for write in ready:
             sender = state.forwarding.via(write.row, self._holes.gaps)
             for variant, manager in state.managers(self._settings):
-                why = unlearned(write, variant, state)
+                why = state.unlearned(write, variant)
                 follow = (write, sender, variant, manager, why, state.uncertain, log_end)
                 self._rows.writes.add(**FollowedWrite(*follow).outcome())
             for row in visibility_rows(write, state, self._holes, log_end):

@@ -4,12 +4,14 @@ What is kept of the log: when a broker starts, unfences and shuts down (those he
 once, whatever the interval), when it is away, and of its steady heartbeats how long each response
 took and how much later than the interval the next one came: always the recorded value nearest in
 time, so nothing is drawn (``cadence``). What follows: when the steady heartbeats arrive, the same
-whatever brokers have learned, and which offset they carry (``progress``).
+whatever brokers have learned, and which offset they carry (``Progress``).
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import NamedTuple
+
+import msgspec
 
 from .brokers import RESET_OFFSET, Heartbeat
 from .cadence import AWAY_SLACK_US, Recorded
@@ -19,20 +21,55 @@ from .controller import HeartbeatManager
 _KEPT, _DUE = range(2)
 
 
-@dataclass
-class Simulation:
+class ClaimEvent(NamedTuple):
+    """A heartbeat, or else a claim: by other evidence a broker had applied an offset.
+
+    The first three fields order them: at one time claims come first, then who came first.
+    """
+
+    at_us: int
+    is_beat: bool
+    number: int
+    broker_id: int
+    offset: int
+    beat: Heartbeat | None = None
+
+
+class Claimed(msgspec.Struct):
+    """Such a controller, and a heap of what comes later than where it is."""
+
+    manager: HeartbeatManager
+    events: list[ClaimEvent] = []
+    count: int = 0
+
+    def keep(self, at: int, broker_id: int, offset: int, beat: Heartbeat | None = None) -> None:
+        self.count += 1
+        order = (at, beat is not None, self.count)
+        heappush(self.events, ClaimEvent(*order, broker_id, offset, beat))
+
+    def advance(self, until: int) -> None:
+        while self.events and self.events[0].at_us <= until:
+            event = heappop(self.events)
+            if event.beat is None:
+                self.manager.apply(event.at_us, event.broker_id, event.offset)
+            else:
+                self.manager.heartbeat(event.beat)
+        self.manager.advance(until)
+
+
+class Simulation(msgspec.Struct):
     """Heartbeats at one interval, to a controller for each variant of when brokers learned."""
 
     interval_us: int
     managers: dict[str, HeartbeatManager]
     #: A heap of (when, kind, number, broker).
-    events: list[tuple[int, int, int, int]] = field(default_factory=list)
+    events: list[tuple[int, int, int, int]] = []
     #: By number the heartbeats that are kept, by broker the number of the one that is due.
-    kept: dict[int, Heartbeat] = field(default_factory=dict)
-    due: dict[int, int] = field(default_factory=dict)
+    kept: dict[int, Heartbeat] = {}
+    due: dict[int, int] = {}
     #: By broker what its steady heartbeats are like, and brokers whose next one no line shows yet.
-    steady: dict[int, Heartbeat] = field(default_factory=dict)
-    waiting: set[int] = field(default_factory=set)
+    steady: dict[int, Heartbeat] = {}
+    waiting: set[int] = set()
     count: int = 0
 
     def heartbeat(self, received: int, beat: Heartbeat, is_steady: bool) -> None:

@@ -2,29 +2,31 @@
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
 
-from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
-from kip_replay.replay.outcomes import NOT_SWEPT, RECORDED, Variant
-
-from .applying import Applying
-from .brokers import RESET_OFFSET, Sessions
+from ..hwm_parking import WITH_KIP, WITHOUT_KIP
+from ..outcomes import NOT_SWEPT, RECORDED, Variant
+from .applying import REPLICA_APPLY_MS, Applying
+from .brokers import RESET_OFFSET, SESSION_TIMEOUT_US, Sessions
 from .cadence import Recorded
-from .claimed import Claimed
 from .controller import HeartbeatManager
 from .events import Event
-from .evidence import Evidence, Replicas
+from .evidence import HEARTBEAT, Evidence, Replicas
 from .holes import Active, Settling
 from .outcomes import ESTIMATED, FINEST_EVIDENCE, HEARTBEAT_INTERVAL, LOWEST_ACKED, Write
-from .reasons import LOG_GAP, NOT_ANSWERED, NOT_HEARD_YET
-from .simulation import Simulation
-from .writes import VOTER_SILENCE_US, CommittedOffsets, Forwarding
+from .reasons import LOG_GAP, NO_RESPONSE, NOT_ANSWERED, NOT_HEARD_YET, NOT_LEARNED, UNKNOWN_WORK
+from .simulation import Claimed, Simulation
+from .writes import VOTER_SILENCE_US, CommittedOffsets, Forwarding, Offsets
 
 #: By variant, whose learned times it simulates (``variant`` of high_watermark_lag).
 LEARNED_OF = {LOWEST_ACKED: RECORDED, WITHOUT_KIP: WITHOUT_KIP, WITH_KIP: WITH_KIP}
+
+#: How often the replay moves on, in rows of the log.
+STEP_ROWS = 32_768
+#: Reasons of estimates without which it is not known when all brokers had applied a write.
+HIDING = (LOG_GAP, UNKNOWN_WORK)
 
 
 class Settings(NamedTuple):
@@ -34,13 +36,12 @@ class Settings(NamedTuple):
     intervals_ms: tuple[int, ...]
     recorded_interval_ms: int | None
     counts_stopping: bool
-    session_timeout_ms: int
-    step_rows: int
-    replica_apply_ms: int
+    session_timeout_ms: int = SESSION_TIMEOUT_US // 1000
+    step_rows: int = STEP_ROWS
+    replica_apply_ms: int = REPLICA_APPLY_MS
 
 
-@dataclass
-class State:
+class State(msgspec.Struct):
     committed: CommittedOffsets
     recorded: HeartbeatManager
     finest: Claimed
@@ -48,18 +49,18 @@ class State:
     beats: Recorded
     #: One for each interval.
     simulations: list[Simulation]
-    forwarding: Forwarding = field(default_factory=Forwarding)
-    evidence: Evidence = field(default_factory=Evidence)
+    forwarding: Forwarding = msgspec.field(default_factory=Forwarding)
+    evidence: Evidence = msgspec.field(default_factory=Evidence)
     #: Lines that wait for their turn, and when the rule has each happen.
-    pending: list[tuple[int, Event]] = field(default_factory=list)
+    pending: list[tuple[int, Event]] = []
     #: By broker what it applies when, and what they have to do for it.
-    applying: dict[int, Applying] = field(default_factory=dict)
-    replicas: Replicas = field(default_factory=Replicas)
-    writes: list[Write] = field(default_factory=list)
+    applying: dict[int, Applying] = {}
+    replicas: Replicas = msgspec.field(default_factory=Replicas)
+    writes: list[Write] = []
     #: Variants of which the log has when brokers learned.
-    learned: set[str] = field(default_factory=set)
+    learned: set[str] = set()
     first_heartbeat_us: int | None = None
-    active: Active = field(default_factory=Active)
+    active: Active = msgspec.field(default_factory=Active)
     #: Behind a hole.
     settling: Settling | None = None
     fed: int = 0
@@ -115,6 +116,35 @@ class State:
                 # When simulated heartbeats come follows from all those before.
                 if variant.parameter_value == NOT_SWEPT:
                     manager.certain_from_us = at
+
+    def unlearned(self, write: Write, variant: Variant) -> str | None:
+        """Why it is not known when brokers learned of a write under a variant; None if it is."""
+        if variant.name == ESTIMATED:
+            return None if self._is_estimated(write) else NO_RESPONSE
+        if variant.name == FINEST_EVIDENCE:
+            claims = [each.claims for each in self.evidence.brokers.values()]
+            return UNKNOWN_WORK if any(each.is_unclaimed(write.high) for each in claims) else None
+        is_simulated = variant.parameter == HEARTBEAT_INTERVAL
+        is_known = not is_simulated or LEARNED_OF[variant.name] in self.learned
+        return None if is_known else NOT_LEARNED
+
+    def _is_estimated(self, write: Write) -> bool:
+        """When a write was applied everywhere is an estimate, and not when a heartbeat arrived."""
+        offsets = write.offsets
+        at, last_broker = write.reached(self.estimated.manager.applied_everywhere)
+        if not isinstance(offsets, Offsets):
+            return True
+        estimates = (broker.of(offsets.high, None) for broker in self.applying.values())
+        if any(each is not None and each.reason in HIDING for each in estimates):
+            return False
+        if at is None or last_broker is None:
+            return True
+        has, _ = write.reached(self.evidence.of(last_broker).signs[HEARTBEAT].has)
+        if has is None or has > at:
+            return True
+        broker = self.applying.get(last_broker)
+        estimate = None if broker is None else broker.of(offsets.high, has)
+        return estimate is not None and estimate.applied_us is not None
 
     def hide_writes(self, hole_begins_us: int) -> None:
         """A voter's FETCH that committed a write is in the log once it is parked no more."""

@@ -1,28 +1,13 @@
 """Outcomes of lowest_acked_offset: heartbeats, and when metadata writes were applied."""
 
-from kip_replay.replay.table import (
-    AT,
-    BOOL,
-    INT,
-    LONG,
-    MS,
-    OUTCOME,
-    REQUEST_ID,
-    TEXT,
-    VERDICT,
-    WHAT_IF_KEY,
-    Column,
-    Table,
-    key_column,
-)
+from ..table import AT, BOOL, INT, LONG, MS, REQUEST_ID, TEXT, Column, Required, Table
 
-HEARTBEAT_OUTCOMES = Table(
+HEARTBEAT_OUTCOMES = Table.of_outcomes(
     "heartbeat_outcomes",
     "lowest_acked_offset: every recorded BROKER_HEARTBEAT and what its response would have carried",
     (
-        *OUTCOME,
         REQUEST_ID,
-        key_column("controller_id", INT, "controller that responded"),
+        Required("controller_id", INT, "controller that responded"),
         Column("broker_id", INT, "broker that sent it"),
         Column("received_at", AT, "arrival"),
         Column("built_at", AT, "the response was built"),
@@ -33,16 +18,14 @@ HEARTBEAT_OUTCOMES = Table(
         Column("lowest_acknowledged_offset_raw", LONG, "as the controller would compute it"),
         Column("response_bytes", LONG, "recorded, on the wire: frame, header, body"),
         Column("replayed_response_bytes", LONG, "with the new field"),
-        *VERDICT,
     ),
-    key=(*WHAT_IF_KEY, "request_id"),
+    key=("request_id",),
 )
 
-METADATA_WRITE_OUTCOMES = Table(
+METADATA_WRITE_OUTCOMES = Table.of_outcomes(
     "metadata_write_outcomes",
     "lowest_acked_offset: every successful metadata write, when it was applied and who knew",
     (
-        *OUTCOME,
         REQUEST_ID,
         Column("controller_id", INT, "controller that wrote it"),
         Column("api_name", TEXT, "requestApiKeyName"),
@@ -61,12 +44,7 @@ METADATA_WRITE_OUTCOMES = Table(
         ),
         Column("last_broker_id", INT, "broker that others waited for, maybe until it was fenced"),
         Column("known_at", AT, "via_broker receives a lowest acknowledged offset >= the write's"),
-        Column(
-            "known_everywhere_at",
-            AT,
-            "every broker that counts received one; before known_at where via_broker was fenced or"
-            " shutting down, and so did not count",
-        ),
+        Column("known_everywhere_at", AT, "every broker that counts by then received one"),
         Column("stale_window_ms", MS, "today: from the response until applied everywhere"),
         Column(
             "read_after_write_ms",
@@ -75,19 +53,17 @@ METADATA_WRITE_OUTCOMES = Table(
             " (else every broker) knows it applied everywhere;"
             " variant estimated: until it was, whether anybody knew or not",
         ),
-        *VERDICT,
     ),
-    key=(*WHAT_IF_KEY, "request_id"),
+    key=("request_id",),
 )
 
-METADATA_WRITE_VISIBILITY = Table(
+METADATA_WRITE_VISIBILITY = Table.of_outcomes(
     "metadata_write_visibility",
     "lowest_acked_offset: when each broker had applied a metadata write, by kind of evidence",
     (
-        *OUTCOME,
         REQUEST_ID,
-        key_column("broker_id", INT, "broker that applies it"),
-        key_column(
+        Required("broker_id", INT, "broker that applies it"),
+        Required(
             "evidence",
             TEXT,
             "heartbeat, api_versions or fetch_high_watermark; estimated: no evidence, but when it"
@@ -107,30 +83,22 @@ METADATA_WRITE_VISIBILITY = Table(
         ),
         Column("shown_at", AT, "estimated: from then on its METADATA responses show it"),
         Column("applied_at", AT, "estimated: it has applied it, as its heartbeats would carry"),
-        Column(
-            "known_at",
-            AT,
-            "the broker receives a lowest acknowledged offset >= the write's: from then on it could"
-            " renegotiate ApiVersions after UPDATE_FEATURES",
-        ),
-        *VERDICT,
+        Column("known_at", AT, "the broker receives a lowest acknowledged offset >= the write's"),
     ),
-    key=(*WHAT_IF_KEY, "request_id", "broker_id", "evidence"),
+    key=("request_id", "broker_id", "evidence"),
 )
 
-APPLIED_OFFSETS = Table(
+APPLIED_OFFSETS = Table.of_outcomes(
     "applied_offsets",
     "lowest_acked_offset: when a broker learned of commits, showed them and had applied them",
     (
-        *OUTCOME,
-        key_column("broker_id", INT, "the broker"),
-        key_column("metadata_offset", LONG, "it learned that all up to this one is committed"),
+        Required("broker_id", INT, "the broker"),
+        Required("metadata_offset", LONG, "it learned that all up to this one is committed"),
         Column("learned_at", AT, "the FETCH response that carried that was built"),
         Column("shown_at", AT, "estimate: from then on its METADATA responses show it"),
         Column("applied_at", AT, "estimate: it has applied it, as its heartbeats would carry"),
-        *VERDICT,
     ),
-    key=(*WHAT_IF_KEY, "broker_id", "metadata_offset"),
+    key=("broker_id", "metadata_offset"),
 )
 
 TABLES = (HEARTBEAT_OUTCOMES, METADATA_WRITE_OUTCOMES, METADATA_WRITE_VISIBILITY, APPLIED_OFFSETS)

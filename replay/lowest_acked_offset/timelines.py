@@ -4,16 +4,16 @@ All are plain lists in order of time, and drop what is over, so that memory is a
 """
 
 from bisect import bisect_left, bisect_right, insort
-from dataclasses import dataclass, field
+
+import msgspec
 
 
-@dataclass
-class Rising:
+class Rising(msgspec.Struct):
     """A value that never falls, and the node that made it rise."""
 
-    at: list[int] = field(default_factory=list)
-    values: list[int] = field(default_factory=list)
-    nodes: list[int] = field(default_factory=list)
+    at: list[int] = []
+    values: list[int] = []
+    nodes: list[int] = []
 
     def add(self, at: int, value: int, node: int = -1) -> None:
         """From a time on the value is at least this; times that step back count as the last."""
@@ -36,12 +36,11 @@ class Rising:
         del self.at[:keep], self.values[:keep], self.nodes[:keep]
 
 
-@dataclass
-class Lacks:
+class Lacks(msgspec.Struct):
     """Until when a broker surely had nothing from an offset on."""
 
-    offsets: list[int] = field(default_factory=list)
-    until: list[int] = field(default_factory=list)
+    offsets: list[int] = []
+    until: list[int] = []
 
     def add(self, offset: int, until: int) -> None:
         """Until a time the broker lacks an offset; one below the highest so far is nothing new."""
@@ -61,12 +60,11 @@ class Lacks:
         del self.offsets[:keep], self.until[:keep]
 
 
-@dataclass
-class Lowest:
+class Lowest(msgspec.Struct):
     """The lowest value of some nodes, in order as ``BrokerHeartbeatManager.active`` keeps it."""
 
-    by_node: dict[int, int] = field(default_factory=dict)
-    in_order: list[tuple[int, int]] = field(default_factory=list)
+    by_node: dict[int, int] = {}
+    in_order: list[tuple[int, int]] = []
 
     def set(self, node: int, value: int) -> None:
         if self.by_node.get(node) != value:

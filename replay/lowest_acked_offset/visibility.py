@@ -2,30 +2,16 @@
 
 from collections.abc import Iterator
 
-from kip_replay.replay.outcomes import Variant, Verdict
-
+from ..outcomes import Verdict
 from .applying import Applying, Estimate
 from .evidence import API_VERSIONS, EVIDENCE, FETCH_HIGH_WATERMARK, HEARTBEAT, BrokerEvidence
 from .holes import Holes
-from .outcomes import (
-    ESTIMATED,
-    FINEST_EVIDENCE,
-    HEARTBEAT_INTERVAL,
-    LOWEST_ACKED,
-    RULE,
-    Judgement,
-    LogEnd,
-    Row,
-    Write,
-    too_late,
-)
-from .reasons import DENIED, HORIZON, LOG_GAP, NO_RESPONSE, NOT_LEARNED, UNKNOWN_WORK
-from .state import LEARNED_OF, State
+from .outcomes import AS_RECORDED, ESTIMATED, Judgement, LogEnd, Row, Write, too_late
+from .reasons import DENIED, HORIZON, LOG_GAP, NO_RESPONSE, UNKNOWN_WORK
+from .state import State
 from .timelines import Rising
 from .writes import Offsets
 
-#: Reasons of estimates without which it is not known when all brokers had applied a write.
-HIDING = (LOG_GAP, UNKNOWN_WORK)
 #: Columns that say nothing where an outcome rests on lines that are missing.
 TIMES = ("applied_at_earliest", "applied_at_latest", "shown_at", "applied_at", "known_at")
 
@@ -49,23 +35,15 @@ def visibility_rows(
             for row in rows:
                 # Clients connect when they like: that none did shows nothing.
                 if row["evidence"] != API_VERSIONS or row["applied_at_latest"] is not None:
-                    yield _unless_lost(row | same, write, state, signs, holes, log_end)
+                    yield _unless_lost(row | same, write, state, holes, log_end)
 
 
-def _unless_lost(
-    row: Row,
-    write: Write,
-    state: State,
-    evidence: BrokerEvidence,
-    holes: Holes,
-    log_end: LogEnd | None,
-) -> Row:
+def _unless_lost(row: Row, write: Write, state: State, holes: Holes, log_end: LogEnd | None) -> Row:
     """The row; unknown where lines that are missing may have shown more."""
-    latest = row["applied_at_latest"]
-    hidden = None
+    evidence, latest, hidden = state.evidence.of(row["broker_id"]), row["applied_at_latest"], None
     if write.row.at_us < state.recorded.certain_from_us:
         hidden = state.uncertain
-    elif row["evidence"] == FETCH_HIGH_WATERMARK and _is_unclaimed(write, evidence):
+    elif row["evidence"] == FETCH_HIGH_WATERMARK and evidence.claims.is_unclaimed(write.high):
         hidden = UNKNOWN_WORK
     elif log_end is not None and log_end.is_hole:
         is_over = None not in (latest, row["known_at"], row.get("applied_at", latest))
@@ -82,11 +60,6 @@ def _unless_lost(
     return row | dict.fromkeys(TIMES) | {"verdict": Verdict.UNKNOWN, "reason": hidden}
 
 
-def _is_unclaimed(write: Write, evidence: BrokerEvidence) -> bool:
-    offsets = write.offsets
-    return isinstance(offsets, Offsets) and evidence.claims.is_unclaimed(offsets.high)
-
-
 def _sign(
     write: Write, offsets: Offsets, evidence: BrokerEvidence, kind: str, log_end: LogEnd | None
 ) -> Row:
@@ -99,7 +72,7 @@ def _sign(
         judgement, latest = (Verdict.UNKNOWN, DENIED), None
     earliest = max(offsets.committed_us, signs.lacks.lacked_until(offsets.low))
     return {
-        **Variant(LOWEST_ACKED).what_if(RULE),
+        **AS_RECORDED,
         "request_id": write.row.request_id,
         "evidence": kind,
         "applied_at_earliest": min(earliest, write.until_us if latest is None else latest),
@@ -119,7 +92,7 @@ def _estimated(write: Write, offsets: Offsets, broker: Applying | None, heartbea
         estimate = Estimate(estimate.offset, estimate.learned_us, reason=HORIZON)
     learned_us, reason = estimate.learned_us, estimate.reason
     return {
-        **Variant(LOWEST_ACKED).what_if(RULE),
+        **AS_RECORDED,
         "request_id": write.row.request_id,
         "evidence": ESTIMATED,
         "applied_at_earliest": learned_us if latest is None else min(learned_us, latest),
@@ -134,7 +107,7 @@ def _estimated(write: Write, offsets: Offsets, broker: Applying | None, heartbea
 def applied_row(broker_id: int, estimate: Estimate) -> Row:
     """When a broker learned that everything up to an offset is committed, and applied it."""
     return {
-        **Variant(LOWEST_ACKED).what_if(RULE),
+        **AS_RECORDED,
         "broker_id": broker_id,
         "metadata_offset": estimate.offset,
         "learned_at": estimate.learned_us,
@@ -143,34 +116,3 @@ def applied_row(broker_id: int, estimate: Estimate) -> Row:
         "verdict": Verdict.REPLAYED if estimate.reason is None else Verdict.UNKNOWN,
         "reason": estimate.reason,
     }
-
-
-def unlearned(write: Write, variant: Variant, state: State) -> str | None:
-    """Why it is not known when brokers learned of a write under a variant; None if it is."""
-    if variant.name == ESTIMATED:
-        return None if _is_estimated(write, state) else NO_RESPONSE
-    if variant.name == FINEST_EVIDENCE:
-        evidence = state.evidence.brokers.values()
-        return UNKNOWN_WORK if any(_is_unclaimed(write, each) for each in evidence) else None
-    is_simulated = variant.parameter == HEARTBEAT_INTERVAL
-    is_known = not is_simulated or LEARNED_OF[variant.name] in state.learned
-    return None if is_known else NOT_LEARNED
-
-
-def _is_estimated(write: Write, state: State) -> bool:
-    """When a write was applied everywhere is an estimate, and not when a heartbeat arrived."""
-    offsets = write.offsets
-    at, last_broker = write.reached(state.estimated.manager.applied_everywhere)
-    if not isinstance(offsets, Offsets):
-        return True
-    estimates = (broker.of(offsets.high, None) for broker in state.applying.values())
-    if any(each is not None and each.reason in HIDING for each in estimates):
-        return False
-    if at is None or last_broker is None:
-        return True
-    has, _ = write.reached(state.evidence.of(last_broker).signs[HEARTBEAT].has)
-    if has is None or has > at:
-        return True
-    broker = state.applying.get(last_broker)
-    estimate = None if broker is None else broker.of(offsets.high, has)
-    return estimate is not None and estimate.applied_us is not None

@@ -17,11 +17,11 @@ as a FETCH counts when its handler takes it, so the upper end is never too low.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kip_replay.replay.log_gaps import LogGap
+import msgspec
 
+from ..log_gaps import LogGap
 from .events import NO_ANSWER, STAMP_SLACK_US, Event
 from .reasons import NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
 from .timelines import Rising
@@ -40,19 +40,18 @@ class Offsets(NamedTuple):
     committed_us: int
 
 
-@dataclass
-class CommittedOffsets:
+class CommittedOffsets(msgspec.Struct):
     """The metadata log as its FETCHes show it: its length, its high watermark, its beginning."""
 
     voters: frozenset[int]
-    high_watermark: Rising = field(default_factory=Rising)
+    high_watermark: Rising = msgspec.field(default_factory=Rising)
     #: By leader its last epoch, and what was fetched from it in that.
-    led: dict[int, int] = field(default_factory=dict)
-    log_ends: dict[int, Rising] = field(default_factory=dict)
+    led: dict[int, int] = {}
+    log_ends: dict[int, Rising] = {}
     began_empty: bool = False
-    first_offsets: dict[int, int] = field(default_factory=dict)
+    first_offsets: dict[int, int] = {}
     epoch: int = -1
-    voter_offsets: dict[int, int] = field(default_factory=dict)
+    voter_offsets: dict[int, int] = {}
     known_from_us: int | None = None
 
     def fetch(self, row: Event) -> None:
@@ -174,8 +173,7 @@ class Sender(NamedTuple):
     is_lost: bool = False
 
 
-@dataclass
-class Forwarding:
+class Forwarding(msgspec.Struct):
     """Joins a forwarded write with the line of the broker that forwarded it.
 
     Client id and correlation id can match two requests. So the broker must be one that connects to
@@ -183,9 +181,9 @@ class Forwarding:
     before the controller did until after. Of several, the one that had it the shortest.
     """
 
-    hosts: dict[str, set[int]] = field(default_factory=dict)
+    hosts: dict[str, set[int]] = {}
     #: By (client id, correlation id, API).
-    lines: dict[Key, list[BrokersLine]] = field(default_factory=dict)
+    lines: dict[Key, list[BrokersLine]] = {}
 
     def heartbeat(self, row: Event) -> None:
         """A heartbeat shows from which host its broker connects."""

@@ -80,8 +80,8 @@ it: after a hole of the leader others are drawn, of the same kind.
 """
 
 from .events import INPUT_SCHEMA as INPUT_SCHEMA
-from .variants import ACKS_ALL as ACKS_ALL
-from .variants import ACKS_MIN_INSYNC_REPLICAS as ACKS_MIN_INSYNC_REPLICAS
-from .variants import ACKS_SCHEMA as ACKS_SCHEMA
-from .variants import RULE as RULE
-from .variants import variants as variants
+from .tables import ACKS_ALL as ACKS_ALL
+from .tables import ACKS_MIN_INSYNC_REPLICAS as ACKS_MIN_INSYNC_REPLICAS
+from .tables import ACKS_SCHEMA as ACKS_SCHEMA
+from .tables import RULE as RULE
+from .tables import variants as variants

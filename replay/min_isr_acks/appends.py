@@ -1,42 +1,30 @@
 """How far a leader's log reaches after each append, as far as base offsets show it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
-from kip_replay.replay.log_gaps import LogGap
-
+from ..log_gaps import LogGap
 from .inputs import FETCH, PRODUCE
-from .log import (
-    NOWHERE,
-    NULL,
-    Array,
-    Log,
-    by_partition,
-    last_of,
-    no_longs,
-    running_max,
-    segments_of,
-)
+from .log import NOWHERE, NULL, Array, Log, by_partition, last_of, no_longs, running_max, segments
 from .unlogged import BOUNDED_US, Unlogged
 
 _NEVER = 1 << 62
 
 
-@dataclass
-class Appends:
+class Appends(msgspec.Struct):
     """By partition: the largest end offset that was logged, and the least that the log end can be.
 
     ``markers_since_us`` is the first PRODUCE of a transaction, ``sent`` what followers fetched last
     (by seat: term, offset, and bytes in the response).
     """
 
-    logged_end: Array = field(default_factory=no_longs)
-    log_end: Array = field(default_factory=no_longs)
-    markers_since_us: Array = field(default_factory=no_longs)
-    sent: Array = field(default_factory=lambda: np.empty((0, 1, 3), np.int64))
-    unlogged: dict[int, Unlogged] = field(default_factory=dict)
+    logged_end: Array = msgspec.field(default_factory=no_longs)
+    log_end: Array = msgspec.field(default_factory=no_longs)
+    markers_since_us: Array = msgspec.field(default_factory=no_longs)
+    sent: Array = msgspec.field(default_factory=lambda: np.empty((0, 1, 3), np.int64))
+    unlogged: dict[int, Unlogged] = {}
 
     def grow(self, partitions: int, seats: int) -> None:
         new = partitions - len(self.log_end)
@@ -63,7 +51,7 @@ class Appends:
         have been too much: it may have been appended behind the next that is logged. ``recent``:
         rows of the batches before that are not settled, and maybe more. ``holes``: of the log.
         """
-        segment, begin = segments_of(log.partition)
+        segment, begin = segments(log.partition)
         is_produce, is_first = log.kind == PRODUCE, begin == np.arange(len(begin))
         partitions = log.partition[is_first]
         known = self.logged_end[partitions]

@@ -19,9 +19,10 @@ what hangs on it is unknown), a session timeout that is not Kafka's default, no 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+
+import msgspec
 
 from .events import SILENCE, SILENCE_US, Event
 
@@ -67,8 +68,7 @@ class _Response(NamedTuple):
     high_watermark: int
 
 
-@dataclass
-class _Pending:
+class _Pending(msgspec.Struct):
     """A change that the leader has not applied yet.
 
     ``after_us`` is when the controller had committed it, or, for a fencing (``until_us`` set), the
@@ -83,19 +83,18 @@ class _Pending:
     offset: int | None = None
 
 
-@dataclass
-class Brokers:
+class Brokers(msgspec.Struct):
     """Brokers' standings as one node knows them. Fed in order of time."""
 
-    standings: dict[int, Standing] = field(default_factory=dict)
-    epochs: dict[int, int] = field(default_factory=dict)
-    doubts: list[Doubt] = field(default_factory=list)
+    standings: dict[int, Standing] = {}
+    epochs: dict[int, int] = {}
+    doubts: list[Doubt] = []
     #: What the controller made of a broker last, applied or not, and of which epoch.
-    decided: dict[int, tuple[Standing, int]] = field(default_factory=dict)
-    pending: list[_Pending] = field(default_factory=list)
-    responses: list[_Response] = field(default_factory=list)
+    decided: dict[int, tuple[Standing, int]] = {}
+    pending: list[_Pending] = []
+    responses: list[_Response] = []
     fetch: Event | None = None
-    fencings: list[tuple[_Pending, int]] = field(default_factory=list)
+    fencings: list[tuple[_Pending, int]] = []
 
     def is_active(self, broker_id: int) -> bool:
         """The controller may make it a leader: it was not decided otherwise, applied or not."""

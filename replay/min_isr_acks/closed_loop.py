@@ -202,8 +202,6 @@ class ClosedLoop(msgspec.Struct, array_like=True):
         self.free_us = {name: us for name, us in free_us if us + OWN_US >= until_us}
         return responses
 
-    # --- producers -------------------------------------------------------------------------------
-
     def _send(self, produce: Produce) -> None:
         ready_us = produce.ready_us(self.sent)
         free_us = self.free_us.get(produce.connection)
@@ -247,8 +245,6 @@ class ClosedLoop(msgspec.Struct, array_like=True):
             self._send(self.produces[queued.pop(0)])
         else:
             del self.queued[connection]
-
-    # --- followers -------------------------------------------------------------------------------
 
     def _appended(
         self, number: int, at_us: int, cycles: Mapping[int, Cycles], responses: dict[int, Response]

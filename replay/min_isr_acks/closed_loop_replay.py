@@ -13,15 +13,13 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.outcomes import Rows, Variant, Verdict
-from kip_replay.replay.rule import Replay
-
+from ..outcomes import Rows, Variant, Verdict
+from ..rule import Replay
 from .closed_loop import OWN_US, Alone, ClosedLoop, Produce, Recorded, Response, Sent
 from .events import Kind
 from .follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
 from .reasons import LOG_ENDED, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER
-from .tables import PRODUCE_CLOSED_LOOP_OUTCOMES
-from .variants import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, RULE
+from .tables import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, PRODUCE_CLOSED_LOOP_OUTCOMES, RULE
 
 _SCHEMA = PRODUCE_CLOSED_LOOP_OUTCOMES.without("recording")
 #: Every loop: a variant, and when its producers sent.
@@ -116,8 +114,6 @@ class ProducersReact:
         self._state.responses = {}
         return acks, self._rows.take()
 
-    # --- the log ---------------------------------------------------------------------------------
-
     def _fetched(self, event: dict[str, Any]) -> None:
         state, replica_id, noted_us = self._state, event["replica_id"], event["at_us"]
         state.now_us = noted_us
@@ -181,8 +177,6 @@ class ProducersReact:
             for loop in state.loops:
                 loop.add(produce)
         del state.waiting[:added]
-
-    # --- the other cluster -----------------------------------------------------------------------
 
     def _advance(self, until_us: int) -> None:
         state = self._state

@@ -21,8 +21,7 @@ Where it can fail:
 * Of a session that began before the log, only what it has listed since is known.
 """
 
-from dataclasses import dataclass, field
-
+import msgspec
 import numpy as np
 
 from .inputs import CONSUMER_FETCH, Events, Rows
@@ -39,12 +38,11 @@ ENOUGH_BYTES = 1
 SESSIONS_KEPT = 10_000
 
 
-@dataclass
-class Consumers:
+class Consumers(msgspec.Struct):
     """Consumers' sessions with their partitions, and until when each partition had one parked."""
 
-    sessions: dict[int, set[int]] = field(default_factory=dict)
-    parked_until_us: Array = field(default_factory=no_longs)
+    sessions: dict[int, set[int]] = {}
+    parked_until_us: Array = msgspec.field(default_factory=no_longs)
 
     def late_us(self, events: Events, rows: Rows, partitions: int, fetches: Array) -> Array:
         """When producers are responded to who wait behind consumers, a time per row of FETCHes.

@@ -17,14 +17,13 @@ node that is no controller has a hole at the same time.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, Self
 
+import msgspec
 import numpy as np
 
-from kip_replay.replay.log_gaps import LogGap
-
+from ..log_gaps import LogGap
 from .brokers import SCAN_SLACK_US, SCAN_US, SESSION_US
 from .events import Event
 from .inputs import FETCH, Events
@@ -89,18 +88,17 @@ class Step(NamedTuple):
     records: int
 
 
-@dataclass
-class Seen:
+class Seen(msgspec.Struct):
     """What one leader's log shows: each follower's last FETCH (time, epoch) and metadata offsets.
 
     ``quiet``: holes, by their begin, in which nothing was written to the metadata log.
     """
 
-    fetched: dict[int, tuple[int, int]] = field(default_factory=dict)
-    heard: list[Heard] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    fetched: dict[int, tuple[int, int]] = {}
+    heard: list[Heard] = []
+    steps: list[Step] = []
     last: Event | None = None
-    quiet: list[int] = field(default_factory=list)
+    quiet: list[int] = []
 
     def metadata_fetch(self, event: Event) -> bool:
         """Take a FETCH of the metadata log by the node; whether its offset has just risen."""
@@ -122,8 +120,7 @@ class Seen:
         return records > 0
 
 
-@dataclass(frozen=True)
-class Holes:
+class Holes(NamedTuple):
     """The holes that touch one leader's outcomes. Times are microseconds."""
 
     own: Sequence[LogGap] = ()

@@ -6,21 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from . import inputs
 from .consumers import Consumers
-from .inputs import (
-    FETCH,
-    ISR_ANSWERED,
-    ISR_ASKED,
-    METADATA,
-    PRODUCE,
-    Events,
-    events_of,
-    partitions_of,
-    rows_of,
-)
-from .joining import Fetches
-from .leadership import Change, Fact, Isr
-from .leaderships import Leaderships
+from .inputs import Events, events_of, partitions_of, rows_of
+from .leadership import Change, Fact, Isr, Leaderships
+from .levels import Fetches
 from .log import ALL, NOWHERE, NULL, Array, Log
 from .topics import Topics
 
@@ -64,8 +54,8 @@ class Increment:
         self.sweeping: list[Sweeping] = []
         self.is_active = np.ones(len(self.events.kind), bool)
         self._order, self._done = order, 0
-        self._request = requests + np.cumsum(self.events.kind == PRODUCE) - 1
-        of_fetches = self.events.kind[self.rows.event] == FETCH
+        self._request = requests + np.cumsum(self.events.kind == inputs.PRODUCE) - 1
+        of_fetches = self.events.kind[self.rows.event] == inputs.FETCH
         self._fetches = np.flatnonzero(of_fetches & (self.rows.is_refused != 1))
         self._late_us = np.full(len(partition), NULL)
 
@@ -76,7 +66,7 @@ class Increment:
 
     def fetches(self) -> Fetches:
         """FETCHes of followers, listing a partition or not."""
-        e = np.flatnonzero(self.events.kind == FETCH)
+        e = np.flatnonzero(self.events.kind == inputs.FETCH)
         return Fetches(_sessions(self.events, e), self._order + e, self.events.at_us[e])
 
     def part(self, end: int, leaderships: Leaderships) -> Part | None:
@@ -89,10 +79,13 @@ class Increment:
         some = np.arange(first, last)
         event = rows.event[some]
         kind = events.kind[event]
-        is_fetch, is_fact = kind == FETCH, np.isin(kind, (METADATA, ISR_ASKED, ISR_ANSWERED))
-        kept = (is_fetch & (rows.is_refused[some] != 1)) | (kind == PRODUCE) | is_fact
+        is_fetch, is_fact = (
+            kind == inputs.FETCH,
+            np.isin(kind, (inputs.METADATA, inputs.ISR_ASKED, inputs.ISR_ANSWERED)),
+        )
+        kept = (is_fetch & (rows.is_refused[some] != 1)) | (kind == inputs.PRODUCE) | is_fact
         some, event, kind, is_fetch = some[kept], event[kept], kind[kept], is_fetch[kept]
-        is_produce, partition = kind == PRODUCE, rows.partition[some]
+        is_produce, partition = kind == inputs.PRODUCE, rows.partition[some]
         at_us = np.where(is_produce, events.handled_us[event], events.at_us[event])
         offset = np.where(is_fetch, rows.fetch_offset[some], NULL)
         seat = np.full(len(some), NOWHERE)
@@ -138,7 +131,7 @@ class Increment:
     def _facts(
         self, some: Array, event: Array, is_none: Array
     ) -> tuple[Array, list[Fact | Change]]:
-        """What METADATA and ALTER_PARTITION have, and positions of rows in it."""
+        """What inputs.METADATA and ALTER_PARTITION have, and positions of rows in it."""
         details = np.where(is_none, NOWHERE, np.cumsum(~is_none) - 1)
         facts = some[~is_none]
         lists = [

@@ -69,7 +69,7 @@ def by_partition(*logs: Log) -> Log:
     return Log(*columns).at(np.argsort(columns[0], kind="stable"))
 
 
-def segments_of(*columns: Array) -> tuple[Array, Array]:
+def segments(*columns: Array) -> tuple[Array, Array]:
     """Numbers of the stretches in which columns do not change, and where each row's begins."""
     begins = np.zeros(len(columns[0]), bool)
     begins[:1] = True

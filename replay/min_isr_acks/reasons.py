@@ -1,6 +1,6 @@
 """Error codes of responses, and why the log leaves an outcome open."""
 
-from kip_replay.replay.log_gaps import LOG_GAP
+from ..log_gaps import LOG_GAP
 
 #: Kafka's error codes (org.apache.kafka.common.protocol.Errors).
 NONE = 0
@@ -20,14 +20,6 @@ FENCED_WHEN = "a broker was fenced meanwhile, and the log leaves open which appe
 LOG_ENDED = "the log ended before the answer"
 #: Reasons by code; code 0 is none.
 REASONS = (
-    None,
-    ISR_NOT_IN_LOG,
-    MIN_ISR_NOT_IN_LOG,
-    OFFSET_NOT_IN_LOG,
-    NOTHING_APPENDED,
-    REFUSED_AS_RECORDED,
-    LEADER_LOST,
-    FENCED_WHEN,
-    LOG_ENDED,
-    LOG_GAP,
+    *(None, ISR_NOT_IN_LOG, MIN_ISR_NOT_IN_LOG, OFFSET_NOT_IN_LOG, NOTHING_APPENDED),
+    *(REFUSED_AS_RECORDED, LEADER_LOST, FENCED_WHEN, LOG_ENDED, LOG_GAP),
 )

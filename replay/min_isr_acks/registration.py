@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from kip_replay.replay import min_isr_acks
-from kip_replay.replay.log_gaps import Touch
-from kip_replay.replay.other_clocks import Comparison, times_of
-from kip_replay.replay.rule import Replay, Rule, Settings
 
+from ..log_gaps import Touch
+from ..other_clocks import Comparison, times_of
+from ..rule import Replay, Rule, Settings
 from .closed_loop_replay import ProducersReact
 from .events import Kind
 from .holes import Holes
@@ -31,13 +31,11 @@ _CLOSED_LOOP = Touch(
 
 
 def _start(settings: Settings, key: Mapping[str, str | int], saved: bytes | None = None) -> Replay:
-    node_id = int(key["node_id"])
-    default = settings.default_min_insync_replicas.get(str(key["recording"]))
+    recording, node_id = str(key["recording"]), int(key["node_id"])
+    default = settings.default_min_insync_replicas.get(recording)
     rules = min_isr_acks.variants(settings.option(min_isr_acks.RULE, "min_insync_replicas"))
-    recording = str(key["recording"])
-    holes = Holes.of(
-        node_id, settings.log_gaps.get(recording, ()), settings.voters.get(recording, ())
-    )
+    gaps, voters = settings.log_gaps.get(recording, ()), settings.voters.get(recording, ())
+    holes = Holes.of(node_id, gaps, voters)
     return ProducersReact(
         node_id, lambda begun: MinIsrAcks(node_id, rules, default, begun, holes), saved
     )

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.outcomes import Variant
-
+from ..outcomes import Variant
 from .brokers import Applied, Standing
 from .events import INPUT_SCHEMA, SILENCE_US, Event, Kind
 from .holes import NO_HOLES, STOPPING_US, Holes, Moment, What
@@ -20,9 +19,8 @@ from .levels import conditions_of
 from .log import ALL, NULL, Array
 from .rows import emitted
 from .settling import settled_of
-from .state import resumed, saved, started
-from .variants import ACKS_SCHEMA
-from .window import REQUEST_COLUMNS
+from .state import REQUEST_COLUMNS, resumed, saved, started
+from .tables import ACKS_SCHEMA
 
 _NO_EVENTS = pa.RecordBatch.from_pylist([], schema=INPUT_SCHEMA)
 _NO_ROWS = pa.RecordBatch.from_pylist([], schema=ACKS_SCHEMA)
@@ -99,8 +97,6 @@ class MinIsrAcks:
         self._apply(self._state.brokers.close())
         self._follow(0)
         return Outcomes(self._emitted(over=True))
-
-    # --- events ----------------------------------------------------------------------------------
 
     def _begin(self, batch: pa.RecordBatch) -> None:
         state = self._state
@@ -187,11 +183,8 @@ class MinIsrAcks:
                 self._sweep(self._everywhere(), at_us, at_us + APPLY_US_MAX, change)
 
     def _note_standings(self) -> None:
-        at, brokers, window = (
-            self._state.order + self._place,
-            self._state.brokers,
-            self._state.window,
-        )
+        brokers, window = self._state.brokers, self._state.window
+        at = self._state.order + self._place
         standings = {
             one: (known is Standing.UNFENCED, brokers.epochs.get(one))
             for one, known in brokers.standings.items()
@@ -218,13 +211,9 @@ class MinIsrAcks:
             if what is not What.JOINING and not is_of_active:
                 return
             self._follow(self._place)
-            some = np.array(
-                [
-                    p
-                    for p, one in enumerate(state.leaderships.all)
-                    if (one.knows(follower) if what is What.ABSENT else one.may_add(follower))
-                ],
-                np.int64,
+            is_absent, every = what is What.ABSENT, state.leaderships.all
+            some = np.flatnonzero(
+                [one.knows(follower) if is_absent else one.may_add(follower) for one in every]
             )
             change = Leadership.doubt if what is What.JOINED else Leadership.doubt_outcomes
             at_us = since_us if what is What.JOINING else at_us
@@ -258,31 +247,18 @@ class MinIsrAcks:
         self._follow(self._place)
         return sum(broker in (one.isr or ()) for one in self._state.leaderships.all)
 
-    # --- outcomes --------------------------------------------------------------------------------
-
     def _emitted(self, *, over: bool) -> pa.RecordBatch:
         state = self._state
         if not any(len(one.order) for one in (state.window.log, *state.window.more)):
             state.window.requests, state.window.fetches = [], []
             return _NO_ROWS
         view = state.window.view(state.leaderships)
-        doubts = state.brokers.doubts
-        settled = settled_of(
-            view,
-            state.window.requests[0],
-            state.appends,
-            doubts,
-            self._holes.own,
-            state.front.at_us,
-            over=over,
-        )
-        rows = _NO_ROWS
-        if len(settled.rows):
-            conditions = state.leaderships.conditions
-            rows = emitted(state.node_id, state.variants, settled, conditions, state.topics)
+        settled = settled_of(view, state, self._holes.own, over=over)
+        rows = emitted(state, settled) if len(settled.rows) else _NO_ROWS
         state.appends.forget(settled.log)
         state.window.fold(view, settled.rows)
         state.leaderships.compact(state.window.log)
         oldest_us = int(state.window.log.at_us.min(initial=state.front.at_us))
+        doubts = state.brokers.doubts
         state.brokers.doubts = [one for one in doubts if one.until_us >= oldest_us]
         return rows

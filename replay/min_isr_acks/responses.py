@@ -20,8 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kip_replay.replay.log_gaps import LOG_GAP, LogGap
-
+from ..log_gaps import LOG_GAP, LogGap
 from . import reasons
 from .brokers import Doubt
 from .holes import WRITTEN_US_MAX
@@ -93,9 +92,6 @@ def is_appended(b: Batches) -> Array:
     return np.where(b.base_offset == NULL, b.leads != 0, b.base_offset >= 0)
 
 
-# --- "firstly check if current number of in-sync replicas is greater or equal" -------------------
-
-
 def refusals(b: Batches) -> tuple[Array, Array, Array]:
     """Which batches are responded to without an append (``Partition.appendRecordsToLeader``).
 
@@ -119,9 +115,6 @@ def refusals(b: Batches) -> tuple[Array, Array, Array]:
         conditions, [cause[2] for cause in causes], _reason(reasons.NOTHING_APPENDED)
     )
     return is_unknown | is_small | ~is_appended(b), error, reason
-
-
-# --- "If yes, we wait for the number of min.insync.replicas acknowledge, and then respond" -------
 
 
 def acknowledged(b: Batches, level: Level, log: Log, stands: Stands) -> Passed:

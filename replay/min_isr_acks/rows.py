@@ -1,49 +1,38 @@
 """Outcomes as an Arrow batch: times, latencies and names of settled batches."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kip_replay.replay.outcomes import Variant, Verdict
-
+from ..outcomes import Variant, Verdict
 from .inputs import longs
-from .leadership import Condition
 from .log import NOWHERE, NULL, Array, Log
 from .reasons import INVALID_REQUIRED_ACKS, NONE, REASONS
 from .responses import Batches, Responses, is_appended
 from .settling import Outcome, Settled
-from .topics import Topics
-from .variants import ACKS_SCHEMA, RULE
+from .state import State
+from .tables import ACKS_SCHEMA, RULE
 
 
-def emitted(
-    node_id: int,
-    variants: Sequence[Variant],
-    settled: Settled,
-    conditions: Sequence[Condition],
-    topics: Topics,
-) -> pa.RecordBatch:
+def emitted(state: State, settled: Settled) -> pa.RecordBatch:
     """Rows of produce_ack_outcomes, all columns but the recording."""
-    columns = _of_requests(node_id, settled, conditions, topics)
+    columns = _of_requests(state, settled)
     received_us = longs(settled.requests["received_us"])
     batches = [
         _of_variant(columns, received_us, settled.log, *one)
-        for one in zip(variants, settled.outcomes, settled.stands, strict=True)
+        for one in zip(state.variants, settled.outcomes, settled.stands, strict=True)
     ]
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _of_requests(
-    node_id: int, settled: Settled, conditions: Sequence[Condition], topics: Topics
-) -> dict[str, pa.Array]:
+def _of_requests(state: State, settled: Settled) -> dict[str, pa.Array]:
     """Columns that are the same for all variants."""
     log, known, requests = settled.log, settled.known, settled.requests
+    conditions = state.leaderships.conditions
     received_us, built_us = (longs(requests[name]) for name in ("received_us", "built_us"))
     recorded = _latency_ms(built_us, received_us)
     alone = np.where(np.bincount(log.request)[log.request] == 1, built_us, NULL)
-    names, numbers = topics.columns()
+    names, numbers = state.topics.columns()
     isr = pa.array([one.isr for one in conditions], pa.list_(pa.int32()))
     isr = isr.take(pa.array(log.condition))
     if settled.has_previous_isr.any():
@@ -52,7 +41,7 @@ def _of_requests(
         isr = pc.if_else(pa.array(settled.has_previous_isr), previous, isr)
     certain_end = np.where(known.is_next_certain, known.next_base_offset - 1, NULL)
     return {
-        "node_id": pa.repeat(pa.scalar(node_id, pa.int32()), len(built_us)),
+        "node_id": pa.repeat(pa.scalar(state.node_id, pa.int32()), len(built_us)),
         "topic": names.take(pa.array(log.partition)),
         "partition": pa.array(numbers[log.partition]),
         **{

@@ -6,25 +6,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kip_replay.replay.log_gaps import LogGap
-
+from ..log_gaps import LogGap
+from . import responses as rule
 from .appends import Appends
-from .brokers import Doubt
 from .holes import WRITTEN_US_MAX
 from .inputs import PRODUCE, longs
 from .leadership import DOUBTED, UNKNOWN_MIN_ISR
+from .levels import View
 from .log import NOWHERE, NULL, Array, Log, keyed
-from .responses import (
-    Batches,
-    Passed,
-    Responses,
-    acknowledged,
-    is_appended,
-    is_touched,
-    refusals,
-    responses,
-)
-from .window import View
+from .responses import Batches, Passed, Responses, is_appended
+from .state import State
 
 #: How long after its timeout a batch may still be followed, for its exposure and last offset.
 FOLLOWED_US_MAX = 60_000_000
@@ -75,25 +66,15 @@ class Settled(NamedTuple):
     stands: list[Array]
 
 
-def settled_of(
-    view: View,
-    requests: pa.RecordBatch,
-    appends: Appends,
-    doubts: Sequence[Doubt],
-    holes: Sequence[LogGap],
-    front_us: int,
-    *,
-    over: bool,
-) -> Settled:
-    """The requests all whose batches are settled at a time; all of them if the log is over.
+def settled_of(view: View, state: State, holes: Sequence[LogGap], *, over: bool) -> Settled:
+    """The requests all whose batches are settled by now; all of them if the log is over.
 
-    ``doubts``: since when and until when a broker may have been fenced; ``holes``: of the leader's
-    log.
+    ``holes``: gaps in the leader's log.
     """
-    log = view.log
+    log, requests, front_us = view.log, state.window.requests[0], state.front.at_us
     rows = np.flatnonzero(log.kind == PRODUCE)
     is_open = log.request[rows] != NOWHERE
-    known = _at(bounded(log, rows, appends, holes), is_open)
+    known = _at(bounded(log, rows, state.appends, holes), is_open)
     rows = rows[is_open]
     request = log.request[rows]
     timeout_us, acks = longs(requests["timeout_us"])[request], longs(requests["acks"])[request]
@@ -101,7 +82,7 @@ def settled_of(
     timeout_us = np.maximum(timeout_us, 0)
     batches = batches_of(view, rows, timeout_us, has_previous_isr)
     known = _until(known, batches, log.log_end[rows])
-    found = outcomes(view, batches, known, doubts, holes, front_us)
+    found = outcomes(view, state, batches, known, holes)
     settled_us = np.zeros(requests.num_rows, np.int64)
     for one in found:
         np.maximum.at(settled_us, request, one.settled_us)
@@ -234,20 +215,16 @@ def _until(known: Bounded, b: Batches, log_end: Array) -> Bounded:
 
 
 def outcomes(
-    view: View,
-    b: Batches,
-    known: Bounded,
-    doubts: Sequence[Doubt],
-    holes: Sequence[LogGap],
-    front_us: int,
+    view: View, state: State, b: Batches, known: Bounded, holes: Sequence[LogGap]
 ) -> list[Outcome]:
     """What each variant gives for batches."""
+    doubts, front_us = state.brokers.doubts, state.front.at_us
     b = b._replace(least=known.least, most=known.most, is_doubtful=known.is_doubtful)
     min_isrs = view.conditions.min_isrs[b.row].T
     found = []
     for min_isr, levels in zip(min_isrs, view.levels, strict=True):
         b = b._replace(min_isr=min_isr)
-        is_refused, _, _ = refusals(b)
+        is_refused, _, _ = rule.refusals(b)
         is_over = _is_over(b)
         next_us = np.where(is_over, b.lost_us, known.next_us)
         # Whether the high watermark passes what was appended beside a small ISR, as recorded.
@@ -255,13 +232,13 @@ def outcomes(
         is_done = is_over | (is_refused & ~is_followed & (next_us != _NEVER))
         ended_us = np.maximum(b.appended_us, next_us) + SETTLE_US
         own = b._replace(until_us=np.where(is_done, np.minimum(ended_us, b.until_us), b.until_us))
-        passed = [acknowledged(own, one, view.log, view.stands) for one in levels]
+        passed = [rule.acknowledged(own, one, view.log, view.stands) for one in levels]
         for one, is_needed in zip(passed, (True, ~is_followed), strict=True):
             passed_us = np.where(one.decided_us == NULL, _NEVER, one.decided_us)
             later_us = np.maximum(next_us, passed_us)
             next_us = np.where(~is_done & is_needed, later_us, next_us)
         settled_us = np.maximum(b.appended_us, next_us) + SETTLE_US
-        both = [responses(own, one, doubts, holes, front_us) for one in passed]
+        both = [rule.responses(own, one, doubts, holes, front_us) for one in passed]
         settled_us = np.minimum(settled_us, b.until_us)
         passed[0] = _shown(own, passed[0], holes)
         found.append(Outcome(*[own, *passed, *both, settled_us]))
@@ -272,7 +249,7 @@ def _shown(b: Batches, committed: Passed, holes: Sequence[LogGap]) -> Passed:
     """When the high watermark passed, NULL where lines that it rests on are missing."""
     at_us = committed.at_us
     is_late = (b.loss == DOUBTED) & (b.lost_us != NULL) & (at_us > b.lost_us)
-    is_hidden = is_touched(b, at_us, holes) | is_late
+    is_hidden = rule.is_touched(b, at_us, holes) | is_late
     return committed._replace(at_us=np.where(is_hidden, NULL, at_us))
 
 

@@ -1,34 +1,21 @@
 """Outcomes of min_isr_acks: partitions of PRODUCEs, and PRODUCEs of producers that react."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
-from kip_replay.replay.table import (
-    AT,
-    BOOL,
-    INT,
-    LONG,
-    MS,
-    NODE_ID,
-    OUTCOME,
-    REQUEST_ID,
-    TEXT,
-    VERDICT,
-    WHAT_IF_KEY,
-    Column,
-    Table,
-    key_column,
-)
+from ..outcomes import Variant
+from ..table import AT, BOOL, INT, LONG, MS, NODE_ID, REQUEST_ID, TEXT, Column, Required, Table
 
-PRODUCE_ACK_OUTCOMES = Table(
+PRODUCE_ACK_OUTCOMES = Table.of_outcomes(
     "produce_ack_outcomes",
     "min_isr_acks: every partition of a PRODUCE, recorded, with acks=all and with"
     " acks=min.insync.replicas",
     (
-        *OUTCOME,
         REQUEST_ID,
         NODE_ID,
-        key_column("topic", TEXT, "topic name, else topic id"),
-        key_column("partition", INT, "partition index"),
+        Required("topic", TEXT, "topic name, else topic id"),
+        Required("partition", INT, "partition index"),
         Column("client_id", TEXT, "clientId, null if the client sent none"),
         Column("acks", INT, "as recorded: -1 all, 0, 1"),
         Column("is_transactional", BOOL, "has a transactionalId"),
@@ -60,26 +47,19 @@ PRODUCE_ACK_OUTCOMES = Table(
         Column("request_min_isr_latency_latest_ms", MS, "the most that the log allows"),
         Column("replicas_at_min_isr_ack", INT, "replicas, leader included, that had it then"),
         Column("exposure_ms", MS, "from the early ack until the whole ISR had it"),
-        *VERDICT,
     ),
-    key=(*WHAT_IF_KEY, "request_id", "topic", "partition"),
+    key=("request_id", "topic", "partition"),
 )
 
-PRODUCE_CLOSED_LOOP_OUTCOMES = Table(
+PRODUCE_CLOSED_LOOP_OUTCOMES = Table.of_outcomes(
     "produce_closed_loop_outcomes",
     "min_isr_acks: every PRODUCE that waited for all replicas in a cluster whose producers react:"
     " what comes behind an earlier response is sent when it was ready",
     (
-        *OUTCOME,
         REQUEST_ID,
         NODE_ID,
         Column("client_id", TEXT, "clientId, null if the client sent none"),
-        Column(
-            "is_own",
-            BOOL,
-            "came on its own: more than 20 ms after its connection's previous response; any other"
-            " was sent between the arrival of the previous PRODUCE and the response to it",
-        ),
+        Column("is_own", BOOL, "came more than 20 ms after its connection's previous response"),
         Column("recorded_received_at", AT, "arrival in the log"),
         Column("received_at", AT, "arrival in the other cluster, estimated"),
         Column("request_recorded_latency_ms", MS, "arrival until the response was built"),
@@ -87,7 +67,21 @@ PRODUCE_CLOSED_LOOP_OUTCOMES = Table(
         Column("latency_sent_earliest_ms", MS, "if all were sent as early as the log allows"),
         Column("latency_sent_latest_ms", MS, "if all were sent as late as the log allows"),
         Column("error_code", INT, "Kafka's error code of the response; null: not known"),
-        *VERDICT,
     ),
-    key=(*WHAT_IF_KEY, "request_id"),
+    key=("request_id",),
 )
+
+
+RULE = "min_isr_acks"
+ACKS_SCHEMA = PRODUCE_ACK_OUTCOMES.without("recording")
+#: The rule's variant; its parameter is none (the config in force) or min_insync_replicas.
+ACKS_MIN_INSYNC_REPLICAS = "acks_min_insync_replicas"
+#: What summaries call the replay of acks=all; its columns stand in the same rows.
+ACKS_ALL = "acks_all"
+SWEPT = "min_insync_replicas"
+
+
+def variants(min_insync_replicas: Sequence[int] = ()) -> list[Variant]:
+    """The rule with the config in force, then with each value for all topics."""
+    swept = [Variant(ACKS_MIN_INSYNC_REPLICAS, SWEPT, value) for value in min_insync_replicas]
+    return [Variant(ACKS_MIN_INSYNC_REPLICAS), *swept]

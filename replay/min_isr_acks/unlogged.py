@@ -12,8 +12,9 @@ may end in the middle of a batch (maxBytes), a topic may recompress. Then the si
 nothing is placed, and the batches around are doubtful: what hangs on their offsets is unknown.
 """
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 #: Two PRODUCEs whose handlers are no further apart than this may have appended in either order.
 ORDER_SLACK_US = 5_000
@@ -41,8 +42,7 @@ class Bounds(NamedTuple):
     bounded_us: int
 
 
-@dataclass
-class Batch:
+class Batch(msgspec.Struct):
     """``floor`` and ``ceiling`` bound the base offset in the order of handlers, ``least`` whatever
     the order of ``rivals``: batches that may have been appended before or after it.
     """
@@ -58,7 +58,7 @@ class Batch:
     next_base_offset: int | None = None
     bounded_us: int = 0
     is_doubtful: bool = False
-    rivals: list[int] = field(default_factory=list)
+    rivals: list[int] = []
 
     @property
     def end(self) -> int | None:
@@ -72,8 +72,7 @@ class Batch:
         return self.end is None or at_us <= self.appended_us + BOUNDED_US
 
 
-@dataclass
-class Unlogged:
+class Unlogged(msgspec.Struct):
     """The batches of a partition in the order of appends, numbered, and the edges that are known.
 
     ``waiting``: numbers of batches that are not settled, by event. ``sent``: where followers stand
@@ -81,16 +80,16 @@ class Unlogged:
     """
 
     term: int
-    batches: list[Batch] = field(default_factory=list)
-    waiting: dict[int, int] = field(default_factory=dict)
+    batches: list[Batch] = []
+    waiting: dict[int, int] = {}
     has_markers: bool = False
     first: int = 0
     trusted_from: int = 0
-    edges: dict[int, int] = field(default_factory=dict)
+    edges: dict[int, int] = {}
     furthest: tuple[int, int] = (-1, -1)
     has_unlogged: bool = False
     is_trusted: bool = True
-    sent: dict[int, tuple[int, int]] = field(default_factory=dict)
+    sent: dict[int, tuple[int, int]] = {}
     forget_from: int = RIVALS_MAX
     holes: int = 0
 
@@ -131,8 +130,6 @@ class Unlogged:
         least = batch.least if batch.rivals else batch.floor
         bounded_us = max(one.bounded_us for one in near)
         return Bounds(base_offset, least, most, batch.is_doubtful, bounded_us)
-
-    # --- appends ---------------------------------------------------------------------------------
 
     def append(
         self,
@@ -187,8 +184,6 @@ class Unlogged:
         batch.floor = offset
         if not self.has_markers:
             batch.bound(offset, at_us)
-
-    # --- what followers were sent ----------------------------------------------------------------
 
     def fetch(self, at_us: int, follower: int, offset: int | None, record_bytes: int) -> None:
         """A follower fetches at an offset, or without one goes on, and is sent records."""

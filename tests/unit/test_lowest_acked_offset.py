@@ -23,7 +23,7 @@ from notation.heartbeats import (
     voters_fetch,
 )
 
-from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, evidence, progress, reasons
+from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, cadence, evidence, reasons
 from kip_replay.replay.lowest_acked_offset import writes as written
 from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
 from kip_replay.replay.lowest_acked_offset.cadence import Recorded
@@ -568,11 +568,11 @@ def test_interval_is_measured_where_the_manifest_is_silent() -> None:
 def test_apply_delay_parts_what_was_applied_from_what_was_not(
     seen: list[tuple[int, bool]], delay: int
 ) -> None:
-    assert progress.apply_delay_us(seen) == delay
+    assert cadence.apply_delay_us(seen) == delay
 
 
 def test_slow_broker_catches_up_half_way_to_the_heartbeat_that_shows_it() -> None:
-    broker, delay = progress.Progress(), progress.ApplyDelay()
+    broker, delay = cadence.Progress(), cadence.ApplyDelay()
     broker.learn("recorded", us(1000), us(1000), 31)
     assert broker.heartbeat(us(3000), 20, delay) == []
     assert broker.applied("recorded", us(4900)) == 20

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -90,15 +89,14 @@ def _lengths(lengths: pa.Int32Array) -> Ints:
     return values
 
 
-@dataclass(frozen=True)
-class Nested:
+class Nested(NamedTuple):
     """Elements of a list column one after the other; row i holds ``offsets[i]:offsets[i + 1]``."""
 
     lengths: Ints
     offsets: Ints
     flat: Columns
 
-    def sums(self, of_elements: Ints) -> Ints:
+    def sums(self, of_elements: Ints | Bools) -> Ints:
         """Sum over the elements of each row."""
         running = np.concatenate(([0], np.cumsum(of_elements)))
         sums: Ints = running[self.offsets[1:]] - running[self.offsets[:-1]]

@@ -12,8 +12,7 @@ nothing else.
 Source: KIP-227, version 3, "Public Interfaces".
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from . import schemas
 from .layout import Message, field_of
@@ -28,8 +27,7 @@ _REQUEST = Message.of(schemas.INCREMENTAL_FETCH_REQUEST).body
 _RESPONSE = Message.of(schemas.INCREMENTAL_FETCH_RESPONSE).body
 
 
-@dataclass(frozen=True, slots=True)
-class DraftFetchPieces:
+class DraftFetchPieces(NamedTuple):
     """Sizes in bytes of what the draft's two messages are made of.
 
     A message is its fixed part + a ``topic_bytes`` for each run of adjacent partitions of a topic +

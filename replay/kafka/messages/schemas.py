@@ -166,8 +166,6 @@ presentWith=error_code
   ShouldShutDown bool     0+
 """)
 
-# --- what the draft KIPs add
-
 #: Draft KIP "Lowest Acknowledged Offset", "Public Interfaces": in every BrokerHeartbeatResponse.
 #: Kafka has since taken versions 1 and 2 for other fields, of the request; it gets no tag.
 LOWEST_ACKNOWLEDGED_OFFSET: Final[Schema] = {

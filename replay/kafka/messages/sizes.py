@@ -129,4 +129,4 @@ def _topics(topics: Field, partitions: Field, flat: Nested, version: Ints, flexi
     flexible_each = np.broadcast_to(flat.spread(flexible), len(first))
     sizes = first * _elements(topics, flat.flat, each) + _elements(partitions, flat.flat, each)
     sizes[starts] += array_prefix(lengths, flexible_each[starts])
-    return array_prefix(flat.sums(first.astype(np.int64)), flexible) + flat.sums(sizes)
+    return array_prefix(flat.sums(first), flexible) + flat.sums(sizes)
