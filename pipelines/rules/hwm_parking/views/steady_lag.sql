@@ -1,5 +1,4 @@
 -- How late replicas learn that the metadata log's high watermark moved, in the steady phase, by kind of replica and variant.
--- recording: name of the recording
 -- variant: recorded, without_kip_1166 or with_kip_1166
 -- parameter: what a sweep varies, or none
 -- parameter_value: the value it took, -1 without a sweep
@@ -18,11 +17,9 @@ WITH ranked AS (
     ) - 1 AS lag_rank,
     count(*) OVER (PARTITION BY recording, variant, parameter, parameter_value, is_voter) - 1
       AS last_rank
-  FROM high_watermark_lag
-  WHERE phase = 'steady' AND verdict <> 'not_applicable'
+  FROM high_watermark_lag WHERE phase = 'steady' AND verdict <> 'not_applicable'
 )
-SELECT
-  recording, variant, parameter, parameter_value,
+SELECT recording, variant, parameter, parameter_value,
   CASE WHEN is_voter THEN 'voter' ELSE 'broker' END AS replica_kind,
   count(*) AS advances,
   count(*) FILTER (WHERE verdict = 'unknown') AS unknown,
@@ -30,5 +27,4 @@ SELECT
   max(lag_ms) FILTER (WHERE lag_rank = floor(0.9 * last_rank)) AS p90_ms,
   max(lag_ms) FILTER (WHERE lag_rank = floor(0.99 * last_rank)) AS p99_ms,
   max(lag_ms) AS max_ms
-FROM ranked
-GROUP BY recording, variant, parameter, parameter_value, is_voter
+FROM ranked GROUP BY recording, variant, parameter, parameter_value, is_voter
