@@ -6,7 +6,6 @@ from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.rules.hwm_parking import curves, slowest
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures
 from kip_replay.pipelines.rules.hwm_parking.section import section
-from kip_replay.pipelines.rules.hwm_parking.timelines import TIMELINES
 from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.replay.hwm_parking import NO_RESPONSE, NOT_SENT
 from kip_replay.replay.hwm_parking.registration import BEHIND_US, RULE
@@ -21,7 +20,6 @@ STEPS = RuleSteps(
     behind_us=BEHIND_US,
     figures=Figures,
     section=section,
-    timelines=TIMELINES,
     curves=curves.charts,
     slowest=slowest.slowest,
 )

@@ -7,7 +7,6 @@ from kip_replay.pipelines.replaying.seam import NAMES_OF_TOPICS
 from kip_replay.pipelines.rules.min_isr_acks import curves, slowest
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
 from kip_replay.pipelines.rules.min_isr_acks.section import section
-from kip_replay.pipelines.rules.min_isr_acks.timelines import TIMELINES
 from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.replay.log_tables import PRODUCES
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
@@ -38,7 +37,6 @@ STEPS = RuleSteps(
     judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
-    timelines=TIMELINES,
     curves=curves.charts,
     slowest=slowest.slowest,
 )
