@@ -34,8 +34,7 @@ partition_leaders AS (
 isrs AS (
   SELECT *,
     lag(isr) OVER (
-      PARTITION BY recording, topic_key, subject, witness
-      ORDER BY built_at NULLS LAST, request_id
+      PARTITION BY recording, topic_key, subject, witness ORDER BY built_at NULLS LAST, request_id
     ) AS isr_of_witness,
     lag(isr) OVER of_any AS isr_of_any,
     lag(built_at) OVER of_any AS any_at

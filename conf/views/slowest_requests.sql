@@ -34,8 +34,7 @@ timed AS (
 ranked AS (
   SELECT recording, request_id, coalesce(waited_ms, 0) AS waited_ms,
     row_number() OVER (
-      PARTITION BY recording, api_name
-      ORDER BY total_ms - coalesce(waited_ms, 0) DESC, request_id
+      PARTITION BY recording, api_name ORDER BY total_ms - coalesce(waited_ms, 0) DESC, request_id
     ) AS rank
   FROM timed WHERE total_ms IS NOT NULL
 ),

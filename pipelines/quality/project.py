@@ -36,10 +36,7 @@ from kip_replay.pipelines.quality.dialect import url
 logging.getLogger("great_expectations").setLevel(logging.ERROR)
 
 #: Checkpoints by name, and what they are of.
-_CHECKPOINTS = {
-    "quality": (Severity.CRITICAL, Severity.WARNING),
-    "information": (Severity.INFO,),
-}
+_CHECKPOINTS = {"quality": (Severity.CRITICAL, Severity.WARNING), "information": (Severity.INFO,)}
 _NO_BARS = {"globally": False, "metric_calculations": False}
 
 

@@ -1,8 +1,5 @@
 """hwm_parking (KIP-1166) over an engine."""
 
-from pathlib import Path
-
-from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.rules.hwm_parking import curves, slowest
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures
 from kip_replay.pipelines.rules.hwm_parking.section import section
@@ -16,7 +13,6 @@ STEPS = RuleSteps(
     rule=RULE,
     needs=FETCHES,
     constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE, "log_gap": LOG_GAP},
-    judgement=Judgement.read(Path(__file__).with_name("judgement")),
     behind_us=BEHIND_US,
     figures=Figures,
     section=section,

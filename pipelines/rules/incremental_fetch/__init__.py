@@ -1,8 +1,5 @@
 """incremental_fetch (KIP-227) over an engine."""
 
-from pathlib import Path
-
-from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.replaying.seam import NAMES_OF_TOPICS
 from kip_replay.pipelines.rules.incremental_fetch import curves, slowest
 from kip_replay.pipelines.rules.incremental_fetch.figures import Figures
@@ -15,7 +12,6 @@ STEPS = RuleSteps(
     rule=RULE,
     needs=FETCHES,
     parts=NAMES_OF_TOPICS,
-    judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
     curves=curves.charts,

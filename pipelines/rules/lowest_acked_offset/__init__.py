@@ -1,8 +1,5 @@
 """lowest_acked_offset (draft KIP) over an engine."""
 
-from pathlib import Path
-
-from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.folders import ROOT
 from kip_replay.pipelines.rules.lowest_acked_offset import curves, slowest
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import Figures
@@ -18,7 +15,6 @@ STEPS = RuleSteps(
     rule=RULE,
     constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE},
     parts={"metadata_fetches": FETCHES},
-    judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
     curves=curves.charts,

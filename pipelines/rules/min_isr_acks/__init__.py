@@ -1,8 +1,5 @@
 """min_isr_acks (KIP-926) over an engine."""
 
-from pathlib import Path
-
-from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.replaying.seam import NAMES_OF_TOPICS
 from kip_replay.pipelines.rules.min_isr_acks import curves, slowest
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
@@ -34,7 +31,6 @@ STEPS = RuleSteps(
         "min_isr": ACKS_MIN_INSYNC_REPLICAS,
     },
     parts=NAMES_OF_TOPICS,
-    judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
     curves=curves.charts,

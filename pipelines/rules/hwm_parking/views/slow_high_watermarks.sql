@@ -37,8 +37,7 @@ replayed AS (
     max(o.lag_ms) FILTER (WHERE o.variant = 'without_kip_1166') AS without_ms
   FROM high_watermark_lag AS o
   JOIN late USING (recording, leader_id, leader_epoch, replica_id, high_watermark)
-  WHERE o.parameter = 'none' AND o.variant <> 'recorded'
-  GROUP BY recording, rank
+  WHERE o.parameter = 'none' AND o.variant <> 'recorded' GROUP BY recording, rank
 ),
 learned AS (
   SELECT

@@ -55,8 +55,7 @@ costliest AS (
   FROM sized AS o
   JOIN costly AS c ON c.recording = o.recording AND c.node_id = o.node_id
     AND c.client_id IS NOT DISTINCT FROM o.client_id AND c.client_kind = o.client_kind
-  WHERE o.variant = 'recorded' AND o.overhead = c.most_bytes
-  GROUP BY c.recording, c.rank
+  WHERE o.variant = 'recorded' AND o.overhead = c.most_bytes GROUP BY c.recording, c.rank
 ),
 refusals AS (
   SELECT recording, node_id, client_id, replica_id >= 0 AS is_follower,

@@ -47,8 +47,7 @@ waits AS (
   FROM metadata_write_outcomes AS o
   JOIN late USING (recording, request_id)
   LEFT JOIN intervals USING (recording)
-  WHERE o.variant = 'lowest_acked_offset'
-  GROUP BY recording, request_id
+  WHERE o.variant = 'lowest_acked_offset' GROUP BY recording, request_id
 ),
 learned AS (
   SELECT recording, request_id, min(applied_at_earliest) AS learned_at,
@@ -65,8 +64,7 @@ carried AS (
     AND l.last_broker_id = f.replica_id
   JOIN learned AS n ON n.recording = l.recording AND n.request_id = l.request_id
     AND n.learned_at = f.built_at
-  WHERE f.is_cluster_metadata
-  GROUP BY l.recording, l.request_id
+  WHERE f.is_cluster_metadata GROUP BY l.recording, l.request_id
 ),
 beats AS (
   SELECT

@@ -16,16 +16,12 @@ waits AS (
   FROM writes
   UNION ALL
   SELECT recording, 'read_after_write', variant, received_at, read_after_write_ms FROM writes
-),
-placed AS (
-  SELECT recording, metric, variant, value_ms, bucket_s,
-    timestamp_micros(unix_micros(received_at) - unix_micros(received_at) % (bucket_s * 1000000)) AS bucket_at
-  FROM waits JOIN time_buckets USING (recording)
 )
-SELECT recording, metric, variant, bucket_at, bucket_s,
+SELECT recording, metric, variant,
+  timestamp_micros(unix_micros(received_at) - unix_micros(received_at) % (bucket_s * 1000000)) AS bucket_at, bucket_s,
   count(*) AS outcomes,
   count(*) FILTER (WHERE value_ms IS NULL) AS unknown,
   get(sort_array(collect_list(value_ms)), CAST(floor(0.5 * (count(*) - 1)) AS INT)) AS p50_ms,
   get(sort_array(collect_list(value_ms)), CAST(floor(0.9 * (count(*) - 1)) AS INT)) AS p90_ms,
   get(sort_array(collect_list(value_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) AS p99_ms
-FROM placed GROUP BY recording, metric, variant, bucket_at, bucket_s
+FROM waits JOIN time_buckets USING (recording) GROUP BY ALL

@@ -20,12 +20,10 @@ ranked AS (
   SELECT *,
     count(*) OVER (PARTITION BY recording, parameter, parameter_value, topic) - 1 AS last_rank,
     row_number() OVER (
-      PARTITION BY recording, parameter, parameter_value, topic
-      ORDER BY acks_all_ms NULLS LAST
+      PARTITION BY recording, parameter, parameter_value, topic ORDER BY acks_all_ms NULLS LAST
     ) - 1 AS acks_all_rank,
     row_number() OVER (
-      PARTITION BY recording, parameter, parameter_value, topic
-      ORDER BY min_isr_ms NULLS LAST
+      PARTITION BY recording, parameter, parameter_value, topic ORDER BY min_isr_ms NULLS LAST
     ) - 1 AS min_isr_rank,
     count(*) OVER (
       PARTITION BY recording, parameter, parameter_value, topic, may_expose

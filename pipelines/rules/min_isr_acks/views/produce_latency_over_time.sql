@@ -12,13 +12,10 @@ WITH produced AS (
   SELECT * FROM produce_ack_outcomes WHERE parameter = 'none' AND verdict <> 'not_applicable'
 ),
 arrived AS (
-  SELECT recording,
-    min(received_at) AS received_at,
+  SELECT recording, min(received_at) AS received_at,
     max(request_recorded_latency_ms) AS recorded_ms,
-    CASE WHEN bool_and(verdict = 'replayed') THEN max(request_acks_all_latency_ms) END
-      AS acks_all_ms,
-    CASE WHEN bool_and(verdict = 'replayed') THEN max(request_min_isr_latency_ms) END
-      AS min_isr_ms
+    CASE WHEN bool_and(verdict = 'replayed') THEN max(request_acks_all_latency_ms) END AS acks_all_ms,
+    CASE WHEN bool_and(verdict = 'replayed') THEN max(request_min_isr_latency_ms) END AS min_isr_ms
   FROM produced WHERE acks = -1 GROUP BY recording, request_id, node_id
 ),
 reacting AS (SELECT * FROM produce_closed_loop_outcomes WHERE parameter = 'none'),
@@ -41,16 +38,12 @@ waits AS (
   UNION ALL
   SELECT recording, 'exposure', variant, received_at, exposure_ms
   FROM produced WHERE verdict = 'unknown' OR min_isr_error = 0
-),
-placed AS (
-  SELECT recording, metric, variant, value_ms, bucket_s,
-    timestamp_micros(unix_micros(event_at) - unix_micros(event_at) % (bucket_s * 1000000)) AS bucket_at
-  FROM waits JOIN time_buckets USING (recording)
 )
-SELECT recording, metric, variant, bucket_at, bucket_s,
+SELECT recording, metric, variant,
+  timestamp_micros(unix_micros(event_at) - unix_micros(event_at) % (bucket_s * 1000000)) AS bucket_at, bucket_s,
   count(*) AS outcomes,
   count(*) FILTER (WHERE value_ms IS NULL) AS unknown,
   get(sort_array(collect_list(value_ms)), CAST(floor(0.5 * (count(*) - 1)) AS INT)) AS p50_ms,
   get(sort_array(collect_list(value_ms)), CAST(floor(0.9 * (count(*) - 1)) AS INT)) AS p90_ms,
   get(sort_array(collect_list(value_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) AS p99_ms
-FROM placed GROUP BY recording, metric, variant, bucket_at, bucket_s
+FROM waits JOIN time_buckets USING (recording) GROUP BY ALL

@@ -86,8 +86,7 @@ missing AS (
   SELECT
     recording, request_id, topic, partition, count(*) AS followers, min(replica_id) AS follower_id
   FROM expected LEFT JOIN arrivals USING (recording, request_id, topic, partition, replica_id)
-  WHERE replica_id <> node_id AND place IS NULL
-  GROUP BY recording, request_id, topic, partition
+  WHERE replica_id <> node_id AND place IS NULL GROUP BY recording, request_id, topic, partition
 ),
 waits AS (
   SELECT b.*, cardinality(b.isr) AS in_sync_replicas, last.replica_id AS last_follower_id,
