@@ -66,14 +66,11 @@ def largest(rows: Rows, steps: RuleSteps) -> Errors:
 
 
 def text(errors: Errors) -> str:
-    lines = [_ERRORS_HEAD]
+    lines = _ERRORS_HEAD
     for (variant, metric), (kind, absolute, relative, count) in errors.items():
-        lines.append(
-            f"[{variant}.{metric}]\n"
-            f"absolute = {absolute:.4g}\nrelative = {relative:.3g}\n"
-            f'of = "{kind}"\ncount = {count}\n'
-        )
-    return "\n".join(lines)
+        found = f'absolute = {absolute:.4g}, relative = {relative:.3g}, of = "{kind}"'
+        lines += f"{variant}.{metric} = {{ {found}, count = {count} }}\n"
+    return lines
 
 
 #: Kinds of clients and replicas whose predictions stand in a rule's page.

@@ -1,5 +1,4 @@
 -- Bytes on the wire over time, by node, client, API and direction; records apart from what the protocol takes.
--- recording: name of the recording
 -- node_id: node that got the request
 -- client_id: clientId, null if the client sent none
 -- api_name: API
@@ -15,51 +14,33 @@
 WITH returned AS (
   SELECT recording, request_id, explode(response_partitions) AS listed FROM fetches
 ),
-produced AS (
-  SELECT recording, request_id, explode(partitions) AS listed FROM produces
-),
+produced AS (SELECT recording, request_id, explode(partitions) AS listed FROM produces),
 carried AS (
-  SELECT
-    recording, request_id, 'response' AS direction, sum(listed.record_bytes) AS record_bytes
-  FROM returned
-  GROUP BY recording, request_id
+  SELECT recording, request_id, 'response' AS direction, sum(listed.record_bytes) AS record_bytes
+  FROM returned GROUP BY recording, request_id
   UNION ALL
   SELECT recording, request_id, 'request', sum(listed.record_bytes)
-  FROM produced
-  GROUP BY recording, request_id
+  FROM produced GROUP BY recording, request_id
 ),
 messages AS (
-  SELECT
-    recording, request_id, node_id, client_id, api_name, 'request' AS direction,
+  SELECT recording, request_id, node_id, client_id, api_name, 'request' AS direction,
     received_at AS event_at, request_bytes AS bytes
   FROM requests
   UNION ALL
-  SELECT
-    recording, request_id, node_id, client_id, api_name, 'response', completed_at, response_bytes
-  FROM requests
-  WHERE has_response
-),
-placed AS (
-  SELECT
-    recording, node_id, client_id, api_name, direction, bucket_s, bytes,
-    CASE WHEN bytes IS NOT NULL THEN record_bytes END AS record_bytes,
-    timestamp_micros(unix_micros(event_at) - unix_micros(event_at) % (bucket_s * 1000000)) AS bucket_at
-  FROM messages
-    LEFT JOIN carried USING (recording, request_id, direction)
-    JOIN time_buckets USING (recording)
+  SELECT recording, request_id, node_id, client_id, api_name, 'response', completed_at,
+    response_bytes
+  FROM requests WHERE has_response
 ),
 summed AS (
-  SELECT
-    recording, node_id, client_id, api_name, direction, bucket_at, bucket_s,
+  SELECT recording, node_id, client_id, api_name, direction,
+    timestamp_micros(unix_micros(event_at) - unix_micros(event_at) % (bucket_s * 1000000)) AS bucket_at, bucket_s,
     count(*) AS messages,
     count(*) FILTER (WHERE bytes IS NULL) AS unknown_size,
     coalesce(sum(bytes), 0) AS bytes,
-    coalesce(sum(record_bytes), 0) AS record_bytes
-  FROM placed
-  GROUP BY recording, node_id, client_id, api_name, direction, bucket_at, bucket_s
+    coalesce(sum(record_bytes) FILTER (WHERE bytes IS NOT NULL), 0) AS record_bytes
+  FROM messages LEFT JOIN carried USING (recording, request_id, direction)
+    JOIN time_buckets USING (recording)
+  GROUP BY ALL
 )
-SELECT
-  *,
-  messages / bucket_s AS messages_per_second,
-  bytes / bucket_s AS bytes_per_second
+SELECT *, messages / bucket_s AS messages_per_second, bytes / bucket_s AS bytes_per_second
 FROM summed

@@ -1,5 +1,4 @@
 -- Requests and bytes of every client, by API and node: who makes the traffic.
--- recording: name of the recording
 -- node_id: node that got the request
 -- client_id: clientId, null if the client sent none
 -- software_name: what the client calls its library, null if it did not say
@@ -10,13 +9,11 @@
 -- mean_total_ms: from arrival until the response was sent, mean
 -- max_total_ms: the slowest
 -- throttled: requests that were throttled
-SELECT
-  recording, node_id, client_id, software_name, api_name,
+SELECT recording, node_id, client_id, software_name, api_name,
   count(*) AS requests,
   sum(request_bytes) AS request_bytes,
   sum(response_bytes) AS response_bytes,
   avg(total_ms) AS mean_total_ms,
   max(total_ms) AS max_total_ms,
   count(*) FILTER (WHERE throttle_ms > 0) AS throttled
-FROM requests
-GROUP BY recording, node_id, client_id, software_name, api_name
+FROM requests GROUP BY recording, node_id, client_id, software_name, api_name

@@ -1,5 +1,4 @@
 -- What happened to the cluster, and when, as request logs show it; a controller that restarts has no line of its own.
--- recording: name of the recording
 -- event_at: when a line first shows it; null: not known
 -- kind: metadata_leader, session_lost, config_change, log_gap, or one of partition_events and broker_events
 -- node_id: node that it happened to, null: none
@@ -11,17 +10,13 @@ WITH elected AS (
   FROM (
     SELECT recording, node_id, built_at, response_partitions,
       explode(request_partitions) AS requested
-    FROM fetches
-    WHERE is_cluster_metadata AND error_code = 0
+    FROM fetches WHERE is_cluster_metadata AND error_code = 0
   ) AS each
 ),
 metadata_epochs AS (
-  SELECT
-    recording, leader_epoch, min(built_at) AS event_at, min_by(node_id, built_at) AS node_id,
+  SELECT recording, leader_epoch, min(built_at) AS event_at, min_by(node_id, built_at) AS node_id,
     min(leader_epoch) OVER (PARTITION BY recording) AS first_epoch
-  FROM elected
-  WHERE returned.error_code = 0 AND leader_epoch >= 0
-  GROUP BY recording, leader_epoch
+  FROM elected WHERE returned.error_code = 0 AND leader_epoch >= 0 GROUP BY recording, leader_epoch
 ),
 changes AS (
   SELECT
@@ -30,26 +25,21 @@ changes AS (
   FROM configs JOIN requests USING (recording, request_id)
   WHERE operation <> 'describe' AND source <> 'CREATE_TOPICS' AND error_code = 0
 )
-SELECT
-  recording, event_at, 'metadata_leader' AS kind, node_id, NULL AS subject,
+SELECT recording, event_at, 'metadata_leader' AS kind, node_id, NULL AS subject,
   'controller ' || CAST(node_id AS STRING) || ' leads the metadata log (epoch '
     || CAST(leader_epoch AS STRING) || ')' AS what
-FROM metadata_epochs
-WHERE leader_epoch > first_epoch
+FROM metadata_epochs WHERE leader_epoch > first_epoch
 UNION ALL
 SELECT recording, event_at, kind, node_id, subject, what FROM partition_events
 UNION ALL
 SELECT recording, event_at, kind, node_id, NULL, what FROM broker_events
 UNION ALL
-SELECT
-  recording, built_at, 'session_lost', node_id, client_id,
+SELECT recording, built_at, 'session_lost', node_id, client_id,
   'broker ' || CAST(node_id AS STRING) || ' had no fetch session of '
     || coalesce(client_id, 'a client without an id') || ' any more: evicted, or a restart'
-FROM fetches
-WHERE error_code = 70
+FROM fetches WHERE error_code = 70
 UNION ALL
-SELECT
-  recording, built_at, 'config_change',
+SELECT recording, built_at, 'config_change',
   CASE WHEN resource_type = 'broker' THEN TRY_CAST(resource_name AS INT) END,
   concat_ws(' ', resource_type, resource_name),
   concat_ws(' ', resource_type, resource_name) || ': ' || operation || ' ' || name
@@ -67,8 +57,7 @@ WHERE NOT EXISTS (
     AND abs(unix_micros(copies.built_at) - unix_micros(changes.built_at)) < 60000000
 )
 UNION ALL
-SELECT
-  recording, coalesce(after_at, before_at), 'log_gap', node_id, NULL,
+SELECT recording, coalesce(after_at, before_at), 'log_gap', node_id, NULL,
   'the log of ' || CAST(node_id AS STRING) || CASE evidence
     WHEN 'no_log' THEN ' is missing'
     WHEN 'begins_late' THEN ' begins late'

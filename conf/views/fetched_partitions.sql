@@ -1,5 +1,4 @@
 -- What FETCHes bring of each topic partition: responses that list it, and record bytes.
--- recording: name of the recording
 -- node_id: broker that responded
 -- client_kind: follower or consumer
 -- client_id: clientId, null if the client sent none
@@ -13,12 +12,10 @@ WITH responses AS (
   SELECT recording, node_id, replica_id, client_id, returned.*
   FROM (
     SELECT recording, node_id, replica_id, client_id, explode(response_partitions) AS returned
-    FROM fetches
-    WHERE NOT is_cluster_metadata
+    FROM fetches WHERE NOT is_cluster_metadata
   ) AS each
 )
-SELECT
-  recording, node_id,
+SELECT recording, node_id,
   CASE WHEN replica_id >= 0 THEN 'follower' ELSE 'consumer' END AS client_kind,
   client_id,
   coalesce(topic, name, topic_id) AS topic,
@@ -27,5 +24,4 @@ SELECT
   count(*) FILTER (WHERE record_bytes > 0) AS responses_with_records,
   sum(record_bytes) AS record_bytes,
   count(*) FILTER (WHERE error_code <> 0) AS errors
-FROM responses LEFT JOIN topic_names USING (recording, topic_id)
-GROUP BY 1, 2, 3, 4, 5, 6
+FROM responses LEFT JOIN topic_names USING (recording, topic_id) GROUP BY 1, 2, 3, 4, 5, 6

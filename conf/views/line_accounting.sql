@@ -1,5 +1,4 @@
 -- Line accounting of every recording: lines read = requests + other + rejected + repeated, or lines were lost.
--- recording: name of the recording
 -- nodes: nodes whose logs were read
 -- bytes_read: uncompressed bytes
 -- lines_read: lines
@@ -8,8 +7,7 @@
 -- rejected: lines that could not be read
 -- repeated: lines read before
 -- balanced: the sum is right
-SELECT
-  recording,
+SELECT recording,
   count(DISTINCT node_id) AS nodes,
   sum(bytes_read) AS bytes_read,
   sum(lines_read) AS lines_read,
@@ -18,5 +16,4 @@ SELECT
   sum(rejected) AS rejected,
   sum(repeated) AS repeated,
   sum(lines_read) = sum(requests) + sum(other) + sum(rejected) + sum(repeated) AS balanced
-FROM ingested_files
-GROUP BY recording
+FROM ingested_files GROUP BY recording

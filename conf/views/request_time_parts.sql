@@ -1,5 +1,4 @@
 -- Where the time of requests goes, by node and API: in which queue, on disk, or waiting for others.
--- recording: name of the recording
 -- node_id: node that got the request
 -- api_name: API
 -- requests: requests
@@ -19,8 +18,7 @@ WITH ranked AS (
     count(*) OVER (PARTITION BY recording, node_id, api_name) - 1 AS last_rank
   FROM requests
 )
-SELECT
-  recording, node_id, api_name,
+SELECT recording, node_id, api_name,
   count(*) AS requests,
   avg(total_ms) AS total_ms,
   avg(request_queue_ms) AS request_queue_ms,
@@ -30,5 +28,4 @@ SELECT
   avg(response_queue_ms) AS response_queue_ms,
   avg(send_ms) AS send_ms,
   max(total_ms) FILTER (WHERE total_rank = floor(0.99 * last_rank)) AS p99_total_ms
-FROM ranked
-GROUP BY recording, node_id, api_name
+FROM ranked GROUP BY recording, node_id, api_name

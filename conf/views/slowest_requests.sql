@@ -1,5 +1,4 @@
 -- The hundred slowest requests of each recording and API, and the longest part of their time. Waiting that the client wishes is left out: for data up to max.wait, for other members of a group.
--- recording: name of the recording
 -- api_name: API of the request
 -- rank: 1 is the slowest of its API
 -- slow_ms: total_ms less waited_ms
@@ -25,29 +24,24 @@ WITH overdue AS (
 ),
 timed AS (
   SELECT recording, request_id, api_name, least(remote_ms, max_wait_ms) AS waited_ms, total_ms
-  FROM overdue JOIN requests USING (recording, request_id)
-  WHERE place <= 200
+  FROM overdue JOIN requests USING (recording, request_id) WHERE place <= 200
   UNION ALL
   SELECT recording, request_id, api_name,
     CASE WHEN api_name IN ('SHARE_FETCH', 'JOIN_GROUP', 'SYNC_GROUP') THEN remote_ms END,
     total_ms
-  FROM requests
-  WHERE api_name <> 'FETCH'
+  FROM requests WHERE api_name <> 'FETCH'
 ),
 ranked AS (
   SELECT recording, request_id, coalesce(waited_ms, 0) AS waited_ms,
     row_number() OVER (
-      PARTITION BY recording, api_name
-      ORDER BY total_ms - coalesce(waited_ms, 0) DESC, request_id
+      PARTITION BY recording, api_name ORDER BY total_ms - coalesce(waited_ms, 0) DESC, request_id
     ) AS rank
-  FROM timed
-  WHERE total_ms IS NOT NULL
+  FROM timed WHERE total_ms IS NOT NULL
 ),
 slow AS (
   SELECT r.*, rank, waited_ms, total_ms - waited_ms AS slow_ms,
     coalesce(remote_ms, 0) - waited_ms AS other_remote_ms
-  FROM requests AS r JOIN ranked USING (recording, request_id)
-  WHERE rank <= 100
+  FROM requests AS r JOIN ranked USING (recording, request_id) WHERE rank <= 100
 ),
 divided AS (
   SELECT *, greatest(
@@ -56,8 +50,7 @@ divided AS (
   ) AS longest_part_ms
   FROM slow
 )
-SELECT
-  recording, api_name, rank, slow_ms, total_ms, waited_ms,
+SELECT recording, api_name, rank, slow_ms, total_ms, waited_ms,
   CASE longest_part_ms
     WHEN request_queue_ms THEN 'request_queue'
     WHEN local_ms THEN 'local'

@@ -1,21 +1,16 @@
 -- The buckets of time that the views over time sum up in: at most 240 for a recording, from its first arrival to its last completion.
--- recording: name of the recording
 -- bucket_s: seconds of a bucket: of 1, 2, 5, 10, 20, 30, 60, ... the least that 240 buckets are enough for
 -- first_at: the first bucket begins; each begins at a multiple of bucket_s since 1970 in UTC
 -- last_at: the last bucket begins
 -- buckets: how many there are
 WITH spans AS (
-  SELECT
-    recording,
+  SELECT recording,
     min(unix_micros(first_received_at)) AS first_us,
     max(unix_micros(last_completed_at)) AS last_us
-  FROM ingested_files
-  WHERE requests > 0
-  GROUP BY recording
+  FROM ingested_files WHERE requests > 0 GROUP BY recording
 ),
 tried AS (
-  SELECT
-    recording, bucket_s,
+  SELECT recording, bucket_s,
     first_us - first_us % (bucket_s * 1000000) AS first_us,
     last_us - last_us % (bucket_s * 1000000) AS last_us
   FROM spans CROSS JOIN (
@@ -27,17 +22,13 @@ tried AS (
   ) AS widths
 ),
 enough AS (
-  SELECT
-    recording,
+  SELECT recording,
     min(bucket_s) AS bucket_s,
     min_by(first_us, bucket_s) AS first_us,
     min_by(last_us, bucket_s) AS last_us
-  FROM tried
-  WHERE last_us - first_us < 240 * bucket_s * 1000000
-  GROUP BY recording
+  FROM tried WHERE last_us - first_us < 240 * bucket_s * 1000000 GROUP BY recording
 )
-SELECT
-  recording, bucket_s,
+SELECT recording, bucket_s,
   timestamp_micros(first_us) AS first_at,
   timestamp_micros(last_us) AS last_at,
   CAST((last_us - first_us) / (bucket_s * 1000000) AS BIGINT) + 1 AS buckets

@@ -11,8 +11,7 @@ CREATE TEMP MACRO of_blocks(amount, block) AS [
 WITH missing AS (
     SELECT gaps.recording, gaps.node_id, CAST(sum(greatest(
             0, least(before_us, until_us) - greatest(after_us, from_us))) AS BIGINT) AS missing_us
-    FROM gaps JOIN phases ON phases.recording = gaps.recording
-    GROUP BY gaps.recording, gaps.node_id
+    FROM gaps JOIN phases ON phases.recording = gaps.recording GROUP BY gaps.recording, gaps.node_id
 ),
 steady AS (
     SELECT b.*, unix_micros(dequeued_at) AS at_us, unix_micros(built_at) AS built_us, from_us,

@@ -8,5 +8,4 @@ SELECT latencies.recording, rule, variant, parameter, parameter_value, metric,
             (at_us - from_us) * $blocks // nullif(until_us - from_us, 0)))
         ELSE 0 END AS block,
     count(*) AS occurs
-FROM latencies LEFT JOIN spans ON spans.recording = latencies.recording
-GROUP BY ALL
+FROM latencies LEFT JOIN spans ON spans.recording = latencies.recording GROUP BY ALL

@@ -1,6 +1,9 @@
 """Which rules the samples of a recording can answer, and what is missing for the others.
 
 Each rule states in its ``needs.toml`` what a log must show. One without such a file is not listed.
+``of`` is the role of the nodes whose logs are looked at, ``shows`` a condition in DuckDB's SQL on a
+parsed line (replay/kafka/request_log/parsed_line.py). ``helps``: the rule is replayed without, and
+less is known.
 """
 
 import tomllib

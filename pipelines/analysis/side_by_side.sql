@@ -15,6 +15,5 @@ SELECT predicted_from, recorded_in, own_variant AS variant, metric, group_kind, 
     is_judged,
     coalesce(max(sample_count) FILTER (is_predicted), 0) AS sample_count,
     coalesce(max(unknown_count) FILTER (is_predicted), 0) AS unknown_count
-FROM sides
-GROUP BY ALL
+FROM sides GROUP BY ALL
 HAVING bool_or(is_predicted OR is_recorded)

@@ -79,10 +79,7 @@ def bandwidth_summary(
     text = Text.read(file, {"bandwidth": Text(fetches, parts)}, blocks=BLOCKS)
     rows = [{"recording": name, **gap._asdict()} for name, of in gaps.items() for gap in of]
     schema = {"recording": TEXT, "node_id": INT, "after_us": LONG, "before_us": LONG}
-    inputs = {
-        "phases": phases_table(phases),
-        "gaps": pa.Table.from_pylist(rows, pa.schema(schema)),
-    }
+    inputs = {"phases": phases_table(phases), "gaps": pa.Table.from_pylist(rows, pa.schema(schema))}
     written = engine.feed(
         partial(_write, files, BANDWIDTH_SUMMARY),
         text,

@@ -3,6 +3,7 @@ tells."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -42,11 +43,15 @@ class SummedRule(RuleTexts):
     """A rule whose outcomes are summed up, and whose predictions are judged.
 
     ``figures.CURVES`` and ``figures.HEADLINES``: pairs of metric and kind of group that have curves
-    and bounds. ``judgement`` says how predictions are held against recordings.
+    and bounds. ``judgement``, from the folder of that name, says how predictions are held against
+    recordings.
     """
 
     figures: type[Any]
-    judgement: Judgement
+
+    @cached_property
+    def judgement(self) -> Judgement:
+        return Judgement.read(self.folder / "judgement")
 
 
 def accuracy_step(recorded_in: str) -> str:

@@ -3,10 +3,10 @@
 Those on the outcomes of a rule are in its folder of pipelines/rules, the others in conf/views.
 
 The name of a file is the name of its view. It begins with comment lines: what a row says, then each
-column in its order. DuckDB and Spark both run the query that follows, on tables and other views::
+column in its order after ``recording``. DuckDB and Spark both run the query that follows, on tables
+and other views::
 
     -- Lines read of every recording.
-    -- recording: name of the recording
     -- lines_read: lines
     SELECT recording, sum(lines_read) AS lines_read FROM ingested_files GROUP BY recording
 """
@@ -24,6 +24,7 @@ from kip_replay.pipelines.folders import conf_dir, of_rules
 from kip_replay.replay.tables import TABLES
 
 _SOURCE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
+_RECORDING = ("recording", "name of the recording")
 _FILE = re.compile(r"-- (.+)\n((?:-- [a-z]\w*: .+\n)+)([^-\s](?s:.+))")
 
 
@@ -48,11 +49,11 @@ def read_view(path: Path) -> View:
     if match is None:
         raise UserError(
             f"the view {path} must begin with '-- what a row says' and '-- column: comment' for "
-            "each column, and then have one query"
+            "each column but recording, and then have one query"
         )
     pairs = (line.removeprefix("-- ").partition(": ") for line in match[2].splitlines())
-    columns = tuple((name, comment) for name, _, comment in pairs)
-    return View(path.stem, match[1], columns, match[3].strip())
+    columns = ((name, comment) for name, _, comment in pairs)
+    return View(path.stem, match[1], (_RECORDING, *columns), match[3].strip())
 
 
 def read_views() -> list[View]:
@@ -94,7 +95,7 @@ def _unknowns_by_reason() -> View:
         "unknowns_by_reason",
         "What the logs could not decide, and why: every outcome that is unknown counts as a miss.",
         (
-            ("recording", "name of the recording"),
+            _RECORDING,
             ("rule", "rule that was replayed"),
             ("variant", "recorded, or the protocol that was replayed"),
             ("table_name", "outcome table that has the rows"),

@@ -118,6 +118,11 @@ class Timeline:
     figures: Mapping[str, str] = field(default_factory=lambda: PERCENTILES)
     is_rate: bool = False
 
+    @classmethod
+    def of(cls, rule: str) -> list[Self]:
+        """Those that the rule's ``page.toml`` states."""
+        return [cls(**stated) for stated in texts()[rule].get("timelines", ())]
+
 
 class Bar(NamedTuple):
     """A bar of parts that are stacked, (name, value) from the left; ``style`` is a CSS class."""

@@ -36,38 +36,8 @@ from kip_replay.pipelines.quality.dialect import url
 logging.getLogger("great_expectations").setLevel(logging.ERROR)
 
 #: Checkpoints by name, and what they are of.
-_CHECKPOINTS = {
-    "quality": (Severity.CRITICAL, Severity.WARNING),
-    "information": (Severity.INFO,),
-}
-
-
-def _store(kind: str, folder: str) -> dict[str, Any]:
-    backend = {"class_name": "TupleFilesystemStoreBackend", "base_directory": folder}
-    return {"class_name": kind, "store_backend": backend}
-
-
-#: The configuration of a project that is new.
-_CONFIG: dict[str, Any] = {
-    "config_version": 4.0,
-    "analytics_enabled": False,
-    "progress_bars": {"globally": False, "metric_calculations": False},
-    "expectations_store_name": "expectations_store",
-    "validation_results_store_name": "validation_results_store",
-    "checkpoint_store_name": "checkpoint_store",
-    "stores": {
-        "expectations_store": _store("ExpectationsStore", "expectations/"),
-        "validation_results_store": _store("ValidationResultsStore", "uncommitted/validations/"),
-        "validation_definition_store": _store(
-            "ValidationDefinitionStore", "validation_definitions/"
-        ),
-        "checkpoint_store": _store("CheckpointStore", "checkpoints/"),
-    },
-    "data_docs_sites": {
-        "local_site": _store("SiteBuilder", "uncommitted/data_docs/local_site/")
-        | {"site_index_builder": {"class_name": "DefaultSiteIndexBuilder"}}
-    },
-}
+_CHECKPOINTS = {"quality": (Severity.CRITICAL, Severity.WARNING), "information": (Severity.INFO,)}
+_NO_BARS = {"globally": False, "metric_calculations": False}
 
 
 def write_project(
@@ -108,7 +78,7 @@ def failing_rows(
     found = {}
     for name in recordings:
         context = gx.get_context(mode="ephemeral")
-        context.variables.progress_bars = _CONFIG["progress_bars"]
+        context.variables.progress_bars = _NO_BARS
         source = context.data_sources.add_sql(
             name="warehouse", connection_string=url([name], warehouse), create_temp_table=False
         )
@@ -151,7 +121,10 @@ def _write_config(folder: Path, recordings: Sequence[str], tables: Collection[st
     source: dict[str, Any] = {"type": "sql", "id": _id("source"), "assets": assets}
     source |= {"connection_string": url(recordings), "create_temp_table": False}
     file = folder / "great_expectations.yml"
-    config: Any = YAMLHandler().load(file.read_text()) if file.exists() else _CONFIG
+    if not file.exists():
+        gx.get_context(mode="file", context_root_dir=folder)  # makes a project with its defaults
+    config: Any = {"analytics_enabled": False, "progress_bars": _NO_BARS}
+    config |= YAMLHandler().load(file.read_text())
     sources = {**config.get("fluent_datasources", {}), "warehouse": source}
     _write(file, {**config, "fluent_datasources": sources})
 
@@ -174,13 +147,9 @@ def _write_checkpoint(folder: Path, name: str, expectations: Sequence[Expectatio
         definitions.append(definition)
         file = folder / "validation_definitions" / f"{its}.json"
         _write(file, {**definition, "data": data, "suite": suite})
-    checkpoint: dict[str, Any] = {
-        "name": name,
-        "id": _id("checkpoint", name),
-        "result_format": "SUMMARY",
-    }
-    checkpoint |= {"actions": [], "validation_definitions": definitions}
-    _write(folder / "checkpoints" / f"{name}.json", checkpoint)
+    checkpoint = {"name": name, "id": _id("checkpoint", name), "result_format": "SUMMARY"}
+    content = {**checkpoint, "actions": [], "validation_definitions": definitions}
+    _write(folder / "checkpoints" / f"{name}.json", content)
 
 
 def _close(context: Any) -> None:

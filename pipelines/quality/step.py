@@ -82,10 +82,7 @@ def check(
 
 
 def validated(
-    engine: Engine,
-    recordings: Sequence[str],
-    expectations: Sequence[Expectation],
-    kept_rows: int,
+    engine: Engine, recordings: Sequence[str], expectations: Sequence[Expectation], kept_rows: int
 ) -> list[Result]:
     """A result for each recording and expectation. Raises UserError for a wrong expectation."""
     as_sql = {each: failing(each) for each in expectations}

@@ -6,7 +6,7 @@ are Great Expectations' own expectations, by type and arguments (docs/quality.md
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,7 @@ class Expectation:
 
     @property
     def columns(self) -> list[str]:
-        """The column, or pair of columns, that it is of."""
-        names = ("column", "column_A", "column_B")
-        return [self.arguments[name] for name in names if name in self.arguments]
+        return _columns(self.arguments)
 
     def error(self, message: object) -> UserError:
         """That it cannot be validated, with the first line of why."""
@@ -104,28 +102,34 @@ def _suite(name: str, file: Path) -> list[Expectation]:
 
 
 def _of_tables(suite: str, entry: dict[str, Any]) -> Iterator[Expectation]:
-    """An expectation for each table and column, or pair of columns, that an entry is of."""
+    """An expectation for each column, or pair of columns, of each table that has them."""
     arguments = dict(entry)
     kind = arguments.pop("type", SQL)
     name, description = arguments.pop("name", ""), arguments.pop("description", None)
     severity = Severity(arguments.pop("severity", Severity.CRITICAL))
-    columns, pairs = arguments.pop("columns", []), arguments.pop("pairs", [])
-    for table in _tables(arguments.pop("tables", None), arguments.pop("outcomes_with", None)):
-        domains = [{"column": column} for column in columns]
-        domains += [
-            {"column_A": a, "column_B": b, "ignore_row_if": "either_value_is_missing"}
-            for a, b in pairs
-        ]
-        if kind == UNIQUE and "column_list" not in arguments:
-            domains = [{"column_list": list(table.key)}]
-        for domain in domains or [{}]:
-            found = Expectation(
-                suite, table.name, name, kind, severity, {**arguments, **domain}, description
-            )
-            if strange := {*found.columns} - {*table.arrow_schema.names}:
-                raise ValueError(f"{table.name} has no column {', '.join(sorted(strange))}")
-            words = " ".join([kind.removeprefix("expect_"), *found.columns])
-            yield replace(found, name=name or words)
+    domains: list[dict[str, Any]] = [{"column": name} for name in arguments.pop("columns", [])]
+    domains += [
+        {"column_A": a, "column_B": b, "ignore_row_if": "either_value_is_missing"}
+        for a, b in arguments.pop("pairs", [])
+    ]
+    tables = [*_tables(arguments.pop("tables", None), arguments.pop("outcomes_with", None))]
+    for domain in domains or [{}]:
+        given = arguments | domain
+        named = _columns(given)
+        having = [table for table in tables if {*named} <= table.names]
+        if tables and not having:
+            of = " or ".join(table.name for table in tables)
+            raise ValueError(f"{of} has no column {' or '.join(named)}")
+        words = name or " ".join([kind.removeprefix("expect_"), *named])
+        for table in having:
+            its = {"column_list": [*table.key]} | given if kind == UNIQUE else given
+            yield Expectation(suite, table.name, words, kind, severity, its, description)
+
+
+def _columns(arguments: Mapping[str, Any]) -> list[str]:
+    """The column, or pair of columns, that an expectation is of."""
+    names = ("column", "column_A", "column_B")
+    return [arguments[name] for name in names if name in arguments]
 
 
 def _tables(names: Sequence[str] | None, columns: Sequence[str] | None) -> Iterator[Table]:

@@ -131,10 +131,7 @@ def _is_not_in(column: str, value_set: Sequence[Any]) -> str:
 
 
 def _is_not_above(
-    column_A: str,
-    column_B: str,
-    or_equal: bool = False,
-    ignore_row_if: str = "",
+    column_A: str, column_B: str, or_equal: bool = False, ignore_row_if: str = ""
 ) -> str:
     """Neither Great Expectations nor SQL counts a pair of which one is missing."""
     return f'"{column_A}" {"<" if or_equal else "<="} "{column_B}"'

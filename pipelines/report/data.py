@@ -16,7 +16,7 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.page import accuracy, reading
 from kip_replay.pipelines.page.accuracy import Check
 from kip_replay.pipelines.page.values import Curve, Percentiles, Row, RuleFigures, Traffic
-from kip_replay.pipelines.page.view import Beside, Block, Chart, Slowest
+from kip_replay.pipelines.page.view import Beside, Block, Chart, Slowest, Timeline
 from kip_replay.pipelines.report import logs
 from kip_replay.pipelines.report.bandwidth import Bandwidth, bandwidths, variants
 from kip_replay.pipelines.report.logs import Logs
@@ -119,7 +119,7 @@ def _drawn(database: duckdb.DuckDBPyConnection, report: Report, names: Sequence[
     slowest: dict[tuple[str, str], Slowest] = {}
     for steps in RULES:
         for name in names:
-            drawn = timelines(database, steps.timelines, name)
+            drawn = timelines(database, Timeline.of(steps.name), name)
             over_time[steps.name, name] = [_listed(chart, seen, name) for chart in drawn]
         found = steps.slowest(database) if steps.slowest else {}
         slowest |= {(steps.name, name): of for name, of in found.items()}

@@ -96,13 +96,11 @@ _ARE_FOUND = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'marked_events'"
 #: A partition whose ISR loses two replicas is one.
 _EVENTS = """
 CREATE TEMP TABLE marked_events AS
-SELECT
-  recording, kind, epoch_us(min(event_at)) / 1e6 AS event_at,
+SELECT recording, kind, epoch_us(min(event_at)) / 1e6 AS event_at,
   if(kind IN ('isr_shrink', 'isr_expansion'), count(DISTINCT subject), count(*)) AS number,
   coalesce(list_sort(list(DISTINCT node_id) FILTER (node_id IS NOT NULL)), []) AS nodes,
   min_by(what, (event_at, what)) AS what
-FROM cluster_events JOIN time_buckets USING (recording)
-WHERE event_at IS NOT NULL
+FROM cluster_events JOIN time_buckets USING (recording) WHERE event_at IS NOT NULL
 GROUP BY recording, kind, epoch_us(event_at) // (bucket_s * 1000000)
 """
 
@@ -287,13 +285,10 @@ _TRAFFIC_CHARTS = {
 #: size and all messages, in rows of one line for each direction, so that each counts once.
 _TRAFFIC = f"""
 WITH sent AS MATERIALIZED (
-  SELECT
-    node_id, client_id, direction, epoch_us(bucket_at) // 1000000 AS begins,
+  SELECT node_id, client_id, direction, epoch_us(bucket_at) // 1000000 AS begins,
     sum(bytes_per_second) AS bytes, sum(record_bytes / bucket_s) AS records,
     sum(unknown_size) AS unknown_size, sum(messages) AS messages
-  FROM bytes_per_second
-  WHERE recording = $recording
-  GROUP BY ALL
+  FROM bytes_per_second WHERE recording = $recording GROUP BY ALL
 ),
 nodes AS (
   SELECT node_id, row_number() OVER (ORDER BY sum(bytes) DESC, node_id) AS place
@@ -322,7 +317,5 @@ lines AS (
   FROM sent JOIN clients ON sent.client_id IS NOT DISTINCT FROM clients.client_id
 )
 SELECT of, place, name, begins, sum(bytes), sum(unknown_size), sum(messages)
-FROM lines
-GROUP BY of, name, place, begins
-ORDER BY of, place, begins
+FROM lines GROUP BY of, name, place, begins ORDER BY of, place, begins
 """

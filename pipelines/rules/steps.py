@@ -10,19 +10,18 @@ from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.page.accuracy import Check
 from kip_replay.pipelines.page.decisions import Limits
 from kip_replay.pipelines.page.values import RuleFigures
-from kip_replay.pipelines.page.view import Chart, Section, Slowest, Timeline
+from kip_replay.pipelines.page.view import Chart, Section, Slowest
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuleSteps(SummedRule):
     """A rule with what the report makes of it.
 
-    ``section`` is made of its ``figures``; beside that the page has ``timelines``, ``curves`` of
-    what sweeps vary, and the ``slowest`` by recording.
+    ``section`` is made of its ``figures``; beside that the page has ``curves`` of what sweeps vary,
+    the ``slowest`` by recording, and the time lines that ``page.toml`` states.
     """
 
     figures: type[RuleFigures]
     section: Callable[[Sequence[Any], Sequence[Check], Limits], Section]
-    timelines: Sequence[Timeline] = ()
     curves: Callable[[Any], Sequence[Chart]] | None = None
     slowest: Callable[[DuckDBPyConnection], Mapping[str, Slowest]] | None = None

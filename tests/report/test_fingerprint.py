@@ -45,5 +45,5 @@ def test_it_follows_from_all_that_makes_a_page(monkeypatch: pytest.MonkeyPatch) 
     fingerprint()
     names = {Path(each).name for each in read}
     assert {"template.html.j2", "page.js", "charts.css", "uPlot.iife.min.js"} <= names
-    assert {"slowest.py", "timelines.py", "curves.py", "slow_produces.sql", "errors.toml"} <= names
+    assert {"slowest.py", "page.toml", "curves.py", "slow_produces.sql", "errors.toml"} <= names
     assert "__pycache__" not in {part for each in read for part in Path(each).parts}

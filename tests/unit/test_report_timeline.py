@@ -10,10 +10,8 @@ import pytest
 from constructed import BEGIN, Row, at, database, row
 
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
-from kip_replay.pipelines.page.view import Line
+from kip_replay.pipelines.page.view import Line, Timeline
 from kip_replay.pipelines.report.timeline import marks, timelines, traffic_timeline
-from kip_replay.pipelines.rules.hwm_parking.timelines import TIMELINES as LAGS
-from kip_replay.pipelines.rules.incremental_fetch.timelines import TIMELINES as FETCH_BYTES
 from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG
 from kip_replay.replay.incremental_fetch.tables import FETCH_SESSION_OUTCOMES
 from kip_replay.replay.log_tables import CONFIGS, INGESTED_FILES, ISR_CHANGES, LOG_GAPS, REQUESTS
@@ -21,6 +19,7 @@ from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
 VIEWS = in_order(read_views(), TABLES)
+LAGS, FETCH_BYTES = Timeline.of("hwm_parking"), Timeline.of("incremental_fetch")
 #: Invisible or reordering in a page.
 HOSTILE = "\u202ec<\x00"
 

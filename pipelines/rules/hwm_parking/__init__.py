@@ -1,12 +1,8 @@
 """hwm_parking (KIP-1166) over an engine."""
 
-from pathlib import Path
-
-from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.rules.hwm_parking import curves, slowest
 from kip_replay.pipelines.rules.hwm_parking.figures import Figures
 from kip_replay.pipelines.rules.hwm_parking.section import section
-from kip_replay.pipelines.rules.hwm_parking.timelines import TIMELINES
 from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.replay.hwm_parking import NO_RESPONSE, NOT_SENT
 from kip_replay.replay.hwm_parking.registration import BEHIND_US, RULE
@@ -17,11 +13,9 @@ STEPS = RuleSteps(
     rule=RULE,
     needs=FETCHES,
     constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE, "log_gap": LOG_GAP},
-    judgement=Judgement.read(Path(__file__).with_name("judgement")),
     behind_us=BEHIND_US,
     figures=Figures,
     section=section,
-    timelines=TIMELINES,
     curves=curves.charts,
     slowest=slowest.slowest,
 )

@@ -1,13 +1,9 @@
 """incremental_fetch (KIP-227) over an engine."""
 
-from pathlib import Path
-
-from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.replaying.seam import NAMES_OF_TOPICS
 from kip_replay.pipelines.rules.incremental_fetch import curves, slowest
 from kip_replay.pipelines.rules.incremental_fetch.figures import Figures
 from kip_replay.pipelines.rules.incremental_fetch.section import section
-from kip_replay.pipelines.rules.incremental_fetch.timelines import TIMELINES
 from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.replay.incremental_fetch.registration import RULE
 from kip_replay.replay.log_tables import FETCHES
@@ -16,10 +12,8 @@ STEPS = RuleSteps(
     rule=RULE,
     needs=FETCHES,
     parts=NAMES_OF_TOPICS,
-    judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
-    timelines=TIMELINES,
     curves=curves.charts,
     slowest=slowest.slowest,
 )

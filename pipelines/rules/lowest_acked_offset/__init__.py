@@ -1,13 +1,9 @@
 """lowest_acked_offset (draft KIP) over an engine."""
 
-from pathlib import Path
-
-from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.folders import ROOT
 from kip_replay.pipelines.rules.lowest_acked_offset import curves, slowest
 from kip_replay.pipelines.rules.lowest_acked_offset.figures import Figures
 from kip_replay.pipelines.rules.lowest_acked_offset.section import section
-from kip_replay.pipelines.rules.lowest_acked_offset.timelines import TIMELINES
 from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.replay.hwm_parking import NO_RESPONSE, NOT_SENT
 from kip_replay.replay.lowest_acked_offset.registration import RULE
@@ -19,10 +15,8 @@ STEPS = RuleSteps(
     rule=RULE,
     constants={"not_sent": NOT_SENT, "no_response": NO_RESPONSE},
     parts={"metadata_fetches": FETCHES},
-    judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
-    timelines=TIMELINES,
     curves=curves.charts,
     slowest=slowest.slowest,
     follows=("hwm_parking",),

@@ -1,13 +1,9 @@
 """min_isr_acks (KIP-926) over an engine."""
 
-from pathlib import Path
-
-from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.replaying.seam import NAMES_OF_TOPICS
 from kip_replay.pipelines.rules.min_isr_acks import curves, slowest
 from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
 from kip_replay.pipelines.rules.min_isr_acks.section import section
-from kip_replay.pipelines.rules.min_isr_acks.timelines import TIMELINES
 from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.replay.log_tables import PRODUCES
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
@@ -35,10 +31,8 @@ STEPS = RuleSteps(
         "min_isr": ACKS_MIN_INSYNC_REPLICAS,
     },
     parts=NAMES_OF_TOPICS,
-    judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
-    timelines=TIMELINES,
     curves=curves.charts,
     slowest=slowest.slowest,
 )

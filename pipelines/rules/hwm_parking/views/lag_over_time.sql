@@ -1,5 +1,4 @@
 -- How late replicas learn that the metadata log's high watermark moved, over time, by kind of replica and variant.
--- recording: name of the recording
 -- variant: recorded, without_kip_1166 or with_kip_1166
 -- replica_kind: voter or broker
 -- bucket_at: the bucket begins; the high watermark moved in it
@@ -10,21 +9,13 @@
 -- p50_ms: lag at rank floor(0.5 * (n - 1)), the unknown ranked last
 -- p90_ms: likewise
 -- p99_ms: likewise
-WITH placed AS (
-  SELECT
-    recording, variant, phase, lag_ms, bucket_s,
-    CASE WHEN is_voter THEN 'voter' ELSE 'broker' END AS replica_kind,
-    timestamp_micros(unix_micros(leader_at) - unix_micros(leader_at) % (bucket_s * 1000000)) AS bucket_at
-  FROM high_watermark_lag JOIN time_buckets USING (recording)
-  WHERE parameter = 'none' AND verdict <> 'not_applicable'
-)
-SELECT
-  recording, variant, replica_kind, bucket_at, bucket_s,
+SELECT recording, variant, CASE WHEN is_voter THEN 'voter' ELSE 'broker' END AS replica_kind,
+  timestamp_micros(unix_micros(leader_at) - unix_micros(leader_at) % (bucket_s * 1000000)) AS bucket_at, bucket_s,
   count(*) AS outcomes,
   count(*) FILTER (WHERE phase = 'steady') AS steady,
   count(*) FILTER (WHERE lag_ms IS NULL) AS unknown,
   get(sort_array(collect_list(lag_ms)), CAST(floor(0.5 * (count(*) - 1)) AS INT)) AS p50_ms,
   get(sort_array(collect_list(lag_ms)), CAST(floor(0.9 * (count(*) - 1)) AS INT)) AS p90_ms,
   get(sort_array(collect_list(lag_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) AS p99_ms
-FROM placed
-GROUP BY recording, variant, replica_kind, bucket_at, bucket_s
+FROM high_watermark_lag JOIN time_buckets USING (recording)
+WHERE parameter = 'none' AND verdict <> 'not_applicable' GROUP BY ALL

@@ -1,5 +1,4 @@
 -- FETCHes of the metadata log: how often each replica sends one, what completes it, how long it waits.
--- recording: name of the recording
 -- variant: recorded, without_kip_1166 or with_kip_1166
 -- replica_id: replica that sent it
 -- is_voter: the replica is a voter
@@ -7,11 +6,9 @@
 -- fetches: FETCHes
 -- parked_ms: how long the leader let them wait, mean
 -- response_bytes: bytes of the responses
-SELECT
-  recording, variant, replica_id, is_voter, completion,
+SELECT recording, variant, replica_id, is_voter, completion,
   count(*) AS fetches,
   avg(parked_ms) AS parked_ms,
   sum(response_bytes) AS response_bytes
-FROM fetch_parking_outcomes
-WHERE parameter = 'none'
+FROM fetch_parking_outcomes WHERE parameter = 'none'
 GROUP BY recording, variant, replica_id, is_voter, completion

@@ -1,5 +1,4 @@
 -- The hundred advances of the metadata log's high watermark in each recording that a replica learned of last, in the steady phase, and the FETCH it learned by.
--- recording: name of the recording
 -- rank: 1 is the latest
 -- lag_ms: from the advance until the response that carried it was built, recorded
 -- replica_id: replica that learned
@@ -32,17 +31,13 @@ WITH ranked AS (
   FROM high_watermark_lag
   WHERE variant = 'recorded' AND parameter = 'none' AND phase = 'steady' AND lag_ms IS NOT NULL
 ),
-late AS (
-  SELECT * FROM ranked WHERE rank <= 100
-),
+late AS (SELECT * FROM ranked WHERE rank <= 100),
 replayed AS (
-  SELECT
-    recording, rank, max(o.lag_ms) FILTER (WHERE o.variant = 'with_kip_1166') AS with_ms,
+  SELECT recording, rank, max(o.lag_ms) FILTER (WHERE o.variant = 'with_kip_1166') AS with_ms,
     max(o.lag_ms) FILTER (WHERE o.variant = 'without_kip_1166') AS without_ms
   FROM high_watermark_lag AS o
   JOIN late USING (recording, leader_id, leader_epoch, replica_id, high_watermark)
-  WHERE o.parameter = 'none' AND o.variant <> 'recorded'
-  GROUP BY recording, rank
+  WHERE o.parameter = 'none' AND o.variant <> 'recorded' GROUP BY recording, rank
 ),
 learned AS (
   SELECT
@@ -53,8 +48,7 @@ learned AS (
     AND p.response_high_watermark >= l.high_watermark
 ),
 stale AS (
-  SELECT
-    p.*, l.rank, row_number() OVER (
+  SELECT p.*, l.rank, row_number() OVER (
       PARTITION BY recording, l.rank ORDER BY p.built_at DESC, p.sequence DESC
     ) AS place
   FROM fetch_parking_outcomes AS p
@@ -62,8 +56,7 @@ stale AS (
   WHERE p.variant = 'recorded' AND p.parameter = 'none' AND p.built_at >= l.leader_at
     AND p.built_at < l.learned_at
 )
-SELECT
-  l.recording, l.rank, l.lag_ms, l.replica_id, l.is_voter, l.leader_id, l.high_watermark,
+SELECT l.recording, l.rank, l.lag_ms, l.replica_id, l.is_voter, l.leader_id, l.high_watermark,
   l.leader_at, f.fetch_offset, f.received_at AS fetch_at, q.max_wait_ms, f.decision, f.completion,
   f.parked_ms, f.replica_high_watermark, t.recorded_request_id AS stale_fetch_id,
   t.completion AS stale_completion, t.parked_ms AS stale_parked_ms,

@@ -1,5 +1,4 @@
 -- How late replicas learn that the metadata log's high watermark moved, in the steady phase, by kind of replica and variant.
--- recording: name of the recording
 -- variant: recorded, without_kip_1166 or with_kip_1166
 -- parameter: what a sweep varies, or none
 -- parameter_value: the value it took, -1 without a sweep
@@ -10,25 +9,6 @@
 -- p90_ms: likewise
 -- p99_ms: likewise
 -- max_ms: largest
-WITH ranked AS (
-  SELECT *,
-    row_number() OVER (
-      PARTITION BY recording, variant, parameter, parameter_value, is_voter
-      ORDER BY lag_ms NULLS LAST
-    ) - 1 AS lag_rank,
-    count(*) OVER (PARTITION BY recording, variant, parameter, parameter_value, is_voter) - 1
-      AS last_rank
-  FROM high_watermark_lag
-  WHERE phase = 'steady' AND verdict <> 'not_applicable'
-)
-SELECT
-  recording, variant, parameter, parameter_value,
-  CASE WHEN is_voter THEN 'voter' ELSE 'broker' END AS replica_kind,
-  count(*) AS advances,
-  count(*) FILTER (WHERE verdict = 'unknown') AS unknown,
-  max(lag_ms) FILTER (WHERE lag_rank = floor(0.5 * last_rank)) AS p50_ms,
-  max(lag_ms) FILTER (WHERE lag_rank = floor(0.9 * last_rank)) AS p90_ms,
-  max(lag_ms) FILTER (WHERE lag_rank = floor(0.99 * last_rank)) AS p99_ms,
-  max(lag_ms) AS max_ms
-FROM ranked
-GROUP BY recording, variant, parameter, parameter_value, is_voter
+SELECT recording, variant, parameter, parameter_value, group_value AS replica_kind,
+  count + unknown_count AS advances, unknown_count AS unknown, p50_ms, p90_ms, p99_ms, max_ms
+FROM latency_summary WHERE metric = 'high_watermark_lag' AND group_kind = 'replica_kind'

@@ -4,5 +4,4 @@ SELECT recording, variant,
     'client_kind' AS group_kind, group_value,
     CASE WHEN metric = 'fetch_bytes' THEN 'bytes' ELSE 'partitions' END AS unit, value,
     NULL AS baseline, sample_count, unknown_count
-FROM distributions
-WHERE metric <> 'fetch_bytes' OR figure = 'mean'
+FROM distributions WHERE metric <> 'fetch_bytes' OR figure = 'mean'

@@ -3,8 +3,7 @@
 WITH own AS (
     SELECT recording,
         CASE WHEN bool_or(NOT is_full) THEN 'incremental' ELSE 'full' END AS variant
-    FROM fetch_session_outcomes WHERE variant = 'recorded' AND parameter = 'none'
-    GROUP BY recording
+    FROM fetch_session_outcomes WHERE variant = 'recorded' AND parameter = 'none' GROUP BY recording
 )
 SELECT predicted_from, recorded_in, own.variant AS own_variant, TRUE AS is_judged
 FROM pairs

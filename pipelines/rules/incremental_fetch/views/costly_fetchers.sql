@@ -1,5 +1,4 @@
 -- The hundred clients of each recording whose FETCHes of topic partitions cost the most bytes besides records, why, and the costliest FETCH of each.
--- recording: name of the recording
 -- rank: 1 costs the most
 -- node_id: broker that got the FETCHes
 -- client_id: clientId, null if the client sent none
@@ -25,12 +24,10 @@
 -- line_number: line in it
 WITH sized AS (
   SELECT *, request_bytes + response_bytes - coalesce(record_bytes, 0) AS overhead
-  FROM fetch_session_outcomes
-  WHERE parameter = 'none'
+  FROM fetch_session_outcomes WHERE parameter = 'none'
 ),
 sums AS (
-  SELECT
-    recording, node_id, client_id, client_kind,
+  SELECT recording, node_id, client_id, client_kind,
     count(*) AS fetches,
     count(*) FILTER (WHERE is_full) AS full_fetches,
     count(*) FILTER (WHERE session_epoch = -1 AND session_id = 0) AS without_session,
@@ -39,46 +36,34 @@ sums AS (
     count(*) FILTER (WHERE request_bytes IS NULL OR response_bytes IS NULL) AS unknown,
     sum(overhead) AS overhead_bytes,
     max(overhead) AS most_bytes
-  FROM sized
-  WHERE variant = 'recorded'
-  GROUP BY recording, node_id, client_id, client_kind
+  FROM sized WHERE variant = 'recorded' GROUP BY recording, node_id, client_id, client_kind
 ),
 replayed AS (
-  SELECT
-    recording, node_id, client_id, client_kind,
+  SELECT recording, node_id, client_id, client_kind,
     CASE WHEN count(*) = count(overhead) THEN sum(overhead) END AS incremental_bytes
-  FROM sized
-  WHERE variant = 'incremental'
-  GROUP BY recording, node_id, client_id, client_kind
+  FROM sized WHERE variant = 'incremental' GROUP BY recording, node_id, client_id, client_kind
 ),
 ranked AS (
   SELECT *, row_number() OVER (
     PARTITION BY recording ORDER BY overhead_bytes DESC, node_id, client_id NULLS LAST, client_kind
   ) AS rank
-  FROM sums
-  WHERE overhead_bytes IS NOT NULL
+  FROM sums WHERE overhead_bytes IS NOT NULL
 ),
-costly AS (
-  SELECT * FROM ranked WHERE rank <= 100
-),
+costly AS (SELECT * FROM ranked WHERE rank <= 100),
 costliest AS (
   SELECT c.recording, c.rank, min(o.request_id) AS request_id
   FROM sized AS o
   JOIN costly AS c ON c.recording = o.recording AND c.node_id = o.node_id
     AND c.client_id IS NOT DISTINCT FROM o.client_id AND c.client_kind = o.client_kind
-  WHERE o.variant = 'recorded' AND o.overhead = c.most_bytes
-  GROUP BY c.recording, c.rank
+  WHERE o.variant = 'recorded' AND o.overhead = c.most_bytes GROUP BY c.recording, c.rank
 ),
 refusals AS (
-  SELECT
-    recording, node_id, client_id, replica_id >= 0 AS is_follower,
+  SELECT recording, node_id, client_id, replica_id >= 0 AS is_follower,
     count(*) FILTER (WHERE response_session_id = 0) AS refused
-  FROM fetches
-  WHERE session_epoch = 0 AND error_code = 0 AND NOT is_cluster_metadata
+  FROM fetches WHERE session_epoch = 0 AND error_code = 0 AND NOT is_cluster_metadata
   GROUP BY recording, node_id, client_id, replica_id >= 0
 )
-SELECT
-  c.recording, c.rank, c.node_id, c.client_id, c.client_kind, c.fetches, c.full_fetches,
+SELECT c.recording, c.rank, c.node_id, c.client_id, c.client_kind, c.fetches, c.full_fetches,
   c.without_session, c.new_sessions,
   CASE c.client_kind WHEN 'consumer_without_sessions' THEN 0 ELSE coalesce(n.refused, 0) END
     AS refused,

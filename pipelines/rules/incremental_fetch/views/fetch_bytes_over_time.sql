@@ -1,5 +1,4 @@
 -- What FETCHes of topic partitions take on the wire over time, by variant of the session protocol and kind of client.
--- recording: name of the recording
 -- variant: recorded, full, incremental or incremental_draft
 -- client_kind: follower, consumer or consumer_without_sessions
 -- bucket_at: the bucket begins; the FETCH was taken up in it
@@ -11,31 +10,21 @@
 -- record_bytes: bytes of records in them
 -- bytes_per_second: both ways, over the whole bucket, also where the log begins or ends within it
 -- overhead_per_second: those that are not records
-WITH placed AS (
-  SELECT
-    recording, variant, client_kind, bucket_s, verdict = 'replayed' AS is_known,
-    request_bytes, response_bytes, coalesce(record_bytes, 0) AS record_bytes,
-    timestamp_micros(unix_micros(dequeued_at) - unix_micros(dequeued_at) % (bucket_s * 1000000)) AS bucket_at
-  FROM fetch_session_outcomes JOIN time_buckets USING (recording)
+WITH known AS (
+  SELECT *, verdict = 'replayed' AS is_known FROM fetch_session_outcomes
   WHERE parameter = 'none' AND verdict <> 'not_applicable'
 ),
 summed AS (
-  SELECT
-    recording, variant, client_kind, bucket_at, bucket_s,
+  SELECT recording, variant, client_kind,
+    timestamp_micros(unix_micros(dequeued_at) - unix_micros(dequeued_at) % (bucket_s * 1000000)) AS bucket_at, bucket_s,
     count(*) AS fetches,
-    count(*) FILTER (
-      WHERE NOT is_known OR request_bytes IS NULL OR response_bytes IS NULL
-    ) AS unknown,
+    count(*) FILTER (WHERE NOT is_known OR request_bytes IS NULL OR response_bytes IS NULL) AS unknown,
     coalesce(sum(request_bytes) FILTER (WHERE is_known), 0) AS request_bytes,
     coalesce(sum(response_bytes) FILTER (WHERE is_known), 0) AS response_bytes,
     coalesce(sum(record_bytes) FILTER (WHERE is_known AND response_bytes IS NOT NULL), 0)
       AS record_bytes
-  FROM placed
-  GROUP BY recording, variant, client_kind, bucket_at, bucket_s
+  FROM known JOIN time_buckets USING (recording) GROUP BY ALL
 )
-SELECT
-  recording, variant, client_kind, bucket_at, bucket_s,
-  fetches, unknown, request_bytes, response_bytes, record_bytes,
-  (request_bytes + response_bytes) / bucket_s AS bytes_per_second,
+SELECT *, (request_bytes + response_bytes) / bucket_s AS bytes_per_second,
   (request_bytes + response_bytes - record_bytes) / bucket_s AS overhead_per_second
 FROM summed

@@ -1,5 +1,4 @@
 -- What FETCHes of topic partitions cost on the wire, by client and variant of the session protocol.
--- recording: name of the recording
 -- variant: recorded, full, incremental or incremental_draft
 -- node_id: broker that got the request
 -- client_kind: follower, consumer or consumer_without_sessions
@@ -12,8 +11,7 @@
 -- record_bytes: bytes of records in them
 -- overhead_bytes: bytes both ways that are not records
 -- unknown: FETCHes whose bytes are not known; they count nothing above
-SELECT
-  recording, variant, node_id, client_kind, client_id,
+SELECT recording, variant, node_id, client_kind, client_id,
   count(*) AS fetches,
   avg(request_partitions) AS partitions_per_request,
   avg(response_partitions) AS partitions_per_response,
@@ -22,6 +20,5 @@ SELECT
   sum(record_bytes) AS record_bytes,
   sum(request_bytes + response_bytes - coalesce(record_bytes, 0)) AS overhead_bytes,
   count(*) FILTER (WHERE request_bytes IS NULL OR response_bytes IS NULL) AS unknown
-FROM fetch_session_outcomes
-WHERE parameter = 'none'
+FROM fetch_session_outcomes WHERE parameter = 'none'
 GROUP BY recording, variant, node_id, client_kind, client_id

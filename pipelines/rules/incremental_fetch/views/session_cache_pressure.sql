@@ -1,5 +1,4 @@
 -- Fetch sessions with N cache slots: how many are created, refused, evicted and closed on each broker.
--- recording: name of the recording
 -- slots: max.incremental.fetch.session.cache.slots
 -- node_id: broker
 -- sessions: sessions that something happened to
@@ -7,8 +6,7 @@
 -- refused: sessions for which there was no slot
 -- evicted: sessions that another took the slot of
 -- closed: sessions that their client closed
-SELECT
-  recording,
+SELECT recording,
   parameter_value AS slots,
   node_id,
   count(DISTINCT session_key) AS sessions,
@@ -16,6 +14,5 @@ SELECT
   count(*) FILTER (WHERE event = 'refused') AS refused,
   count(*) FILTER (WHERE event = 'evicted') AS evicted,
   count(*) FILTER (WHERE event = 'closed') AS closed
-FROM fetch_session_evictions
-WHERE parameter = 'session_slots'
+FROM fetch_session_evictions WHERE parameter = 'session_slots'
 GROUP BY recording, parameter_value, node_id

@@ -3,9 +3,7 @@
 --
 -- read_after_write simulated at the recorded heartbeat interval (the median) predicts that of the
 -- recorded heartbeats: of the sweep's intervals within 5 % of it, the nearest.
-WITH replayed AS (
-    SELECT * FROM percentiles WHERE rule = 'lowest_acked_offset'
-),
+WITH replayed AS (SELECT * FROM percentiles WHERE rule = 'lowest_acked_offset'),
 stale_windows AS (
     SELECT recording, variant, 'create_topics_' || metric AS metric, value, sample_count,
         unknown_count

@@ -53,10 +53,8 @@ decided AS (
     UNION ALL BY NAME
     SELECT recording, 'claims_not_before_brokers_applied' AS metric, evidence,
         unix_micros(applied_at_latest) >= unix_micros(noted_at) - 2000 AS holds
-    FROM noted
-    WHERE evidence IN ('heartbeat', 'fetch_high_watermark') AND verdict = 'replayed'
+    FROM noted WHERE evidence IN ('heartbeat', 'fetch_high_watermark') AND verdict = 'replayed'
 )
 SELECT recording, metric, 'evidence' AS group_kind, evidence AS group_value,
     count(*) FILTER (holds) / count(*) AS value, count(*) AS sample_count, 0 AS unknown_count
-FROM decided
-GROUP BY ALL
+FROM decided GROUP BY ALL

@@ -8,5 +8,4 @@ WITH held AS (
 SELECT predicted_from, recorded_in, variant, metric, group_kind, group_value, unit, baseline,
     predicted, CASE WHEN is_error THEN 0 ELSE recorded END AS recorded, NULL AS scale,
     sample_count + unknown_count >= $few AS is_judged, sample_count, unknown_count
-FROM held
-WHERE sample_count + unknown_count > 0 AND (is_error OR recorded IS NOT NULL)
+FROM held WHERE sample_count + unknown_count > 0 AND (is_error OR recorded IS NOT NULL)

@@ -1,5 +1,4 @@
 -- Metadata writes whose response came before every broker had applied them, as recorded.
--- recording: name of the recording
 -- evidence: estimate: when it was; as bounds heartbeats, which come every few seconds, and finest: all that the logs show
 -- request_id: key of metadata_writes
 -- api_name: API that wrote
@@ -10,8 +9,7 @@
 -- last_broker_id: broker that the others waited for
 -- read_after_write_ms: what waiting for the lowest acknowledged offset would cost the writer; estimate: for it to be everywhere
 -- reason: why it is not known
-SELECT
-  recording,
+SELECT recording,
   CASE variant WHEN 'estimated' THEN 'estimate' WHEN 'finest_evidence' THEN 'finest'
     ELSE 'heartbeats' END AS evidence,
   request_id, api_name, client_id, responded_at, applied_everywhere_at,

@@ -1,5 +1,4 @@
 -- The hundred metadata writes of each recording that some broker applied last, as estimated, and the lines of that broker that show it.
--- recording: name of the recording
 -- rank: 1 is the latest
 -- stale_ms: how long after the response a client may have read stale metadata there, estimated
 -- controller_id: controller that wrote it
@@ -31,9 +30,7 @@ WITH ranked AS (
   FROM metadata_write_outcomes
   WHERE variant = 'estimated' AND parameter = 'none' AND stale_window_ms IS NOT NULL
 ),
-late AS (
-  SELECT * FROM ranked WHERE rank <= 100
-),
+late AS (SELECT * FROM ranked WHERE rank <= 100),
 intervals AS (
   SELECT recording, min(parameter_value) AS interval_ms
   FROM metadata_write_outcomes
@@ -41,8 +38,7 @@ intervals AS (
   GROUP BY recording
 ),
 waits AS (
-  SELECT
-    recording, request_id,
+  SELECT recording, request_id,
     max(o.read_after_write_ms) FILTER (WHERE o.parameter = 'none') AS waiting_ms,
     max(interval_ms) AS interval_ms,
     max(o.read_after_write_ms) FILTER (
@@ -51,8 +47,7 @@ waits AS (
   FROM metadata_write_outcomes AS o
   JOIN late USING (recording, request_id)
   LEFT JOIN intervals USING (recording)
-  WHERE o.variant = 'lowest_acked_offset'
-  GROUP BY recording, request_id
+  WHERE o.variant = 'lowest_acked_offset' GROUP BY recording, request_id
 ),
 learned AS (
   SELECT recording, request_id, min(applied_at_earliest) AS learned_at,
@@ -69,8 +64,7 @@ carried AS (
     AND l.last_broker_id = f.replica_id
   JOIN learned AS n ON n.recording = l.recording AND n.request_id = l.request_id
     AND n.learned_at = f.built_at
-  WHERE f.is_cluster_metadata
-  GROUP BY l.recording, l.request_id
+  WHERE f.is_cluster_metadata GROUP BY l.recording, l.request_id
 ),
 beats AS (
   SELECT
@@ -92,11 +86,9 @@ resources AS (
     row_number() OVER (
       PARTITION BY recording, request_id ORDER BY each.resource_type NULLS LAST, each.name NULLS LAST
     ) AS place
-  FROM written
-  WHERE each.error_code = 0
+  FROM written WHERE each.error_code = 0
 )
-SELECT
-  recording, rank, stale_window_ms AS stale_ms, controller_id, l.api_name, l.client_id,
+SELECT recording, rank, stale_window_ms AS stale_ms, controller_id, l.api_name, l.client_id,
   via_broker, s.resource_type, s.resource_name, responded_at, offset_high AS metadata_offset,
   last_broker_id, n.applied_at IS NULL OR n.applied_at > applied_everywhere_at AS was_fenced,
   learned_at, learned_request_id, shown_offset, shown_to, shown_at, shown_request_id, waiting_ms,

@@ -1,5 +1,4 @@
 -- How long metadata writes were not applied everywhere, and what waiting for that costs, over time.
--- recording: name of the recording
 -- metric: stale_window (from the response until applied everywhere, today) or read_after_write (from the request until that is known), as in latency_summary
 -- variant: evidence: estimated (when it was), lowest_acked_offset (by heartbeats) or finest_evidence (by all that the logs show)
 -- bucket_at: the bucket begins; the write arrived in it
@@ -17,19 +16,12 @@ waits AS (
   FROM writes
   UNION ALL
   SELECT recording, 'read_after_write', variant, received_at, read_after_write_ms FROM writes
-),
-placed AS (
-  SELECT
-    recording, metric, variant, value_ms, bucket_s,
-    timestamp_micros(unix_micros(received_at) - unix_micros(received_at) % (bucket_s * 1000000)) AS bucket_at
-  FROM waits JOIN time_buckets USING (recording)
 )
-SELECT
-  recording, metric, variant, bucket_at, bucket_s,
+SELECT recording, metric, variant,
+  timestamp_micros(unix_micros(received_at) - unix_micros(received_at) % (bucket_s * 1000000)) AS bucket_at, bucket_s,
   count(*) AS outcomes,
   count(*) FILTER (WHERE value_ms IS NULL) AS unknown,
   get(sort_array(collect_list(value_ms)), CAST(floor(0.5 * (count(*) - 1)) AS INT)) AS p50_ms,
   get(sort_array(collect_list(value_ms)), CAST(floor(0.9 * (count(*) - 1)) AS INT)) AS p90_ms,
   get(sort_array(collect_list(value_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) AS p99_ms
-FROM placed
-GROUP BY recording, metric, variant, bucket_at, bucket_s
+FROM waits JOIN time_buckets USING (recording) GROUP BY ALL

@@ -3,8 +3,7 @@
 WITH produces AS (
     SELECT recording, node_id, count(DISTINCT request_id) AS sample_count,
         max(unix_micros(received_at)) - min(unix_micros(received_at)) AS span_us
-    FROM produce_ack_outcomes
-    WHERE parameter = 'none' AND verdict <> 'not_applicable' GROUP BY ALL
+    FROM produce_ack_outcomes WHERE parameter = 'none' AND verdict <> 'not_applicable' GROUP BY ALL
 )
 SELECT recording, variant, metric, group_kind, group_value, unit, value, NULL AS baseline,
     sample_count, unknown_count

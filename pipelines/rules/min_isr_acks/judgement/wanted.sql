@@ -8,8 +8,7 @@ WITH near AS (
             abs(request_min_isr_latency_ms - request_recorded_latency_ms) <= 2) AS early,
         count(*) FILTER (
             abs(request_acks_all_latency_ms - request_recorded_latency_ms) <= 2) AS late
-    FROM produce_ack_outcomes WHERE parameter = 'none' AND acks = -1
-    GROUP BY recording
+    FROM produce_ack_outcomes WHERE parameter = 'none' AND acks = -1 GROUP BY recording
 ),
 ran AS (
     SELECT *, CASE WHEN early > late THEN 'acks_min_insync_replicas'

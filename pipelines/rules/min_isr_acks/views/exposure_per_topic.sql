@@ -1,5 +1,4 @@
 -- With acks=min.insync.replicas: what producers of each topic gain, and for how long records are exposed.
--- recording: name of the recording
 -- parameter: min_insync_replicas where it is a what-if, else none
 -- parameter_value: the min.insync.replicas assumed, -1 for what was in force
 -- topic: topic name, else topic id
@@ -15,19 +14,16 @@
 WITH produced AS (
   SELECT *, verdict = 'unknown' OR min_isr_error = 0 AS may_expose,
     partition_acks_all_latency_ms AS acks_all_ms, partition_min_isr_latency_ms AS min_isr_ms
-  FROM produce_ack_outcomes
-  WHERE verdict <> 'not_applicable'
+  FROM produce_ack_outcomes WHERE verdict <> 'not_applicable'
 ),
 ranked AS (
   SELECT *,
     count(*) OVER (PARTITION BY recording, parameter, parameter_value, topic) - 1 AS last_rank,
     row_number() OVER (
-      PARTITION BY recording, parameter, parameter_value, topic
-      ORDER BY acks_all_ms NULLS LAST
+      PARTITION BY recording, parameter, parameter_value, topic ORDER BY acks_all_ms NULLS LAST
     ) - 1 AS acks_all_rank,
     row_number() OVER (
-      PARTITION BY recording, parameter, parameter_value, topic
-      ORDER BY min_isr_ms NULLS LAST
+      PARTITION BY recording, parameter, parameter_value, topic ORDER BY min_isr_ms NULLS LAST
     ) - 1 AS min_isr_rank,
     count(*) OVER (
       PARTITION BY recording, parameter, parameter_value, topic, may_expose
@@ -38,8 +34,7 @@ ranked AS (
     ) - 1 AS exposure_rank
   FROM produced
 )
-SELECT
-  recording, parameter, parameter_value, topic,
+SELECT recording, parameter, parameter_value, topic,
   count(*) FILTER (WHERE verdict = 'replayed') AS batches,
   count(*) FILTER (WHERE verdict = 'unknown') AS unknown,
   max(acks_all_ms) FILTER (WHERE acks_all_rank = floor(0.5 * last_rank)) AS acks_all_p50_ms,
@@ -51,5 +46,4 @@ SELECT
   max(exposure_ms) FILTER (WHERE may_expose AND exposure_rank = floor(0.99 * last_exposure_rank))
     AS exposure_p99_ms,
   max(exposure_ms) AS exposure_max_ms
-FROM ranked
-GROUP BY recording, parameter, parameter_value, topic
+FROM ranked GROUP BY recording, parameter, parameter_value, topic

@@ -1,5 +1,4 @@
 -- The hundred slowest PRODUCEs of each recording, and the in-sync follower that each waited for.
--- recording: name of the recording
 -- rank: 1 is the slowest
 -- total_ms: from arrival until the response was sent
 -- request_queue_ms: of that, waiting for a request handler
@@ -40,28 +39,24 @@ WITH ranked AS (
   SELECT recording, request_id, row_number() OVER (
     PARTITION BY recording ORDER BY total_ms DESC, request_id
   ) AS rank
-  FROM requests
-  WHERE api_name = 'PRODUCE' AND total_ms IS NOT NULL
+  FROM requests WHERE api_name = 'PRODUCE' AND total_ms IS NOT NULL
 ),
 slow AS (
   SELECT r.*, rank FROM requests AS r JOIN ranked USING (recording, request_id) WHERE rank <= 100
 ),
 batches AS (
   SELECT o.*
-  FROM produce_ack_outcomes AS o JOIN slow USING (recording, request_id)
-  WHERE o.parameter = 'none'
+  FROM produce_ack_outcomes AS o JOIN slow USING (recording, request_id) WHERE o.parameter = 'none'
 ),
 requested AS (
-  SELECT
-    recording, slow.request_id, f.request_id AS fetch_id, f.replica_id, f.received_at,
+  SELECT recording, slow.request_id, f.request_id AS fetch_id, f.replica_id, f.received_at,
     f.dequeued_at, f.handled_at, explode(f.request_partitions) AS each
   FROM fetches AS f JOIN slow USING (recording, node_id)
   WHERE f.dequeued_at >= slow.dequeued_at
     AND f.dequeued_at <= slow.built_at + INTERVAL '0.005 seconds' AND f.replica_id >= 0 AND NOT f.is_cluster_metadata AND f.error_code = 0
 ),
 beyond AS (
-  SELECT
-    b.recording, b.request_id, b.topic, b.partition, r.replica_id, r.fetch_id, r.received_at,
+  SELECT b.recording, b.request_id, b.topic, b.partition, r.replica_id, r.fetch_id, r.received_at,
     r.dequeued_at, r.handled_at, r.each.fetch_offset AS fetch_offset,
     row_number() OVER (
       PARTITION BY b.recording, b.request_id, b.topic, b.partition, r.replica_id
@@ -81,24 +76,20 @@ arrivals AS (
       PARTITION BY recording, request_id, topic, partition ORDER BY dequeued_at NULLS LAST, fetch_id
     ) AS place,
     count(*) OVER (PARTITION BY recording, request_id, topic, partition) AS followers
-  FROM beyond
-  WHERE number = 1
+  FROM beyond WHERE number = 1
 ),
 expected AS (
   SELECT recording, request_id, topic, partition, node_id, explode(isr) AS replica_id
-  FROM batches
-  WHERE acks = -1 AND base_offset IS NOT NULL
+  FROM batches WHERE acks = -1 AND base_offset IS NOT NULL
 ),
 missing AS (
   SELECT
     recording, request_id, topic, partition, count(*) AS followers, min(replica_id) AS follower_id
   FROM expected LEFT JOIN arrivals USING (recording, request_id, topic, partition, replica_id)
-  WHERE replica_id <> node_id AND place IS NULL
-  GROUP BY recording, request_id, topic, partition
+  WHERE replica_id <> node_id AND place IS NULL GROUP BY recording, request_id, topic, partition
 ),
 waits AS (
-  SELECT
-    b.*, cardinality(b.isr) AS in_sync_replicas, last.replica_id AS last_follower_id,
+  SELECT b.*, cardinality(b.isr) AS in_sync_replicas, last.replica_id AS last_follower_id,
     last.fetch_offset AS last_follower_offset, last.received_at AS last_follower_at,
     last.handled_at AS last_follower_handled_at, last.fetch_id AS last_follower_fetch_id,
     enough.replica_id AS enough_follower_id, enough.received_at AS enough_follower_at,
@@ -115,8 +106,7 @@ waits AS (
     USING (recording, request_id, topic, partition, min_insync_replicas)
   LEFT JOIN missing AS m USING (recording, request_id, topic, partition)
 )
-SELECT
-  recording, s.rank, s.total_ms, s.request_queue_ms, s.local_ms, s.remote_ms,
+SELECT recording, s.rank, s.total_ms, s.request_queue_ms, s.local_ms, s.remote_ms,
   s.response_queue_ms, s.send_ms, s.throttle_ms, s.node_id, s.client_id, w.acks, s.received_at, s.built_at,
   w.topic, w.partition, w.partitions, w.base_offset, w.recorded_error AS error_code, w.in_sync_replicas,
   w.min_insync_replicas, w.last_follower_id, w.last_follower_offset, w.last_follower_at,

@@ -1,10 +1,7 @@
 """one_ms_sooner over an engine: all that a rule states, in as few words as it takes."""
 
-from pathlib import Path
-
 from markupsafe import Markup
 
-from kip_replay.pipelines.analysis.accuracy import Judgement
 from kip_replay.pipelines.page import sections
 from kip_replay.pipelines.page.decisions import Advice, Decision
 from kip_replay.pipelines.page.reading import counted
@@ -43,7 +40,6 @@ def section(every, checks, limits) -> Section:
 
 STEPS = RuleSteps(
     rule=RULE,
-    judgement=Judgement.read(Path(__file__).with_name("judgement")),
     figures=Figures,
     section=section,
 )

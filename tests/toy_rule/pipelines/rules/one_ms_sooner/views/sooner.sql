@@ -1,5 +1,4 @@
 -- Every FETCH that would have waited less.
--- recording: name of the recording
 -- fetches: how many
 SELECT recording, count(*) AS fetches
 FROM sooner_outcomes
