@@ -107,7 +107,7 @@ def read_report(
         figures = {r: rule_figures(database, k, read) for r, k in rules.items()}
         rows = reading.as_rows(database.execute(accuracy.query()))
         checks = accuracy.checks(rows, [*rules], names)
-        found = (reading.by_recording(database, sql) for sql in QUERIES)
+        found: Any = (reading.by_recording(database, sql) for sql in QUERIES)
         report = Report(read, figures, checks, *found)
         return _drawn(database, report, names) if is_drawn else report
 

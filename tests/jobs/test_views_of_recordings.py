@@ -10,9 +10,9 @@ from recorded_logs import folder_of
 
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.engines.local import Local
+from kip_replay.pipelines.page.view import Timeline
 from kip_replay.pipelines.replaying.phases import steady_phases
 from kip_replay.pipelines.report.timeline import timelines, traffic_timeline
-from kip_replay.pipelines.rules.hwm_parking.timelines import TIMELINES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
 
@@ -99,7 +99,10 @@ def test_events_are_what_was_done(session: duckdb.DuckDBPyConnection) -> None:
 
 def test_charts_of_recordings(session: duckdb.DuckDBPyConnection) -> None:
     for name in NAMES:
-        [lag], traffic = timelines(session, TIMELINES, name), traffic_timeline(session, name)
+        [lag], traffic = (
+            timelines(session, Timeline.of("hwm_parking"), name),
+            traffic_timeline(session, name),
+        )
         assert len(lag.lines) == 6
         assert len(traffic) == 4
         assert all(50 < len(line.x) <= 240 for chart in traffic for line in chart.lines)
