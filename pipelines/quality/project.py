@@ -37,7 +37,7 @@ logging.getLogger("great_expectations").setLevel(logging.ERROR)
 
 #: Checkpoints by name, and what they are of.
 _CHECKPOINTS = {"quality": (Severity.CRITICAL, Severity.WARNING), "information": (Severity.INFO,)}
-_NO_BARS = {"globally": False, "metric_calculations": False}
+_NO_BARS: Any = {"globally": False, "metric_calculations": False}
 
 
 def write_project(
