@@ -114,7 +114,7 @@ class Timeline:
     name: str
     note: str
     view: str
-    where: str
+    where: str = "true"
     figures: Mapping[str, str] = field(default_factory=lambda: PERCENTILES)
     is_rate: bool = False
 
