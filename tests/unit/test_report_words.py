@@ -28,7 +28,6 @@ from kip_replay.pipelines.rules.hwm_parking.figures import MIXED_FROM, Protocol,
         (words.between, ([900, 4500], "bytes"), "900 B to 4.5 kB"),
         (words.joined, (["a", "b", "c"],), "a, b and c"),
         (words.variant_name, ("someday",), "someday"),
-        (words.variant_class, ("someday",), "other"),
     ],
 )
 def test_figures_and_names_as_printed(
