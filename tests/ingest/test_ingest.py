@@ -277,13 +277,13 @@ def test_partitions_and_byte_ranges_change_nothing(ingested: Ingested, tmp_path:
     ingested.assert_same(warehouse, *names)
 
 
-def test_repeated_lines_of_one_task_stay_once(ingested: Ingested, tmp_path: Path) -> None:
-    """Too far apart for the task to see: the engine finds them, and the files are written anew."""
+def test_repeated_lines_of_one_task_stay_once(
+    spark: SparkSession, ingested: Ingested, tmp_path: Path
+) -> None:
+    """However many batches of the task are between them."""
     warehouse = Warehouse(tmp_path / "warehouse")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kip_replay.pipelines.ingest.parse_range._BATCH_LINES", 10)
-        for module in ("parse_task", "overlaps"):
-            patch.setattr(f"kip_replay.pipelines.ingest.{module}.COMPARED_BATCHES", 0)
         for name in ("repeated", "garbage"):
             became = ingest([ingested.recordings[name]], Local(warehouse), say=quiet)
             assert became == [ingested.read[name]]
