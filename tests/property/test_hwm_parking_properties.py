@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from golden.naive_log import recording
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -371,23 +370,11 @@ def test_log_cut_anywhere_saved_and_resumed_gives_the_same_rows(
         assert resumed(cluster, list(cut(log, size))) == replayed(cluster, [log])
 
 
-@pytest.mark.golden
-@pytest.mark.parametrize(("name", "node"), [("failover-4.0", 1), ("failover-4.0", 2)])
-def test_recording_saved_and_resumed_gives_the_same_rows(name: str, node: int) -> None:
-    log = recording(name).fetches[node]
-    voters = recording(name).voters
-    cluster = Cluster((), voters)
-    whole = replay_of(node, voters, variants(), [log])
-    assert resumed(cluster, list(cut(log, 211)), node) == whole
-
-
-def resumed(
-    cluster: Cluster, increments: Sequence[Sequence[RecordedFetch]], node: int = 1
-) -> Replayed:
+def resumed(cluster: Cluster, increments: Sequence[Sequence[RecordedFetch]]) -> Replayed:
     """Each increment by a replay of its own that resumes what the last one saved."""
-    replay, rows = HwmParking(node, cluster.voters, variants()), Replayed([], [])
+    replay, rows = HwmParking(1, cluster.voters, variants()), Replayed([], [])
     for increment in increments:
-        replay = HwmParking(node, cluster.voters, variants(), replay.saved())
+        replay = HwmParking(1, cluster.voters, variants(), replay.saved())
         rows = added(rows, replay.feed(batch_of(increment)))
     return added(rows, replay.finish())
 
