@@ -277,9 +277,7 @@ def test_partitions_and_byte_ranges_change_nothing(ingested: Ingested, tmp_path:
     ingested.assert_same(warehouse, *names)
 
 
-def test_repeated_lines_of_one_task_stay_once(
-    spark: SparkSession, ingested: Ingested, tmp_path: Path
-) -> None:
+def test_repeated_lines_of_one_task_stay_once(ingested: Ingested, tmp_path: Path) -> None:
     """However many batches of the task are between them."""
     warehouse = Warehouse(tmp_path / "warehouse")
     with pytest.MonkeyPatch.context() as patch:
