@@ -46,11 +46,12 @@ $(STAMP): setup.cfg pyproject.toml tools/delta_jars.py tools/delta_jars.sha256 t
 run: setup ## replay the sample recordings into ./warehouse, on Spark
 	@$(BIN)/kip-replay run $(SAMPLES) --warehouse $(WAREHOUSE) --engine spark
 
-# Tests of Spark wait for the JVM a good part of their time: the others run beside them.
+# Two halves, beside each other: what runs whole jobs, on Spark too, and the others.
+JOBS := tests/jobs tests/spark tests/engines tests/analysis tests/ingest tests/warehouse
 test: setup ## run the tests, but for those that take long
-	@log=$$(mktemp); $(BIN)/python -m pytest -p no:cacheprovider -m 'spark and not slow' >"$$log" 2>&1 & spark=$$!; \
-	others=0; $(BIN)/python -m pytest -m 'not spark and not slow' || others=$$?; \
-	beside=0; wait $$spark || beside=$$?; cat "$$log"; rm -f "$$log"; exit $$((others | beside))
+	@log=$$(mktemp); $(BIN)/python -m pytest -p no:cacheprovider -m 'not slow' $(JOBS) >"$$log" 2>&1 & jobs=$$!; \
+	others=0; $(BIN)/python -m pytest -m 'not slow' $(patsubst %,--ignore=%,$(JOBS)) || others=$$?; \
+	beside=0; wait $$jobs || beside=$$?; cat "$$log"; rm -f "$$log"; exit $$((others | beside))
 	@echo 'Deselected are the tests that take long (kills, full disks, clusters): make test-hard.'
 
 test-hard: setup ## run the tests that take long

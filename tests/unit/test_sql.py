@@ -8,21 +8,19 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from decimal import Decimal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 from made_rows import made_rows
-from pyspark.sql import SparkSession
 
 from kip_replay.jobs.sql import Shell, answered, main, statements
 from kip_replay.pipelines.analysis.catalog import Catalog
-from kip_replay.pipelines.analysis.views import View, in_order, read_view, read_views
+from kip_replay.pipelines.analysis.views import View, read_view, read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.replay.tables import TABLES
 
@@ -395,33 +393,6 @@ def test_a_view_whose_tables_are_not_there_is_left_out(tmp_path: Path) -> None:
     small = Catalog(str(tmp_path), VIEWS)
     assert list(small.comments) == ["ingested_files", "line_accounting", "time_buckets"]
     assert rows_of(small, "SELECT * FROM line_accounting") == []
-
-
-def plain(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return int(value)
-    return round(value, 6) if isinstance(value, float) else value
-
-
-def sorted_rows(rows: Iterable[Iterable[Any]]) -> list[list[Any]]:
-    return sorted(([plain(value) for value in row] for row in rows), key=repr)
-
-
-def test_every_view_gives_the_same_rows_in_spark(
-    catalog: Catalog, warehouse: Path, spark: SparkSession
-) -> None:
-    spark.conf.set("spark.sql.codegen.wholeStage", False)  # compiling takes longer than 500 rows
-    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    for name, table in TABLES.items():
-        rows = DeltaTable(str(warehouse / name)).to_pyarrow_table().select(table.arrow_schema.names)
-        spark.createDataFrame(rows).coalesce(1).createOrReplaceTempView(name)
-    for view in in_order(VIEWS, TABLES):
-        rows = spark.sql(view.query).toArrow()
-        # Others may read it: its rows, which take no time again.
-        spark.createDataFrame(rows).coalesce(1).createOrReplaceTempView(view.name)
-        by_spark = rows.to_pylist()
-        by_duckdb = rows_of(catalog, f"SELECT * FROM {view.name}")
-        assert sorted_rows(row.values() for row in by_spark) == sorted_rows(by_duckdb), view.name
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 11, 100, 101, 1000, 1001, 2001])
