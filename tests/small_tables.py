@@ -39,8 +39,9 @@ class OnTables(Local):
     def feed(  # type: ignore[override]
         self, work: Callable[..., Any], text: Text, recordings: Collection[str], *more: Any
     ) -> list[Any]:
-        *ordered, inputs = more
-        return super().feed(work, text, recordings, *ordered, {**self.tables, **inputs})
+        key, order, inputs, *light = more
+        inputs = {**self.tables, **inputs}
+        return super().feed(work, text, recordings, key, order, inputs, *light)
 
 
 def engine_on(tables: Tables) -> OnTables:

@@ -64,7 +64,7 @@ def latency_summaries(
     """latency_summary and latency_curves of what the rules' texts ``latencies`` give."""
     text, inputs = latency_histogram(texts, task.headlines, phases, task.spans)
     order = ("value_us IS NULL", "value_us")
-    return [*chain(*engine.feed(task, text, [*task.spans], _GROUP, order, inputs))]
+    return [*chain(*engine.feed(task, text, [*task.spans], _GROUP, order, inputs, True))]
 
 
 def bandwidth_summary(
@@ -87,6 +87,7 @@ def bandwidth_summary(
         (),
         BANDWIDTH_SUMMARY.key,
         inputs,
+        True,
     )
     return [*chain(*written)]
 

@@ -66,5 +66,9 @@ class Engine(Protocol):
         key: Sequence[str],
         order: Sequence[str] = (),
         inputs: Inputs = NO_INPUTS,
+        is_light: bool = False,
     ) -> list[Out]:
-        """Feeds a text's rows to work, each key's together and in order; a result a partition."""
+        """Feeds a text's rows to work, each key's together and in order; a result a partition.
+
+        ``is_light``: of a small text the driver may do the work.
+        """

@@ -53,6 +53,7 @@ class Local:
         key: Sequence[str],
         order: Sequence[str] = (),
         inputs: Inputs = NO_INPUTS,
+        is_light: bool = False,
     ) -> list[Out]:
         with self._session(text, recordings, inputs) as session:
             ordered = f"SELECT * FROM ({text.sql}) ORDER BY {', '.join((*key, *order))}"

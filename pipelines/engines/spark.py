@@ -73,8 +73,11 @@ class Spark:
         key: Sequence[str],
         order: Sequence[str] = (),
         inputs: Inputs = NO_INPUTS,
+        is_light: bool = False,
     ) -> list[Out]:
         """One Spark job; a key's rows are sorted on disk where they are large."""
+        if is_light and self._bytes_of(text, recordings) < self.duckdb_bytes_max:
+            return Local(self.warehouse).feed(work, text, recordings, key, order, inputs)
         frame = self._frame(text, recordings, inputs)
         frame = frame.repartition(*key) if key else frame.repartition(1)
         frame = frame.sortWithinPartitions(*map(F.expr, (*key, *order)))
