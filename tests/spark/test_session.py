@@ -1,19 +1,16 @@
-"""The session: Delta works, times are UTC, and the terminal stays the jobs' own."""
+"""The session: times are UTC, and the terminal stays the jobs' own."""
 
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-from kip_replay.pipelines.engines.session import SPARK_HOME, read_settings, spark_session
+from kip_replay.pipelines.engines.session import SPARK_HOME, read_settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -30,19 +27,6 @@ def run_python(program: str, **environment: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_delta_table_is_written_appended_to_and_read(spark: SparkSession, tmp_path: Path) -> None:
-    table = str(tmp_path / "table")
-    rows = spark.range(5)
-
-    rows.write.format("delta").save(table)
-    rows.write.format("delta").mode("append").save(table)
-
-    read = spark.read.format("delta").load(table)
-    assert sorted(row.id for row in read.collect()) == sorted(2 * list(range(5)))
-    versions = spark.sql(f"DESCRIBE HISTORY delta.`{table}`").select("version")
-    assert sorted(row.version for row in versions.collect()) == [0, 1]
-
-
 def test_times_are_utc_whatever_the_machine_says(spark: SparkSession) -> None:
     noon = spark.sql("SELECT unix_micros(timestamp'2025-07-01 12:00:00') AS noon").first()
 
@@ -56,28 +40,6 @@ def test_python_workers_are_this_interpreter(spark: SparkSession) -> None:
         return sys.executable
 
     assert spark.sparkContext.parallelize([0], 1).map(interpreter).first() == sys.executable
-
-
-def test_active_session_is_reused(spark: SparkSession) -> None:
-    assert spark_session("another name") is spark
-
-
-def test_a_batch_for_python_ends_by_its_bytes(spark: SparkSession) -> None:
-    """A group of large rows must not become one batch, whatever they add up to."""
-    rows = spark.range(40).select(
-        (F.col("id") < 0).alias("key"), F.array_repeat("id", 200_000).alias("offsets")
-    )
-
-    def sizes(
-        key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield pa.RecordBatch.from_pydict({"bytes": [batch.nbytes]})
-
-    found = [r.bytes for r in rows.groupBy("key").applyInArrow(sizes, "bytes bigint").collect()]
-
-    assert sum(found) > 60_000_000
-    assert max(found) < 20_000_000
 
 
 def test_every_setting_has_a_reason_above_it() -> None:
