@@ -28,7 +28,6 @@ def test_parts_and_macros_are_read_with_a_text() -> None:
 @pytest.mark.parametrize(
     ("query", "translated"),
     [
-        # what a branch does not have is NULL in it, at its place
         (
             "SELECT 1 AS a, 2 AS b UNION ALL BY NAME SELECT 3 AS c, 4 AS a",
             "SELECT 1 AS a, 2 AS b, NULL AS c UNION ALL SELECT 4 AS a, NULL AS b, 3 AS c",

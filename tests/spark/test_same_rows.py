@@ -13,7 +13,7 @@ from kip_replay.replay.tables import TABLES
 
 #: Columns that say when a file was written, and which engine's state they are.
 VOLATILE = {"committed_at", "state", "checksum", "fingerprint"}
-#: Every rule, both protocols of FETCH, a leader that changes, nodes without logs.
+#: Every rule, both protocols of FETCH, a leader that changes.
 SOME = ("acks-slow-follower", "sessions-on", "failover-4.0")
 
 
