@@ -61,13 +61,17 @@ _TOLERANCES = pa.schema(
 # What they read grows with a log; as many rows come back as there are figures.
 _STEPS = ("wanted", "spans", "distributions", "measures", "shares")
 _FOLDER = Path(__file__).parent
+_PARTS = {name: _FOLDER / f"{name}.sql" for name in ("percentiles", "side_by_side")}
 _DEFAULTS = {
     "spans": Text("SELECT recording, (until_us - from_us) / 1e6 AS span_s FROM phases"),
     "shares": Text(
         "SELECT recording, '' AS metric, '' AS group_kind, '' AS group_value, 0 AS value, "
         "0 AS sample_count, 0 AS unknown_count FROM phases WHERE FALSE"
     ),
-    "shown": Text("SELECT *, NULL AS scale FROM side_by_side"),
+    "shown": Text(
+        "SELECT *, NULL AS scale FROM side_by_side",
+        {"side_by_side": Text.read(_PARTS["side_by_side"])},
+    ),
 }
 
 
@@ -105,16 +109,10 @@ class Judgement:
         if "observed" in files:
             files["distributions"] = _FOLDER / "distributions.sql"
         parts = {name: file for name, file in files.items() if name not in _STEPS}
-        parts["percentiles"] = _FOLDER / "percentiles.sql"
-        texts = {name: _text(file, parts) for name, file in files.items()}
+        parts |= _PARTS
+        texts = {name: Text.read(file, parts, few=FEW) for name, file in files.items()}
         stated = tomllib.loads((folder / "judgement.toml").read_text(encoding="utf-8"))
         return cls(texts, [*_tolerances(stated)], stated.get("of_controllers", False))
-
-
-def _text(file: Path, parts: Mapping[str, Path]) -> Text:
-    """The text of a file with those of ``parts`` that it reads, and those that these read."""
-    text = Text.read(file, few=FEW)
-    return Text(text.query, {n: _text(parts[n], parts) for n in sorted(text.names & parts.keys())})
 
 
 def _tolerances(stated: Mapping[str, Any]) -> Iterator[Tolerance]:
@@ -159,9 +157,8 @@ def _judged(
         if name in texts:
             known[name] = engine.rows(texts[name], recordings, known)
     known["pairs"] = _arrow_table(pairs, _PAIRS)
-    parts = {"side_by_side": Text.read(_FOLDER / "side_by_side.sql"), "shown": texts["shown"]}
     file, values = _FOLDER / "prediction_accuracy.sql", {"few": FEW, "short_s": SHORT_S}
-    text = Text.read(file, parts, rule=rule, **values)
+    text = Text.read(file, {"shown": texts["shown"]}, rule=rule, **values)
     return engine.rows(text, recordings, known).select(PREDICTION_ACCURACY.arrow_schema.names)
 
 

@@ -18,12 +18,11 @@ from pathlib import Path
 
 import duckdb
 
-from kip_replay.pipelines.engines.text import MACROS
+from kip_replay.pipelines.engines.text import MACROS, Text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
 from kip_replay.replay.tables import TABLES
 
-_SOURCE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 _RECORDING = ("recording", "name of the recording")
 _FILE = re.compile(r"-- (.+)\n((?:-- [a-z]\w*: .+\n)+)([^-\s](?s:.+))")
 
@@ -40,7 +39,7 @@ class View:
     @property
     def sources(self) -> set[str]:
         """Names that the query reads: tables, views and its own parts."""
-        return set(_SOURCE.findall(self.query))
+        return Text(self.query).names
 
 
 def read_view(path: Path) -> View:

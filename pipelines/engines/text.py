@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kip_replay.pipelines.warehouse.tables import sql_text
@@ -38,6 +39,7 @@ _SPARK = {
     "list_position": "array_position({})",
     "list_sum": "aggregate({}, CAST(0 AS BIGINT), (n, each) -> n + each)",
 }
+NO_PARTS: Mapping[str, Any] = MappingProxyType({})
 _NAMES = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 _MACRO = re.compile(r"CREATE TEMP MACRO (\w+)\((.*?)\) AS\s+(.*?);\n", re.DOTALL)
 
@@ -51,9 +53,18 @@ class Text:
 
     @classmethod
     def read(
-        cls, file: Path, parts: Mapping[str, "Text"] | None = None, /, **values: object
+        cls, file: Path, parts: "Mapping[str, Path | Text]" = NO_PARTS, /, **values: object
     ) -> "Text":
-        return cls(bound(file.read_text(encoding="utf-8"), values), parts or {})
+        """The text of a file, with those of ``parts`` that it reads, and those that these read."""
+        query = bound(file.read_text(encoding="utf-8"), values)
+        return cls(
+            query,
+            {
+                name: cls.read(part, parts, **values) if isinstance(part, Path) else part
+                for name, part in parts.items()
+                if name in _NAMES.findall(query)
+            },
+        )
 
     @property
     def names(self) -> set[str]:

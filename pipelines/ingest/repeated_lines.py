@@ -53,10 +53,9 @@ def without_repeated(
     for of in parsed:
         for file in of.files:
             files.setdefault((file.recording, of.task), []).append(file)
-    lines = Text.read(_FOLDER / "candidate_lines.sql")
+    parts = {"candidate_lines": _FOLDER / "candidate_lines.sql"}
     altered, copies = (
-        Text.read(_FOLDER / name, {"candidate_lines": lines})
-        for name in ("altered_lines.sql", "repeated_lines.sql")
+        Text.read(_FOLDER / name, parts) for name in ("altered_lines.sql", "repeated_lines.sql")
     )
     counts: list[dict[FileKey, Counts]] = []
     for recording in sorted({recording for recording, _ in files}):

@@ -1,7 +1,7 @@
 """What a rule states about itself to the steps that replay it: its texts, and their constants."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
@@ -59,12 +59,7 @@ class RuleTexts:
 
     def text(self, name: str, **values: object) -> Text:
         """The text that fills ``name``."""
-        values = {**self.constants, **values}
-        text = Text.read(self.file(name), None, **values)
-        parts = {part: file for part, file in self.parts.items() if part in text.names}
-        return replace(
-            text, parts={part: Text.read(of, None, **values) for part, of in parts.items()}
-        )
+        return Text.read(self.file(name), self.parts, **{**self.constants, **values})
 
     @property
     def modules(self) -> tuple[str, ...]:
