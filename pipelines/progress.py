@@ -24,8 +24,8 @@ _shown: Progress | None = None
 _tasks: Callable[[], tuple[int, int]] | None = None
 
 
-def watch(tasks: Callable[[], tuple[int, int]]) -> None:
-    """``tasks``: how many of those that run now are done, and of how many."""
+def watch(tasks: Callable[[], tuple[int, int]] | None) -> None:
+    """``tasks``: how many of those that run now are done, and of how many; None: none run."""
     global _tasks
     _tasks = tasks
 
@@ -76,7 +76,7 @@ class Progress:
     def look(self, tasks: tuple[int, int] = (0, 0)) -> tuple[float, float, str] | None:
         """Share of all that is done, seconds left, and a text; None where no stage is at work.
 
-        ``tasks`` of Spark's jobs: those done, and all.
+        ``tasks`` that run now: those done, and all.
         """
         stage, now = self._stage, self.clock()
         if stage is None:
