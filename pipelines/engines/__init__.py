@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.table import Table
+from kip_replay.replay.tables import TABLES
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -23,13 +25,14 @@ Work: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Out]
 
 @dataclass(frozen=True)
 class ParquetFiles:
-    """Files that no table names (yet), as something that a text reads.
+    """Files that no table names (yet), as something that a text reads; ``size_bytes`` in all.
 
     Its rows have the columns of ``schema``, and ``filename``.
     """
 
     paths: Sequence[str]
     schema: pa.Schema
+    size_bytes: int
 
 
 #: What a text reads beside the tables of the warehouse, by name: small tables, and files.
@@ -37,12 +40,13 @@ Inputs: TypeAlias = Mapping[str, "pa.Table | ParquetFiles"]
 NO_INPUTS: Inputs = MappingProxyType({})
 
 
+def tables_of(text: Text, inputs: Inputs) -> list[Table]:
+    """The tables of the warehouse that a text reads, by name: not those that are given instead."""
+    return [TABLES[name] for name in sorted(text.names & TABLES.keys() - inputs.keys())]
+
+
 class Engine(Protocol):
     """Three verbs on a warehouse: run tasks, fetch what a text gives, or feed it to work."""
-
-    @property
-    def name(self) -> str:
-        """local or spark."""
 
     @property
     def warehouse(self) -> Warehouse:

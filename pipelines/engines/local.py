@@ -12,11 +12,10 @@ import duckdb
 import pyarrow as pa
 
 from kip_replay.pipelines import progress
-from kip_replay.pipelines.engines import NO_INPUTS, In, Inputs, Out, ParquetFiles, Work
+from kip_replay.pipelines.engines import NO_INPUTS, In, Inputs, Out, ParquetFiles, Work, tables_of
 from kip_replay.pipelines.engines.text import MACROS, Text
 from kip_replay.pipelines.scratch import run_folder
 from kip_replay.pipelines.warehouse.tables import Warehouse, sql_text
-from kip_replay.replay.tables import TABLES
 
 #: Rows of a batch that work is fed: a row may be a FETCH of 100,000 partitions.
 _BATCH_ROWS = 2048
@@ -27,7 +26,6 @@ class Local:
     """Runs on this machine alone."""
 
     warehouse: Warehouse
-    name = "local"
     cores = os.cpu_count() or 1
 
     def run(self, work: Callable[[In], Out], parts: Sequence[In]) -> list[Out]:
@@ -39,6 +37,7 @@ class Local:
             results: list[Out] = []
             progress.watch(lambda: (len(results), len(parts)))
             results.extend(pool.map(work, parts))
+            progress.watch(None)
             return results
 
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
@@ -73,9 +72,8 @@ class Local:
         self, text: Text, recordings: Collection[str], inputs: Inputs
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """A session with the macros of a text, and the tables and inputs that it reads."""
-        tables = (TABLES[name] for name in sorted(text.names & TABLES.keys() - inputs.keys()))
         with self._database.cursor() as session:
-            self.warehouse.register(session, recordings, tables)
+            self.warehouse.register(session, recordings, tables_of(text, inputs))
             for name, given in inputs.items():
                 if isinstance(given, pa.Table) or not given.paths:
                     session.register(name, given if isinstance(given, pa.Table) else _none(given))

@@ -14,13 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kip_replay.pipelines import progress
-from kip_replay.pipelines.engines import NO_INPUTS, In, Inputs, Out, ParquetFiles, Work
+from kip_replay.pipelines.engines import NO_INPUTS, In, Inputs, Out, ParquetFiles, Work, tables_of
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.session import spark_session
 from kip_replay.pipelines.engines.text import Text, spark_sql
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import TABLES
 
 #: Bytes of Parquet that a task sorts and holds, about.
 _TASK_BYTES = 32 << 20
@@ -38,7 +37,11 @@ class Spark:
 
     warehouse: Warehouse
     duckdb_bytes_max: int = DUCKDB_BYTES_MAX
-    name = "spark"
+
+    @cached_property
+    def _driver(self) -> Local:
+        """What runs small texts."""
+        return Local(self.warehouse)
 
     @cached_property
     def session(self) -> SparkSession:
@@ -58,8 +61,8 @@ class Spark:
         return self.session.sparkContext.parallelize(parts, len(parts)).map(work).collect()
 
     def rows(self, text: Text, recordings: Collection[str], inputs: Inputs = NO_INPUTS) -> pa.Table:
-        if self._bytes_of(text, recordings) < self.duckdb_bytes_max:
-            return Local(self.warehouse).rows(text, recordings, inputs)
+        if self._bytes_of(text, recordings, inputs) < self.duckdb_bytes_max:
+            return self._driver.rows(text, recordings, inputs)
         try:
             return self._frame(text, recordings, inputs).toArrow()
         except AnalysisException as error:  # a text of a user's, which DuckDB might refuse as well
@@ -76,8 +79,8 @@ class Spark:
         is_light: bool = False,
     ) -> list[Out]:
         """One Spark job; a key's rows are sorted on disk where they are large."""
-        if is_light and self._bytes_of(text, recordings) < self.duckdb_bytes_max:
-            return Local(self.warehouse).feed(work, text, recordings, key, order, inputs)
+        if is_light and self._bytes_of(text, recordings, inputs) < self.duckdb_bytes_max:
+            return self._driver.feed(work, text, recordings, key, order, inputs)
         frame = self._frame(text, recordings, inputs)
         frame = frame.repartition(*key) if key else frame.repartition(1)
         frame = frame.sortWithinPartitions(*map(F.expr, (*key, *order)))
@@ -91,21 +94,24 @@ class Spark:
 
     def _frame(self, text: Text, recordings: Collection[str], inputs: Inputs) -> DataFrame:
         """A text's rows; what it reads is known to the session as temporary views."""
-        tasks = max(self.cores, ceil(self._bytes_of(text, recordings) / _TASK_BYTES))
+        tasks = max(self.cores, ceil(self._bytes_of(text, recordings, inputs) / _TASK_BYTES))
         conf = self.session.conf
         conf.set("spark.sql.shuffle.partitions", tasks)
         conf.set("spark.sql.adaptive.enabled", tasks > _TASKS_PER_CORE_MAX * self.cores)
-        for name in text.names & TABLES.keys() - inputs.keys():
-            self._read(TABLES[name], recordings).createOrReplaceTempView(name)
+        for table in tables_of(text, inputs):
+            self._read(table, recordings).createOrReplaceTempView(table.name)
         for name, given in inputs.items():
             frame = self._local(given) if isinstance(given, pa.Table) else self._files(given)
             frame.createOrReplaceTempView(name)
         return self.session.sql(spark_sql(text))
 
-    def _bytes_of(self, text: Text, recordings: Collection[str]) -> int:
-        tables = (TABLES[name] for name in text.names & TABLES.keys())
-        files = (file for table in tables for file in self.warehouse.files(table, recordings))
-        return sum(file["size_bytes"] for file in files)
+    def _bytes_of(self, text: Text, recordings: Collection[str], inputs: Inputs) -> int:
+        """Of the files that a text reads, whatever names them."""
+        given = (each for each in inputs.values() if isinstance(each, ParquetFiles))
+        size = sum(each.size_bytes for each in given)
+        for table in tables_of(text, inputs):
+            size += sum(file["size_bytes"] for file in self.warehouse.files(table, recordings))
+        return size
 
     def _read(self, table: Table, recordings: Collection[str]) -> DataFrame:
         """The rows of some recordings: the Parquet files that the table's snapshot names.

@@ -98,11 +98,12 @@ def _inputs(
     inputs: dict[str, pa.Table | ParquetFiles] = {}
     for table in (REQUESTS, REJECTED_LINES):
         schema, uri = table.without(*table.partitioned_by), warehouse.uri_of(table)
-        kept = [file["path"] for file in kept_files(warehouse, table, {recording: done[recording]})]
-        mine = [file.path for file, _ in here if file.table == table.name]
-        for age, paths in (("new", mine), ("kept", kept)):
-            name = f"{age}_{table.name}"
-            inputs[name] = ParquetFiles([f"{uri}/{path}" for path in paths], schema)
+        kept = kept_files(warehouse, table, {recording: done[recording]})
+        mine = [vars(file) for file, _ in here if file.table == table.name]
+        for age, of_age in (("new", mine), ("kept", kept)):
+            paths = [f"{uri}/{file['path']}" for file in of_age]
+            size = sum(file["size_bytes"] for file in of_age)
+            inputs[f"{age}_{table.name}"] = ParquetFiles(paths, schema, size)
     of_nodes = [
         {"node_id": node_id, "first_us": first_us, "last_us": last_us}
         for (name, node_id), of_node in spans.items()
