@@ -46,12 +46,10 @@ def latency_histogram(
 
     Of ``headlines`` in each block of the recording's span.
     """
-    parts = {f"latencies_{number}": text for number, text in enumerate(texts)}
-    names = (*_WHAT_IF, "metric", "value_us", "at_us", "of_group")
-    values = " UNION ALL ".join(f"SELECT {', '.join(names)} FROM {part}" for part in parts)
+    values = _union(texts, (*_WHAT_IF, "metric", "value_us", "at_us", "of_group"))
     text = Text.read(
         Path(__file__).with_name("latency_histogram.sql"),
-        {"latencies": Text(values, parts)},
+        {"latencies": values},
         headlines=[*map("/".join, sorted(headlines))],
         blocks=BLOCKS,
     )
@@ -71,12 +69,10 @@ def bandwidth_summary(
     engine: Engine, texts: Collection[Text], phases: Phases, gaps: Gaps, files: TableFiles
 ) -> list[DataFile]:
     """bandwidth_summary of what the rules' texts ``bandwidth`` give, less the logs' gaps."""
-    parts = {f"bandwidth_{number}": text for number, text in enumerate(texts)}
     sides = [f"{way}_{what}" for what in ("partitions", "bytes") for way in ("request", "response")]
     names = (*_WHAT_IF, "node_id", "client_kind", "dequeued_at", "built_at", *sides, "record_bytes")
-    fetches = " UNION ALL ".join(f"SELECT {', '.join(names)} FROM {part}" for part in parts)
     file = Path(__file__).with_name("bandwidth_summary.sql")
-    text = Text.read(file, {"bandwidth": Text(fetches, parts)}, blocks=BLOCKS)
+    text = Text.read(file, {"bandwidth": _union(texts, names)}, blocks=BLOCKS)
     rows = [{"recording": name, **gap._asdict()} for name, of in gaps.items() for gap in of]
     schema = {"recording": TEXT, "node_id": INT, "after_us": LONG, "before_us": LONG}
     inputs = {"phases": phases_table(phases), "gaps": pa.Table.from_pylist(rows, pa.schema(schema))}
@@ -90,6 +86,13 @@ def bandwidth_summary(
         True,
     )
     return [*chain(*written)]
+
+
+def _union(texts: Collection[Text], columns: Collection[str]) -> Text:
+    """The rows of all the texts."""
+    parts = {f"part_{number}": text for number, text in enumerate(texts)}
+    selects = (f"SELECT {', '.join(columns)} FROM {part}" for part in parts)
+    return Text(" UNION ALL ".join(selects), parts)
 
 
 def _write(files: TableFiles, table: Table, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
