@@ -9,7 +9,6 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from kip_replay.pipelines.analysis.needs import Answerable, answerable
 from kip_replay.pipelines.ingest.draft import drafted, manifest_of, manifest_text
 from kip_replay.pipelines.ingest.manifest import MANIFEST, recordings_below
 from kip_replay.pipelines.ingest.overview import NodeOverview, Overview, overview
+from kip_replay.pipelines.warehouse.data_files import moment
 
 PARSER = JobParser(
     "plan",
@@ -39,7 +39,6 @@ PARSER = JobParser(
 _add = PARSER.add_argument
 _add("--format", choices=("text", "json"), default="text", help="default: %(default)s")
 _add("--write-manifest", action="store_true", help=f"write the draft, if there is no {MANIFEST}")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: APIs shown of each recording, the most frequent ones.
 _APIS = 8
 
@@ -214,7 +213,7 @@ def _again(job: Job, name: str) -> str:
 
 
 def _at(us: int) -> str:
-    return f"{_EPOCH + timedelta(microseconds=us):%F %T}"
+    return f"{moment(us):%F %T}"
 
 
 def _duration(seconds: float) -> str:

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from kip_replay.pipelines.ingest.manifest import is_id
 from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
 from kip_replay.replay.log_tables import APPLIED_OBSERVATIONS, CLIENT_OBSERVATIONS, OBSERVATIONS
@@ -28,7 +29,6 @@ from kip_replay.replay.table import Table
 CLIENT_OPS = "client_ops.jsonl"
 APPLIED = re.compile(r"applied-(\d{1,9})\.txt")
 STEP = "client_observations"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def ingest_client_observations(
@@ -131,7 +131,7 @@ def _applied(file: Path) -> Iterator[dict[str, Any]]:
     if broker is not None:
         text = file.read_text(encoding="utf-8", errors="replace")
         for offset, at in re.findall(r"^(\d{1,18}) (\d{16})$", text, re.MULTILINE):
-            applied_at = _EPOCH + timedelta(microseconds=int(at))
+            applied_at = moment(int(at))
             of = {"broker_id": int(broker[1]), "metadata_offset": int(offset)}
             yield {**of, "applied_at": applied_at}
 
@@ -139,4 +139,4 @@ def _applied(file: Path) -> Iterator[dict[str, Any]]:
 def _at(seconds: Any) -> datetime | None:
     if seconds is None:
         return None
-    return _EPOCH + timedelta(microseconds=math.floor(seconds * 1_000_000 + 0.5))
+    return moment(math.floor(seconds * 1_000_000 + 0.5))

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
@@ -21,9 +21,9 @@ from zoneinfo import ZoneInfo
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.log_bytes import WITHIN, members
 from kip_replay.pipelines.ingest.recording import Node, Recording
+from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.replay.kafka.request_log.layouts import Framing, NodeBy
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GLOB_CHARACTERS = frozenset("*?[")
 #: What the kernel makes up as it is read, also where it looks like a regular file.
 _OF_THE_KERNEL = (Path("/proc"), Path("/sys"))
@@ -222,7 +222,7 @@ def on_disk(file: LogFile) -> OnDisk:
     """The file as it is now. Raises UserError where it cannot be found."""
     with readable(file):
         found = Path(file.path.partition(WITHIN)[0]).stat()
-    return OnDisk(found.st_size, _EPOCH + timedelta(microseconds=found.st_mtime_ns // 1000))
+    return OnDisk(found.st_size, moment(found.st_mtime_ns // 1000))
 
 
 @contextmanager

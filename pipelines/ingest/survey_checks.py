@@ -6,7 +6,6 @@ numbers that look real. So nodes must have logged at the same time.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kip_replay.pipelines.errors import UserError
@@ -14,14 +13,13 @@ from kip_replay.pipelines.ingest.line_accounting import FileKey, file_key, file_
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.survey import Survey, span_us
 from kip_replay.pipelines.ingest.unread import what_they_are
-from kip_replay.pipelines.warehouse.data_files import microseconds
+from kip_replay.pipelines.warehouse.data_files import microseconds, moment
 
 Span = tuple[int, int]  # first and last stamp, UTC microseconds since 1970
 
 _MINUTE_US = 60_000_000
 #: Lines are written in the order of completion, within some of this.
 _OUT_OF_ORDER_US = 1_000_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Zones differ by half and whole hours (a few by quarters), from UTC-12 to UTC+14.
 _OFFSETS_MINUTES = sorted(range(-26 * 60, 26 * 60 + 1, 30), key=abs)
 
@@ -195,5 +193,5 @@ def _hull(spans: Sequence[Span]) -> Span:
 
 def shown_span(span: Span) -> str:
     """To the minute, in UTC."""
-    first, last = (_EPOCH + timedelta(microseconds=us) for us in span)
+    first, last = (moment(us) for us in span)
     return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"

@@ -12,7 +12,7 @@ afterwards is written to ``replay_state`` beside the outcomes.
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import reduce
 from itertools import chain
 from pathlib import Path
@@ -26,7 +26,7 @@ from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.states import checksum
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, moment
 from kip_replay.pipelines.warehouse.tables import sql_text
 from kip_replay.replay.rule import Replay, Rule, Settings
 from kip_replay.replay.tables import REPLAY_STATE
@@ -39,8 +39,8 @@ _CLUSTER = "cluster"
 NAMES_OF_TOPICS = {
     name: Path(__file__).with_name(f"{name}.sql") for name in ("topic_names", "usable_names")
 }
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ALWAYS = datetime(1900, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+#: Before and after all that a log can have.
+_BEGINNING, _END = datetime(1900, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,10 @@ class Increment:
     def values(self) -> dict[str, datetime]:
         """What texts have ``$since_at`` and ``$until_at`` for: a request's events lie between its
         receipt and its completion."""
-        ends = zip((self.since_us, self.until_us), _ALWAYS, strict=True)
-        since_at, until_at = (
-            always if us is None else _EPOCH + timedelta(microseconds=us) for us, always in ends
-        )
-        return {"since_at": since_at, "until_at": until_at}
+        return {
+            "since_at": _BEGINNING if self.since_us is None else moment(self.since_us),
+            "until_at": _END if self.until_us is None else moment(self.until_us),
+        }
 
     def of(self, rule: Rule, events: Text) -> Text:
         """A rule's events in this increment, and for each key that has a state a row with it.

@@ -279,3 +279,8 @@ def _milliseconds(time: datetime, plus_us: int) -> str:
 def microseconds(time: datetime) -> int:
     """Since 1970, exactly."""
     return (time - _EPOCH) // timedelta(microseconds=1)
+
+
+def moment(us: int) -> datetime:
+    """The time so many microseconds after 1970 began, in UTC."""
+    return _EPOCH + timedelta(microseconds=us)
