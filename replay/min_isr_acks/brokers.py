@@ -101,6 +101,16 @@ class Brokers(msgspec.Struct):
         decided = self.decided.get(broker_id)
         return decided is None or decided[0] is Standing.UNFENCED
 
+    def may_join(self, broker_id: int, epoch: int) -> bool:
+        """Whether the controller would let a broker into an ISR (``isReplicaIsrEligible``).
+
+        Unfenced, not stopping, and the epoch it fetches with is its. A broker of which no heartbeat
+        is in the log fetches, so it is taken for unfenced.
+        """
+        standing = self.standings.get(broker_id, Standing.UNFENCED)
+        known = self.epochs.get(broker_id)
+        return standing is Standing.UNFENCED and (epoch < 0 or known is None or epoch == known)
+
     def heartbeat(self, event: Event) -> list[Applied]:
         """Take a heartbeat (``Kind.HEARTBEAT``); ``operation`` "silence": none follows for long."""
         assert event.replica_id is not None

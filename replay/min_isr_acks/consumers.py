@@ -22,10 +22,8 @@ Where it can fail:
 """
 
 import msgspec
-import numpy as np
 
-from .inputs import CONSUMER_FETCH, Events, Rows
-from .log import NULL, Array, no_longs
+from .events import NULL
 
 #: From the last response of a handler to its end. Where no consumer is parked, 0.2 to 0.7 ms pass
 #: (medians of recordings of Kafka 4.0 to 4.2), half of the time of a handler without a pause.
@@ -38,51 +36,58 @@ ENOUGH_BYTES = 1
 SESSIONS_KEPT = 10_000
 
 
+class Session(msgspec.Struct, array_like=True):
+    partitions: set[int] = set()
+    parked_until_us: int = NULL
+
+
 class Consumers(msgspec.Struct):
-    """Consumers' sessions with their partitions, and until when each partition had one parked."""
+    """Consumers' sessions, of which partitions they are, and until when a FETCH is parked.
 
-    sessions: dict[int, set[int]] = {}
-    parked_until_us: Array = msgspec.field(default_factory=no_longs)
+    ``parked_until_us``: of partitions that were listed without a session.
+    """
 
-    def late_us(self, events: Events, rows: Rows, partitions: int, fetches: Array) -> Array:
-        """When producers are responded to who wait behind consumers, a time per row of FETCHes.
+    sessions: dict[int, Session] = {}
+    of_partition: dict[int, set[int]] = {}
+    parked_until_us: dict[int, int] = {}
 
-        ``fetches``: positions of the rows of followers' FETCHes, in order. NULL: no consumer was
-        parked when the handler began.
-        """
-        unknown = np.full(partitions - len(self.parked_until_us), NULL)
-        self.parked_until_us = until_us = np.append(self.parked_until_us, unknown)
-        consumers = np.flatnonzero(events.kind == CONSUMER_FETCH)
-        event, partition = rows.event[fetches], rows.partition[fetches]
-        last_us = np.maximum(events.at_us, events.handled_us - AFTER_RESPONSE_US)[event]
-        since_us = events.dequeued_us[event]
-        late_us = np.full(len(fetches), NULL)
-        begins = [0, *np.searchsorted(event, consumers).tolist()]
-        for i, end in enumerate([*begins[1:], len(fetches)]):
-            if begins[i] < end:
-                some = slice(begins[i], end)
-                is_parked = until_us[partition[some]] > since_us[some]
-                late_us[some][is_parked] = last_us[some][is_parked]
-            if i < len(consumers):
-                self._park(events, rows, int(consumers[i]))
-        return late_us
+    def is_parked(self, partition: int, since_us: int) -> bool:
+        """Whether a FETCH of a partition was parked at a time."""
+        if self.parked_until_us.get(partition, NULL) > since_us:
+            return True
+        of = self.of_partition.get(partition, ())
+        return any(self.sessions[one].parked_until_us > since_us for one in of)
 
-    def _park(self, events: Events, rows: Rows, e: int) -> None:
-        """Take a consumer's FETCH and which partitions it lists."""
-        some = slice(events.first_row[e], events.first_row[e + 1])
-        is_forgotten = rows.is_forgotten[some] == 1
-        listed = rows.partition[some][~is_forgotten]
-        session = int(events.session_id[e])
-        if session not in (0, NULL):
-            known = set() if events.is_full[e] == 1 else self.sessions.pop(session, set())
-            known.difference_update(rows.partition[some][is_forgotten].tolist())
-            known.update(listed.tolist())
-            self.sessions.pop(session, None)
-            self.sessions[session] = known
-            listed = np.fromiter(known, np.int64)
-            if len(self.sessions) > SESSIONS_KEPT:
-                del self.sessions[next(iter(self.sessions))]
-        built_us, wanted = events.built_us[e], events.min_bytes[e]
-        is_parked = built_us != NULL and built_us - events.at_us[e] > AT_ONCE_US
-        if is_parked and not wanted > ENOUGH_BYTES:
-            self.parked_until_us[listed] = np.maximum(self.parked_until_us[listed], built_us)
+    def fetch(
+        self, session_id: int, listed: set[int], forgotten: set[int], *, is_full: bool
+    ) -> Session | None:
+        """Take which partitions a FETCH lists and forgets; returns its session, if it has one."""
+        if session_id in (0, NULL):
+            return None
+        known = self.sessions.pop(session_id, None) or Session()
+        self._leave(session_id, known.partitions - listed if is_full else forgotten)
+        known.partitions = listed if is_full else (known.partitions - forgotten) | listed
+        for partition in listed:
+            self.of_partition.setdefault(partition, set()).add(session_id)
+        # The last used come last.
+        self.sessions[session_id] = known
+        if len(self.sessions) > SESSIONS_KEPT:
+            oldest = next(iter(self.sessions))
+            self._leave(oldest, self.sessions.pop(oldest).partitions)
+        return known
+
+    def _leave(self, session_id: int, partitions: set[int]) -> None:
+        for partition in partitions:
+            of = self.of_partition.get(partition, set())
+            of.discard(session_id)
+            if not of:
+                self.of_partition.pop(partition, None)
+
+    def park(self, session: Session | None, listed: set[int], until_us: int) -> None:
+        """A FETCH is parked until a time."""
+        if session:
+            session.parked_until_us = max(session.parked_until_us, until_us)
+            return
+        for partition in listed:
+            known_us = self.parked_until_us.get(partition, NULL)
+            self.parked_until_us[partition] = max(known_us, until_us)

@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+#: An integer that is null, and a time that never comes.
+NULL, NEVER = -(1 << 63), 1 << 62
 #: Name of the config that the rule is about.
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 #: A follower's progress is noted at most this long after the handler took its FETCH.

@@ -21,14 +21,11 @@ from enum import IntEnum
 from typing import NamedTuple, Self
 
 import msgspec
-import numpy as np
 
 from ..log_gaps import LogGap
 from .brokers import SCAN_SLACK_US, SCAN_US, SESSION_US
 from .events import Event
-from .inputs import FETCH, Events
-from .levels import LAG_US_MAX
-from .log import Array
+from .kip_926 import LAG_US_MAX
 
 #: A FETCH or PRODUCE whose line is missing may have taken effect so long before it was written.
 WRITTEN_US_MAX = 1_000_000
@@ -63,10 +60,9 @@ class What(IntEnum):
     JOINING = 4
 
 
-class Moment(NamedTuple):
-    """Before an event: what may have happened since a time. ``follower``: NOBODY if to nobody."""
+class Doubted(NamedTuple):
+    """What may have happened before an event since a time. ``follower``: NOBODY if to nobody."""
 
-    place: int
     what: What
     follower: int
     since_us: int
@@ -91,10 +87,13 @@ class Step(NamedTuple):
 class Seen(msgspec.Struct):
     """What one leader's log shows: each follower's last FETCH (time, epoch) and metadata offsets.
 
-    ``quiet``: holes, by their begin, in which nothing was written to the metadata log.
+    ``absent``: followers that are silent. ``quiet``: gaps, by their begin, in which nothing was
+    written to the metadata log.
     """
 
+    at_us: int = -1
     fetched: dict[int, tuple[int, int]] = {}
+    absent: set[int] = set()
     heard: list[Heard] = []
     steps: list[Step] = []
     last: Event | None = None
@@ -121,7 +120,7 @@ class Seen(msgspec.Struct):
 
 
 class Holes(NamedTuple):
-    """The holes that touch one leader's outcomes. Times are microseconds."""
+    """The gaps that touch one leader's outcomes. Times are microseconds."""
 
     own: Sequence[LogGap] = ()
     of_controllers: Sequence[LogGap] = ()
@@ -137,7 +136,7 @@ class Holes(NamedTuple):
     def of_active(
         self, since_us: int, until_us: int, seen: Seen, now_us: int | None = None
     ) -> bool:
-        """Whether the active controller's log, seen up to ``now_us``, may have a hole in a span."""
+        """Whether the active controller's log, seen up to ``now_us``, may have a gap in a span."""
         seen_us = until_us if now_us is None else now_us
         return any(
             gap.after_us <= until_us
@@ -149,8 +148,7 @@ class Holes(NamedTuple):
 
     def hide_heartbeats(self, event: Event, seen: Seen) -> bool:
         """Whether after a heartbeat, or before it, others may be missing."""
-        assert event.dequeued_us is not None
-        at_us = event.dequeued_us
+        at_us = event.dequeued_us or event.at_us
         until_us = at_us + SESSION_US + SCAN_US + SCAN_SLACK_US
         return self.of_active(at_us, until_us, seen, at_us)
 
@@ -159,53 +157,47 @@ class Holes(NamedTuple):
         until_us = event.at_us + METADATA_FETCH_US_MAX
         return self.of_active(event.at_us, until_us, seen, event.at_us)
 
-    def _losses_of_configs(self, at_us: Array, front_us: int) -> Iterator[Moment]:
-        """Where holes begin in which a config may have been altered."""
+    def before(self, at_us: int, seen: Seen) -> Iterator[Doubted]:
+        """What may have happened since the event before, at a time."""
+        since_us, seen.at_us = seen.at_us, at_us
         for gap in self.of_controllers:
             for other in self.of_others:
-                since_us = max(gap.after_us, other.after_us)
-                is_both = since_us < min(gap.before_us, other.before_us)
-                if is_both and front_us < since_us <= at_us[-1]:
-                    place = int(np.searchsorted(at_us, since_us))
-                    yield Moment(place, What.CONFIGURED, NOBODY, since_us)
-
-    def _bounds(self, at_us: Array, front_us: int) -> Iterator[Moment]:
+                begin_us = max(gap.after_us, other.after_us)
+                is_both = begin_us < min(gap.before_us, other.before_us)
+                if is_both and since_us < begin_us <= at_us:
+                    yield Doubted(What.CONFIGURED, NOBODY, begin_us)
         for gap in (*self.own, *self.of_controllers):
-            for bound_us in (gap.after_us, gap.before_us):
-                if front_us < bound_us <= at_us[-1]:
-                    place = int(np.searchsorted(at_us, bound_us))
-                    yield Moment(place, What.ELECTED, NOBODY, bound_us)
+            for bound_us in gap[1:]:
+                if since_us < bound_us <= at_us:
+                    yield Doubted(What.ELECTED, NOBODY, bound_us)
+        for follower, (fetched_us, _) in seen.fetched.items() if self.of_controllers else ():
+            if fetched_us + PAUSE_US <= at_us and follower not in seen.absent:
+                seen.absent.add(follower)
+                yield Doubted(What.ABSENT, follower, fetched_us)
 
-    def moments(self, events: Events, front_us: int, seen: Seen) -> list[Moment]:
-        """Where followers' absence shows, and their FETCHes in and soon after holes."""
-        if not len(events.kind):
-            return []
-        found = [
-            *self._losses_of_configs(events.at_us, front_us),
-            *self._bounds(events.at_us, front_us),
-        ]
-        places = np.flatnonzero(events.kind == FETCH)
-        followers = {*seen.fetched, *events.replica_id[places].tolist()}
-        for follower in sorted(followers):
-            mine = places[events.replica_id[places] == follower]
-            if self.of_controllers:
-                found += _absences(events, mine, follower, front_us, seen)
-            at_us = events.at_us[mine]
-            for what, gaps, later_us in (
-                (What.JOINED, self.of_controllers, TICK_US),
-                (What.JOINING, self.own, LAG_US_MAX),
-            ):
-                some = _ticks(at_us, seen.fetched.get(follower), gaps, later_us)
-                found += (
-                    Moment(int(mine[i]), what, follower, int(at_us[i]) - TICK_US) for i in some
-                )
-            if len(mine):
-                epoch = int(events.replica_epoch[mine[-1]])
-                seen.fetched[follower] = int(events.at_us[mine[-1]]), epoch
-        return sorted(found)
+    def before_fetch(self, follower: int, epoch: int, at_us: int, seen: Seen) -> Iterator[Doubted]:
+        """What a follower's FETCH shows in a gap, soon after it, or after its absence."""
+        before_us, before_epoch = seen.fetched.get(follower, (-1, NOBODY))
+        seen.fetched[follower] = at_us, epoch
+        if follower in seen.absent:
+            seen.absent.remove(follower)
+            yield Doubted(What.RETURNED, follower, before_us)
+        elif self.of_controllers and epoch >= 0 <= before_epoch != epoch:
+            yield Doubted(What.ABSENT, follower, before_us)
+        for what, gaps, later_us in (
+            (What.JOINED, self.of_controllers, TICK_US),
+            (What.JOINING, self.own, LAG_US_MAX),
+        ):
+            is_in, was_in = (
+                any(gap.after_us <= us <= gap.before_us + later_us for gap in gaps)
+                for us in (at_us, before_us)
+            )
+            # The first of each second.
+            if is_in and (not was_in or at_us // TICK_US > before_us // TICK_US):
+                yield Doubted(what, follower, at_us - TICK_US)
 
     def quiet_since(self, seen: Seen) -> bool:
-        """The offset has just risen: holes that are over are quiet if only idle records came."""
+        """The offset has just risen: gaps that are over are quiet if only idle records came."""
         now, found = seen.steps[-1], False
         for gap in self.of_controllers:
             before = [step for step in seen.steps if step.at_us <= gap.after_us]
@@ -220,40 +212,6 @@ class Holes(NamedTuple):
                 seen.quiet.append(gap.after_us)
                 found = True
         return found
-
-
-def _ticks(
-    at_us: Array, before: tuple[int, int] | None, gaps: Sequence[LogGap], later_us: int
-) -> list[int]:
-    """FETCHes in holes and so long after them, the first of each second; ``before``: the last."""
-    all_us = np.append(-1 if before is None else before[0], at_us)
-    is_in = np.zeros(len(all_us), bool)
-    for gap in gaps:
-        is_in |= (all_us >= gap.after_us) & (all_us <= gap.before_us + later_us)
-    is_first = ~is_in[:-1] | (np.diff(all_us // TICK_US) > 0)
-    positions: list[int] = np.flatnonzero(is_in[1:] & is_first).tolist()
-    return positions
-
-
-def _absences(
-    events: Events, mine: Array, follower: int, front_us: int, seen: Seen
-) -> Iterator[Moment]:
-    at_us, epochs = events.at_us[mine], events.replica_epoch[mine]
-    before = seen.fetched.get(follower)
-    if before is not None:
-        at_us, epochs = np.append(before[0], at_us), np.append(before[1], epochs)
-        mine = np.append(0, mine)
-    silent_us = np.append(at_us[1:], events.at_us[-1]) - at_us
-    is_new = (silent_us >= PAUSE_US) & (at_us + PAUSE_US > front_us)
-    for since_us in at_us[is_new].tolist():
-        place = int(np.searchsorted(events.at_us, since_us + PAUSE_US))
-        yield Moment(place, What.ABSENT, follower, since_us)
-    for i in np.flatnonzero(silent_us[:-1] >= PAUSE_US).tolist():
-        yield Moment(int(mine[i + 1]), What.RETURNED, follower, int(at_us[i]))
-    is_other = (epochs[1:] >= 0) & (epochs[:-1] >= 0) & (epochs[1:] != epochs[:-1])
-    is_other &= silent_us[:-1] < PAUSE_US
-    for i in np.flatnonzero(is_other).tolist():
-        yield Moment(int(mine[i + 1]), What.ABSENT, follower, int(at_us[i]))
 
 
 def _other_was_active(gap: LogGap, since_us: int, until_us: int, seen: Seen) -> bool:

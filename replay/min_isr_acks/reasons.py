@@ -12,7 +12,7 @@ INVALID_REQUIRED_ACKS = 21
 
 ISR_NOT_IN_LOG = "the ISR at the append is not in the log"
 MIN_ISR_NOT_IN_LOG = "min.insync.replicas of the topic is not in the log"
-OFFSET_NOT_IN_LOG = "acks=0 logs no base offset, and a follower's FETCH leaves it open"
+OFFSET_NOT_IN_LOG = "the base offset is not in the log"
 NOTHING_APPENDED = "nothing was appended, and the ISR was large enough: why is not in the log"
 REFUSED_AS_RECORDED = "nothing was appended, but would have been with this min.insync.replicas"
 LEADER_LOST = "the leader was lost meanwhile, and the log does not tell when"

@@ -1,28 +1,32 @@
-"""The whole replay of min_isr_acks: one leader's log in, outcomes out, and its state in between."""
+"""KIP-926 driven by a recorded log: one leader's events in, outcomes of its PRODUCEs out."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..outcomes import Variant
-from .brokers import Applied, Standing
-from .events import INPUT_SCHEMA, SILENCE_US, Event, Kind
-from .holes import NO_HOLES, STOPPING_US, Holes, Moment, What
-from .increment import Increment, Sweeping
-from .inputs import FETCH, METADATA, PRODUCE, check_order, parts_of, single_events
-from .leadership import APPLY_US_MAX, UNKNOWN_MIN_ISR, Change, Isr, Leadership
-from .levels import conditions_of
-from .log import ALL, NULL, Array
-from .rows import emitted
-from .settling import settled_of
-from .state import REQUEST_COLUMNS, resumed, saved, started
+from .batches import FOLLOWED_US_MAX, SETTLE_US, Batch, Led, Moment, Request
+from .brokers import Applied, Brokers, Standing
+from .consumers import AFTER_RESPONSE_US, AT_ONCE_US, ENOUGH_BYTES, Consumers
+from .events import KIND_ORDER, NULL, SILENCE_US, Event, Kind
+from .holes import NO_HOLES, STOPPING_US, Doubted, Holes, Seen, What
+from .inputs import Increment, parts_of
+from .kip_926 import LAG_US_MAX, UNKNOWN, Acknowledged, Partition, Requirement
+from .leadership import APPLY_US_MAX, Change, Leadership
+from .responses import Finalized
+from .rows import rows_of
 from .tables import ACKS_SCHEMA
+from .topics import MinIsrConfig, Topics
 
-_NO_EVENTS = pa.RecordBatch.from_pylist([], schema=INPUT_SCHEMA)
+#: acks of a PRODUCE that waits for the whole ISR (acks=all).
+ACKS_ALL = -1
+#: A follower's session: its broker, and the session's id.
+_SESSION_BITS = 32
 _NO_ROWS = pa.RecordBatch.from_pylist([], schema=ACKS_SCHEMA)
 
 
@@ -30,6 +34,31 @@ class Outcomes(NamedTuple):
     """What a replay emits: rows of produce_ack_outcomes, all columns but the recording."""
 
     acks: pa.RecordBatch
+
+
+class State(msgspec.Struct):
+    """All that a replay carries.
+
+    ``front`` is the last event. ``altered``: configs that the leader may not have applied yet.
+    ``fetched``: when followers' sessions fetched last. ``batches`` and ``moments`` are by number.
+    """
+
+    node_id: int
+    variants: list[Variant]
+    configs: MinIsrConfig
+    front: tuple[int, int, str] = (-1, 0, "")
+    altered: list[Event] = []
+    topics: Topics = msgspec.field(default_factory=Topics)
+    brokers: Brokers = msgspec.field(default_factory=Brokers)
+    consumers: Consumers = msgspec.field(default_factory=Consumers)
+    seen: Seen = msgspec.field(default_factory=Seen)
+    fetched: dict[int, int] = {}
+    led: list[Led] = []
+    requests: list[Request] = []
+    batches: dict[int, Batch] = {}
+    moments: dict[int, Moment] = {}
+    batch_count: int = 0
+    moment_count: int = 0
 
 
 class MinIsrAcks:
@@ -49,104 +78,261 @@ class MinIsrAcks:
         saved: bytes | None = None,
         holes: Holes = NO_HOLES,
     ) -> None:
-        self._holes = holes
+        self._holes, self._has_holes = holes, any(holes)
         if saved is None:
-            self._state = started(node_id, list(rules), default_min_isr)
+            self._state = State(node_id, list(rules), MinIsrConfig(default_min_isr))
         else:
-            self._state = resumed(saved)
+            self._state = msgspec.msgpack.decode(saved, type=State)
 
     def saved(self) -> bytes:
-        return saved(self._state)
+        state = self._state
+        # Whoever fetched longer ago is not caught up any more.
+        oldest_us = state.front[0] - LAG_US_MAX
+        state.fetched = {one: us for one, us in state.fetched.items() if us >= oldest_us}
+        return msgspec.msgpack.encode(state)
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
         """Take an increment and return the outcomes that nothing still to come can change."""
         names = batch.select(["name", "value"]).filter(pc.equal(batch["kind"], Kind.TOPIC.value))
         values, topics = names["value"].to_pylist(), names["name"].to_pylist()
         self._state.topics.named.update(zip(values, topics, strict=True))
-        emitted = [self._feed(part) for part in parts_of(batch)]
-        return Outcomes(pa.concat_batches(emitted or [_NO_ROWS]))
-
-    def _feed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        state, singles = self._state, single_events(batch)
-        self._begin(batch)
-        increment, events = self._increment, self._increment.events
-        front_us = state.front.at_us
-        state.front = check_order(batch, events, state.front)
-        increment.note_consumers(state.consumers, len(state.topics.partitions))
-        taken = dict(singles)
-        moments = self._holes.moments(events, front_us, state.seen)
-        places = {*np.flatnonzero(events.kind == METADATA).tolist()}
-        for self._place in sorted({*taken, *places, *(one.place for one in moments)}):
-            while moments and moments[0].place == self._place:
-                self._doubt(moments.pop(0))
-            if self._place in taken:
-                self._take(taken[self._place])
-            elif self._place in places:
-                node = int(events.replica_id[self._place])
-                increment.is_active[self._place] = state.brokers.is_active(node)
-        self._follow(batch.num_rows)
-        requests = batch.select(REQUEST_COLUMNS).filter(pa.array(events.kind == PRODUCE))
-        state.window.requests.append(requests)
-        state.window.fetches.append(increment.fetches())
-        state.order += batch.num_rows
-        return self._emitted(over=False) if state.window.is_due else _NO_ROWS
+        return Outcomes(pa.concat_batches([_NO_ROWS, *map(self._feed, parts_of(batch))]))
 
     def finish(self) -> Outcomes:
-        self._begin(_NO_EVENTS)
-        self._place = 0
+        """The log is over: emit what is left."""
         self._apply(self._state.brokers.close())
-        self._follow(0)
         return Outcomes(self._emitted(over=True))
 
-    def _begin(self, batch: pa.RecordBatch) -> None:
+    def _feed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         state = self._state
-        requests = sum(one.num_rows for one in state.window.requests)
-        self._increment = Increment(batch, state.topics, state.order, requests)
-        topics = state.topics.of_partitions()[len(state.leaderships.all) :]
-        state.leaderships.add([self._min_isrs(topic) for topic in topics])
-        state.window.grow(len(state.leaderships.all))
+        self._increment = increment = Increment(batch, state.topics)
+        self._events, self._rows = events, _ = increment.events, increment.rows
+        for topic in state.topics.of_partitions()[len(state.led) :]:
+            requirements = [
+                Requirement(waits, k) for k in self._min_isrs(topic) for waits in (True, False)
+            ]
+            state.led.append(Led(Leadership(Partition(state.node_id, requirements))))
+        self._check_order()
+        for e, kind in enumerate(events.kind):
+            if kind == Kind.TOPIC:
+                continue
+            if self._has_holes:
+                self._doubt(self._holes.before(events.at_us[e], state.seen), events.at_us[e])
+            if kind == Kind.FETCH:
+                self._fetch(e)
+            elif kind == Kind.PRODUCE:
+                self._produce(e)
+            elif kind == Kind.CONSUMER_FETCH:
+                self._consumer_fetch(e)
+            elif kind in (Kind.METADATA, Kind.ISR_ASKED, Kind.ISR_ANSWERED):
+                self._facts(e, kind)
+            else:
+                self._take(increment.event(e))
+        return self._emitted(over=False)
 
-    def _follow(self, end: int) -> None:
-        state, part = self._state, self._increment.part(end, self._state.leaderships)
-        if part is None:
+    def _check_order(self) -> None:
+        events = self._events
+        every = zip(events.at_us, events.kind_order, events.request_id, strict=True)
+        keys = [key for key in every if key[1] != KIND_ORDER[Kind.TOPIC]]
+        if any(one > other for one, other in pairwise([self._state.front, *keys])):
+            raise ValueError("events must come in order of at_us, kind_order, request_id")
+        self._state.front = (keys or [self._state.front])[-1]
+
+    # --- the leader's own log ---
+
+    def _fetch(self, e: int) -> None:
+        """A follower's FETCH: it has everything below the offsets that it fetches at."""
+        state, events, rows = self._state, self._events, self._rows
+        at_us, follower, epoch = events.at_us[e], events.replica_id[e], events.replica_epoch[e]
+        epoch = max(epoch, UNKNOWN)
+        if self._has_holes:
+            self._doubt(self._holes.before_fetch(follower, epoch, at_us, state.seen), at_us)
+        session = follower << _SESSION_BITS | max(events.session_id[e], 0)
+        begin_us, end_us = events.dequeued_us[e], events.handled_us[e]
+        at_once = Moment(at_us, at_us, begin_us, end_us, follower, events.request_id[e])
+        for row in range(events.first_row[e], events.first_row[e + 1]):
+            offset = rows.fetch_offset[row]
+            if offset == NULL or rows.is_refused[row] == 1:
+                continue
+            led = state.led[rows.partition[row]]
+            led.leadership.note_epoch(max(rows.leader_epoch[row], UNKNOWN))
+            led.leadership.partition.fetch(follower, offset, at_us, epoch, session)
+            if not state.consumers.is_parked(rows.partition[row], begin_us):
+                self._acknowledge(led, at_once)
+                continue
+            last_us = max(at_us, end_us - AFTER_RESPONSE_US)
+            self._acknowledge(led, at_once, at_once._replace(responded_us=last_us))
+        state.fetched[session] = at_us
+
+    def _acknowledge(self, led: Led, moment: Moment, late: Moment | None = None) -> None:
+        """Complete what enough replicas have; ``late``: when the high watermark rises."""
+        partition = led.leadership.partition
+        before = late and [one.offset for one in partition.requirements]
+        acknowledged = partition.acknowledge(moment.at_us, self._state.brokers.may_join)
+        if not acknowledged:
             return
-        log = part.log
-        state.leaderships.follow(log, part.epochs, part.details, part.facts)
-        conditions = conditions_of(state.leaderships.conditions, log.condition)
-        state.appends.grow(*state.leaderships.brokers.shape)
-        recent = [state.window.log, *state.window.more]
-        of_rows = (conditions.term, conditions.leads, part.begun_us, part.is_transactional)
-        state.appends.follow(log, *of_rows, recent, self._holes.own)
-        is_listed = (log.kind == FETCH) & (log.offset != NULL)
-        state.window.more.append(log.at(is_listed | (log.kind == PRODUCE) | (log.kind == ALL)))
+        if late is None or before is None:
+            self._complete(led, acknowledged, moment)
+            return
+        after = [one.offset for one in partition.requirements]
+        # Of one min.insync.replicas: acks=all, then acks=-2.
+        rises = [new > old for new, old in zip(after[::2], before[::2], strict=True)]
+        for does, which in ((True, late), (False, moment)):
+            some = [one for one in acknowledged if rises[one[1] // 2] == does]
+            self._complete(led, some, which)
+
+    def _complete(self, led: Led, acknowledged: Acknowledged, moment: Moment) -> None:
+        state, followers = self._state, led.leadership.partition.followers.values()
+        state.moments[state.moment_count] = moment
+        for number, position in acknowledged:
+            batch = state.batches[number]
+            is_followed = batch.complete(position, state.moment_count, moment.at_us)
+            if is_followed and position % 2:
+                offset = batch.base_offset
+                batch.copies[position // 2] = 1 + sum(
+                    one.log_end_offset > offset for one in followers
+                )
+        state.moment_count += 1
+
+    def _produce(self, e: int) -> None:
+        state, events = self._state, self._events
+        first = state.batch_count
+        for row in range(events.first_row[e], events.first_row[e + 1]):
+            self._append(e, row)
+        if state.batch_count == first:
+            return
+        columns = (
+            *(events.request_id, events.client_id, events.acks, events.is_transactional),
+            *(events.is_idempotent, events.received_us, events.built_us, events.timeout_us),
+        )
+        values = (one[e] for one in columns)
+        state.requests.append(Request._make([*values, first, state.batch_count]))
+
+    def _append(self, e: int, row: int) -> None:
+        """A partition of a PRODUCE: refused or appended, as its base offset shows."""
+        state, events, rows = self._state, self._events, self._rows
+        led, base_offset, at_us = (
+            state.led[rows.partition[row]],
+            rows.base_offset[row],
+            events.handled_us[e],
+        )
+        leadership, partition = led.leadership, led.leadership.partition
+        is_appended = base_offset >= 0
+        if is_appended and not leadership.leads:
+            leadership.lead_by_append(at_us)
+        isr, requirements = partition.isr, partition.requirements
+        min_isrs = [partition.effective_min_isr(one) for one in requirements[::2]]
+        is_small = isr is not None and len(isr) < min_isrs[0]
+        if is_small and is_appended and events.acks[e] == ACKS_ALL:
+            # The leader took it before it applied what made the ISR too small.
+            isr = leadership.previous
+        size = UNKNOWN if isr is None else len(isr)
+        if base_offset == NULL and leadership.leads is not False:
+            led.blind += 1
+        if events.is_transactional[e]:
+            led.marked_us = min(led.marked_us, at_us)
+        for one, follower in partition.followers.items():
+            if (
+                one not in partition.maximal_isr
+                and follower.log_end_offset >= partition.log_end_offset
+            ):
+                # Its session's FETCHes confirm that, though they don't list the partition again.
+                fetched_us = state.fetched.get(follower.session, 0)
+                follower.caught_up_us = max(follower.caught_up_us, fetched_us)
+        number, state.batch_count = state.batch_count, state.batch_count + 1
+        batch = state.batches[number] = Batch(
+            rows.partition[row],
+            base_offset,
+            rows.record_bytes[row],
+            rows.error_code[row],
+            at_us,
+            at_us + max(events.timeout_us[e], 0) + FOLLOWED_US_MAX,
+            leadership.leads is not False,
+            isr,
+            size,
+            min_isrs,
+            [UNKNOWN] * len(requirements),
+            [0] * len(min_isrs),
+            led.blind,
+        )
+        led.batches.append(number)
+        if not is_appended or size == UNKNOWN:
+            batch.until_us = at_us + SETTLE_US
+        if not is_appended:
+            partition.log_end_offset += base_offset == NULL
+            return
+        led.order(number, state.batches)
+        if size != UNKNOWN:
+            batch.waits = len(partition.append(number, base_offset, size))
+        self._acknowledge(led, Moment(at_us, at_us, at_us, at_us))
+        if leadership.leads is False:
+            # It has not applied yet that it does not lead any more.
+            partition.forget({number})
+            batch.lose(at_us, 0)
+
+    def _consumer_fetch(self, e: int) -> None:
+        state, events, rows = self._state, self._events, self._rows
+        some = range(events.first_row[e], events.first_row[e + 1])
+        forgotten = {rows.partition[row] for row in some if rows.is_forgotten[row] == 1}
+        listed = {rows.partition[row] for row in some if rows.is_forgotten[row] != 1}
+        session = state.consumers.fetch(
+            events.session_id[e], listed, forgotten, is_full=events.is_full[e] == 1
+        )
+        built_us = events.built_us[e]
+        is_parked = built_us != NULL and built_us - events.at_us[e] > AT_ONCE_US
+        if is_parked and events.min_bytes[e] <= ENOUGH_BYTES:
+            state.consumers.park(session, listed, built_us)
+
+    # --- what other nodes logged ---
+
+    def _facts(self, e: int, kind: str) -> None:
+        """METADATA or ALTER_PARTITION: ISRs and leaders."""
+        state, at_us = self._state, self._events.at_us[e]
+        is_active = kind != Kind.METADATA or state.brokers.is_active(self._events.replica_id[e])
+        for place, fact in self._increment.facts(e, is_active=is_active):
+            led = state.led[place]
+            if led.leadership.take(at_us, kind, fact):
+                self._acknowledge(led, Moment(at_us, at_us, at_us, at_us))
+                if kind == Kind.METADATA:
+                    led.leadership.name_leader(at_us, fact)
+            self._lose(led, at_us)
+
+    def _lose(self, led: Led, at_us: int) -> None:
+        """What a change of the leadership means for batches that wait."""
+        loss, led.leadership.loss = led.leadership.loss, 0
+        if loss:
+            led.leadership.partition.forget({*led.batches})
+            # Of those that are complete too: what shows a loss may come after it.
+            for number in led.batches:
+                self._state.batches[number].lose(at_us, loss)
 
     def _take(self, event: Event) -> None:
-        brokers = self._state.brokers
+        state, brokers = self._state, self._state.brokers
         match event.kind:
             case Kind.METADATA_FETCH:
                 self._apply(brokers.metadata_fetch(event, self._partitions_with))
                 self._apply_configs(event.at_us)
-                has_risen = self._state.seen.metadata_fetch(event)
-                if has_risen and self._holes.quiet_since(self._state.seen):
-                    self._believe(event.at_us)
+                has_risen = self._has_holes and state.seen.metadata_fetch(event)
+                if has_risen and self._holes.quiet_since(state.seen):
+                    self._restore(event.at_us)
             case Kind.HEARTBEAT:
-                if self._holes.hide_heartbeats(event, self._state.seen):
+                if self._holes.hide_heartbeats(event, state.seen):
                     event = event._replace(operation=None)
                 self._apply(brokers.heartbeat(event))
             case Kind.CONFIG:
-                self._state.altered.append(event)
+                state.altered.append(event)
                 self._apply_configs(event.at_us)
-                is_open = event in self._state.altered
-                if is_open and self._holes.hide_commit(event, self._state.seen):
-                    self._state.configs.opened.append(event.name or "")
-                    self._sweep_doubts(self._everywhere(), event.at_us, Leadership.doubt_outcomes)
+                is_open = event in state.altered
+                if is_open and self._holes.hide_commit(event, state.seen):
+                    state.configs.opened.append(event.name or "")
+                    self._sweep(event.at_us, Leadership.doubt_outcomes)
                     self._reconfigure(event.at_us)
 
-    def _min_isrs(self, topic: str) -> Isr:
+    def _min_isrs(self, topic: str) -> list[int]:
         known = self._state.configs.of(topic)
-        in_force = UNKNOWN_MIN_ISR if known is None else known
+        in_force = UNKNOWN if known is None else known
         variants = self._state.variants
-        return tuple(in_force if v.parameter == "none" else v.parameter_value for v in variants)
+        return [in_force if v.parameter == "none" else v.parameter_value for v in variants]
 
     def _apply_configs(self, at_us: int) -> None:
         """Take configs that were described, and those that were altered and are applied by now."""
@@ -154,111 +340,107 @@ class MinIsrAcks:
         for event in altered:
             described = event.operation == "describe" or event.built_us is None
             if described or self._state.brokers.committed_after(event.built_us or 0):
-                self._configure(event, at_us)
+                self._state.configs.take(event)
+                self._reconfigure(at_us, event.name)
             else:
                 self._state.altered.append(event)
 
-    def _configure(self, event: Event, at_us: int) -> None:
-        """min.insync.replicas of a topic (no name: of all) may be another one."""
-        topics = self._state.topics
-        names = [event.name] if event.name in topics.names else [] if event.name else topics.names
-        before = {name: self._min_isrs(name) for name in names}
-        self._state.configs.take(event)
-        for name in [one for one in names if self._min_isrs(one) != before[one]]:
-            some = np.flatnonzero(np.array(topics.of_partitions(), object) == name)
-            change = partial(Leadership.configure, min_isrs=self._min_isrs(name))
-            self._sweep(some, at_us, at_us, change)
+    def _reconfigure(self, at_us: int, topic: str | None = None) -> None:
+        """min.insync.replicas of a topic may be another one; of all without a name."""
+        for name, led in zip(self._state.topics.of_partitions(), self._state.led, strict=True):
+            if topic and topic != name:
+                continue
+            partition = led.leadership.partition
+            wanted = [k for k in self._min_isrs(name) for _ in range(2)]
+            if wanted != [one.min_isr for one in partition.requirements]:
+                partition.configure(wanted)
+                self._acknowledge(led, Moment(at_us, at_us, at_us, at_us))
 
     def _apply(self, changes: Iterable[Applied]) -> None:
         """Brokers were fenced, stopped or came back: every ISR may be another one."""
         state, brokers = self._state, self._state.brokers
         for at_us, broker, standing in changes:
-            self._note_standings()
             if standing is not Standing.UNFENCED:
                 if self._holes.of_active(at_us - SILENCE_US, at_us, state.seen):
-                    held = partial(Leadership.hold, broker_id=broker)
-                    self._sweep_doubts(self._everywhere(), at_us, held)
+                    self._sweep(at_us, partial(Leadership.hold, broker_id=broker))
                 inactive = frozenset(one for one in brokers.decided if not brokers.is_active(one))
                 change = partial(Leadership.take_out, broker_id=broker, inactive=inactive)
-                self._sweep(self._everywhere(), at_us, at_us + APPLY_US_MAX, change)
+                self._sweep(at_us, change, at_us + APPLY_US_MAX)
 
-    def _note_standings(self) -> None:
-        brokers, window = self._state.brokers, self._state.window
-        at = self._state.order + self._place
-        standings = {
-            one: (known is Standing.UNFENCED, brokers.epochs.get(one))
-            for one, known in brokers.standings.items()
-        }
-        window.standings = [one for one in window.standings if one[0] != at] + [(at, standings)]
+    def _sweep(
+        self, at_us: int, change: Change, latest_us: int = NULL, which: Sequence[Led] | None = None
+    ) -> None:
+        """Something happens to partitions; it takes effect at ``latest_us`` at the latest."""
+        moment = Moment(at_us, at_us, at_us, max(at_us, latest_us))
+        for led in self._state.led if which is None else which:
+            if change(led.leadership, at_us):
+                self._acknowledge(led, moment)
+            self._lose(led, at_us)
 
-    def _sweep(self, some: Array, at_us: int, latest_us: int, change: Change) -> None:
-        self._increment.sweeping.append(Sweeping(self._place, some, at_us, latest_us, change))
-
-    def _doubt(self, moment: Moment) -> None:
+    def _doubt(self, doubted: Iterable[Doubted], at_us: int) -> None:
         """What depends on lines that are missing is not known from here on (``holes``)."""
-        state, (_, what, follower, since_us) = self._state, moment
-        at_us = int(self._increment.events.at_us[self._place]) - 1
-        some = self._everywhere()
-        change: Change = Leadership.doubt_loss
-        if what is What.CONFIGURED:
-            state.configs.doubt()
-            self._reconfigure(at_us)
-            change = Leadership.doubt_outcomes
-        elif what is What.RETURNED:
-            change = partial(Leadership.find, follower=follower)
-        elif what is not What.ELECTED:
-            is_of_active = self._holes.of_active(since_us - SILENCE_US, at_us, state.seen)
-            if what is not What.JOINING and not is_of_active:
-                return
-            self._follow(self._place)
-            is_absent, every = what is What.ABSENT, state.leaderships.all
-            some = np.flatnonzero(
-                [one.knows(follower) if is_absent else one.may_add(follower) for one in every]
-            )
-            change = Leadership.doubt if what is What.JOINED else Leadership.doubt_outcomes
-            at_us = since_us if what is What.JOINING else at_us
-        if what is What.ABSENT:
-            at_us = since_us - STOPPING_US
-            change = partial(Leadership.miss, follower=follower)
-            state.brokers.miss(follower)
-            self._note_standings()
-        self._sweep_doubts(some, at_us, change)
+        state = self._state
+        for what, follower, since_us in doubted:
+            some, when_us = state.led, at_us - 1
+            change: Change = Leadership.doubt_outcomes
+            if what is What.CONFIGURED:
+                state.configs.doubt()
+                self._reconfigure(when_us)
+            elif what is What.ELECTED:
+                change = Leadership.doubt_leader
+            elif what is What.RETURNED:
+                change = partial(Leadership.find, follower=follower)
+            elif what is What.ABSENT:
+                if not self._holes.of_active(since_us - SILENCE_US, when_us, state.seen):
+                    continue
+                some = [one for one in state.led if one.leadership.knows(follower)]
+                change, when_us = (
+                    partial(Leadership.miss, follower=follower),
+                    since_us - STOPPING_US,
+                )
+                state.brokers.miss(follower)
+            else:
+                is_joining = what is What.JOINING
+                active = self._holes.of_active(since_us - SILENCE_US, when_us, state.seen)
+                if not (is_joining or active):
+                    continue
+                some = [one for one in state.led if one.leadership.may_add(follower)]
+                change = Leadership.doubt_outcomes if is_joining else Leadership.doubt
+                when_us = since_us if is_joining else when_us
+            self._sweep(when_us, change, which=some)
 
-    def _everywhere(self) -> Array:
-        return np.arange(len(self._state.leaderships.all))
-
-    def _sweep_doubts(self, some: Array, at_us: int, change: Change) -> None:
-        # Before the event that shows it.
-        self._increment.sweeping.append(Sweeping(self._place - 1, some, at_us, at_us, change))
-
-    def _believe(self, at_us: int) -> None:
-        """A hole was quiet: all is as it was."""
+    def _restore(self, at_us: int) -> None:
+        """A gap was quiet: all is as it was."""
         self._state.configs.believe()
-        self._sweep(self._everywhere(), at_us, at_us, Leadership.believe)
+        self._sweep(at_us, Leadership.restore)
         self._reconfigure(at_us)
 
-    def _reconfigure(self, at_us: int) -> None:
-        topics = np.array(self._state.topics.of_partitions(), object)
-        for name in self._state.topics.names:
-            change = partial(Leadership.configure, min_isrs=self._min_isrs(name))
-            self._sweep(np.flatnonzero(topics == name), at_us, at_us, change)
-
     def _partitions_with(self, broker: int) -> int:
-        self._follow(self._place)
-        return sum(broker in (one.isr or ()) for one in self._state.leaderships.all)
+        return sum(broker in (one.leadership.isr or ()) for one in self._state.led)
+
+    # --- outcomes ---
 
     def _emitted(self, *, over: bool) -> pa.RecordBatch:
-        state = self._state
-        if not any(len(one.order) for one in (state.window.log, *state.window.more)):
-            state.window.requests, state.window.fetches = [], []
+        state, batches, front_us = self._state, self._state.batches, self._state.front[0]
+        done: list[Request] = []
+        still: list[Request] = []
+        for request in state.requests:
+            numbers = range(request.first, request.end)
+            is_done = over or all(batches[one].is_final(front_us) for one in numbers)
+            (done if is_done else still).append(request)
+        if not done:
             return _NO_ROWS
-        view = state.window.view(state.leaderships)
-        settled = settled_of(view, state, self._holes.own, over=over)
-        rows = emitted(state, settled) if len(settled.rows) else _NO_ROWS
-        state.appends.forget(settled.log)
-        state.window.fold(view, settled.rows)
-        state.leaderships.compact(state.window.log)
-        oldest_us = int(state.window.log.at_us.min(initial=state.front.at_us))
-        doubts = state.brokers.doubts
-        state.brokers.doubts = [one for one in doubts if one.until_us >= oldest_us]
+        left = {number: batches.pop(number) for one in done for number in range(one.first, one.end)}
+        known = Finalized(done, list(left.values()), state.moments)
+        rows = rows_of(known, state, self._holes.own)
+        some = {batch.partition for batch in left.values()}
+        for led in (state.led[place] for place in some):
+            led.leadership.partition.forget({*left})
+            led.forget(batches)
+        needed = {moment for batch in batches.values() for moment in batch.completed}
+        state.moments = {one: state.moments[one] for one in sorted(needed - {UNKNOWN})}
+        state.requests = still
+        oldest_us = min((one.appended_us for one in batches.values()), default=front_us)
+        brokers = state.brokers
+        brokers.doubts = [one for one in brokers.doubts if one.until_us >= oldest_us]
         return rows

@@ -1,79 +1,43 @@
-"""KIP-926: when may the leader respond to a producer, under acks=all and acks=min.insync.replicas?
+"""When producers get their responses, and with which error (``DelayedProduce``)."""
 
-"Proposed Changes", sentence by sentence:
-
-* "firstly check if current number of in-sync replicas is greater or equal to min.insync.replicas
-  value, if not, throw NotEnoughReplicasException", as acks=all does: ``refusals``;
-* acks=all waits "for the full set of in-sync replicas to acknowledge the record" ("Public
-  Interfaces"): ``acknowledged`` by the high watermark;
-* acks=-2 waits "for the number of min.insync.replicas acknowledge, and then respond to the
-  producers": ``acknowledged`` by the copied offset, then ``responses``;
-* "Allowing acks=min.insync.replicas producer to send idempotent/transactional data is acceptable":
-  nothing here depends on that.
-
-Both end after timeoutMs or when the leader is lost. What the log leaves open has a reason. Every
-function takes all batches at once, an entry each.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from ..log_gaps import LOG_GAP, LogGap
 from . import reasons
+from .batches import SETTLE_US, Batch, Moment, Request
 from .brokers import Doubt
+from .events import NULL
 from .holes import WRITTEN_US_MAX
-from .leadership import APPLY_US_MAX, DOUBTED, LOST_BEFORE, UNKNOWN_MIN_ISR
-from .levels import Level, Stands, alone_since, passing
-from .log import NOWHERE, NULL, Array, Log
+from .kip_926 import UNKNOWN
+from .leadership import APPLY_US_MAX, DOUBTED, LOST_BEFORE
+from .topics import Array
 
-
-class Batches(NamedTuple):
-    """Batches, their rows in the log, and what was known at the append.
-
-    ``least`` and ``most`` bound the base offset, NULL: not bounded. ``min_isr`` is that of a
-    variant, ``recorded_min_isr`` as the recorded broker had it. A batch is followed until
-    ``until_us``.
-    """
-
-    row: Array
-    appended_us: Array
-    deadline_us: Array
-    until_us: Array
-    base_offset: Array
-    least: Array
-    most: Array
-    is_doubtful: Array
-    leads: Array
-    isr_size: Array
-    min_isr: Array
-    recorded_min_isr: Array
-    lost_us: Array
-    loss: Array
+_NUMBERS = (
+    *("partition", "base_offset", "record_bytes", "error_code", "appended_us", "leads", "isr_size"),
+    *("lost_us", "loss", "next_base_offset", "next_us", "is_next_certain"),
+)
 
 
 class Passed(NamedTuple):
-    """When enough replicas had the batches, or NULL, and the rows by which; and reasons.
+    """When enough replicas had the batches, and the moments by which; NULL where not."""
 
-    From ``decided_us`` on that is certain; NULL if it is not yet.
-    """
-
-    row: Array
     at_us: Array
     responded_us: Array
     earliest_us: Array
     latest_us: Array
-    reason: Array
-    decided_us: Array
+    follower_id: Array
+    fetch_id: pa.Array
 
 
 class Responses(NamedTuple):
-    """When producers would have been responded to, and with which error.
+    """When producers would have been responded to, with bounds, and with which error.
 
-    ``at_us`` and its bounds are NULL if unknown, for ``reason``, a position in ``REASONS``.
-    ``passed_us``: when enough replicas had the batch, maybe after the response (a timeout), maybe
-    before it (``consumers``).
+    NULL if unknown, for ``reason``, a position in ``REASONS``. ``passed_us``: when enough replicas
+    had the batch, maybe after the response (a timeout), maybe before it (``consumers``).
     """
 
     at_us: Array
@@ -84,123 +48,158 @@ class Responses(NamedTuple):
     passed_us: Array
 
 
-def _reason(text: str) -> int:
+class Finalized:
+    """Batches that nothing changes any more, an entry each, with columns of their requests."""
+
+    def __init__(
+        self, requests: Sequence[Request], batches: Sequence[Batch], moments: dict[int, Moment]
+    ) -> None:
+        counts = [one.end - one.first for one in requests]
+        self.request = np.repeat(np.arange(len(requests)), counts)
+        self.first = np.cumsum([0, *counts[:-1]])
+        self.columns = {
+            name: [getattr(one, name) for one in requests] for name in Request._fields[:-2]
+        }
+        numbers = {name: [getattr(one, name) for one in batches] for name in _NUMBERS}
+        self.b = {name: np.array(values, np.int64) for name, values in numbers.items()}
+        self.isrs = [one.isr for one in batches]
+        self.min_isrs = np.array([one.min_isrs for one in batches], np.int64)
+        self.completed = np.array([one.completed for one in batches], np.int64)
+        self.copies = np.array([one.copies for one in batches], np.int64)
+        self.appended_us, self.lost_us = self.b["appended_us"], self.b["lost_us"]
+        self.deadline_us = self.appended_us + np.maximum(self.of_requests("timeout_us"), 0)
+        self.acks = self.of_requests("acks")
+        self._numbers = np.array(sorted(moments), np.int64)
+        known = [moments[one] for one in self._numbers.tolist()]
+        self._moments = np.array([one[:-1] for one in known], np.int64).reshape(-1, 5)
+        self._fetch_ids = pa.array([one.fetch_id for one in known], pa.string())
+
+    def of_requests(self, name: str) -> Array:
+        """Numbers of the requests, an entry per batch."""
+        values: Array = np.array(self.columns[name], np.int64)[self.request]
+        return values
+
+    def passed(self, position: int) -> Passed:
+        """When the batches were completed under a requirement; not before the append."""
+        number = self.completed[:, position]
+        is_one = number != UNKNOWN
+        place = np.searchsorted(self._numbers, number[is_one])
+        columns = np.full((5, len(number)), NULL)
+        columns[:, is_one] = self._moments[place].T
+        for times in columns[:4]:
+            times[is_one] = np.maximum(times[is_one], self.appended_us[is_one])
+        places = np.full(len(number), UNKNOWN)
+        places[is_one] = place
+        return Passed._make([*columns, self._fetch_ids.take(pa.array(places, mask=~is_one))])
+
+    @property
+    def is_appended(self) -> Array:
+        base_offset = self.b["base_offset"]
+        return np.where(base_offset == NULL, self.b["leads"] != 0, base_offset >= 0)
+
+    def refusals(self, min_isr: Array) -> tuple[Array, Array, Array]:
+        """Which batches are responded to without an append (``Partition.appendRecordsToLeader``).
+
+        And with which error, NULL if unknown, for which reason. With acks=all and acks=-2 alike.
+        """
+        base_offset, size, leads = self.b["base_offset"], self.b["isr_size"], self.b["leads"]
+        is_small, is_unknown = size < min_isr, (min_isr == UNKNOWN) | (size == UNKNOWN)
+        causes = (
+            (min_isr == UNKNOWN, NULL, reasons.MIN_ISR_NOT_IN_LOG),
+            ((base_offset == UNKNOWN) & (leads == 0), reasons.NOT_LEADER_OR_FOLLOWER, None),
+            (size == UNKNOWN, NULL, reasons.ISR_NOT_IN_LOG),
+            (is_small, reasons.NOT_ENOUGH_REPLICAS, None),
+            ((base_offset == NULL) & (leads == 0), NULL, reasons.LEADER_LOST),
+            (base_offset == NULL, NULL, reasons.OFFSET_NOT_IN_LOG),
+            # min.insync.replicas as the recorded broker had it is the first variant's.
+            (size < self.min_isrs[:, 0], NULL, reasons.REFUSED_AS_RECORDED),
+        )
+        conditions = [cause[0] for cause in causes]
+        error = np.select(conditions, [cause[1] for cause in causes], NULL)
+        reason = np.select(
+            conditions,
+            [_reason(cause[2]) for cause in causes],
+            _reason(reasons.NOTHING_APPENDED),
+        )
+        return is_unknown | is_small | (base_offset < 0), error, reason
+
+    def responses(
+        self,
+        passed: Passed,
+        min_isr: Array,
+        front_us: int,
+        doubts: Iterable[Doubt],
+        gaps: Sequence[LogGap],
+    ) -> Responses:
+        """The first of: enough replicas have it, leader lost, timed out (``DelayedProduce``).
+
+        Never NOT_ENOUGH_REPLICAS_AFTER_APPEND: while the ISR is too small, the high watermark
+        stands still, so that a producer times out.
+        """
+        is_refused, refused_error, refused_reason = self.refusals(min_isr)
+        is_blurred = (self.b["loss"] == DOUBTED) & (self.lost_us <= self.appended_us)
+        refused_error = np.where(is_blurred, NULL, refused_error)
+        refused_reason = np.where(is_blurred, _reason(LOG_GAP), refused_reason)
+        lost_us = np.where(self.lost_us == NULL, NULL, np.maximum(self.lost_us, self.appended_us))
+        is_lost = (lost_us != NULL) & (lost_us < self.deadline_us)
+        end_us = np.where(is_lost, lost_us, self.deadline_us)
+        is_in_time = (passed.at_us != NULL) & (passed.responded_us <= end_us)
+        at_us = np.where(is_in_time, passed.responded_us, end_us)
+        earliest_us = np.where(is_in_time, passed.earliest_us, at_us)
+        latest_us = np.where(is_in_time, passed.latest_us, at_us + APPLY_US_MAX * is_lost)
+        error = np.where(is_lost, reasons.NOT_LEADER_OR_FOLLOWER, reasons.REQUEST_TIMED_OUT)
+        error = np.where(is_in_time, reasons.NONE, error)
+        is_ended = (error == reasons.REQUEST_TIMED_OUT) & (at_us > front_us)
+        is_fenced = np.zeros(len(at_us), bool)
+        for since_us, until_us in doubts:
+            is_fenced |= (self.appended_us < until_us) & (since_us <= at_us) & (at_us <= until_us)
+        loss = np.where(~is_in_time & is_lost, self.b["loss"], 0)
+        reason = np.select(
+            [
+                loss == LOST_BEFORE,
+                loss == DOUBTED,
+                is_ended,
+                is_fenced,
+                self.is_hidden(at_us, gaps),
+            ],
+            [
+                _reason(one)
+                for one in (
+                    reasons.LEADER_LOST,
+                    LOG_GAP,
+                    reasons.LOG_ENDED,
+                    reasons.FENCED_WHEN,
+                    LOG_GAP,
+                )
+            ],
+        )
+        reason = np.where(is_refused, refused_reason, reason)
+        error = np.where(is_refused, refused_error, np.where(reason == 0, error, NULL))
+        times = (
+            np.where(is_refused, self.appended_us, us) for us in (at_us, earliest_us, latest_us)
+        )
+        known = (np.where(reason == 0, us, NULL) for us in times)
+        is_gone = is_refused | (reason != 0) | (error == reasons.NOT_LEADER_OR_FOLLOWER)
+        return Responses._make([*known, error, reason, np.where(is_gone, NULL, passed.at_us)])
+
+    def is_hidden(self, at_us: Array, gaps: Sequence[LogGap]) -> Array:
+        """Whether lines of the leader are missing that were written between appends and a time."""
+        hidden = np.zeros(len(at_us), bool)
+        for gap in gaps:
+            hidden |= (self.appended_us < gap.before_us) & (at_us > gap.after_us - WRITTEN_US_MAX)
+        return hidden
+
+    def last_offset(self, marked_us: Array, gaps: Sequence[LogGap]) -> Array:
+        """One below the next batch's, NULL where others may lie between."""
+        next_us = self.b["next_us"]
+        is_certain = (self.b["is_next_certain"] != 0) & (self.b["next_base_offset"] != NULL)
+        is_certain &= marked_us > np.maximum(next_us, self.appended_us + SETTLE_US)
+        for gap in gaps:
+            is_certain &= (self.appended_us >= gap.before_us) | (
+                next_us < gap.after_us - WRITTEN_US_MAX
+            )
+        return np.where(is_certain, self.b["next_base_offset"] - 1, NULL)
+
+
+def _reason(text: str | None) -> int:
     return reasons.REASONS.index(text)
-
-
-def is_appended(b: Batches) -> Array:
-    return np.where(b.base_offset == NULL, b.leads != 0, b.base_offset >= 0)
-
-
-def refusals(b: Batches) -> tuple[Array, Array, Array]:
-    """Which batches are responded to without an append (``Partition.appendRecordsToLeader``).
-
-    And with which error, NULL if unknown, for which reason. With acks=all and acks=-2 alike.
-    """
-    is_small = b.isr_size < b.min_isr
-    is_unknown = (b.min_isr == UNKNOWN_MIN_ISR) | (b.isr_size == NOWHERE)
-    is_turned_away = (b.base_offset == NOWHERE) & (b.leads == 0)
-    causes = (
-        (b.min_isr == UNKNOWN_MIN_ISR, NULL, _reason(reasons.MIN_ISR_NOT_IN_LOG)),
-        (is_turned_away, reasons.NOT_LEADER_OR_FOLLOWER, 0),
-        (b.isr_size == NOWHERE, NULL, _reason(reasons.ISR_NOT_IN_LOG)),
-        (is_small, reasons.NOT_ENOUGH_REPLICAS, 0),
-        (b.base_offset == NULL, NULL, _reason(reasons.LEADER_LOST)),
-        # min.insync.replicas as the recorded broker had it is the first variant's.
-        (b.isr_size < b.recorded_min_isr, NULL, _reason(reasons.REFUSED_AS_RECORDED)),
-    )
-    conditions = [cause[0] for cause in causes]
-    error = np.select(conditions, [cause[1] for cause in causes], NULL)
-    reason = np.select(
-        conditions, [cause[2] for cause in causes], _reason(reasons.NOTHING_APPENDED)
-    )
-    return is_unknown | is_small | ~is_appended(b), error, reason
-
-
-def acknowledged(b: Batches, level: Level, log: Log, stands: Stands) -> Passed:
-    """When a level passed the batches (``Partition.checkEnoughReplicasReachOffset``).
-
-    acks=all: the high watermark; acks=-2: min.insync.replicas replicas, the leader among them. Not
-    known where the base offset is not, and a follower stood between its bounds.
-    """
-    first = _followed(passing(level, stands, b.row, b.least), b, log)
-    alone = _followed(alone_since(level, stands, b.row), b, log)
-    last, reason = first, np.zeros(len(first), np.int64)
-    is_logged = b.least == b.most
-    if not is_logged.all():
-        most = np.where(is_logged, b.least, b.most)
-        last = _followed(passing(level, stands, b.row, most), b, log)
-        is_same = (b.most >= b.least) & ~b.is_doubtful & (last != NOWHERE)
-        for us in (log.at_us, log.earliest_us, log.latest_us):
-            is_same &= us[first] == us[last]
-        reason[~is_logged & (first != NOWHERE) & ~is_same] = _reason(reasons.OFFSET_NOT_IN_LOG)
-        first = np.where(~is_logged & is_same, last, first)
-    is_alone = (alone != NOWHERE) & ((first == NOWHERE) | (alone <= first))
-    reason[is_alone] = 0
-    row = np.where(is_alone, alone, np.where(reason == 0, first, NOWHERE))
-    last = np.where(is_alone, alone, last)
-    # No response before the handler of the PRODUCE is done.
-    times = (log.at_us, level.responded_us, log.earliest_us, level.latest_us)
-    clipped = (np.where(row == NOWHERE, NULL, np.maximum(us[row], b.appended_us)) for us in times)
-    decided_us = np.where(last == NOWHERE, NULL, level.responded_us[last])
-    return Passed(*[row, *clipped, reason, decided_us])
-
-
-def _followed(row: Array, b: Batches, log: Log) -> Array:
-    return np.where(log.at_us[row] <= b.until_us, row, NOWHERE)
-
-
-def responses(
-    b: Batches, passed: Passed, doubts: Sequence[Doubt], holes: Sequence[LogGap], front_us: int
-) -> Responses:
-    """The first of: enough replicas have it, leader lost, timed out (``DelayedProduce``).
-
-    Never NOT_ENOUGH_REPLICAS_AFTER_APPEND: while the ISR is too small, the high watermark stands
-    still, so that a producer times out.
-    """
-    is_refused, refused_error, refused_reason = refusals(b)
-    is_blurred = (b.loss == DOUBTED) & (b.lost_us != NULL) & (b.lost_us <= b.appended_us)
-    refused_error = np.where(is_blurred, NULL, refused_error)
-    refused_reason = np.where(is_blurred, _reason(LOG_GAP), refused_reason)
-    lost_us = np.where(b.lost_us == NULL, NULL, np.maximum(b.lost_us, b.appended_us))
-    is_lost = (lost_us != NULL) & (lost_us < b.deadline_us)
-    end_us = np.where(is_lost, lost_us, b.deadline_us)
-    is_in_time = (passed.row != NOWHERE) & (passed.responded_us <= end_us)
-    at_us = np.where(is_in_time, passed.responded_us, end_us)
-    earliest_us = np.where(is_in_time, passed.earliest_us, at_us)
-    latest_us = np.where(is_in_time, passed.latest_us, at_us + APPLY_US_MAX * is_lost)
-    error = np.where(is_lost, reasons.NOT_LEADER_OR_FOLLOWER, reasons.REQUEST_TIMED_OUT)
-    error = np.where(is_in_time, reasons.NONE, error)
-    is_before = ~is_in_time & is_lost & (b.loss == LOST_BEFORE)
-    reason = np.where(is_before, _reason(reasons.LEADER_LOST), passed.reason)
-    is_doubted = ~is_in_time & is_lost & (b.loss == DOUBTED)
-    reason = np.where(is_doubted & (reason == 0), _reason(LOG_GAP), reason)
-    reason = np.where(reason == 0, _uncertain(b, at_us, error, doubts, front_us), reason)
-    is_hidden = (reason == 0) & is_touched(b, at_us, holes)
-    reason = np.where(is_hidden, _reason(LOG_GAP), reason)
-    reason = np.where(is_refused, refused_reason, reason)
-    error = np.where(is_refused, refused_error, np.where(reason == 0, error, NULL))
-    times = (np.where(is_refused, b.appended_us, us) for us in (at_us, earliest_us, latest_us))
-    known = (np.where(reason == 0, us, NULL) for us in times)
-    is_gone = is_refused | (reason != 0) | (error == reasons.NOT_LEADER_OR_FOLLOWER)
-    return Responses(*[*known, error, reason, np.where(is_gone, NULL, passed.at_us)])
-
-
-def is_touched(b: Batches, at_us: Array, holes: Sequence[LogGap]) -> Array:
-    """Whether lines of the leader are missing that were written between the appends and a time."""
-    touched = np.zeros(len(at_us), bool)
-    for hole in holes:
-        touched |= (b.appended_us < hole.before_us) & (at_us > hole.after_us - WRITTEN_US_MAX)
-    return touched
-
-
-def _uncertain(
-    b: Batches, at_us: Array, error: Array, doubts: Sequence[Doubt], front_us: int
-) -> Array:
-    """What the log's end or an unclear fencing leaves open."""
-    is_ended = (error == reasons.REQUEST_TIMED_OUT) & (at_us > front_us)
-    reason = np.where(is_ended, _reason(reasons.LOG_ENDED), 0)
-    for since_us, until_us in doubts:
-        is_fenced = (b.appended_us < until_us) & (since_us <= at_us) & (at_us <= until_us)
-        reason[is_fenced & ~is_ended] = _reason(reasons.FENCED_WHEN)
-    return reason

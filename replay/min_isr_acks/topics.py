@@ -1,18 +1,27 @@
 """Topics and partitions by position: what a leader's log names by name, or by id."""
 
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .events import Event
-from .inputs import longs
-from .log import Array
+from .events import NULL, Event
 
+#: An array of integers or flags.
+Array: TypeAlias = np.ndarray[Any, Any]
 _BITS = 32
 Key = TypeVar("Key", int, str)
+
+
+def longs(column: pa.Array) -> Array:
+    """A column of integers or flags, nulls as ``NULL``."""
+    whole = column if column.type == pa.int64() else column.cast(pa.int64())
+    if whole.null_count:
+        whole = pc.fill_null(whole, NULL)
+    array: Array = whole.to_numpy(zero_copy_only=False)
+    return array
 
 
 class Topics(msgspec.Struct):

@@ -19,7 +19,6 @@ from kip_replay.replay.min_isr_acks.reasons import (
     NONE,
     NOT_ENOUGH_REPLICAS,
     NOTHING_APPENDED,
-    OFFSET_NOT_IN_LOG,
     REFUSED_AS_RECORDED,
     REQUEST_TIMED_OUT,
 )
@@ -258,43 +257,13 @@ def test_transaction_markers_and_acks_0_leave_the_last_offset_open() -> None:
     assert history.row(third)["last_offset"] is None
 
 
-# --- acks=0 --------------------------------------------------------------------------------------
-
-
-def test_acks_0_of_one_record_each_is_exact() -> None:
-    fetches = " ".join(
-        f"12:{offset}@{at} 13:{offset}@{at + 1}" for at, offset in ((44, 1), (48, 2), (52, 3))
-    )
-    history = History().then(f"p0@0 p?@20 p2@40 {fetches}")
-    row = history.row(history.produced[1], until_ms=200_000)
-    assert row["base_offset"] == 1
-    assert responses(row) == (30, NONE, 29, NONE)
-
-
-def test_acks_0_beside_another_may_come_before_or_after_it() -> None:
-    """The same history within milliseconds: which of them was appended first is not in the log."""
-    history = History().then("p0@0 p?@1 p2@2 12:1@4 13:1@5 12:2@8 13:2@9 12:3@12 13:3@13")
-    assert history.row(history.produced[1], until_ms=200_000)["reason"] == OFFSET_NOT_IN_LOG
-
-
-@pytest.mark.parametrize(
-    ("between", "reason"), [("12:2@4", OFFSET_NOT_IN_LOG), ("", None), ("12:0@4", None)]
-)
-def test_acks_0_is_unknown_only_where_a_follower_stood_between(
-    between: str, reason: str | None
-) -> None:
-    history = History(isr=(11, 12)).then(f"p0@0 p?@1 p5@2 {between} 12:6@8")
-    row = history.row(history.produced[1], until_ms=200_000)
-    assert row["reason"] == reason
-    assert responses(row)[0] == (None if reason else 8)
-
-
-def test_replicas_of_acks_0_are_those_that_have_it_wherever_it_is() -> None:
-    """Beside a batch at 5: at 5 or behind it, and either way below 12, which 12 has at 10 ms."""
-    history = History(isr=(11, 12)).then("12:0@-10 p0@-5 p5@1 p?@2 p12@30 12:13@40")
-    row = history.row(history.produced[2], until_ms=200_000)
-    assert (row["base_offset"], row["min_isr_error"], ms(row["min_isr_acked_at"])) == (None, 0, 40)
-    assert row["replicas_at_min_isr_ack"] == 2
+def test_acks_0_waits_for_nobody() -> None:
+    """Its base offset is not in the log; where it lies between others leaves them as they are."""
+    history = History().then("p0@0 p?@1 p5@2 12:6@4 13:6@5")
+    rows = [history.row(one, until_ms=200_000) for one in history.produced]
+    assert [row["verdict"] for row in rows] == ["replayed", "not_applicable", "replayed"]
+    assert responses(rows[1]) == (None, None, None, None)
+    assert [responses(row)[0] for row in rows[::2]] == [6, 4]
 
 
 # --- ISR and minimum over time -------------------------------------------------------------------
@@ -370,13 +339,6 @@ def test_leader_that_is_lost_who_knows_when() -> None:
     history = History().then("12:0@-1 p0@5000")
     history.metadata(8000, (12, 13), leader=12, epoch=1, node=12)
     row = first(history, 200_000)
-    assert (row["verdict"], row["reason"]) == ("unknown", LEADER_LOST)
-
-
-def test_acks_0_to_a_node_that_does_not_lead_is_unknown() -> None:
-    history = History(isr=None)
-    history.metadata(-1000, REPLICAS, leader=12)
-    row = history.then("p?@0").row(until_ms=200_000)
     assert (row["verdict"], row["reason"]) == ("unknown", LEADER_LOST)
 
 

@@ -10,7 +10,7 @@ import pytest
 from notation.leader_log import History, Row, ms
 
 from kip_replay.replay.min_isr_acks.consumers import AFTER_RESPONSE_US, SESSIONS_KEPT
-from kip_replay.replay.min_isr_acks.reasons import NONE, REQUEST_TIMED_OUT
+from kip_replay.replay.min_isr_acks.reasons import REQUEST_TIMED_OUT
 
 #: From the PRODUCE's arrival, a millisecond before its append at 0.
 AT_ONCE, BEHIND = 61.0, 81.0 - AFTER_RESPONSE_US / 1000
@@ -131,18 +131,6 @@ def test_who_times_out_before_the_consumers_are_answered_is_told_so() -> None:
     assert ms(row["visible_at"]) == 60
 
 
-def test_next_handler_answers_for_one_that_is_not_done() -> None:
-    """Two batches: 13 moves the high watermark over the first, and at once over the second."""
-    history = slow_handler()
-    history.produce(1, 1)
-    history.fetch(5, 12, 2)
-    parked(history)
-    history.fetch(65, 13, 2, session=2)
-    rows = [history.row(request, until_ms=200_000) for request in ("p00004", "p00007")]
-    assert [row["acks_all_error"] for row in rows] == [NONE, NONE]
-    assert [row["request_acks_all_latency_ms"] for row in rows] == [66, 65]
-
-
 def test_only_whether_it_was_parked_is_read_not_when_it_was_answered() -> None:
     def rows(until_ms: float) -> list[Row]:
         history = slow_handler()
@@ -150,21 +138,6 @@ def test_only_whether_it_was_parked_is_read_not_when_it_was_answered() -> None:
         return history.rows(until_ms=200_000)
 
     assert rows(59.7) == rows(62) == rows(79) == rows(2_000)
-
-
-def test_only_who_waits_behind_consumers_is_completed_sooner() -> None:
-    """Three batches; only 13 of the second FETCH is behind a consumer, and the third ends first."""
-    history = History(isr=(11, 12))
-    produced = [history.produce(0.1 * number, number) for number in range(3)]
-    history.fetch(10, 12, 1)
-    history.consumer_fetch(15, 0, until_ms=25)
-    history.fetch(20, 12, 2, until_ms=60)
-    history.fetch(30, 12, 3, until_ms=50)
-    rows = {row["request_id"]: row for row in history.rows(until_ms=200_000)}
-    found = [rows[request] for request in produced]
-    assert [row["request_acks_all_latency_ms"] for row in found] == [11, 30.9, 30.8]
-    assert [row["request_acks_all_latency_latest_ms"] for row in found] == [11.5, 50.9, 50.8]
-    assert [ms(row["visible_at"]) for row in found] == [10, 20, 30]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,153 @@
+"""PRODUCEs that are not complete yet, their batches, and when nothing can change them any more."""
+
+from bisect import bisect_left, insort
+from typing import NamedTuple
+
+import msgspec
+
+from .events import NEVER, NULL
+from .kip_926 import Isr
+from .leadership import Leadership
+
+#: How long after its timeout a batch may still be followed, for its exposure and last offset.
+FOLLOWED_US_MAX = 60_000_000
+#: A batch is left alone this long: lines a few milliseconds apart may be out of order.
+SETTLE_US = 5_000_000
+
+
+class Request(NamedTuple):
+    """A PRODUCE: columns of its outcomes, and its batches' numbers from ``first`` to ``end``."""
+
+    request_id: str
+    client_id: str | None
+    acks: int
+    is_transactional: bool | None
+    is_idempotent: bool | None
+    received_us: int
+    built_us: int
+    timeout_us: int
+    first: int
+    end: int
+
+
+class Moment(NamedTuple):
+    """What completed batches, with bounds: a follower's FETCH (its broker and id), or else.
+
+    ``responded_us`` is when producers are responded to: after consumers (``consumers``).
+    """
+
+    at_us: int
+    responded_us: int
+    earliest_us: int
+    latest_us: int
+    follower_id: int = NULL
+    fetch_id: str | None = None
+
+
+class Batch(msgspec.Struct, array_like=True):
+    """A partition of a PRODUCE. ``isr_size`` is -1 if the ISR is not known.
+
+    By requirement: ``completed``, positions of moments or -1, and ``copies``, how many replicas had
+    it then. ``waits``: for how many it has none. ``next_us``: when what follows it was appended;
+    ``blind``: how many batches without a base offset came before it.
+    """
+
+    partition: int
+    base_offset: int
+    record_bytes: int
+    error_code: int
+    appended_us: int
+    until_us: int
+    leads: bool
+    isr: Isr | None
+    isr_size: int
+    min_isrs: list[int]
+    completed: list[int]
+    copies: list[int]
+    blind: int
+    waits: int = 0
+    lost_us: int = NULL
+    loss: int = 0
+    next_base_offset: int = NULL
+    next_us: int = NEVER
+    is_next_certain: bool = False
+    done_us: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is to be waited for: not appended, or lost, or its ISR is not known."""
+        return self.lost_us != NULL or self.isr_size < 0 or self.base_offset < 0
+
+    def is_final(self, front_us: int) -> bool:
+        """Whether nothing changes it that comes after a time."""
+        if front_us >= self.until_us:
+            return True
+        return not self.waits and front_us >= max(self.done_us, self.next_us) + SETTLE_US
+
+    def complete(self, position: int, moment: int, at_us: int) -> bool:
+        """It is acknowledged under a requirement; not if that is too late to be followed."""
+        if at_us > self.until_us:
+            return False
+        self.completed[position] = moment
+        self.waits -= 1
+        self.done_us = max(self.done_us, at_us)
+        return True
+
+    def lose(self, at_us: int, loss: int) -> None:
+        """Its leader was lost, or what it waits for is not known from now on."""
+        if at_us <= self.until_us and self.lost_us == NULL:
+            self.lost_us, self.loss, self.waits = at_us, loss, 0
+            self.until_us = min(self.until_us, max(at_us, self.appended_us) + SETTLE_US)
+
+    def followed_by(self, other: "Batch", is_in_order: bool) -> None:
+        """Take a batch with a larger base offset for the next one, if it is nearer.
+
+        The order of handlers is not that of appends, but a batch that comes long after one with a
+        larger base offset is a retry, and was appended before.
+        """
+        gap_us = other.appended_us - self.appended_us
+        is_next = gap_us > -SETTLE_US and (gap_us <= SETTLE_US or is_in_order)
+        is_nearer = self.next_base_offset in (NULL, other.base_offset) or (
+            other.base_offset < self.next_base_offset
+            and other.appended_us <= self.next_us + SETTLE_US
+        )
+        if is_next and is_nearer and other.appended_us <= self.until_us:
+            self.next_base_offset, self.next_us = other.base_offset, other.appended_us
+            self.is_next_certain = other.blind <= self.blind
+
+
+class Led(msgspec.Struct, array_like=True):
+    """A partition with its open batches: their numbers, and base offsets with numbers in order.
+
+    ``blind`` counts batches without a base offset, ``marked_us`` is when the first transaction
+    began: its marker lies between batches without a PRODUCE.
+    """
+
+    leadership: Leadership
+    batches: list[int] = []
+    bases: list[tuple[int, int]] = []
+    logged_end: int = 0
+    blind: int = 0
+    marked_us: int = NEVER
+
+    def order(self, number: int, batches: dict[int, Batch]) -> None:
+        """Find out which batches one lies between."""
+        one = batches[number]
+        is_in_order = one.base_offset >= self.logged_end
+        self.logged_end = max(self.logged_end, one.base_offset + 1)
+        place = bisect_left(self.bases, (one.base_offset, -1))
+        after = place
+        while after < len(self.bases) and self.bases[after][0] == one.base_offset:
+            after += 1
+        if after < len(self.bases):
+            one.followed_by(batches[self.bases[after][1]], is_in_order=False)
+        before = place - 1
+        while before >= 0 and self.bases[before][0] == self.bases[place - 1][0]:
+            batches[self.bases[before][1]].followed_by(one, is_in_order)
+            before -= 1
+        insort(self.bases, (one.base_offset, number))
+
+    def forget(self, batches: dict[int, Batch]) -> None:
+        """Leave out batches that are not open any more."""
+        self.batches = [number for number in self.batches if number in batches]
+        self.bases = [entry for entry in self.bases if entry[1] in batches]
