@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from .events import NEVER, NULL
-from .kip_926 import Isr
+from .kip_926 import Isr, Partition
 from .leadership import Leadership
 
 #: How long after its timeout a batch may still be followed, for its exposure and last offset.
@@ -47,9 +47,11 @@ class Moment(NamedTuple):
 class Batch(msgspec.Struct, array_like=True):
     """A partition of a PRODUCE. ``isr_size`` is -1 if the ISR is not known.
 
-    By requirement: ``completed``, positions of moments or -1, and ``copies``, how many replicas had
-    it then. ``waits``: for how many it has none. ``next_us``: when what follows it was appended;
-    ``blind``: how many batches without a base offset came before it.
+    By requirement: ``completed``, numbers of moments or -1. By variant: ``copies``, how many
+    replicas had it at the early ack, ``needed``, how many were needed, and ``missing``, followers
+    that did not have it when acks=all was complete. ``waits``: positions of the requirements under
+    which it is not complete. ``next_us``: when what follows it was appended; ``blind``: how many
+    batches without a base offset came before it.
     """
 
     partition: int
@@ -64,8 +66,10 @@ class Batch(msgspec.Struct, array_like=True):
     min_isrs: list[int]
     completed: list[int]
     copies: list[int]
+    needed: list[int]
+    missing: list[Isr | None]
     blind: int
-    waits: int = 0
+    waits: list[int] = []
     lost_us: int = NULL
     loss: int = 0
     next_base_offset: int = NULL
@@ -89,15 +93,22 @@ class Batch(msgspec.Struct, array_like=True):
         if at_us > self.until_us:
             return False
         self.completed[position] = moment
-        self.waits -= 1
+        self.waits.remove(position)
         self.done_us = max(self.done_us, at_us)
         return True
 
     def lose(self, at_us: int, loss: int) -> None:
         """Its leader was lost, or what it waits for is not known from now on."""
         if at_us <= self.until_us and self.lost_us == NULL:
-            self.lost_us, self.loss, self.waits = at_us, loss, 0
+            self.lost_us, self.loss, self.waits = at_us, loss, []
             self.until_us = min(self.until_us, max(at_us, self.appended_us) + SETTLE_US)
+
+    def note_missing(self, partition: Partition) -> None:
+        """Take who of the ISR does not have it, of variants whose acks=all is not complete."""
+        missing = partition.missing(self.base_offset, self.isr or ())
+        for position in self.waits:
+            if position % 2 == 0:
+                self.missing[position // 2] = missing
 
     def followed_by(self, other: "Batch", is_in_order: bool) -> None:
         """Take a batch with a larger base offset for the next one, if it is nearer.

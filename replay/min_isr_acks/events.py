@@ -62,13 +62,12 @@ class Partition(NamedTuple):
     topic: str | None
     topic_id: str | None
     partition: int
-    #: Records of the batch (PRODUCE) or of the response (FETCH). PRODUCE: its first offset (-1:
-    #: nothing appended, None: no response), the recorded error (written, never read by the rule).
+    #: PRODUCE: records of the batch, its first offset (-1: nothing appended, None: no response),
+    #: the recorded error (written, never read by the rule).
     record_bytes: int | None = None
     base_offset: int | None = None
     error_code: int | None = None
-    #: FETCH: the follower's log end offset (None: not listed again), and
-    #: whether the leader refused to take note of it.
+    #: FETCH: the follower's log end offset, and whether the leader refused to take note of it.
     fetch_offset: int | None = None
     is_refused: bool | None = None
     #: CONSUMER_FETCH: the session has this partition no more.
@@ -112,7 +111,6 @@ class Event(NamedTuple):
     is_idempotent: bool | None = None
     #: METADATA_FETCH: the node's log end offset, and what the response carried.
     fetch_offset: int | None = None
-    record_bytes: int | None = None
     high_watermark: int | None = None
     #: HEARTBEAT: what the broker wants, and the response.
     want_shut_down: bool | None = None

@@ -136,6 +136,14 @@ class Partition(msgspec.Struct, array_like=True):
                 acknowledged.append((heappop(one.waiting)[1], position))
         return acknowledged
 
+    def copies(self, offset: int) -> int:
+        """How many replicas have a batch, the leader among them."""
+        return 1 + sum(one.log_end_offset > offset for one in self.followers.values())
+
+    def missing(self, offset: int, isr: Isr) -> Isr:
+        """Who of an ISR does not have a batch."""
+        return tuple(one for one in isr if one != self.leader_id and self._end(one) <= offset)
+
     def _end(self, follower_id: int) -> int:
         known = self.followers.get(follower_id)
         return UNKNOWN if known is None else known.log_end_offset

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -40,7 +41,8 @@ class State(msgspec.Struct):
     """All that a replay carries.
 
     ``front`` is the last event. ``altered``: configs that the leader may not have applied yet.
-    ``fetched``: when followers' sessions fetched last. ``batches`` and ``moments`` are by number.
+    ``fetched``: when followers' sessions fetched last. ``batches`` and ``moments`` are by number;
+    ``deadlines`` is a heap of (time, batch).
     """
 
     node_id: int
@@ -57,6 +59,7 @@ class State(msgspec.Struct):
     requests: list[Request] = []
     batches: dict[int, Batch] = {}
     moments: dict[int, Moment] = {}
+    deadlines: list[tuple[int, int]] = []
     batch_count: int = 0
     moment_count: int = 0
 
@@ -116,6 +119,7 @@ class MinIsrAcks:
         for e, kind in enumerate(events.kind):
             if kind == Kind.TOPIC:
                 continue
+            self._expire(events.at_us[e])
             if self._has_holes:
                 self._doubt(self._holes.before(events.at_us[e], state.seen), events.at_us[e])
             if kind == Kind.FETCH:
@@ -182,17 +186,28 @@ class MinIsrAcks:
             self._complete(led, some, which)
 
     def _complete(self, led: Led, acknowledged: Acknowledged, moment: Moment) -> None:
-        state, followers = self._state, led.leadership.partition.followers.values()
+        """Take which replicas had the batches that are complete."""
+        state, partition = self._state, led.leadership.partition
         state.moments[state.moment_count] = moment
         for number, position in acknowledged:
-            batch = state.batches[number]
-            is_followed = batch.complete(position, state.moment_count, moment.at_us)
-            if is_followed and position % 2:
-                offset = batch.base_offset
-                batch.copies[position // 2] = 1 + sum(
-                    one.log_end_offset > offset for one in followers
+            batch, variant = state.batches[number], position // 2
+            if not batch.complete(position, state.moment_count, moment.at_us):
+                continue
+            if position % 2:
+                batch.copies[variant] = partition.copies(batch.base_offset)
+                batch.needed[variant] = partition.effective_min_isr(
+                    partition.requirements[position]
                 )
+            else:
+                batch.missing[variant] = partition.missing(batch.base_offset, batch.isr or ())
         state.moment_count += 1
+
+    def _expire(self, at_us: int) -> None:
+        """PRODUCEs time out; what they wait for is followed on, for what is exposed until when."""
+        deadlines = self._state.deadlines
+        while deadlines and deadlines[0][0] < at_us:
+            batch = self._state.batches[heappop(deadlines)[1]]
+            batch.note_missing(self._state.led[batch.partition].leadership.partition)
 
     def _produce(self, e: int) -> None:
         state, events = self._state, self._events
@@ -253,6 +268,8 @@ class MinIsrAcks:
             min_isrs,
             [UNKNOWN] * len(requirements),
             [0] * len(min_isrs),
+            [0] * len(min_isrs),
+            [None] * len(min_isrs),
             led.blind,
         )
         led.batches.append(number)
@@ -262,8 +279,9 @@ class MinIsrAcks:
             partition.log_end_offset += base_offset == NULL
             return
         led.order(number, state.batches)
+        heappush(state.deadlines, (at_us + max(events.timeout_us[e], 0), number))
         if size != UNKNOWN:
-            batch.waits = len(partition.append(number, base_offset, size))
+            batch.waits = partition.append(number, base_offset, size)
         self._acknowledge(led, Moment(at_us, at_us, at_us, at_us))
         if leadership.leads is False:
             # It has not applied yet that it does not lead any more.
@@ -304,6 +322,7 @@ class MinIsrAcks:
             led.leadership.partition.forget({*led.batches})
             # Of those that are complete too: what shows a loss may come after it.
             for number in led.batches:
+                self._state.batches[number].note_missing(led.leadership.partition)
                 self._state.batches[number].lose(at_us, loss)
 
     def _take(self, event: Event) -> None:
@@ -440,6 +459,8 @@ class MinIsrAcks:
         needed = {moment for batch in batches.values() for moment in batch.completed}
         state.moments = {one: state.moments[one] for one in sorted(needed - {UNKNOWN})}
         state.requests = still
+        state.deadlines = [entry for entry in state.deadlines if entry[1] in batches]
+        heapify(state.deadlines)
         oldest_us = min((one.appended_us for one in batches.values()), default=front_us)
         brokers = state.brokers
         brokers.doubts = [one for one in brokers.doubts if one.until_us >= oldest_us]

@@ -66,6 +66,8 @@ class Finalized:
         self.min_isrs = np.array([one.min_isrs for one in batches], np.int64)
         self.completed = np.array([one.completed for one in batches], np.int64)
         self.copies = np.array([one.copies for one in batches], np.int64)
+        self.needed = np.array([one.needed for one in batches], np.int64)
+        self.missing = [one.missing for one in batches]
         self.appended_us, self.lost_us = self.b["appended_us"], self.b["lost_us"]
         self.deadline_us = self.appended_us + np.maximum(self.of_requests("timeout_us"), 0)
         self.acks = self.of_requests("acks")

@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..log_gaps import LogGap
 from ..outcomes import Verdict
 from .events import NULL
+from .kip_926 import Isr
 from .leadership import DOUBTED
 from .reasons import INVALID_REQUIRED_ACKS, NONE, REASONS
 from .responses import Finalized, Passed, Responses
@@ -51,8 +53,6 @@ def _of_requests(known: Finalized, state: Any, gaps: Sequence[LogGap]) -> dict[s
     marked_us = np.array(
         [state.led[place].marked_us for place in b["partition"].tolist()], np.int64
     )
-    codes = {isr: place for place, isr in enumerate(dict.fromkeys(known.isrs))}
-    isrs = pa.array([*codes], pa.list_(pa.int32()))
     places = pa.array(known.request)
     return {
         "node_id": pa.repeat(state.node_id, n),
@@ -68,7 +68,7 @@ def _of_requests(known: Finalized, state: Any, gaps: Sequence[LogGap]) -> dict[s
         "built_at": _longs(built_us),
         "base_offset": _longs(np.where(b["base_offset"] < 0, NULL, b["base_offset"])),
         "last_offset": _longs(known.last_offset(marked_us, gaps)),
-        "isr": isrs.take(pa.array([codes[isr] for isr in known.isrs])),
+        "isr": _lists(known.isrs),
         "recorded_error": _longs(b["error_code"]),
         "todays_min_isr_error": pa.repeat(INVALID_REQUIRED_ACKS, n),
         "partition_recorded_latency_ms": _latency_ms(alone_us, received_us),
@@ -99,15 +99,20 @@ def _of_variant(
         "min_insync_replicas": _longs(np.where(min_isr < 0, NULL, min_isr)),
         "visible_at": _longs(visible_us),
         "replicas_at_min_isr_ack": _longs(np.where(is_acked, known.copies[:, place], NULL)),
+        "min_insync_replicas_at_ack": _longs(np.where(is_acked, known.needed[:, place], NULL)),
+        "missing_followers": _lists([one[place] for one in known.missing]),
         "exposure_ms": _latency_ms(np.where(is_exposed, all_.passed_us, NULL), few.passed_us),
         "verdict": _VERDICTS.take(pa.array(verdict)),
         "reason": pa.array(REASONS, pa.string()).take(pa.array(reason)),
     }
-    for name, short, one in (
-        ("acks_all", "all_isr", all_),
-        ("min_isr", "min_isr", few),
+    for name, short, one, by in (
+        ("acks_all", "all_isr", all_, of_all),
+        ("min_isr", "min_isr", few, of_few),
     ):
+        is_by = one.error == NONE
         columns |= {
+            f"{name}_follower_id": _longs(np.where(is_by, by.follower_id, NULL)),
+            f"{name}_fetch_id": pc.if_else(pa.array(is_by), by.fetch_id, None),
             f"{short}_acked_at": _longs(one.passed_us),
             f"{name}_error": _longs(np.where(waits, one.error, NULL)),
             f"partition_{name}_latency_ms": _latency_ms(
@@ -134,6 +139,12 @@ def _slowest(
         slowest = np.where(known.acks == 0, NULL, slowest)
         found[f"request_{name}_latency{bound}_ms"] = _latency_ms(slowest, received_us)
     return found
+
+
+def _lists(values: Sequence[Isr | None]) -> pa.Array:
+    codes = {one: place for place, one in enumerate(dict.fromkeys(values))}
+    few = pa.array([*codes], pa.list_(pa.int32()))
+    return few.take(pa.array([codes[one] for one in values]))
 
 
 def _longs(values: Array) -> pa.Array:

@@ -31,6 +31,13 @@ PRODUCE_ACK_OUTCOMES = Table.of_outcomes(
         Column("all_isr_acked_at", AT, "the high watermark passed it: acks=all gets its response"),
         Column("min_isr_acked_at", AT, "min.insync.replicas replicas had it"),
         Column("visible_at", AT, "consumers can see it: the high watermark passed it"),
+        Column("acks_all_follower_id", INT, "whose FETCH completes acks=all; null: nobody's"),
+        Column("acks_all_fetch_id", TEXT, "that FETCH's key in requests"),
+        Column("min_isr_follower_id", INT, "whose FETCH completes acks=-2; null: nobody's"),
+        Column("min_isr_fetch_id", TEXT, "that FETCH's key in requests"),
+        Column(
+            "missing_followers", pa.list_(INT), "in the ISR at the append; acks=all came without"
+        ),
         Column("recorded_error", INT, "Kafka's error code in the log; null without a response"),
         Column("acks_all_error", INT, "error code with acks=all; null: not known"),
         Column("min_isr_error", INT, "error code with acks=min.insync.replicas; null: not known"),
@@ -46,6 +53,7 @@ PRODUCE_ACK_OUTCOMES = Table.of_outcomes(
         Column("request_min_isr_latency_earliest_ms", MS, "the least that the log allows"),
         Column("request_min_isr_latency_latest_ms", MS, "the most that the log allows"),
         Column("replicas_at_min_isr_ack", INT, "replicas, leader included, that had it then"),
+        Column("min_insync_replicas_at_ack", INT, "min.insync.replicas in force at the early ack"),
         Column("exposure_ms", MS, "from the early ack until the whole ISR had it"),
     ),
     key=("request_id", "topic", "partition"),

@@ -106,7 +106,7 @@ def test_keys_are_unique_and_never_null(log: Replayed) -> None:
 def test_acks_are_those_of_a_naive_reader(log: Replayed) -> None:
     """All heartbeats and all METADATA instead of changes, other pieces."""
     # The readers name requests each in its own way, and only Spark's looks at INIT_PRODUCER_ID.
-    apart = {"recording", "request_id", "is_idempotent"}
+    apart = {"recording", "request_id", "is_idempotent", "acks_all_fetch_id", "min_isr_fetch_id"}
     acks, reacting = BY_NAME["min_isr_acks"].outcomes
     numbers = {acks: 2748 * (1 + len(SWEEP)), reacting: 886 * 2}
     naive = {acks: rows_of(ACKS, SWEEP), reacting: reacting_rows_of(ACKS)}

@@ -174,7 +174,6 @@ def _fetch(line: Line, own: dict[int, list[Event]]) -> None:
                     built_us=line.built_us,
                     replica_id=line.node_id,
                     fetch_offset=requested["fetchOffset"],
-                    record_bytes=responded["recordsSizeInBytes"],
                     high_watermark=responded["highWatermark"],
                 )
             )
@@ -184,21 +183,12 @@ def _fetch(line: Line, own: dict[int, list[Event]]) -> None:
             None,
             topic["topicId"],
             partition["partition"],
-            record_bytes=responses.get((topic["topicId"], partition["partition"]), {}).get(
-                "recordsSizeInBytes"
-            ),
             fetch_offset=partition["fetchOffset"],
             leader_epoch=partition["currentLeaderEpoch"],
             is_refused=_is_refused(responses.get((topic["topicId"], partition["partition"]))),
         )
         for topic in request["topics"]
         for partition in topic["partitions"]
-    ]
-    listed = {(partition.topic_id, partition.partition) for partition in requested}
-    requested += [
-        Partition(None, *key, record_bytes=responded["recordsSizeInBytes"], is_refused=False)
-        for key, responded in responses.items()
-        if key not in listed and responded["recordsSizeInBytes"] > 0
     ]
     handled = _handled(line)
     own[line.node_id].append(

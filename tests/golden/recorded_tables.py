@@ -22,7 +22,7 @@ from kip_replay.replay.kafka.request_log import LineParser
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
-_IDS = ("request_id", "recorded_request_id")
+_IDS = ("request_id", "recorded_request_id", "acks_all_fetch_id", "min_isr_fetch_id")
 
 
 class Log:

@@ -82,7 +82,7 @@ def beyond(log: Log, produce: str, partition: str, offset: float) -> Iterator[tu
 
 @pytest.mark.parametrize(
     ("name", "waited", "left_the_isr"),
-    [("acks-slow-follower", 20, 0), pytest.param("mixed-4.2", 19, 4, marks=pytest.mark.slow)],
+    [("acks-slow-follower", 20, 0), pytest.param("mixed-4.2", 15, 4, marks=pytest.mark.slow)],
 )
 def test_produces_waited_for_the_followers_that_are_named(
     name: str, waited: int, left_the_isr: int

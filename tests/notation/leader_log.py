@@ -140,17 +140,15 @@ class History:
         session: int = 1,
         partition: int = 0,
         until_ms: float | None = None,
-        sent_bytes: int | None = None,
     ) -> None:
         """A follower's FETCH; ``offset`` None: the session has the partition, unchanged.
 
-        ``until_ms``: when its handler is done; ``sent_bytes``: of records in the response.
+        ``until_ms``: when its handler is done.
         """
         listed = Partition(
             "t",
             None,
             partition,
-            record_bytes=sent_bytes,
             fetch_offset=offset,
             leader_epoch=leader_epoch,
             is_refused=refused,
@@ -270,7 +268,6 @@ class History:
             replica_id=node,
             fetch_offset=offset,
             high_watermark=high_watermark,
-            record_bytes=0,
         )
 
     def in_order(self) -> list[Event]:

@@ -48,7 +48,6 @@ def histories(draw: st.DrawFn, *, alters: bool = False) -> History:
                 replica,
                 offset,
                 until_ms=now + draw(_HANDLERS_MS),
-                sent_bytes=100 * ahead.index(stand[replica]),
             )
         elif not alters and action == "consumer":
             session = draw(st.integers(0, 2))

@@ -64,7 +64,6 @@ def draw_fetch(draw: st.DrawFn, history: History, now: float, log_ends: dict[int
             "t",
             None,
             partition,
-            draw(st.sampled_from([None, 0, 100, 200, 278, 300])),
             fetch_offset=draw(st.one_of(st.none(), st.integers(0, log_ends[partition]))),
             leader_epoch=draw(st.sampled_from([None, 0, 0, 0, 1, 2])),
             is_refused=draw(st.sampled_from([None, False, False, True])),

@@ -97,7 +97,8 @@ def test_a_produce_that_no_fetch_explains() -> None:
     one = only(min_isr_acks, **produce(base_offset=None, isr=None, reason="the ISR is not there"))
     assert "Which follower it waited for is not in the log." in one.sentence
     assert "would have responded is unknown: the ISR is not there." in one.sentence
-    timed_out = only(min_isr_acks, **produce(recorded_error=7, request_min_isr_latency_ms=990.0))
+    outcome = produce(recorded_error=7, request_min_isr_latency_ms=990.0, missing_followers=[2, 3])
+    timed_out = only(min_isr_acks, **outcome)
     assert "It got error 7." in timed_out.sentence
     assert "No FETCH of follower 2 (and 1 other), in sync at the append," in timed_out.sentence
     assert "left the ISR" not in timed_out.sentence
@@ -113,7 +114,8 @@ def test_a_produce_that_no_fetch_explains() -> None:
     ],
 )
 def test_a_follower_that_was_not_waited_for(replayed: float | None, said: str) -> None:
-    one = only(min_isr_acks, **produce(isr=[1, 2], request_acks_all_latency_ms=replayed))
+    outcome = produce(isr=[1, 2], missing_followers=[2], request_acks_all_latency_ms=replayed)
+    one = only(min_isr_acks, **outcome)
     fetch = "No FETCH of follower 2, in sync at the append, beyond it is in the log"
     assert f"{fetch} {said}" in one.sentence
 

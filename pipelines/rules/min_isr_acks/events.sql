@@ -141,27 +141,16 @@ SELECT recording, node_id, unix_micros(dequeued_at) AS at_us, kind_order('produc
         base_offset := CASE WHEN has_response THEN p.base_offset END)) AS partitions
 FROM produced
 UNION ALL BY NAME
--- Followers' FETCHes that the leader took, with what it refused to take note of; then partitions that
--- a response has records of, though the request did not list them again.
-SELECT recording, node_id, at_us, kind_order('fetch') AS kind_order, request_id, 'fetch' AS kind,
+-- Followers' FETCHes that the leader took, with what it refused to take note of.
+SELECT recording, node_id, dequeued_us + least((handled_us - dequeued_us) // 2, $progress_us_max)
+        AS at_us, kind_order('fetch') AS kind_order, request_id, 'fetch' AS kind,
     dequeued_us, handled_us, built_us, replica_id, replica_epoch,
     response_session_id AS session_id,
-    list_concat(
-        list_transform(requested, lambda p: partition_of(
-            p.asked, fetch_offset := p.asked.fetch_offset, leader_epoch := p.asked.current_leader_epoch,
-            record_bytes := get(p.got, 0).record_bytes,
-            is_refused := size(list_filter(p.got, lambda r:
-                r.error_code <> 0 OR coalesce(r.diverging_epoch, -1) >= 0)) > 0)),
-        list_transform(unlisted, lambda r: partition_of(
-            r, record_bytes := r.record_bytes, is_refused := FALSE))) AS partitions
-FROM (
-    SELECT *,
-        dequeued_us + least((handled_us - dequeued_us) // 2, $progress_us_max) AS at_us,
-        list_transform(request_partitions, lambda p: {'asked': p,
-            'got': list_filter(response_partitions, lambda r: is_same(p, r))}) AS requested,
-        list_filter(response_partitions, lambda r: r.record_bytes > 0 AND size(
-            list_filter(request_partitions, lambda p: is_same(p, r))) = 0) AS unlisted
-    FROM of_leaders WHERE replica_id >= 0)
+    list_transform(request_partitions, lambda p: partition_of(
+        p, fetch_offset := p.fetch_offset, leader_epoch := p.current_leader_epoch,
+        is_refused := size(list_filter(response_partitions, lambda r: is_same(p, r)
+            AND (r.error_code <> 0 OR coalesce(r.diverging_epoch, -1) >= 0))) > 0)) AS partitions
+FROM of_leaders WHERE replica_id >= 0
 UNION ALL BY NAME
 -- Consumers' FETCHes, with what they list and forget of their sessions.
 SELECT recording, node_id, handled_us AS at_us, kind_order('consumer_fetch') AS kind_order,
@@ -179,7 +168,7 @@ SELECT f.recording, f.replica_id AS node_id, unix_micros(f.received_at) AS at_us
     kind_order('metadata_fetch') AS kind_order, f.request_id, 'metadata_fetch' AS kind,
     unix_micros(f.received_at) AS received_us, f.built_us, f.node_id AS replica_id,
     get(f.request_partitions, 0).fetch_offset AS fetch_offset,
-    f.returned.record_bytes AS record_bytes, f.returned.high_watermark AS high_watermark
+    f.returned.high_watermark AS high_watermark
 FROM fetched AS f SEMI JOIN leaders
 ON leaders.recording = f.recording AND leaders.node_id = f.replica_id
 WHERE f.is_cluster_metadata AND f.returned.error_code = 0 AND size(f.request_partitions) > 0

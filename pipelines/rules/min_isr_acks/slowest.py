@@ -76,7 +76,7 @@ def _followers(row: Row, places: Places) -> Iterator[str]:
         left = "" if row["error_code"] else _why_not_waited_for(row)
         follower = f"follower {row['missing_follower_id']}{others}, in sync at the append,"
         yield f"No FETCH of {follower} beyond it is in the log before the response{left}."
-    if row["last_follower_id"] is None:
+    if row["last_follower_at"] is None:
         if not row["missing_followers"]:
             yield "Which follower it waited for is not in the log."
         return
