@@ -16,6 +16,8 @@ from .kip_926 import UNKNOWN
 from .leadership import APPLY_US_MAX, DOUBTED, LOST_BEFORE
 from .topics import Array
 
+#: Stamps are whole milliseconds: so far two of them may be off.
+STAMP_US = 2_000
 _NUMBERS = (
     *("partition", "base_offset", "record_bytes", "error_code", "appended_us", "leads", "isr_size"),
     *("lost_us", "loss", "next_base_offset", "next_us", "is_next_certain"),
@@ -177,9 +179,11 @@ class Finalized:
         )
         reason = np.where(is_refused, refused_reason, reason)
         error = np.where(is_refused, refused_error, np.where(reason == 0, error, NULL))
-        times = (
+        times = [
             np.where(is_refused, self.appended_us, us) for us in (at_us, earliest_us, latest_us)
-        )
+        ]
+        times[1] = np.maximum(times[1] - STAMP_US, self.of_requests("received_us"))
+        times[2] += STAMP_US
         known = (np.where(reason == 0, us, NULL) for us in times)
         is_gone = is_refused | (reason != 0) | (error == reasons.NOT_LEADER_OR_FOLLOWER)
         return Responses._make([*known, error, reason, np.where(is_gone, NULL, passed.at_us)])

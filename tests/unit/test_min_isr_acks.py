@@ -215,7 +215,7 @@ def test_bounds_are_those_of_the_handler() -> None:
         for which in ("acks_all", "min_isr")
         for bound in ("earliest", "latest")
     ]
-    assert bounds == [60.5, 61.5, 4.5, 5.5]
+    assert bounds == [58.5, 63.5, 2.5, 7.5]
 
 
 # --- followers -----------------------------------------------------------------------------------
