@@ -69,6 +69,7 @@ class Batch(msgspec.Struct, array_like=True):
     needed: list[int]
     missing: list[Isr | None]
     blind: int
+    marked_us: int
     waits: list[int] = []
     lost_us: int = NULL
     loss: int = 0
@@ -130,11 +131,15 @@ class Batch(msgspec.Struct, array_like=True):
 class Led(msgspec.Struct, array_like=True):
     """A partition with its open batches: their numbers, and base offsets with numbers in order.
 
+    ``seen_us`` is when a line named it last.
     ``blind`` counts batches without a base offset, ``marked_us`` is when the first transaction
     began: its marker lies between batches without a PRODUCE.
     """
 
+    topic: str
+    number: int
     leadership: Leadership
+    seen_us: int = 0
     batches: list[int] = []
     bases: list[tuple[int, int]] = []
     logged_end: int = 0

@@ -58,6 +58,12 @@ class Consumers(msgspec.Struct):
         of = self.of_partition.get(partition, ())
         return any(self.sessions[one].parked_until_us > since_us for one in of)
 
+    def partitions(self, at_us: int) -> set[int]:
+        """Partitions of sessions, and those that were parked without one at a time or later."""
+        parked = self.parked_until_us.items()
+        self.parked_until_us = {one: until_us for one, until_us in parked if until_us >= at_us}
+        return {*self.of_partition, *self.parked_until_us}
+
     def fetch(
         self, session_id: int, listed: set[int], forgotten: set[int], *, is_full: bool
     ) -> Session | None:

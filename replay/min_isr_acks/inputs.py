@@ -59,7 +59,7 @@ class Rows(NamedTuple):
 
 
 class Increment:
-    """A batch of ``INPUT_SCHEMA`` as lists."""
+    """A batch of ``INPUT_SCHEMA`` as lists; ``partitions``: what is at their positions."""
 
     def __init__(self, batch: pa.RecordBatch, topics: Topics) -> None:
         self._batch = batch
@@ -67,9 +67,10 @@ class Increment:
         np.cumsum(_lengths(batch), out=first_row[1:])
         flat = batch.column("partitions").flatten()
         self._columns = dict(zip(Partition._fields, flat.flatten(), strict=True))
+        positions, self.partitions = topics.partitions_of(self._columns)
         given: dict[str, list[Any]] = {
             "first_row": first_row.tolist(),
-            "partition": topics.partitions_of(self._columns).tolist(),
+            "partition": positions.tolist(),
             **{name: batch.column(name).to_pylist() for name in (*_TEXTS, *_FLAGS)},
         }
         at_us, handled_us = longs(batch.column("at_us")), longs(batch.column("handled_us"))

@@ -26,6 +26,8 @@ from .topics import MinIsrConfig, Topics
 
 #: acks of a PRODUCE that waits for the whole ISR (acks=all).
 ACKS_ALL = -1
+#: A partition that no line names for so long is forgotten; lines of METADATA name all that exist.
+SILENT_US = 24 * 3_600_000_000
 #: A follower's session: its broker, and the session's id.
 _SESSION_BITS = 32
 _NO_ROWS = pa.RecordBatch.from_pylist([], schema=ACKS_SCHEMA)
@@ -55,7 +57,7 @@ class State(msgspec.Struct):
     consumers: Consumers = msgspec.field(default_factory=Consumers)
     seen: Seen = msgspec.field(default_factory=Seen)
     fetched: dict[int, int] = {}
-    led: list[Led] = []
+    led: dict[int, Led] = {}
     requests: list[Request] = []
     batches: dict[int, Batch] = {}
     moments: dict[int, Moment] = {}
@@ -92,6 +94,10 @@ class MinIsrAcks:
         # Whoever fetched longer ago is not caught up any more.
         oldest_us = state.front[0] - LAG_US_MAX
         state.fetched = {one: us for one, us in state.fetched.items() if us >= oldest_us}
+        silent_us = state.front[0] - SILENT_US
+        known = state.led.items()
+        state.led = {at: one for at, one in known if one.seen_us >= silent_us or one.batches}
+        state.topics.keep({*state.led, *state.consumers.partitions(state.front[0])})
         return msgspec.msgpack.encode(state)
 
     def feed(self, batch: pa.RecordBatch) -> Outcomes:
@@ -110,11 +116,6 @@ class MinIsrAcks:
         state = self._state
         self._increment = increment = Increment(batch, state.topics)
         self._events, self._rows = events, _ = increment.events, increment.rows
-        for topic in state.topics.of_partitions()[len(state.led) :]:
-            requirements = [
-                Requirement(waits, k) for k in self._min_isrs(topic) for waits in (True, False)
-            ]
-            state.led.append(Led(Leadership(Partition(state.node_id, requirements))))
         self._check_order()
         for e, kind in enumerate(events.kind):
             if kind == Kind.TOPIC:
@@ -142,6 +143,19 @@ class MinIsrAcks:
             raise ValueError("events must come in order of at_us, kind_order, request_id")
         self._state.front = (keys or [self._state.front])[-1]
 
+    def _led(self, position: int, at_us: int) -> Led:
+        """The partition at a position, begun if nothing is known of it."""
+        led = self._state.led.get(position)
+        if led is None or led.seen_us < at_us - SILENT_US:
+            topic, number = self._increment.partitions[position]
+            requirements = [
+                Requirement(waits, k) for k in self._min_isrs(topic) for waits in (True, False)
+            ]
+            leadership = Leadership(Partition(self._state.node_id, requirements))
+            led = self._state.led[position] = Led(topic, number, leadership)
+        led.seen_us = at_us
+        return led
+
     # --- the leader's own log ---
 
     def _fetch(self, e: int) -> None:
@@ -158,7 +172,7 @@ class MinIsrAcks:
             offset = rows.fetch_offset[row]
             if offset == NULL or rows.is_refused[row] == 1:
                 continue
-            led = state.led[rows.partition[row]]
+            led = self._led(rows.partition[row], at_us)
             led.leadership.note_epoch(max(rows.leader_epoch[row], UNKNOWN))
             led.leadership.partition.fetch(follower, offset, at_us, epoch, session)
             if not state.consumers.is_parked(rows.partition[row], begin_us):
@@ -227,7 +241,7 @@ class MinIsrAcks:
         """A partition of a PRODUCE: refused or appended, as its base offset shows."""
         state, events, rows = self._state, self._events, self._rows
         led, base_offset, at_us = (
-            state.led[rows.partition[row]],
+            self._led(rows.partition[row], events.at_us[e]),
             rows.base_offset[row],
             events.handled_us[e],
         )
@@ -244,8 +258,10 @@ class MinIsrAcks:
         size = UNKNOWN if isr is None else len(isr)
         if base_offset == NULL and leadership.leads is not False:
             led.blind += 1
-        if events.is_transactional[e]:
-            led.marked_us = min(led.marked_us, at_us)
+        if events.is_transactional[e] and led.marked_us > at_us:
+            led.marked_us = at_us
+            for number in led.batches:
+                state.batches[number].marked_us = at_us
         for one, follower in partition.followers.items():
             if (
                 one not in partition.maximal_isr
@@ -271,6 +287,7 @@ class MinIsrAcks:
             [0] * len(min_isrs),
             [None] * len(min_isrs),
             led.blind,
+            led.marked_us,
         )
         led.batches.append(number)
         if not is_appended or size == UNKNOWN:
@@ -308,7 +325,7 @@ class MinIsrAcks:
         state, at_us = self._state, self._events.at_us[e]
         is_active = kind != Kind.METADATA or state.brokers.is_active(self._events.replica_id[e])
         for place, fact in self._increment.facts(e, is_active=is_active):
-            led = state.led[place]
+            led = self._led(place, at_us)
             if led.leadership.take(at_us, kind, fact):
                 self._acknowledge(led, Moment(at_us, at_us, at_us, at_us))
                 if kind == Kind.METADATA:
@@ -329,7 +346,9 @@ class MinIsrAcks:
         state, brokers = self._state, self._state.brokers
         match event.kind:
             case Kind.METADATA_FETCH:
-                self._apply(brokers.metadata_fetch(event, self._partitions_with))
+                self._apply(
+                    brokers.metadata_fetch(event, partial(self._partitions_with, event.at_us))
+                )
                 self._apply_configs(event.at_us)
                 has_risen = self._has_holes and state.seen.metadata_fetch(event)
                 if has_risen and self._holes.quiet_since(state.seen):
@@ -366,11 +385,11 @@ class MinIsrAcks:
 
     def _reconfigure(self, at_us: int, topic: str | None = None) -> None:
         """min.insync.replicas of a topic may be another one; of all without a name."""
-        for name, led in zip(self._state.topics.of_partitions(), self._state.led, strict=True):
-            if topic and topic != name:
+        for led in self._state.led.values():
+            if topic and topic != led.topic:
                 continue
             partition = led.leadership.partition
-            wanted = [k for k in self._min_isrs(name) for _ in range(2)]
+            wanted = [k for k in self._min_isrs(led.topic) for _ in range(2)]
             if wanted != [one.min_isr for one in partition.requirements]:
                 partition.configure(wanted)
                 self._acknowledge(led, Moment(at_us, at_us, at_us, at_us))
@@ -391,7 +410,7 @@ class MinIsrAcks:
     ) -> None:
         """Something happens to partitions; it takes effect at ``latest_us`` at the latest."""
         moment = Moment(at_us, at_us, at_us, max(at_us, latest_us))
-        for led in self._state.led if which is None else which:
+        for led in self._state.led.values() if which is None else which:
             if change(led.leadership, at_us):
                 self._acknowledge(led, moment)
             self._lose(led, at_us)
@@ -400,7 +419,7 @@ class MinIsrAcks:
         """What depends on lines that are missing is not known from here on (``holes``)."""
         state = self._state
         for what, follower, since_us in doubted:
-            some, when_us = state.led, at_us - 1
+            some, when_us = [*state.led.values()], at_us - 1
             change: Change = Leadership.doubt_outcomes
             if what is What.CONFIGURED:
                 state.configs.doubt()
@@ -412,7 +431,7 @@ class MinIsrAcks:
             elif what is What.ABSENT:
                 if not self._holes.of_active(since_us - SILENCE_US, when_us, state.seen):
                     continue
-                some = [one for one in state.led if one.leadership.knows(follower)]
+                some = [one for one in state.led.values() if one.leadership.knows(follower)]
                 change, when_us = (
                     partial(Leadership.miss, follower=follower),
                     since_us - STOPPING_US,
@@ -423,7 +442,7 @@ class MinIsrAcks:
                 active = self._holes.of_active(since_us - SILENCE_US, when_us, state.seen)
                 if not (is_joining or active):
                     continue
-                some = [one for one in state.led if one.leadership.may_add(follower)]
+                some = [one for one in state.led.values() if one.leadership.may_add(follower)]
                 change = Leadership.doubt_outcomes if is_joining else Leadership.doubt
                 when_us = since_us if is_joining else when_us
             self._sweep(when_us, change, which=some)
@@ -434,8 +453,9 @@ class MinIsrAcks:
         self._sweep(at_us, Leadership.restore)
         self._reconfigure(at_us)
 
-    def _partitions_with(self, broker: int) -> int:
-        return sum(broker in (one.leadership.isr or ()) for one in self._state.led)
+    def _partitions_with(self, at_us: int, broker: int) -> int:
+        known = (one for one in self._state.led.values() if one.seen_us >= at_us - SILENT_US)
+        return sum(broker in (one.leadership.isr or ()) for one in known)
 
     # --- outcomes ---
 

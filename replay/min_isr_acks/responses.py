@@ -20,7 +20,7 @@ from .topics import Array
 STAMP_US = 2_000
 _NUMBERS = (
     *("partition", "base_offset", "record_bytes", "error_code", "appended_us", "leads", "isr_size"),
-    *("lost_us", "loss", "next_base_offset", "next_us", "is_next_certain"),
+    *("lost_us", "loss", "next_base_offset", "next_us", "is_next_certain", "marked_us"),
 )
 
 
@@ -195,11 +195,11 @@ class Finalized:
             hidden |= (self.appended_us < gap.before_us) & (at_us > gap.after_us - WRITTEN_US_MAX)
         return hidden
 
-    def last_offset(self, marked_us: Array, gaps: Sequence[LogGap]) -> Array:
+    def last_offset(self, gaps: Sequence[LogGap]) -> Array:
         """One below the next batch's, NULL where others may lie between."""
         next_us = self.b["next_us"]
         is_certain = (self.b["is_next_certain"] != 0) & (self.b["next_base_offset"] != NULL)
-        is_certain &= marked_us > np.maximum(next_us, self.appended_us + SETTLE_US)
+        is_certain &= self.b["marked_us"] > np.maximum(next_us, self.appended_us + SETTLE_US)
         for gap in gaps:
             is_certain &= (self.appended_us >= gap.before_us) | (
                 next_us < gap.after_us - WRITTEN_US_MAX

@@ -49,15 +49,12 @@ def _of_requests(known: Finalized, state: Any, gaps: Sequence[LogGap]) -> dict[s
     b, n = known.b, len(known.appended_us)
     received_us, built_us = known.of_requests("received_us"), known.of_requests("built_us")
     alone_us = np.where(np.bincount(known.request)[known.request] == 1, built_us, NULL)
-    topics, numbers = state.topics.columns()
-    marked_us = np.array(
-        [state.led[place].marked_us for place in b["partition"].tolist()], np.int64
-    )
+    led = [state.led[position] for position in b["partition"].tolist()]
     places = pa.array(known.request)
     return {
         "node_id": pa.repeat(state.node_id, n),
-        "topic": topics.take(pa.array(b["partition"])),
-        "partition": pa.array(numbers[b["partition"]]),
+        "topic": pa.array([one.topic for one in led], pa.string()),
+        "partition": pa.array([one.number for one in led]),
         **{
             name: pa.array(known.columns[name], ACKS_SCHEMA.field(name).type).take(places)
             for name in _NAMES
@@ -67,7 +64,7 @@ def _of_requests(known: Finalized, state: Any, gaps: Sequence[LogGap]) -> dict[s
         "received_at": _longs(received_us),
         "built_at": _longs(built_us),
         "base_offset": _longs(np.where(b["base_offset"] < 0, NULL, b["base_offset"])),
-        "last_offset": _longs(known.last_offset(marked_us, gaps)),
+        "last_offset": _longs(known.last_offset(gaps)),
         "isr": _lists(known.isrs),
         "recorded_error": _longs(b["error_code"]),
         "todays_min_isr_error": pa.repeat(INVALID_REQUIRED_ACKS, n),

@@ -1,6 +1,6 @@
 """Topics and partitions by position: what a leader's log names by name, or by id."""
 
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -12,7 +12,6 @@ from .events import NULL, Event
 #: An array of integers or flags.
 Array: TypeAlias = np.ndarray[Any, Any]
 _BITS = 32
-Key = TypeVar("Key", int, str)
 
 
 def longs(column: pa.Array) -> Array:
@@ -25,49 +24,52 @@ def longs(column: pa.Array) -> Array:
 
 
 class Topics(msgspec.Struct):
-    """Topics' names, and the partitions of this leader as (topic, partition) positions."""
+    """The partitions of this leader by position, and names of topic ids."""
 
-    names: dict[str, int] = {}
-    #: Positions by topic's position and partition, packed.
-    partitions: dict[int, int] = {}
+    positions: dict[str, dict[int, int]] = {}
+    count: int = 0
     named: dict[str, str] = {}
 
-    def partitions_of(self, columns: dict[str, pa.Array]) -> Array:
-        """Positions of the partitions that events name, new ones for those that are new."""
+    def partitions_of(
+        self, columns: dict[str, pa.Array]
+    ) -> tuple[Array, dict[int, tuple[str, int]]]:
+        """Positions of the partitions that events name, and what is at them.
+
+        Positions are never used again.
+        """
         names, ids = columns["topic"], columns["topic_id"]
         coded = (names if not names.null_count else pc.coalesce(names, ids, "")).dictionary_encode()
-        topics = [
-            _position(self.names, self._resolved(one)) for one in coded.dictionary.to_pylist()
-        ]
-        keys = (_decoded(topics, coded) << _BITS) | longs(columns["partition"])
-        coded = pa.array(keys).dictionary_encode()
-        positions = [_position(self.partitions, key) for key in coded.dictionary.to_pylist()]
-        return _decoded(positions, coded)
+        keys = (coded.indices.to_numpy(zero_copy_only=False).astype(np.int64) << _BITS) | longs(
+            columns["partition"]
+        )
+        few, places = np.unique(keys, return_inverse=True)
+        topics = [self._resolved(name) for name in coded.dictionary.to_pylist()]
+        found: dict[int, tuple[str, int]] = {}
+        positions = []
+        for key in few.tolist():
+            one = topics[key >> _BITS], key & ((1 << _BITS) - 1)
+            positions.append(self._position(*one))
+            found[positions[-1]] = one
+        return np.array(positions, np.int64)[places], found
+
+    def _position(self, topic: str, partition: int) -> int:
+        of_topic = self.positions.setdefault(topic, {})
+        if partition not in of_topic:
+            of_topic[partition], self.count = self.count, self.count + 1
+        return of_topic[partition]
+
+    def keep(self, positions: set[int]) -> None:
+        """Forget all other partitions, and names of ids: each increment begins with them."""
+        kept = {
+            topic: {number: one for number, one in of_topic.items() if one in positions}
+            for topic, of_topic in self.positions.items()
+        }
+        self.positions, self.named = {topic: of for topic, of in kept.items() if of}, {}
 
     def _resolved(self, name: str) -> str:
         # An event may name a topic by its id where the name is meant.
         once = self.named.get(name, name)
         return self.named.get(once, once)
-
-    def of_partitions(self) -> list[str]:
-        names = list(self.names)
-        return [names[key >> _BITS] for key in self.partitions]
-
-    def columns(self) -> tuple[pa.Array, Array]:
-        """Name of the topic and number of each partition, by its position."""
-        keys = np.array(list(self.partitions), np.int64)
-        names = pa.array(list(self.names), pa.string())
-        return names.take(pa.array(keys >> _BITS)), keys & ((1 << _BITS) - 1)
-
-
-def _position(positions: dict[Key, int], key: Key) -> int:
-    return positions.setdefault(key, len(positions))
-
-
-def _decoded(positions: list[int], coded: pa.DictionaryArray) -> Array:
-    by_code = np.array(positions, np.int64)
-    decoded: Array = by_code[coded.indices.to_numpy(zero_copy_only=False)]
-    return decoded
 
 
 class MinIsrConfig(msgspec.Struct):

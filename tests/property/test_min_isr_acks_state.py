@@ -256,3 +256,21 @@ def saved_bytes(rounds: int) -> int:
     replay = MinIsrAcks(LEADER, variants())
     replay.feed(batch_of(history.in_order()))
     return len(replay.saved())
+
+
+def test_partitions_that_no_line_names_for_a_day_are_forgotten() -> None:
+    """Topics that come and go, one an hour: a hundred days leave as much as three."""
+    sizes = []
+    for hours in (72, 2400):
+        history = History(isr=None)
+        for hour in range(hours):
+            now = 3_600_000.0 * hour
+            partition = Partition(f"t{hour}", None, 0, 100, 0, 0)
+            history.request(now, [partition])
+            history.metadata(now - 5, (11, 12, 13))
+            listed = [partition._replace(leader_id=11, isr=[11], replicas=[11])]
+            history.events[-1] = history.events[-1]._replace(partitions=listed)
+        replay = MinIsrAcks(LEADER, variants())
+        replay.feed(batch_of(history.in_order()))
+        sizes.append(len(replay.saved()))
+    assert sizes[1] < 1.1 * sizes[0]
