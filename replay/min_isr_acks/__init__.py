@@ -59,9 +59,9 @@ Where it can fail
   after its begin is unknown, and so is a ``last_offset`` whose next append may be among them.
 * Lines of the *active controller* hide changes of ISRs and of min.insync.replicas that stay in
   force (``holes``). A gap of any other node touches nothing.
-* Not seen: a broker that was taken out of an ISR more than ``STOPPING_US`` before its last FETCH, or
-  came back in a gap but fetched only later; a transaction all of whose PRODUCEs are in a gap, so
-  that a marker counts as the last offset.
+* Not seen: a broker that was taken out of an ISR more than ``STOPPING_US`` before its last FETCH,
+  or came back in a gap but fetched only later; a transaction all of whose PRODUCEs are in a gap,
+  so that a marker counts as the last offset.
 """
 
 from .events import INPUT_SCHEMA as INPUT_SCHEMA
