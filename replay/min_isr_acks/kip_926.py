@@ -27,10 +27,11 @@ Acknowledged = list[tuple[int, int]]
 class Follower(msgspec.Struct, array_like=True, gc=False):
     """A replica as its leader knows it (``kafka.cluster.Replica``): it has all below an offset.
 
-    ``epoch`` and ``session`` are those of its last FETCH.
+    ``epoch`` and ``session`` are those of its last FETCH, at ``fetched_us``.
     """
 
     log_end_offset: int
+    fetched_us: int
     caught_up_us: int
     epoch: int
     session: int
@@ -105,7 +106,7 @@ class Partition(msgspec.Struct, array_like=True):
         caught_up_us = 0 if known is None else known.caught_up_us
         if offset >= self.log_end_offset:
             caught_up_us = at_us
-        self.followers[follower_id] = Follower(offset, caught_up_us, epoch, session)
+        self.followers[follower_id] = Follower(offset, at_us, caught_up_us, epoch, session)
 
     def acknowledge(self, at_us: int, may_join: Callable[[int, int], bool]) -> Acknowledged:
         """Complete what enough replicas have (``checkEnoughReplicasReachOffset``).
@@ -178,6 +179,10 @@ class Partition(msgspec.Struct, array_like=True):
     def lead(self) -> None:
         """Begin a term: followers have to show anew what they have."""
         self.followers = {}
+        self.count_anew()
+
+    def count_anew(self) -> None:
+        """Take back what enough replicas have: what it followed from is wrong."""
         for one in self.requirements:
             one.offset = UNKNOWN
 

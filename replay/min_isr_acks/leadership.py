@@ -19,6 +19,8 @@ STALE_US = 2_000_000
 LOST, LOST_BEFORE = 1, 2
 #: ... or a gap in another log hides what acknowledgements depend on from then on (``holes``).
 DOUBTED = 3
+#: ... or offsets in the log contradict each other.
+CONTRADICTED = 4
 
 
 class Fact(NamedTuple):

@@ -17,9 +17,10 @@ NOTHING_APPENDED = "nothing was appended, and the ISR was large enough: why is n
 REFUSED_AS_RECORDED = "nothing was appended, but would have been with this min.insync.replicas"
 LEADER_LOST = "the leader was lost meanwhile, and the log does not tell when"
 FENCED_WHEN = "a broker was fenced meanwhile, and the log leaves open which append did it"
+CONTRADICTED = "a follower's offset goes back: it contradicts the FETCH before"
 LOG_ENDED = "the log ended before the answer"
 #: Reasons by code; code 0 is none.
 REASONS = (
     *(None, ISR_NOT_IN_LOG, MIN_ISR_NOT_IN_LOG, OFFSET_NOT_IN_LOG, NOTHING_APPENDED),
-    *(REFUSED_AS_RECORDED, LEADER_LOST, FENCED_WHEN, LOG_ENDED, LOG_GAP),
+    *(REFUSED_AS_RECORDED, LEADER_LOST, FENCED_WHEN, CONTRADICTED, LOG_ENDED, LOG_GAP),
 )

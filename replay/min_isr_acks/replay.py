@@ -18,7 +18,7 @@ from .events import KIND_ORDER, NULL, SILENCE_US, Event, Kind
 from .holes import NO_HOLES, STOPPING_US, Doubted, Holes, Seen, What
 from .inputs import Increment, parts_of
 from .kip_926 import LAG_US_MAX, UNKNOWN, Acknowledged, Partition, Requirement
-from .leadership import APPLY_US_MAX, Change, Leadership
+from .leadership import APPLY_US_MAX, CONTRADICTED, Change, Leadership
 from .responses import Finalized
 from .rows import rows_of
 from .tables import ACKS_SCHEMA
@@ -174,6 +174,9 @@ class MinIsrAcks:
                 continue
             led = self._led(rows.partition[row], at_us)
             led.leadership.note_epoch(max(rows.leader_epoch[row], UNKNOWN))
+            before = led.leadership.partition.followers.get(follower)
+            if before and offset < before.log_end_offset:
+                self._contradict(led, before.fetched_us - 1, at_us)
             led.leadership.partition.fetch(follower, offset, at_us, epoch, session)
             if not state.consumers.is_parked(rows.partition[row], begin_us):
                 self._acknowledge(led, at_once)
@@ -332,15 +335,22 @@ class MinIsrAcks:
                     led.leadership.name_leader(at_us, fact)
             self._lose(led, at_us)
 
-    def _lose(self, led: Led, at_us: int) -> None:
-        """What a change of the leadership means for batches that wait."""
+    def _lose(self, led: Led, at_us: int, now_us: int | None = None) -> None:
+        """What a change of the leadership means for batches that wait; ``now_us``: it shows."""
         loss, led.leadership.loss = led.leadership.loss, 0
         if loss:
             led.leadership.partition.forget({*led.batches})
             # Of those that are complete too: what shows a loss may come after it.
-            for number in led.batches:
-                self._state.batches[number].note_missing(led.leadership.partition)
-                self._state.batches[number].lose(at_us, loss)
+            for batch in map(self._state.batches.__getitem__, led.batches):
+                if now_us is None or not batch.is_final(now_us):
+                    batch.note_missing(led.leadership.partition)
+                    batch.lose(at_us, loss)
+
+    def _contradict(self, led: Led, since_us: int, now_us: int) -> None:
+        """A follower's offset goes back: this FETCH is wrong, or the one before."""
+        led.leadership.loss = CONTRADICTED
+        self._lose(led, since_us, now_us)
+        led.leadership.partition.count_anew()
 
     def _take(self, event: Event) -> None:
         state, brokers = self._state, self._state.brokers

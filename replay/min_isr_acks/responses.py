@@ -13,7 +13,7 @@ from .brokers import Doubt
 from .events import NULL
 from .holes import WRITTEN_US_MAX
 from .kip_926 import UNKNOWN
-from .leadership import APPLY_US_MAX, DOUBTED, LOST_BEFORE
+from .leadership import APPLY_US_MAX, CONTRADICTED, DOUBTED, LOST_BEFORE
 from .topics import Array
 
 #: Stamps are whole milliseconds: so far two of them may be off.
@@ -158,25 +158,14 @@ class Finalized:
         for since_us, until_us in doubts:
             is_fenced |= (self.appended_us < until_us) & (since_us <= at_us) & (at_us <= until_us)
         loss = np.where(~is_in_time & is_lost, self.b["loss"], 0)
-        reason = np.select(
-            [
-                loss == LOST_BEFORE,
-                loss == DOUBTED,
-                is_ended,
-                is_fenced,
-                self.is_hidden(at_us, gaps),
-            ],
-            [
-                _reason(one)
-                for one in (
-                    reasons.LEADER_LOST,
-                    LOG_GAP,
-                    reasons.LOG_ENDED,
-                    reasons.FENCED_WHEN,
-                    LOG_GAP,
-                )
-            ],
-        )
+        causes = {
+            reasons.LEADER_LOST: loss == LOST_BEFORE,
+            reasons.CONTRADICTED: loss == CONTRADICTED,
+            reasons.LOG_ENDED: (loss != DOUBTED) & is_ended,
+            reasons.FENCED_WHEN: (loss != DOUBTED) & is_fenced,
+            LOG_GAP: (loss == DOUBTED) | self.is_hidden(at_us, gaps),
+        }
+        reason = np.select([*causes.values()], [_reason(one) for one in causes])
         reason = np.where(is_refused, refused_reason, reason)
         error = np.where(is_refused, refused_error, np.where(reason == 0, error, NULL))
         times = [

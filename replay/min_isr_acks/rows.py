@@ -84,7 +84,7 @@ def _of_variant(
     # A PRODUCE with acks=0 waits for nobody.
     waits = known.acks != 0
     (all_, few), (of_all, of_few) = both, passed
-    is_doubted = (known.b["loss"] == DOUBTED) & (of_all.at_us > known.lost_us)
+    is_doubted = (known.b["loss"] >= DOUBTED) & (of_all.at_us > known.lost_us)
     is_hidden = known.is_hidden(of_all.at_us, gaps) | is_doubted
     visible_us = np.where(is_hidden, NULL, of_all.at_us)
     is_acked = (few.error == NONE) & (of_few.at_us != NULL)

@@ -12,6 +12,7 @@ from notation.leader_log import REPLICAS, History, Row, ms
 from kip_replay.replay.min_isr_acks import variants
 from kip_replay.replay.min_isr_acks.events import Partition, batch_of
 from kip_replay.replay.min_isr_acks.reasons import (
+    CONTRADICTED,
     ISR_NOT_IN_LOG,
     LEADER_LOST,
     LOG_ENDED,
@@ -381,3 +382,12 @@ def test_nothing_depends_on_what_the_response_was_or_when() -> None:
     )
     assert with_responses == without
     assert len(without) == 3
+
+
+def test_offsets_that_contradict_each_other_leave_open_who_rests_on_them() -> None:
+    """Follower 12 cannot have 50 at 4 ms and stand at 1 again: what either completes is unknown."""
+    history = History().then("12:0@-10 13:0@-10 p0@0 12:50@4 13:1@5 p1@6 12:1@8 12:2@12 13:2@13")
+    history.then("p2@30 12:3@34 13:3@35")
+    rows = [history.row(one, until_ms=200_000) for one in history.produced]
+    assert [row["reason"] for row in rows] == [CONTRADICTED, CONTRADICTED, None]
+    assert responses(rows[2]) == (6, NONE, 5, NONE)
