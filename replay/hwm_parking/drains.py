@@ -20,6 +20,12 @@ from .metadata_log import WAKE_SPREAD_US, RecordedFetch
 DRAIN_APPEND_US = 250_000
 
 
+def could_be_drained(row: RecordedFetch) -> bool:
+    """Was it completed early and empty?"""
+    is_valid = not (row.is_diverging or row.is_snapshot)
+    return is_valid and shown(row) is Completion.HIGH_WATERMARK
+
+
 class Drains:
     """Finds them in FETCHes that the leader completed, in order of built_us."""
 
@@ -39,7 +45,7 @@ class Drains:
         stayed so, and the append follows.
         """
         built = row.built_us
-        if row.is_diverging or row.is_snapshot or shown(row) is not Completion.HIGH_WATERMARK:
+        if not could_be_drained(row):
             return False
         appended = causes.get(Completion.RECORDS, built)
         # What moves once the records are there is no cause, however late its stamp.

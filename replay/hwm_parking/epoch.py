@@ -10,9 +10,16 @@ from ..log_gaps import ALWAYS_SINCE_US, LOG_GAP
 from ..outcomes import RECORDED, Variant, Verdict
 from . import outcomes
 from .closed_loop import ClosedLoop, SimulatedFetch
-from .drains import Drains
+from .drains import Drains, could_be_drained
 from .evidence import Evidence
-from .explain import HANDLING_SLACK_US, carries_one_of_its_wait, causes_of, explain, woken_by
+from .explain import (
+    HANDLING_SLACK_US,
+    Causes,
+    carries_one_of_its_wait,
+    causes_of,
+    explain,
+    woken_by,
+)
 from .kip_1166 import Completion, Leader
 from .lag import Advance, LagTracker
 from .metadata_log import NO_RESPONSE, NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
@@ -34,7 +41,8 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     ``recorded`` is the leader as the log shows it, None until its first FETCH is followed;
     ``voter_fetches`` are those that it is yet to follow, a heap of (dequeued_us, request id,
     replica, fetch offset). ``taken`` are FETCHes yet to be explained; ``drained_us`` is when the
-    leader last drained no batch; ``sequences`` count each replica's, ``loop_sequences`` those of
+    leader last drained no batch; ``handled`` is when the latest FETCH completed until a time was
+    dequeued; ``sequences`` count each replica's, ``loop_sequences`` those of
     each closed loop. ``since_us``: a hole in the log ends there, before which the leader's log
     reached ``since_offset``.
     """
@@ -49,6 +57,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     settling: Settling = msgspec.field(default_factory=Settling)
     log_end_offset: Timeline = msgspec.field(default_factory=Timeline)
     high_watermark: Timeline = msgspec.field(default_factory=Timeline)
+    handled: Timeline = msgspec.field(default_factory=Timeline)
     recorded: Leader | None = None
     recorded_lag: LagTracker = msgspec.field(default_factory=LagTracker)
     loops: list[ClosedLoop] = []
@@ -95,6 +104,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
 
     def _take_completed(self, row: RecordedFetch) -> None:
         self.evidence.add(row)
+        self.handled.add(row.built_us, max((row.dequeued_us, *self.handled.values[-1:])))
         first = self.first_dequeued_us
         self.first_dequeued_us = row.dequeued_us if first is None else min(first, row.dequeued_us)
         if row.replica_id in self.controller.voters and not (row.is_diverging or row.is_snapshot):
@@ -236,21 +246,26 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         causes = causes_of(row, self.log_end_offset, self.high_watermark)
         if (woken := woken_by(row, causes)) is not None:
             self.evidence.replicas[row.replica_id].handled(woken, causes[woken], row.built_us)
-        if drains.completed(row, causes):
-            self._drained(row.built_us)
-            if carries_one_of_its_wait(row, self.high_watermark):
-                return Outcome(Completion.DRAIN, parked=True)
-        completion, was_parked = explain(row, causes, self.high_watermark)
+        is_drained = self._was_drained(row, causes, drains)
+        if is_drained and carries_one_of_its_wait(row, self.high_watermark):
+            return Outcome(Completion.DRAIN, parked=True)
+        completion, was_parked = explain(row, causes, self.high_watermark, self.handled)
         if not self.settling.has_settled(row.dequeued_us):
             return Outcome(completion, was_parked, Verdict.UNKNOWN, self._unsettled)
         return Outcome(completion, was_parked)
 
-    def _drained(self, at: int) -> None:
-        """A drain completed a FETCH; the first that it completed shows when."""
+    def _was_drained(self, row: RecordedFetch, causes: Causes, drains: Drains) -> bool:
+        """Did a drain complete a FETCH? The first that it completed shows when it was."""
+        at = row.built_us
+        if not drains.completed(row, causes):
+            # Who was parked then is late as long as the thread handles nothing else.
+            is_late = row.dequeued_us < self.drained_us and could_be_drained(row)
+            return is_late and self.handled.value(at) <= self.drained_us
         if at > self.drained_us + HANDLING_SLACK_US:
             self.drained_us = at
             for loop in self.loops:
                 loop.drain(at)
+        return True
 
     def _emit(
         self, variant: Variant, loop: ClosedLoop, fetches: list[SimulatedFetch], emitted: Emitted
@@ -269,3 +284,4 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         self.evidence.forget(before, offsets)
         self.log_end_offset.forget(before)
         self.high_watermark.forget(before)
+        self.handled.forget(before)

@@ -176,8 +176,11 @@ class Evidence(msgspec.Struct, array_like=True):
         else:
             self._follow(replica, row)
             last = replica.last
-            again = row.fetch_offset, row.record_bytes
-            if again != (last.fetch_offset, last.record_bytes):
+            if row.fetch_offset != last.fetch_offset:
+                replica.carried_us = built
+            elif row.record_bytes != last.record_bytes:
+                # It lost a response, which carried less than the next one does.
+                self._reaches_next_end(replica)
                 replica.carried_us = built
             replica.last, replica.heard_until_us = row, built
         if row.request_bytes is not None and row.response_bytes is not None:
@@ -208,11 +211,16 @@ class Evidence(msgspec.Struct, array_like=True):
             last = replica.last
             if last.record_bytes <= 0 or self.appended_offset > last.fetch_offset:
                 continue
-            end = min((e for e in self.reached_us if e > last.fetch_offset), default=None)
-            if end is None:
+            if not self._reaches_next_end(replica):
                 self._carried(replica, last.fetch_offset + 1)
-            else:
-                self.reached_us[end] = min(self.reached_us[end], replica.carried_us)
+
+    def _reaches_next_end(self, replica: ReplicaEvidence) -> bool:
+        """Records whose end no FETCH shows reach to the next end known, if there is one."""
+        last = replica.last
+        end = min((e for e in self.reached_us if e > last.fetch_offset), default=None)
+        if end is not None and last.record_bytes > 0:
+            self.reached_us[end] = min(self.reached_us[end], replica.carried_us)
+        return end is not None
 
     def _follow(self, replica: ReplicaEvidence, row: RecordedFetch) -> None:
         last = replica.last

@@ -8,7 +8,7 @@ from .timelines import Timeline
 STAMP_SLACK_US = 2_000
 #: A line is stamped once its JSON is built: a stall before that makes all its derived times late.
 LATE_STAMP_US = 25_000
-#: The longest that the leader may take over a response that is due and still be explained.
+#: The longest that the leader takes over a response that is due, unless its thread stalls.
 HANDLING_SLACK_US = 100_000
 
 #: When each cause that the rule knows would have completed a FETCH.
@@ -31,27 +31,35 @@ def causes_of(row: RecordedFetch, log_end_offset: Timeline, high_watermark: Time
 
 
 def explain(
-    row: RecordedFetch, causes: Causes, high_watermark: Timeline
+    row: RecordedFetch, causes: Causes, high_watermark: Timeline, handled: Timeline
 ) -> tuple[Completion, bool]:
     """Could the rule have given the recorded response? -> (completion, was it parked).
 
-    ``unexplained`` unless what the response shows had happened when it was built, nothing was due
-    more than ``HANDLING_SLACK_US`` before, and the high watermark it carries was the leader's at
-    some moment between the FETCH and its response. A leader without a high watermark is still
-    starting (election, first flush): its thread may be busy for longer.
+    ``unexplained`` unless what the response shows had happened when it was built, the high
+    watermark it carries was the leader's at some moment between the FETCH and its response, and
+    nothing that was due was kept back. A single thread handles one event after the other, so who
+    is late waits for it, however long it stalls, as long as no FETCH that came after what was due
+    is completed first (``handled``: the latest of those completed until a time). A leader without
+    a high watermark is still starting (election, first flush), and busy.
     """
     if row.is_diverging or row.is_snapshot:
         return (Completion.DIVERGING if row.is_diverging else Completion.SNAPSHOT), False
     at, built, carried = row.dequeued_us, row.built_us, row.response_high_watermark
     completion = shown(row)
     cause = causes.get(completion)
-    due = min(causes.values())
+    # A wait begins once the thread parks the FETCH, before it handles one that came later.
+    parked_us = min(built, handled.first_above(at, at) or built)
+    due = min((causes | {Completion.TIMEOUT: parked_us + row.max_wait_us}).values())
     # A response that carries a move shows that the FETCH which caused it was handled before.
     slack = LATE_STAMP_US if carried > high_watermark.value(at) else STAMP_SLACK_US
     explained = (
         cause is not None
         and cause <= built + slack
-        and (built <= due + HANDLING_SLACK_US or carried == UNKNOWN_OFFSET)
+        and (
+            built <= due + HANDLING_SLACK_US
+            or (cause <= due + HANDLING_SLACK_US and handled.value(built) <= due)
+            or carried == UNKNOWN_OFFSET
+        )
         and carries_one_of_its_wait(row, high_watermark)
     )
     parked = (due if cause is None else cause) > at

@@ -21,7 +21,13 @@ from kip_replay.replay.hwm_parking import (
 from kip_replay.replay.hwm_parking.closed_loop import ClosedLoop, SimulatedFetch
 from kip_replay.replay.hwm_parking.drains import DRAIN_APPEND_US, Drains
 from kip_replay.replay.hwm_parking.evidence import Evidence
-from kip_replay.replay.hwm_parking.explain import HANDLING_SLACK_US, causes_of, explain, woken_by
+from kip_replay.replay.hwm_parking.explain import (
+    HANDLING_SLACK_US,
+    causes_of,
+    explain,
+    shown,
+    woken_by,
+)
 from kip_replay.replay.hwm_parking.kip_1166 import Completion, Leader, Replica
 from kip_replay.replay.hwm_parking.lag import Advance, LagTracker
 from kip_replay.replay.hwm_parking.metadata_log import WAKE_SPREAD_US
@@ -40,6 +46,9 @@ HANDLING_SLACK_MS, SPREAD_MS = HANDLING_SLACK_US / 1000, WAKE_SPREAD_US / 1000
 #: The leader appends to 16 at 1,000 ms, a voter's FETCH moves the high watermark there at 1,010.
 LOG_END = Timeline([0, micros(1_000)], [15, 16])
 HIGH_WATERMARK = Timeline([0, micros(1_010)], [15, 16])
+#: The leader completes FETCHes all the time, or none that came later.
+EACH_MS = [micros(at) for at in range(2_000)]
+BUSY, STALLED = Timeline(EACH_MS, EACH_MS), Timeline()
 
 RECORDS, TIMEOUT, MOVE = Completion.RECORDS, Completion.TIMEOUT, Completion.HIGH_WATERMARK
 UNEXPLAINED = Completion.UNEXPLAINED
@@ -99,13 +108,31 @@ EXPLAINED = {
 @pytest.mark.parametrize(("row", "completion", "parked"), EXPLAINED.values(), ids=EXPLAINED)
 def test_rule_explains(row: RecordedFetch, completion: Completion, parked: bool) -> None:
     causes = causes_of(row, LOG_END, HIGH_WATERMARK)
-    assert explain(row, causes, HIGH_WATERMARK) == (completion, parked)
+    assert explain(row, causes, HIGH_WATERMARK, BUSY) == (completion, parked)
+
+
+@pytest.mark.parametrize(
+    "name", ["move kept back", "records kept back", "too late", "parked too long"]
+)
+def test_thread_that_stalls_is_late_for_all(name: str) -> None:
+    row, _, parked = EXPLAINED[name]
+    causes = causes_of(row, LOG_END, HIGH_WATERMARK)
+    found = explain(row, causes, HIGH_WATERMARK, STALLED)
+    assert found == (shown(row), parked)
+
+
+def test_stall_does_not_explain_a_response_that_should_have_had_another_cause() -> None:
+    """The move at 1,010 completes it, long before the append at 1,300."""
+    log_end = Timeline([0, micros(1_300)], [16, 17])
+    row = of_9(1_005, 1_300, 16, 16, high_watermark=15, **NINE)
+    causes = causes_of(row, log_end, HIGH_WATERMARK)
+    assert explain(row, causes, HIGH_WATERMARK, STALLED) == (UNEXPLAINED, True)
 
 
 def test_leader_without_a_high_watermark_may_be_busy_for_longer() -> None:
     row = fetched(9, 900, 2_500, 15, **NINE, response_high_watermark=UNKNOWN_OFFSET)
     causes = causes_of(row, LOG_END, Timeline())
-    assert explain(row, causes, Timeline()) == (Completion.RECORDS, True)
+    assert explain(row, causes, Timeline(), BUSY) == (Completion.RECORDS, True)
 
 
 def test_move_that_the_fetch_knows_does_not_make_it_due() -> None:
@@ -113,7 +140,7 @@ def test_move_that_the_fetch_knows_does_not_make_it_due() -> None:
     log_end = Timeline([0, micros(1_300)], [16, 17])
     row = fetched(9, 1_011, 1_300, 16, high_watermark=16, response_high_watermark=16, **NINE)
     causes = causes_of(row, log_end, HIGH_WATERMARK)
-    assert explain(row, causes, HIGH_WATERMARK) == (Completion.RECORDS, True)
+    assert explain(row, causes, HIGH_WATERMARK, BUSY) == (Completion.RECORDS, True)
 
 
 #: A FETCH, and what the Raft thread did when it built the response.
@@ -182,18 +209,20 @@ def test_move_that_may_have_come_before_the_append_is_no_drain() -> None:
     assert Drains([row]).completed(row._replace(built_us=row.built_us - 1), causes)
 
 
-def drained(carried: int = -1) -> Replayed:
-    """2, 3 and 11 have 15 and wait; completed at 300 ms, and with records at 350 ms."""
+def drained(carried: int = -1, late_ms: int = 0) -> Replayed:
+    """2, 3 and 11 have 15 and wait; completed at 300 ms (11 late), and with records at 350 ms."""
     first = [fetched(r, 0, 50 + r, 14, **NINE, last_fetched_epoch=EPOCH - 1) for r in (2, 3, 11)]
-    empty = [fetched(r, 100 + r, 300, 15, response_high_watermark=carried) for r in (2, 3, 11)]
-    then = [fetched(r, 301 + r, 350, 15, **NINE) for r in (2, 3, 11)]
-    last = [fetched(r, 360 + r, 860 + r, 16) for r in (2, 3, 11)]
+    late = {2: 0, 3: 0, 11: late_ms}
+    empty = [fetched(r, 100 + r, 300 + late[r], 15, response_high_watermark=carried) for r in late]
+    then = [fetched(r, 301 + r + late[r], 350 + late_ms, 15, **NINE) for r in late]
+    last = [fetched(r, 360 + late_ms + r, 860 + late_ms + r, 16) for r in late]
     return replay_of(1, [1, 2, 3], variants(), [in_order([*first, *empty, *then, *last])])
 
 
-def test_drain_is_in_the_log_and_in_every_variant() -> None:
+@pytest.mark.parametrize("late_ms", [0, 70])
+def test_drain_is_in_the_log_and_in_every_variant(late_ms: int) -> None:
     """One drain for the three of them, though they fetch again at once."""
-    out = drained(15)
+    out = drained(15, late_ms)
     for variant in (RECORDED, WITHOUT_KIP, WITH_KIP):
         rows = [r for r in out.variant(variant).parking if r["completion"] == "drain"]
         assert [(r["replica_id"], r["decision"], r["verdict"]) for r in rows] == [

@@ -89,6 +89,14 @@ APPENDS = {
         ],
         [(100, 16), (110, 17)],
     ),
+    "what was lost is an append, if more follows": (
+        [
+            records(8, 0, 90, 15, record_bytes=45),
+            *carried(9, 100, 15, 16),
+            *carried(8, 700, 15, 17),
+        ],
+        [(90, 16), (700, 17)],
+    ),
     "empty responses append nothing": ([fetched(9, 0, 500, 15), fetched(9, 501, 900, 15)], []),
     "a restarted replica may have lost or gained log": (
         [records(9, 0, 500, 15, correlation_id=80), fetched(9, 900, 1200, 30, correlation_id=1)],
