@@ -373,8 +373,9 @@ LOG_GAPS = Table(
             "evidence",
             TEXT,
             "what shows it: correlation_id or session_epoch (numbers that were skipped),"
-            " fetch_offset (moved by records that no response carried), connection or session"
-            " (used without having been opened), rejected_line, begins_late (while the node ran),"
+            " fetch_offset (moved by records that no response carried), contradiction (lines of a"
+            " replica between which an offset or an epoch falls), connection or session (used"
+            " without having been opened), rejected_line, begins_late (while the node ran),"
             " ends_early (while it led), no_log",
         ),
         Column("lines_missing", LONG, "at least so many; null: not known"),

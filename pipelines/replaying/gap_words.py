@@ -33,6 +33,8 @@ def _sentence(gap: Mapping[str, Any]) -> str:
     if after is None:
         return f"{of} ran before its log begins at {before}: what rests on that is unknown"
     until = f"between {after} and {before}" if before else f"after {after}"
+    if gap["evidence"] == "contradiction":
+        return f"{of}: lines contradict each other {until}: what rests on them is unknown"
     return f"{of}: {lines} are missing {until} ({gap['evidence']}): what rests on them is unknown"
 
 

@@ -10,7 +10,10 @@
 --     responded to. librdkafka numbers what it sends to each broker, with SASL also what
 --     authenticates anew and is not logged.
 --   * A fetch session's epoch rises by one from FETCH to FETCH, and begins with 0.
---   * A replica's fetch offset in the metadata log rises only by records that the leader returned.
+--   * A replica's fetch offset in the metadata log rises only by records that the leader returned,
+--     and then it does, once it has records of the leader's epoch. On one connection neither it
+--     nor an epoch falls, unless logs diverge. Which of two lines that contradict each other was
+--     damaged does not show: both count as missing.
 --   * A Raft client opens each connection by API_VERSIONS, and so does a broker's for heartbeats.
 --
 -- A number that skips others while time runs back was damaged: nothing is missing before it.
@@ -23,7 +26,10 @@ WITH fetched AS (
             AND get(response_partitions, 0).error_code = 0
             THEN get(request_partitions, 0).current_leader_epoch END AS leader_epoch,
         get(request_partitions, 0).fetch_offset AS fetch_offset,
-        get(response_partitions, 0).record_bytes AS record_bytes
+        get(request_partitions, 0).last_fetched_epoch AS last_fetched_epoch,
+        get(response_partitions, 0).record_bytes AS record_bytes,
+        get(response_partitions, 0).high_watermark AS high_watermark,
+        coalesce(get(response_partitions, 0).diverging_epoch, -1) >= 0 AS is_diverging
     FROM fetches WHERE completed_at > $since_at - INTERVAL 11 MINUTE
 ),
 sent AS (
@@ -133,7 +139,20 @@ fetchers AS (
             AND fetch_offset > lag(fetch_offset) OVER by_time AS is_ahead,
         session_epoch > 1 AND session_id <> lag(session_id) OVER by_time AS is_in_new_session,
         leader_epoch >= lag(leader_epoch) OVER by_time
-            AND connection <> lag(connection) OVER by_time AS is_reconnected
+            AND connection <> lag(connection) OVER by_time AS is_reconnected,
+        connection = lag(connection) OVER by_time AND NOT lag(is_diverging) OVER by_time AND (
+            leader_epoch < lag(leader_epoch) OVER by_time
+            OR fetch_offset < lag(fetch_offset) OVER by_time
+            OR fetch_offset = lag(fetch_offset) OVER by_time AND lag(record_bytes) OVER by_time > 0
+                AND last_fetched_epoch = leader_epoch
+            OR last_fetched_epoch < lag(last_fetched_epoch) OVER by_time
+            OR high_watermark < lag(high_watermark) OVER by_time)
+            AND leader_epoch IS NOT NULL AND lag(leader_epoch) OVER by_time IS NOT NULL
+            AS is_behind,
+        lag(completed_at, 2) OVER by_time AS sound_at,
+        lag(request_id, 2) OVER by_time AS sound_request_id,
+        lead(completed_at) OVER by_time AS next_at,
+        lead(request_id) OVER by_time AS next_request_id
     FROM fetched LEFT JOIN unopened USING (recording, node_id, connection) WHERE replica_id >= 0
     WINDOW by_time AS (
         PARTITION BY recording, node_id, is_metadata, client_id, replica_id
@@ -205,6 +224,11 @@ evidence AS (
                 CASE WHEN is_reconnected AND received_at = first_at THEN 'connection' END])
             AS evidence
         FROM fetchers
+        UNION ALL
+        SELECT recording, node_id, coalesce(sound_at, after_at), coalesce(next_at, completed_at),
+            coalesce(sound_request_id, last_request_id), coalesce(next_request_id, request_id),
+            'contradiction'
+        FROM fetchers WHERE is_behind
         UNION ALL
         SELECT recording, node_id, after_at, completed_at, last_request_id, request_id, 'connection'
         FROM heartbeats WHERE is_reconnected AND received_at = first_at

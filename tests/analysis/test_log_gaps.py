@@ -202,6 +202,36 @@ def test_a_damaged_number_is_one_missing_line(
     assert (gap["evidence"], gap["lines_missing"]) == (column, 1)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "fetch_offset := p.fetch_offset + 500",
+        "fetch_offset := p.fetch_offset - 10",
+        "current_leader_epoch := 7",
+        "current_leader_epoch := 0",
+        "last_fetched_epoch := 0",
+    ],
+)
+def test_a_line_that_contradicts_those_around_it_counts_as_missing(
+    warehouse: Warehouse, damage: str
+) -> None:
+    logs = Logs(warehouse, "metadata-4.0")
+    of = "FROM fetches WHERE is_cluster_metadata AND replica_id = 11"
+    damaged = logs.one(f"SELECT request_id {of} ORDER BY received_at LIMIT 1 OFFSET 100")
+    at = logs.one(f"SELECT completed_at FROM fetches WHERE request_id = '{damaged}'")
+    logs.replace(
+        "request_partitions",
+        f"CASE WHEN request_id = '{damaged}' THEN"
+        f" list_transform(request_partitions, lambda p: struct_update(p, {damage}))"
+        " ELSE request_partitions END",
+    )
+    (gap,) = logs.gaps()
+    assert gap["after_at"] < at < gap["before_at"] < gap["after_at"] + timedelta(seconds=3)
+    assert "contradiction" in gap["evidence"]
+    (sentence,) = gap_sentences([{**gap, "number": 1}])
+    assert "lines contradict each other between 2026-" in sentence
+
+
 def test_a_rejected_line_where_the_clock_is_set_back_is_a_gap(warehouse: Warehouse) -> None:
     logs = Logs(warehouse, "metadata-4.0")
     line = "FROM requests WHERE node_id = 12 AND line_number = 400"

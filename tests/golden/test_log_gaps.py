@@ -110,6 +110,28 @@ def test_fetches_beside_a_gap_are_what_they_were_or_unknown(name: str, damage: s
         assert counts["unknown"] > 0
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("fetch_offset", 940), ("leader_epoch", 7), ("last_fetched_epoch", 0)]
+)
+@pytest.mark.parametrize("at", [400, 700])
+def test_line_that_contradicts_those_around_it_changes_nothing_that_is_known(
+    field: str, value: int, at: int
+) -> None:
+    """The gap that ``log_gaps`` finds is from its replica's line before the last to the next."""
+    log = recording("metadata-4.0")
+    rows = list(log.fetches[2])
+    of_replica = [n for n, row in enumerate(rows) if row.replica_id == rows[at].replica_id]
+    place = of_replica.index(at)
+    gap = LogGap(2, *(rows[of_replica[place + n]].completed_us for n in (-2, 1)))
+    rows[at] = rows[at]._replace(**{field: value})
+    whole, rule = parked("metadata-4.0", 2), RULES["hwm_parking"]
+    found = outcomes(rule, rows, log.voters, [gap], node_id=2)
+    for table, key in (("fetch_parking_outcomes", of_parking), ("high_watermark_lag", of_lag)):
+        counts = compared(whole[table], found[table], key, same_but_counts)
+        assert counts.keys() <= {"equal", "unknown"}
+        assert 0 < counts["unknown"] <= 0.2 * sum(counts.values())
+
+
 # --- lowest_acked_offset -------------------------------------------------------------------------
 
 RULE = RULES["lowest_acked_offset"]
