@@ -1,6 +1,7 @@
 """One epoch of one leader: the recorded responses explained, and every variant replayed."""
 
 import heapq
+from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import msgspec
@@ -10,7 +11,7 @@ from ..log_gaps import ALWAYS_SINCE_US, LOG_GAP
 from ..outcomes import RECORDED, Variant, Verdict
 from . import outcomes
 from .closed_loop import ClosedLoop, SimulatedFetch
-from .drains import Drains, could_be_drained
+from .drains import completed_by_drain, could_be_drained
 from .evidence import Evidence
 from .explain import (
     HANDLING_SLACK_US,
@@ -49,8 +50,8 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
 
     controller: Controller
     leader_epoch: int
-    sequences: dict[int, int]
     evidence: Evidence
+    sequences: dict[int, int] = {}
     loop_sequences: list[dict[int, int]] = []
     since_us: int = ALWAYS_SINCE_US
     since_offset: int = 0
@@ -68,21 +69,17 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
     resigned_us: int | None = None
     last_us: int = 0
 
-    @classmethod
-    def begin(
-        cls, controller: Controller, leader_epoch: int, since_us: int = ALWAYS_SINCE_US
-    ) -> Self:
-        """An epoch of which nothing is known."""
-        return cls(controller, leader_epoch, {}, Evidence(leader_epoch), since_us=since_us)
-
     def begun_anew(self, since_us: int) -> Self:
         """The same epoch, of which no more than that is known."""
-        anew = self.begin(self.controller, self.leader_epoch, since_us)
-        anew.since_offset = max(self.settling.log_end_offset, *self.log_end_offset.values[-1:], 0)
-        anew.evidence = self.evidence.behind_hole(since_us)
-        anew.sequences = self.sequences
-        anew.loop_sequences = [loop.sequences for loop in self.loops] or self.loop_sequences
-        return anew
+        return type(self)(
+            self.controller,
+            self.leader_epoch,
+            self.evidence.behind_hole(since_us),
+            self.sequences,
+            [loop.sequences for loop in self.loops] or self.loop_sequences,
+            since_us,
+            max(self.settling.log_end_offset, *self.log_end_offset.values[-1:], 0),
+        )
 
     def take(self, row: RecordedFetch, *, in_hole: bool = False) -> None:
         """Take a recorded FETCH, in order of built_us. Those in a hole are no evidence."""
@@ -176,7 +173,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
 
     def _offset_before(self) -> int:
         """The end of the leader's log before the first lines; -1 if the epoch begins in them."""
-        if self._begins_with_log and self.evidence.epoch_start_offset >= 0:
+        if self.since_us == ALWAYS_SINCE_US and self.evidence.epoch_start_offset >= 0:
             return -1
         # A response that is not in the log shows in where its replica stands at its next FETCH.
         first = (replica.first.fetch_offset for replica in self.evidence.replicas.values())
@@ -219,34 +216,29 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         return EpochRows(self.controller, self.leader_epoch, self._unsettled)
 
     @property
-    def _begins_with_log(self) -> bool:
-        return self.since_us == ALWAYS_SINCE_US
-
-    @property
     def _unsettled(self) -> str:
-        return outcomes.MIDDLE_OF_EPOCH if self._begins_with_log else LOG_GAP
+        return outcomes.MIDDLE_OF_EPOCH if self.since_us == ALWAYS_SINCE_US else LOG_GAP
 
     def _explain(self, until: int | None, emitted: Emitted) -> None:
         """Explain FETCHes completed up to a time, or all of them."""
         rows = [each.row for each in self.taken if each.outcome is None]
-        drains = Drains(rows)
         explained: list[tuple[Taken, Outcome]] = []
         for each in self.taken:
             if until is not None and each.row.built_us > until:
                 break
-            explained.append((each, each.outcome or self._outcome(each.row, drains)))
+            explained.append((each, each.outcome or self._outcome(each.row, rows)))
         del self.taken[: len(explained)]
         if explained:
             emitted.parking.append(self._rows.recorded(explained))
 
-    def _outcome(self, row: RecordedFetch, drains: Drains) -> Outcome:
+    def _outcome(self, row: RecordedFetch, rows: Sequence[RecordedFetch]) -> Outcome:
         if row.error_code != 0:
             return Outcome(Completion.ERROR, row.error_code in NOT_LEADING)
         self.recorded_lag.learned(row.replica_id, row.built_us, row.response_high_watermark)
         causes = causes_of(row, self.log_end_offset, self.high_watermark)
         if (woken := woken_by(row, causes)) is not None:
             self.evidence.replicas[row.replica_id].handled(woken, causes[woken], row.built_us)
-        is_drained = self._was_drained(row, causes, drains)
+        is_drained = self._was_drained(row, causes, rows)
         if is_drained and carries_one_of_its_wait(row, self.high_watermark):
             return Outcome(Completion.DRAIN, parked=True)
         completion, was_parked = explain(row, causes, self.high_watermark, self.handled)
@@ -254,10 +246,12 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
             return Outcome(completion, was_parked, Verdict.UNKNOWN, self._unsettled)
         return Outcome(completion, was_parked)
 
-    def _was_drained(self, row: RecordedFetch, causes: Causes, drains: Drains) -> bool:
+    def _was_drained(
+        self, row: RecordedFetch, causes: Causes, rows: Sequence[RecordedFetch]
+    ) -> bool:
         """Did a drain complete a FETCH? The first that it completed shows when it was."""
         at = row.built_us
-        if not drains.completed(row, causes):
+        if not completed_by_drain(row, causes, rows):
             # Who was parked then is late as long as the thread handles nothing else.
             is_late = row.dequeued_us < self.drained_us and could_be_drained(row)
             return is_late and self.handled.value(at) <= self.drained_us

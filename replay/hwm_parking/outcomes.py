@@ -69,6 +69,16 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):
     outcome: Outcome | None
 
 
+_SAME = ("replica_id", "fetch_offset", "response_high_watermark")
+_SAME += ("record_bytes", "request_bytes", "response_bytes")
+#: Columns of a recorded FETCH, by the fields that they are.
+_OF_RECORDED = {
+    "recorded_request_id": "request_id",
+    **{f"{event}_at": f"{event}_us" for event in ("received", "dequeued", "built", "completed")},
+    **{name: name for name in _SAME},
+}
+
+
 class EpochRows(NamedTuple):
     """Makes batches of rows of one leader epoch. ``unsettled``: why some are unknown."""
 
@@ -80,26 +90,17 @@ class EpochRows(NamedTuple):
         """Recorded FETCHes and what the replay finds of them: ``PARKING_SCHEMA``."""
         rows = [taken.row for taken, _ in explained]
         outcomes = [outcome for _, outcome in explained]
-        known = [None if r.high_watermark == NOT_SENT else r.high_watermark for r in rows]
         columns: Columns = {
+            **{name: [getattr(row, of) for row in rows] for name, of in _OF_RECORDED.items()},
             "sequence": [taken.sequence for taken, _ in explained],
-            "recorded_request_id": [row.request_id for row in rows],
-            "received_at": [row.received_us for row in rows],
-            "dequeued_at": [row.dequeued_us for row in rows],
-            "built_at": [row.built_us for row in rows],
-            "completed_at": [row.completed_us for row in rows],
-            "fetch_offset": [row.fetch_offset for row in rows],
-            "replica_high_watermark": known,
-            "response_high_watermark": [row.response_high_watermark for row in rows],
+            "replica_high_watermark": [
+                None if r.high_watermark == NOT_SENT else r.high_watermark for r in rows
+            ],
             "completion": [outcome.completion.value for outcome in outcomes],
-            "record_bytes": [row.record_bytes for row in rows],
-            "request_bytes": [row.request_bytes for row in rows],
-            "response_bytes": [row.response_bytes for row in rows],
             "verdict": [outcome.verdict.value for outcome in outcomes],
             "reason": [outcome.reason for outcome in outcomes],
         }
-        parked = [outcome.parked for outcome in outcomes]
-        return self._parking(Variant(RECORDED), [r.replica_id for r in rows], columns, parked)
+        return self._parking(Variant(RECORDED), columns, [outcome.parked for outcome in outcomes])
 
     def simulated(
         self, variant: Variant, fetches: Sequence[SimulatedFetch], evidence: Evidence
@@ -110,29 +111,28 @@ class EpochRows(NamedTuple):
         built = [simulated.built_us for simulated in fetches]
         responses = [simulated.response for simulated in fetches]
         sent = [response.fetch for response in responses]
-        sizes = [_sizes(simulated, evidence, hwm_aware) for simulated in fetches]
+        sizes = zip(*(_sizes(simulated, evidence, hwm_aware) for simulated in fetches), strict=True)
+        unsettled = [None if simulated.is_settled else self.unsettled for simulated in fetches]
         columns: Columns = {
+            **dict(zip(("record_bytes", "request_bytes", "response_bytes"), sizes, strict=True)),
+            **dict.fromkeys(("received_at", "dequeued_at"), dequeued),
+            **dict.fromkeys(("built_at", "completed_at"), built),
+            "replica_id": [fetch.replica_id for fetch in sent],
             "sequence": [simulated.sequence for simulated in fetches],
-            "received_at": dequeued,
-            "dequeued_at": dequeued,
-            "built_at": built,
-            "completed_at": built,
             "fetch_offset": [fetch.fetch_offset for fetch in sent],
             "replica_high_watermark": [f.high_watermark if hwm_aware else None for f in sent],
             "response_high_watermark": [response.high_watermark for response in responses],
             "completion": [response.completion.value for response in responses],
-            "record_bytes": [size[0] for size in sizes],
-            "request_bytes": [size[1] for size in sizes],
-            "response_bytes": [size[2] for size in sizes],
-            **self._settled(simulated.is_settled for simulated in fetches),
+            "verdict": [Verdict.UNKNOWN if why else Verdict.REPLAYED for why in unsettled],
+            "reason": unsettled,
         }
-        parked = [response.parked for response in responses]
-        return self._parking(variant, [fetch.replica_id for fetch in sent], columns, parked)
+        return self._parking(variant, columns, [response.parked for response in responses])
 
     def lags(self, variant: Variant, lags: Sequence[Lag]) -> pa.RecordBatch:
         """When replicas learned of advances: ``LAG_SCHEMA``."""
         verdicts = [self._verdict(lag) for lag in lags]
         columns: Columns = {
+            "replica_id": [lag.replica_id for lag in lags],
             "high_watermark": [lag.advance.high_watermark for lag in lags],
             "previous_high_watermark": [lag.advance.previous for lag in lags],
             "leader_at": [lag.advance.at for lag in lags],
@@ -144,12 +144,7 @@ class EpochRows(NamedTuple):
             "verdict": [verdict.value for verdict, _ in verdicts],
             "reason": [reason for _, reason in verdicts],
         }
-        return self._batch(LAG_SCHEMA, variant, [lag.replica_id for lag in lags], columns)
-
-    def _settled(self, settled: Iterable[bool]) -> Columns:
-        verdicts = [Verdict.REPLAYED if each else Verdict.UNKNOWN for each in settled]
-        reasons = [None if v is Verdict.REPLAYED else self.unsettled for v in verdicts]
-        return {"verdict": [verdict.value for verdict in verdicts], "reason": reasons}
+        return self._batch(LAG_SCHEMA, variant, columns)
 
     def _verdict(self, lag: Lag) -> tuple[Verdict, str | None]:
         if not lag.is_settled:
@@ -160,9 +155,7 @@ class EpochRows(NamedTuple):
             return Verdict.UNKNOWN, NEVER_LEARNED
         return Verdict.REPLAYED, None
 
-    def _parking(
-        self, variant: Variant, replica_ids: list[int], columns: Columns, parked: list[bool]
-    ) -> pa.RecordBatch:
+    def _parking(self, variant: Variant, columns: Columns, parked: list[bool]) -> pa.RecordBatch:
         times = zip(columns["dequeued_at"], columns["built_at"], strict=True)
         waits = [
             None if verdict == Verdict.UNKNOWN else (built - at) / 1000
@@ -172,16 +165,14 @@ class EpochRows(NamedTuple):
             "decision": ["parked" if each else "immediate" for each in parked],
             "parked_ms": [w if each else 0.0 for w, each in zip(waits, parked, strict=True)],
         }
-        return self._batch(PARKING_SCHEMA, variant, replica_ids, {**columns, **derived})
+        return self._batch(PARKING_SCHEMA, variant, {**columns, **derived})
 
-    def _batch(
-        self, schema: pa.Schema, variant: Variant, replica_ids: list[int], columns: Columns
-    ) -> pa.RecordBatch:
+    def _batch(self, schema: pa.Schema, variant: Variant, columns: Columns) -> pa.RecordBatch:
         """A batch of a schema; columns not named are null."""
         node_id, voters, _ = self.controller
         same = {**variant.what_if(RULE), "leader_id": node_id, "leader_epoch": self.leader_epoch}
-        is_voter = [replica_id in voters for replica_id in replica_ids]
-        values: Columns = {**columns, "replica_id": replica_ids, "is_voter": is_voter}
+        replica_ids = columns["replica_id"]
+        values: Columns = {**columns, "is_voter": [each in voters for each in replica_ids]}
         arrays = [
             pa.array(values[field.name], field.type)
             if field.name in values

@@ -9,6 +9,7 @@ import pyarrow as pa
 from ..log_gaps import ALWAYS_SINCE_US, LogGap, last_begun
 from ..outcomes import Variant
 from .epoch import Emitted, LeaderEpoch
+from .evidence import Evidence
 from .metadata_log import ABSENCE_US, INPUT_SCHEMA, RecordedFetch
 from .outcomes import LAG_SCHEMA, PARKING_SCHEMA, Controller
 
@@ -94,8 +95,9 @@ class HwmParking:
             # A leader has FETCHes all the time: one that led before shows at once behind a hole.
             is_cut = row.dequeued_us < state.hole_ends_us + ABSENCE_US
             since_us = state.hole_ends_us if is_cut else ALWAYS_SINCE_US
-            epoch = LeaderEpoch.begin(state.controller, leader_epoch, since_us)
-            state.epochs[leader_epoch] = epoch
+            state.epochs[leader_epoch] = LeaderEpoch(
+                state.controller, leader_epoch, Evidence(leader_epoch), since_us=since_us
+            )
         return state.epochs[leader_epoch]
 
     def _is_in_hole(self, at: int, emitted: Emitted) -> bool:

@@ -19,7 +19,7 @@ from kip_replay.replay.hwm_parking import (
     variants,
 )
 from kip_replay.replay.hwm_parking.closed_loop import ClosedLoop, SimulatedFetch
-from kip_replay.replay.hwm_parking.drains import DRAIN_APPEND_US, Drains
+from kip_replay.replay.hwm_parking.drains import DRAIN_APPEND_US, completed_by_drain
 from kip_replay.replay.hwm_parking.evidence import Evidence
 from kip_replay.replay.hwm_parking.explain import (
     HANDLING_SLACK_US,
@@ -197,16 +197,16 @@ DRAINED = {
 def test_drain_completes_all_who_are_parked_and_the_append_follows(
     row: RecordedFetch, other: RecordedFetch, is_drain: bool
 ) -> None:
-    drains = Drains(in_order([row, other, fetched(7, 1_900, 1_901, 16)]))
-    assert drains.completed(row, causes_of(row, LOG_END, HIGH_WATERMARK)) == is_drain
+    rows = in_order([row, other, fetched(7, 1_900, 1_901, 16)])
+    assert completed_by_drain(row, causes_of(row, LOG_END, HIGH_WATERMARK), rows) == is_drain
 
 
 def test_move_that_may_have_come_before_the_append_is_no_drain() -> None:
     """At 1,010, append at 1,020: a voter's FETCH stamped 25 ms late moved it at 985."""
     row, log_end = of_9(800, 985, 15, 15, high_watermark=15), Timeline([0, micros(1_020)], [15, 16])
     causes = causes_of(row, log_end, HIGH_WATERMARK)
-    assert not Drains([row]).completed(row, causes)
-    assert Drains([row]).completed(row._replace(built_us=row.built_us - 1), causes)
+    assert not completed_by_drain(row, causes, [row])
+    assert completed_by_drain(row._replace(built_us=row.built_us - 1), causes, [row])
 
 
 def drained(carried: int = -1, late_ms: int = 0) -> Replayed:
