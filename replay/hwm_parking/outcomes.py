@@ -69,13 +69,12 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, gc=False):
     outcome: Outcome | None
 
 
-_SAME = ("replica_id", "fetch_offset", "response_high_watermark")
-_SAME += ("record_bytes", "request_bytes", "response_bytes")
 #: Columns of a recorded FETCH, by the fields that they are.
 _OF_RECORDED = {
     "recorded_request_id": "request_id",
     **{f"{event}_at": f"{event}_us" for event in ("received", "dequeued", "built", "completed")},
-    **{name: name for name in _SAME},
+    **{name: name for name in ("replica_id", "fetch_offset", "response_high_watermark")},
+    **{name: name for name in ("record_bytes", "request_bytes", "response_bytes")},
 }
 
 

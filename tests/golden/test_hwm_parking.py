@@ -63,8 +63,6 @@ LEADERS = {
     "failover-4.0": FAILOVER_AFTER,
 }
 
-#: Broker 13 is stopped for 14 s.
-FROZEN = 13
 MAX_WAIT_US = 500_000
 
 EACH_LEADER = pytest.mark.parametrize(
@@ -192,16 +190,6 @@ def test_fetches_are_as_many_when_and_why_they_were(replays: Replays, epoch: Epo
     recorded, predicted = (counts(rows, "dequeued_at", 1_000_000) for rows in both)
     misplaced = sum(abs(predicted[s] - recorded[s]) for s in recorded | predicted)
     assert misplaced <= 0.015 * recorded.total()
-
-
-def test_frozen_broker_sends_nothing_while_it_is_frozen(replays: Replays) -> None:
-    """SIGSTOP at 20:39:23.65, SIGCONT 14 s later (the recording's events.jsonl)."""
-    frozen_us, thawed_us = 1_795_207_563_653_536, 1_795_207_577_654_177
-    for variant in (RECORDED, WITHOUT_KIP, WITH_KIP):
-        rows = parking_of(replays, FREEZE_4_1, variant)
-        meanwhile = [r for r in rows if frozen_us + 50_000 < r["dequeued_at"] < thawed_us]
-        assert FROZEN not in counts(meanwhile, "replica_id")
-        assert len(meanwhile) > 100
 
 
 # --- verdicts ------------------------------------------------------------------------------------

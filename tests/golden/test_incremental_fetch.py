@@ -140,22 +140,6 @@ def test_bytes_beside_records_predicted_from_full_fetches(kind: str) -> None:
     assert predicted == pytest.approx(recorded, rel=0.05)
 
 
-def test_client_without_sessions_is_left_as_it_is() -> None:
-    for name in ("sessions-on", "sessions-off"):
-        recorded = {row["request_id"]: row for row in of_variant(name, RECORDED)}
-        for variant, more in ((FULL, 0), (INCREMENTAL, 0), (INCREMENTAL_DRAFT, 8)):
-            rows = [
-                r
-                for r in of_variant(name, variant)
-                if r["client_kind"] == "consumer_without_sessions"
-            ]
-            assert len(rows) > 300
-            for row in rows:
-                of_log = recorded[row["request_id"]]
-                assert row["request_bytes"] == of_log["request_bytes"]
-                assert row["response_bytes"] == of_log["response_bytes"] + more
-
-
 def test_draft_is_for_followers() -> None:
     """Names are not given here, so that its sizes are unknown, with the reason."""
     rows = of_variant("sessions-off", INCREMENTAL_DRAFT)

@@ -400,16 +400,6 @@ def test_move_and_drain_complete_who_is_parked_as_an_append_does(is_move: bool) 
     assert (row.response.fetch.replica_id, row.built_us) == (9, micros(103))
 
 
-def test_drain_completes_who_is_parked_and_empty() -> None:
-    loop = Loop(*two_ms_each(parked_at=15, dequeued=0))
-    loop.loop.drain(micros(60))
-    rows = loop.advance(70)
-    assert [(row.response.completion, row.built_us) for row in rows] == [
-        (Completion.DRAIN, micros(at)) for at in (60, 62, 64)
-    ]
-    assert {row.response.log_end_offset for row in rows} == {15}
-
-
 def test_append_comes_before_the_timer_thread() -> None:
     """9 is parked at 2 ms and over at 502; the timer's thread takes 2 ms as well."""
     for append_ms, completion in [(504, RECORDS), (505, TIMEOUT)]:
@@ -677,9 +667,3 @@ def test_loops_do_not_read_what_the_rule_explains(name: str, leader: int) -> Non
         assert before.variant(variant).parking
         assert before.variant(variant).lag
         assert after.variant(variant) == before.variant(variant)
-
-
-def test_loops_read_when_responses_were_built() -> None:
-    """The other side: what is documented as an input is one."""
-    late = [row._replace(dequeued_us=row.dequeued_us + 1_000) for row in SMALL.log()]
-    assert of_log(late).variant(WITHOUT_KIP) != small_replay().variant(WITHOUT_KIP)

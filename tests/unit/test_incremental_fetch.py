@@ -1,7 +1,8 @@
 """incremental_fetch on constructed histories, named after Kafka's own cases where they have one.
 
-Kafka's: FetchSessionTest (broker) and FetchSessionHandlerTest (client). Nothing here is in a
-recording: errors 70, 71 and 106, throttled answers, FETCHes below v16, ... are ``synthetic``.
+Kafka's: FetchSessionTest (broker) and FetchSessionHandlerTest (client); what properties compare
+with a copy of its code is left to them. Nothing here is in a recording: errors 70, 71 and 106,
+throttled answers, FETCHes below v16, ... are ``synthetic``.
 """
 
 from collections.abc import Iterable
@@ -94,35 +95,6 @@ def shapes(rows: list[dict[str, Any]]) -> list[tuple[int, int, int, int]]:
 # --- Kafka's own cases ---------------------------------------------------------------------------
 
 
-def test_incremental_fetch_session() -> None:
-    """testIncrementalFetchSession: forget foo-0, add bar-0: one partition is answered."""
-    log = Log().full(both(FOO_0, 0, 100), both(FOO_1, 10, 10))
-    log.incremental([requested(*BAR_0, 15)], [returned(*BAR_0, 10)], [FOO_0])
-    rows = log.replay()
-    assert shapes(rows.variant(INCREMENTAL)) == [(2, 2, 0, 2), (2, 1, 1, 1)]
-    assert shapes(rows.variant(FULL)) == [(2, 2, 0, 2), (2, 2, 0, 2)]
-    assert column(rows.variant(INCREMENTAL), "equals_recorded") == [None, True]
-    assert column(rows.variant(INCREMENTAL), "added_partitions") == [2, 1]
-
-
-def test_deprioritizes_partitions_with_records_only() -> None:
-    """testDeprioritizesPartitionsWithRecordsOnly: tp2 has records, tp1 only a high watermark."""
-    tps = [(FOO, 1), (BAR, 2), (FOO, 3)]
-    log = Log(session=0)
-    log.full(*(both(tp, 0, 10) for tp in tps))
-    log.full(both(tps[0], 0, 11), both(tps[1], 0, 10, record_bytes=9), both(tps[2], 0, 10))
-    log.full(*(both(tp, 0, 12) for tp in tps))
-    sessions = Log()
-    sessions.full(*(both(tp, 0, 10) for tp in tps))
-    sessions.incremental([], [returned(*tps[0], 11), returned(*tps[1], 10, record_bytes=9)])
-    # Order tp1, tp3, tp2: foo stands together, so the topics are two.
-    sessions.incremental([], [returned(*tps[0], 12), returned(*tps[2], 12), returned(*tps[1], 12)])
-    assert column(sessions.replay().variant(INCREMENTAL), "equals_recorded")[1:] == [True, True]
-    derived, recorded = log.replay().variant(INCREMENTAL), sessions.replay().variant(RECORDED)
-    for name in ("response_partitions", "response_bytes", "request_bytes"):
-        assert column(derived, name) == column(recorded, name)
-
-
 def test_update_and_generate_response_data() -> None:
     """testUpdateAndGenerateResponseData: an error is returned each time, and its end once."""
     answers = [returned(*FOO_0, 10), failed(*FOO_0, 6), failed(*FOO_0, 6), returned(*FOO_0, 10)]
@@ -155,35 +127,6 @@ def test_reused_epoch() -> None:
     assert column(log.replay().variant(RECORDED), "session_error") == [0, 71, 0]
     events = [(e["event"], e["reason"]) for e in log.replay().events()]
     assert events[1:] == [("closed", "client asked for a new one"), ("created", "a slot was free")]
-
-
-def test_zero_size_fetch_session() -> None:
-    """testZeroSizeFetchSession: forget all: the session is closed, the answer has session id 0."""
-    log = Log().full(both(FOO_0), both(FOO_1))
-    log.incremental([], [], [FOO_0, FOO_1], answered_in=0)
-    log.full(both(FOO_0, 5))
-    rows = log.replay()
-    assert shapes(rows.variant(INCREMENTAL)) == [(2, 2, 0, 2), (0, 0, 2, 0), (1, 1, 0, 1)]
-    assert column(rows.variant(INCREMENTAL), "is_full") == [True, False, True]
-    assert column(rows.variant(FULL), "verdict") == ["replayed", "not_applicable", "replayed"]
-    reasons = [event["reason"] for event in rows.events()]
-    assert reasons == ["a slot was free", "all forgotten", "a slot was free"]
-
-
-def test_incrementals() -> None:
-    """testIncrementals (handler): new ones first, then altered ones; error 71 starts again."""
-    log = Log(session=0)
-    log.full(both(FOO_0, 0), both(FOO_1, 10))
-    log.full(both(FOO_0, 0), both(FOO_1, 20), both(BAR_0, 20))
-    log.full(both(FOO_0, 5), both(FOO_1, 20), both(BAR_0, 20))
-    rows = log.replay().variant(INCREMENTAL)
-    assert column(rows, "request_partitions") == [2, 2, 1]
-    sessions = Log().full(both(FOO_0, 0), both(FOO_1, 10))
-    sessions.incremental([requested(*BAR_0, 20), requested(*FOO_1, 20)], [returned(*BAR_0)])
-    sessions.incremental([requested(*FOO_0, 5)])
-    expected = sessions.replay()
-    assert column(expected.variant(INCREMENTAL), "equals_recorded")[1:] == [True, True]
-    assert column(rows, "request_bytes") == column(expected.variant(RECORDED), "request_bytes")
 
 
 def test_topics_without_a_known_name_do_not_replace_one_another() -> None:
@@ -371,9 +314,6 @@ def test_client_that_asks_for_no_session() -> None:
     more = {r["variant"]: r["response_bytes"] - (row.response_bytes or 0) for r in rows.outcomes}
     assert more == {RECORDED: 0, FULL: 0, INCREMENTAL: 0, INCREMENTAL_DRAFT: 8}
     assert rows.evictions == []
-
-
-# --- slots ---------------------------------------------------------------------------------------
 
 
 # --- what the log does not say -------------------------------------------------------------------
