@@ -6,7 +6,6 @@ was away, how fast the leader's Raft thread responds, and how large the envelope
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
-from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -38,52 +37,38 @@ class Envelope(NamedTuple):
     response_bytes: int
 
 
-#: Ranges that adjoin no other range that are kept.
-_UNPLACED_MAX = 64
-
-
 class LogBytes(msgspec.Struct, array_like=True):
-    """Sizes of ranges of the log as responses carried them, joined where they adjoin."""
+    """Sizes of ranges of the log as responses carried them, by their start and their end."""
 
-    bytes_below: dict[int, int] = {}
+    ranges: dict[int, dict[int, int]] = {}
     seen_us: dict[int, int] = {}
-    unplaced: list[tuple[int, int, int]] = []
 
     def carried(self, start: int, end: int, size: int, at: int) -> None:
         """A response built at a time carried the records from an offset to another."""
-        for offset in (start, end):
-            self.seen_us[offset] = max(self.seen_us.get(offset, 0), at)
-        self.unplaced.append((start, end, size))
-        if not self.bytes_below:
-            self.bytes_below[start] = 0
-        open_ranges = len(self.unplaced) + 1
-        while len(self.unplaced) < open_ranges:
-            open_ranges = len(self.unplaced)
-            self.unplaced = [each for each in self.unplaced if not self._place(*each)]
-            del self.unplaced[:-_UNPLACED_MAX]
-
-    def _place(self, start: int, end: int, size: int) -> bool:
-        below = self.bytes_below
-        if start in below:
-            below.setdefault(end, below[start] + size)
-        elif end in below:
-            below[start] = below[end] - size
-        return start in below
+        self.ranges.setdefault(start, {})[end] = size
+        self.seen_us[start] = max(self.seen_us.get(start, 0), at)
 
     def between(self, start: int, end: int) -> int | None:
-        """Bytes of records between two offsets; None if no response shows it, or they differ."""
-        if end <= start:
-            return 0
-        first, last = self.bytes_below.get(start), self.bytes_below.get(end)
-        return None if first is None or last is None or last <= first else last - first
+        """Bytes of records between two offsets; None if no responses show it."""
+        size = 0
+        while start < end:
+            known = {until: of for until, of in self.ranges.get(start, {}).items() if until <= end}
+            if not known:
+                return None
+            start = max(known)
+            size += known[start]
+        return size
 
     def forget(self, before: int, kept: Collection[int]) -> None:
-        """Drop offsets that the log's end had passed before a time, but those to be ``kept``."""
-        for offset, following in pairwise(sorted(self.seen_us)):
-            # The log ended at an offset until the next one was seen.
-            if self.seen_us[following] < before and offset not in kept:
-                del self.seen_us[offset]
-                self.bytes_below.pop(offset, None)
+        """Drop what was last carried before a time, but sums from the offsets to be ``kept``."""
+        old = {start for start, at in self.seen_us.items() if at < before}
+        for start in old.intersection(kept):
+            end = start
+            while end in old:
+                end = max(self.ranges[end])
+            self.ranges[start] = {end: self.between(start, end) or 0}
+        for start in old.difference(kept):
+            del self.ranges[start], self.seen_us[start]
 
 
 class ReplicaEvidence(msgspec.Struct, array_like=True):

@@ -7,7 +7,13 @@ import pytest
 from notation.recorded import EPOCH, fetched, in_order, micros
 
 from kip_replay.replay.hwm_parking import NOT_SENT, RecordedFetch
-from kip_replay.replay.hwm_parking.evidence import WAKE_RESPONSES_MIN, Absence, Envelope, Evidence
+from kip_replay.replay.hwm_parking.evidence import (
+    WAKE_RESPONSES_MIN,
+    Absence,
+    Envelope,
+    Evidence,
+    LogBytes,
+)
 from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US, WAKE_SPREAD_US
 from kip_replay.replay.hwm_parking.timelines import Samples, Timeline
 
@@ -296,42 +302,6 @@ def test_bytes_between_offsets_add_up_where_responses_show_them() -> None:
     assert {each: evidence.log_bytes.between(*each) for each in sizes} == sizes
 
 
-def test_range_without_a_neighbour_waits_for_one() -> None:
-    """18..20 comes first; 16..18, shown by a slower replica, links it when more comes in."""
-    evidence = evidence_of(
-        *(records(9, 0, 100, 15, record_bytes=90), fetched(9, 103, 104, 16)),
-        *(records(8, 150, 200, 18, record_bytes=60), records(8, 203, 204, 20)),
-    )
-    assert evidence.log_bytes.between(15, 20) is None
-    assert evidence.log_bytes.unplaced == [(18, 20, 60)]
-    for row in (records(9, 250, 300, 16, record_bytes=150), fetched(9, 303, 304, 18)):
-        evidence.add(row)
-    assert evidence.log_bytes.between(15, 20) == 300
-    assert evidence.log_bytes.unplaced == []
-
-
-def test_bytes_are_linked_backwards_as_well() -> None:
-    evidence = evidence_of(
-        *(records(9, 0, 100, 15, record_bytes=90), fetched(9, 103, 104, 16)),
-        *(records(8, 150, 200, 12, record_bytes=200), fetched(8, 203, 204, 15)),
-    )
-    assert evidence.log_bytes.between(12, 16) == 290
-
-
-def test_responses_that_contradict_each_other_show_no_bytes() -> None:
-    """Synthetic: 15..18 is 90 bytes by one response, 15..16 is 150 by another."""
-    log_bytes = evidence_of(*carried(9, 100, 15, 18)).log_bytes
-    log_bytes.carried(15, 16, 150, micros(100))
-    assert log_bytes.between(16, 18) is None
-
-
-def test_ranges_without_a_neighbour_are_given_up_the_oldest_first() -> None:
-    log_bytes = evidence_of(*carried(9, 100, 15, 16)).log_bytes
-    for start in range(100, 170):
-        log_bytes.carried(2 * start, 2 * start + 1, 90, start)
-    assert [start for start, *_ in log_bytes.unplaced] == [2 * s for s in range(106, 170)]
-
-
 @pytest.mark.parametrize(
     ("high_watermark", "envelope"), [(15, Envelope(120, 80)), (NOT_SENT, Envelope(130, 80))]
 )
@@ -349,4 +319,9 @@ def test_forwarded_fetch_has_no_envelope(size: str) -> None:
     assert evidence_of(row).replicas[9].envelopes.nearest(0) is None
 
 
-# --- forgetting ----------------------------------------------------------------------------------
+def test_bytes_that_are_forgotten_are_summed_from_where_a_replica_stands() -> None:
+    log_bytes = LogBytes()
+    for start in range(15, 20):
+        log_bytes.carried(start, start + 1, 90, at=start)
+    log_bytes.forget(18, {15})
+    assert [log_bytes.between(start, 20) for start in (15, 16, 18)] == [450, None, 180]
