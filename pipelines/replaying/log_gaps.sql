@@ -147,12 +147,9 @@ fetchers AS (
                 AND last_fetched_epoch = leader_epoch
             OR last_fetched_epoch < lag(last_fetched_epoch) OVER by_time
             OR high_watermark < lag(high_watermark) OVER by_time)
-            AND leader_epoch IS NOT NULL AND lag(leader_epoch) OVER by_time IS NOT NULL
-            AS is_behind,
-        lag(completed_at, 2) OVER by_time AS sound_at,
-        lag(request_id, 2) OVER by_time AS sound_request_id,
-        lead(completed_at) OVER by_time AS next_at,
-        lead(request_id) OVER by_time AS next_request_id
+            AND leader_epoch + lag(leader_epoch) OVER by_time IS NOT NULL AS is_behind,
+        lag(completed_at, 2) OVER by_time AS sound_at, lead(completed_at) OVER by_time AS next_at,
+        lag(request_id, 2) OVER by_time AS sound_id, lead(request_id) OVER by_time AS next_id
     FROM fetched LEFT JOIN unopened USING (recording, node_id, connection) WHERE replica_id >= 0
     WINDOW by_time AS (
         PARTITION BY recording, node_id, is_metadata, client_id, replica_id
@@ -226,8 +223,7 @@ evidence AS (
         FROM fetchers
         UNION ALL
         SELECT recording, node_id, coalesce(sound_at, after_at), coalesce(next_at, completed_at),
-            coalesce(sound_request_id, last_request_id), coalesce(next_request_id, request_id),
-            'contradiction'
+            coalesce(sound_id, last_request_id), coalesce(next_id, request_id), 'contradiction'
         FROM fetchers WHERE is_behind
         UNION ALL
         SELECT recording, node_id, after_at, completed_at, last_request_id, request_id, 'connection'

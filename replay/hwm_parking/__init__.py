@@ -21,12 +21,11 @@ that span and not the log.
 
 Holes in the log
 ----------------
-An outcome rests on the leader's log alone. At a hole in it the replay ends, as at the end of the
-log, and another begins behind it, as in a log that begins within the leader's epoch: its outcomes
-are unknown until the leader's high watermark has passed all that was there and appends have aligned
-the replicas (``settling``), which takes an append or two. What was measured nearest to an outcome
-may lie in the hole, so those within ``ABSENCE_US`` of it are unknown as well. What can differ then
-is how long the Raft thread takes for one response, where no append shows that for longer.
+An outcome rests on the leader's log alone. At a hole in it the replay ends, and another begins
+behind it, as in a log that begins within the leader's epoch: unknown until it has settled
+(``settling``), which takes an append or two. What was measured nearest to an outcome may lie in the
+hole, so those within ``ABSENCE_US`` of it are unknown as well. What can differ then is how long the
+Raft thread takes for one response, where no append shows that for longer.
 
 What is read of a response
 --------------------------

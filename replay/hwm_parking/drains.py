@@ -19,12 +19,6 @@ from .metadata_log import WAKE_SPREAD_US, RecordedFetch
 DRAIN_APPEND_US = 250_000
 
 
-def could_be_drained(row: RecordedFetch) -> bool:
-    """Was it completed early and empty?"""
-    is_valid = not (row.is_diverging or row.is_snapshot)
-    return is_valid and shown(row) is Completion.HIGH_WATERMARK
-
-
 def completed_by_drain(row: RecordedFetch, causes: Causes, rows: Sequence[RecordedFetch]) -> bool:
     """Did a drain without a batch complete a FETCH? The high watermark carried is not read.
 
@@ -37,7 +31,7 @@ def completed_by_drain(row: RecordedFetch, causes: Causes, rows: Sequence[Record
     appended = causes.get(Completion.RECORDS, built)
     moved = causes.get(Completion.HIGH_WATERMARK, appended)
     if (
-        not could_be_drained(row)
+        shown(row) is not Completion.HIGH_WATERMARK
         or not built < appended <= built + DRAIN_APPEND_US
         or (moved < appended and moved <= built + LATE_STAMP_US)
     ):

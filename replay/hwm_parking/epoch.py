@@ -11,7 +11,7 @@ from ..log_gaps import ALWAYS_SINCE_US, LOG_GAP
 from ..outcomes import RECORDED, Variant, Verdict
 from . import outcomes
 from .closed_loop import ClosedLoop, SimulatedFetch
-from .drains import completed_by_drain, could_be_drained
+from .drains import completed_by_drain
 from .evidence import Evidence
 from .explain import (
     HANDLING_SLACK_US,
@@ -19,6 +19,7 @@ from .explain import (
     carries_one_of_its_wait,
     causes_of,
     explain,
+    shown,
     woken_by,
 )
 from .kip_1166 import Completion, Leader
@@ -253,8 +254,9 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         at = row.built_us
         if not completed_by_drain(row, causes, rows):
             # Who was parked then is late as long as the thread handles nothing else.
-            is_late = row.dequeued_us < self.drained_us and could_be_drained(row)
-            return is_late and self.handled.value(at) <= self.drained_us
+            was_parked = row.dequeued_us < self.drained_us
+            is_late = was_parked and self.handled.value(at) <= self.drained_us
+            return is_late and shown(row) is Completion.HIGH_WATERMARK
         if at > self.drained_us + HANDLING_SLACK_US:
             self.drained_us = at
             for loop in self.loops:

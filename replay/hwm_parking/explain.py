@@ -42,10 +42,10 @@ def explain(
     is completed first (``handled``: the latest of those completed until a time). A leader without
     a high watermark is still starting (election, first flush), and busy.
     """
-    if row.is_diverging or row.is_snapshot:
-        return (Completion.DIVERGING if row.is_diverging else Completion.SNAPSHOT), False
-    at, built, carried = row.dequeued_us, row.built_us, row.response_high_watermark
     completion = shown(row)
+    if completion in (Completion.DIVERGING, Completion.SNAPSHOT):
+        return completion, False
+    at, built, carried = row.dequeued_us, row.built_us, row.response_high_watermark
     cause = causes.get(completion)
     # A wait begins once the thread parks the FETCH, before it handles one that came later.
     parked_us = min(built, handled.first_above(at, at) or built)
@@ -81,7 +81,7 @@ def woken_by(row: RecordedFetch, causes: Causes) -> Completion | None:
     """
     completion = shown(row)
     cause = causes.get(completion)
-    if row.is_diverging or row.is_snapshot or completion is Completion.TIMEOUT or cause is None:
+    if completion is Completion.TIMEOUT or cause is None:
         return None
     if completion is Completion.RECORDS and cause <= row.dequeued_us:
         return None
@@ -91,6 +91,8 @@ def woken_by(row: RecordedFetch, causes: Causes) -> Completion | None:
 
 def shown(row: RecordedFetch) -> Completion:
     """What a response shows by itself: records, a wait that was over, or a high watermark."""
+    if row.is_diverging or row.is_snapshot:
+        return Completion.DIVERGING if row.is_diverging else Completion.SNAPSHOT
     if row.record_bytes > 0:
         return Completion.RECORDS
     if row.built_us >= row.dequeued_us + row.max_wait_us - STAMP_SLACK_US:

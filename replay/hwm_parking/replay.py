@@ -44,8 +44,7 @@ class HwmParking:
     ``voters`` are the ids of all voters. Batches of ``INPUT_SCHEMA`` come in order of
     (built_us, request_id); anything else raises ``ValueError``. ``saved`` is what an earlier
     replay of the same log, voters and variants had ``saved()``: this one resumes it. ``holes`` are
-    those in the log, in order, apart from each other: at one the replay ends, and another begins
-    behind it.
+    those in the log, in order, apart from each other.
     """
 
     def __init__(
