@@ -14,8 +14,7 @@ the high watermark completes every parked FETCH.
 given the responses that were recorded, ``closed_loop`` starts leader and replicas anew. What the
 log shows that no rule explains (when the leader appended, how long a replica takes from a response
 to its next FETCH, how fast the leader's Raft thread responds) is gathered in ``evidence``;
-``drains`` finds responses that a stall caused, ``settling`` from when on a replay that begins
-within an epoch is that of the whole epoch. ``HwmParking`` replays one controller's log, an
+``drains`` finds responses that a stall caused. ``HwmParking`` replays one controller's log, an
 ``epoch`` for each that it led, a fixed span (``LOOKAHEAD_US``) behind the log, so its memory is
 that span and not the log.
 

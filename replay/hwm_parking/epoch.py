@@ -13,15 +13,7 @@ from . import outcomes
 from .closed_loop import ClosedLoop, SimulatedFetch
 from .drains import completed_by_drain
 from .evidence import Evidence
-from .explain import (
-    HANDLING_SLACK_US,
-    Causes,
-    carries_one_of_its_wait,
-    causes_of,
-    explain,
-    shown,
-    woken_by,
-)
+from .explain import HANDLING_SLACK_US, carries_one_of_its_wait, causes_of, explain, shown, woken_by
 from .kip_1166 import Completion, Leader
 from .lag import Advance, LagTracker
 from .metadata_log import NO_RESPONSE, NOT_LEADING, WAKE_SPREAD_US, RecordedFetch
@@ -239,7 +231,7 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
         causes = causes_of(row, self.log_end_offset, self.high_watermark)
         if (woken := woken_by(row, causes)) is not None:
             self.evidence.replicas[row.replica_id].handled(woken, causes[woken], row.built_us)
-        is_drained = self._was_drained(row, causes, rows)
+        is_drained = self._is_drained(row, completed_by_drain(row, causes, rows))
         if is_drained and carries_one_of_its_wait(row, self.high_watermark):
             return Outcome(Completion.DRAIN, parked=True)
         completion, was_parked = explain(row, causes, self.high_watermark, self.handled)
@@ -247,12 +239,10 @@ class LeaderEpoch(msgspec.Struct, array_like=True):
             return Outcome(completion, was_parked, Verdict.UNKNOWN, self._unsettled)
         return Outcome(completion, was_parked)
 
-    def _was_drained(
-        self, row: RecordedFetch, causes: Causes, rows: Sequence[RecordedFetch]
-    ) -> bool:
-        """Did a drain complete a FETCH? The first that it completed shows when it was."""
+    def _is_drained(self, row: RecordedFetch, begins: bool) -> bool:
+        """Did a drain complete a FETCH? The first that it completed shows when it ``begins``."""
         at = row.built_us
-        if not completed_by_drain(row, causes, rows):
+        if not begins:
             # Who was parked then is late as long as the thread handles nothing else.
             was_parked = row.dequeued_us < self.drained_us
             is_late = was_parked and self.handled.value(at) <= self.drained_us

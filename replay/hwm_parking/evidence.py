@@ -161,11 +161,11 @@ class Evidence(msgspec.Struct, array_like=True):
         else:
             self._follow(replica, row)
             last = replica.last
-            if row.fetch_offset != last.fetch_offset:
-                replica.carried_us = built
-            elif row.record_bytes != last.record_bytes:
-                # It lost a response, which carried less than the next one does.
-                self._reaches_next_end(replica)
+            again = row.fetch_offset, row.record_bytes
+            if again != (last.fetch_offset, last.record_bytes):
+                if row.fetch_offset == last.fetch_offset:
+                    # It lost a response, which carried less than the next one does.
+                    self._reaches_next_end(replica)
                 replica.carried_us = built
             replica.last, replica.heard_until_us = row, built
         if row.request_bytes is not None and row.response_bytes is not None:

@@ -93,10 +93,8 @@ class FetchSessionCache(msgspec.Struct, array_like=True):
 
     def find(self, session_id: int | None) -> CachedSession | None:
         """The session of this id, if it is still there."""
-        for shard in self.shards:
-            if session_id in shard:
-                return shard[session_id]
-        return None
+        found = (shard.get(session_id) for shard in self.shards if session_id is not None)
+        return next(filter(None, found), None)
 
     def maybe_create(
         self, session_key: str, privileged: bool, size: int, now_ms: int

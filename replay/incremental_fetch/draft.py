@@ -85,10 +85,8 @@ class Draft:
 
     def _topics(self, topics: Ints, by_id: bool) -> int | None:
         """Topics less their partitions; None: the name of one is not known."""
-        names = []
-        for topic in runs_of(topics)[0]:
-            name = self._numbering.name_of(topic, by_id)
-            if name is None:
-                return None
-            names.append(name)
-        return len(names) * self._pieces.topic_bytes(0) + utf8("".join(names))
+        names = [self._numbering.name_of(topic, by_id) for topic in runs_of(topics)[0]]
+        known = [name for name in names if name is not None]
+        if len(known) < len(names):
+            return None
+        return len(known) * self._pieces.topic_bytes(0) + utf8("".join(known))

@@ -37,11 +37,10 @@ def charts(one: Figures) -> list[Chart]:
 def knee(one: Figures) -> int | None:
     """The longest wait that takes most of the lag without KIP-1166 away, for few FETCHes; with it
     the lag is the same whatever the wait."""
-    points: dict[int, tuple[float | None, float | None]] = {}
-    for wait, at in _waits(one).items():
-        lag = one.lag(WITHOUT_KIP, at=at)
-        points[wait] = one.rates(WITHOUT_KIP, at=at).fetches, curves.percentile(lag, "p50")
-    return curves.knee(points)
+    places = _waits(one).items()
+    fetches = {wait: one.rates(WITHOUT_KIP, at=at).fetches for wait, at in places}
+    lags = {wait: curves.percentile(one.lag(WITHOUT_KIP, at=at), "p50") for wait, at in places}
+    return curves.knee({wait: (fetches[wait], lags[wait]) for wait in fetches})
 
 
 def _waits(one: Figures, *, swept: bool = True) -> dict[int, At]:
