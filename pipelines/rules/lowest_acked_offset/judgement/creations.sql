@@ -1,6 +1,9 @@
 -- What is known of a topic's creation on each broker, when a request next deleted the topic, and
--- what the client of that broker saw of it. A topic may be created more than once: the client's
--- request nearest to the write is the one.
+-- when a client saw it there. A topic may be created more than once: the client's request nearest to
+-- the write is the one.
+--
+-- A client names a broker for its poll, and its library may use another one. So it saw the topic in
+-- the METADATA response that was built last before, whichever broker's that is.
 WITH topics_of AS (
     SELECT recording, request_id, api_name, error_code, received_at, unnest(resources) AS resource
     FROM metadata_writes WHERE api_name IN ('CREATE_TOPICS', 'DELETE_TOPICS')
@@ -13,17 +16,30 @@ followed AS (
         ) AS deleted_at
     FROM topics_of
 ),
+shown AS (
+    SELECT seen.*, shows.node_id, shows.request_id, row_number() OVER (
+        PARTITION BY seen.recording, seen.topic, seen.broker_id, requested_at
+        ORDER BY built_at DESC) AS nth
+    FROM client_observations AS seen JOIN topics AS shows USING (recording, topic)
+    WHERE operation = 'create' AND source = 'METADATA' AND error_code = 0
+        AND built_at BETWEEN requested_at AND visible_at
+),
+polled AS (
+    SELECT recording, topic, shown.node_id AS broker_id, requested_at, visible_at, dequeued_at
+    FROM shown JOIN requests USING (recording, request_id) WHERE nth = 1
+),
 ranked AS (
-    SELECT v.*, followed.topic, deleted_at, requested_at, visible_at,
+    SELECT v.*, followed.topic, deleted_at, requested_at, visible_at, dequeued_at,
         row_number() OVER (
             PARTITION BY v.recording, variant, parameter, parameter_value, v.request_id,
                 v.broker_id, evidence, followed.topic
-            ORDER BY abs(unix_micros(requested_at) - unix_micros(received_at)), requested_at
+            ORDER BY abs(unix_micros(requested_at) - unix_micros(received_at)), requested_at,
+                visible_at
         ) AS place
     FROM metadata_write_visibility AS v
     JOIN followed ON followed.recording = v.recording AND followed.request_id = v.request_id
-    LEFT JOIN client_observations AS seen ON seen.recording = v.recording
-        AND seen.topic = followed.topic AND seen.broker_id = v.broker_id AND operation = 'create'
+    LEFT JOIN polled ON polled.recording = v.recording
+        AND polled.topic = followed.topic AND polled.broker_id = v.broker_id
     WHERE api_name = 'CREATE_TOPICS' AND error_code = 0
         AND resource.resource_type = 'topic' AND resource.error_code = 0
 )

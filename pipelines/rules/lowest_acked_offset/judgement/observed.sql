@@ -10,8 +10,8 @@ WITH measured AS (
     UNION ALL BY NAME
     SELECT recording, 'recorded' AS variant, 'create_topics_stale_window' AS metric,
         requested_at AS moment,
-        CASE WHEN count(visible_at) = count(*) THEN max(unix_micros(visible_at)) END
-            - unix_micros(responded_at) AS value
+        CASE WHEN count(visible_at) = max(count(*)) OVER (PARTITION BY recording)
+            THEN max(unix_micros(visible_at)) END - unix_micros(responded_at) AS value
     FROM client_observations WHERE operation = 'create'
     GROUP BY recording, topic, requested_at, responded_at
     UNION ALL BY NAME
