@@ -29,8 +29,9 @@ Variants of ``metadata_write_outcomes``:
     the recorded heartbeats, but the controller counts what Raft FETCHes show as well, wherever the
     next heartbeat does not deny it: how much of the cost lies in reports that come every 2 s only.
 ``estimated``
-    no protocol: when brokers had applied the write, as ``applying`` estimates it. It is unknown
-    where the last broker's FETCH responses are not in the log.
+    no protocol: when brokers showed the write to clients, as ``applying`` estimates it. A broker
+    that stood still and was fenced for it, which the others do not wait for, shows old metadata
+    once it goes on. Unknown where the last broker's FETCH responses are not in the log.
 ``without_kip_1166``, ``with_kip_1166``
     simulated heartbeats, and brokers that learn of commits as ``hwm_parking`` replays it.
 

@@ -178,9 +178,10 @@ class LowestAckedOffset:
         carried = state.recorded.heartbeat(beat)
         self._rows.heartbeats.add(**heartbeat_row(row, carried, state.uncertain))
         self._claim(state.evidence.of(row.broker_id).heartbeat(row, state.replicas))
-        self._applying(row.broker_id).heartbeat(row.offset, row.is_fenced)
-        for claimed in (state.finest, state.estimated):
-            claimed.keep(beat.handled_us, beat.broker_id, beat.offset, beat)
+        applying = self._applying(row.broker_id)
+        applying.heartbeat(row.offset, row.is_fenced)
+        state.finest.keep(beat.handled_us, beat.broker_id, beat.offset, beat)
+        state.estimated.keep_serving(beat._replace(is_fenced=not applying.is_running))
         if state.simulations:
             is_steady = state.beats.heartbeat(row.received_us, beat, row.want_fence)
             for simulation in state.simulations:
@@ -221,8 +222,8 @@ class LowestAckedOffset:
                 until, evidence, state.replicas, certain, is_cut=is_cut
             ):
                 self._rows.applied.add(**applied_row(broker_id, estimate))
-                if estimate.applied_us is not None:
-                    state.estimated.keep(estimate.applied_us, broker_id, estimate.offset)
+                if estimate.shown_us is not None:
+                    state.estimated.keep(estimate.shown_us, broker_id, estimate.offset)
 
     def _simulate(self, until: int, log_end: LogEnd | None) -> None:
         log_end_us = None if log_end is None else log_end.at_us

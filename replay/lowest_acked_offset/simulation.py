@@ -16,6 +16,7 @@ import msgspec
 from .brokers import RESET_OFFSET, Heartbeat
 from .cadence import AWAY_SLACK_US, Recorded
 from .controller import HeartbeatManager
+from .evidence import CLAIM_WAIT_US
 
 # Of two heartbeats at one time the kept one comes first.
 _KEPT, _DUE = range(2)
@@ -41,6 +42,23 @@ class Claimed(msgspec.Struct):
     manager: HeartbeatManager
     events: list[ClaimEvent] = []
     count: int = 0
+    #: By broker its last heartbeat.
+    last: dict[int, Heartbeat] = {}
+
+    def keep_serving(self, beat: Heartbeat) -> None:
+        """Keep a heartbeat; a broker that stood still before it was not gone, and shows old data.
+
+        As if it had sent its last one again, but for a silence that is too long to wait for.
+        """
+        last = self.last.get(beat.broker_id, beat)
+        timeout_us = self.manager.sessions.timeout_us
+        is_same = last.broker_epoch == beat.broker_epoch and not last.want_shut_down
+        if is_same and beat.handled_us - last.handled_us <= timeout_us + CLAIM_WAIT_US:
+            for at in range(last.handled_us + timeout_us, beat.handled_us, timeout_us):
+                again = last._replace(handled_us=at, built_us=at)
+                self.keep(at, beat.broker_id, last.offset, again)
+        self.last[beat.broker_id] = beat
+        self.keep(beat.handled_us, beat.broker_id, beat.offset, beat)
 
     def keep(self, at: int, broker_id: int, offset: int, beat: Heartbeat | None = None) -> None:
         self.count += 1

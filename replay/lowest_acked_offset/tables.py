@@ -40,7 +40,7 @@ METADATA_WRITE_OUTCOMES = Table.of_outcomes(
             AT,
             "every broker that counts had applied it: the latest that the evidence leaves;"
             " with a heartbeat interval: as modelled from when brokers learned of commits;"
-            " variant estimated: by applied_at of applied_offsets",
+            " variant estimated: every broker shows it, by shown_at of applied_offsets",
         ),
         Column("last_broker_id", INT, "broker that others waited for, maybe until it was fenced"),
         Column("known_at", AT, "via_broker receives a lowest acknowledged offset >= the write's"),

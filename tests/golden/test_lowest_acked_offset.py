@@ -30,7 +30,7 @@ from .naive_log import RECORDINGS, percentile, recording
 pytestmark = pytest.mark.golden
 
 INTERVALS_MS = (100, 250, 500, 1000, 2000)
-EVERY = list(RECORDINGS)
+EVERY = [*RECORDINGS, "freeze-4.0"]
 start = partial(LowestAckedOffset, VOTERS, INTERVALS_MS, 2000)
 
 
@@ -103,7 +103,8 @@ def test_no_write_is_known_before_and_finest_evidence_is_no_later(
             assert known is None or known >= row["applied_everywhere_at"]
     both = (replays[name].writes_of(variant) for variant in (FINEST_EVIDENCE, LOWEST_ACKED))
     for fine, coarse in zip(*both, strict=True):
-        assert fine["applied_everywhere_at"] <= coarse["applied_everywhere_at"]
+        if coarse["applied_everywhere_at"] is not None:
+            assert fine["applied_everywhere_at"] <= coarse["applied_everywhere_at"]
 
 
 # --- the estimate --------------------------------------------------------------------------------
@@ -271,6 +272,7 @@ def test_interval_of_offsets_is_narrow(replays: Replays, name: str) -> None:
         ("metadata-4.0", 84, {12: 84}),
         ("metadata-4.1", 83, {12: 83}),
         ("freeze-4.1", 60, {13: 59, 12: 1}),
+        ("freeze-4.0", 83, {11: 83}),
         ("failover-4.0", 76, {13: 75, 11: 1}),
     ],
 )
@@ -280,7 +282,9 @@ def test_every_write_is_joined_with_the_line_of_its_broker(
     rows = replays[name].writes_of(LOWEST_ACKED)
     assert len(rows) == writes
     assert Counter(row["via_broker"] for row in rows) == via
-    assert {row["verdict"] for row in rows} == {"replayed"}
+    # Of the last one of freeze-4.0 the log does not have what follows.
+    unknown = [row["reason"] for row in rows if row["verdict"] != "replayed"]
+    assert unknown == [reasons.LOG_ENDS] * (name == "freeze-4.0")
 
 
 # --- a freeze and a failover ---------------------------------------------------------------------
@@ -307,6 +311,16 @@ def test_frozen_broker_holds_the_offset_back_until_it_is_fenced(replays: Replays
     assert {row["last_broker_id"] for row in waited} == {13}
 
 
+def test_thawed_broker_shows_old_metadata_though_it_was_fenced(replays: Replays) -> None:
+    """Clients saw the topics that were created meanwhile up to 0.2 s after its SIGCONT."""
+    thawed_us = 1_795_392_104_709_686
+    rows = creations("freeze-4.0", replays["freeze-4.0"].writes_of(ESTIMATED))
+    frozen = [row for row in rows if -14_007_224 < row["responded_at"] - thawed_us < 0]
+    assert {row["last_broker_id"] for row in frozen} == {13}
+    assert {row["applied_everywhere_at"] - thawed_us for row in frozen} == {90_459}
+    assert len(frozen) == 9
+
+
 def test_thawed_broker_receives_more_than_it_has(replays: Replays) -> None:
     """It unfences at 116 while brokers know 155: a flaw of the draft that raw shows."""
     columns = ("current_metadata_offset", "lowest_acknowledged_offset", "broker_id")
@@ -330,7 +344,7 @@ def test_new_controller_has_nothing_new_until_all_have_sent_a_heartbeat(replays:
 # --- other intervals, and KIP-1166 ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", RECORDINGS)
 def test_simulation_at_the_recorded_interval_is_the_recording(replays: Replays, name: str) -> None:
     recorded = replays[name].writes_of(LOWEST_ACKED)
     simulated = replays[name].writes_of(LOWEST_ACKED, 2000)

@@ -210,8 +210,8 @@ def test_writes_were_stale_at_the_broker_whose_lines_are_named() -> None:
         assert _high_watermark(log.line(fetch)) > figure(offset)
         sign = -1 if when == "earlier" else 1
         assert same(str(sign * figure(after)), built_ms(log, fetch) - responded)
-        applying = named(rf"applying it took {N} ms", row)[0]
-        assert same(applying, row.ms - sign * figure(after))
+        handling = named(rf"handling that took {N} ms", row)[0]
+        assert same(handling, row.ms - sign * figure(after))
         at_offset, after, beat = named(rf"shows it, at offset {N}, came after {N} ms {IN}", row)
         assert log.line(beat)["request"]["currentMetadataOffset"] == figure(at_offset)
         assert same(after, came_ms(log, beat) - responded)

@@ -200,9 +200,9 @@ WRITE |= {"responded_at": ms(10), "last_broker_id": 3, "applied_everywhere_at": 
 WRITE |= {"stale_window_ms": 900.0, "verdict": "replayed"}
 
 
-def write(applied_at: int | None) -> dict[str, list[Row]]:
+def write(shown_at: int | None) -> dict[str, list[Row]]:
     seen = ROW | {"broker_id": 3, "variant": "lowest_acked_offset", "evidence": "estimated"}
-    seen |= {"applied_at_earliest": ms(5), "applied_at": applied_at}
+    seen |= {"applied_at_earliest": ms(5), "shown_at": shown_at}
     wait = {"variant": "lowest_acked_offset", "read_after_write_ms": 2000.0}
     return {
         "requests": [request("a", "CREATE_TOPICS", 0, 10)],
@@ -211,14 +211,14 @@ def write(applied_at: int | None) -> dict[str, list[Row]]:
     }
 
 
-def test_a_broker_that_was_fenced_before_it_applied_a_write() -> None:
+def test_a_broker_that_was_fenced_before_it_showed_a_write() -> None:
     fenced = only(lowest_acked_offset, **write(ms(5000)))
     assert "broker 3 was stale for 900 ms, until it was fenced, estimated." in fenced.sentence
     assert "commit is not in the log. No heartbeat in the logs shows" in fenced.sentence
     assert fenced.topic == ""
-    applied = only(lowest_acked_offset, **write(ms(910)))
-    assert "broker 3 was stale for 900 ms, estimated." in applied.sentence
-    assert applied.sentence.endswith("takes the client 2,000 ms with the heartbeats in the log.")
+    shown = only(lowest_acked_offset, **write(ms(910)))
+    assert "broker 3 was stale for 900 ms, estimated." in shown.sentence
+    assert shown.sentence.endswith("takes the client 2,000 ms with the heartbeats in the log.")
 
 
 # --- incremental_fetch ---------------------------------------------------------------------------

@@ -177,10 +177,10 @@ def estimated(*events: Event, **write: Any) -> tuple[Any, ...]:
     return None if at is None else at / 1000, row["last_broker_id"], *ms, row["reason"]
 
 
-def test_write_is_applied_everywhere_when_the_last_broker_has_it() -> None:
+def test_write_is_everywhere_when_the_last_broker_shows_it() -> None:
+    """Which it does while it creates the replicas."""
     both = [*fetches(11, OF_11), *fetches(12, OF_12)]
-    assert estimated(*REPORTS, *both) == (5064, 12, 14, 64, None)
-    assert estimated(*REPORTS, *both, replicas=[2], topics=["t"]) == (5084, 12, 34, 84, None)
+    assert estimated(*REPORTS, *both, replicas=[2], topics=["t"]) == (5064, 12, 14, 64, None)
 
 
 def test_it_is_unknown_where_only_a_heartbeat_has_it() -> None:
@@ -196,6 +196,16 @@ def test_broker_that_is_fenced_needs_no_estimate() -> None:
     fenced_ms = 3103 + 10_125
     found = estimated(*beats(11, 5006, 6), *fetches(11, OF_11))
     assert found == (fenced_ms, 12, fenced_ms - 5050, fenced_ms - 5000, None)
+
+
+def test_broker_that_stood_still_shows_old_metadata_once_it_goes_on() -> None:
+    """Though it was fenced meanwhile; in another process it begins with new metadata."""
+    still = ((4990, 5060, 20, 22), (16_064, 16_500, 22, 22))
+    both = [*beats(11, 5006, 7), *fetches(11, OF_11), *fetches(12, still)]
+    assert estimated(*both, *beats(12, 16_106, 1)) == (16_064, 12, 11_014, 11_064, None)
+    fenced = beat(12, 16_106, 22, is_fenced=True)
+    assert estimated(*both, fenced) == (16_064, 12, 11_014, 11_064, None)
+    assert estimated(*both, beat(12, 16_106, 22, broker_epoch=99))[0] == 3103 + 10_125
 
 
 def test_time_to_create_a_replica_is_a_setting() -> None:

@@ -60,7 +60,7 @@ class Figures(RuleFigures):
 
     @property
     def readable(self) -> Percentiles | None:
-        """From a write's request until every broker has applied it, as estimated."""
+        """From a write's request until every broker shows it, as estimated."""
         return self.spread(READ_AFTER_WRITE, ESTIMATED)
 
     @property

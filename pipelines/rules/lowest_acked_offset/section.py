@@ -60,8 +60,8 @@ def _detail(one: Figures) -> Detail:
         for which, p in (("median", "p50"), ("90 %", "p90"))
     ]
     note = (
-        "The stale window begins with the response and ends when the last broker has applied the "
-        "write, as estimated; read-after-write begins with the request and ends when the broker "
+        "The stale window begins with the response and ends when the last broker shows the write, "
+        "as estimated; read-after-write begins with the request and ends when the broker "
         "that forwarded it knows that."
     )
     blocks = [*_visibility(one), *_by_api(one)]

@@ -24,7 +24,7 @@ def slowest(database: DuckDBPyConnection) -> dict[str, Slowest]:
 def _titled(shown: int, known: int, unknown: int) -> tuple[str, str]:
     of = f"{words.number(shown)} of {words.count(known, 'metadata write')}"
     left = report.left_out(unknown, "unknown one")
-    note = f"{of}, from the response until the last broker had applied it, estimated{left}."
+    note = f"{of}, from the response until the last broker showed it, estimated{left}."
     return "Metadata writes that were stale for longest", note
 
 
@@ -61,12 +61,9 @@ def _learned(row: Row, places: Places) -> Iterator[str]:
     source = places[row["recording"], row["learned_request_id"]]
     learned = after(row["responded_at"], row["learned_at"])
     when = f"{words.milliseconds(abs(learned))} {'later' if learned >= 0 else 'earlier'}"
-    applied = (
-        ""
-        if row["was_fenced"]
-        else f"; applying it took {words.milliseconds(row['stale_ms'] - learned)}"
-    )
-    yield f"Its FETCH that carried the commit was returned {when} ({source}){applied}."
+    handled = words.milliseconds(row["stale_ms"] - learned)
+    handling = "" if row["was_fenced"] else f"; handling that took {handled}"
+    yield f"Its FETCH that carried the commit was returned {when} ({source}){handling}."
 
 
 def _shown(row: Row, places: Places) -> Iterator[str]:

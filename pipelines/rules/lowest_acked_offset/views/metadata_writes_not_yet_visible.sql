@@ -4,7 +4,7 @@
 -- api_name: API that wrote
 -- client_id: clientId, null if the client sent none
 -- responded_at: the controller had built the response
--- applied_everywhere_at: every unfenced broker had applied it, of bounds at the latest; null: not known within the log
+-- applied_everywhere_at: every unfenced broker had applied it, of bounds at the latest; estimate: every broker showed it; null: not known within the log
 -- stale_window_ms: how long a client may have read stale metadata somewhere; null: not known
 -- last_broker_id: broker that the others waited for
 -- read_after_write_ms: what waiting for the lowest acknowledged offset would cost the writer; estimate: for it to be everywhere

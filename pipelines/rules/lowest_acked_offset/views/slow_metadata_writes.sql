@@ -1,4 +1,4 @@
--- The hundred metadata writes of each recording that some broker applied last, as estimated, and the lines of that broker that show it.
+-- The hundred metadata writes of each recording that some broker showed last, as estimated, and the lines of that broker that show it.
 -- rank: 1 is the latest
 -- stale_ms: how long after the response a client may have read stale metadata there, estimated
 -- controller_id: controller that wrote it
@@ -9,8 +9,8 @@
 -- resource_name: its name
 -- responded_at: the controller had built the response
 -- metadata_offset: its last record's offset is at most this
--- last_broker_id: broker that applied it last
--- was_fenced: it was fenced, which ended the stale time, before it had applied it
+-- last_broker_id: broker that showed it last
+-- was_fenced: it was fenced, which ended the stale time, before it showed it
 -- learned_at: the FETCH response by which that broker learned of the commit was built
 -- learned_request_id: key of that FETCH in requests; null: not in the log
 -- shown_offset: currentMetadataOffset of its first heartbeat from the offset on
@@ -51,7 +51,7 @@ waits AS (
 ),
 learned AS (
   SELECT recording, request_id, min(applied_at_earliest) AS learned_at,
-    min(v.applied_at) AS applied_at
+    min(v.shown_at) AS showed_at
   FROM metadata_write_visibility AS v JOIN late AS l USING (recording, request_id)
   WHERE v.variant = 'lowest_acked_offset' AND v.parameter = 'none' AND v.evidence = 'estimated'
     AND v.broker_id = l.last_broker_id
@@ -90,7 +90,7 @@ resources AS (
 )
 SELECT recording, rank, stale_window_ms AS stale_ms, controller_id, l.api_name, l.client_id,
   via_broker, s.resource_type, s.resource_name, responded_at, offset_high AS metadata_offset,
-  last_broker_id, n.applied_at IS NULL OR n.applied_at > applied_everywhere_at AS was_fenced,
+  last_broker_id, n.showed_at IS NULL OR n.showed_at > applied_everywhere_at AS was_fenced,
   learned_at, learned_request_id, shown_offset, shown_to, shown_at, shown_request_id, waiting_ms,
   interval_ms, interval_waiting_ms, request_id, r.source_file, r.line_number
 FROM late AS l
