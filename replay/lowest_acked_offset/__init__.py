@@ -46,7 +46,8 @@ each broker that counts has sent two heartbeats, at the latest until their sessi
 and the offset that responses carry has passed what was there. Simulated heartbeats follow from all
 before them, so behind a hole they are unknown. A log that begins in the middle is treated so too,
 but its simulations begin there. A hole in another controller's log touches nothing; one in a
-broker's touches the writes that it may have forwarded (their arrival) and API_VERSIONS of it.
+broker's touches API_VERSIONS of it. A forwarded write whose line at its broker is missing, for
+whatever reason, has no arrival, so its read-after-write is unknown, and when it was applied is not.
 
 What is read of a response
 --------------------------

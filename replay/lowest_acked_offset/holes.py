@@ -53,8 +53,8 @@ class Holes:
     """Those of each node's log; ``voters`` may be active controllers."""
 
     def __init__(self, gaps: Iterable[LogGap], voters: Iterable[int] = ()) -> None:
-        self.gaps = tuple(gaps)
-        self._of = {gap.node_id: holes_of(gap.node_id, self.gaps) for gap in self.gaps}
+        known = tuple(gaps)
+        self._of = {gap.node_id: holes_of(gap.node_id, known) for gap in known}
         self._voters = {voter: self._of[voter] for voter in voters if voter in self._of}
 
     def entered(self, active: Active, happened: int, row: Event) -> LogGap | None:

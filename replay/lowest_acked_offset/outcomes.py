@@ -154,6 +154,7 @@ class FollowedWrite(NamedTuple):
 
     def outcome(self) -> Row:
         row, offsets, fate = self.write.row, self.write.offsets, self._fate()
+        received_us = self.sender.received_us
         hidden = self._hidden(fate)
         verdict, reason = self._judgement(fate)
         if hidden is not None and isinstance(offsets, Offsets):
@@ -165,7 +166,7 @@ class FollowedWrite(NamedTuple):
             "api_name": row.api_name,
             "client_id": row.client_id,
             "via_broker": self.sender.via,
-            "received_at": self.sender.received_us,
+            "received_at": row.received_us if received_us is None else received_us,
             "responded_at": row.at_us,
             "offset_low": offsets.low if isinstance(offsets, Offsets) else None,
             "offset_high": self.write.high,
@@ -174,7 +175,7 @@ class FollowedWrite(NamedTuple):
             "known_at": fate.known_us,
             "known_everywhere_at": fate.known_everywhere_us,
             "stale_window_ms": _elapsed_ms(row.at_us, fate.applied_us),
-            "read_after_write_ms": _elapsed_ms(self.sender.received_us, fate.readable_us),
+            "read_after_write_ms": _elapsed_ms(received_us, fate.readable_us),
             "verdict": verdict,
             "reason": reason,
         }
@@ -202,7 +203,7 @@ class FollowedWrite(NamedTuple):
         if self.variant.name == FINEST_EVIDENCE and self.unlearned is not None:
             return self.unlearned
         is_cut = self.log_end is not None and self.log_end.is_before(self.variant, followed)
-        return reasons.LOG_GAP if self.sender.is_lost or is_cut else None
+        return reasons.LOG_GAP if is_cut else None
 
     def _judgement(self, fate: Fate) -> Judgement:
         if self.write.offsets == reasons.NOTHING_WRITTEN:
@@ -210,6 +211,8 @@ class FollowedWrite(NamedTuple):
         if isinstance(self.write.offsets, str):
             return Verdict.UNKNOWN, self.write.offsets
         if fate.applied_us is not None and fate.readable_us is not None:
+            if self.sender.received_us is None:
+                return Verdict.UNKNOWN, reasons.NO_ARRIVAL
             return Verdict.REPLAYED, None
         if self.unlearned is not None:
             return Verdict.UNKNOWN, self.unlearned
@@ -227,6 +230,6 @@ def too_late(write: Write, log_end: LogEnd | None) -> str:
     )
 
 
-def _elapsed_ms(since: int, until: int | None) -> float | None:
+def _elapsed_ms(since: int | None, until: int | None) -> float | None:
     """Milliseconds; 0 for what had happened before."""
-    return None if until is None else max(0, until - since) / 1000
+    return None if since is None or until is None else max(0, until - since) / 1000

@@ -16,6 +16,7 @@ NOTHING_WRITTEN = "it wrote nothing: what it asked for was so already"
 # Of what became of a write.
 LOG_ENDS = "the log ends before it"
 HORIZON = "not within 60 s of the answer"
+NO_ARRIVAL = "the log does not have it at the broker that forwarded it, where it arrived"
 LEFT = "the broker that forwarded it stopped or was fenced before it was told"
 NOT_LEARNED = "no learned high watermarks of this variant: replay hwm_parking first"
 NO_RESPONSE = "the log has no FETCH response that carried its commit to the broker"

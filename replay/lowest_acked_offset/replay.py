@@ -247,7 +247,7 @@ class LowestAckedOffset:
         ready = [w for w in state.writes if log_end is not None or w.until_us <= until]
         state.writes = [w for w in state.writes if log_end is None and w.until_us > until]
         for write in ready:
-            sender = state.forwarding.via(write.row, self._holes.gaps)
+            sender = state.forwarding.via(write.row)
             for variant, manager in state.managers(self._settings):
                 why = state.unlearned(write, variant)
                 follow = (write, sender, variant, manager, why, state.uncertain, log_end)

@@ -51,7 +51,8 @@ METADATA_WRITE_OUTCOMES = Table.of_outcomes(
             MS,
             "under the rule: from the request until via_broker"
             " (else every broker) knows it applied everywhere;"
-            " variant estimated: until it was, whether anybody knew or not",
+            " variant estimated: until it was, whether anybody knew or not;"
+            " null where the log does not have the request at via_broker",
         ),
     ),
     key=("request_id",),

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..log_gaps import LogGap
 from .events import NO_ANSWER, STAMP_SLACK_US, Event
 from .reasons import NO_HIGH_WATERMARK, NOTHING_WRITTEN, SINGLE_VOTER
 from .timelines import Rising
@@ -163,14 +162,13 @@ class BrokersLine(NamedTuple):
 
 
 class Sender(NamedTuple):
-    """The broker that forwarded a write if any, and when it or else the controller received it.
+    """The broker that forwarded a write, or None, and when it, or else the controller, received it.
 
-    ``is_lost``: the broker's line of it is missing.
+    That is None where the log does not have the broker's line of it.
     """
 
     via: int | None
-    received_us: int
-    is_lost: bool = False
+    received_us: int | None
 
 
 class Forwarding(msgspec.Struct):
@@ -197,8 +195,8 @@ class Forwarding(msgspec.Struct):
         line = BrokersLine(row.received_us, row.at_us, row.node_id)
         self.lines.setdefault(key, []).append(line)
 
-    def via(self, row: Event, gaps: Iterable[LogGap] = ()) -> Sender:
-        """Who forwarded a write, if any did; ``gaps``: those of the logs."""
+    def via(self, row: Event) -> Sender:
+        """Who forwarded a write, if any did."""
         if not row.is_forwarded:
             return Sender(None, row.received_us)
         host = remote_host(row.connection)
@@ -214,12 +212,7 @@ class Forwarding(msgspec.Struct):
         if around:
             _, received, broker = min(around)
             return Sender(broker, min(received, row.received_us))
-        is_lost = any(
-            gap.node_id in brokers and gap.after_us < row.at_us and row.received_us < gap.before_us
-            for gap in gaps
-        )
-        broker_id = next(iter(brokers)) if len(brokers) == 1 else None
-        return Sender(broker_id, row.received_us, is_lost)
+        return Sender(next(iter(brokers)) if len(brokers) == 1 else None, None)
 
     def forget(self, before: int) -> None:
         """Drop lines whose response was built before a time."""

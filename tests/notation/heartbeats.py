@@ -180,6 +180,13 @@ def create_topic(dequeued_ms: float, built_ms: float, **others: Any) -> Event:
     return _at_controller(events.WRITE, "write", (dequeued_ms, built_ms), defaults | others)
 
 
+def through_its_broker(write: Event) -> list[Event]:
+    """A write, and the line of the broker that forwarded it: as its connection shows."""
+    broker_id = int((write.connection or "").split(":")[1].rpartition(".")[2])
+    line = {"request_id": f"{write.request_id} at {broker_id}", "node_id": broker_id}
+    return [write, write._replace(**line, is_forwarded=False)]
+
+
 def api_versions(broker_id: int, dequeued_ms: float, built_ms: float, offset: int) -> Event:
     """API_VERSIONS at a broker whose metadata image is at an offset."""
     where = {"node_id": broker_id, "broker_id": broker_id, "offset": offset}
@@ -223,8 +230,8 @@ BEFORE = [*born_empty(), *voters_fetch(10, 20)]
 def cluster(*more: Event, **write: Any) -> list[Event]:
     """Brokers 11 and 12 at 19 from 1 s on, and a write at 5.0 s of offsets 20 and 21."""
     steady = [beat(b, 1000 + 100 * (b - 11) + ms, 19) for b in (11, 12) for ms in (0, 2002)]
-    write_and_commit = [create_topic(5000, 5050, **write), *voters_fetch(5040, 22)]
-    return in_order([*BEFORE, *steady, *write_and_commit, *more])
+    written = through_its_broker(create_topic(5000, 5050, **write))
+    return in_order([*BEFORE, *steady, *written, *voters_fetch(5040, 22), *more])
 
 
 def beats(broker: int, first_ms: float, count: int, offset: int = 21, **others: Any) -> list[Event]:

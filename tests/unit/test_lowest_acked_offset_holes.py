@@ -9,7 +9,6 @@ from notation.heartbeats import (
     VOTERS,
     Replayed,
     api_versions,
-    beat,
     beats,
     cluster,
     create_topic,
@@ -17,12 +16,18 @@ from notation.heartbeats import (
     pieces_of,
     raft_fetch,
     replay_of,
+    through_its_broker,
     us,
     voters_fetch,
 )
 
 from kip_replay.replay.log_gaps import LOG_GAP, LogGap
-from kip_replay.replay.lowest_acked_offset import ESTIMATED, LOWEST_ACKED, LowestAckedOffset
+from kip_replay.replay.lowest_acked_offset import (
+    ESTIMATED,
+    LOWEST_ACKED,
+    LowestAckedOffset,
+    reasons,
+)
 from kip_replay.replay.lowest_acked_offset.events import HEARTBEAT, Event
 
 STANDBY = 3
@@ -63,7 +68,7 @@ LONG = cluster(
 LONG = in_order(
     [
         event._replace(offset=40) if event.kind == HEARTBEAT and event.at_us > us(30_060) else event
-        for event in [*LONG, LATER, *voters_fetch(30_040, 41)]
+        for event in [*LONG, *through_its_broker(LATER), *voters_fetch(30_040, 41)]
     ]
 )
 
@@ -122,10 +127,15 @@ def test_controller_that_falls_silent_may_have_been_followed_by_one_without_a_lo
 
 
 def test_forwarded_write_whose_brokers_line_is_missing_has_no_arrival() -> None:
-    forwarded = in_order([*LONG, beat(11, 900, 19, connection="10.0.0.2:9093-10.0.1.11:40000-1-2")])
-    for hole, reason in ((gap(11, 4_900, 5_200), LOG_GAP), (gap(12, 4_900, 5_200), None)):
-        first, second = replayed(forwarded, hole).writes_of(LOWEST_ACKED)
+    """Whether a hole is known there or not; when it was applied stays known."""
+    for hole, reason in (
+        (gap(11, 4_900, 5_200), reasons.NO_ARRIVAL),
+        (gap(12, 4_900, 5_200), None),
+    ):
+        first, second = replayed(without(LONG, hole)).writes_of(LOWEST_ACKED)
         assert first["reason"] == reason
+        assert (first["read_after_write_ms"] is None) is (reason is not None)
+        assert (first["via_broker"], first["stale_window_ms"]) == (11, 461)
         assert second["reason"] is None
 
 
@@ -139,7 +149,7 @@ def test_image_of_a_broker_may_have_shown_in_a_hole_of_its_log() -> None:
 def test_deletion_of_a_topic_that_was_created_in_a_hole_is_no_estimate() -> None:
     """How many replicas it had is not known, so neither is when brokers had deleted them."""
     hole = gap(CONTROLLER, 10_000, 12_000)
-    delete = LATER._replace(api_name="DELETE_TOPICS", topics=("lost",))
+    delete = LATER._replace(api_name="DELETE_TOPICS", topics=("lost",), is_forwarded=False)
     log = [delete if event is LATER else event for event in LONG]
     for gaps, verdict in (((), "replayed"), ((hole,), "unknown")):
         last = replayed(without(log, *gaps), *gaps).writes_of(ESTIMATED)[-1]
