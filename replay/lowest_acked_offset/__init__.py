@@ -49,6 +49,9 @@ but its simulations begin there. A hole in another controller's log touches noth
 broker's touches API_VERSIONS of it. A forwarded write whose line at its broker is missing, for
 whatever reason, has no arrival, so its read-after-write is unknown, and when it was applied is not.
 
+A line with an epoch or offset that its sender's lines before and after contradict (``wrong_lines``)
+is as good as missing; what neighbours leave possible is believed.
+
 What is read of a response
 --------------------------
 Of a heartbeat's: whether it was an error, ``isFenced`` (fencing is the existing state machine's)

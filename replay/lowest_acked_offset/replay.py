@@ -11,7 +11,7 @@ from .applying import Applying
 from .brokers import Heartbeat
 from .events import API_VERSIONS, FETCH, HEARTBEAT, LEARNED, STAMP_SLACK_US, WRITE, Event
 from .evidence import CLAIM_WAIT_US, Claim
-from .holes import Holes
+from .holes import Holes, is_numbered, sender_of, wrong_lines
 from .outcomes import HORIZON_US, FollowedWrite, LogEnd, OutcomeRows, Outcomes, Write, heartbeat_row
 from .reasons import LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOT_ANSWERED
 from .state import LEARNED_OF, Settings, behind_hole, decode, encode, new_state
@@ -105,12 +105,18 @@ class LowestAckedOffset:
         count = len(state.pending)
         if until is not None:
             count = bisect_right(state.pending, until, key=itemgetter(0))
+        wrong = wrong_lines(state.last_lines.values(), (row for _, row in state.pending))
         ready, state.pending = state.pending[:count], state.pending[count:]
+        last = {sender_of(row): row for _, row in ready if is_numbered(row)}
+        state.last_lines.update(last)
         for happened, row in ready:
             hole = self._holes.entered(self._state.active, happened, row)
+            is_wrong = row.request_id in wrong
+            if is_wrong and row.kind != API_VERSIONS:
+                hole = LogGap(row.node_id, happened, happened)
             if hole is not None:
                 self._pass(hole)
-            if self._holes.is_lost(row):
+            if is_wrong or self._holes.is_lost(row):
                 self._lose(row)
             else:
                 self._happen(row)

@@ -53,6 +53,8 @@ class State(msgspec.Struct):
     evidence: Evidence = msgspec.field(default_factory=Evidence)
     #: Lines that wait for their turn, and when the rule has each happen.
     pending: list[tuple[int, Event]] = []
+    #: The last line of each sender that stands at an offset.
+    last_lines: dict[tuple[str, int, int], Event] = {}
     #: By broker what it applies when, and what they have to do for it.
     applying: dict[int, Applying] = {}
     replicas: Replicas = msgspec.field(default_factory=Replicas)
@@ -200,7 +202,7 @@ def behind_hole(state: State, settings: Settings, ends_us: int) -> State:
     new.beats.interval_us, new.beats.first_gaps = state.beats.interval_us, state.beats.first_gaps
     new.beats.delay = state.beats.delay
     new.forwarding, new.replicas, new.learned = state.forwarding, state.replicas, state.learned
-    new.pending, new.active = state.pending, state.active
+    new.pending, new.active, new.last_lines = state.pending, state.active, state.last_lines
     new.fed, new.front = state.fed, state.front
     new.replicas.is_partial = True
     return new

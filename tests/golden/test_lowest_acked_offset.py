@@ -5,10 +5,12 @@ METADATA for each new topic, what DESCRIBE_QUORUM returned, and when brokers not
 applied an offset; the rule reads none of it.
 """
 
+import operator
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 import pytest
 from notation.heartbeats import VOTERS, Replayed, Row, replay_of
@@ -21,9 +23,10 @@ from kip_replay.replay.lowest_acked_offset import (
     reasons,
 )
 from kip_replay.replay.lowest_acked_offset.events import STAMP_SLACK_US
+from kip_replay.replay.lowest_acked_offset.registration import RULE
 from kip_replay.replay.lowest_acked_offset.writes import CommittedOffsets
 
-from . import some_of
+from . import damaged, some_of
 from .naive_heartbeats import Observed, Poll, observed
 from .naive_log import RECORDINGS, percentile, recording
 
@@ -339,6 +342,38 @@ def test_new_controller_has_nothing_new_until_all_have_sent_a_heartbeat(replays:
     assert [row["lowest_acknowledged_offset_raw"] for row in second[:3]] == [-1, -1, 91]
     refused = [row for row in rows if row["reason"] == reasons.NOT_ACTIVE]
     assert len(refused) == 2
+
+
+# --- lines with a wrong digit --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("heartbeat", "offset"),
+        ("heartbeat", "broker_epoch"),
+        ("fetch", "offset"),
+        ("fetch", "leader_epoch"),
+    ],
+)
+def test_what_rests_on_a_wrong_digit_is_unknown(kind: str, name: str) -> None:
+    """One line in the middle of metadata-4.1 has its first digit wrong."""
+    events = list(observed("metadata-4.1").events)
+    lines = [at for at, event in enumerate(events) if event.kind == kind and not event.error_code]
+    at = lines[len(lines) // 2]
+    whole = damaged.outcomes(RULE, events, VOTERS)
+    first, *others = str(getattr(events[at], name))
+    events[at] = events[at]._replace(**{name: int("".join([str(9 - int(first)), *others]))})
+    left = damaged.outcomes(RULE, events, VOTERS)
+    for table in RULE.tables:
+        key = partial(_key, [column for column in table.key if column != "recording"])
+        found = damaged.compared(whole[table.name], left[table.name], key, operator.eq)
+        assert (found["different"], found["new"]) == (0, 0)
+        assert 0 < found["unknown"] < found["equal"]
+
+
+def _key(columns: list[str], row: Row) -> tuple[Any, ...]:
+    return tuple(row[column] for column in columns)
 
 
 # --- other intervals, and KIP-1166 ---------------------------------------------------------------

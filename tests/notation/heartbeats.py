@@ -219,9 +219,9 @@ def in_order(events: Iterable[Event]) -> list[Event]:
     return sorted(events, key=lambda event: (event.at_us, event.kind, event.request_id))
 
 
-def voters_fetch(ms: float, offset: int) -> list[Event]:
+def voters_fetch(ms: float, offset: int, **others: Any) -> list[Event]:
     """Both followers of leader 2 have everything below an offset."""
-    return [raft_fetch(voter, ms, ms + 1, offset) for voter in (1, 3)]
+    return [raft_fetch(voter, ms, ms + 1, offset, **others) for voter in (1, 3)]
 
 
 BEFORE = [*born_empty(), *voters_fetch(10, 20)]

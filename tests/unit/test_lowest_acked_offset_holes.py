@@ -68,7 +68,11 @@ LONG = cluster(
 LONG = in_order(
     [
         event._replace(offset=40) if event.kind == HEARTBEAT and event.at_us > us(30_060) else event
-        for event in [*LONG, *through_its_broker(LATER), *voters_fetch(30_040, 41)]
+        for event in [
+            *LONG,
+            *through_its_broker(LATER),
+            *voters_fetch(30_040, 41, response_high_watermark=41),
+        ]
     ]
 )
 
