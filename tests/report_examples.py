@@ -252,7 +252,6 @@ def lowest(name: str = "one") -> lowest_acked_offset.Figures:
                 verdict(LOWEST, 119, what="writes"),
                 verdict(LOWEST, 1, "the log ended first", what="writes"),
             ],
-            "heartbeats": [{"n": 10, "recorded": 630, "replayed": 710}],
             "cadence": [{"brokers": 3, "per_second": 1.7, "interval_ms": 2010}],
         },
     )

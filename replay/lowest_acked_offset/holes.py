@@ -8,6 +8,7 @@ of it: the first may be its first in its state.
 """
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 import msgspec
 
@@ -19,51 +20,32 @@ from .writes import VOTER_SILENCE_US
 SETTLING_HEARTBEATS = 2
 
 
+#: Who wrote a line, what stays, or changes for good, and what never falls in lines of one sender.
+sender_of = attrgetter("kind", "node_id", "broker_id")
+_epochs = attrgetter("broker_epoch", "leader_epoch", "last_fetched_epoch")
+_offsets = attrgetter("offset", "high_watermark", "response_high_watermark")
+
+
 def wrong_lines(before: Iterable[Event], lines: Iterable[Event]) -> set[str]:
     """Request ids of lines that those before and after of the same sender contradict.
 
-    A sender's epochs change for good and its offsets never fall within one, so what differs from
-    two lines that agree was not written so. ``before``: the last line of each sender.
+    ``before``: the last line of each sender.
     """
     of_sender: dict[tuple[str, int, int], list[Event]] = {}
     for row in (*before, *lines):
-        if is_numbered(row):
+        if row.error_code == 0 and row.kind in (HEARTBEAT, FETCH, API_VERSIONS):
             of_sender.setdefault(sender_of(row), []).append(row)
     wrong = set()
     for rows in of_sender.values():
         # Nothing is below what stands before the first.
         none = rows[0]._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
         for last, row, following in zip([none, *rows], rows, rows[1:], strict=False):
-            if _is_denied(last, row, following):
+            offsets = zip(*map(_offsets, (last, row, following)), strict=True)
+            fall = (low <= high and not low <= at <= high for low, at, high in offsets)
+            is_one = _epochs(last) == _epochs(following)
+            if is_one and (_epochs(row) != _epochs(last) or any(fall)):
                 wrong.add(row.request_id)
     return wrong
-
-
-def is_numbered(row: Event) -> bool:
-    """Its sender stands at an offset."""
-    return row.error_code == 0 and row.kind in (HEARTBEAT, FETCH, API_VERSIONS)
-
-
-def sender_of(row: Event) -> tuple[str, int, int]:
-    return row.kind, row.node_id, row.broker_id
-
-
-def _is_denied(last: Event, row: Event, following: Event) -> bool:
-    epochs, between, others = map(_epochs, (last, row, following))
-    if epochs != others:
-        return False
-    offsets = zip(*map(_offsets, (last, row, following)), strict=True)
-    return between != epochs or any(
-        low <= high and not low <= at <= high for low, at, high in offsets
-    )
-
-
-def _epochs(row: Event) -> tuple[int, int, int]:
-    return row.broker_epoch, row.leader_epoch, row.last_fetched_epoch
-
-
-def _offsets(row: Event) -> tuple[int, int, int]:
-    return row.offset, row.high_watermark, row.response_high_watermark
 
 
 class Active(msgspec.Struct):

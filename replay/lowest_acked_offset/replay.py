@@ -11,7 +11,7 @@ from .applying import Applying
 from .brokers import Heartbeat
 from .events import API_VERSIONS, FETCH, HEARTBEAT, LEARNED, STAMP_SLACK_US, WRITE, Event
 from .evidence import CLAIM_WAIT_US, Claim
-from .holes import Holes, is_numbered, sender_of, wrong_lines
+from .holes import Holes, sender_of, wrong_lines
 from .outcomes import HORIZON_US, FollowedWrite, LogEnd, OutcomeRows, Outcomes, Write, heartbeat_row
 from .reasons import LOG_ENDS, LOG_GAP, NO_HIGH_WATERMARK, NOT_ANSWERED
 from .state import LEARNED_OF, Settings, behind_hole, decode, encode, new_state
@@ -107,8 +107,7 @@ class LowestAckedOffset:
             count = bisect_right(state.pending, until, key=itemgetter(0))
         wrong = wrong_lines(state.last_lines.values(), (row for _, row in state.pending))
         ready, state.pending = state.pending[:count], state.pending[count:]
-        last = {sender_of(row): row for _, row in ready if is_numbered(row)}
-        state.last_lines.update(last)
+        state.last_lines.update({sender_of(row): row for _, row in ready})
         for happened, row in ready:
             hole = self._holes.entered(self._state.active, happened, row)
             is_wrong = row.request_id in wrong

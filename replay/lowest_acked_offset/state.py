@@ -53,7 +53,7 @@ class State(msgspec.Struct):
     evidence: Evidence = msgspec.field(default_factory=Evidence)
     #: Lines that wait for their turn, and when the rule has each happen.
     pending: list[tuple[int, Event]] = []
-    #: The last line of each sender that stands at an offset.
+    #: The last line of each sender.
     last_lines: dict[tuple[str, int, int], Event] = {}
     #: By broker what it applies when, and what they have to do for it.
     applying: dict[int, Applying] = {}

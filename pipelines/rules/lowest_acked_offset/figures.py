@@ -28,13 +28,6 @@ class Figures(RuleFigures):
     CURVES = HEADLINES = ((STALE, "all"), (READ_AFTER_WRITE, "all"))
     QUERIES: ClassVar[Mapping[str, str]] = {
         "verdicts": counted("metadata_write_outcomes", "'writes'"),
-        "heartbeats": f"""
-            SELECT recording, count(*) AS n, sum(response_bytes) AS recorded,
-                sum(replayed_response_bytes) AS replayed
-            FROM heartbeat_outcomes
-            WHERE {PLAIN} AND variant = '{LOWEST_ACKED}' AND response_bytes IS NOT NULL
-                AND replayed_response_bytes IS NOT NULL
-            GROUP BY recording""",
         "cadence": f"""
             WITH gaps AS (
                 SELECT recording, broker_id, epoch_us(received_at) AS at_us,

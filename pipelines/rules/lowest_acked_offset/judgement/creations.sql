@@ -16,17 +16,15 @@ followed AS (
         ) AS deleted_at
     FROM topics_of
 ),
-shown AS (
-    SELECT seen.*, shows.node_id, shows.request_id, row_number() OVER (
-        PARTITION BY seen.recording, seen.topic, seen.broker_id, requested_at
-        ORDER BY built_at DESC) AS nth
-    FROM client_observations AS seen JOIN topics AS shows USING (recording, topic)
-    WHERE operation = 'create' AND source = 'METADATA' AND error_code = 0
-        AND built_at BETWEEN requested_at AND visible_at
-),
 polled AS (
-    SELECT recording, topic, shown.node_id AS broker_id, requested_at, visible_at, dequeued_at
-    FROM shown JOIN requests USING (recording, request_id) WHERE nth = 1
+    SELECT recording, topic, requested_at, visible_at,
+        max_by(shows.node_id, shows.built_at) AS broker_id,
+        max_by(dequeued_at, shows.built_at) AS dequeued_at
+    FROM client_observations AS seen
+    JOIN topics AS shows USING (recording, topic) JOIN requests USING (recording, request_id)
+    WHERE operation = 'create' AND source = 'METADATA' AND shows.error_code = 0
+        AND shows.built_at BETWEEN requested_at AND visible_at
+    GROUP BY recording, topic, seen.broker_id, requested_at, visible_at
 ),
 ranked AS (
     SELECT v.*, followed.topic, deleted_at, requested_at, visible_at, dequeued_at,
