@@ -41,7 +41,11 @@ def wrong_lines(before: Iterable[Event], lines: Iterable[Event]) -> set[str]:
         none = rows[0]._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
         for last, row, following in zip([none, *rows], rows, rows[1:], strict=False):
             offsets = zip(*map(_offsets, (last, row, following)), strict=True)
-            fall = (low <= high and not low <= at <= high for low, at, high in offsets)
+            fall = (
+                low <= high and not low <= at <= high
+                for low, at, high in offsets
+                if None not in (low, at, high)
+            )
             is_one = _epochs(last) == _epochs(following)
             if is_one and (_epochs(row) != _epochs(last) or any(fall)):
                 wrong.add(row.request_id)

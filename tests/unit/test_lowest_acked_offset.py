@@ -184,15 +184,6 @@ def test_response_arrives_when_it_is_built() -> None:
     assert manager.known.by_node == {11: 30, 12: 20}
 
 
-def test_session_ends_exactly_after_timeout_and_scan() -> None:
-    for late_us, unfenced in ((-1, 2), (0, 1)):
-        manager = Controller(certain_from_us=0)
-        manager.takes(11, 1000, 1001)
-        manager.takes(12, 1000, 1001)
-        carried = manager.takes(12, 11_125 + late_us / 1000, 12_000)
-        assert carried.unfenced_brokers == unfenced
-
-
 def test_update_features_has_when_each_broker_can_renegotiate() -> None:
     """ "ApiVersions": a broker waits for the record's offset to be known everywhere."""
     rows = replayed(cluster(*REPORTS, api_name="UPDATE_FEATURES", partitions=0)).visibility
@@ -343,11 +334,6 @@ def test_nothing_is_certain_while_a_broker_may_have_sent_nothing_yet() -> None:
     assert {r["reason"] for r in rows.heartbeats[:6]} == {reasons.NOT_HEARD_YET}
     write = only(rows.writes_of("lowest_acked_offset"))
     assert (write["reason"], write["applied_everywhere_at"]) == (reasons.NOT_HEARD_YET, None)
-
-
-def test_log_that_begins_empty_is_certain_at_once() -> None:
-    events = in_order([*BEFORE, beat(11, 1000, 19)])
-    assert only(replayed(events).heartbeats)["verdict"] == "replayed"
 
 
 def test_heartbeats_are_worked_off_in_the_order_of_the_controllers_queue() -> None:
