@@ -26,30 +26,32 @@ _epochs = attrgetter("broker_epoch", "leader_epoch", "last_fetched_epoch")
 _offsets = attrgetter("offset", "high_watermark", "response_high_watermark")
 
 
-def wrong_lines(before: Iterable[Event], lines: Iterable[Event]) -> set[str]:
+def wrong_lines(last: Iterable[Event], lines: Iterable[Event]) -> set[str]:
     """Request ids of lines that those before and after of the same sender contradict.
 
-    ``before``: the last line of each sender.
+    ``last``: the last line of each sender before these.
     """
     of_sender: dict[tuple[str, int, int], list[Event]] = {}
-    for row in (*before, *lines):
+    for row in (*last, *lines):
         if row.error_code == 0 and row.kind in (HEARTBEAT, FETCH, API_VERSIONS):
             of_sender.setdefault(sender_of(row), []).append(row)
     wrong = set()
     for rows in of_sender.values():
         # Nothing is below what stands before the first.
         none = rows[0]._replace(offset=-1, high_watermark=-1, response_high_watermark=-1)
-        for last, row, following in zip([none, *rows], rows, rows[1:], strict=False):
-            offsets = zip(*map(_offsets, (last, row, following)), strict=True)
-            fall = (
-                low <= high and not low <= at <= high
-                for low, at, high in offsets
-                if None not in (low, at, high)
-            )
-            is_one = _epochs(last) == _epochs(following)
-            if is_one and (_epochs(row) != _epochs(last) or any(fall)):
+        epochs, offsets = (list(map(of, [none, *rows])) for of in (_epochs, _offsets))
+        changed = zip(epochs, epochs[1:], epochs[2:], strict=False)
+        between = zip(offsets, offsets[1:], offsets[2:], strict=False)
+        for row, (before, own, after), values in zip(rows, changed, between, strict=False):
+            if before == after and (own != before or any(map(_falls, *values))):
                 wrong.add(row.request_id)
     return wrong
+
+
+def _falls(low: int | None, at: int | None, high: int | None) -> bool:
+    if low is None or at is None or high is None:
+        return False
+    return low <= high and not low <= at <= high
 
 
 class Active(msgspec.Struct):

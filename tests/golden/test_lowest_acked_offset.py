@@ -356,7 +356,7 @@ def test_what_rests_on_a_wrong_digit_is_unknown(field: str) -> None:
     lines = [at for at, event in enumerate(events) if event.kind == kind and not event.error_code]
     at = lines[len(lines) // 2]
     whole = damaged.outcomes(RULE, events, VOTERS)
-    first, *others = str(getattr(events[at], name))
+    first, *others = list(str(getattr(events[at], name)))
     events[at] = events[at]._replace(**{name: int("".join([str(9 - int(first)), *others]))})
     left = damaged.outcomes(RULE, events, VOTERS)
     for table in RULE.tables:

@@ -183,8 +183,9 @@ def create_topic(dequeued_ms: float, built_ms: float, **others: Any) -> Event:
 def through_its_broker(write: Event) -> list[Event]:
     """A write, and the line of the broker that forwarded it: as its connection shows."""
     broker_id = int((write.connection or "").split(":")[1].rpartition(".")[2])
-    line = {"request_id": f"{write.request_id} at {broker_id}", "node_id": broker_id}
-    return [write, write._replace(**line, is_forwarded=False)]
+    request_id = f"{write.request_id} at {broker_id}"
+    line = write._replace(request_id=request_id, node_id=broker_id, is_forwarded=False)
+    return [write, line]
 
 
 def api_versions(broker_id: int, dequeued_ms: float, built_ms: float, offset: int) -> Event:

@@ -57,11 +57,6 @@ class Figures(RuleFigures):
         return self.spread(READ_AFTER_WRITE, ESTIMATED)
 
     @property
-    def finest(self) -> Percentiles | None:
-        """What the finest evidence there is of each broker leaves of it, at most."""
-        return self.spread(STALE, FINEST_EVIDENCE)
-
-    @property
     def stale(self) -> Percentiles | None:
         """What heartbeats leave of it, at most."""
         return self.spread(STALE, LOWEST_ACKED)
@@ -83,8 +78,12 @@ class Figures(RuleFigures):
 
     @property
     def window(self) -> Percentiles | None:
-        """The stale window as estimated; else the finest bound of it."""
-        return self.estimated if self.is_estimated else self.finest or self.stale
+        """The stale window as estimated; else the finest bound that evidence leaves of it."""
+        return (
+            self.estimated
+            if self.is_estimated
+            else self.spread(STALE, FINEST_EVIDENCE) or self.stale
+        )
 
     @property
     def interval_ms(self) -> int | None:
