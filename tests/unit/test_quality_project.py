@@ -90,7 +90,7 @@ def fetched(**values: Any) -> dict[str, Any]:
 def acked(partition: int, **values: Any) -> dict[str, Any]:
     """A partition of a PRODUCE with an early ack."""
     return row("produce_ack_outcomes", partition=partition, min_isr_acked_at=AT, min_isr_error=0,
-               isr=[1, 2], min_insync_replicas_at_ack=2, replicas_at_min_isr_ack=1, **values)  # fmt: skip
+               min_insync_replicas_at_ack=2, replicas_at_min_isr_ack=1, **values)  # fmt: skip
 
 
 def beat(handled_at: datetime | None = None, **values: Any) -> dict[str, Any]:
