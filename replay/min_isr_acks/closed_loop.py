@@ -3,19 +3,21 @@
 A broker reads one request at a time of a connection: behind a response that comes late the next
 PRODUCE waits in the socket, and all that one high watermark releases arrive together. Under another
 rule they arrive when they were sent. A PRODUCE that came more than ``OWN_US`` after the response
-before it was sent then; another was sent at some time between the arrival and the response of the
-one before. ``Sent`` is which time of these a loop takes.
+before it was sent then; another, held back, was sent at some time since the one before was sent and
+before that got its response. ``Sent`` is which time of these a loop takes.
 
-Given by the log are when producers send, how long handlers take, and each follower's cycle
-(``follower_cycles``). What follows are the FETCHes: one that finds nothing new is parked until an
-append (``DelayedFetch``), at most max.wait. So a batch is acknowledged by a follower one or two
+Given by the log are when producers send, how long handlers take, and each follower's distance and
+work (``follower_cycles``). What follows are the FETCHes: one that finds nothing new is parked until
+an append (``DelayedFetch``), at most max.wait. So a batch is acknowledged by a follower one or two
 cycles after its append, and its producer gets its response when all followers of the ISR have it
 (acks=all), or as many as make min.insync.replicas with the leader (KIP-926, "Proposed Changes").
+Two PRODUCEs that were held back make a burst: what followers are about then takes as long as beside
+one.
 """
 
-import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import msgspec
@@ -34,7 +36,10 @@ WOKEN_AT = 0.7
 MAX_WAIT_US = 500_000
 
 # Kinds of event; of two at one time the lower number comes first.
-_NOTED, _HANDLED, _APPENDED, _RESPONDED, _OVERDUE, _ARRIVED, _LOOKED_FOR = range(7)
+_NOTED, _APPENDED, _RESPONDED, _OVERDUE, _LOOKED_FOR = range(5)
+
+#: Followers, and how many of them must have a batch.
+Group = tuple[tuple[int, ...], int]
 
 
 class Sent(IntEnum):
@@ -43,6 +48,10 @@ class Sent(IntEnum):
     EARLIEST = 0
     ESTIMATE = 1
     LATEST = 2
+
+
+#: Every loop: whether it waits for min.insync.replicas only, and when its producers sent.
+LOOPS = [(is_min_isr, sent) for is_min_isr in (False, True) for sent in Sent]
 
 
 class Alone(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -57,286 +66,291 @@ class Alone(msgspec.Struct, array_like=True, frozen=True, gc=False):
     after_ack_us: int = 0
 
 
-class Recorded(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A PRODUCE of the log. Times are microseconds, ``number`` its place in the leader's log.
+class Run(msgspec.Struct, array_like=True, gc=False):
+    """A PRODUCE in one loop (-1: not yet). ``missing``: groups that do not have it yet."""
 
-    ``previous_received_us`` and ``previous_built_us`` are of its connection's previous PRODUCE.
-    """
+    arrived_us: int = -1
+    handled_us: int = -1
+    is_held_back: bool = False
+    missing: int = 0
+    built_us: int = -1
+    error: int | None = None
 
-    number: int
+
+def _runs() -> list[Run]:
+    return [Run() for _ in LOOPS]
+
+
+class Logged(NamedTuple):
+    """A PRODUCE, or the FETCH of a follower, as the log has it; ``partitions``: how many."""
+
+    at_us: int
     request_id: str
-    client_id: str | None
-    connection: str
-    acks: int
     received_us: int
     dequeued_us: int
+    handled_us: int
     built_us: int | None
-    previous_received_us: int
-    previous_built_us: int | None
-    handling_us: int
-    is_own: bool
-    partitions: int
+    replica_id: int | None
+    client_id: str | None
+    acks: int
+    connection: str
+    partitions: int | None
 
 
-class Produce(Recorded, array_like=True, frozen=True, gc=False):
-    """A PRODUCE and what is known of it as it arrived.
+class Produce(msgspec.Struct, array_like=True):
+    """A PRODUCE of the log, what is known of it as it arrived, and its run in each loop.
 
-    ``groups``: of each partition the followers in its ISR, and how many of them acks=-2 waits for.
-    ``is_appended``: the leader took it, and its ISR is known.
+    ``number`` is its place in the leader's log, ``previous`` and ``next`` (0: none) are those of
+    its connection. ``sent_us`` is by ``Sent``, ``handling_us`` on its own and held back,
+    ``turnaround_us`` from the response before it until it arrived, if it waited for that.
+    ``is_appended``: the leader took it, and its ISR is known. ``append_us``: from its arrival to
+    its append where that is after the handler, else 0. ``groups`` (places in the list of all) and
+    ``alone`` are with acks=all and with acks=min.insync.replicas. ``left``: loops that it has no
+    response in.
     """
 
-    is_appended: bool
-    groups: list[tuple[tuple[int, ...], int]]
-    acks_all: Alone
-    acks_min_isr: Alone
-    reason: str | None
-
-    def ready_us(self, sent: Sent) -> int:
-        """When its producer sent it, whatever was before it in the socket."""
-        if self.is_own or sent is Sent.LATEST:
-            return self.received_us
-        span_us = max(self.received_us - self.previous_received_us, 0)
-        if self.previous_built_us is not None:
-            span_us = min(span_us, max(self.previous_built_us - self.previous_received_us, 0))
-        # Spread evenly and the same in every run: multiples of the golden ratio.
-        share = 0.0 if sent is Sent.EARLIEST else self.number * 2_654_435_769 % 2**32 / 2**32
-        return self.previous_received_us + int(span_us * share)
+    line: Logged
+    number: int
+    received_us: int
+    sent_us: tuple[int, int, int]
+    previous: int = 0
+    is_own: bool = True
+    turnaround_us: int = 0
+    handling_us: tuple[int, int] = (0, 0)
+    reason: str | None = None
+    is_appended: bool = False
+    append_us: int = 0
+    followers: tuple[int, ...] = ()
+    groups: tuple[list[int], list[int]] = ([], [])
+    alone: tuple[Alone, Alone] = (Alone(0, None), Alone(0, None))
+    next: int = 0
+    left: int = len(LOOPS)
+    is_emitted: bool = False
+    runs: list[Run] = msgspec.field(default_factory=_runs)
 
     @property
-    def turnaround_us(self) -> int:
-        """From the response before it until it arrived, if it waited for that."""
-        if self.is_own or self.previous_built_us is None:
-            return 0
-        return max(self.received_us - self.previous_built_us, 0)
+    def waits(self) -> bool:
+        return self.line.acks not in (0, 1)
 
 
-class Response(NamedTuple):
-    """A PRODUCE in the other cluster: when it arrived and when its response was built."""
+class Follower(msgspec.Struct, array_like=True, gc=False):
+    """A follower in one loop: its cycle, and since when its FETCH is parked (-1: it is not).
 
-    arrived_us: int
-    built_us: int
-    error: int | None
-
-
-class _Running(msgspec.Struct, array_like=True, gc=False):
-    """A PRODUCE in the other cluster, and the groups of acknowledgements that it waits for."""
-
-    arrived_us: int
-    handled_us: int = -1
-    groups: list[int] = []
-
-
-class _Follower(msgspec.Struct, array_like=True):
-    """A follower in the other cluster.
-
-    ``parked_us``: since when its FETCH is parked, -1 if none is. ``is_behind``: something was
-    appended since the last response, which carried everything up to ``carried``. ``unacked``:
-    (append, group) that it has not acknowledged.
+    ``is_behind``: something was appended since the last response, which carried everything up to
+    the append ``carried``; it has what the one before carried, up to ``acked``.
     """
 
+    noted_us: int
+    handled_us: int
+    begun_us: int = 0
+    in_burst: bool = True
     parked_us: int = -1
     is_behind: bool = False
     carried: int = 0
-    unacked: list[tuple[int, int]] = []
+    acked: int = 0
 
 
-class ClosedLoop(msgspec.Struct, array_like=True):
-    """One leader whose producers react, under one rule and one reading of when they sent.
+class LoopState(msgspec.Struct, array_like=True):
+    """All that a loop carries beside the runs of PRODUCEs.
 
-    ``events`` is a heap of (time, kind, number or follower). Of connections: ``queued`` are the
-    PRODUCEs behind the one that is under way, absent if none is; ``free_us`` is when the last
-    response was built, absent if that is too long ago to matter. ``groups`` are acknowledgements
-    still missing and the PRODUCE that they are of.
+    ``events`` is a heap of (time, kind, number or follower). ``waiting``: of each group the appends
+    that it does not have yet, with their PRODUCEs. ``due``: when waits get long, and the PRODUCEs.
+    ``held_back_us``: until when the last PRODUCEs that were held back are handled.
     """
 
-    waits_for_all: bool
-    sent: Sent
     events: list[tuple[int, int, int]] = []
-    produces: dict[int, Produce] = {}
-    queued: dict[str, list[int]] = {}
-    free_us: dict[str, int] = {}
-    running: dict[int, _Running] = {}
-    followers: dict[int, _Follower] = {}
-    groups: dict[int, list[int]] = {}
+    followers: dict[int, Follower] = {}
+    waiting: dict[int, list[tuple[int, int]]] = {}
+    due: list[tuple[int, int]] = []
     appends: int = 0
-    last_group: int = 0
+    held_back_us: tuple[int, int] = (-1, -1)
+
+
+class ClosedLoop:
+    """One leader whose producers react, under one rule and one reading of when they sent.
+
+    ``produces``, ``cycles`` and ``groups`` are those of the log, and grow with it.
+    """
+
+    def __init__(
+        self,
+        place: int,
+        produces: Mapping[int, Produce],
+        cycles: Mapping[int, Cycles],
+        groups: Sequence[Group],
+        state: LoopState,
+    ) -> None:
+        self._place, self._produces, self._cycles, self._state = place, produces, cycles, state
+        self._groups = groups
+        self._rule, self._sent = LOOPS[place]
 
     def add_follower(self, replica_id: int, noted_us: int) -> None:
-        self.followers[replica_id] = _Follower()
-        heapq.heappush(self.events, (noted_us, _HANDLED, replica_id))
+        self._state.followers[replica_id] = Follower(noted_us, noted_us)
+        heappush(self._state.events, (noted_us, _NOTED, replica_id))
 
-    def add(self, produce: Produce) -> None:
-        """The next PRODUCE of the log; PRODUCEs of one connection come in their order."""
-        self.produces[produce.number] = produce
-        queued = self.queued.get(produce.connection)
-        if queued is None:
-            self.queued[produce.connection] = []
-            self._send(produce)
-        else:
-            queued.append(produce.number)
+    def add(self, produce: Produce, previous: Produce | None) -> None:
+        """The next PRODUCE of the log, and the one before on its connection."""
+        if previous is None:
+            self._send(produce, -1)
+        elif (free_us := previous.runs[self._place].built_us) >= 0:
+            self._send(produce, free_us)
 
-    def advance(self, cycles: Mapping[int, Cycles], until_us: int) -> dict[int, Response]:
-        """Everything that happens before a time: responses by number of the PRODUCE."""
-        responses: dict[int, Response] = {}
-        events = self.events
+    def advance(self, until_us: int) -> None:
+        """Everything that happens before a time."""
+        state, produces, place, rule = self._state, self._produces, self._place, self._rule
+        events, followers, waiting, due = state.events, state.followers, state.waiting, state.due
         while events and events[0][0] < until_us:
-            at_us, kind, number = heapq.heappop(events)
+            at_us, kind, number = heappop(events)
             if kind == _NOTED:
-                self._noted(number, at_us, responses)
-            elif kind == _HANDLED:
-                self._handled(number, at_us, cycles)
-            elif kind == _APPENDED:
-                self._appended(number, at_us, cycles, responses)
-            elif kind == _ARRIVED:
-                self._arrived(number, at_us)
-            elif kind == _LOOKED_FOR:
-                self._travel(number, at_us, cycles)
-            elif number in self.running:
-                if kind == _OVERDUE:
-                    self._overdue(number, at_us)
+                # A FETCH: the follower has all that the last response carried.
+                follower = followers[number]
+                if follower.noted_us != at_us:
+                    continue  # A burst has delayed it.
+                follower.acked = follower.carried
+                for group, appends in waiting.items():
+                    if appends and appends[0][0] <= follower.acked:
+                        self._acknowledge(group, appends, at_us)
+                # There is something to send once its handler is done, or it is parked.
+                if follower.is_behind:
+                    self._respond_to(number, follower, follower.handled_us)
                 else:
-                    alone = self._alone(self.produces[number])
-                    self._respond(number, at_us, alone.error, responses)
-        # Whatever is sent from now on arrives later than that by itself.
-        free_us = self.free_us.items()
-        self.free_us = {name: us for name, us in free_us if us + OWN_US >= until_us}
-        return responses
-
-    def _send(self, produce: Produce) -> None:
-        ready_us = produce.ready_us(self.sent)
-        free_us = self.free_us.get(produce.connection)
-        if free_us is not None:
-            ready_us = max(ready_us, free_us + produce.turnaround_us)
-        heapq.heappush(self.events, (ready_us, _ARRIVED, produce.number))
-
-    def _arrived(self, number: int, at_us: int) -> None:
-        produce = self.produces[number]
-        if produce.is_appended:
-            self.running[number] = _Running(at_us, at_us + produce.handling_us)
-            woken_us = at_us + int(produce.handling_us * WOKEN_AT)
-            heapq.heappush(self.events, (woken_us, _APPENDED, number))
-        else:
-            self.running[number] = _Running(at_us)
-            latency_us = self._alone(produce).latency_us
-            heapq.heappush(self.events, (at_us + latency_us, _RESPONDED, number))
-
-    def _alone(self, produce: Produce) -> Alone:
-        return produce.acks_all if self.waits_for_all else produce.acks_min_isr
-
-    def _overdue(self, number: int, at_us: int) -> None:
-        """A long wait: respond as to the PRODUCE alone, now or when that is."""
-        produce = self.produces[number]
-        since_us = max(self.running[number].arrived_us, produce.received_us)
-        later_us = max(since_us + self._alone(produce).latency_us, at_us)
-        heapq.heappush(self.events, (later_us, _RESPONDED, number))
-
-    def _respond(
-        self, number: int, at_us: int, error: int | None, responses: dict[int, Response]
-    ) -> None:
-        running, produce = self.running.pop(number), self.produces.pop(number)
-        for group in running.groups:
-            del self.groups[group]
-        built_us = max(at_us, running.handled_us)
-        responses[number] = Response(running.arrived_us, built_us, error)
-        connection = produce.connection
-        self.free_us[connection] = built_us
-        queued = self.queued[connection]
-        if queued:
-            self._send(self.produces[queued.pop(0)])
-        else:
-            del self.queued[connection]
-
-    def _appended(
-        self, number: int, at_us: int, cycles: Mapping[int, Cycles], responses: dict[int, Response]
-    ) -> None:
-        produce, running = self.produces[number], self.running[number]
-        self.appends += 1
-        waits = produce.acks not in (0, 1)
-        for replicas, min_isr_followers in produce.groups:
-            missing = len(replicas) if self.waits_for_all else min_isr_followers
-            if waits and missing > 0:
-                self.last_group += 1
-                self.groups[self.last_group] = [missing, number]
-                running.groups.append(self.last_group)
-            for replica_id in replicas:
-                follower = self.followers.get(replica_id)
-                if follower is None:
+                    follower.parked_us = follower.handled_us
+            elif kind == _APPENDED:
+                produce = produces[number]
+                run = produce.runs[place]
+                state.appends += 1
+                if run.is_held_back:
+                    state.held_back_us = (state.held_back_us[1], run.handled_us)
+                    self._delay(min(state.held_back_us), at_us)
+                for replica_id in produce.followers:
+                    if replica_id not in followers:
+                        continue
+                    follower = followers[replica_id]
+                    if follower.parked_us < 0:
+                        follower.is_behind = True
+                    else:
+                        self._wake(replica_id, follower, at_us)
+                groups = produce.groups[rule]
+                if not groups:
+                    self._respond(produce, run, at_us, 0)
                     continue
-                if waits and missing > 0:
-                    follower.unacked.append((self.appends, self.last_group))
-                self._wake(replica_id, follower, at_us, cycles)
-        if running.groups:
-            heapq.heappush(self.events, (at_us + LONG_WAIT_US, _OVERDUE, number))
-        else:
-            self._respond(number, at_us, 0, responses)
+                run.missing = len(groups)
+                for group in groups:
+                    if group in waiting:
+                        waiting[group].append((state.appends, number))
+                    else:
+                        waiting[group] = [(state.appends, number)]
+                if not due:
+                    heappush(events, (at_us + LONG_WAIT_US, _OVERDUE, 0))
+                due.append((at_us + LONG_WAIT_US, number))
+            elif kind == _RESPONDED:
+                if number in produces and (run := produces[number].runs[place]).built_us < 0:
+                    self._respond(produces[number], run, at_us, produces[number].alone[rule].error)
+            elif kind == _OVERDUE:
+                self._overdue(at_us)
+            else:
+                self._travel(number, followers[number], at_us, in_burst=True)
+        for appends in waiting.values():
+            appends[:] = [one for one in appends if one[1] in produces]
 
-    def _wake(
-        self, replica_id: int, follower: _Follower, at_us: int, cycles: Mapping[int, Cycles]
-    ) -> None:
+    def _send(self, produce: Produce, free_us: int) -> None:
+        """It arrives when it was sent, but not before its connection is free."""
+        run, at_us = produce.runs[self._place], produce.sent_us[self._sent]
+        if free_us >= 0:
+            if at_us < free_us + produce.turnaround_us:
+                at_us = free_us + produce.turnaround_us
+            run.is_held_back = at_us <= free_us + OWN_US
+        run.arrived_us = run.handled_us = at_us
+        if produce.is_appended:
+            handling_us = produce.handling_us[run.is_held_back]
+            run.handled_us += handling_us
+            appended_us = at_us + (produce.append_us or int(handling_us * WOKEN_AT))
+            heappush(self._state.events, (appended_us, _APPENDED, produce.number))
+        else:
+            built_us = at_us + produce.alone[self._rule].latency_us
+            heappush(self._state.events, (built_us, _RESPONDED, produce.number))
+
+    def _respond(self, produce: Produce, run: Run, at_us: int, error: int | None) -> None:
+        run.built_us = at_us if at_us > run.handled_us else run.handled_us
+        run.error = error
+        produce.left -= 1
+        if produce.next:
+            self._send(self._produces[produce.next], run.built_us)
+
+    def _overdue(self, at_us: int) -> None:
+        """Long waits: respond as to the PRODUCE alone, now or when that is."""
+        state, over = self._state, 0
+        for due_us, number in state.due:
+            produce = self._produces.get(number)
+            if produce is not None and (run := produce.runs[self._place]).built_us < 0:
+                if due_us > at_us:
+                    heappush(state.events, (due_us, _OVERDUE, 0))
+                    break
+                since_us = max(run.arrived_us, produce.received_us)
+                later_us = max(since_us + produce.alone[self._rule].latency_us, at_us)
+                heappush(state.events, (later_us, _RESPONDED, number))
+            over += 1
+        del state.due[:over]
+
+    def _delay(self, burst_us: int, at_us: int) -> None:
+        """A burst: the next FETCH of followers that are on their way comes as beside one."""
+        for replica_id, follower in self._state.followers.items():
+            if not follower.in_burst and follower.parked_us < 0 and burst_us >= follower.begun_us:
+                self._travel(replica_id, follower, at_us, in_burst=True)
+
+    def _wake(self, replica_id: int, follower: Follower, at_us: int) -> None:
         """Something was appended: a parked FETCH gets its response."""
-        parked_us = follower.parked_us
-        follower.is_behind = True
-        if parked_us < 0:
-            return
-        cycle = cycles[replica_id].after(parked_us)
-        round_us = MAX_WAIT_US + (0 if cycle is None else cycle.handled_us - parked_us)
-        since_us = (at_us - parked_us) % round_us
-        if since_us < MAX_WAIT_US:
-            self._respond_to(replica_id, at_us, cycles)
-        else:
-            # It got an empty response after max.wait, and its next FETCH is on its way.
-            follower.parked_us = -1
-            heapq.heappush(self.events, (at_us + round_us - since_us, _HANDLED, replica_id))
+        parked_us, follower.parked_us = follower.parked_us, -1
+        if at_us - parked_us >= MAX_WAIT_US:
+            drawn = self._cycles[replica_id].after(parked_us, in_burst=False)
+            round_us = MAX_WAIT_US + (0 if drawn is None else drawn[1] - parked_us)
+            since_us = (at_us - parked_us) % round_us
+            if since_us >= MAX_WAIT_US:
+                # It got an empty response after max.wait, and its next FETCH is on its way.
+                follower.is_behind = follower.in_burst = True
+                follower.noted_us = follower.handled_us = at_us + round_us - since_us
+                heappush(self._state.events, (follower.noted_us, _NOTED, replica_id))
+                return
+        self._respond_to(replica_id, follower, max(at_us, parked_us))
 
-    def _respond_to(self, replica_id: int, at_us: int, cycles: Mapping[int, Cycles]) -> None:
+    def _respond_to(self, replica_id: int, follower: Follower, at_us: int) -> None:
         """A response with everything appended so far, and when the follower is back."""
-        follower = self.followers[replica_id]
-        follower.parked_us, follower.is_behind, follower.carried = -1, False, self.appends
-        self._travel(replica_id, at_us, cycles)
+        follower.is_behind, follower.carried, follower.begun_us = False, self._state.appends, at_us
+        in_burst = min(self._state.held_back_us) >= at_us
+        self._travel(replica_id, follower, at_us, in_burst=in_burst)
 
-    def _travel(self, replica_id: int, at_us: int, cycles: Mapping[int, Cycles]) -> None:
-        cycle = cycles[replica_id].after(at_us)
-        if cycle is None:
+    def _travel(self, replica_id: int, follower: Follower, at_us: int, *, in_burst: bool) -> None:
+        follower.in_burst = in_burst
+        drawn = self._cycles[replica_id].after(follower.begun_us, in_burst=in_burst)
+        if drawn is None:
             # Often enough to see the end of a long pause before it is over.
-            later_us = at_us + LOOKAHEAD_US // 10
-            heapq.heappush(self.events, (later_us, _LOOKED_FOR, replica_id))
-            return
-        heapq.heappush(self.events, (cycle.noted_us, _NOTED, replica_id))
-        heapq.heappush(self.events, (cycle.handled_us, _HANDLED, replica_id))
+            follower.begun_us = at_us + LOOKAHEAD_US // 10
+            heappush(self._state.events, (follower.begun_us, _LOOKED_FOR, replica_id))
+        else:
+            follower.noted_us = max(drawn[0], at_us)
+            follower.handled_us = follower.noted_us + drawn[1] - drawn[0]
+            heappush(self._state.events, (follower.noted_us, _NOTED, replica_id))
 
-    def _noted(self, replica_id: int, at_us: int, responses: dict[int, Response]) -> None:
-        """A FETCH: the follower has all that the last response carried."""
-        follower = self.followers[replica_id]
-        acked = 0
-        for append, group in follower.unacked:
-            if append > follower.carried:
+    def _acknowledge(self, group: int, appends: list[tuple[int, int]], at_us: int) -> None:
+        """Whatever enough followers of a group have."""
+        state, produces, place, passed = self._state, self._produces, self._place, 0
+        followers, (replicas, needed) = state.followers, self._groups[group]
+        acked = [follower.acked for one in replicas if (follower := followers.get(one))]
+        if len(acked) < needed:
+            return
+        upto = sorted(acked)[-needed]
+        for append, number in appends:
+            if append > upto:
                 break
-            acked += 1
-            self._ack(group, at_us, responses)
-        del follower.unacked[:acked]
-
-    def _handled(self, replica_id: int, at_us: int, cycles: Mapping[int, Cycles]) -> None:
-        """Its handler is done: there is something to send, or it is parked."""
-        follower = self.followers[replica_id]
-        if follower.is_behind:
-            self._respond_to(replica_id, at_us, cycles)
-        else:
-            follower.parked_us = at_us
-
-    def _ack(self, group: int, at_us: int, responses: dict[int, Response]) -> None:
-        missing = self.groups.get(group)
-        if missing is None:
-            return
-        missing[0] -= 1
-        if missing[0]:
-            return
-        del self.groups[group]
-        running = self.running[missing[1]]
-        running.groups.remove(group)
-        if running.groups:
-            return
-        after_us = self._alone(self.produces[missing[1]]).after_ack_us
-        if after_us:
-            heapq.heappush(self.events, (at_us + after_us, _RESPONDED, missing[1]))
-        else:
-            self._respond(missing[1], at_us, 0, responses)
+            passed += 1
+            if (produce := produces.get(number)) is None:
+                continue
+            run = produce.runs[place]
+            run.missing -= 1
+            if run.missing or run.built_us >= 0:
+                continue
+            if after_us := produce.alone[self._rule].after_ack_us:
+                heappush(state.events, (at_us + after_us, _RESPONDED, number))
+            else:
+                self._respond(produce, run, at_us, 0)
+        del appends[:passed]

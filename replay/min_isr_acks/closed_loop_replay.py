@@ -3,66 +3,97 @@
 The replay of each PRODUCE as it arrived (``replay``) gives its ISR and min.insync.replicas; the
 loops run ``LOOKAHEAD_US`` behind the log, so that what they take of it does not depend on how it is
 cut into increments.
+
+A leader is slow until its JVM is warm, after some ``WARM`` FETCHes of a follower. If responses come
+sooner, producers that wait for them may send more, as many times as they come sooner: the log does
+not tell. So of a leader that was cold to the end of its log a variant is unknown under which half
+of its FETCHes or more may be of a warm one. Rows are held back until it is warm or the log is over.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..outcomes import Rows, Variant, Verdict
+from ..outcomes import Variant, Verdict, made_unknown
 from ..rule import Replay
-from .closed_loop import OWN_US, Alone, ClosedLoop, Produce, Recorded, Response, Sent
+from .closed_loop import (
+    LOOPS,
+    OWN_US,
+    Alone,
+    ClosedLoop,
+    Group,
+    Logged,
+    LoopState,
+    Produce,
+    Run,
+    Sent,
+)
 from .events import Kind
 from .follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
 from .reasons import LOG_ENDED, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER
 from .tables import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, PRODUCE_CLOSED_LOOP_OUTCOMES, RULE
 
+COLD = "the broker was cold, and may get warm where responses come sooner"
+#: Cycles of a follower until its leader is warm. They get shorter with their number, not with time
+#: (in clusters of seven times the load as well), steeply up to the 300th, little from the 500th on.
+WARM = 500
 _SCHEMA = PRODUCE_CLOSED_LOOP_OUTCOMES.without("recording")
-#: Every loop: a variant, and when its producers sent.
-_LOOPS = [(v, sent) for v in (ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS) for sent in Sent]
-_EVENT_COLUMNS = (
-    *("at_us", "kind", "request_id", "received_us", "dequeued_us", "handled_us", "built_us"),
-    *("replica_id", "client_id", "acks", "connection"),
-)
+_VARIANTS = (ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)
+#: Of a batch that no acknowledgement was seen of.
+_NEVER_US = 2**63
 _REFUSED = (NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER)
-#: When the last replica that counts had a batch, by rule.
-_ACKED_AT = {"acks_all": "all_isr_acked_at", "min_isr": "min_isr_acked_at"}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_OUTCOME_COLUMNS = (
-    *_ACKED_AT.values(),
-    *("request_id", "isr", "min_insync_replicas", "reason", "acks_all_error", "min_isr_error"),
-    *("request_acks_all_latency_ms", "request_min_isr_latency_ms"),
+_WAITS = ("latency_ms", "request_recorded_latency_ms")
+_PREDICTED = (
+    *("received_at", "latency_ms", "latency_sent_earliest_ms", "latency_sent_latest_ms"),
+    "error_code",
 )
-#: Columns of a PRODUCE that are carried as they are.
-_AS_LOGGED = ("request_id", "client_id", "connection", "acks", "dequeued_us", "built_us")
+_Row = tuple[Any, ...]
+_Saved = tuple[bytes, bytes]
 
 
-class _Last(msgspec.Struct, array_like=True):
-    received_us: int
-    built_us: int | None
+class _Outcome(NamedTuple):
+    """A partition of a PRODUCE as it arrived: columns of produce_ack_outcomes."""
 
-    @property
-    def until_us(self) -> int:
-        return self.received_us if self.built_us is None else self.built_us
+    request_id: str
+    reason: str | None
+    isr: list[int] | None
+    min_insync_replicas: int | None
+    appended_at: int | None
+    all_isr_acked_at: int | None
+    acks_all_error: int | None
+    request_acks_all_latency_ms: float | None
+    min_isr_acked_at: int | None
+    min_isr_error: int | None
+    request_min_isr_latency_ms: float | None
+
+
+#: The first of three columns by rule: when the last replica that counts had the batch.
+_ACKED_AT = [_Outcome._fields.index(name) for name in ("all_isr_acked_at", "min_isr_acked_at")]
 
 
 class _State(msgspec.Struct, array_like=True):
-    """All that is carried: what the log showed, and a loop for each variant and ``Sent``."""
+    """All that is carried.
 
-    loops: list[ClosedLoop]
+    ``known``: outcomes by request id. ``waiting``: PRODUCEs that have none yet. ``last``: the last
+    one of each connection. ``held``: rows of a leader that is not warm yet.
+    """
+
+    loops: list[LoopState]
     cycles: dict[int, Cycles] = {}
-    last: dict[str, _Last] = {}
-    waiting: list[Recorded] = []
-    known: dict[str, list[dict[str, Any]]] = {}
-    responses: dict[int, tuple[Produce, list[Response | None]]] = {}
+    last: dict[str, int] = {}
+    waiting: list[int] = []
+    known: dict[str, list[_Outcome]] = {}
+    groups: list[Group] = []
+    produces: dict[int, Produce] = {}
+    held: list[_Row] = []
     number: int = 0
     now_us: int = 0
     own_handling_us: int = 0
-    held_back_us: int = -1
+    held_back_handling_us: int = 0
+    held_back_us: tuple[int, int] = (-1, -1)
 
 
 class ProducersReact:
@@ -77,14 +108,15 @@ class ProducersReact:
         self, node_id: int, open_loop: Callable[[bytes | None], Replay], saved: bytes | None = None
     ) -> None:
         self._node_id = node_id
-        self._rows = Rows(_SCHEMA)
-        if saved is None:
-            self._open_loop = open_loop(None)
-            self._state = _State([ClosedLoop(name == ACKS_ALL, sent) for name, sent in _LOOPS])
-            return
-        of_open_loop, state = msgspec.msgpack.decode(saved, type=tuple[bytes, bytes])
+        of_open_loop, of_loops = (
+            msgspec.msgpack.decode(saved, type=_Saved) if saved else (None, b"")
+        )
         self._open_loop = open_loop(of_open_loop)
-        self._state = msgspec.msgpack.decode(state, type=_State)
+        self._state = state = _State([LoopState() for _ in LOOPS])
+        if saved:
+            self._state = state = msgspec.msgpack.decode(of_loops, type=_State)
+        of_log = state.produces, state.cycles, state.groups
+        self._loops = [ClosedLoop(place, *of_log, one) for place, one in enumerate(state.loops)]
 
     def saved(self) -> bytes:
         state = msgspec.msgpack.encode(self._state)
@@ -94,183 +126,210 @@ class ProducersReact:
         """Take an increment and return the outcomes that nothing still to come can change."""
         (acks,) = self._open_loop.feed(batch)
         self._know(acks)
-        for event in _rows_of(batch):
-            if event["kind"] == Kind.FETCH:
-                self._fetched(event)
-            else:
-                self._produced(event)
+        for line in _lines_of(batch):
+            self._state.now_us = line.at_us
+            if line.replica_id is not None:
+                self._fetched(line, line.replica_id)
+            elif line.partitions:
+                self._produced(line)
         self._add_known()
-        until_us = min([self._state.now_us, *(one.dequeued_us for one in self._state.waiting[:1])])
+        state = self._state
+        first = (state.produces[number].line.dequeued_us for number in state.waiting[:1])
+        until_us = min([state.now_us, *first])
         self._advance(until_us - LOOKAHEAD_US)
-        return acks, self._rows.take()
+        rows: list[_Row] = []
+        if any(cycles.number >= WARM for cycles in state.cycles.values()):
+            rows, state.held = state.held, []
+        return acks, _batch_of(rows)
 
     def finish(self) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         (acks,) = self._open_loop.finish()
         self._know(acks)
         self._add_known()
-        self._advance(self._state.now_us)
-        for produce, responses in self._state.responses.values():
-            self._emit(produce, responses)
-        self._state.responses = {}
-        return acks, self._rows.take()
+        state = self._state
+        self._advance(state.now_us)
+        for produce in state.produces.values():
+            if produce.left:
+                self._emit(produce)
+        rows, state.held = state.held, []
+        fetches = max((cycles.number for cycles in state.cycles.values()), default=0)
+        return acks, _without_cold(_batch_of(rows), fetches)
 
-    def _fetched(self, event: dict[str, Any]) -> None:
-        state, replica_id, noted_us = self._state, event["replica_id"], event["at_us"]
-        state.now_us = noted_us
-        cycles = state.cycles.get(replica_id)
-        if cycles is None:
-            cycles = state.cycles[replica_id] = Cycles()
-            for loop in state.loops:
+    def _fetched(self, line: Logged, replica_id: int) -> None:
+        state, noted_us = self._state, line.at_us
+        if replica_id not in state.cycles:
+            state.cycles[replica_id] = Cycles()
+            for loop in self._loops:
                 loop.add_follower(replica_id, noted_us)
-        built_us = event["built_us"]
-        if built_us is not None:
-            cycles.fetched(noted_us, event["handled_us"], built_us, state.held_back_us)
+        if line.built_us is not None:
+            burst_us = min(state.held_back_us)
+            state.cycles[replica_id].fetched(noted_us, line.handled_us, line.built_us, burst_us)
 
-    def _produced(self, event: dict[str, Any]) -> None:
-        state, dequeued_us = self._state, event["dequeued_us"]
-        state.now_us = event["at_us"]
-        if not event["partitions"]:
-            return
+    def _produced(self, line: Logged) -> None:
+        state = self._state
         state.number += 1
+        handling_us = line.handled_us - line.received_us
         # Loops are so far behind the log: nothing arrives before that.
-        received_us = max(event["received_us"], dequeued_us - LOOKAHEAD_US)
-        last = state.last.get(event["connection"])
-        is_own = last is None or last.built_us is None or received_us - last.built_us > OWN_US
-        handling_us = event["handled_us"] - event["received_us"]
-        if is_own and handling_us <= PAUSE_US:
-            state.own_handling_us = handling_us
-        elif not is_own:
-            handling_us = state.own_handling_us
-            state.held_back_us = max(state.held_back_us, event["handled_us"])
-        previous_us = received_us if last is None else last.received_us
-        recorded = Recorded(
-            number=state.number,
-            received_us=received_us,
-            previous_received_us=max(previous_us, dequeued_us - LOOKAHEAD_US),
-            previous_built_us=None if last is None else last.built_us,
-            handling_us=handling_us,
-            is_own=is_own,
-            partitions=event["partitions"],
-            **{name: event[name] for name in _AS_LOGGED},
-        )
-        state.waiting.append(recorded)
-        state.last[recorded.connection] = _Last(received_us, recorded.built_us)
+        since_us = line.dequeued_us - LOOKAHEAD_US
+        received_us = max(line.received_us, since_us)
+        produce = Produce(line, state.number, received_us, sent_us=(received_us,) * 3)
+        produce.previous = state.last.get(line.connection, 0)
+        last = state.produces.get(produce.previous)
+        free_us = None if last is None else last.line.built_us
+        # Behind a response it is not handled faster than on its own.
+        if last is None or free_us is None or received_us - free_us > OWN_US:
+            if handling_us <= PAUSE_US:
+                state.own_handling_us = handling_us
+            produce.handling_us = handling_us, max(state.held_back_handling_us, handling_us)
+        else:
+            if handling_us <= PAUSE_US:
+                state.held_back_handling_us = handling_us
+            handling_us = state.held_back_handling_us
+            produce.handling_us = min(state.own_handling_us, handling_us), handling_us
+            state.held_back_us = (state.held_back_us[1], line.handled_us)
+            produce.is_own = False
+            produce.turnaround_us = max(received_us - free_us, 0)
+            until_us = min(free_us, received_us)
+            earliest_us, sent_us, _ = (max(min(us, until_us), since_us) for us in last.sent_us)
+            # Spread evenly and the same in every run: multiples of the golden ratio.
+            share = state.number * 2_654_435_769 % 2**32 / 2**32
+            sent_us += int(max(until_us - sent_us, 0) * share)
+            produce.sent_us = earliest_us, sent_us, received_us
+        state.last[line.connection] = state.number
+        state.produces[state.number] = produce
+        state.waiting.append(state.number)
 
     def _know(self, acks: pa.RecordBatch) -> None:
         """Outcomes of PRODUCEs as they arrived, with the min.insync.replicas in force."""
         in_force = acks.filter(pc.equal(acks.column("parameter"), "none"))
-        for row in in_force.select(_OUTCOME_COLUMNS).to_pylist():
-            self._state.known.setdefault(row["request_id"], []).append(row)
+        columns = [in_force.column(name) for name in _Outcome._fields]
+        times = [pa.types.is_timestamp(column.type) for column in columns]
+        columns = [
+            c.cast(pa.int64()) if is_time else c for c, is_time in zip(columns, times, strict=True)
+        ]
+        for row in zip(*(column.to_pylist() for column in columns), strict=True):
+            self._state.known.setdefault(row[0], []).append(_Outcome._make(row))
 
     def _add_known(self) -> None:
         """PRODUCEs in the log's order, up to the first whose outcome is not known yet."""
         state, added = self._state, 0
-        for recorded in state.waiting:
-            rows = state.known.get(recorded.request_id, [])
-            if len(rows) < recorded.partitions:
+        for number in state.waiting:
+            produce = state.produces[number]
+            outcomes = state.known.get(produce.line.request_id, [])
+            if len(outcomes) < (produce.line.partitions or 0):
                 break
             added += 1
-            del state.known[recorded.request_id]
-            produce = _produce_of(recorded, rows, self._node_id)
-            if produce.acks not in (0, 1):
-                state.responses[produce.number] = produce, [None] * len(_LOOPS)
-            for loop in state.loops:
-                loop.add(produce)
+            del state.known[produce.line.request_id]
+            self._complete(produce, outcomes)
+            previous = state.produces.get(produce.previous)
+            if previous is not None:
+                previous.next = produce.number
+            for loop in self._loops:
+                loop.add(produce, previous)
         del state.waiting[:added]
+
+    def _complete(self, produce: Produce, outcomes: Sequence[_Outcome]) -> None:
+        """What the replay of a PRODUCE alone tells of it."""
+        appended_us, produce.groups = produce.line.handled_us, ([], [])
+        produce.reason = next((one.reason for one in outcomes if one.reason is not None), None)
+        produce.is_appended = is_known = produce.reason is None and all(one.isr for one in outcomes)
+        for one in outcomes if is_known else ():
+            replicas = tuple([replica for replica in one.isr or () if replica != self._node_id])
+            produce.followers += tuple([one for one in replicas if one not in produce.followers])
+            min_isr_followers = (one.min_insync_replicas or 0) - 1
+            if produce.waits:
+                self._add_group((replicas, len(replicas)), produce.groups[0])
+                self._add_group((replicas, min_isr_followers), produce.groups[1])
+            # Refused, or the leader was lost: no follower acknowledges it.
+            if one.min_isr_error in _REFUSED or min_isr_followers > len(replicas):
+                produce.is_appended = False
+            appended_us = max(appended_us, one.appended_at or 0)
+        if appended_us > produce.line.handled_us:
+            # Of a transaction: its coordinator is asked first, and no handler waits for that.
+            produce.append_us = appended_us - produce.received_us
+        by_rule = (_alone(produce, outcomes, acked_at, is_known) for acked_at in _ACKED_AT)
+        produce.alone = next(by_rule), next(by_rule)
+
+    def _add_group(self, group: Group, groups: list[int]) -> None:
+        known = self._state.groups
+        if group not in known:
+            known.append(group)
+        if group[1] > 0 and known.index(group) not in groups:
+            groups.append(known.index(group))
 
     def _advance(self, until_us: int) -> None:
         state = self._state
-        complete: set[int] = set()
-        for place, loop in enumerate(state.loops):
-            for number, response in loop.advance(state.cycles, until_us).items():
-                if number in state.responses:
-                    responses = state.responses[number][1]
-                    responses[place] = response
-                    if None not in responses:
-                        complete.add(number)
-        for number in sorted(complete):
-            self._emit(*state.responses.pop(number))
+        for loop in self._loops:
+            loop.advance(until_us)
+        for produce in list(state.produces.values()):
+            if produce.left:
+                continue
+            if not produce.is_emitted:
+                self._emit(produce)
+            # What is sent from now on arrives later than that by itself, here and in the log.
+            built_us = max(produce.line.built_us or 0, *(run.built_us for run in produce.runs))
+            if built_us + OWN_US < until_us:
+                del state.produces[produce.number]
         for cycles in state.cycles.values():
             cycles.forget(until_us)
-        # What comes on a connection that long after its last response comes on its own.
         last = state.last.items()
-        state.last = {name: one for name, one in last if one.until_us + OWN_US >= until_us}
+        state.last = {connection: number for connection, number in last if number in state.produces}
 
-    def _emit(self, produce: Produce, responses: Sequence[Response | None]) -> None:
-        for first in range(0, len(_LOOPS), len(Sent)):
-            earliest, estimate, latest = responses[first : first + len(Sent)]
-            reason = produce.reason or (LOG_ENDED if estimate is None else None)
-            known = reason is None
-            self._rows.add(
-                **Variant(_LOOPS[first][0]).what_if(RULE),
-                request_id=produce.request_id,
-                node_id=self._node_id,
-                client_id=produce.client_id,
-                is_own=produce.is_own,
-                recorded_received_at=produce.received_us,
-                request_recorded_latency_ms=_recorded_ms(produce),
-                received_at=estimate.arrived_us if known and estimate else None,
-                latency_ms=_latency_ms(estimate) if known else None,
-                latency_sent_earliest_ms=_latency_ms(earliest) if known else None,
-                latency_sent_latest_ms=_latency_ms(latest) if known else None,
-                error_code=estimate.error if known and estimate else None,
-                verdict=Verdict.REPLAYED if known else Verdict.UNKNOWN,
-                reason=reason,
-            )
+    def _emit(self, produce: Produce) -> None:
+        produce.is_emitted, line, received_us = True, produce.line, produce.received_us
+        for variant, first in zip(_VARIANTS, (0, len(Sent)), strict=True):
+            if not produce.waits:
+                break
+            earliest, run, latest = produce.runs[first : first + len(Sent)]
+            recorded_ms = None if line.built_us is None else (line.built_us - received_us) / 1000
+            reason = produce.reason or (LOG_ENDED if run.built_us < 0 else None)
+            arrived_us, verdict = None, Verdict.UNKNOWN
+            outcome: _Row = (None,) * 4
+            if reason is None:
+                waits = (_latency_ms(one) for one in (run, earliest, latest))
+                arrived_us, verdict, outcome = run.arrived_us, Verdict.REPLAYED, (*waits, run.error)
+            of_line = (line.request_id, self._node_id, line.client_id, produce.is_own, received_us)
+            what_if = Variant(variant).what_if(RULE).values()
+            row = (*what_if, *of_line, arrived_us, recorded_ms, *outcome, verdict, reason)
+            self._state.held.append(row)
 
 
-def _rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """PRODUCEs and followers' FETCHes of an increment, ``partitions`` as their number."""
-    kinds = pc.is_in(batch.column("kind"), pa.array([Kind.FETCH, Kind.PRODUCE]))
-    rows = batch.filter(kinds)
+def _batch_of(rows: Sequence[_Row]) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) or [()] * len(_SCHEMA)
+    arrays = [pa.array(c, field.type) for c, field in zip(columns, _SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+
+def _lines_of(batch: pa.RecordBatch) -> Iterator[Logged]:
+    """PRODUCEs and followers' FETCHes of an increment."""
+    rows = batch.filter(pc.is_in(batch.column("kind"), pa.array([Kind.FETCH, Kind.PRODUCE])))
     numbers = pc.list_value_length(rows.column("partitions"))
-    wanted = rows.select(_EVENT_COLUMNS).append_column("partitions", numbers)
-    events: list[dict[str, Any]] = wanted.to_pylist()
-    return events
+    columns = [*(rows.column(name) for name in Logged._fields[:-1]), numbers]
+    return map(Logged._make, zip(*(column.to_pylist() for column in columns), strict=True))
 
 
-def _produce_of(recorded: Recorded, rows: Sequence[Mapping[str, Any]], node_id: int) -> Produce:
-    reason = next((row["reason"] for row in rows if row["reason"] is not None), None)
-    # Refused, or the leader was lost: no follower acknowledges it.
-    refused = any(row["min_isr_error"] in _REFUSED for row in rows)
-    is_known = reason is None and all(row["isr"] is not None for row in rows)
-    recorded_us = (recorded.built_us or recorded.received_us) - recorded.received_us
-
-    def alone(name: str) -> Alone:
-        latency_ms = rows[0][f"request_{name}_latency_ms"]
-        if not is_known or latency_ms is None:
-            return Alone(recorded_us, None)
-        errors = (row[f"{name}_error"] for row in rows)
-        acked = [row[_ACKED_AT[name]] for row in rows]
-        after_us = 0
-        if None not in acked:
-            acked_us = max(_micros(at) for at in acked) - recorded.received_us
-            after_us = max(round(latency_ms * 1000) - max(acked_us, recorded.handling_us), 0)
-        return Alone(round(latency_ms * 1000), max(error or 0 for error in errors), after_us)
-
-    groups = [
-        (tuple(one for one in row["isr"] if one != node_id), row["min_insync_replicas"] - 1)
-        for row in rows
-        if is_known
-    ]
-    return Produce(
-        is_appended=is_known and not refused,
-        groups=groups,
-        acks_all=alone("acks_all"),
-        acks_min_isr=alone("min_isr"),
-        reason=reason,
-        **msgspec.structs.asdict(recorded),
-    )
+def _alone(produce: Produce, outcomes: Sequence[_Outcome], acked_at: int, is_known: bool) -> Alone:
+    """The response under one rule, from three columns: acknowledgement, error and latency."""
+    of_rule: list[tuple[Any, ...]] = [one[acked_at : acked_at + 3] for one in outcomes]
+    latency_ms = of_rule[0][2]
+    if not is_known or latency_ms is None:
+        return Alone((produce.line.built_us or produce.received_us) - produce.received_us, None)
+    latency_us = round(latency_ms * 1000)
+    acked_us = max(produce.line.handled_us, *(acked or _NEVER_US for acked, _, _ in of_rule))
+    after_us = max(latency_us - (acked_us - produce.received_us), 0)
+    return Alone(latency_us, max(error or 0 for _, error, _ in of_rule), after_us)
 
 
-def _micros(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(microseconds=1)
+def _without_cold(rows: pa.RecordBatch, fetches: int) -> pa.RecordBatch:
+    """What is left of a leader's rows: unknown where it was cold, and may have been warm."""
+    for variant in _VARIANTS if fetches < WARM else ():
+        of_variant = pc.equal(rows.column("variant"), variant)
+        known = rows.filter(pc.and_(of_variant, pc.is_valid(rows.column("latency_ms"))))
+        wait_ms, recorded_ms = (pc.sum(known.column(name)).as_py() or 0 for name in _WAITS)
+        if fetches * recorded_ms >= 2 * WARM * wait_ms > 0:
+            rows = made_unknown(rows, of_variant, COLD, _PREDICTED)
+    return rows
 
 
-def _recorded_ms(produce: Produce) -> float | None:
-    built_us = produce.built_us
-    return None if built_us is None else (built_us - produce.received_us) / 1000
-
-
-def _latency_ms(response: Response | None) -> float | None:
-    return None if response is None else (response.built_us - response.arrived_us) / 1000
+def _latency_ms(run: Run) -> float | None:
+    return None if run.built_us < 0 else (run.built_us - run.arrived_us) / 1000

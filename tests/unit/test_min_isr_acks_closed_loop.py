@@ -9,12 +9,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from notation.heartbeats import us
 
-from kip_replay.replay.min_isr_acks.closed_loop import Alone, ClosedLoop, Produce, Sent
-from kip_replay.replay.min_isr_acks.follower_cycles import LOOKAHEAD_US, Cycles
+from kip_replay.replay.min_isr_acks.closed_loop import (
+    LOOPS,
+    Alone,
+    ClosedLoop,
+    Group,
+    Logged,
+    LoopState,
+    Produce,
+    Sent,
+)
+from kip_replay.replay.min_isr_acks.follower_cycles import IN_A_ROW, LOOKAHEAD_US, Cycles
 from kip_replay.replay.min_isr_acks.reasons import NONE, REQUEST_TIMED_OUT
 
 #: A cycle of each follower, and when its first FETCH is parked.
@@ -35,29 +42,70 @@ def cycles(follower_ms: Mapping[int, float] = NEAR, end_ms: float = 5_000.0) -> 
     return found
 
 
+#: All followers, and how many have a batch when two of three replicas are enough.
+BOTH, ONE = ((12, 13), 2), ((12, 13), 1)
+
+
 def produce(number: int, received_ms: float, **more: Any) -> Produce:
-    """A PRODUCE with acks=all to one partition of three replicas, two of which are enough."""
+    """A PRODUCE with acks=all to one partition of three replicas, two of which are enough.
+
+    ``groups``: those of acks=all and of acks=min.insync.replicas.
+    """
+    at_us = us(received_ms)
+    acks, connection = more.pop("acks", -1), more.pop("connection", "c")
+    line = Logged(
+        *(at_us, f"r{number}", at_us, at_us, us(received_ms + 1), us(received_ms + 60), None),
+        *("p", acks, connection, 1),
+    )
     values: dict[str, Any] = {
-        "number": number,
-        "request_id": f"r{number}",
-        "client_id": "p",
-        "connection": "c",
-        "acks": -1,
-        "received_us": us(received_ms),
-        "dequeued_us": us(received_ms),
-        "built_us": us(received_ms + 60),
-        "previous_received_us": us(received_ms),
-        "previous_built_us": None,
-        "handling_us": 1000,
-        "is_own": True,
-        "partitions": 1,
+        "sent_us": (at_us,) * 3,
+        "handling_us": (1000, 1000),
         "is_appended": True,
-        "groups": [((12, 13), 1)],
-        "acks_all": Alone(us(60), NONE),
-        "acks_min_isr": Alone(us(10), NONE),
-        "reason": None,
+        "followers": (12, 13),
+        "groups": ([BOTH], [ONE]),
+        "alone": (Alone(us(60), NONE), Alone(us(10), NONE)),
     }
-    return Produce(**(values | more))
+    return Produce(line, number, at_us, **(values | more))
+
+
+class Simulated:
+    """A loop over some PRODUCEs, which name their groups."""
+
+    def __init__(
+        self,
+        followers: Mapping[int, Cycles],
+        *,
+        waits_for_all: bool = False,
+        sent: Sent = Sent.ESTIMATE,
+    ) -> None:
+        self.place = LOOPS.index((not waits_for_all, sent))
+        self.state = LoopState()
+        self.produces: dict[int, Produce] = {}
+        self.groups: list[Group] = []
+        self.loop = ClosedLoop(self.place, self.produces, followers, self.groups, self.state)
+        for replica_id in followers:
+            self.loop.add_follower(replica_id, 0)
+
+    def add(self, one: Produce) -> None:
+        of_rules: tuple[Any, Any] = one.groups
+        self.groups += [group for groups in of_rules for group in groups]
+        places = [[self.groups.index(group) for group in groups] for groups in of_rules]
+        one.groups = places[0], places[1]
+        self.produces[one.number] = one
+        previous = self.produces.get(one.previous)
+        if previous is not None:
+            previous.next = one.number
+        self.loop.add(one, previous)
+
+    def latencies(self, until_ms: float) -> dict[int, tuple[float, float]]:
+        """Arrival and wait in ms, by number."""
+        self.loop.advance(us(until_ms))
+        runs = {number: one.runs[self.place] for number, one in self.produces.items()}
+        return {
+            number: (run.arrived_us / 1000, (run.built_us - run.arrived_us) / 1000)
+            for number, run in runs.items()
+            if run.built_us >= 0
+        }
 
 
 def latencies(
@@ -68,15 +116,12 @@ def latencies(
     until_ms: float = 4_000.0,
     followers: Mapping[int, Cycles] | None = None,
 ) -> dict[int, tuple[float, float]]:
-    """Arrival and wait in ms, by number."""
-    loop = ClosedLoop(waits_for_all, sent)
-    followers = cycles() if followers is None else followers
-    for replica_id in followers:
-        loop.add_follower(replica_id, 0)
+    loop = Simulated(
+        cycles() if followers is None else followers, waits_for_all=waits_for_all, sent=sent
+    )
     for one in produces:
         loop.add(one)
-    found = loop.advance(followers, us(until_ms))
-    return {n: (r.arrived_us / 1000, (r.built_us - r.arrived_us) / 1000) for n, r in found.items()}
+    return loop.latencies(until_ms)
 
 
 def test_a_parked_fetch_carries_the_batch_and_the_next_one_acknowledges_it() -> None:
@@ -95,19 +140,18 @@ def test_a_batch_that_finds_the_fetch_gone_waits_for_the_next_one() -> None:
 
 
 def test_a_batch_that_one_replica_is_enough_for_waits_for_nobody() -> None:
-    alone = produce(1, 100, groups=[((12, 13), 0)])
+    alone = produce(1, 100, groups=([BOTH], []))
     assert latencies([alone]) == {1: (100, 1.0)}
 
 
-@pytest.mark.parametrize("acks", [0, 1])
-def test_a_producer_that_waits_for_no_replica_wakes_followers_all_the_same(acks: int) -> None:
-    found = latencies([produce(1, 100, acks=acks), produce(2, 104, connection="d")])
+def test_a_producer_that_waits_for_no_replica_wakes_followers_all_the_same() -> None:
+    found = latencies([produce(1, 100, acks=1, groups=([], [])), produce(2, 104, connection="d")])
     assert found[1] == (100, 1.0)
     assert found[2][1] == pytest.approx(WOKEN + 10 + 0.5 + 10 - 4)
 
 
 def test_a_request_is_responded_to_with_its_slowest_partition() -> None:
-    both = produce(1, 100, groups=[((12,), 1), ((13,), 1)])
+    both = produce(1, 100, groups=([], [((12,), 1), ((13,), 1)]))
     assert latencies([both]) == {1: (100, WOKEN + 60)}
 
 
@@ -118,75 +162,61 @@ def test_after_max_wait_a_follower_is_on_its_way_with_nothing() -> None:
     assert latencies([produce(1, 600)])[1] == (600, WOKEN + 10)
 
 
-def held_back(
-    number: int, previous_ms: float, received_ms: float, turnaround: float = 0
-) -> Produce:
-    """It arrived when the response to the one before it was built."""
-    return produce(
-        number,
-        received_ms,
-        is_own=False,
-        previous_received_us=us(previous_ms),
-        previous_built_us=us(received_ms - turnaround),
-    )
+def held_back(previous_ms: float, received_ms: float, turnaround: float = 0) -> Produce:
+    """The second: it arrived when the response to the first was built."""
+    sent = us(previous_ms), us((previous_ms + received_ms) / 2), us(received_ms)
+    of_first: dict[str, Any] = {"previous": 1, "turnaround_us": us(turnaround), "sent_us": sent}
+    return produce(2, received_ms, is_own=False, **of_first)
 
 
 def test_what_was_held_back_arrives_when_it_was_sent() -> None:
     """Under acks=all it came at 160 ms, behind the one of 100 ms."""
-    produces = [produce(1, 100), held_back(2, 100, 160)]
-    earliest = latencies(produces, sent=Sent.EARLIEST)
+
+    def arrived(sent: Sent) -> float:
+        return latencies([produce(1, 100), held_back(100, 160)], sent=sent)[2][0]
+
     # Sent at once, it still waits for the response to the one before.
-    assert earliest[2][0] == pytest.approx(100 + WOKEN + 10)
-    assert latencies(produces, sent=Sent.LATEST)[2][0] == 160
-    (arrived, _) = latencies(produces)[2]
-    assert 100 + WOKEN + 10 <= arrived <= 160
+    assert arrived(Sent.EARLIEST) == pytest.approx(100 + WOKEN + 10)
+    assert (arrived(Sent.ESTIMATE), arrived(Sent.LATEST)) == (130, 160)
 
 
 def test_behind_a_later_response_it_comes_later() -> None:
     """Predicted from brokers that respond early: the next one waits for acks=all."""
-    produces = [produce(1, 100, built_us=us(110)), held_back(2, 100, 112, turnaround=2)]
+    produces = [produce(1, 100), held_back(100, 112, turnaround=2)]
     found = latencies(produces, waits_for_all=True)
     assert found[2][0] == pytest.approx(100 + WOKEN + 60 + 2)
 
 
-@given(
-    st.integers(1, 10**6), st.integers(0, 10**6), st.integers(0, 10**6), st.integers(-1000, 10**6)
-)
-def test_the_estimate_lies_between_the_bounds(n: int, since: int, wait: int, after: int) -> None:
-    one = produce(n, 0).__class__
-    values = {name: getattr(produce(n, 0), name) for name in one.__struct_fields__}
-    values |= {
-        "is_own": False,
-        "previous_received_us": since,
-        "previous_built_us": since + wait,
-        "received_us": since + wait + max(after, -wait),
-    }
-    times = [one(**values).ready_us(sent) for sent in Sent]
-    assert times == sorted(times)
-    assert since <= times[0]
+def test_what_comes_behind_a_response_is_handled_as_what_did() -> None:
+    second = held_back(100, 160)
+    second.handling_us, second.groups = (1000, 3000), ([], [])
+    first = produce(1, 100)
+    assert latencies([first, second], sent=Sent.EARLIEST)[2][1] == pytest.approx(3)
+
+
+def test_a_batch_of_a_transaction_is_appended_once_its_coordinator_has_responded() -> None:
+    late = produce(1, 100, append_us=us(50))
+    assert latencies([late]) == {1: (100, 50 + 10)}
 
 
 def test_a_wait_of_more_than_a_second_ends_as_that_of_the_request_alone() -> None:
     """The far follower is gone, and the ISR shrinks after three seconds."""
     followers = cycles({12: 10.0})
     alone = Alone(us(3_000), NONE)
-    one = produce(1, 100, acks_all=alone)
+    one = produce(1, 100, alone=(alone, alone))
     assert latencies([one], waits_for_all=True, followers=followers) == {1: (100, 3_000)}
-    lost = produce(1, 100, acks_all=Alone(us(300), REQUEST_TIMED_OUT))
-    loop = ClosedLoop(True, Sent.ESTIMATE)
-    loop.add_follower(12, 0)
-    loop.add(lost)
-    (response,) = loop.advance(followers, us(4_000)).values()
-    assert (response.built_us, response.error) == (us(100 + WOKEN + 1_000), REQUEST_TIMED_OUT)
+    lost = produce(1, 100, alone=(Alone(us(300), REQUEST_TIMED_OUT),) * 2)
+    assert latencies([lost], waits_for_all=True, followers=followers) == {1: (100, WOKEN + 1_000)}
+    assert [run.error for run in lost.runs if run.built_us >= 0] == [REQUEST_TIMED_OUT]
 
 
 def test_consumers_that_come_first_are_before_the_producer_in_either_cluster() -> None:
     late = Alone(us(64), NONE, after_ack_us=us(4))
-    assert latencies([produce(1, 100, acks_min_isr=late)]) == {1: (100, WOKEN + 10 + 4)}
+    assert latencies([produce(1, 100, alone=(late, late))]) == {1: (100, WOKEN + 10 + 4)}
 
 
 def test_what_was_not_appended_is_responded_to_as_it_was() -> None:
-    refused = produce(1, 100, is_appended=False, acks_min_isr=Alone(us(2), 19), groups=[])
+    refused = produce(1, 100, is_appended=False, alone=(Alone(us(2), 19),) * 2)
     assert latencies([refused]) == {1: (100, 2.0)}
 
 
@@ -203,35 +233,34 @@ def test_what_the_log_ends_before_has_no_response() -> None:
     assert latencies([produce(1, 100)], until_ms=105) == {}
 
 
-def test_connections_that_are_gone_leave_nothing() -> None:
-    loop = ClosedLoop(False, Sent.ESTIMATE)
-    loop.add_follower(12, 0)
-    for n in range(100):
-        loop.add(produce(n, 100 + 20 * n, connection=f"c{n}"))
-    assert len(loop.advance(cycles(), us(2_100))) == 100
-    assert not loop.queued
-    assert len(loop.free_us) < 5
-
-
 # --- a follower's cycles
 
 
 def cycles_of(*begins_and_ends: tuple[float, float], busy: Sequence[int] = ()) -> Cycles:
-    """Responses built and next FETCHes noted (ms); those of ``busy`` ran in a burst."""
+    """Responses built and next FETCHes noted (ms); those of ``busy`` ran in a burst.
+
+    More as long as the last follow, so that the distance of all these is told.
+    """
+    begin, end = begins_and_ends[-1]
+    more = [(begin + 1_000 * n, end + 1_000 * n) for n in range(1, IN_A_ROW)]
     found = Cycles()
     found.fetched(0, 0, us(begins_and_ends[0][0]), -1)
-    following = [*begins_and_ends[1:], (1e9, 0.0)]
-    for number, ((begin, noted), (built, _)) in enumerate(
-        zip(begins_and_ends, following, strict=True)
-    ):
+    cycles = [*begins_and_ends, *more]
+    following = [*cycles[1:], (1e9, 0.0)]
+    for number, ((begin, noted), (built, _)) in enumerate(zip(cycles, following, strict=True)):
         held_back = us(begin) if number in busy else -1
         found.fetched(us(noted), us(noted), us(built), held_back)
     return found
 
 
-def after(found: Cycles, ms: float) -> float | None:
-    cycle = found.after(us(ms))
-    return None if cycle is None else cycle.noted_us / 1000
+def after(found: Cycles, ms: float, *, in_burst: bool = False) -> float | None:
+    drawn = found.after(us(ms), in_burst=in_burst)
+    return None if drawn is None else drawn[0] / 1000
+
+
+def in_a_row(ms: float, since_ms: float, number: int = IN_A_ROW) -> list[tuple[float, float]]:
+    """Cycles of a length, one every 100 ms."""
+    return [(since_ms + 100 * n, since_ms + 100 * n + ms) for n in range(number)]
 
 
 def test_the_cycle_nearest_in_time_is_drawn() -> None:
@@ -239,10 +268,33 @@ def test_the_cycle_nearest_in_time_is_drawn() -> None:
     assert [after(found, ms) for ms in (12, 28, 61)] == [15, 36, 66]
 
 
-def test_a_quiet_cycle_is_drawn_if_there_is_one() -> None:
-    found = cycles_of((10, 13), (30, 38), (90, 95), busy=[0, 1])
-    assert [after(found, ms) for ms in (12, 28)] == [17, 33]
-    assert after(cycles_of((10, 13), busy=[0]), 12) == 15
+def test_a_step_of_the_distance_is_kept() -> None:
+    found = cycles_of(*in_a_row(4, 0), *in_a_row(60, 800), *in_a_row(4, 1_600))
+    assert [after(found, ms) for ms in (710, 790, 1_510, 1_590)] == [714, 850, 1_570, 1_594]
+
+
+def test_work_is_that_of_a_cycle_with_or_without_a_burst_at_the_distance_of_the_time() -> None:
+    """A quiet one took 5 ms nearby, one beside a burst 65 ms far away."""
+    far = [*in_a_row(60, 1_000), (1_850.0, 1_915.0), *in_a_row(60, 2_000)]
+    found = cycles_of((0.0, 5.0), *in_a_row(4, 100), *far, busy=[1 + 2 * IN_A_ROW])
+    assert [after(found, ms) for ms in (0, 200, 1_850)] == [5, 204, 1_910]
+    # Five milliseconds more than the distance, wherever.
+    assert [after(found, ms, in_burst=True) for ms in (0, 200, 1_850)] == [9, 209, 1_915]
+
+
+@pytest.mark.parametrize(("behind_a_response", "cycle_ms"), [(0, 4), (1, 4), (2, 10)])
+def test_a_burst_delays_the_follower_that_is_on_its_way(
+    behind_a_response: int, cycle_ms: float
+) -> None:
+    """Back after 10 ms beside a burst, after 4 ms where there is none; one is no burst."""
+    quiet, busy = in_a_row(4, 0, 20), in_a_row(10, 2_000, 3)
+    followers = {12: cycles_of(*quiet, *busy, *in_a_row(4, 2_300), busy=range(20, 23))}
+    apart: dict[str, Any] = {"groups": ([], []), "acks": 1, "followers": ()}
+    before = [produce(n, 95, connection=f"{n}", **apart) for n in (2, 3)]
+    waits = produce(1, 100, groups=([], [((12,), 1)]), followers=(12,))
+    behind = [produce(2 + n, 102, previous=n, **apart) for n in (2, 3)][:behind_a_response]
+    found = latencies([*before, waits, *behind], followers=followers)
+    assert found[1] == (100, WOKEN + cycle_ms)
 
 
 def test_a_pause_ends_when_it_did_and_is_drawn_at_no_other_time() -> None:
@@ -256,3 +308,10 @@ def test_nothing_is_drawn_that_the_log_shows_only_later() -> None:
     assert after(found, 31) is None
     assert after(found, 101) == late
     assert after(cycles_of((10, 13)), 1e9) is None
+
+
+def test_what_is_behind_is_forgotten() -> None:
+    found = cycles_of(*in_a_row(4, 0, 100), busy=range(0, 100, 2))
+    found.forget(us(9_000))
+    assert after(found, 9_100) == 9_104
+    assert max(len(one.cycles) for one in (found.all, found.quiet, found.in_bursts)) < 30
