@@ -33,10 +33,9 @@ from .closed_loop import (
 )
 from .events import Kind
 from .follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
-from .reasons import LOG_ENDED, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER
+from .reasons import COLD, LOG_ENDED, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER
 from .tables import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, PRODUCE_CLOSED_LOOP_OUTCOMES, RULE
 
-COLD = "the broker was cold, and may get warm where responses come sooner"
 #: Cycles of a follower until its leader is warm. They get shorter with their number, not with time
 #: (in clusters of seven times the load as well), steeply up to the 300th, little from the 500th on.
 WARM = 500

@@ -18,9 +18,12 @@ REFUSED_AS_RECORDED = "nothing was appended, but would have been with this min.i
 LEADER_LOST = "the leader was lost meanwhile, and the log does not tell when"
 FENCED_WHEN = "a broker was fenced meanwhile, and the log leaves open which append did it"
 CONTRADICTED = "a follower's offset goes back: it contradicts the FETCH before"
+COLD = "the broker was cold, and may get warm where responses come sooner"
+ACKS_0 = "acks=0 waits for nobody"
 LOG_ENDED = "the log ended before the answer"
 #: Reasons by code; code 0 is none.
 REASONS = (
     *(None, ISR_NOT_IN_LOG, MIN_ISR_NOT_IN_LOG, OFFSET_NOT_IN_LOG, NOTHING_APPENDED),
     *(REFUSED_AS_RECORDED, LEADER_LOST, FENCED_WHEN, CONTRADICTED, LOG_ENDED, LOG_GAP),
+    ACKS_0,
 )

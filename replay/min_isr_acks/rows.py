@@ -12,7 +12,7 @@ from ..outcomes import Verdict
 from .events import NULL
 from .kip_926 import Isr
 from .leadership import DOUBTED
-from .reasons import INVALID_REQUIRED_ACKS, NONE, REASONS
+from .reasons import ACKS_0, INVALID_REQUIRED_ACKS, NONE, REASONS
 from .responses import Finalized, Passed, Responses
 from .tables import ACKS_SCHEMA, RULE
 from .topics import Array
@@ -89,7 +89,9 @@ def _of_variant(
     visible_us = np.where(is_hidden, NULL, of_all.at_us)
     is_acked = (few.error == NONE) & (of_few.at_us != NULL)
     is_exposed = (all_.passed_us != NULL) & (few.passed_us != NULL) & (few.error == NONE)
-    reason = np.where(waits, np.where(all_.reason != 0, all_.reason, few.reason), 0)
+    reason = np.where(
+        waits, np.where(all_.reason != 0, all_.reason, few.reason), REASONS.index(ACKS_0)
+    )
     verdict = np.where(waits, (reason != 0).astype(np.int8), 2)
     columns = {
         "appended_at": _longs(np.where(known.is_appended & waits, known.appended_us, NULL)),
