@@ -14,9 +14,7 @@ from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
-from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.quality import QualitySettings
 from kip_replay.pipelines.replaying.clocks import CLOCKS
 from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS_STEP
@@ -138,12 +136,11 @@ def report_fingerprint(
     return fingerprint(code, names, dict(kafka_versions), summed, judged, looked_into, limits)
 
 
-def expect_stages(job: Job, recordings: Sequence[Recording], *stages: str) -> None:
+def expect_stages(job: Job, log_bytes: int, *stages: str) -> None:
     """Shows from now on how far the job is; ``stages`` of a run as they begin, without any all."""
     if job.arguments.quiet:
         return
-    files = [file for recording in recordings for file in find_log_files(recording)]
-    expected = expected_s(log_bytes_of(files), [steps.name for steps in RULES])
+    expected = expected_s(log_bytes, [steps.name for steps in RULES])
     progress.expect({n: s for n, s in expected.items() if not stages or n.startswith(stages)})
 
 

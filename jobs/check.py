@@ -27,7 +27,7 @@ PARSER = (
 def work(job: Job) -> Exit:
     names = [*job.named(job.arguments.recordings)]
     settings = quality_settings(job.config)
-    outcome = check(engine_of(job, []), names, settings, anew=True)
+    outcome = check(engine_of(job), names, settings, anew=True)
     say_all(summary(outcome))
     return Exit.FELL_SHORT if outcome.is_critical else Exit.DONE
 

@@ -11,6 +11,7 @@ from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import expect_stages
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.log_files import find_log_files
+from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.ingest.step import IngestSettings, LinesRead, ingest
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
@@ -75,12 +76,12 @@ def say_rejected(read: Sequence[LinesRead], warehouse: Warehouse) -> None:
 def work(job: Job) -> Exit:
     """Ingests the recordings named."""
     recordings, pseudonyms = job.recordings(), pseudonyms_of(job.arguments)
-    for recording in recordings:
-        find_log_files(recording)  # reports what is missing before anything starts
-    expect_stages(job, recordings, "survey", "read logs")
-    engine = engine_of(job, recordings)
+    files = find_log_files(*recordings)
+    log_bytes = log_bytes_of(files)
+    expect_stages(job, log_bytes, "survey", "read logs")
+    engine = engine_of(job, log_bytes)
     warehouse = engine.warehouse
-    read = ingest(recordings, engine, ingest_settings(job), say, pseudonyms)
+    read = ingest(recordings, engine, ingest_settings(job), say, pseudonyms, files)
     ingest_client_observations(recordings, warehouse, pseudonyms)
     say_rejected(read, warehouse)
     return Exit.FELL_SHORT if too_many_rejected(read, job.config) else Exit.DONE

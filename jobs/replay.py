@@ -3,6 +3,8 @@
 from kip_replay.jobs._cli import Exit, Job, JobParser, command
 from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import expect_stages, replay_as_configured, replay_options
+from kip_replay.pipelines.ingest.log_files import find_log_files
+from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.replaying.replay import voters_of
 
 PARSER = (
@@ -26,8 +28,9 @@ def work(job: Job) -> Exit:
     replay_options(job.config)  # reports what is wrong before Spark starts
     for recording in recordings:
         voters_of(recording)  # reports what is missing before Spark starts
-    expect_stages(job, recordings, "replay")
-    replay_as_configured(job, recordings, engine_of(job, recordings))
+    log_bytes = log_bytes_of(find_log_files(*recordings))
+    expect_stages(job, log_bytes, "replay")
+    replay_as_configured(job, recordings, engine_of(job, log_bytes))
     return Exit.DONE
 
 

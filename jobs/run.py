@@ -23,6 +23,7 @@ from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.recording import Recording
+from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.ingest.step import ingest
 from kip_replay.pipelines.quality import check, summary
 from kip_replay.pipelines.replaying.replay import voters_of
@@ -64,14 +65,15 @@ def work(job: Job) -> Exit:
     replay_options(job.config)  # reports what is wrong before Spark starts
     expected = quality_settings(job.config)
     for recording in recordings:  # reports what is missing before Spark starts
-        find_log_files(recording)
         voters_of(recording)
-    expect_stages(job, recordings)
-    engine = engine_of(job, recordings)
+    files = find_log_files(*recordings)
+    log_bytes = log_bytes_of(files)
+    expect_stages(job, log_bytes)
+    engine = engine_of(job, log_bytes)
     warehouse = engine.warehouse
     with watch.phase("ingest"):
         settings = ingest_settings(job)
-        read = ingest(recordings, engine, settings, say, pseudonyms)
+        read = ingest(recordings, engine, settings, say, pseudonyms, files)
         ingest_client_observations(recordings, warehouse, pseudonyms)
     say_rejected(read, warehouse)
     recordings = _logged(recordings, warehouse)

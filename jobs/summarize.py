@@ -4,6 +4,8 @@ from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
 from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import names_of
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
+from kip_replay.pipelines.ingest.log_files import find_log_files
+from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.rules import RULES
 
 PARSER = (
@@ -24,7 +26,7 @@ PARSER = (
 def work(job: Job) -> Exit:
     recordings = job.recordings()
     names = names_of(recordings)
-    engine = engine_of(job, recordings)
+    engine = engine_of(job, log_bytes_of(find_log_files(*recordings)))
     summarize(names, engine, RULES, comparable_pairs(recordings), say)
     return Exit.DONE
 

@@ -67,19 +67,19 @@ class LogFile:
         return f"{local:%Y-%m-%d %H:%M:%S},{local.microsecond // 1000:03d}".encode()
 
 
-def find_log_files(recording: Recording) -> list[LogFile]:
-    """The recording's files, by node and name.
+def find_log_files(*recordings: Recording) -> list[LogFile]:
+    """The recordings' files, by node and name.
 
     Raises UserError where a node has no file, or where two nodes claim one and no 'node_by' says
     whose its lines are.
     """
-    files = [file for node in recording.nodes for file in files_of(node, recording)]
-    owners: dict[str, int] = {}
+    files = [f for recording in recordings for n in recording.nodes for f in files_of(n, recording)]
+    owners: dict[tuple[str, str], int] = {}
     for file in files:
-        owner = owners.setdefault(file.path, file.node_id)
+        owner = owners.setdefault((file.recording, file.path), file.node_id)
         if owner != file.node_id and file.node_by is None:
             raise UserError(
-                f"{file.source_file} of recording {recording.name!r} is given as the log of node "
+                f"{file.source_file} of recording {file.recording!r} is given as the log of node "
                 f"{owner} and of node {file.node_id}: correct the manifest's 'log' or --node, or, "
                 "if it holds the lines of both, say with 'node_by' what tells them apart"
             )

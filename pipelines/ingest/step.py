@@ -151,16 +151,18 @@ def ingest(
     settings: IngestSettings = IngestSettings(),
     say: Say = print,
     pseudonyms: Pseudonyms | None = None,
+    found: Sequence[LogFile] = (),
 ) -> list[LinesRead]:
     """Reads the recordings' logs into the warehouse; what it holds of them already stays.
 
     With ``pseudonyms``, names and lines are replaced before anything is written (``anonymity``).
+    ``found``: the recordings' files, where they were looked for already.
     ``say`` takes progress, a line of text at a time. Raises UserError where a recording cannot be
     read as one, IngestError where line accounting does not balance, WriteConflictError.
     """
     warehouse = engine.warehouse
     anonymity.require_key(warehouse, pseudonyms)
-    files = {file: on_disk(file) for r in recordings for file in find_log_files(r)}
+    files = {file: on_disk(file) for file in found or find_log_files(*recordings)}
     # Files of epochs after ``done`` are what a killed run has committed.
     names = [recording.name for recording in recordings]
     rows, done = warehouse.rows_and_epochs(INGESTED_FILES, names, STEP)
