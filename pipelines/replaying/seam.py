@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.folders import conf_dir
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.states import checksum
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles, moment
@@ -37,7 +38,8 @@ _STATE = "replay_state"
 _CLUSTER = "cluster"
 #: Parts for the texts of rules that read names of topic ids.
 NAMES_OF_TOPICS = {
-    name: Path(__file__).with_name(f"{name}.sql") for name in ("topic_names", "usable_names")
+    "topic_names": conf_dir() / "views" / "topic_names.sql",
+    "usable_names": Path(__file__).with_name("usable_names.sql"),
 }
 #: Before and after all that a log can have.
 _BEGINNING, _END = datetime(1900, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)

@@ -1,5 +1,0 @@
--- The one name of each topic id that some line has. A topic's error takes nothing from that: METADATA
--- returns the id that the broker's image has for a name (KafkaApis.getTopicMetadata), and where the
--- image has only one of the two, the other is missing (3: no id; 100: no name, its id stands for it).
-SELECT recording, topic_id, min(topic) AS name
-FROM topics WHERE topic_id IS NOT NULL AND topic <> topic_id GROUP BY recording, topic_id
