@@ -23,7 +23,7 @@ from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.warehouse.data_files import moment
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.kafka.request_log import Anonymous, Pseudonyms
-from kip_replay.replay.log_tables import APPLIED_OBSERVATIONS, CLIENT_OBSERVATIONS, OBSERVATIONS
+from kip_replay.replay.log_tables import APPLIED_OBSERVATIONS, CLIENT_OBSERVATIONS
 from kip_replay.replay.table import Table
 
 CLIENT_OPS = "client_ops.jsonl"
@@ -49,17 +49,10 @@ def ingest_client_observations(
         follows_from = digest.hexdigest()
         if lineage.get((recording.name, STEP)) == follows_from:
             continue
-        writing = warehouse.writing(STEP, [recording.name], OBSERVATIONS)
-        files = writing.files()
         clients = _rows_of(CLIENT_OBSERVATIONS, _seen, found, recording.name)
         applied = _rows_of(APPLIED_OBSERVATIONS, _applied, found, recording.name)
-        files.write(CLIENT_OBSERVATIONS, _hidden(clients, pseudonyms))
-        files.write(APPLIED_OBSERVATIONS, applied)
-        writing.begin()
-        added = files.closed()
-        for table in OBSERVATIONS:
-            writing.replace(table, added)
-        writing.end({recording.name: follows_from})
+        rows = {CLIENT_OBSERVATIONS: _hidden(clients, pseudonyms), APPLIED_OBSERVATIONS: applied}
+        warehouse.replace(STEP, {recording.name: follows_from}, rows)
 
 
 def _files(recording: Recording) -> list[Path]:
@@ -81,16 +74,16 @@ def _rows_of(
     read: Callable[[Path], Iterator[dict[str, Any]]],
     files: Iterable[Path],
     recording: str,
-) -> pa.RecordBatch:
+) -> pa.Table:
     """The first row of each key."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in (row for file in files for row in read(file)):
         whole = {"recording": recording, **row}
         found.setdefault(tuple(whole[name] for name in table.key), whole)
-    return pa.RecordBatch.from_pylist([*found.values()], schema=table.arrow_schema)
+    return pa.Table.from_pylist([*found.values()], schema=table.arrow_schema)
 
 
-def _hidden(rows: pa.RecordBatch, pseudonyms: Pseudonyms | None) -> pa.RecordBatch:
+def _hidden(rows: pa.Table, pseudonyms: Pseudonyms | None) -> pa.Table:
     if pseudonyms is None:
         return rows
     anonymous = Anonymous(pseudonyms)

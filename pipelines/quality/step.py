@@ -32,7 +32,6 @@ from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
 
 #: The step of ``lineage``.
 STEP = "quality"
-_TABLES = (QUALITY_RESULTS, QUALITY_FAILURES)
 #: What runs a SELECT over the tables.
 Rows = Callable[[str], pa.Table]
 #: Of a recording and an expectation: how many rows fail, and the first of them.
@@ -172,13 +171,8 @@ def _keep(warehouse: Warehouse, results: Sequence[Result], follows_from: Mapping
         QUALITY_RESULTS: [each.row for each in mine],
         QUALITY_FAILURES: [row for each in mine for row in each.failure_rows],
     }
-    writing = warehouse.writing(STEP, follows_from, _TABLES)
-    writing.begin()
-    for table in _TABLES:
-        files = writing.files()
-        files.write(table, pa.RecordBatch.from_pylist(rows[table], schema=table.arrow_schema))
-        writing.replace(table, files.closed())
-    writing.end(follows_from)
+    tables = {table: pa.Table.from_pylist(of, table.arrow_schema) for table, of in rows.items()}
+    warehouse.replace(STEP, follows_from, tables)
 
 
 def _kept(warehouse: Warehouse, recordings: Sequence[str]) -> list[Result]:

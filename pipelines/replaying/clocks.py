@@ -38,11 +38,8 @@ def find_clock_bounds(engine: Engine, voters: Mapping[str, Sequence[int]]) -> No
     if not stale:
         return
     rows = clock_bounds(engine, {name: voters[name] for name in stale})
-    writing = warehouse.writing(CLOCKS, stale, [CLOCK_BOUNDS])
-    writing.begin()
     table = pa.Table.from_pylist(rows, schema=CLOCK_BOUNDS.arrow_schema)
-    writing.replace_rows(CLOCK_BOUNDS, table, {"recording": stale})
-    writing.end(stale)
+    warehouse.replace(CLOCKS, stale, {CLOCK_BOUNDS: table})
 
 
 def clock_bounds(engine: Engine, voters: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from kip_replay.replay.log_tables import INGESTED_FILES, LOG_GAPS
 STEP = "log_gaps"
 _SQL = Path(__file__).with_name("log_gaps.sql")
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_node = itemgetter("recording", "node_id")
 
 
 def find_log_gaps(engine: Engine, voters: Mapping[str, Collection[int]], is_final: bool) -> None:
@@ -36,39 +37,52 @@ def find_log_gaps(engine: Engine, voters: Mapping[str, Collection[int]], is_fina
     ingested = warehouse.rows(INGESTED_FILES, voters).to_pylist()
     lineage = warehouse.lineage(voters)
     code = code_of((__name__,), (str(_SQL),))
-    for recording, ids in voters.items():
+    follows_from: dict[str, str] = {}
+    kept: list[dict[str, Any]] = []
+    #: Recordings by the time from which on lines are looked at.
+    since: dict[datetime, list[str]] = {}
+    for recording in voters:
         readings = [row for row in ingested if row["recording"] == recording]
         epoch = max((row["ingest_epoch"] for row in readings), default=0)
         seen = lineage.get((recording, STEP), "").split()
-        follows_from = f"{epoch} {is_final} {code}"
+        wanted = f"{epoch} {is_final} {code}"
         # A closed log that has not grown stays closed, also for who takes it for a growing one.
-        if seen in (follows_from.split(), [f"{epoch}", "True", code]):
+        if seen in (wanted.split(), [f"{epoch}", "True", code]):
             continue
-        kept: list[dict[str, Any]] = []
+        follows_from[recording] = wanted
         since_at = _BEGINNING
         if not is_final and seen[1:] == ["False", code]:
             new = (r["first_received_at"] for r in readings if r["ingest_epoch"] > int(seen[0]))
             since_at = min((at for at in new if at is not None), default=since_at)
-            kept = [
+            kept += [
                 row
                 for row in warehouse.rows(LOG_GAPS, [recording]).to_pylist()
                 if row["before_at"] is not None and row["before_at"] <= since_at
             ]
-        found = gaps_in(engine, recording, ids, since_at, is_final)
-        kept = [row for row in kept if not any(_overlap(row, other) for other in found)]
-        _write(warehouse, recording, [*kept, *found], follows_from)
+        since.setdefault(since_at, []).append(recording)
+    if not follows_from:
+        return
+    found = [
+        gap
+        for since_at, names in since.items()
+        for gap in gaps_in(engine, {name: voters[name] for name in names}, since_at, is_final)
+    ]
+    kept = [row for row in kept if not any(_overlap(row, other) for other in found)]
+    of_nodes = groupby(sorted([*kept, *found], key=_place), key=_node)
+    rows = [{**gap, "number": n} for _, of_node in of_nodes for n, gap in enumerate(of_node, 1)]
+    table = pa.Table.from_pylist(rows, LOG_GAPS.arrow_schema)
+    warehouse.replace(STEP, follows_from, {LOG_GAPS: table})
 
 
 def gaps_in(
     engine: Engine,
-    recording: str,
-    voters: Collection[int],
+    voters: Mapping[str, Collection[int]],
     since_at: datetime = _BEGINNING,
     is_final: bool = True,
 ) -> list[dict[str, Any]]:
-    """Rows of ``log_gaps`` of a recording, without numbers."""
+    """Rows of ``log_gaps`` of recordings, given their voters; without numbers."""
     text = Text.read(_SQL, since_at=since_at, is_final=is_final)
-    rows = engine.rows(text, [recording], {"voters": voters_table({recording: voters})})
+    rows = engine.rows(text, voters, {"voters": voters_table(voters)})
     return list(rows.to_pylist())
 
 
@@ -77,24 +91,6 @@ def voters_table(voters: Mapping[str, Collection[int]]) -> pa.Table:
     rows = [{"recording": name, "voter": voter} for name, ids in voters.items() for voter in ids]
     schema = pa.schema({"recording": pa.string(), "voter": pa.int32()})
     return pa.Table.from_pylist(rows, schema)
-
-
-def _write(
-    warehouse: Warehouse, recording: str, gaps: list[dict[str, Any]], follows_from: str
-) -> None:
-    def place(gap: Mapping[str, Any]) -> tuple[int, int, int]:
-        return gap["node_id"], *_span_us(gap)
-
-    of_nodes = groupby(sorted(gaps, key=place), key=itemgetter("node_id"))
-    rows = [{**gap, "number": n} for _, of_node in of_nodes for n, gap in enumerate(of_node, 1)]
-    writing = warehouse.writing(STEP, [recording], [LOG_GAPS])
-    written = writing.files()
-    table = pa.Table.from_pylist(rows, LOG_GAPS.arrow_schema)
-    for batch in table.to_batches():
-        written.write(LOG_GAPS, batch)
-    writing.begin()
-    writing.replace(LOG_GAPS, written.closed())
-    writing.end({recording: follows_from})
 
 
 def log_gaps(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, list[LogGap]]:
@@ -107,7 +103,11 @@ def log_gaps(warehouse: Warehouse, recordings: Collection[str]) -> dict[str, lis
 
 def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     (first, until), (from_, last) = _span_us(one), _span_us(other)
-    return one["node_id"] == other["node_id"] and first < last and from_ < until
+    return _node(one) == _node(other) and first < last and from_ < until
+
+
+def _place(gap: Mapping[str, Any]) -> tuple[Any, ...]:
+    return *_node(gap), *_span_us(gap)
 
 
 def _span_us(row: Mapping[str, Any]) -> tuple[int, int]:

@@ -130,6 +130,21 @@ class Warehouse:
         ]
         return Writing(self, step, dict.fromkeys(recordings, max(last, default=0) + 1), tables)
 
+    def replace(
+        self, step: str, follows_from: Mapping[str, str], rows: Mapping[Table, pa.Table]
+    ) -> None:
+        """Replaces small tables of a step, for the recordings that ``follows_from`` is of."""
+        writing = self.writing(step, follows_from, rows)
+        files = writing.files()
+        for table, of_table in rows.items():
+            for batch in of_table.to_batches():
+                files.write(table, batch)
+        written = files.closed()
+        writing.begin()
+        for table in rows:
+            writing.replace(table, written)
+        writing.end(follows_from)
+
     # --- lineage ----------------------------------------------------------------------------------
 
     def lineage(self, recordings: Collection[str]) -> dict[tuple[str, str], str]:

@@ -48,7 +48,7 @@ class Logs(Local):
 
     def gaps(self) -> list[dict[str, Any]]:
         self._lines["ingested_files"] = self._table(_FILES)
-        found = gaps_in(self, self._recording, VOTERS)
+        found = gaps_in(self, {self._recording: VOTERS})
         spans = [(gap["after_at"], gap["before_at"]) for gap in found]
         assert all(after <= before for after, before in spans if after and before)
         return sorted(found, key=itemgetter("node_id", "after_at"))

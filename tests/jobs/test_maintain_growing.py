@@ -3,27 +3,16 @@
 import shutil
 from pathlib import Path
 
+import growing
 import pytest
-from growing import ArrivingLogs
+from growing import ArrivingLogs, read_in, replay_new, versions
 from put_rows import rows_of
 from recorded_logs import folder_of
 
 from kip_replay.jobs import maintain, run
-from kip_replay.pipelines.engines.local import Local
-from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.replaying import increments, replay
-from kip_replay.pipelines.replaying.replay import replay_what_is_new
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import LINEAGE, REPLAY_STATE, TABLES
-
-RECORDING = "sessions-on"
-LATE_AFTER_S = 4.0
-
-
-def versions(warehouse: Warehouse) -> dict[str, int]:
-    return {t.name: warehouse.open(t).version() for t in TABLES.values() if warehouse.exists(t)}
 
 
 def test_a_run_after_maintenance_has_nothing_to_do(finished: Warehouse, tmp_path: Path) -> None:
@@ -43,26 +32,25 @@ def test_a_recording_that_grows_is_resumed_after_maintenance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rule = next(steps for steps in RULES if steps.name == "incremental_fetch")
-    for module in (replay, increments):
-        monkeypatch.setattr(module, "RULES", [rule], raising=False)
-    logs = ArrivingLogs(RECORDING, tmp_path, [0.6, 0.85])
+    monkeypatch.setattr(growing, "RULES", [rule])
+    logs = ArrivingLogs("sessions-on", tmp_path, [0.6, 0.85])
     warehouse = Warehouse(tmp_path / "warehouse")
-
-    def replayed(recording: Recording) -> None:
-        ingest([recording], Local(warehouse), say=lambda _: None)
-        replay_what_is_new([recording], Local(warehouse), RULES, {}, LATE_AFTER_S, lambda _: None)
-
     for number in range(2):
-        replayed(logs.arrive(number))
+        recording = logs.arrive(number)
+        read_in(warehouse, recording)
+        replay_new(warehouse, recording)
     outcomes = {table: rows_of(warehouse, table) for table in rule.outcomes}
-    states, lineage = (warehouse.open(t).version() for t in (REPLAY_STATE, LINEAGE))
+    before = versions(warehouse)
     assert maintain.main(["--warehouse", warehouse.path]) == 0
-    assert (states, lineage) == tuple(warehouse.open(t).version() for t in (REPLAY_STATE, LINEAGE))
+    after = versions(warehouse)
+    assert all(before[table.name] == after[table.name] for table in (REPLAY_STATE, LINEAGE))
     assert {table: rows_of(warehouse, table) for table in rule.outcomes} == outcomes
     assert all(len(warehouse.files(table)) == 1 for table in rule.outcomes)
     optimized = {table: warehouse.files(table)[0]["path"] for table in rule.outcomes}
 
-    replayed(logs.arrive(2))
+    recording = logs.arrive(2)
+    read_in(warehouse, recording)
+    replay_new(warehouse, recording)
     for table in rule.outcomes:  # a rebuild would have taken its file out
         paths = {file["path"] for file in warehouse.files(table)}
         assert optimized[table] in paths
