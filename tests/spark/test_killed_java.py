@@ -39,7 +39,7 @@ def test_java_may_be_killed(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "warehouse"
     assert ingest.main([str(FREEZE), "--warehouse", str(path)]) == 0
     command = [sys.executable, "-m", "kip_replay.jobs.replay", str(FREEZE), "--warehouse", path]
-    command += ["--quiet"]
+    command += ["--quiet", "--engine", "spark"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, start_new_session=True, **pipes) as process:
         for line in process.stdout:

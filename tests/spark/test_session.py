@@ -112,7 +112,7 @@ def test_without_the_jars_of_delta_plain_files_are_read(tmp_path: Path) -> None:
             (bare / "jars" / jar.name).symlink_to(jar)
     finished = run_python(
         "from pathlib import Path\n"
-        "from kip_replay.pipelines import session\n"
+        "from kip_replay.pipelines.engines import session\n"
         f"session.SPARK_HOME = Path({str(bare)!r})\n"
         "spark = session.spark_session('bare')\n"
         f"spark.range(7).write.parquet({str(tmp_path / 'rows')!r})\n"
