@@ -76,8 +76,7 @@ picture: ## take the picture in README.md of a recording in ./warehouse (needs C
 	chromium --headless --no-sandbox --hide-scrollbars --window-size=1200,800 \
 		--screenshot=docs/report.png "file://$$page" 2>/dev/null; rm "$$page"
 
-bench: setup ## measure speed beside DuckDB, Polars, Spark and orjson, and print docs/performance.md
-	@$(PIP) install --editable '.[test,bench]'
+bench: setup ## measure speed beside DuckDB, and print docs/performance.md
 	@PYTHONPATH=tests $(BIN)/python -m benchmarks
 
 wheel: setup ## build dist/*.whl

@@ -1,6 +1,7 @@
 """Measure everything and print docs/performance.md; ``--quick`` in less than two minutes."""
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -10,8 +11,8 @@ from pathlib import Path
 from recorded_logs import REPOSITORY
 
 from . import engines, page, real_lines, whole_job
-from .contenders import CONTENDERS, use_cores
-from .processes import Run, run
+from .contenders import CONTENDERS, Work, cores_of, use_cores
+from .processes import run
 
 PAGE = REPOSITORY / "docs" / "performance.md"
 MB = page.MB
@@ -48,11 +49,15 @@ def _read(shape: str, folder: Path, size: int, runs: int) -> page.Input:
     log = folder / f"{shape}.log"
     shapes = real_lines.templates(_recordings(), shape)
     lines = real_lines.write_log(log, shapes, size)
-    found: dict[str, list[Run]] = {name: [] for name in CONTENDERS}
+    found: dict[str, list[page.Read]] = {name: [] for name in CONTENDERS}
     for number in range(runs):
         for name in CONTENDERS:
             out = folder / "out"
-            one = run(name, log, out)
+            command = ["-m", "benchmarks.contenders", name, str(log), str(out)]
+            done = run(command, cores_of(name))
+            if done.status:
+                raise RuntimeError(f"{name} failed: {done.printed[-20:]}")
+            one = page.Read(Work(**json.loads(done.printed[-1][1])), done)
             shutil.rmtree(out) if out.is_dir() else out.unlink(missing_ok=True)
             found[name].append(one)
             _say(f"{shape} {number + 1}/{runs} {name}", f"{one.work.seconds:.2f} s")
@@ -62,7 +67,7 @@ def _read(shape: str, folder: Path, size: int, runs: int) -> page.Input:
     return page.Input(shape, log_bytes, lines, found)
 
 
-def _check(lines: int, found: dict[str, list[Run]]) -> None:
+def _check(lines: int, found: dict[str, list[page.Read]]) -> None:
     """Everybody read every line, and the same durations."""
     read = {(one.work.rows, one.work.total_us) for runs in found.values() for one in runs}
     if len(read) != 1 or {rows for rows, _ in read} != {lines}:

@@ -1,8 +1,8 @@
 """Programs that read a request log, each in a process of its own; the last line it prints is JSON.
 
 All get the same file and say how many lines they read and the sum of ``totalTimeMs`` in
-microseconds, so that nobody can skip the work. ``seconds`` is the work alone: imports, the start of
-the JVM and of Spark come before, and checking what was written comes after.
+microseconds, so that nobody can skip the work. ``seconds`` is the work alone: imports come before,
+and checking what was written comes after.
 
     python -m benchmarks.contenders NAME LOG OUT
 """
@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .real_lines import NODE_ID
 
 CORES = 2
-ON_ONE_CORE = {"orjson", "line_parser"}
+ON_ONE_CORE = {"line_parser"}
 RECORDING = "bench"
 #: Text before and behind the JSON of the lines that ``real_lines`` writes.
 JSON_BEGIN = len("[2026-01-05 00:00:00,000] DEBUG Completed request:")
@@ -82,43 +82,6 @@ def duckdb_transform(log: Path, out: Path) -> Work:
     return _of_parquet(time.perf_counter() - begin, out, "totalTimeMs")
 
 
-def spark_from_json(log: Path, out: Path) -> Work:
-    """Lines, ``from_json``, 17 columns, Parquet; plain Spark, no Python workers."""
-    from pyspark.sql import functions as F
-
-    from kip_replay.pipelines.engines.session import spark_session
-
-    header = ", ".join(f"{name}: {_spark_type(type_)}" for name, type_ in HEADER.items())
-    fields = ", ".join(f"{name} {_spark_type(type_)}" for name, type_ in ENVELOPE.items())
-    shape = f"requestHeader struct<{header}>, {fields}"
-    spark = spark_session("bench", conf_overrides={"spark.master": f"local[{CORES}]"})
-    spark.range(10).count()
-    begin = time.perf_counter()
-    line = F.col("value")
-    text = F.substring(line, JSON_BEGIN + 1, F.length(line) - F.lit(JSON_BEGIN + JSON_TAIL))
-    stamp = F.to_timestamp(F.substring(line, 2, 23), "yyyy-MM-dd HH:mm:ss,SSS")
-    spark.read.text(str(log)).select(
-        stamp.alias("completed_at"), F.from_json(text, shape).alias("j")
-    ).select(
-        "completed_at", "j.requestHeader.*", *(f"j.{name}" for name in ENVELOPE)
-    ).write.parquet(str(out))
-    return _of_parquet(time.perf_counter() - begin, out, "totalTimeMs")
-
-
-def orjson_loop(log: Path, out: Path) -> Work:
-    """Parsing only, one core."""
-    import orjson
-
-    rows = total_us = 0
-    begin = time.perf_counter()
-    with log.open("rb", buffering=1 << 20) as lines:
-        for line in lines:
-            parsed = orjson.loads(line[JSON_BEGIN : -JSON_TAIL - 1])
-            rows += 1
-            total_us += round(parsed["totalTimeMs"] * 1000)
-    return Work(time.perf_counter() - begin, rows, total_us)
-
-
 def line_parser(log: Path, out: Path) -> Work:
     """Ours: every line to typed Arrow rows, partitions of FETCHes included; one core."""
     from dataclasses import replace
@@ -144,14 +107,9 @@ def line_parser(log: Path, out: Path) -> Work:
 def ingest_job(log: Path, out: Path) -> Work:
     """Ours: ``kip-replay ingest`` as a whole, from the file to all Delta tables."""
     import deltalake
-    import numpy as np
-    from pyarrow import dataset
 
     from kip_replay.jobs.ingest import main
-    from kip_replay.pipelines.engines.session import spark_session
 
-    spark = spark_session("bench", conf_overrides={"spark.master": f"local[{CORES}]"})
-    spark.range(10).count()
     words = ["--name", RECORDING, "--timezone", "UTC", "--kafka-version", "4.0.0"]
     begin = time.perf_counter()
     status = main([*words, "--node", f"{NODE_ID}={log}", "--warehouse", str(out)])
@@ -159,33 +117,24 @@ def ingest_job(log: Path, out: Path) -> Work:
     if status:
         raise RuntimeError(f"kip-replay ingest ended with status {status}")
     # Read past delta-rs: its file system may abort a process that ends right after.
-    files = deltalake.DeltaTable(out / "requests").file_uris()
-    table = dataset.dataset(files).to_table(columns=["total_ms"])
-    total_us = int(np.rint(table.column("total_ms").to_numpy() * 1000).sum())
-    return Work(seconds, table.num_rows, total_us)
+    return _of_parquet(seconds, deltalake.DeltaTable(out / "requests").file_uris(), "total_ms")
 
 
 #: By name, in the order of the page.
 CONTENDERS: dict[str, Callable[[Path, Path], Work]] = {
     "duckdb_transform": duckdb_transform,
-    "spark": spark_from_json,
-    "orjson": orjson_loop,
     "line_parser": line_parser,
     "ingest": ingest_job,
 }
 
 
-def _of_parquet(seconds: float, out: Path, column: str) -> Work:
+def _of_parquet(seconds: float, files: Any, column: str) -> Work:
     import numpy as np
-    import pyarrow.parquet as pq
+    from pyarrow import dataset
 
-    table = pq.read_table(out, columns=[column])
+    table = dataset.dataset(files).to_table(columns=[column])
     total_us = int(np.rint(table.column(column).to_numpy() * 1000).sum())
     return Work(seconds, table.num_rows, total_us)
-
-
-def _spark_type(duckdb_type: str) -> str:
-    return {"INTEGER": "int", "VARCHAR": "string"}.get(duckdb_type, duckdb_type.lower())
 
 
 def cores_of(name: str) -> int:
@@ -200,7 +149,6 @@ def use_cores(count: int) -> None:
 
 def main() -> None:
     name, log, out = sys.argv[1:]
-    use_cores(cores_of(name))
     with redirect_stdout(sys.stderr):
         work = CONTENDERS[name](Path(log), Path(out))
     print(json.dumps(work._asdict()), flush=True)

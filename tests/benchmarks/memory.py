@@ -1,7 +1,7 @@
 """Memory and processor time of a process and all its children, each page counted once.
 
-Python workers are forked and share most of what they imported, so sums of resident memory say too
-much. Linux tells each process's share of a page (PSS); the shares add up to what is really taken.
+Processes share libraries, so sums of resident memory say too much. Linux tells each process's share
+of a page (PSS); the shares add up to what is really taken.
 """
 
 import os
@@ -16,15 +16,9 @@ _PSS = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
 
 
 class Used(NamedTuple):
-    """The most bytes held at once: by all, by Java's processes, by the largest Python worker.
+    """The most bytes held at once, and CPU seconds but for the last half one of a process."""
 
-    The three may be of different moments. ``cpu_s`` is of all processes together; what one did in
-    its last half second is not seen.
-    """
-
-    total_bytes: int
-    java_bytes: int
-    worker_bytes: int
+    peak_bytes: int
     cpu_s: float
 
 
@@ -39,7 +33,7 @@ class Watch:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._peak = (0, 0, 0)
+        self._peak_bytes = 0
         self._ticks: dict[int, int] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -48,19 +42,14 @@ class Watch:
     def ended(self) -> Used:
         self._over.set()
         self._thread.join()
-        return Used(*self._peak, sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK"))
+        return Used(self._peak_bytes, sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK"))
 
     def _run(self) -> None:
         while not self._over.wait(_EVERY_S):
-            java = total = worker = 0
-            for process in _tree(self._pid):
-                self._ticks[process.pid] = process.cpu_ticks
-                held, command = _held_bytes(process.pid), _command(process.pid)
-                total += held
-                java += held if command[0].endswith("java") else 0
-                worker = max(worker, held if "pyspark.daemon" in command else 0)
-            most_total, most_java, most_worker = self._peak
-            self._peak = (max(most_total, total), max(most_java, java), max(most_worker, worker))
+            processes = _tree(self._pid)
+            self._ticks |= {process.pid: process.cpu_ticks for process in processes}
+            held_bytes = sum(_held_bytes(process.pid) for process in processes)
+            self._peak_bytes = max(self._peak_bytes, held_bytes)
 
 
 def _tree(root: int) -> list[_Process]:
@@ -87,10 +76,3 @@ def _held_bytes(pid: int) -> int:
     except (FileNotFoundError, ProcessLookupError):
         return 0
     return int(found[1]) * 1024 if found else 0
-
-
-def _command(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
-    except (FileNotFoundError, ProcessLookupError):
-        return [""]

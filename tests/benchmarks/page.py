@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from .contenders import CORES, cores_of
+from .contenders import CORES, Work, cores_of
 from .engines import Rate
 from .processes import Run
 from .whole_job import SOURCE, WholeJob
@@ -20,8 +20,6 @@ _PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "msgspec", "duckd
 
 _WORDS = {
     "duckdb_transform": "DuckDB, one `json_transform`: 17 columns to Parquet",
-    "spark": "Spark `from_json`: 17 columns to Parquet",
-    "orjson": "orjson loop, parsing only",
     "line_parser": "**ours**: `LineParser`, typed Arrow rows",
     "ingest": "**ours**: `kip-replay ingest`, all Delta tables",
 }
@@ -38,7 +36,7 @@ Printed by `make bench`; figures are of one machine on one day, ratios travel be
 The same file on the same cores, each contender in a process of its own, {times} in turns; medians.
 MB are 10^6 bytes of uncompressed log. What a contender wrote is read back: all have every line and
 the same sum of `totalTimeMs`. *Spread* is the slowest run over the fastest: far from 1, something
-else was running. *Start* (interpreter, imports, JVM, Spark, reading back) is not in MB/s.
+else was running. *Start* (interpreter, imports, reading back) is not in MB/s.
 
 Only ours reads bodies: partitions of FETCHes and PRODUCEs, sizes on the wire, a digest of each
 line; `kip-replay ingest` also looks for lines read twice and writes Delta tables in transactions.
@@ -56,12 +54,19 @@ list. Simulated FETCHes: of both variants that are simulated.
 and over with fresh stamps, offsets and ids, in a process of its own on two cores; *again*: once
 more, where nothing is left to do. A page of memory that processes share is counted once. *CPU s*
 are of all processes together: beside a busy neighbour they say more than seconds. *Outside*: the
-interpreter, imports, and the end of the JVM.
+interpreter and imports.
 
 {jobs}
 
 {claim}
 """
+
+
+class Read(NamedTuple):
+    """What a contender has done, and what that took."""
+
+    work: Work
+    run: Run
 
 
 class Input(NamedTuple):
@@ -70,11 +75,11 @@ class Input(NamedTuple):
     shape: str
     log_bytes: int
     lines: int
-    runs: Mapping[str, Sequence[Run]]
+    runs: Mapping[str, Sequence[Read]]
 
     def rate(self, name: str) -> float:
         """MB of log a second, of the work alone: the median of the runs."""
-        return self.log_bytes / MB / median(run.work.seconds for run in self.runs[name])
+        return self.log_bytes / MB / median(one.work.seconds for one in self.runs[name])
 
 
 def page(
@@ -121,9 +126,9 @@ def _reading(log: Input) -> Iterator[str]:
     yield f"\n**{log.shape}** lines: {size}.\n"
     rows = []
     for name, runs in log.runs.items():
-        seconds = [run.work.seconds for run in runs]
-        start_s = median(run.process_s - run.work.seconds for run in runs)
-        peak_mb = max(run.used.total_bytes for run in runs) / MB
+        seconds = [one.work.seconds for one in runs]
+        start_s = median(one.run.process_s - one.work.seconds for one in runs)
+        peak_mb = max(one.run.used.peak_bytes for one in runs) / MB
         ratio = log.rate(OURS) / log.rate(name)
         figures = f"{log.rate(name):,.0f}", f"{max(seconds) / min(seconds):.2f}", f"{start_s:.1f}"
         rows.append(
@@ -142,7 +147,7 @@ def _rules(rates: Sequence[Rate]) -> Iterator[str]:
 def _jobs(runs: Sequence[WholeJob]) -> Iterator[str]:
     phases = list(dict.fromkeys(name for run in runs for name in run.phases_s))
     rules = list(dict.fromkeys(name for run in runs for name in run.rules_s))
-    heads = ("log", "MB", "requests", "seconds", "CPU s", "peak MB", "Java", "Python worker")
+    heads = ("log", "MB", "requests", "seconds", "CPU s", "peak MB", "outside")
     rows = (
         (
             run.name,
@@ -150,14 +155,14 @@ def _jobs(runs: Sequence[WholeJob]) -> Iterator[str]:
             f"{run.requests:,}",
             f"{run.process_s:,.1f}",
             f"{run.used.cpu_s:,.1f}",
-            *(f"{held / MB:,.0f}" for held in run.used[:3]),
+            f"{run.used.peak_bytes / MB:,.0f}",
             f"{run.outside_s:.1f}",
             *(_seconds(run.phases_s.get(name)) for name in phases),
             *(_seconds(run.rules_s.get(name)) for name in rules),
         )
         for run in runs
     )
-    columns = (*heads, "outside", *phases, *(f"`{rule}`" for rule in rules))
+    columns = (*heads, *phases, *(f"`{rule}`" for rule in rules))
     yield from table(columns, "l" + "r" * (len(columns) - 1), rows)
 
 
@@ -175,6 +180,6 @@ def _claim(runs: Sequence[WholeJob]) -> str:
     return (
         f"From {first.name} to {last.name}, each further MB takes {each:.2f} CPU s beside "
         f"{fixed:.0f} CPU s that every run takes; memory is "
-        f"{last.used.total_bytes / first.used.total_bytes:.2f} times as much for "
+        f"{last.used.peak_bytes / first.used.peak_bytes:.2f} times as much for "
         f"{last.log_bytes / first.log_bytes:.0f} times the log."
     )

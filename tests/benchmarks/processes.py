@@ -1,42 +1,43 @@
-"""Runs a contender in a process of its own and watches what it and all its children use."""
+"""Runs a command in a process of its own and watches what it and all its children use."""
 
-import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from .contenders import Work
+from recorded_logs import REPOSITORY
+
+from .contenders import use_cores
 from .memory import Used, Watch
 
 
 class Run(NamedTuple):
-    """One run: the work, the seconds of the whole process with its start, and what it used."""
+    """One run: its status, what it printed and after how many seconds, how long it took in all."""
 
-    work: Work
+    status: int
+    printed: list[tuple[float, str]]
     process_s: float
     used: Used
 
 
-def run(name: str, log: Path, out: Path) -> Run:
-    """Run a contender on the cores that it may use. Raises RuntimeError with what it printed."""
-    command = [sys.executable, "-m", "benchmarks.contenders", name, str(log), str(out)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+def run(arguments: Sequence[str], cores: int) -> Run:
+    """Runs Python with these arguments on so many cores; benchmarks can be imported."""
+    path = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     begin = time.perf_counter()
     process = subprocess.Popen(
-        command,
-        env=environment,
+        [sys.executable, "-u", *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        cwd=out.parent,
+        cwd=REPOSITORY,
+        preexec_fn=lambda: use_cores(cores),
     )
     watch = Watch(process.pid)
-    printed, complaints = process.communicate()
-    process_s = time.perf_counter() - begin
-    used = watch.ended()
-    if process.returncode:
-        raise RuntimeError(f"{name} failed: {complaints[-2000:]}")
-    return Run(Work(**json.loads(printed.splitlines()[-1])), process_s, used)
+    assert process.stdout is not None
+    printed = [(time.perf_counter() - begin, line.rstrip("\n")) for line in process.stdout]
+    status = process.wait()
+    return Run(status, printed, time.perf_counter() - begin, watch.ended())

@@ -2,24 +2,22 @@
 
 The job runs in a process of its own on the two cores. Its stages are read off what it prints: the
 last line has the seconds of each phase, and a line ``replay RULE:`` shows when a rule began. What
-comes before the first phase and after the last (the interpreter, imports, the end of the JVM) is
-the time of the process less the phases.
+comes before the first phase and after the last (the interpreter, imports) is the time of the
+process less the phases.
 """
 
 import re
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from recorded_logs import REPOSITORY, folder_of
+from recorded_logs import folder_of
 
-from .contenders import CORES, use_cores
+from .contenders import CORES
 from .long_recording import write_recording
-from .memory import Used, Watch
+from .memory import Used
+from .processes import run
 
 #: Brokers of 4.2 under produce, fetch, ISR changes and failovers: every rule has work to do.
 SOURCE = "mixed-4.2"
@@ -46,7 +44,7 @@ class WholeJob(NamedTuple):
 
     @property
     def outside_s(self) -> float:
-        """The interpreter, imports, and the end of the JVM."""
+        """The interpreter and imports."""
         return self.process_s - sum(self.phases_s.values())
 
 
@@ -67,28 +65,15 @@ def whole_jobs(folder: Path, quick: bool) -> Iterator[WholeJob]:
 
 def run_job(name: str, recording: Path, warehouse: Path, size: tuple[int, int]) -> WholeJob:
     """Runs the job once; ``size`` is bytes and lines of the log. Raises RuntimeError."""
-    command = [sys.executable, "-u", "-m", "kip_replay.jobs.run", str(recording)]
-    begin = time.perf_counter()
-    process = subprocess.Popen(
-        [*command, "--warehouse", str(warehouse)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=REPOSITORY,
-        preexec_fn=lambda: use_cores(CORES),
-    )
-    watch = Watch(process.pid)
-    assert process.stdout is not None
-    printed = [(time.perf_counter() - begin, line.rstrip("\n")) for line in process.stdout]
-    process.wait()
-    process_s = time.perf_counter() - begin
-    used = watch.ended()
-    text = [line for _, line in printed]
+    command = ["-m", "kip_replay.jobs.run", str(recording), "--warehouse", str(warehouse)]
+    done = run(command, CORES)
+    text = [line for _, line in done.printed]
     # 3: a log made by repetition may fall short of a quality check, and took its time all the same.
-    if process.returncode not in (0, 3) or not text[-1].startswith("seconds: "):
-        raise RuntimeError(f"status {process.returncode}: {' / '.join(text[-5:])}")
+    if done.status not in (0, 3) or not text[-1].startswith("seconds: "):
+        raise RuntimeError(f"status {done.status}: {' / '.join(text[-5:])}")
     phases = phases_of(text[-1])
-    return WholeJob(name, *size, process_s, phases, rules_of(printed, phases), used)
+    rules = rules_of(done.printed, phases)
+    return WholeJob(name, *size, done.process_s, phases, rules, done.used)
 
 
 def phases_of(line: str) -> dict[str, float]:
