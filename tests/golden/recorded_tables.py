@@ -15,10 +15,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from duckdb_tables import Row, database_of, rows_in
+from parsed_lines import parsed
 from recorded_logs import folder_of
 
 from kip_replay.pipelines.ingest.log_tables import tables_of
-from kip_replay.replay.kafka.request_log import LineParser
 from kip_replay.replay.table import Table
 from kip_replay.replay.tables import TABLES
 
@@ -39,11 +39,11 @@ class Log:
             lines = gzip.decompress((folder / node["log"]).read_bytes()).splitlines(keepends=True)
             self._lines[node["log"]] = lines
             digests = (_digest(node["node_id"], line) for line in lines)
-            for batch in LineParser(recording, node["node_id"], "UTC").parse(lines, node["log"]):
-                ids = batch.column("line_id").to_pylist()
-                self.ids.update(zip(islice(digests, len(ids)), ids, strict=True))
-                for table, rows in tables_of(batch):
-                    self.tables[table.name].append(rows)
+            batch = parsed(lines, node["node_id"], file=node["log"], recording=recording)
+            ids = batch.column("line_id").to_pylist()
+            self.ids.update(zip(islice(digests, len(ids)), ids, strict=True))
+            for table, rows in tables_of(batch):
+                self.tables[table.name].append(rows)
 
     def text(self, source: str) -> str:
         """The line that 'file:line' names."""

@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import parsed_lines
 import pyarrow.parquet as pq
 import pytest
 from benchmarks import kip_227
@@ -18,7 +19,6 @@ from kip_replay.pipelines.ingest.parse_task import Parsed, parse_task, tasks_of
 from kip_replay.pipelines.ingest.step import newer_versions_warning
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
-from kip_replay.replay.kafka.request_log import LineParser
 from kip_replay.replay.log_tables import METADATA_OFFSETS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -140,8 +140,7 @@ def test_what_is_not_read_by_its_zone_alone_is_parsed_alone(tmp_path: Path) -> N
 
 def test_rows_name_their_line_where_there_are_as_many_of_both() -> None:
     """Of one line with seven rows and six lines without any."""
-    parser = LineParser("r", 2, "UTC")
-    (lines,) = parser.parse(lines_of(CONTROLLER), "f")
+    lines = parsed_lines.parsed(lines_of(CONTROLLER), node_id=2)
     counts = [len(offsets) for offsets in lines.column("metadata_offsets")]
     (several,) = (at for at, count in enumerate(counts) if count > 1)
     others = [at for at, count in enumerate(counts) if count == 0]

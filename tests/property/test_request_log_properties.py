@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from parsed_lines import parsed
 
-from kip_replay.replay.kafka.request_log import PARSED_LINE, LineParser, Reason
+from kip_replay.replay.kafka.request_log import PARSED_LINE, Reason
 
 pytestmark = pytest.mark.property
 
@@ -28,10 +29,10 @@ garbage = st.binary(max_size=60) | st.sampled_from(
 
 
 def parse(*given_lines: bytes, first: int = 1) -> list[dict[str, Any]]:
-    batches = list(LineParser("r", 11, "Europe/Berlin").parse(given_lines, "f", first))
-    for batch in batches:
-        batch.validate(full=True)
-    return pa.Table.from_batches(batches, PARSED_LINE).to_pylist()
+    batch = parsed(given_lines, zone="Europe/Berlin", first=first)
+    batch.validate(full=True)
+    rows: list[dict[str, Any]] = batch.to_pylist()
+    return rows
 
 
 def is_one_or_the_other(row: dict[str, Any]) -> bool:

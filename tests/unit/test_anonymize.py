@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from parsed_lines import parsed
 
 from kip_replay.jobs._anonymize import KEY_VARIABLE, pseudonyms_of
 from kip_replay.pipelines.errors import UserError
@@ -22,7 +23,7 @@ from kip_replay.pipelines.ingest.parse_range import LINE_BYTES_MAX, ParsedRange
 from kip_replay.pipelines.ingest.parse_task import ParseError, parse_or_error, tasks_of
 from kip_replay.pipelines.ingest.survey import survey
 from kip_replay.pipelines.warehouse.data_files import TableFiles
-from kip_replay.replay.kafka.request_log import PARSED_LINE, Anonymous, LineParser, Pseudonyms
+from kip_replay.replay.kafka.request_log import PARSED_LINE, Anonymous, Pseudonyms
 from kip_replay.replay.kafka.request_log.pseudonyms import LENGTH_MIN, SECRET_BYTES_MIN
 
 SECRET = b"a secret of more than sixteen bytes"
@@ -159,8 +160,7 @@ def test_configs_that_rules_need_keep_their_numbers_and_only_these() -> None:
 
 def test_all_but_texts_is_as_without_a_key() -> None:
     lines = [*LOG.read_bytes().splitlines(), b"Completed request:{an acme secret"]
-    (raw,) = LineParser("r", 11, "UTC").parse(lines, "f")
-    (hidden,) = LineParser("r", 11, "UTC", pseudonyms=PSEUDONYMS).parse(lines, "f")
+    raw, hidden = parsed(lines), parsed(lines, pseudonyms=PSEUDONYMS)
     requests, without_key = (batch.to_pylist()[:-1] for batch in (hidden, raw))
     assert _without_texts(requests) == _without_texts(without_key)
     assert not set(hidden.column("line_id").to_pylist()) & set(raw.column("line_id").to_pylist())

@@ -9,10 +9,10 @@ import pytest
 from benchmarks import kip_227, real_lines
 from benchmarks.kip_227 import Example
 from benchmarks.long_recording import write_recording
+from parsed_lines import parsed
 from recorded_logs import folder_of
 
 from kip_replay.replay.incremental_fetch import IncrementalFetch
-from kip_replay.replay.kafka.request_log import LineParser
 
 Row = dict[str, Any]
 
@@ -35,11 +35,11 @@ def test_repeated_lines_are_read_and_differ(
     assert line_bytes[0] < log.stat().st_size / lines < line_bytes[1]
 
     with log.open("rb") as text:
-        parsed = pa.Table.from_batches(LineParser("r", 11, "UTC").parse(text, log.name))
-    assert parsed.num_rows == lines
-    assert parsed.column("rejected").null_count == lines
-    assert len(set(parsed.column("line_id").to_pylist())) == lines
-    requests: list[Row] = parsed.column("request").to_pylist()
+        rows = parsed(text)
+    assert rows.num_rows == lines
+    assert rows.column("rejected").null_count == lines
+    assert len(set(rows.column("line_id").to_pylist())) == lines
+    requests: list[Row] = rows.column("request").to_pylist()
     assert len({row["completed_at"] for row in requests}) == lines
     ids = [row["correlation_id"] for row in requests]
     assert [b - a for a, b in zip(ids, ids[len(shapes) :], strict=False)] == [10_000] * (
@@ -63,10 +63,10 @@ def test_a_long_recording_goes_on_where_the_real_one_ended(tmp_path: Path) -> No
             stamps = [line[1:24] for line in file]
             assert stamps == sorted(stamps)
             file.seek(0)
-            for batch in LineParser("long", node_id, "UTC").parse(file, log.name):
-                assert batch.column("rejected").null_count == batch.num_rows
-                ids.update(batch.column("line_id").to_pylist())
-                total += batch.num_rows
+            batch = parsed(file, node_id)
+            assert batch.column("rejected").null_count == batch.num_rows
+            ids.update(batch.column("line_id").to_pylist())
+            total += batch.num_rows
     assert total == lines == len(ids)
 
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from parsed_lines import parsed
 
 from kip_replay.pipelines.ingest.log_tables import LISTS, STRUCTS
 from kip_replay.replay.kafka.messages import schemas
@@ -35,11 +35,11 @@ LINE = b"[2026-11-20 20:30:34,831] DEBUG Completed request:" + JSON + b" (kafka.
 
 
 def parse(*lines: bytes, zone: str = "UTC", **options: Any) -> list[dict[str, Any]]:
-    batches = list(LineParser("r", 11, zone, **options).parse(lines, "f.log"))
-    for batch in batches:
-        batch.validate(full=True)
-        assert batch.schema == PARSED_LINE
-    return pa.Table.from_batches(batches, PARSED_LINE).to_pylist()
+    batch = parsed(lines, zone=zone, file="f.log", **options)
+    batch.validate(full=True)
+    assert batch.schema == PARSED_LINE
+    rows: list[dict[str, Any]] = batch.to_pylist()
+    return rows
 
 
 def reason(line: bytes, **options: Any) -> str | None:
@@ -105,7 +105,7 @@ def test_line_id_is_the_content_on_a_node_whatever_the_line_end() -> None:
     rows = parse(LINE, LINE + b"\n", LINE + b"\r\n", LINE + b"\r")
     assert [row["line_id"] for row in rows] == [expected] * 4
     assert [row["request"] for row in rows] == [rows[0]["request"]] * 4
-    (other,) = LineParser("r", 1, "UTC").parse([LINE], "f.log")
+    other = parsed([LINE], node_id=1)
     assert other.column("line_id").to_pylist() != [expected]
 
 
@@ -115,8 +115,8 @@ def test_line_id_is_the_content_on_a_node_whatever_the_line_end() -> None:
 )
 def test_second_pass_begins_at_its_line(fold_changes_at_line: int, hours: list[int]) -> None:
     line = LINE.replace(b"2026-11-20 20:30", b"2026-10-25 02:30")
-    parser = LineParser("r", 11, "Europe/Berlin")
-    (batch,) = parser.parse([line] * 5, "f.log", 11, fold_changes_at_line)
+    lines = {"first": 11, "fold_changes_at_line": fold_changes_at_line}
+    batch = parsed([line] * 5, zone="Europe/Berlin", **lines)
     assert [row["request"]["completed_at"].hour for row in batch.to_pylist()] == hours
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-
-from kip_replay.replay.kafka.request_log import LineParser
+from parsed_lines import parsed
 
 CASES_FILE = Path(__file__).parents[1] / "data" / "request_log" / "bodies.txt"
 ID = "YkSpcwHCQGiqAR6cTJn52w"
@@ -65,8 +64,7 @@ def line(case: Case) -> bytes:
 
 
 def parse_all(*cases: Case) -> list[dict[str, Any]]:
-    (batch,) = LineParser("r", 11, "UTC").parse(map(line, cases), "f.log")
-    rows: list[dict[str, Any]] = batch.to_pylist()
+    rows: list[dict[str, Any]] = parsed(map(line, cases)).to_pylist()
     assert [row["rejected"] for row in rows] == [None] * len(rows)
     return rows
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from parsed_lines import parsed
 
 from kip_replay.replay.kafka.messages import (
     APIS,
@@ -29,7 +30,6 @@ from kip_replay.replay.kafka.messages import (
 )
 from kip_replay.replay.kafka.messages.encoding import varint_sizes
 from kip_replay.replay.kafka.messages.layout import Struct, versions_of
-from kip_replay.replay.kafka.request_log import LineParser
 from kip_replay.replay.log_tables import BROKER_HEARTBEATS, FETCHES, PRODUCES
 
 #: Columns that typed rows have outside of the struct of their line.
@@ -55,17 +55,17 @@ def kafkas_counts() -> dict[int, tuple[int, int]]:
 
 
 @pytest.fixture(scope="module")
-def parsed() -> list[dict[str, object]]:
-    batches = LineParser("r", 1, "UTC").parse(recorded_lines(), "lines.log")
-    return pa.Table.from_batches(batches).to_pylist()
+def recorded() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = parsed(recorded_lines()).to_pylist()
+    return rows
 
 
-def test_recorded_sizes_are_kafkas_counts_and_frame_and_header(parsed: list[dict]) -> None:
+def test_recorded_sizes_are_kafkas_counts_and_frame_and_header(recorded: list[dict]) -> None:
     counts = kafkas_counts()
-    names = {parsed[n - 1]["request"]["api_name"] for n in counts}
+    names = {recorded[n - 1]["request"]["api_name"] for n in counts}
     assert names == {"FETCH", "PRODUCE", "BROKER_HEARTBEAT"}
     for number, (request_body, response_body) in counts.items():
-        request = parsed[number - 1]["request"]
+        request = recorded[number - 1]["request"]
         client_id = (request["client_id"] or "").encode()
         # every recorded version is flexible: a byte for tags in both headers
         assert request["request_bytes"] == request_body + 4 + 10 + len(client_id) + 1, number
@@ -73,19 +73,19 @@ def test_recorded_sizes_are_kafkas_counts_and_frame_and_header(parsed: list[dict
         assert request["response_bytes"] == expected, number
 
 
-def test_sizes_follow_from_the_typed_table_alone(parsed: list[dict]) -> None:
+def test_sizes_follow_from_the_typed_table_alone(recorded: list[dict]) -> None:
     for view, table, api in VIEWS:
-        rows = [row[view] for row in parsed if row[view]]
+        rows = [row[view] for row in recorded if row[view]]
         assert rows
         batch = pa.RecordBatch.from_pylist(rows, pa.schema([*table.without(*SHARED)]))
         for side, count in (("request", request_bytes), ("response", response_bytes)):
             sizes = [row[f"{side}_bytes"] for row in rows]
             assert count(api, batch.drop_columns([f"{side}_bytes"])).to_pylist() == sizes
-            assert sizes == [row["request"][f"{side}_bytes"] for row in parsed if row[view]]
+            assert sizes == [row["request"][f"{side}_bytes"] for row in recorded if row[view]]
 
 
-def test_other_apis_have_no_size(parsed: list[dict]) -> None:
-    others = [row["request"] for row in parsed if not any(row[view] for view, _, _ in VIEWS)]
+def test_other_apis_have_no_size(recorded: list[dict]) -> None:
+    others = [row["request"] for row in recorded if not any(row[view] for view, _, _ in VIEWS)]
     assert {(row["request_bytes"], row["response_bytes"]) for row in others} == {(None, None)}
 
 
@@ -142,8 +142,7 @@ def fetch_line(version: int, added: dict[str, object]) -> bytes:
 
 
 def parsed_fetch(version: int, added: dict[str, object]) -> dict[str, Any]:
-    (batch,) = LineParser("r", 11, "UTC").parse([fetch_line(version, added)], "f.log")
-    (row,) = batch.to_pylist()
+    (row,) = parsed([fetch_line(version, added)]).to_pylist()
     assert row["fetch"]["request_bytes"] == row["request"]["request_bytes"]
     return dict(row["fetch"])
 

@@ -41,9 +41,8 @@ from . import (
 )
 from .anonymous import Anonymous
 from .arrow_rows import list_of, list_rows, scatter, struct_of, struct_rows
-from .layouts import LineReader, Lines
+from .layouts import Lines
 from .layouts.reader import LINE_BYTES_MAX
-from .line import without_line_end
 from .local_time import LocalTime
 from .parsed_line import PARSED_LINE, VIEWS
 from .reading import BatchReader, Part, Reading, line_digest, line_ids
@@ -51,7 +50,7 @@ from .request_columns import with_times
 from .typed_bodies import typed_bodies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from .arrow_rows import Columns, Positions
     from .bodies import Row, TypedRows
@@ -113,7 +112,6 @@ class LineParser:
         self.recording = recording
         self.node_id = node_id
         api_versions = partial(offset_view.read_api_versions, node_id=node_id)
-        self._zone = zone
         self._batches = BatchReader(
             LocalTime(zone, clock_offset_ms),
             line_bytes_max,
@@ -122,28 +120,14 @@ class LineParser:
         self._line_digest = line_digest(node_id, pseudonyms)
         self._anonymous = Anonymous(pseudonyms) if pseudonyms else None
 
-    def parse(
-        self,
-        lines: Iterable[bytes],
-        source_file: str,
-        first_line_number: int = 1,
-        fold_changes_at_line: int | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """One batch of physical lines in any layout, none where no line is or should be a request.
-
-        ``lines`` may end in LF, CR LF or nothing. ``fold_changes_at_line`` is the line number from
-        which on ambiguous local times are the second pass (``fold_boundary``), None for never.
-        """
-        reader = LineReader(self._zone)
-        read = reader.read([without_line_end(line) for line in lines], first_line_number)
-        read.add(reader.ended())
-        if read.lines:
-            yield self.parse_batch(read, source_file, fold_changes_at_line)
-
     def parse_batch(
         self, read: Lines, source_file: str, fold_changes_at_line: int | None = None
     ) -> pa.RecordBatch:
-        """One batch, a row for each of the lines, for whoever knows how many are too many."""
+        """A row for each of the lines.
+
+        ``fold_changes_at_line`` is the line number from which on ambiguous local times are the
+        second pass (``fold_boundary``), None for never.
+        """
         lines, n = read.lines, len(read.lines)
         second_pass_from = n
         if fold_changes_at_line is not None:
