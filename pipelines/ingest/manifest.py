@@ -11,26 +11,51 @@ import re
 import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
+
+import msgspec
 
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.warehouse.data_files import partition_folder
 
 MANIFEST = "recording.json"
-ENTRIES = frozenset(
-    {
-        "name",
-        "kafka_version",
-        "timezone",
-        "nodes",
-        "voters",
-        "min_insync_replicas",
-        "broker_heartbeat_interval_ms",
-    }
-)
-NODE_ENTRIES = frozenset(
-    {"node_id", "role", "log", "timezone", "clock_offset_ms", "node_by", "line_field"}
-)
+_Entries = TypeVar("_Entries")
+#: Ids and counts are INT32 in Kafka.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+_Path = Annotated[str, msgspec.Meta(pattern=r"\A[^\0]+\Z")]
+#: ``process.roles`` of Kafka.
+_Both = Literal["broker,controller", "broker, controller", "controller,broker"]
+_Roles = Literal["broker", "controller", "controller, broker"] | _Both
+#: In milliseconds: a clock that is further off than a day is not corrected but looked into.
+_Offset = Annotated[int, msgspec.Meta(ge=-86_400_000, le=86_400_000)]
+
+
+class NodeEntry(msgspec.Struct):
+    """What a manifest says of a node."""
+
+    node_id: _Count
+    log: _Path | Annotated[list[_Path], msgspec.Meta(min_length=1)]
+    role: _Roles | None = None
+    timezone: _Text | None = None
+    clock_offset_ms: _Offset = 0
+    node_by: Annotated[dict[_Text, _Text], msgspec.Meta(min_length=1, max_length=1)] | None = None
+    line_field: _Text | None = None
+
+
+class Manifest(msgspec.Struct):
+    """What is read of a manifest."""
+
+    name: _Text | None = None
+    kafka_version: _Text | None = None
+    timezone: _Text | None = None
+    nodes: list[Any] = []
+    voters: Annotated[list[_Count], msgspec.Meta(min_length=1)] | None = None
+    min_insync_replicas: _Count | None = None
+    broker_heartbeat_interval_ms: _Count | None = None
+
+
+ENTRIES, NODE_ENTRIES = (frozenset(of.__struct_fields__) for of in (Manifest, NodeEntry))
 #: How a recording was made: load, patches, settings of the brokers.
 FACTS = frozenset(
     {
@@ -59,10 +84,6 @@ FACTS = frozenset(
         "topics",
     }
 )
-#: ``process.roles`` of Kafka.
-_ROLES = frozenset({"broker", "controller"})
-#: Ids and counts are INT32 in Kafka.
-_INT_MAX = 2**31 - 1
 #: What Spark and Hive call a folder without a value.
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 #: A path, where a name becomes a file's: of separators, of dots alone, with a drive.
@@ -115,7 +136,7 @@ def _folder_and_manifest(path: Path, needed: bool) -> tuple[Path, dict[str, Any]
         raise UserError(f"{file} cannot be read as JSON ({error}): correct it") from None
     if not isinstance(manifest, dict):
         raise UserError(f"{file} is not a JSON object: see docs for what a manifest holds")
-    require_known(manifest, ENTRIES | FACTS, MANIFEST, "'facts' may hold what no job reads")
+    _require_known(manifest, ENTRIES | FACTS, MANIFEST, "'facts' may hold what no job reads")
     return folder, manifest
 
 
@@ -148,7 +169,7 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def require_known(
+def _require_known(
     entries: Mapping[str, Any], known: Collection[str], where: str, way_out: str
 ) -> None:
     """Raises UserError for the first key that is not known, with the nearest one that is."""
@@ -176,14 +197,25 @@ def require_name(name: str) -> None:
     )
 
 
-def text(entries: Mapping[str, Any], name: str) -> str | None:
-    """An entry that is a text, None where there is none. Raises UserError."""
-    value = entries.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value:
-        raise UserError(f"'{name}' in {MANIFEST} is {value!r}: write a text")
-    return value
+def entries_of(manifest: Mapping[str, Any]) -> Manifest:
+    """What is read of a manifest. Raises UserError."""
+    return _converted(manifest, Manifest, MANIFEST)
+
+
+def node_entry(entry: Any, number: int) -> NodeEntry:
+    """What is read of a node, the one of this number from 1. Raises UserError."""
+    node_id = entry.get("node_id") if isinstance(entry, dict) else None
+    where = f"node {node_id if is_id(node_id) else f'number {number}'} of {MANIFEST}"
+    found = _converted(entry, NodeEntry, where)
+    _require_known(entry, NODE_ENTRIES, where, "remove it")
+    return found
+
+
+def _converted(entries: Any, type_: type[_Entries], where: str) -> _Entries:
+    try:
+        return msgspec.convert(entries, type_)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{where} is wrong ({error}): see docs/manifest.md") from None
 
 
 def version(value: str | None) -> str | None:
@@ -194,28 +226,6 @@ def version(value: str | None) -> str | None:
     raise UserError(f"{value!r} is no version of Kafka such as 4.1.1 or 7.6.1-ccs: {way_out}")
 
 
-def role(entry: Mapping[str, Any], node_id: int) -> str | None:
-    """A node's role, as ``process.roles`` of Kafka; None where there is none. Raises UserError."""
-    value = text(entry, "role")
-    roles = [] if value is None else [each.strip() for each in value.split(",")]
-    if not _ROLES.issuperset(roles) or len(set(roles)) < len(roles):
-        raise UserError(
-            f"node {node_id} of {MANIFEST} has the role {value!r}: write controller, broker, or "
-            "broker,controller for both"
-        )
-    return ",".join(roles) or None
-
-
-def whole_number(entries: Mapping[str, Any], name: str) -> int | None:
-    """An entry that is a number from 0 on, None where there is none. Raises UserError."""
-    value = entries.get(name)
-    if value is None:
-        return None
-    if not is_id(value):
-        raise UserError(f"'{name}' in {MANIFEST} is {value!r}: write a whole number")
-    return int(value)
-
-
 def is_id(value: Any) -> bool:
     """Whether a value is an id or a count of Kafka's."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _INT_MAX
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31

@@ -21,19 +21,14 @@ from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.ingest.manifest import (
     ENTRIES,
     MANIFEST,
-    NODE_ENTRIES,
+    Manifest,
+    entries_of,
     is_id,
+    node_entry,
     read_manifest,
-    require_known,
     require_name,
-    role,
-    text,
     version,
-    whole_number,
 )
-
-#: A clock that is further off is not corrected but looked into.
-CLOCK_OFFSET_MS_MAX = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -157,11 +152,12 @@ def load_recording(
 
     Raises UserError that names what is missing or wrong.
     """
-    folder, manifest = read_manifest(path, needed=not options.nodes)
-    timezone = options.timezone or text(manifest, "timezone")
+    folder, whole = read_manifest(path, needed=not options.nodes)
+    manifest = entries_of(whole)
+    timezone = options.timezone or manifest.timezone
     nodes = _nodes_of_manifest(manifest, timezone, options.allow_outside)
     nodes.update(_nodes_of_options(options, timezone, nodes))
-    name = options.name or text(manifest, "name") or (folder.name if folder else None)
+    name = options.name or manifest.name or (folder.name if folder else None)
     if not name:
         raise UserError("the recording has no name: pass --name NAME")
     require_name(name)
@@ -180,18 +176,18 @@ def load_recording(
         _check_zone(node, name)
     zone = timezone or next(iter(nodes.values())).timezone
     since, until = options.span(zone)
-    voters = options.voters or _voters(manifest)
+    voters = options.voters or (_unique_ids(manifest.voters) if manifest.voters else None)
     _check_voters(voters or (), nodes.values(), name)
     return Recording(
         name=name,
         timezone=zone,
         nodes=tuple(nodes[node_id] for node_id in sorted(nodes)),
         path=folder,
-        kafka_version=version(options.kafka_version or text(manifest, "kafka_version")),
+        kafka_version=version(options.kafka_version or manifest.kafka_version),
         voters=voters,
-        min_insync_replicas=whole_number(manifest, "min_insync_replicas"),
-        broker_heartbeat_interval_ms=whole_number(manifest, "broker_heartbeat_interval_ms"),
-        extra={k: v for k, v in manifest.items() if k not in ENTRIES},
+        min_insync_replicas=manifest.min_insync_replicas,
+        broker_heartbeat_interval_ms=manifest.broker_heartbeat_interval_ms,
+        extra={k: v for k, v in whole.items() if k not in ENTRIES},
         since=since,
         until=until,
     )
@@ -224,69 +220,35 @@ def voters_from_text(listed: str) -> tuple[int, ...]:
 
 
 def _nodes_of_manifest(
-    manifest: dict[str, Any], timezone: str | None, allow_outside: bool
+    manifest: Manifest, timezone: str | None, allow_outside: bool
 ) -> dict[int, Node]:
-    entries = manifest.get("nodes", [])
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise UserError(f"'nodes' in {MANIFEST} is not a list of objects: correct it")
     nodes: dict[int, Node] = {}
-    for position, entry in enumerate(entries, start=1):
-        node_id = entry.get("node_id")
-        if not is_id(node_id):
+    for number, given in enumerate(manifest.nodes, start=1):
+        entry = node_entry(given, number)
+        if entry.node_id in nodes:
             raise UserError(
-                f"node number {position} of {MANIFEST} has no whole number 'node_id': add it"
+                f"{MANIFEST} lists node {entry.node_id} twice: merge the entries, 'log' may be a "
+                "list"
             )
-        require_known(entry, NODE_ENTRIES, f"node {node_id} of {MANIFEST}", "remove it")
-        if node_id in nodes:
-            raise UserError(
-                f"{MANIFEST} lists node {node_id} twice: merge the entries, 'log' may be a list"
-            )
-        log = entry.get("log")
-        paths = [log] if isinstance(log, str) else log
-        if not isinstance(paths, list) or not paths or not all(map(_is_path, paths)):
-            raise UserError(
-                f"node {node_id} of {MANIFEST} names no 'log': add its file name, glob or folder"
-            )
-        nodes[node_id] = Node(
-            node_id=node_id,
-            role=role(entry, node_id),
-            log=tuple(paths),
-            timezone=text(entry, "timezone") or timezone or "",
+        nodes[entry.node_id] = Node(
+            node_id=entry.node_id,
+            role=entry.role and entry.role.replace(" ", ""),
+            log=(entry.log,) if isinstance(entry.log, str) else tuple(entry.log),
+            timezone=entry.timezone or timezone or "",
             is_anywhere=allow_outside,
-            clock_offset_ms=_clock_offset_ms(entry),
-            node_by=_node_by(entry),
-            line_field=tuple(line.split(".")) if (line := text(entry, "line_field")) else None,
+            clock_offset_ms=entry.clock_offset_ms,
+            node_by=_node_by(entry.node_by),
+            line_field=tuple(entry.line_field.split(".")) if entry.line_field else None,
         )
     return nodes
 
 
-def _node_by(entry: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
+def _node_by(given: Mapping[str, str] | None) -> tuple[tuple[str, ...], str] | None:
     """``{"prefix": VALUE}`` or ``{"a.field": VALUE}`` as its path and value."""
-    given = entry.get("node_by")
     if given is None:
         return None
-    if not isinstance(given, dict) or len(given) != 1:
-        given = {"": None}
     ((name, value),) = given.items()
-    if not name or not isinstance(value, str) or not value:
-        raise UserError(
-            f"'node_by' of node {entry['node_id']} in {MANIFEST} is {entry['node_by']!r}: write "
-            'the field that names a line\'s node and its value, such as {"kubernetes.pod_name": '
-            '"kafka-0"}, or {"prefix": "kafka-0"} for what stands before each line'
-        )
     return (() if name == "prefix" else tuple(name.split(".")), value)
-
-
-def _clock_offset_ms(entry: Mapping[str, Any]) -> int:
-    offset_ms = entry.get("clock_offset_ms", 0)
-    # bool is an int, too.
-    if type(offset_ms) is not int or abs(offset_ms) > CLOCK_OFFSET_MS_MAX:
-        raise UserError(
-            f"'clock_offset_ms' of node {entry['node_id']} in {MANIFEST} is {offset_ms!r}: write a "
-            "whole number of milliseconds to add to its stamps, less than a day (the hours of a "
-            "zone are 'timezone')"
-        )
-    return offset_ms
 
 
 def _nodes_of_options(
@@ -351,15 +313,6 @@ def _ids(ids: Iterable[int]) -> str:
 
 def _is_path(value: Any) -> bool:
     return isinstance(value, str) and value != "" and "\0" not in value
-
-
-def _voters(manifest: Mapping[str, Any]) -> tuple[int, ...] | None:
-    voters = manifest.get("voters")
-    if voters is None:
-        return None
-    if not isinstance(voters, list) or not voters or not all(map(is_id, voters)):
-        raise UserError(f"'voters' in {MANIFEST} is not a list of node ids: write [1, 2, 3]")
-    return _unique_ids(voters)
 
 
 def _unique_ids(ids: Iterable[int]) -> tuple[int, ...]:
