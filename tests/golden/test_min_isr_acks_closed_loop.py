@@ -31,13 +31,15 @@ Row = dict[str, Any]
 
 def replay(recording: str, node: int, size: int = 1500, *, saves: bool = False) -> list[Row]:
     """Rows of a leader, its log in increments of so many events; ``saves``: begun anew at each."""
-    events = events_of(recording)[node]
+    every = events_of(recording)[node]
+    names = [event for event in every if event.kind == "topic"]
+    events = every[len(names) :]
     react = started(node)
     emitted: list[pa.RecordBatch] = []
     for begin, end in pairwise([*range(0, len(events), size), len(events)]):
         if saves:
             react = started(node, react.saved())
-        emitted.append(react.feed(batch_of(events[begin:end]))[1])
+        emitted.append(react.feed(batch_of([*names, *events[begin:end]]))[1])
     emitted.append(react.finish()[1])
     rows: list[Row] = pa.Table.from_batches(emitted).to_pylist()
     return rows
