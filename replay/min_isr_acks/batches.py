@@ -50,8 +50,9 @@ class Batch(msgspec.Struct, array_like=True):
     By requirement: ``completed``, numbers of moments or -1. By variant: ``copies``, how many
     replicas had it at the early ack, ``needed``, how many were needed, and ``missing``, followers
     that did not have it when acks=all was complete. ``waits``: positions of the requirements under
-    which it is not complete. ``next_us``: when what follows it was appended; ``blind``: how many
-    batches without a base offset came before it.
+    which it is not complete. ``carried_us``: of a transaction, when a response carried it first
+    (NEVER: none did yet); NULL of others. ``next_us``: when what follows it was appended;
+    ``blind``: how many batches without a base offset came before it.
     """
 
     partition: int
@@ -70,6 +71,7 @@ class Batch(msgspec.Struct, array_like=True):
     missing: list[Isr | None]
     blind: int
     marked_us: int
+    carried_us: int = NULL
     waits: list[int] = []
     lost_us: int = NULL
     loss: int = 0

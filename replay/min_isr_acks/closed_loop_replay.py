@@ -33,7 +33,7 @@ from .closed_loop import (
 )
 from .events import Kind
 from .follower_cycles import LOOKAHEAD_US, PAUSE_US, Cycles
-from .reasons import COLD, LOG_ENDED, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER
+from .reasons import ACKS_0, COLD, LOG_ENDED, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER
 from .tables import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS, PRODUCE_CLOSED_LOOP_OUTCOMES, RULE
 
 #: Cycles of a follower until its leader is warm. They get shorter with their number, not with time
@@ -230,7 +230,9 @@ class ProducersReact:
     def _complete(self, produce: Produce, outcomes: Sequence[_Outcome]) -> None:
         """What the replay of a PRODUCE alone tells of it."""
         appended_us, produce.groups = produce.line.handled_us, ([], [])
-        produce.reason = next((one.reason for one in outcomes if one.reason is not None), None)
+        # With acks=0 it is appended all the same, and wakes followers.
+        reasons = (one.reason for one in outcomes if one.reason not in (None, ACKS_0))
+        produce.reason = next(reasons, None)
         produce.is_appended = is_known = produce.reason is None and all(one.isr for one in outcomes)
         for one in outcomes if is_known else ():
             replicas = tuple([replica for replica in one.isr or () if replica != self._node_id])

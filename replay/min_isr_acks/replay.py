@@ -14,7 +14,7 @@ from ..outcomes import Variant
 from .batches import FOLLOWED_US_MAX, SETTLE_US, Batch, Led, Moment, Request
 from .brokers import Applied, Brokers, Standing
 from .consumers import AFTER_RESPONSE_US, AT_ONCE_US, ENOUGH_BYTES, Consumers
-from .events import KIND_ORDER, NULL, SILENCE_US, Event, Kind
+from .events import KIND_ORDER, NEVER, NULL, SILENCE_US, Event, Kind
 from .holes import NO_HOLES, STOPPING_US, Doubted, Holes, Seen, What
 from .inputs import Increment, parts_of
 from .kip_926 import LAG_US_MAX, UNKNOWN, Acknowledged, Partition, Requirement
@@ -43,8 +43,8 @@ class State(msgspec.Struct):
     """All that a replay carries.
 
     ``front`` is the last event. ``altered``: configs that the leader may not have applied yet.
-    ``fetched``: when followers' sessions fetched last. ``batches`` and ``moments`` are by number;
-    ``deadlines`` is a heap of (time, batch).
+    ``fetched``: when followers' sessions fetched last and their responses were built. ``batches``
+    and ``moments`` are by number; ``deadlines`` is a heap of (time, batch).
     """
 
     node_id: int
@@ -56,7 +56,7 @@ class State(msgspec.Struct):
     brokers: Brokers = msgspec.field(default_factory=Brokers)
     consumers: Consumers = msgspec.field(default_factory=Consumers)
     seen: Seen = msgspec.field(default_factory=Seen)
-    fetched: dict[int, int] = {}
+    fetched: dict[int, tuple[int, int]] = {}
     led: dict[int, Led] = {}
     requests: list[Request] = []
     batches: dict[int, Batch] = {}
@@ -93,7 +93,7 @@ class MinIsrAcks:
         state = self._state
         # Whoever fetched longer ago is not caught up any more.
         oldest_us = state.front[0] - LAG_US_MAX
-        state.fetched = {one: us for one, us in state.fetched.items() if us >= oldest_us}
+        state.fetched = {one: us for one, us in state.fetched.items() if us[0] >= oldest_us}
         silent_us = state.front[0] - SILENT_US
         known = state.led.items()
         state.led = {at: one for at, one in known if one.seen_us >= silent_us or one.batches}
@@ -166,6 +166,7 @@ class MinIsrAcks:
         if self._has_holes:
             self._doubt(self._holes.before_fetch(follower, epoch, at_us, state.seen), at_us)
         session = follower << _SESSION_BITS | max(events.session_id[e], 0)
+        _, carried_us = state.fetched.get(session, (0, NULL))
         begin_us, end_us = events.dequeued_us[e], events.handled_us[e]
         at_once = Moment(at_us, at_us, begin_us, end_us, follower, events.request_id[e])
         for row in range(events.first_row[e], events.first_row[e + 1]):
@@ -177,13 +178,26 @@ class MinIsrAcks:
             before = led.leadership.partition.followers.get(follower)
             if before and offset < before.log_end_offset:
                 self._contradict(led, before.fetched_us - 1, at_us)
+            if carried_us != NULL and led.marked_us != NEVER:
+                self._carried(
+                    led, range(before.log_end_offset if before else 0, offset), carried_us
+                )
             led.leadership.partition.fetch(follower, offset, at_us, epoch, session)
             if not state.consumers.is_parked(rows.partition[row], begin_us):
                 self._acknowledge(led, at_once)
                 continue
             last_us = max(at_us, end_us - AFTER_RESPONSE_US)
             self._acknowledge(led, at_once, at_once._replace(responded_us=last_us))
-        state.fetched[session] = at_us
+        state.fetched[session] = at_us, events.built_us[e]
+
+    def _carried(self, led: Led, offsets: range, at_us: int) -> None:
+        """A follower's previous response carried batches: those of transactions were appended.
+
+        Their handler is done before: it asks the transaction coordinator first (KIP-890).
+        """
+        for batch in map(self._state.batches.__getitem__, led.batches):
+            if batch.carried_us != NULL and batch.waits and batch.base_offset in offsets:
+                batch.carried_us = min(batch.carried_us, at_us)
 
     def _acknowledge(self, led: Led, moment: Moment, late: Moment | None = None) -> None:
         """Complete what enough replicas have; ``late``: when the high watermark rises."""
@@ -271,7 +285,7 @@ class MinIsrAcks:
                 and follower.log_end_offset >= partition.log_end_offset
             ):
                 # Its session's FETCHes confirm that, though they don't list the partition again.
-                fetched_us = state.fetched.get(follower.session, 0)
+                fetched_us, _ = state.fetched.get(follower.session, (0, NULL))
                 follower.caught_up_us = max(follower.caught_up_us, fetched_us)
         number, state.batch_count = state.batch_count, state.batch_count + 1
         batch = state.batches[number] = Batch(
@@ -291,6 +305,7 @@ class MinIsrAcks:
             [None] * len(min_isrs),
             led.blind,
             led.marked_us,
+            NEVER if events.is_transactional[e] else NULL,
         )
         led.batches.append(number)
         if not is_appended or size == UNKNOWN:

@@ -10,7 +10,7 @@ from ..log_gaps import LOG_GAP, LogGap
 from . import reasons
 from .batches import SETTLE_US, Batch, Moment, Request
 from .brokers import Doubt
-from .events import NULL
+from .events import NEVER, NULL
 from .holes import WRITTEN_US_MAX
 from .kip_926 import UNKNOWN
 from .leadership import APPLY_US_MAX, CONTRADICTED, DOUBTED, LOST_BEFORE
@@ -20,7 +20,15 @@ from .topics import Array
 STAMP_US = 2_000
 _NUMBERS = (
     *("partition", "base_offset", "record_bytes", "error_code", "appended_us", "leads", "isr_size"),
-    *("lost_us", "loss", "next_base_offset", "next_us", "is_next_certain", "marked_us"),
+    *(
+        "lost_us",
+        "loss",
+        "next_base_offset",
+        "next_us",
+        "is_next_certain",
+        "marked_us",
+        "carried_us",
+    ),
 )
 
 
@@ -70,8 +78,11 @@ class Finalized:
         self.copies = np.array([one.copies for one in batches], np.int64)
         self.needed = np.array([one.needed for one in batches], np.int64)
         self.missing = [one.missing for one in batches]
-        self.appended_us, self.lost_us = self.b["appended_us"], self.b["lost_us"]
-        self.deadline_us = self.appended_us + np.maximum(self.of_requests("timeout_us"), 0)
+        handled_us, carried_us = self.b["appended_us"], self.b["carried_us"]
+        is_carried = (carried_us > handled_us) & (carried_us < NEVER)
+        self.appended_us = np.where(is_carried, carried_us, handled_us)
+        self.lost_us = self.b["lost_us"]
+        self.deadline_us = handled_us + np.maximum(self.of_requests("timeout_us"), 0)
         self.acks = self.of_requests("acks")
         self._numbers = np.array(sorted(moments), np.int64)
         known = [moments[one] for one in self._numbers.tolist()]

@@ -89,7 +89,6 @@ def test_the_recorded_cluster_is_predicted_from_its_own_log(recording: str, node
     assert percentile(predicted, 0.9) == pytest.approx(percentile(real, 0.9), rel=0.15)
 
 
-@pytest.mark.xfail(strict=True, reason="appended_at is when the handler was done")
 @pytest.mark.slow
 def test_transactions_wait_for_their_coordinator_before_the_append() -> None:
     predicted, real = waits(rows_of("mixed-4.2", 13), ACKS_ALL), recorded("mixed-4.2", 13)
