@@ -7,7 +7,8 @@ cut into increments.
 A leader is slow until its JVM is warm, after some ``WARM`` FETCHes of a follower. If responses come
 sooner, producers that wait for them may send more, as many times as they come sooner: the log does
 not tell. So of a leader that was cold to the end of its log a variant is unknown under which half
-of its FETCHes or more may be of a warm one. Rows are held back until it is warm or the log is over.
+of its FETCHes or more may be of a warm one; what it takes at most stays. Rows are held back until
+it is warm or the log is over.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -45,10 +46,7 @@ _VARIANTS = (ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)
 _NEVER_US = 2**63
 _REFUSED = (NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER)
 _WAITS = ("latency_ms", "request_recorded_latency_ms")
-_PREDICTED = (
-    *("received_at", "latency_ms", "latency_sent_earliest_ms", "latency_sent_latest_ms"),
-    "error_code",
-)
+_PREDICTED = (*("received_at", "latency_ms", "latency_sent_earliest_ms", "error_code"),)
 _Row = tuple[Any, ...]
 _Saved = tuple[bytes, bytes]
 

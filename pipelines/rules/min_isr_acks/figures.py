@@ -27,7 +27,7 @@ class Figures(RuleFigures):
     NAME = RULE
     SWEEP = "min_insync_replicas"
     CURVES = ((REACTING, "all"), (EXPOSURE, "all"))
-    HEADLINES = (*CURVES, (LATENCY, "all"))
+    HEADLINES = (*CURVES, (LATENCY, "all"), (f"{REACTING}_sent_latest", "all"))
     QUERIES: ClassVar[Mapping[str, str]] = {
         "verdicts": counted("produce_ack_outcomes", "'partitions'", {"waited": "acks = -1"}),
         "errors": " UNION ALL ".join(
@@ -81,6 +81,12 @@ class Figures(RuleFigures):
     def waits(self) -> tuple[Percentiles, Percentiles] | None:
         """How long producers that react wait with acks=all and with acks=min.insync.replicas."""
         return both(*(self.spread(REACTING, variant) for variant in VARIANTS[1:]))
+
+    @property
+    def waits_at_most(self) -> tuple[Percentiles, Percentiles] | None:
+        """The same, and what acks=min.insync.replicas takes at most, where brokers were cold."""
+        latest = self.spread(f"{REACTING}_sent_latest", ACKS_MIN_INSYNC_REPLICAS)
+        return both(self.spread(REACTING, ACKS_ALL), latest)
 
     @property
     def sent_at_other_times(self) -> tuple[float, float] | None:

@@ -142,8 +142,12 @@ def rests_on(limits: Limits) -> list[str]:
 
 def decide(one: Figures, limits: Limits) -> Decision:
     """Worth having where producers wait long enough less, and records are exposed briefly."""
-    waits = one.waits
-    gain = decisions.of_spreads("median wait of producers", "p50", *waits) if waits else None
+    gain, at_least_by = None, ""
+    if one.waits:
+        gain = decisions.of_spreads("median wait of producers", "p50", *one.waits)
+    if gain is None and one.waits_at_most:
+        gain = decisions.of_spreads("median wait of producers (at most)", "p50", *one.waits_at_most)
+        at_least_by = "at least "
     exposure = one.exposure()
     late = exposure.intervals.get("p90") if exposure else None
     advice = decisions.weighed(
@@ -153,7 +157,9 @@ def decide(one: Figures, limits: Limits) -> Decision:
         why = decisions.mostly(one)
         reason = f"Of most PRODUCEs it is not known when their responses would come{why}."
         return Decision(Advice.NOT_ENOUGH, reason)
-    reason = f"Producers with acks=all would get their responses {gain.sooner} (median)."
+    reason = (
+        f"Producers with acks=all would get their responses {at_least_by}{gain.sooner} (median)."
+    )
     price = []
     if exposure is not None and exposure.p90 is not None:
         price = [decisions.from_none("exposure, 9 in 10 at most", exposure.p90, late)]
