@@ -26,14 +26,11 @@ recorded; a broker of today responds INVALID_REQUIRED_ACKS (21) to acks=-2.
 
 What is read of a response
 --------------------------
-*Inputs of the rule:* a PRODUCE's ``base_offset`` (-1: nothing was appended), errors and divergence
-of a partition in a FETCH's response (then the leader took no note), the session id, and from other
-lines: ISR and leader (ALTER_PARTITION, METADATA), configs, heartbeats, and the offsets and high
-watermarks of the *metadata* log. Of a consumer's FETCH: its session id, and whether it was still
-parked when a follower's FETCH was taken.
-*Never read:* when a PRODUCE's response was built, its error, the partition's high watermark, nor
-when exactly a consumer got its response. ``recorded_error`` and ``*_recorded_latency_ms`` are
-written beside what was replayed, nothing else depends on them.
+A PRODUCE's ``base_offset`` (-1: nothing was appended), errors and divergence of a partition in a
+FETCH's response (then the leader took no note), the session id, and whether a consumer's FETCH was
+still parked when a follower's was taken. *Never* when a PRODUCE's response was built, its error,
+the partition's high watermark, nor when exactly a consumer got its response: what was recorded is
+written beside what was replayed, and nothing else depends on it.
 
 Times
 -----

@@ -45,7 +45,7 @@ class Moment(NamedTuple):
 
 
 class Batch(msgspec.Struct, array_like=True):
-    """A partition of a PRODUCE. ``isr_size`` is -1 if the ISR is not known.
+    """A partition of a PRODUCE.
 
     By requirement: ``completed``, numbers of moments or -1. By variant: ``copies``, how many
     replicas had it at the early ack, ``needed``, how many were needed, and ``missing``, followers
@@ -63,7 +63,6 @@ class Batch(msgspec.Struct, array_like=True):
     until_us: int
     leads: bool
     isr: Isr | None
-    isr_size: int
     min_isrs: list[int]
     completed: list[int]
     copies: list[int]
@@ -79,11 +78,6 @@ class Batch(msgspec.Struct, array_like=True):
     next_us: int = NEVER
     is_next_certain: bool = False
     done_us: int = 0
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing is to be waited for: not appended, or lost, or its ISR is not known."""
-        return self.lost_us != NULL or self.isr_size < 0 or self.base_offset < 0
 
     def is_final(self, front_us: int) -> bool:
         """Whether nothing changes it that comes after a time."""

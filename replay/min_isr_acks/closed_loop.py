@@ -23,6 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 from .follower_cycles import LOOKAHEAD_US, Cycles
+from .kip_926 import Partition, Requirement
 
 #: A PRODUCE that comes so long after the response before it waited for none.
 OWN_US = 20_000
@@ -38,6 +39,8 @@ MAX_WAIT_US = 500_000
 # Kinds of event; of two at one time the lower number comes first.
 _NOTED, _APPENDED, _RESPONDED, _OVERDUE, _LOOKED_FOR = range(5)
 
+#: The leader in an ISR: no follower has this id.
+_LEADER = -1
 #: Followers, and how many of them must have a batch.
 Group = tuple[tuple[int, ...], int]
 
@@ -75,10 +78,6 @@ class Run(msgspec.Struct, array_like=True, gc=False):
     missing: int = 0
     built_us: int = -1
     error: int | None = None
-
-
-def _runs() -> list[Run]:
-    return [Run() for _ in LOOPS]
 
 
 class Logged(NamedTuple):
@@ -126,7 +125,7 @@ class Produce(msgspec.Struct, array_like=True):
     next: int = 0
     left: int = len(LOOPS)
     is_emitted: bool = False
-    runs: list[Run] = msgspec.field(default_factory=_runs)
+    runs: list[Run] = msgspec.field(default_factory=lambda: [Run() for _ in LOOPS])
 
     @property
     def waits(self) -> bool:
@@ -153,14 +152,15 @@ class Follower(msgspec.Struct, array_like=True, gc=False):
 class LoopState(msgspec.Struct, array_like=True):
     """All that a loop carries beside the runs of PRODUCEs.
 
-    ``events`` is a heap of (time, kind, number or follower). ``waiting``: of each group the appends
-    that it does not have yet, with their PRODUCEs. ``due``: when waits get long, and the PRODUCEs.
-    ``held_back_us``: until when the last PRODUCEs that were held back are handled.
+    ``events`` is a heap of (time, kind, number or follower). ``partitions``: one for each group;
+    offsets are the numbers of appends, since a response carries all of them. ``due``: when waits
+    get long, and the PRODUCEs. ``held_back_us``: until when the last PRODUCEs that were held back
+    are handled.
     """
 
     events: list[tuple[int, int, int]] = []
     followers: dict[int, Follower] = {}
-    waiting: dict[int, list[tuple[int, int]]] = {}
+    partitions: dict[int, Partition] = {}
     due: list[tuple[int, int]] = []
     appends: int = 0
     held_back_us: tuple[int, int] = (-1, -1)
@@ -198,7 +198,8 @@ class ClosedLoop:
     def advance(self, until_us: int) -> None:
         """Everything that happens before a time."""
         state, produces, place, rule = self._state, self._produces, self._place, self._rule
-        events, followers, waiting, due = state.events, state.followers, state.waiting, state.due
+        events, followers, due = state.events, state.followers, state.due
+        partitions = state.partitions
         while events and events[0][0] < until_us:
             at_us, kind, number = heappop(events)
             if kind == _NOTED:
@@ -207,9 +208,11 @@ class ClosedLoop:
                 if follower.noted_us != at_us:
                     continue  # A burst has delayed it.
                 follower.acked = follower.carried
-                for group, appends in waiting.items():
-                    if appends and appends[0][0] <= follower.acked:
-                        self._acknowledge(group, appends, at_us)
+                for partition in partitions.values():
+                    waiting = partition.requirements[0].waiting
+                    if waiting and waiting[0][0] <= follower.acked and number in partition.in_sync:
+                        partition.fetch(number, follower.acked + 1, at_us)
+                        self._acknowledge(partition, at_us)
                 # There is something to send once its handler is done, or it is parked.
                 if follower.is_behind:
                     self._respond_to(number, follower, follower.handled_us)
@@ -236,10 +239,8 @@ class ClosedLoop:
                     continue
                 run.missing = len(groups)
                 for group in groups:
-                    if group in waiting:
-                        waiting[group].append((state.appends, number))
-                    else:
-                        waiting[group] = [(state.appends, number)]
+                    partition = partitions.get(group) or self._begin(group)
+                    partition.append(number, state.appends, len(partition.isr or ()))
                 if not due:
                     heappush(events, (at_us + LONG_WAIT_US, _OVERDUE, 0))
                 due.append((at_us + LONG_WAIT_US, number))
@@ -250,8 +251,10 @@ class ClosedLoop:
                 self._overdue(at_us)
             else:
                 self._travel(number, followers[number], at_us, in_burst=True)
-        for appends in waiting.values():
-            appends[:] = [one for one in appends if one[1] in produces]
+        for partition in partitions.values():
+            partition.forget(
+                {one for _, one in partition.requirements[0].waiting} - produces.keys()
+            )
 
     def _send(self, produce: Produce, free_us: int) -> None:
         """It arrives when it was sent, but not before its connection is free."""
@@ -331,18 +334,17 @@ class ClosedLoop:
             follower.handled_us = follower.noted_us + drawn[1] - drawn[0]
             heappush(self._state.events, (follower.noted_us, _NOTED, replica_id))
 
-    def _acknowledge(self, group: int, appends: list[tuple[int, int]], at_us: int) -> None:
-        """Whatever enough followers of a group have."""
-        state, produces, place, passed = self._state, self._produces, self._place, 0
-        followers, (replicas, needed) = state.followers, self._groups[group]
-        acked = [follower.acked for one in replicas if (follower := followers.get(one))]
-        if len(acked) < needed:
-            return
-        upto = sorted(acked)[-needed]
-        for append, number in appends:
-            if append > upto:
-                break
-            passed += 1
+    def _begin(self, group: int) -> Partition:
+        replicas, needed = self._groups[group]
+        requirement = Requirement(not self._rule, needed + 1)
+        partition = self._state.partitions[group] = Partition(_LEADER, [requirement])
+        partition.change_isr((_LEADER, *replicas))
+        return partition
+
+    def _acknowledge(self, partition: Partition, at_us: int) -> None:
+        """Respond to whom enough followers have."""
+        produces, place = self._produces, self._place
+        for number, _ in partition.acknowledge(at_us, _nobody):
             if (produce := produces.get(number)) is None:
                 continue
             run = produce.runs[place]
@@ -350,7 +352,11 @@ class ClosedLoop:
             if run.missing or run.built_us >= 0:
                 continue
             if after_us := produce.alone[self._rule].after_ack_us:
-                heappush(state.events, (at_us + after_us, _RESPONDED, number))
+                heappush(self._state.events, (at_us + after_us, _RESPONDED, number))
             else:
                 self._respond(produce, run, at_us, 0)
-        del appends[:passed]
+
+
+def _nobody(_: int, __: int) -> bool:
+    """Who is outside an ISR stays outside."""
+    return False

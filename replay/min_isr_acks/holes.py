@@ -35,6 +35,8 @@ METADATA_FETCH_US_MAX = 2_000_000
 IDLE_US, IDLE_SLACK_US = 500_000, 60_000
 #: So long a hole at most, the number of such records in it is certain.
 COUNTED_US_MAX = 20_000_000
+#: So long after a heartbeat the next may decide whether its broker is fenced.
+HEARTBEAT_US = SESSION_US + SCAN_US + SCAN_SLACK_US
 #: How often it is looked at who fetches.
 TICK_US = 1_000_000
 NOBODY = -1
@@ -146,16 +148,9 @@ class Holes(NamedTuple):
             for gap in self.of_controllers
         )
 
-    def hide_heartbeats(self, event: Event, seen: Seen) -> bool:
-        """Whether after a heartbeat, or before it, others may be missing."""
-        at_us = event.dequeued_us or event.at_us
-        until_us = at_us + SESSION_US + SCAN_US + SCAN_SLACK_US
-        return self.of_active(at_us, until_us, seen, at_us)
-
-    def hide_commit(self, event: Event, seen: Seen) -> bool:
-        """Whether it may not be seen when the leader has applied a config."""
-        until_us = event.at_us + METADATA_FETCH_US_MAX
-        return self.of_active(event.at_us, until_us, seen, event.at_us)
+    def hide_after(self, at_us: int, seen: Seen, span_us: int = HEARTBEAT_US) -> bool:
+        """Whether lines of the active controller may be missing so long after a time."""
+        return self.of_active(at_us, at_us + span_us, seen, at_us)
 
     def before(self, at_us: int, seen: Seen) -> Iterator[Doubted]:
         """What may have happened since the event before, at a time."""

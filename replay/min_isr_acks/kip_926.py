@@ -56,7 +56,7 @@ class Partition(msgspec.Struct, array_like=True):
     """A partition as its leader has it.
 
     ``isr`` is the committed one, None if it is not known; ``maximal_isr`` has whom the leader has
-    asked the controller to add, too. Both of the tuples of followers are without the leader.
+    asked the controller to add, too, and ``outside`` who fetches besides; all without the leader.
     ``replicas``: how many there are, NO_LIMIT if that is not known.
     """
 
@@ -68,6 +68,7 @@ class Partition(msgspec.Struct, array_like=True):
     maximal_isr: Isr = ()
     log_end_offset: int = 0
     followers: dict[int, Follower] = {}
+    outside: list[int] = []
 
     def effective_min_isr(self, requirement: Requirement) -> int:
         """min.insync.replicas, but no more than there are replicas (``effectiveMinIsr``)."""
@@ -94,19 +95,16 @@ class Partition(msgspec.Struct, array_like=True):
         return waits
 
     def fetch(
-        self,
-        follower_id: int,
-        offset: int,
-        at_us: int,
-        epoch: int = UNKNOWN,
-        session: int = UNKNOWN,
+        self, broker_id: int, offset: int, at_us: int, epoch: int = UNKNOWN, session: int = UNKNOWN
     ) -> None:
         """Note that a follower has all below an offset (``updateFollowerFetchState``)."""
-        known = self.followers.get(follower_id)
-        caught_up_us = 0 if known is None else known.caught_up_us
-        if offset >= self.log_end_offset:
-            caught_up_us = at_us
-        self.followers[follower_id] = Follower(offset, at_us, caught_up_us, epoch, session)
+        known = self.followers.get(broker_id)
+        if known is None and broker_id not in self.maximal_isr:
+            self.outside.append(broker_id)
+        caught_up_us = (
+            at_us if offset >= self.log_end_offset else known.caught_up_us if known else 0
+        )
+        self.followers[broker_id] = Follower(offset, at_us, caught_up_us, epoch, session)
 
     def acknowledge(self, at_us: int, may_join: Callable[[int, int], bool]) -> Acknowledged:
         """Complete what enough replicas have (``checkEnoughReplicasReachOffset``).
@@ -118,8 +116,7 @@ class Partition(msgspec.Struct, array_like=True):
         """
         if self.isr is None:
             return []
-        high_watermark = self._high_watermark(at_us, may_join)
-        ends = sorted(map(self._end, self.in_sync), reverse=True)
+        high_watermark, ends = None, None
         size, replicas, acknowledged = len(self.isr), self.replicas, []
         for position, one in enumerate(self.requirements):
             min_isr = one.min_isr if one.min_isr < replicas else replicas
@@ -127,8 +124,12 @@ class Partition(msgspec.Struct, array_like=True):
                 continue
             offset = self.log_end_offset
             if one.waits_for_all:
+                if high_watermark is None:
+                    high_watermark = self._high_watermark(at_us, may_join)
                 offset = high_watermark
             elif min_isr > 1:
+                if ends is None:
+                    ends = sorted(self._ends(self.in_sync), reverse=True)
                 # The fastest of the followers: the leader counts as one and has everything.
                 offset = ends[min_isr - 2]
             if offset > one.offset:
@@ -143,11 +144,12 @@ class Partition(msgspec.Struct, array_like=True):
 
     def missing(self, offset: int, isr: Isr) -> Isr:
         """Who of an ISR does not have a batch."""
-        return tuple(one for one in isr if one != self.leader_id and self._end(one) <= offset)
+        ends = zip(isr, self._ends(isr), strict=True)
+        return tuple(one for one, end in ends if one != self.leader_id and end <= offset)
 
-    def _end(self, follower_id: int) -> int:
-        known = self.followers.get(follower_id)
-        return UNKNOWN if known is None else known.log_end_offset
+    def _ends(self, isr: Isr) -> list[int]:
+        followers = self.followers
+        return [one.log_end_offset if (one := followers.get(of)) else UNKNOWN for of in isr]
 
     def _high_watermark(self, at_us: int, may_join: Callable[[int, int], bool]) -> int:
         """Return the least offset of all who must have a batch (``maybeIncrementLeaderHW``).
@@ -155,13 +157,13 @@ class Partition(msgspec.Struct, array_like=True):
         That is the maximal ISR, and who is caught up and may join it
         (``shouldWaitForReplicaToJoinIsr``).
         """
-        ends = [self._end(one) for one in self.maximal_isr]
-        for follower_id, one in self.followers.items():
-            if follower_id not in self.maximal_isr:
-                is_recent = at_us - one.caught_up_us <= LAG_US_MAX
-                is_caught_up = is_recent or one.log_end_offset >= self.log_end_offset
-                if is_caught_up and may_join(follower_id, one.epoch):
-                    ends.append(one.log_end_offset)
+        ends = self._ends(self.maximal_isr)
+        for follower_id in self.outside:
+            one = self.followers[follower_id]
+            is_recent = at_us - one.caught_up_us <= LAG_US_MAX
+            is_caught_up = is_recent or one.log_end_offset >= self.log_end_offset
+            if is_caught_up and may_join(follower_id, one.epoch):
+                ends.append(one.log_end_offset)
         return min(ends, default=self.log_end_offset)
 
     def change_isr(self, isr: Isr | None, requested: Isr = ()) -> None:
@@ -170,6 +172,7 @@ class Partition(msgspec.Struct, array_like=True):
         self.in_sync = tuple(one for one in isr or () if one != self.leader_id)
         added = {*requested} - {self.leader_id, *self.in_sync}
         self.maximal_isr = (*self.in_sync, *sorted(added))
+        self.outside = [one for one in self.followers if one not in self.maximal_isr]
 
     def configure(self, min_isrs: Iterable[int]) -> None:
         """min.insync.replicas is another one, of each requirement."""
@@ -178,7 +181,7 @@ class Partition(msgspec.Struct, array_like=True):
 
     def lead(self) -> None:
         """Begin a term: followers have to show anew what they have."""
-        self.followers = {}
+        self.followers, self.outside = {}, []
         self.count_anew()
 
     def count_anew(self) -> None:

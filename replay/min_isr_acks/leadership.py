@@ -43,7 +43,6 @@ class Leadership(msgspec.Struct, array_like=True):
 
     partition: Partition
     leads: bool | None = None
-    requested: Isr = ()
     previous: Isr | None = None
     changed_us: int = 0
     doubted: Isr | None = None
@@ -62,10 +61,6 @@ class Leadership(msgspec.Struct, array_like=True):
     @property
     def isr(self) -> Isr | None:
         return self.partition.isr
-
-    def _become(self, isr: Isr | None, requested: Isr = ()) -> None:
-        self.requested = requested
-        self.partition.change_isr(isr, requested)
 
     def lead(self) -> None:
         self.leads = True
@@ -88,17 +83,14 @@ class Leadership(msgspec.Struct, array_like=True):
             self.lead()
         self.leader_epoch = max(self.leader_epoch, epoch)
 
-    def request(self, isr: Isr | None) -> bool:
-        """ALTER_PARTITION arrived: who is new in what the leader requests counts from now on."""
-        if isr is not None and self.isr is not None:
-            self._become(self.isr, isr)
-        return False
-
     def take(self, at_us: int, kind: str, fact: Fact) -> bool:
         """ALTER_PARTITION arrived, or its response was built, or METADATA was returned."""
         self.partition.replicas = fact.replicas or self.partition.replicas
         if kind == Kind.ISR_ASKED:
-            return self.request(fact.isr)
+            # Who is new in what the leader requests counts from now on.
+            if fact.isr is not None and self.isr is not None:
+                self.partition.change_isr(self.isr, fact.isr)
+            return False
         if kind == Kind.METADATA and not self._believes(at_us, fact):
             return False
         self.commit(at_us, fact.isr)
@@ -111,7 +103,7 @@ class Leadership(msgspec.Struct, array_like=True):
             self.doubted_us = None
             if isr != known:
                 self.previous, self.changed_us, known = known, at_us, isr
-        self._become(known)
+        self.partition.change_isr(known)
 
     def _believes(self, at_us: int, fact: Fact) -> bool:
         """METADATA may be old: an ISR or a leader in it is not always today's."""
@@ -161,7 +153,7 @@ class Leadership(msgspec.Struct, array_like=True):
     def doubt(self, at_us: int) -> bool:
         """The ISR may be another one by now."""
         self.doubted, self.doubted_us, self.loss = self.isr, at_us, DOUBTED
-        self._become(None)
+        self.partition.change_isr(None)
         return True
 
     def knows(self, broker_id: int) -> bool:
@@ -210,7 +202,7 @@ class Leadership(msgspec.Struct, array_like=True):
     def restore(self, _: int) -> bool:
         """Restores the ISR known before the gap: nothing was changed in it."""
         if self.doubted_us is not None:
-            self._become(self.doubted)
+            self.partition.change_isr(self.doubted)
             self.doubted_us, self.missed = None, []
         return True
 

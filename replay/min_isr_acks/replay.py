@@ -15,9 +15,9 @@ from .batches import FOLLOWED_US_MAX, SETTLE_US, Batch, Led, Moment, Request
 from .brokers import Applied, Brokers, Standing
 from .consumers import AFTER_RESPONSE_US, AT_ONCE_US, ENOUGH_BYTES, Consumers
 from .events import KIND_ORDER, NEVER, NULL, SILENCE_US, Event, Kind
-from .holes import NO_HOLES, STOPPING_US, Doubted, Holes, Seen, What
+from .holes import METADATA_FETCH_US_MAX, NO_HOLES, STOPPING_US, Doubted, Holes, Seen, What
 from .inputs import Increment, parts_of
-from .kip_926 import LAG_US_MAX, UNKNOWN, Acknowledged, Partition, Requirement
+from .kip_926 import LAG_US_MAX, UNKNOWN, Acknowledged, Follower, Partition, Requirement
 from .leadership import APPLY_US_MAX, CONTRADICTED, Change, Leadership
 from .responses import Finalized
 from .rows import rows_of
@@ -114,8 +114,8 @@ class MinIsrAcks:
 
     def _feed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         state = self._state
-        self._increment = increment = Increment(batch, state.topics)
-        self._events, self._rows = events, _ = increment.events, increment.rows
+        self._increment = Increment(batch, state.topics)
+        self._events, self._rows = events, _ = self._increment.events, self._increment.rows
         self._check_order()
         for e, kind in enumerate(events.kind):
             if kind == Kind.TOPIC:
@@ -132,7 +132,7 @@ class MinIsrAcks:
             elif kind in (Kind.METADATA, Kind.ISR_ASKED, Kind.ISR_ANSWERED):
                 self._facts(e, kind)
             else:
-                self._take(increment.event(e))
+                self._take(self._increment.event(e))
         return self._emitted(over=False)
 
     def _check_order(self) -> None:
@@ -168,6 +168,7 @@ class MinIsrAcks:
         session = follower << _SESSION_BITS | max(events.session_id[e], 0)
         _, carried_us = state.fetched.get(session, (0, NULL))
         begin_us, end_us = events.dequeued_us[e], events.handled_us[e]
+        last_us = max(at_us, end_us - AFTER_RESPONSE_US)
         at_once = Moment(at_us, at_us, begin_us, end_us, follower, events.request_id[e])
         for row in range(events.first_row[e], events.first_row[e + 1]):
             offset = rows.fetch_offset[row]
@@ -179,42 +180,32 @@ class MinIsrAcks:
             if before and offset < before.log_end_offset:
                 self._contradict(led, before.fetched_us - 1, at_us)
             if carried_us != NULL and led.marked_us != NEVER:
-                self._carried(
-                    led, range(before.log_end_offset if before else 0, offset), carried_us
-                )
+                self._carried(led, before, offset, carried_us)
             led.leadership.partition.fetch(follower, offset, at_us, epoch, session)
-            if not state.consumers.is_parked(rows.partition[row], begin_us):
-                self._acknowledge(led, at_once)
-                continue
-            last_us = max(at_us, end_us - AFTER_RESPONSE_US)
-            self._acknowledge(led, at_once, at_once._replace(responded_us=last_us))
+            is_parked = state.consumers.is_parked(rows.partition[row], begin_us)
+            self._acknowledge(led, at_once, last_us if is_parked else NULL)
         state.fetched[session] = at_us, events.built_us[e]
 
-    def _carried(self, led: Led, offsets: range, at_us: int) -> None:
+    def _carried(self, led: Led, before: Follower | None, offset: int, at_us: int) -> None:
         """A follower's previous response carried batches: those of transactions were appended.
 
         Their handler is done before: it asks the transaction coordinator first (KIP-890).
         """
+        begin = before.log_end_offset if before else 0
         for batch in map(self._state.batches.__getitem__, led.batches):
-            if batch.carried_us != NULL and batch.waits and batch.base_offset in offsets:
+            if batch.carried_us != NULL and batch.waits and begin <= batch.base_offset < offset:
                 batch.carried_us = min(batch.carried_us, at_us)
 
-    def _acknowledge(self, led: Led, moment: Moment, late: Moment | None = None) -> None:
-        """Complete what enough replicas have; ``late``: when the high watermark rises."""
+    def _acknowledge(self, led: Led, moment: Moment, late_us: int = NULL) -> None:
+        """Complete what enough replicas have; at ``late_us`` if the high watermark rises."""
         partition = led.leadership.partition
-        before = late and [one.offset for one in partition.requirements]
+        before = sum(one.offset for one in partition.requirements[::2]) if late_us != NULL else 0
         acknowledged = partition.acknowledge(moment.at_us, self._state.brokers.may_join)
-        if not acknowledged:
-            return
-        if late is None or before is None:
+        if acknowledged and late_us != NULL:
+            rises = sum(one.offset for one in partition.requirements[::2]) > before
+            moment = moment._replace(responded_us=late_us) if rises else moment
+        if acknowledged:
             self._complete(led, acknowledged, moment)
-            return
-        after = [one.offset for one in partition.requirements]
-        # Of one min.insync.replicas: acks=all, then acks=-2.
-        rises = [new > old for new, old in zip(after[::2], before[::2], strict=True)]
-        for does, which in ((True, late), (False, moment)):
-            some = [one for one in acknowledged if rises[one[1] // 2] == does]
-            self._complete(led, some, which)
 
     def _complete(self, led: Led, acknowledged: Acknowledged, moment: Moment) -> None:
         """Take which replicas had the batches that are complete."""
@@ -279,11 +270,8 @@ class MinIsrAcks:
             led.marked_us = at_us
             for number in led.batches:
                 state.batches[number].marked_us = at_us
-        for one, follower in partition.followers.items():
-            if (
-                one not in partition.maximal_isr
-                and follower.log_end_offset >= partition.log_end_offset
-            ):
+        for follower in map(partition.followers.__getitem__, partition.outside):
+            if follower.log_end_offset >= partition.log_end_offset:
                 # Its session's FETCHes confirm that, though they don't list the partition again.
                 fetched_us, _ = state.fetched.get(follower.session, (0, NULL))
                 follower.caught_up_us = max(follower.caught_up_us, fetched_us)
@@ -297,7 +285,6 @@ class MinIsrAcks:
             at_us + max(events.timeout_us[e], 0) + FOLLOWED_US_MAX,
             leadership.leads is not False,
             isr,
-            size,
             min_isrs,
             [UNKNOWN] * len(requirements),
             [0] * len(min_isrs),
@@ -379,17 +366,17 @@ class MinIsrAcks:
                 if has_risen and self._holes.quiet_since(state.seen):
                     self._restore(event.at_us)
             case Kind.HEARTBEAT:
-                if self._holes.hide_heartbeats(event, state.seen):
+                if self._holes.hide_after(event.dequeued_us or 0, state.seen):
                     event = event._replace(operation=None)
                 self._apply(brokers.heartbeat(event))
             case Kind.CONFIG:
                 state.altered.append(event)
                 self._apply_configs(event.at_us)
-                is_open = event in state.altered
-                if is_open and self._holes.hide_commit(event, state.seen):
+                is_open, at_us = event in state.altered, event.at_us
+                if is_open and self._holes.hide_after(at_us, state.seen, METADATA_FETCH_US_MAX):
                     state.configs.opened.append(event.name or "")
-                    self._sweep(event.at_us, Leadership.doubt_outcomes)
-                    self._reconfigure(event.at_us)
+                    self._sweep(at_us, Leadership.doubt_outcomes)
+                    self._reconfigure(at_us)
 
     def _min_isrs(self, topic: str) -> list[int]:
         known = self._state.configs.of(topic)

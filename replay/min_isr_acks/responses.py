@@ -19,7 +19,7 @@ from .topics import Array
 #: Stamps are whole milliseconds: so far two of them may be off.
 STAMP_US = 2_000
 _NUMBERS = (
-    *("partition", "base_offset", "record_bytes", "error_code", "appended_us", "leads", "isr_size"),
+    *("partition", "base_offset", "record_bytes", "error_code", "appended_us", "leads"),
     *(
         "lost_us",
         "loss",
@@ -73,6 +73,8 @@ class Finalized:
         numbers = {name: [getattr(one, name) for one in batches] for name in _NUMBERS}
         self.b = {name: np.array(values, np.int64) for name, values in numbers.items()}
         self.isrs = [one.isr for one in batches]
+        sizes = [UNKNOWN if one is None else len(one) for one in self.isrs]
+        self.b["isr_size"] = np.array(sizes, np.int64)
         self.min_isrs = np.array([one.min_isrs for one in batches], np.int64)
         self.completed = np.array([one.completed for one in batches], np.int64)
         self.copies = np.array([one.copies for one in batches], np.int64)

@@ -21,11 +21,7 @@ _VERDICTS = pa.array([Verdict.REPLAYED, Verdict.UNKNOWN, Verdict.NOT_APPLICABLE]
 _NAMES = ("request_id", "client_id", "is_transactional", "is_idempotent")
 
 
-def rows_of(
-    known: Finalized,
-    state: Any,
-    gaps: Sequence[LogGap],
-) -> pa.RecordBatch:
+def rows_of(known: Finalized, state: Any, gaps: Sequence[LogGap]) -> pa.RecordBatch:
     """Rows of finalized batches, all columns but the recording; ``gaps``: of the leader's log."""
     columns = _of_requests(known, state, gaps)
     batches = []
