@@ -148,8 +148,6 @@ class Leadership(msgspec.Struct, array_like=True):
             self.doubt_leader(0)
         return True
 
-    # --- gaps in other logs (``holes``) ---
-
     def doubt(self, at_us: int) -> bool:
         """The ISR may be another one by now."""
         self.doubted, self.doubted_us, self.loss = self.isr, at_us, DOUBTED

@@ -19,6 +19,7 @@ from kip_replay.replay.hwm_parking import variants as parking_variants
 from kip_replay.replay.incremental_fetch import IncrementalFetch
 from kip_replay.replay.lowest_acked_offset import LowestAckedOffset
 from kip_replay.replay.min_isr_acks import variants as ack_variants
+from kip_replay.replay.min_isr_acks.closed_loop_replay import ProducersReact
 from kip_replay.replay.min_isr_acks.events import batch_of as leader_batch
 from kip_replay.replay.min_isr_acks.replay import MinIsrAcks
 from kip_replay.replay.rule import Replay
@@ -68,7 +69,14 @@ def _simulated(rows: pa.Table) -> int:
 
 ENGINES = {
     "incremental_fetch": Engine(lambda: IncrementalFetch(BROKER), "partition-states", _listed),
-    "min_isr_acks": Engine(lambda: MinIsrAcks(LEADER, ack_variants()), "batches", _acknowledged),
+    # All that a run executes: what is in force and swept, and producers that react.
+    "min_isr_acks": Engine(
+        lambda: ProducersReact(
+            LEADER, lambda saved: MinIsrAcks(LEADER, ack_variants((1, 2, 3)), None, saved)
+        ),
+        "batches",
+        _acknowledged,
+    ),
     "hwm_parking": Engine(
         lambda: HwmParking(CONTROLLER, VOTERS, parking_variants()), "simulated FETCHes", _simulated
     ),
