@@ -1,6 +1,7 @@
 """When producers get their responses, and with which error (``DelayedProduce``)."""
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -67,11 +68,9 @@ class Finalized:
         counts = [one.end - one.first for one in requests]
         self.request = np.repeat(np.arange(len(requests)), counts)
         self.first = np.cumsum([0, *counts[:-1]])
-        self.columns = {
-            name: [getattr(one, name) for one in requests] for name in Request._fields[:-2]
-        }
-        numbers = {name: [getattr(one, name) for one in batches] for name in _NUMBERS}
-        self.b = {name: np.array(values, np.int64) for name, values in numbers.items()}
+        self.columns = dict(zip(Request._fields, zip(*requests, strict=True), strict=True))
+        numbers = np.array([*map(attrgetter(*_NUMBERS), batches)], np.int64)
+        self.b: dict[str, Array] = dict(zip(_NUMBERS, numbers.T.copy(), strict=True))
         self.isrs = [one.isr for one in batches]
         sizes = [UNKNOWN if one is None else len(one) for one in self.isrs]
         self.b["isr_size"] = np.array(sizes, np.int64)
