@@ -230,38 +230,8 @@ def _error(rows: Rows, figure: Figure, variant: str, hidden: set[str]) -> Error:
     return Error(relative=relative) if figure.is_traffic else Error(absolute, relative)
 
 
-def of_less_time(found: Found) -> Iterator[str]:
-    """A table of percentiles and traffic: what half the time leaves of intervals."""
-    yield "## Half the time\n"
-    yield "Of the same figures: how many have an interval in whole recordings and in their halves,"
-    yield "and how wide that of a half is beside that of the whole (median).\n"
-    yield "| figure | whole | half | width |"
-    yield "|---|--:|--:|--:|"
-    groups: dict[str, list[Series]] = {}
-    for (_, _, figure), series in found.items():
-        name = "traffic" if figure.is_traffic else figure.metric.rpartition("_")[2]
-        groups.setdefault(name, []).append(series)
-    for name, of in sorted(groups.items()):
-        halves = [(one, one.half(second)) for one in of for second in (False, True)]
-        whole = sum(one.sampling is not None for one in of)
-        half = sum(part is not None and part.sampling is not None for _, part in halves)
-        wider = [
-            width / before
-            for one, part in halves
-            if part and (width := _width(part)) and (before := _width(one))
-        ]
-        times = f"{median(wider):.2f} x" if wider else "-"
-        yield f"| {name} | {whole} of {len(of)} | {half} of {len(halves)} | {times} |"
-
-
-def _width(series: Series) -> float | None:
-    """Of the sampling error, relative to the figure."""
-    sampling = series.sampling
-    return (sampling.high - sampling.low) / series.value if sampling and series.value else None
-
-
-def page(held: Sequence[Held], found: Found) -> str:
-    """A table of rules and figures, the totals, and what half the time leaves."""
+def page(held: Sequence[Held]) -> str:
+    """A table of rules and figures, and the totals."""
     hows = ("halves", "one workload", "one kind")
     lines = [_HEAD, "| rule | figure | halves | one workload | one kind | all | width |"]
     lines.append("|---|---|--:|--:|--:|--:|--:|")
@@ -281,7 +251,7 @@ def page(held: Sequence[Held], found: Found) -> str:
     lines.append(row("all", "all", ordered))
     share = sum(one.holds for one in held) / len(held)
     lines.append(f"\nOf all {len(held)} intervals, {share:.1%} hold what they are held against.\n")
-    return "\n".join([*lines, *of_less_time(found), ""])
+    return "\n".join(lines)
 
 
 def of_one_kind(recordings: Sequence[Recording]) -> set[Pair]:
@@ -298,7 +268,7 @@ def main(warehouse: Warehouse, recordings: Sequence[Recording]) -> None:
     found = latencies(warehouse, names) | traffic(warehouse, names)
     rows = [row for row in accuracy_rows(warehouse, names) if row["kind"] != Kind.BOUND]
     held = list(coverage(found, rows, of_one_kind(recordings)))
-    _PAGE.write_text(page(held, found), encoding="utf-8")
+    _PAGE.write_text(page(held), encoding="utf-8")
 
 
 if __name__ == "__main__":

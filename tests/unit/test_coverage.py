@@ -75,10 +75,9 @@ def test_halves_and_recordings_of_one_workload_predict_each_other() -> None:
     other_pair = row("c", "d", 100.0, 99.0)
     wide = list(coverage(found, [*rows, other_pair], ()))
     assert [one.holds for one in wide] == [True, True, True]
-    printed = page(held, found)
+    printed = page(held)
     assert "| incremental_fetch | bytes | 2 of 2 | 0 of 1 | 0 of 0 | 2 of 3 |" in printed
     assert "Of all 3 intervals, 66.7% hold" in printed
-    assert "| traffic | 4 of 4 | 8 of 8 | 1.67 x |" in printed
 
 
 def test_a_half_of_latencies_has_the_blocks_of_its_time() -> None:
