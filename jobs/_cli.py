@@ -4,8 +4,6 @@ A job is a parser and a function of ``Job`` that returns an ``Exit``. Whatever g
 sentence on stderr after ``error:``. What was not foreseen also leaves its traceback in a file.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import os
@@ -89,7 +87,7 @@ class Job:
         paths = [path for path in self.arguments.recordings if Path(path) not in but]
         return load_recordings(paths, self.options())
 
-    def with_stdin(self) -> Job:
+    def with_stdin(self) -> "Job":
         """The same with a folder or a file in the place of ``-``, which holds standard input."""
         given = argparse.Namespace(**vars(self.arguments))
         if "-" not in given.recordings and not any(node.endswith("=-") for node in given.node):

@@ -1,13 +1,11 @@
 """What all jobs are called with: options, and help that shows how."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import os
 import shutil
 import textwrap
-from typing import NoReturn
+from typing import NoReturn, Self
 
 from kip_replay.pipelines.errors import UserError
 
@@ -62,7 +60,7 @@ class JobParser(argparse.ArgumentParser):
             help="one setting, over --conf: --set ingest.max_rejected_share=0.05",
         )
 
-    def with_recordings(self) -> JobParser:
+    def with_recordings(self) -> Self:
         """The same parser, asking for recordings."""
         self.add_argument(
             "recordings",
@@ -99,7 +97,7 @@ class JobParser(argparse.ArgumentParser):
         one.add_argument("--voters", metavar="ID,ID,...", help="node ids of the quorum's voters")
         return self
 
-    def with_names(self) -> JobParser:
+    def with_names(self) -> Self:
         """The same parser, taking names of recordings in the warehouse."""
         self.add_argument(
             "recordings",
@@ -109,7 +107,7 @@ class JobParser(argparse.ArgumentParser):
         )
         return self
 
-    def with_engine(self) -> JobParser:
+    def with_engine(self) -> Self:
         """The same parser, for what runs on an engine."""
         self.add_argument(
             "--engine",
@@ -121,12 +119,12 @@ class JobParser(argparse.ArgumentParser):
         )
         return self
 
-    def with_progress(self) -> JobParser:
+    def with_progress(self) -> Self:
         """The same parser, for what takes long."""
         self.add_argument("--quiet", action="store_true", help="no progress on stderr")
         return self
 
-    def with_increments(self, of_replay: bool = True) -> JobParser:
+    def with_increments(self, of_replay: bool = True) -> Self:
         """The same parser, for recordings that may go on growing."""
         growing = self.add_argument_group("recordings that grow")
         either = growing.add_mutually_exclusive_group()

@@ -6,13 +6,11 @@ and do not know who looks. What is left is the rest of those estimates, correcte
 stages so far have really taken. Outside of a ``Progress`` all three do nothing.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from tqdm import tqdm
 
@@ -20,7 +18,7 @@ from tqdm import tqdm
 LINE_S, LOOK_S, FIRST_LOOK_S = 10.0, 0.5, 1.0
 #: Another machine can be so much faster or slower than that of the estimates.
 _SCALE_MIN, _SCALE_MAX = 0.2, 5.0
-_shown: Progress | None = None
+_shown: "Progress | None" = None
 _tasks: Callable[[], tuple[int, int]] | None = None
 
 
@@ -112,7 +110,7 @@ class Progress:
 
     # --- shown by a thread of its own
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         global _shown
         _shown = self
         return self

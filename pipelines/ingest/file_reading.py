@@ -1,7 +1,5 @@
 """One reading of a log file: content hashed and compared, lines counted, both ends kept."""
 
-from __future__ import annotations
-
 import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Collection
@@ -44,15 +42,15 @@ class FileReading:
 
     file: LogFile
     log: LogBytes
-    contents: Contents
-    splits: Splits
+    contents: "Contents"
+    splits: "Splits"
     framing: Framing = WHOLE_LINES
     has_requests: bool = False
     #: Its first and its last bytes.
     start: bytes = b""
     end: bytes = b""
 
-    def done(self) -> FileReading:
+    def done(self) -> "FileReading":
         """Reads the file, a chunk at a time."""
         for number, chunk in enumerate(self.log.chunks()):
             if number == 0:

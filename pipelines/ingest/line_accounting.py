@@ -4,8 +4,6 @@ For each file, lines read = requests + other + rejected + repeated. A line of se
 as one there; physical lines, which the survey has counted on its own, show that none was left out.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -52,7 +50,7 @@ class Counts:
     physical: int = 0
     outside: int = 0
 
-    def __add__(self, more: Counts) -> Counts:
+    def __add__(self, more: "Counts") -> "Counts":
         return Counts(*(a + b for a, b in zip(astuple(self), astuple(more), strict=True)))
 
     @property
@@ -75,7 +73,7 @@ class Times:
     ends_us: tuple[int, ...] = ()
     is_stepping: bool = False
 
-    def with_other(self, other: Times) -> Times:
+    def with_other(self, other: "Times") -> "Times":
         """Adds lines that follow these."""
         ends = self.ends_us + other.ends_us
         return Times(

@@ -1,7 +1,5 @@
 """Parses byte ranges of log files: bytes to lines, lines to wide rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -43,7 +41,7 @@ class ParsedRange:
     sound_until: int | None = None
 
     @staticmethod
-    def of(survey: Survey, part: ByteRange) -> ParsedRange:
+    def of(survey: Survey, part: ByteRange) -> "ParsedRange":
         """A range of a surveyed file."""
         fold, framing = survey.second_pass_line, survey.framing
         place = survey.file, part.start, part.end, part.first_line_number

@@ -1,7 +1,5 @@
 """Reads columns of a record batch as NumPy arrays, nested lists as offsets and flat elements."""
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -70,7 +68,7 @@ class Columns:
             return self.ints(name)
         return _lengths(pc.list_value_length(array))
 
-    def nested(self, name: str) -> Nested:
+    def nested(self, name: str) -> "Nested":
         """A list column, null as empty; a column that is absent has empty ones."""
         array, lengths = self.array(name), self.lengths(name)
         offsets = np.append(0, np.cumsum(lengths))

@@ -9,21 +9,16 @@ connection keeps its form and its ports, a principal its type, and sizes on the 
 before.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kip_replay.replay.table import TEXT
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .pseudonyms import Pseudonyms
+from .pseudonyms import Pseudonyms
 
 #: Made by this program, or given by its user: by their places in ``PARSED_LINE``.
 _KEPT = frozenset(

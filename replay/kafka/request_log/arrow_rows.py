@@ -1,15 +1,11 @@
 """Arrow arrays of structs and lists, built from columns at once and spread over more rows."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 Positions = NDArray[np.int64]
 Bools = NDArray[np.bool_]

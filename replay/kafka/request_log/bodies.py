@@ -6,8 +6,6 @@ default: then it is a pair of type and default. ``At("1+", Int16, 0)`` is 0 befo
 ``Body(topics=Structs(name=str), topic_id=At("6+", str, None))`` reads two fields.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cache
 from types import GenericAlias
@@ -37,7 +35,7 @@ class Structs:
     def __init__(self, is_nullable: bool = False, /, **fields: Any) -> None:
         self.fields, self.is_nullable = fields, is_nullable
 
-    def or_null(self) -> Structs:
+    def or_null(self) -> "Structs":
         """The same, or null."""
         return Structs(True, **self.fields)
 

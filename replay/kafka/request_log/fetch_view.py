@@ -1,18 +1,11 @@
 """FETCH: what the table ``fetches`` has beside the fields of the bodies."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .arrow_rows import lists_in
-
-if TYPE_CHECKING:
-    from .arrow_rows import Columns
-    from .typed_bodies import Bodies
+from .arrow_rows import Columns, lists_in
+from .typed_bodies import Bodies
 
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 METADATA_TOPIC = "__cluster_metadata"

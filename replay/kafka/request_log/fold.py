@@ -6,16 +6,12 @@ of more than half a window is the change. A file that goes on without a pause as
 of, an ambiguous hour is in its first, or second, pass there. Otherwise it does not show it.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from .local_time import LocalTime, parse_local
 from .reasons import Unreadable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class FoldBoundary(NamedTuple):

@@ -5,20 +5,14 @@ each of its versions but those where it is tagged, and null only where the versi
 has a default may be absent nevertheless: what is meant by that is not in doubt.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
+from ..messages import Api
+from ..messages.layout import Struct
 from .arrow_rows import Positions, lists_in, nulls_of, one_chunk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..messages import Api
-    from ..messages.layout import Struct
 
 
 def incomplete(table: pa.Table, api: Api, versions: pa.Int32Array) -> dict[int, str]:

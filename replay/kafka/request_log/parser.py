@@ -15,11 +15,9 @@ Theory of operation
 Pure: no files, no clock. The same bytes give the same rows, however they are cut into batches.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -40,23 +38,17 @@ from . import (
     write_view,
 )
 from .anonymous import Anonymous
-from .arrow_rows import list_of, list_rows, scatter, struct_of, struct_rows
+from .arrow_rows import Columns, Positions, list_of, list_rows, scatter, struct_of, struct_rows
+from .bodies import Row, TypedRows
+from .envelope import Envelope
 from .layouts import Lines
 from .layouts.reader import LINE_BYTES_MAX
 from .local_time import LocalTime
 from .parsed_line import PARSED_LINE, VIEWS
+from .pseudonyms import Pseudonyms
 from .reading import BatchReader, Part, Reading, line_digest, line_ids
 from .request_columns import with_times
-from .typed_bodies import typed_bodies
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from .arrow_rows import Columns, Positions
-    from .bodies import Row, TypedRows
-    from .envelope import Envelope
-    from .pseudonyms import Pseudonyms
-    from .typed_bodies import Bodies
+from .typed_bodies import Bodies, typed_bodies
 
 #: How much of a rejected line is kept.
 _REJECTED_LINE_BYTES = 1000

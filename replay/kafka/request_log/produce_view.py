@@ -4,19 +4,12 @@ A response need not list partitions in the order of the request, so they are mat
 index.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .arrow_rows import Positions, list_of, lists_in, nulls_of
-
-if TYPE_CHECKING:
-    from .arrow_rows import Columns
-    from .typed_bodies import Bodies
+from .arrow_rows import Columns, Positions, list_of, lists_in, nulls_of
+from .typed_bodies import Bodies
 
 _KEY = ("topic_id", "topic", "partition")
 

@@ -9,8 +9,6 @@ shorter one than ``LENGTH_MIN`` would often be another name's too, so it gets th
 100,000 names of one length, two have one pseudonym with a probability of 1 in 50,000.
 """
 
-from __future__ import annotations
-
 import hashlib
 import string
 from dataclasses import dataclass, field
@@ -31,7 +29,7 @@ class Pseudonyms:
     _key: bytes = field(repr=False)
 
     @staticmethod
-    def of_secret(secret: bytes) -> Pseudonyms:
+    def of_secret(secret: bytes) -> "Pseudonyms":
         """``secret`` may be any bytes; white space around it is no part of it.
 
         Raises ValueError if it has fewer than ``SECRET_BYTES_MIN`` bytes.

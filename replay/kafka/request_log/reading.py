@@ -9,32 +9,27 @@ field that Kafka has, and no other, with a value that can be. All other lines ar
 (``envelope``), which says what is wrong with them; then Arrow reads bodies alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from ..messages import APIS, PRODUCE
+from .arrow_rows import Columns, Positions
+from .bodies import TypedRows
 from .envelope import Envelope, decode_envelope
 from .line import json_of, stamp_of
+from .local_time import LocalTime
 from .mandatory import incomplete
 from .parsed_line import PARSED_LINE, VIEWS
+from .pseudonyms import Pseudonyms
 from .reasons import Reason, Unreadable
 from .request_columns import USUAL_ENVELOPE, decoded_columns, envelope_columns, sound
 from .typed_bodies import body_schema, read_fitting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from .arrow_rows import Columns, Positions
-    from .bodies import TypedRows
-    from .local_time import LocalTime
-    from .pseudonyms import Pseudonyms
 
 #: Stands near the begin of a line, before the digits of the key.
 _API_KEY = b'"requestApiKey":'

@@ -6,9 +6,8 @@ milliseconds with microseconds as decimals; each is rounded to an integer micros
 added, so that equal lines give equal times everywhere.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,14 +16,9 @@ from numpy.typing import NDArray
 
 from kip_replay.replay.table import AT, BOOL, INT
 
-from .arrow_rows import one_chunk
+from .arrow_rows import Bools, Columns, Positions, one_chunk
 from .envelope import MS_MAX, ClientInformation, Envelope, RequestHeader
 from .parsed_line import REQUEST
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .arrow_rows import Bools, Columns, Positions
 
 _DURATIONS = {
     "totalTimeMs": "total_ms",

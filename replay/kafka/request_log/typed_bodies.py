@@ -8,12 +8,10 @@ So an absent ``highWatermark`` is 2^63 - 1 (the sender knows nothing of KIP-1166
 written out.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,13 +20,9 @@ import pyarrow.json
 
 from kip_replay.replay.table import BOOL, INT, LONG, TEXT
 
+from ..messages import Api
+from ..messages.layout import Field, Struct
 from .arrow_rows import Bools, Columns, Positions, list_of, lists_in, nulls_of, one_chunk
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..messages import Api
-    from ..messages.layout import Field, Struct
 
 _SCALARS = {
     "bool": BOOL,

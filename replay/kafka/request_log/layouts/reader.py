@@ -1,7 +1,5 @@
 """Physical lines of one log file as request lines in Kafka's default layout, all accounted for."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -92,7 +90,7 @@ class Framing:
     until: bytes | None = None
     is_padded: bool = False
 
-    def of_head(self, head: bytes) -> Framing:
+    def of_head(self, head: bytes) -> "Framing":
         """The same with what the beginning of the file shows."""
         decimals = _SIX_DECIMALS.findall(head)
         is_padded = bool(decimals) and all(d.startswith(b"000") for d in decimals)
@@ -164,7 +162,7 @@ class Lines:
         self.lines = [self.lines[at] for at in order]
         self.numbers = [self.numbers[at] for at in order]
 
-    def add(self, more: Lines) -> None:
+    def add(self, more: "Lines") -> None:
         """Takes in lines that follow."""
         shift = len(self.lines)
         self.rejections |= {shift + at: why for at, why in more.rejections.items()}
@@ -188,7 +186,7 @@ class _Part:
     can_follow: bool = False
 
     @staticmethod
-    def of(found: Found) -> _Part:
+    def of(found: Found) -> "_Part":
         if found.around:
             return _Part(found.label((STREAM,)) or "", found.text, can_follow=True)
         carrier = _CARRIER.match(found.text)
