@@ -147,16 +147,11 @@ def _short(value: float, digits: int = _ALL_DIGITS) -> float:
 
 
 def _written(value: float | None, digits: int, is_share: bool) -> str:
-    """A number of JSON in as few characters as these digits need; shares have four decimals."""
+    """A number of JSON with so many digits; shares have four decimals."""
     if value is None or not math.isfinite(value):
         return "null"
-    value = (round(value, 4) if is_share else float(f"{value:.{digits}g}")) + 0.0  # no -0
-    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-    # 29.8e6 as 298e5
-    whole = mantissa.replace(".", "").rstrip("0") or "0"
-    short = f"{whole}e{int(power) - len(whole.lstrip('-')) + 1}"
-    plain = f"{value:.9f}".rstrip("0").rstrip(".")
-    return min((text for text in (plain, short) if float(text) == value), key=len)
+    text = f"{round(value, 4):g}" if is_share else f"{value:.{digits}g}"
+    return text.replace("e+", "e")
 
 
 def symbol(kind: str) -> str:
