@@ -5,6 +5,7 @@ stamp is of the second pass (``fold_boundary`` finds the line where that begins)
 never occurs. Offsets are looked up once per second of log, not once per line.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from .reasons import Reason, Unreadable
 
+_SECOND = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local times are naive until their zone is applied
 _MICROSECOND = timedelta(microseconds=1)
 #: ``,000`` to ``,999`` in microseconds; what is not here is no millisecond.
@@ -37,13 +39,11 @@ def parse_local(stamp: bytes) -> datetime:
 
 
 def _parse_second(text: bytes) -> datetime:
-    """``yyyy-MM-dd HH:mm:ss`` and nothing that Python's int() would also forgive."""
-    parts = (text[:4], text[5:7], text[8:10], text[11:13], text[14:16], text[17:19])
-    separators = text[4:5] + text[7:8] + text[10:11] + text[13:14] + text[16:17]
-    if separators != b"-- ::" or not all(part.isdigit() for part in parts):
+    """``yyyy-MM-dd HH:mm:ss`` and no other form of ISO 8601."""
+    if not _SECOND.fullmatch(text):
         raise Unreadable(Reason.bad_stamp)
     try:
-        local = datetime(*(int(part) for part in parts))  # type: ignore[arg-type]  # noqa: DTZ001
+        local = datetime.fromisoformat(text.decode())
     except ValueError:
         raise Unreadable(Reason.bad_stamp) from None
     if local.year not in YEARS:
