@@ -25,11 +25,13 @@ What makes it safe:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.ingest.line_accounting import read_spans
 from kip_replay.pipelines.replaying.phases import phases_table
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
 from kip_replay.pipelines.replaying.seam import Increment, replayed
@@ -52,36 +54,26 @@ class Settled(NamedTuple):
     waits_for: tuple[int, ...]
 
 
-def settled(files: Iterable[Mapping[str, Any]], late_after_s: float) -> Settled | None:
+def settled(files: Sequence[Mapping[str, Any]], late_after_s: float) -> Settled | None:
     """Until when one recording's logs are complete, by its rows of ingested_files; None: no log.
 
     A node that logs less than one line in ``late_after_s`` is quiet, not late: it is not waited
     for. A line of it that comes late all the same makes the rules start again.
     """
     late_us = round(late_after_s * _US)
-    nodes: dict[int, tuple[int, int, int]] = {}
+    lines: Counter[int] = Counter()
     for file in files:
-        if file["first_received_at"] is None:
-            continue
-        first_us, last_us = (
-            microseconds(file["first_received_at"]),
-            microseconds(file["last_completed_at"]),
-        )
-        lines, first, last = nodes.get(file["node_id"], (0, first_us, last_us))
-        nodes[file["node_id"]] = (
-            lines + file["requests"],
-            min(first, first_us),
-            max(last, last_us),
-        )
+        lines[file["node_id"]] += file["requests"]
+    nodes = read_spans(files)
     if not nodes:
         return None
-    end_us = max(last_us for _, _, last_us in nodes.values())
+    end_us = max(last_us for _, last_us in nodes.values())
     waited = [
-        node for node, (lines, first_us, _) in nodes.items() if lines * late_us >= end_us - first_us
-    ] or [*nodes]
-    last_us = min(nodes[node][2] for node in waited)
-    behind = sorted(node for node in waited if nodes[node][2] < end_us - late_us)
-    return Settled(last_us - late_us, tuple(behind))
+        node for node, (first_us, _) in nodes.items() if lines[node] * late_us >= end_us - first_us
+    ]
+    last_us = {node: nodes[node][1] for node in waited or nodes}
+    behind = sorted(node for node, at in last_us.items() if at < end_us - late_us)
+    return Settled(min(last_us.values()) - late_us, tuple(behind))
 
 
 @dataclass(frozen=True)
