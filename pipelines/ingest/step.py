@@ -89,6 +89,10 @@ _TASKS_PER_CORE = 2
 _ZONE_SLACK_US = 27 * 3_600_000_000
 _FOLD_SLACK_US = 2 * 3_600_000_000
 _Out = TypeVar("_Out")
+#: Columns of ``ingested_files``, by what has them.
+_OF_FILE = ("recording", "node_id", "source_file", "timezone", "clock_offset_ms")
+_OF_SURVEY = ("content_hash", "bytes_read", "first_byte", "damage")
+_OF_COUNTS = ("requests", "other", "rejected", "repeated")
 #: Of ``ingested_files``.
 Rows = Sequence[Mapping[str, Any]]
 
@@ -117,9 +121,9 @@ class IngestSettings:
     tasks: int | None = None
 
 
-@dataclass(frozen=True)
-class LinesRead:
-    """What became of the lines of a recording in this run: lines_read = the other four.
+@dataclass(frozen=True, kw_only=True)
+class LinesRead(Counts):
+    """What became of the lines of a recording in this run.
 
     ``unread`` says for each reason where the first line is that cannot be read.
     """
@@ -128,18 +132,13 @@ class LinesRead:
     files_read: int
     files_known: int
     bytes_read: int
-    lines_read: int
-    requests: int
-    other: int
-    rejected: int
-    repeated: int
     warnings: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
     @property
     def rejected_share(self) -> float:
         """Of the lines that are requests or should be; 0 where none are."""
-        return self.rejected / max(self.lines_read - self.other, 1)
+        return self.rejected / max(self.lines - self.other, 1)
 
 
 Say = Callable[[str], object]
@@ -216,7 +215,7 @@ def ingest(
     read = [_lines_read(r, surveys, unchanged, counts, parsed, strays) for r in recordings]
     for lines in read:
         say(
-            f"ingest {lines.recording}: lines read {lines.lines_read:,} = requests "
+            f"ingest {lines.recording}: lines read {lines.lines:,} = requests "
             f"{lines.requests:,} + other {lines.other:,} + rejected {lines.rejected:,} + repeated "
             f"{lines.repeated:,}"
         )
@@ -453,27 +452,15 @@ def _ingested_files(
     for s in surveys:
         count, time = counts[file_of(s.file)], times.get(file_of(s.file), Times())
         found = files_on_disk[s.file] if _is_read_whole(s) else None
-        row = {
-            "recording": s.file.recording,
-            "node_id": s.file.node_id,
-            "source_file": s.file.source_file,
-            "content_hash": s.content_hash,
-            "bytes_read": s.bytes_read,
+        stated = (s.file, _OF_FILE), (s, _OF_SURVEY), (count, _OF_COUNTS)
+        row = {name: getattr(of, name) for of, names in stated for name in names} | {
             "lines_read": count.lines,
-            "requests": count.requests,
-            "other": count.other,
-            "rejected": count.rejected,
-            "repeated": count.repeated,
-            "first_byte": s.first_byte,
-            "timezone": s.file.timezone,
-            "clock_offset_ms": s.file.clock_offset_ms,
             "ingest_epoch": writing.epochs[s.file.recording],
             "first_received_at": time.first_received_us,
             "last_completed_at": time.last_completed_us,
             "first_event_at": time.first_event_us,
             "disk_bytes": found.bytes if found else None,
             "modified_at": found.modified_at if found else None,
-            "damage": s.damage,
         }
         rows.append(row)
     files = writing.files()
@@ -534,15 +521,11 @@ def _lines_read(
     new = [s for s in mine if not s.is_known]
     total = sum((counts[file_of(s.file)] for s in new), Counts())
     return LinesRead(
+        **vars(total),
         recording=recording.name,
         files_read=len(new),
         files_known=_known(recording, surveys, unchanged),
         bytes_read=sum(s.bytes_read for s in new),
-        lines_read=total.lines,
-        requests=total.requests,
-        other=total.other,
-        rejected=total.rejected,
-        repeated=total.repeated,
         warnings=(*warnings_of(mine), *stray_warnings(strays, recording.name)),
         unread=tuple(unread_lines(parsed, recording.name)),
     )

@@ -174,7 +174,7 @@ def test_lines_read_are_the_sum_of_what_they_became_in_every_file(ingested: Inge
         for row in mine:
             became = ("requests", "other", "rejected", "repeated")
             assert row["lines_read"] == sum(row[name] for name in became), row
-        assert lines.lines_read == sum(row["lines_read"] for row in mine)
+        assert lines.lines == sum(row["lines_read"] for row in mine)
         tables = ingested.contents(name)
         assert lines.requests == len(tables["requests"])
         assert lines.rejected == len(tables["rejected_lines"])
@@ -309,7 +309,7 @@ def test_a_file_that_is_in_is_not_read_again(ingested: Ingested) -> None:
         patch.setattr(step, "parse_or_error", never)
         recording = ingested.recordings["plain"]
         (again,) = ingest([recording], Local(ingested.warehouse), say=said.append)
-    assert (again.files_read, again.files_known, again.lines_read) == (0, 2, 0)
+    assert (again.files_read, again.files_known, again.lines) == (0, 2, 0)
     assert said == [
         "ingest plain: 2 files known already",
         "ingest plain: lines read 0 = requests 0 + other 0 + rejected 0 + repeated 0",
@@ -356,7 +356,7 @@ def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
         reads += ingest([recording], Local(warehouse), GROWING, quiet)
     assert [lines.bytes_read > 0 for lines in reads] == [True] * 3
     assert sum(lines.bytes_read for lines in reads) == len(CONTROLLER) + len(BROKER)
-    assert sum(lines.lines_read for lines in reads) == LINES
+    assert sum(lines.lines for lines in reads) == LINES
     assert sum(lines.requests for lines in reads) == LINES
     assert contents(warehouse, "plain") == ingested.contents("plain")
     numbers = [r["line_number"] for r in read(warehouse, REQUESTS, "plain") if r["node_id"] == 2]
@@ -364,7 +364,7 @@ def test_a_log_read_while_it_grows_and_rotates_gives_what_it_gives_at_once(
     epochs = [row["ingest_epoch"] for row in read(warehouse, INGESTED_FILES, "plain")]
     assert sorted(epochs) == [1, 1, 2, 2, 3, 3, 3, 3]
     (again,) = ingest([recording], Local(warehouse), GROWING, quiet)
-    assert (again.files_read, again.lines_read) == (0, 0)
+    assert (again.files_read, again.lines) == (0, 0)
 
 
 def test_a_log_that_was_altered_is_refused(tmp_path: Path) -> None:
