@@ -10,14 +10,6 @@
 -- response_queue_ms: waiting for a network thread, mean
 -- send_ms: being sent, mean
 -- p99_total_ms: the whole at rank floor(0.99 * (n - 1)), the unknown ranked last
-WITH ranked AS (
-  SELECT *,
-    row_number() OVER (
-      PARTITION BY recording, node_id, api_name ORDER BY total_ms NULLS LAST
-    ) - 1 AS total_rank,
-    count(*) OVER (PARTITION BY recording, node_id, api_name) - 1 AS last_rank
-  FROM requests
-)
 SELECT recording, node_id, api_name,
   count(*) AS requests,
   avg(total_ms) AS total_ms,
@@ -27,5 +19,5 @@ SELECT recording, node_id, api_name,
   avg(throttle_ms) AS throttle_ms,
   avg(response_queue_ms) AS response_queue_ms,
   avg(send_ms) AS send_ms,
-  max(total_ms) FILTER (WHERE total_rank = floor(0.99 * last_rank)) AS p99_total_ms
-FROM ranked GROUP BY recording, node_id, api_name
+  get(sort_array(collect_list(total_ms)), CAST(floor(0.99 * (count(*) - 1)) AS INT)) AS p99_total_ms
+FROM requests GROUP BY recording, node_id, api_name

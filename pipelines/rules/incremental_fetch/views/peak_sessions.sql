@@ -51,21 +51,18 @@ counted AS (
     ) AS open_sessions
   FROM summed
 ),
-ranked AS (
+beside_peak AS (
   SELECT *,
-    row_number() OVER (
-      PARTITION BY recording, node_id, variant, slots
-      ORDER BY open_sessions DESC, event_at NULLS LAST
-    ) AS place
+    max(open_sessions) OVER (PARTITION BY recording, node_id, variant, slots) AS peak
   FROM counted
 ),
 peaks AS (
   SELECT recording, node_id, variant, slots,
     sum(opened) AS sessions,
     max(open_sessions) AS peak_sessions,
-    max(event_at) FILTER (WHERE place = 1) AS peak_at,
+    min(event_at) FILTER (WHERE open_sessions = peak) AS peak_at,
     sum(evicted) AS evicted
-  FROM ranked GROUP BY recording, node_id, variant, slots
+  FROM beside_peak GROUP BY recording, node_id, variant, slots
 ),
 described AS (
   SELECT recording, TRY_CAST(resource_name AS INT) AS node_id,
