@@ -20,9 +20,7 @@
 
   // What stands in the page of a chart: its parts, its aligned columns and its marks.
   function read(figure) {
-    const {x: positions, y: lines, marks, zero} = JSON.parse(figure.querySelector("script").textContent);
-    const xs = positions.map(({at, from, step, runs}) => at ?? runs.flatMap((begin, i) =>
-      i % 2 ? [] : Array.from({length: runs[i + 1]}, (_, place) => from + (begin + place) * step)));
+    const {x: xs, y: lines, marks, zero} = JSON.parse(figure.querySelector("script").textContent);
     const scale = figure.dataset.x, group = scale === "time" ? figure.closest("[data-sync]")?.dataset.sync : undefined;
     // What is marked is listed once for all charts of a group, by the first.
     const lists = [...document.querySelectorAll("[data-sync] [data-x=time] .marks")];

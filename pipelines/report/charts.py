@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -78,21 +77,19 @@ def styles() -> Markup:
 def figures(chart: Chart) -> Markup:
     """A chart's figures as JSON for a script element.
 
-    ``x``: the different axes, each ``{"at": positions}`` or ``{"from", "step", "runs"}`` with runs
-    of positions that are a step apart: how many steps from ``from`` each begins, and how many they
-    are. ``y``: for each line the place of its axis and its values, null where it has a gap.
-    ``marks``: for each its x and its symbol. ``zero``: where zero stands on a log axis.
+    ``x``: the positions on each of the different axes. ``y``: for each line the place of its axis
+    and its values, null where it has a gap. ``marks``: for each its x and its symbol. ``zero``:
+    where zero stands on a log axis.
     """
     digits = _ALL_DIGITS if _is_small(chart) else _DIGITS
-    axes: list[dict[str, Any]] = []
+    axes: list[list[float]] = []
     lines = []
     for line in chart.lines:
         x, y = _points(chart, line)
-        axis = _axis(x)
-        if axis not in axes:
-            axes.append(axis)
+        if x not in axes:
+            axes.append(x)
         written = ",".join(_written(value, digits, chart.y_scale == "share") for value in y)
-        lines.append(f"[{axes.index(axis)},[{written}]]")
+        lines.append(f"[{axes.index(x)},[{written}]]")
     zero = _edge(chart)
     marks = [[_place(mark.x, zero), symbol(mark.kind)] for mark in chart.marks]
     # Numbers and symbols: nothing in it could end the element.
@@ -123,21 +120,6 @@ def _points(chart: Chart, line: Line) -> tuple[list[float], list[float | None]]:
 
 def _place(x: float, edge: float | None, digits: int = _ALL_DIGITS) -> float:
     return edge if edge is not None and x <= 0 else _short(x, digits)
-
-
-def _axis(x: Sequence[float]) -> dict[str, Any]:
-    """Positions as runs of buckets if they are any, else as they are."""
-    step = min((_short(b - a) for a, b in pairwise(x)), default=1)
-    places = [round((value - x[0]) / step) for value in x]
-    if any(abs(x[0] + p * step - value) > 1e-6 for p, value in zip(places, x, strict=True)):
-        return {"at": x}
-    runs: list[int] = []
-    for before, place in pairwise([-2, *places]):
-        if place == before + 1:
-            runs[-1] += 1
-        else:
-            runs += [place, 1]
-    return {"from": x[0], "step": step, "runs": runs} if len(runs) < len(x) else {"at": x}
 
 
 def _short(value: float, digits: int = _ALL_DIGITS) -> float:
