@@ -30,8 +30,8 @@ _LOOKED_BACK = timedelta(minutes=10)
 #: Steps that judge predictions by a recording begin so.
 _JUDGED_BY = "accuracy/"
 
-_Span: TypeAlias = tuple[datetime | None, datetime | None]
-_NO_SPAN: _Span = (None, None)
+#: The first and the last time of something.
+_Span: TypeAlias = tuple[datetime, datetime]
 
 
 class Ingested(NamedTuple):
@@ -77,12 +77,12 @@ def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[S
     names = sorted({name for of_table in by_table.values() for name in of_table})
     ingested = _ingested(warehouse_path)
     spans = _spans(warehouse_path)
-    versions = _kafka_versions(warehouse_path, {name: span[1] for name, span in spans.items()})
+    versions = _kafka_versions(warehouse_path, spans)
     lineage = warehouse.lineage(names)
     return [
         StoredRecording(
             name,
-            *spans.get(name, _NO_SPAN),
+            *spans.get(name, (None, None)),
             ingested.get(name, Ingested()),
             versions.get(name, ()),
             tuple(rule for rule in rules if (name, rule) in lineage),
@@ -112,35 +112,28 @@ def _spans(warehouse_path: str) -> dict[str, _Span]:
         if first is None or last is None:
             continue
         name = file["partition.recording"]
-        known_first, known_last = spans.get(name, _NO_SPAN)
-        spans[name] = (min(first, known_first or first), max(last, known_last or last))
+        known_first, known_last = spans.get(name, (first, last))
+        spans[name] = (min(first, known_first), max(last, known_last))
     return spans
 
 
-def _kafka_versions(
-    warehouse_path: str, last_at: Mapping[str, datetime | None]
-) -> dict[str, tuple[str, ...]]:
+def _kafka_versions(warehouse_path: str, spans: Mapping[str, _Span]) -> dict[str, tuple[str, ...]]:
     """What brokers called themselves in the last minutes of each recording."""
     dataset = _dataset(warehouse_path, REQUESTS)
-    if dataset is None:
-        return {}
     of_brokers = ds.field("api_name").isin(_OF_BROKERS)
     is_named = ds.field("software_version").is_valid()
     found = {}
-    for name, last in last_at.items():
-        if last is None:
-            continue
+    for name, (_, last) in spans.items():
         recent = (ds.field("recording") == name) & (ds.field("completed_at") > last - _LOOKED_BACK)
-        rows = dataset.to_table(columns=["software_version"], filter=recent & of_brokers & is_named)
+        assert dataset is not None, "its files have spans"
+        rows = dataset.to_table(["software_version"], filter=recent & of_brokers & is_named)
         found[name] = tuple(sorted(rows["software_version"].unique().to_pylist()))
     return found
 
 
 def _dataset(warehouse_path: str, table: Table) -> ds.Dataset | None:
     uri = f"{warehouse_path}/{table.name}"
-    if not deltalake.DeltaTable.is_deltatable(uri):
-        return None
-    return commits.dataset(deltalake.DeltaTable(uri), uri)
+    return commits.dataset(deltalake.DeltaTable(uri), uri) if commits.exists(uri) else None
 
 
 def delete_recording(
