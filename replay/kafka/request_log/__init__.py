@@ -3,24 +3,13 @@
 ``LineParser`` is the way in, ``PARSED_LINE`` what comes out. Pure: no files, no clock.
 """
 
-from .anonymous import Anonymous
-from .fold import FoldBoundary, fold_boundary
-from .line import stamp_of
-from .local_time import LocalTime, has_ambiguous_hour
-from .parsed_line import PARSED_LINE
-from .parser import LineParser
-from .pseudonyms import Pseudonyms
-from .reasons import Reason
-
-__all__ = [
-    "PARSED_LINE",
-    "Anonymous",
-    "FoldBoundary",
-    "LineParser",
-    "LocalTime",
-    "Pseudonyms",
-    "Reason",
-    "fold_boundary",
-    "has_ambiguous_hour",
-    "stamp_of",
-]
+from .anonymous import Anonymous as Anonymous
+from .fold import FoldBoundary as FoldBoundary
+from .fold import fold_boundary as fold_boundary
+from .line import stamp_of as stamp_of
+from .local_time import LocalTime as LocalTime
+from .local_time import has_ambiguous_hour as has_ambiguous_hour
+from .parsed_line import PARSED_LINE as PARSED_LINE
+from .parser import LineParser as LineParser
+from .pseudonyms import Pseudonyms as Pseudonyms
+from .reasons import Reason as Reason
