@@ -26,9 +26,8 @@ from kip_replay.replay.kafka.messages import (
     request_bytes,
     response_bytes,
     schemas,
-    unsigned_varint_bytes,
 )
-from kip_replay.replay.kafka.messages.encoding import varint_sizes
+from kip_replay.replay.kafka.messages.encoding import unsigned_varint_bytes, varint_sizes
 from kip_replay.replay.kafka.messages.layout import Struct, versions_of
 from kip_replay.replay.log_tables import BROKER_HEARTBEATS, FETCHES, PRODUCES
 

@@ -11,10 +11,7 @@ from wire_messages import NO_HIGH_WATERMARK, fetch_request, fetch_response, name
 
 from kip_replay.replay.kafka.messages import (
     FETCH,
-    FETCH_VERSIONS,
     HIGH_WATERMARK_TAG_BYTES,
-    FetchPieces,
-    fetch_pieces,
     request_bytes,
     response_bytes,
 )
@@ -22,7 +19,10 @@ from kip_replay.replay.kafka.messages.fetch_pieces import (
     CURRENT_LEADER_TAG_BYTES,
     DIRECTORY_ID_TAG_BYTES,
     EPOCH_END_OFFSET_TAG_BYTES,
+    FETCH_VERSIONS,
+    FetchPieces,
     TopicTotals,
+    fetch_pieces,
 )
 from kip_replay.replay.log_tables import FETCHES
 

@@ -18,13 +18,7 @@ numbers, for replays that follow a session by its changes.
 from typing import Final
 
 from .encoding import records_field_bytes as records_field_bytes
-from .encoding import unsigned_varint_bytes as unsigned_varint_bytes
-from .fetch_pieces import FETCH_VERSIONS as FETCH_VERSIONS
 from .fetch_pieces import HIGH_WATERMARK_TAG_BYTES as HIGH_WATERMARK_TAG_BYTES
-from .fetch_pieces import FetchPieces as FetchPieces
-from .fetch_pieces import fetch_pieces as fetch_pieces
-from .kip_227_draft import DRAFT_UUID_BYTES as DRAFT_UUID_BYTES
-from .kip_227_draft import DraftFetchPieces as DraftFetchPieces
 from .layout import APIS as APIS
 from .layout import BROKER_HEARTBEAT as BROKER_HEARTBEAT
 from .layout import FETCH as FETCH
