@@ -77,11 +77,6 @@ class Table:
             ]
         )
 
-    @property
-    def struct(self) -> pa.StructType:
-        """The same columns as a struct, for rows that travel nested in another row."""
-        return pa.struct(list(self.arrow_schema))
-
     def without(self, *names: str) -> pa.Schema:
         """The Arrow schema less some columns (those a later step adds)."""
         return pa.schema([f for f in self.arrow_schema if f.name not in names])
