@@ -198,14 +198,7 @@ def ingest(
     strays: Strays = {}
     if fresh:
         counts, parsed, strays = _ingest_files(
-            recordings,
-            fresh,
-            files,
-            ingested,
-            done,
-            engine,
-            settings,
-            pseudonyms,
+            recordings, fresh, files, ingested, done, engine, settings, pseudonyms
         )
         for warning in (text for name in names for text in stray_warnings(strays, name)):
             say(f"warning: {warning}")

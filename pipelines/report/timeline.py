@@ -52,8 +52,7 @@ def marks(database: duckdb.DuckDBPyConnection, recording: str, bucket_s: int) ->
 
     ``bucket_s``: of its ``time_buckets``. Every chart has them, so a session finds them once.
     """
-    if not database.execute(_ARE_FOUND).fetchone():
-        database.execute(_EVENTS)
+    database.execute(_EVENTS)
     rows = database.execute(
         "SELECT kind, event_at, number, nodes, what FROM marked_events "
         "WHERE recording = ? ORDER BY event_at, kind",
@@ -92,10 +91,9 @@ def _text(one: _Events) -> str:
     return text.format(count=count, nodes=nodes, brokers=brokers, first=first)
 
 
-_ARE_FOUND = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'marked_events'"
 #: A partition whose ISR loses two replicas is one.
 _EVENTS = """
-CREATE TEMP TABLE marked_events AS
+CREATE TEMP TABLE IF NOT EXISTS marked_events AS
 SELECT recording, kind, epoch_us(min(event_at)) / 1e6 AS event_at,
   if(kind IN ('isr_shrink', 'isr_expansion'), count(DISTINCT subject), count(*)) AS number,
   coalesce(list_sort(list(DISTINCT node_id) FILTER (node_id IS NOT NULL)), []) AS nodes,
