@@ -70,17 +70,11 @@ class Job:
 
     def options(self) -> RecordingOptions:
         """What the command line says about a recording. Raises UserError."""
-        given = self.arguments
-        return RecordingOptions(
-            nodes=tuple(given.node),
-            name=given.name,
-            timezone=given.timezone,
-            kafka_version=given.kafka_version,
-            voters=voters_from_text(given.voters) if given.voters else None,
-            allow_outside=given.allow_outside,
-            since=given.since,
-            until=given.until,
-        )
+        given = vars(self.arguments)
+        voters = voters_from_text(given["voters"]) if given["voters"] else None
+        as_given = ("name", "timezone", "kafka_version", "allow_outside", "since", "until")
+        more = {name: given[name] for name in as_given}
+        return RecordingOptions(nodes=tuple(given["node"]), voters=voters, **more)
 
     def recordings(self, but: Sequence[Path] = ()) -> list[Recording]:
         """The recordings named, with the options for one applied. Raises UserError."""
