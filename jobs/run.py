@@ -18,13 +18,14 @@ from kip_replay.jobs._steps import (
     say_all,
 )
 from kip_replay.jobs.ingest import ingest_settings, say_rejected, too_many_rejected
-from kip_replay.pipelines.analysis.predictions import accuracy_line, accuracy_rows
+from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
 from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.ingest.step import ingest
+from kip_replay.pipelines.page.accuracy import sentence_of_rows
 from kip_replay.pipelines.quality import check, summary
 from kip_replay.pipelines.replaying.replay import voters_of
 from kip_replay.pipelines.report.data import read_report
@@ -100,7 +101,7 @@ def work(job: Job) -> Exit:
         held = accuracy_rows(warehouse, names)
     say("")
     say_all([*as_text(found)])
-    say(accuracy_line(held))
+    say(f"predictions: {sentence_of_rows(held)}")
     if quality:
         say_all(summary(quality))
     say(f"report: {page}")

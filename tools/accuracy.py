@@ -12,14 +12,9 @@ from operator import itemgetter
 from typing import Any
 
 from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S, Kind
-from kip_replay.pipelines.analysis.predictions import (
-    accuracy_line,
-    accuracy_rows,
-    figure,
-    measure_name,
-)
+from kip_replay.pipelines.analysis.predictions import accuracy_rows, figure, measure_name
 from kip_replay.pipelines.page import words
-from kip_replay.pipelines.page.accuracy import KINDS
+from kip_replay.pipelines.page.accuracy import KINDS, sentence_of_rows
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.warehouse.recordings import stored_recordings
@@ -93,10 +88,10 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     noise = _noise(rows)
     about = {rule: of.get("accuracy", "") for rule, of in words.texts().items()}
     rules = "\n".join(f"* {rule}: {text}" for rule, text in about.items())
-    lines = [_HEAD, f"{accuracy_line(rows).capitalize()}.\n", f"{rules}\n"]
+    lines = [_HEAD, f"{sentence_of_rows(rows)}\n", f"{rules}\n"]
     for kind, (title, _, _) in KINDS.items():
         found = [row for row in judged if row["kind"] == kind]
-        lines += [f"## {title}\n", f"{accuracy_line(found).capitalize()}.\n"]
+        lines += [f"## {title}\n", f"{sentence_of_rows(found)}\n"]
         by = itemgetter("rule", "predicted_from", "recorded_in", "variant")
         for pair, of_pair in groupby(found, by):
             lines += _section(pair, list(of_pair), noise)
@@ -152,7 +147,7 @@ def totals(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def predictions(rule: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """In a rule's page: its totals, and what one recording predicts of another, by kind or node."""
     mine = [row for row in rows if row["rule"] == rule]
-    yield f"{accuracy_line(mine).capitalize()}.\n"
+    yield f"{sentence_of_rows(mine)}\n"
     names = {m: name for of in words.texts().values() for m, name in of["metrics"].items()}
     shown = [
         row

@@ -5,17 +5,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.outcomes import RECORDED
 from kip_replay.replay.tables import PREDICTION_ACCURACY
 
-#: Kinds of rows that are judged, in words.
-_KINDS = {
-    Kind.OTHER_CLUSTER: "of another cluster, within tolerance",
-    Kind.SELF_CHECK: "self-checks, within tolerance",
-    Kind.BOUND: "bounds that hold",
-}
 _ORDER = ("rule", "predicted_from", "recorded_in", "variant", "metric", "group_kind", "group_value")
 
 
@@ -67,13 +60,3 @@ def figure(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.0f}" if value == int(value) and abs(value) >= 10 else f"{value:.4g}"
-
-
-def accuracy_line(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How many of the judged figures pass, by kind: kinds are never added up."""
-    counts = []
-    for kind, name in _KINDS.items():
-        judged = [row for row in rows if row["kind"] == kind and row["tolerance"] is not None]
-        if judged:
-            counts.append(f"{name} {sum(bool(row['passed']) for row in judged)} of {len(judged)}")
-    return f"predictions: {'; '.join(counts) or 'none held against a recording'}"

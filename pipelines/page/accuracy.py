@@ -104,18 +104,23 @@ _MANY = {
 
 def sentence(found: Sequence[Check]) -> str:
     """How many of each kind pass: kinds are never added up."""
-    judged = [check for check in found if check.tolerance is not None]
+    return sentence_of_rows(vars(check) for check in found)
+
+
+def sentence_of_rows(rows: Iterable[Row]) -> str:
+    """The same of rows of prediction_accuracy."""
+    judged = [row for row in rows if row["tolerance"] is not None]
     if not judged:
         return "No prediction was held against a recording."
-    counts = (_count(kind, [one for one in judged if one.kind == kind]) for kind in KINDS)
+    counts = (_count(kind, [row for row in judged if row["kind"] == kind]) for kind in KINDS)
     return f"{'; '.join(count for count in counts if count)}."
 
 
-def _count(kind: Kind, judged: Sequence[Check]) -> str | None:
+def _count(kind: Kind, judged: Sequence[Row]) -> str | None:
     if not judged:
         return None
     _, one, verb = KINDS[kind]
-    passed = sum(bool(check.passed) for check in judged)
+    passed = sum(bool(row["passed"]) for row in judged)
     counted = words.count(len(judged), one, _MANY.get(one))
     is_one = 1 in (passed, len(judged))
     text = f"{words.number(passed)} of {counted} {verb}{'s' if is_one else ''}"

@@ -6,7 +6,8 @@ from constructed import Row, row
 from put_rows import put
 
 from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.analysis.predictions import accuracy_line, accuracy_rows, side_by_side
+from kip_replay.pipelines.analysis.predictions import accuracy_rows, side_by_side
+from kip_replay.pipelines.page.accuracy import sentence_of_rows
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.hwm_parking import WITH_KIP
 from kip_replay.replay.incremental_fetch import INCREMENTAL
@@ -35,11 +36,9 @@ def test_predictions_are_in_a_fixed_order(tmp_path: Path) -> None:
 
     assert [row["rule"] for row in rows] == ["hwm_parking", "incremental_fetch", "min_isr_acks"]
     assert accuracy_rows(warehouse, ["s"], ["r"]) == []
-    assert accuracy_line(rows) == (
-        "predictions: of another cluster, within tolerance 0 of 1;"
-        " self-checks, within tolerance 1 of 1"
-    )
-    assert accuracy_line([]) == "predictions: none held against a recording"
+    judged = "0 of 1 prediction of another cluster lies within tolerance; 1 of 1 self-check lies"
+    assert sentence_of_rows(rows) == f"{judged} within tolerance."
+    assert sentence_of_rows([]) == "No prediction was held against a recording."
     lines = side_by_side(rows)
     assert [line for line in lines if not line.startswith("  ")] == [
         "hwm_parking (variant with_kip_1166)",

@@ -38,7 +38,7 @@ def test_a_second_run_changes_nothing(
     assert report.read_bytes() == page
     printed = capsys.readouterr().out
     assert "freeze-4.1\n  hwm_parking: nothing to do. This cluster runs KIP-1166" in printed
-    assert "predictions: self-checks, within tolerance" in printed
+    assert "self-checks lie within tolerance" in printed
     assert f"report: {report}" in printed
     assert "seconds: ingest" in printed
 

@@ -7,7 +7,8 @@ from constructed import Key, Micros, Row, assert_same, keyed, micros, spread
 
 from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.analysis.intervals import BLOCKS
-from kip_replay.pipelines.analysis.predictions import accuracy_line, accuracy_rows
+from kip_replay.pipelines.analysis.predictions import accuracy_rows
+from kip_replay.pipelines.page.accuracy import sentence_of_rows
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
@@ -106,7 +107,7 @@ def test_predictions_are_counted_by_kind(finished: Warehouse) -> None:
     own, bounds = kinds[Kind.SELF_CHECK], kinds[Kind.BOUND]
     assert own > 20
     assert kinds.total() == own + bounds
-    assert accuracy_line(accuracy_rows(finished, NAMES)) == (
-        f"predictions: self-checks, within tolerance {own} of {own};"
-        f" bounds that hold {bounds} of {bounds}"
+    assert sentence_of_rows(accuracy_rows(finished, NAMES)) == (
+        f"{own} of {own} self-checks lie within tolerance;"
+        f" {bounds} of {bounds} bounds of every single outcome hold."
     )
