@@ -32,6 +32,7 @@ _JUDGED_BY = "accuracy/"
 
 #: The first and the last time of something.
 _Span: TypeAlias = tuple[datetime, datetime]
+_NO_SPAN: tuple[datetime | None, datetime | None] = (None, None)
 
 
 class Ingested(NamedTuple):
@@ -82,7 +83,7 @@ def stored_recordings(warehouse: Warehouse, rules: Sequence[str] = ()) -> list[S
     return [
         StoredRecording(
             name,
-            *spans.get(name, (None, None)),
+            *spans.get(name, _NO_SPAN),
             ingested.get(name, Ingested()),
             versions.get(name, ()),
             tuple(rule for rule in rules if (name, rule) in lineage),
