@@ -160,12 +160,13 @@ def request(second: float, **values: Any) -> Row:
 
 def test_bytes_a_second_of_a_few_requests() -> None:
     fetch = request(0.5, api_name="FETCH", client_id="c", request_bytes=60, response_bytes=150)
+    more = request(0.7, api_name="FETCH", client_id="c", request_bytes=40, has_response=False)
     produce = request(
         0.9, api_name="PRODUCE", client_id=None, request_bytes=500, has_response=False
     )
     other = request(1.0, api_name="METADATA", client_id="c")
     tables = {
-        REQUESTS: [fetch, produce, other],
+        REQUESTS: [fetch, more, produce, other],
         FETCHES: [
             row(
                 FETCHES,
@@ -185,7 +186,7 @@ def test_bytes_a_second_of_a_few_requests() -> None:
     names = ("messages", "unknown_size", "bytes", "record_bytes")
     names += ("messages_per_second", "bytes_per_second")  # of buckets of 2 s
     assert {key: [float(r[name]) for name in names] for key, r in found.items()} == {
-        ("c", "FETCH", "request"): [1, 0, 60, 0, 0.5, 30],
+        ("c", "FETCH", "request"): [2, 0, 100, 0, 1, 50],
         ("c", "FETCH", "response"): [1, 0, 150, 100, 0.5, 75],
         (None, "PRODUCE", "request"): [1, 0, 500, 400, 0.5, 250],
         ("c", "METADATA", "request"): [1, 1, 0, 0, 0.5, 0],

@@ -1,7 +1,7 @@
 """What one rule's replay of a recording does when it is killed, overtaken, or out of date."""
 
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from itertools import count, product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import deltalake
 import growing
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from constructed import at, row
 from growing import OPTIONS, ArrivingLogs, close, read_in, replay_new, rows_of, versions
@@ -17,19 +16,15 @@ from killed import Killed, at_commit, killed
 from small_logs import write_recording
 from small_tables import engine_on
 
-from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.errors import WriteConflictError
 from kip_replay.pipelines.ingest.recording import Recording
-from kip_replay.pipelines.replaying import increments
 from kip_replay.pipelines.replaying import replay as replaying
 from kip_replay.pipelines.replaying.increments import GrowingReplay
 from kip_replay.pipelines.replaying.rule_texts import RuleTexts
-from kip_replay.pipelines.replaying.seam import WHOLE_LOG, Increment, replayed
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.damage import require_whole
-from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.hwm_parking.tables import HIGH_WATERMARK_LAG
 from kip_replay.replay.log_tables import (
@@ -40,9 +35,8 @@ from kip_replay.replay.log_tables import (
     PRODUCES,
     TOPICS,
 )
-from kip_replay.replay.rule import Settings
 from kip_replay.replay.table import Table
-from kip_replay.replay.tables import REPLAY_STATE, TABLES
+from kip_replay.replay.tables import REPLAY_STATE
 
 BY_NAME = {steps.name: steps for steps in RULES}
 #: A quick rule that has rows to emit in every increment.
@@ -92,45 +86,6 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Grown:
     return Grown(folder / "warehouse", recording, half, whole)
 
 
-@pytest.fixture(scope="module")
-def emitted() -> dict[Any, list[tuple[str, str, pa.Table]]]:
-    """Rows that replays have written: table, recording, rows."""
-    return {}
-
-
-@pytest.fixture
-def _replayed_once(emitted: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was written for an increment is not replayed again, but written from memory.
-
-    For tests of what is committed, and when.
-    """
-
-    def remembered(
-        engine: Engine,
-        steps: RuleTexts,
-        settings: Settings,
-        recordings: Collection[str],
-        files: TableFiles,
-        increment: Increment = WHOLE_LOG,
-    ) -> list[DataFile]:
-        what = (increment.since_us, increment.until_us)
-        if what not in emitted:
-            written = replayed(engine, steps, settings, recordings, files, increment)
-            emitted[what] = [
-                (file.table, file.recording, pq.read_table(place, partitioning=None))
-                for file in written
-                for place in [f"{files.root}/{file.table}/{file.path}"]
-            ]
-            return written
-        for table, recording, rows in emitted[what]:
-            for batch in rows.to_batches():
-                files.write(TABLES[table], batch, recording)
-        return files.closed()
-
-    monkeypatch.setattr(replaying, "replayed", remembered)
-    monkeypatch.setattr(increments, "replayed", remembered)
-
-
 #: How a replay may be run: an increment, the last one, and anew.
 RUNS: dict[str, Callable[[Warehouse, Recording], object]] = {
     "an increment": replay_new,
@@ -139,7 +94,16 @@ RUNS: dict[str, Callable[[Warehouse, Recording], object]] = {
 }
 
 
-@pytest.mark.usefixtures("_replayed_once")
+def is_completed(warehouse: Warehouse, recording: Recording) -> None:
+    """The next increment finishes what another began, and there is nothing left to do."""
+    replay_new(warehouse, recording)
+    assert (RECORDING, RULE.name) in warehouse.lineage([RECORDING])
+    require_whole(warehouse.path)
+    before = versions(warehouse)
+    replay_new(warehouse, recording)
+    assert versions(warehouse) == before
+
+
 @pytest.mark.parametrize(
     "run",
     ["an increment", "a whole replay", pytest.param("the last increment", marks=pytest.mark.slow)],
@@ -160,6 +124,8 @@ def test_killed_at_any_commit_the_next_run_puts_it_right(
                 assert outcomes(warehouse, grown.recording) == grown.half
         else:
             break
+        if run == "an increment":
+            is_completed(warehouse, grown.recording)
         close(warehouse, grown.recording)
         assert outcomes(warehouse, grown.recording) == grown.whole
         assert warehouse.rows(REPLAY_STATE, [RECORDING]).num_rows == 0
@@ -167,31 +133,13 @@ def test_killed_at_any_commit_the_next_run_puts_it_right(
     assert number == 5
 
 
-@pytest.mark.usefixtures("_replayed_once")
-@pytest.mark.parametrize("number", [3, 4])
-def test_killed_before_its_last_writes_an_increment_is_completed_by_the_next(
-    number: int, grown: Grown, tmp_path: Path
-) -> None:
-    """Before the states, which replays it again, and before lineage, where nothing is new."""
+@pytest.mark.parametrize("numbers", [(1, 2, 3), (4,)])
+def test_killed_again_and_again(numbers: tuple[int], grown: Grown, tmp_path: Path) -> None:
+    """The second increment, each time a commit further; the last one goes to the end."""
     warehouse = grown.copied(tmp_path / "warehouse")
-    with pytest.raises(Killed), at_commit(number, killed):
-        replay_new(warehouse, grown.recording)
-    replay_new(warehouse, grown.recording)
-    assert (RECORDING, RULE.name) in warehouse.lineage([RECORDING])
-    require_whole(warehouse.path)
-    before = versions(warehouse)
-    replay_new(warehouse, grown.recording)
-    assert versions(warehouse) == before
-
-
-@pytest.mark.usefixtures("_replayed_once")
-def test_killed_again_and_again(grown: Grown, tmp_path: Path) -> None:
-    """The second increment, each time a commit further, then to the end."""
-    warehouse = grown.copied(tmp_path / "warehouse")
-    for number in (1, 2, 3, 4):
+    for number in numbers:
         with pytest.raises(Killed), at_commit(number, killed):
             replay_new(warehouse, grown.recording)
-    replay_new(warehouse, grown.recording)
     close(warehouse, grown.recording)
     assert outcomes(warehouse, grown.recording) == grown.whole
 
@@ -199,7 +147,6 @@ def test_killed_again_and_again(grown: Grown, tmp_path: Path) -> None:
 # --- two at once
 
 
-@pytest.mark.usefixtures("_replayed_once")
 @pytest.mark.parametrize("number", [0, 3])
 @pytest.mark.parametrize("run", ["an increment", "a whole replay"])
 def test_who_was_overtaken_stops(run: str, number: int, grown: Grown, tmp_path: Path) -> None:
@@ -277,41 +224,39 @@ def test_states_that_were_altered_are_not_used(
     assert outcomes(warehouse, grown.recording) == grown.whole
 
 
-def test_another_setting_and_back(grown: Grown, tmp_path: Path, watched: Watched) -> None:
-    warehouse = grown.copied(tmp_path / "warehouse")
-    replay_new(warehouse, grown.recording, OPTIONS | {"incremental_fetch": {"session_slots": (4,)}})
-    replay_new(warehouse, grown.recording)
-    assert watched.resumed == [False, False]
-    close(warehouse, grown.recording)
-    assert outcomes(warehouse, grown.recording) == grown.whole
+def other_code(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RuleTexts, "code", lambda steps: "another")
 
 
-def test_other_code_and_back(
-    grown: Grown, tmp_path: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warehouse = grown.copied(tmp_path / "warehouse")
-    with monkeypatch.context() as patch:
-        patch.setattr(RuleTexts, "code", lambda steps: "another")
-        replay_new(warehouse, grown.recording)
-    close(warehouse, grown.recording)
-    assert watched.resumed == [False]  # nor does the last one resume: everything is replayed
-    assert outcomes(warehouse, grown.recording) == grown.whole
-
-
-def test_another_dependency(
-    grown: Grown, tmp_path: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warehouse = grown.copied(tmp_path / "warehouse")
-    real = RuleTexts.text
-    named = Text("SELECT 'a name' AS topic")
-    monkeypatch.setattr(
+def other_dependency(patch: pytest.MonkeyPatch) -> None:
+    real, named = RuleTexts.text, Text("SELECT 'a name' AS topic")
+    patch.setattr(
         RuleTexts,
         "text",
         lambda of, name, **values: named if name == "dependencies" else real(of, name, **values),
     )
+
+
+def other_setting(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(OPTIONS, "incremental_fetch", {"session_slots": (4,)})
+
+
+@pytest.mark.parametrize("change", [other_code, other_dependency, other_setting])
+def test_states_of_something_else_are_not_used(
+    change: Callable[[pytest.MonkeyPatch], None],
+    grown: Grown,
+    tmp_path: Path,
+    watched: Watched,
+) -> None:
+    """Neither by what is another, nor when all is as it was before."""
+    warehouse = grown.copied(tmp_path / "warehouse")
+    with pytest.MonkeyPatch.context() as patch:
+        change(patch)
+        replay_new(warehouse, grown.recording)
     replay_new(warehouse, grown.recording)
+    assert watched.resumed == [False, False]
     close(warehouse, grown.recording)
-    assert watched.resumed == [False, True]
+    assert watched.resumed == [False, False, True]
     assert outcomes(warehouse, grown.recording) == grown.whole
 
 

@@ -11,17 +11,8 @@ import pytest
 from growing import versions
 from small_logs import BROKER, CONTROLLER, write_recording
 
-from kip_replay.jobs import compare, ingest, replay, report, run, summarize
-from kip_replay.jobs._config import read_config
-from kip_replay.jobs._steps import replay_options
-from kip_replay.pipelines.engines.local import Local
-from kip_replay.pipelines.ingest.recording import load_recordings
-from kip_replay.pipelines.replaying import replay as replaying
-from kip_replay.pipelines.replaying.rule_texts import RuleTexts
-from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.warehouse.tables import Warehouse, Writing
-from kip_replay.replay.hwm_parking.tables import FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG
-from kip_replay.replay.table import Table
+from kip_replay.jobs import compare, ingest, report, run, summarize
+from kip_replay.pipelines.warehouse.tables import Warehouse
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RECORDINGS = REPOSITORY / "tests" / "recordings"
@@ -109,58 +100,6 @@ def test_compare_prints_prediction_beside_recording(
     assert "min_isr_acks: failover-4.0 shows nothing that freeze-4.1 recorded" in printed
     assert "fetches_per_second, 1/s" in printed
     assert "baseline" in printed
-
-
-def test_compare_of_an_unknown_recording_says_what_to_do(
-    finished: Warehouse, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert compare.main(["failover-4.0", "nowhere", "--warehouse", finished.path]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: ")
-    assert "'nowhere'" in said
-    assert "kip-replay run" in said
-    assert "Traceback" not in said
-
-
-def test_a_replay_killed_between_two_tables_is_completed(
-    finished: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(finished.path, copy)
-    warehouse = Warehouse(copy)
-    arguments = [str(FAILOVER), "--warehouse", str(copy), "--set", "hwm_parking.max_wait_ms=[50]"]
-    real = Writing.replace
-
-    def dies(self: Writing, table: Table, *rest: object) -> None:
-        if table is HIGH_WATERMARK_LAG:
-            raise RuntimeError("killed")
-        real(self, table, *rest)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as killing:
-        killing.setattr(Writing, "replace", dies)
-        assert replay.main(arguments) == 1
-    rule = ("failover-4.0", "hwm_parking")
-    assert rule not in warehouse.lineage([rule[0]])
-    assert replay.main(arguments) == 0
-    assert rule in warehouse.lineage([rule[0]])
-    for table in (FETCH_PARKING_OUTCOMES, HIGH_WATERMARK_LAG):
-        rows = warehouse.rows(table, [rule[0]])
-        assert {*rows.column("parameter_value").to_pylist()} == {-1, 50}
-
-
-def test_a_changed_rule_is_never_taken_for_the_old_one(
-    finished: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recordings = load_recordings([str(FAILOVER)])
-    options = replay_options(read_config(None, []))
-    lineage = finished.lineage(["failover-4.0"])
-    for steps in RULES:
-        written = lineage["failover-4.0", steps.name]
-        rules = replaying.Rules(recordings, Local(finished), RULES, options)
-        assert rules.follows_from(steps, "failover-4.0") == written
-        with monkeypatch.context() as changed:
-            changed.setattr(RuleTexts, "code", lambda steps: "another rule")
-            assert rules.follows_from(steps, "failover-4.0") != written
 
 
 @pytest.mark.parametrize(

@@ -1,31 +1,16 @@
 """Maintenance between two runs: what grows is resumed, and what is done stays done."""
 
-import shutil
 from pathlib import Path
 
 import growing
 import pytest
 from growing import ArrivingLogs, read_in, replay_new, versions
 from put_rows import rows_of
-from recorded_logs import folder_of
 
-from kip_replay.jobs import maintain, run
+from kip_replay.jobs import maintain
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import LINEAGE, REPLAY_STATE, TABLES
-
-
-def test_a_run_after_maintenance_has_nothing_to_do(finished: Warehouse, tmp_path: Path) -> None:
-    copy = Warehouse(shutil.copytree(finished.path, tmp_path / "copy"))
-    short = ["--retention-hours", "0", "--allow-short-retention"]
-    assert maintain.main(["--warehouse", copy.path, *short]) == 0
-    before = versions(copy)
-    assert sum(before.values()) > sum(versions(finished).values())
-    folders = [str(folder_of(name)) for name in ("failover-4.0", "freeze-4.1")]
-    assert run.main([*folders, "--warehouse", copy.path]) == 0
-    assert versions(copy) == before
-    for table in TABLES.values():
-        assert rows_of(copy, table) == rows_of(finished, table)
+from kip_replay.replay.tables import LINEAGE, REPLAY_STATE
 
 
 def test_a_recording_that_grows_is_resumed_after_maintenance(

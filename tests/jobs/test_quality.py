@@ -108,11 +108,3 @@ def test_a_flaw_ends_with_3_is_kept_and_printed_and_goes_away_when_mended(
 
 def version(warehouse: Warehouse, table: Table) -> int:
     return DeltaTable(warehouse.uri_of(table)).version()
-
-
-def test_an_unknown_recording_says_what_to_do(
-    finished: Warehouse, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = FAILOVER.with_name("acks-varying")
-    assert check_job.main([str(other), "--warehouse", finished.path]) == 2
-    assert "kip-replay run" in capsys.readouterr().err
