@@ -128,7 +128,7 @@ def _reading(log: Input) -> Iterator[str]:
     for name, runs in log.runs.items():
         seconds = [one.work.seconds for one in runs]
         start_s = median(one.run.process_s - one.work.seconds for one in runs)
-        peak_mb = max(one.run.used.peak_bytes for one in runs) / MB
+        peak_mb = max(one.run.peak_bytes for one in runs) / MB
         ratio = log.rate(OURS) / log.rate(name)
         figures = f"{log.rate(name):,.0f}", f"{max(seconds) / min(seconds):.2f}", f"{start_s:.1f}"
         rows.append(
@@ -144,23 +144,23 @@ def _rules(rates: Sequence[Rate]) -> Iterator[str]:
     yield from table(("rule", "input", "unit", "units", "units/s", "input rows/s"), "lllrrr", rows)
 
 
-def _jobs(runs: Sequence[WholeJob]) -> Iterator[str]:
-    phases = list(dict.fromkeys(name for run in runs for name in run.phases_s))
-    rules = list(dict.fromkeys(name for run in runs for name in run.rules_s))
+def _jobs(jobs: Sequence[WholeJob]) -> Iterator[str]:
+    phases = list(dict.fromkeys(name for job in jobs for name in job.phases_s))
+    rules = list(dict.fromkeys(name for job in jobs for name in job.rules_s))
     heads = ("log", "MB", "requests", "seconds", "CPU s", "peak MB", "outside")
     rows = (
         (
-            run.name,
-            f"{run.log_bytes / MB:,.0f}",
-            f"{run.requests:,}",
-            f"{run.process_s:,.1f}",
-            f"{run.used.cpu_s:,.1f}",
-            f"{run.used.peak_bytes / MB:,.0f}",
-            f"{run.outside_s:.1f}",
-            *(_seconds(run.phases_s.get(name)) for name in phases),
-            *(_seconds(run.rules_s.get(name)) for name in rules),
+            job.name,
+            f"{job.log_bytes / MB:,.0f}",
+            f"{job.requests:,}",
+            f"{job.run.process_s:,.1f}",
+            f"{job.run.cpu_s:,.1f}",
+            f"{job.run.peak_bytes / MB:,.0f}",
+            f"{job.outside_s:.1f}",
+            *(_seconds(job.phases_s.get(name)) for name in phases),
+            *(_seconds(job.rules_s.get(name)) for name in rules),
         )
-        for run in runs
+        for job in jobs
     )
     columns = (*heads, *phases, *(f"`{rule}`" for rule in rules))
     yield from table(columns, "l" + "r" * (len(columns) - 1), rows)
@@ -170,16 +170,16 @@ def _seconds(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}"
 
 
-def _claim(runs: Sequence[WholeJob]) -> str:
+def _claim(jobs: Sequence[WholeJob]) -> str:
     """What is fixed and what grows, by the shortest and the longest log."""
-    first = min(runs, key=lambda run: run.log_bytes)
-    last = max(runs, key=lambda run: run.log_bytes)
+    first = min(jobs, key=lambda job: job.log_bytes)
+    last = max(jobs, key=lambda job: job.log_bytes)
     log_mb = (last.log_bytes - first.log_bytes) / MB
-    each = (last.used.cpu_s - first.used.cpu_s) / log_mb
-    fixed = first.used.cpu_s - each * first.log_bytes / MB
+    each = (last.run.cpu_s - first.run.cpu_s) / log_mb
+    fixed = first.run.cpu_s - each * first.log_bytes / MB
     return (
         f"From {first.name} to {last.name}, each further MB takes {each:.2f} CPU s beside "
         f"{fixed:.0f} CPU s that every run takes; memory is "
-        f"{last.used.peak_bytes / first.used.peak_bytes:.2f} times as much for "
+        f"{last.run.peak_bytes / first.run.peak_bytes:.2f} times as much for "
         f"{last.log_bytes / first.log_bytes:.0f} times the log."
     )

@@ -16,8 +16,7 @@ from recorded_logs import folder_of
 
 from .contenders import CORES
 from .long_recording import write_recording
-from .memory import Used
-from .processes import run
+from .processes import Run, run
 
 #: Brokers of 4.2 under produce, fetch, ISR changes and failovers: every rule has work to do.
 SOURCE = "mixed-4.2"
@@ -37,15 +36,14 @@ class WholeJob(NamedTuple):
     name: str
     log_bytes: int
     requests: int
-    process_s: float
+    run: Run
     phases_s: Mapping[str, float]
     rules_s: Mapping[str, float]
-    used: Used
 
     @property
     def outside_s(self) -> float:
         """The interpreter and imports."""
-        return self.process_s - sum(self.phases_s.values())
+        return self.run.process_s - sum(self.phases_s.values())
 
 
 def whole_jobs(folder: Path, quick: bool) -> Iterator[WholeJob]:
@@ -72,8 +70,7 @@ def run_job(name: str, recording: Path, warehouse: Path, size: tuple[int, int]) 
     if done.status not in (0, 3) or not text[-1].startswith("seconds: "):
         raise RuntimeError(f"status {done.status}: {' / '.join(text[-5:])}")
     phases = phases_of(text[-1])
-    rules = rules_of(done.printed, phases)
-    return WholeJob(name, *size, done.process_s, phases, rules, done.used)
+    return WholeJob(name, *size, done, phases, rules_of(done.printed, phases))
 
 
 def phases_of(line: str) -> dict[str, float]:
