@@ -70,11 +70,6 @@ def test_every_figure_is_exact(values: dict[Key, list[Micros]], most_rows: int) 
     assert_same(summary, {key: spread(of) for key, of in values.items()})
 
 
-def test_what_is_unknown_is_never_taken_for_small(tmp_path: Path) -> None:
-    found = summed_up({LINE: [1000, 2000, None, None]}, tmp_path)[0][LINE]
-    assert (found["p50_ms"], found["p90_ms"], found["max_ms"]) == (2.0, None, 2.0)
-
-
 def test_a_mean_is_of_integers_of_any_size(tmp_path: Path) -> None:
     """As floating point, the small one would be lost."""
     values = [*[2**50 + 1] * 2**10, 3]

@@ -1,7 +1,6 @@
 """Ingest: every line once, whatever the files look like and wherever the last run was killed."""
 
 import gzip
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -488,26 +487,6 @@ def test_lines_that_get_lost_stop_the_run_before_anything_is_written(
     assert not any(warehouse.files(table) for table in LOG_TABLES)
 
 
-@pytest.mark.parametrize(
-    ("log", "sentence"),
-    [
-        (b"", r"log of node 2 .* \(c\.log\) is empty: set kafka\.request\.log"),
-        (b"INFO hello (kafka.server)\n", r"\(c\.log\) holds .* loggers \(kafka\.server \(1\)\)"),
-        (
-            CONTROLLER[:300] + b"\n" + CONTROLLER[:200],
-            r"of 2 lines of recording 'r' none can be .*: c\.log line 1 \(truncated\): .* \[2026-",
-        ),
-    ],
-)
-def test_a_recording_that_cannot_be_read_leaves_no_trace(
-    tmp_path: Path, log: bytes, sentence: str
-) -> None:
-    recording = write_recording(tmp_path / "r", {"c.log": log}, {2: "c.log"})
-    with pytest.raises(UserError, match=sentence):
-        ingest([recording], Local(Warehouse(tmp_path / "warehouse")), say=quiet)
-    assert not [*tmp_path.rglob("*.parquet")]
-
-
 def test_the_job_says_what_it_read_and_ends_with_a_status(
     ingested: Ingested, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -516,10 +495,3 @@ def test_the_job_says_what_it_read_and_ends_with_a_status(
     out = capsys.readouterr().out
     assert "lines read 3 = requests 2 + other 0 + rejected 1 + repeated 0" in out
     assert "33.3% of the lines of spring could not be read, more than 1.0%" in out
-    manifest = Path(folder) / "recording.json"
-    wrong = json.loads(manifest.read_text()) | {"timezone": "Europe/Atlantis"}
-    (tmp_path / "recording.json").write_text(json.dumps(wrong))
-    assert main([str(tmp_path), "--warehouse", warehouse]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: node 2 of recording 'spring' has an unknown time zone")
-    assert error.count("\n") == 1

@@ -11,7 +11,7 @@ import pytest
 from growing import versions
 from small_logs import BROKER, CONTROLLER, write_recording
 
-from kip_replay.jobs import compare, ingest, report, run, summarize
+from kip_replay.jobs import compare, ingest, report, run
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -130,13 +130,6 @@ def test_who_votes_is_asked_for_by_name(tmp_path: Path, capsys: pytest.CaptureFi
     (folder / "recording.json").write_text(json.dumps(manifest))
     assert run.main([str(folder), "--warehouse", str(tmp_path / "w")]) == 2
     assert "voters" in capsys.readouterr().err
-
-
-def test_summaries_without_outcomes_say_what_to_do(
-    finished: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert summarize.main([str(FAILOVER), "--warehouse", str(tmp_path / "empty")]) == 2
-    assert "kip-replay run" in capsys.readouterr().err
 
 
 def test_reasons_of_rejected_lines_are_counted(

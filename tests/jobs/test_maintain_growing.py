@@ -1,4 +1,4 @@
-"""Maintenance between two runs: what grows is resumed, and what is done stays done."""
+"""Maintenance between two runs: what grows is resumed."""
 
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Quality checks of real recordings: sound ones pass, and a flaw is found, kept and printed."""
 
-import gzip
-import json
 import shutil
 from pathlib import Path
 
@@ -11,12 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from kip_replay.jobs import check as check_job
-from kip_replay.pipelines.engines.local import Local
-from kip_replay.pipelines.ingest.recording import load_recording
-from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.quality.step import validated
 from kip_replay.pipelines.quality.suites import load_suites
-from kip_replay.pipelines.replaying.log_gaps import find_log_gaps
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import REQUESTS
 from kip_replay.replay.table import Table
@@ -25,42 +18,6 @@ from kip_replay.replay.tables import QUALITY_FAILURES, QUALITY_RESULTS
 FAILOVER = Path(__file__).resolve().parents[1] / "recordings" / "failover-4.0"
 FREEZE = FAILOVER.with_name("freeze-4.1")
 BOTH = ("failover-4.0", "freeze-4.1")
-
-
-def test_a_line_taken_out_of_a_real_log_is_located(tmp_path: Path) -> None:
-    folder = tmp_path / "cut"
-    shutil.copytree(FAILOVER, folder)
-    manifest = json.loads((folder / "recording.json").read_text())
-    (node,) = (n for n in manifest["nodes"] if n["node_id"] == 11)
-    lines = whole_log(folder, node["log"]).splitlines(keepends=True)
-    followers = [i for i, line in enumerate(lines) if b'"broker-12-fetcher-0"' in line]
-    taken = followers[len(followers) // 2]
-    for file in folder.glob(node["log"]):
-        file.unlink()
-    (folder / "cut.log").write_bytes(b"".join(lines[:taken] + lines[taken + 1 :]))
-    node["log"] = "cut.log"
-    manifest["name"] = "cut"
-    (folder / "recording.json").write_text(json.dumps(manifest))
-    warehouse = Warehouse(tmp_path / "warehouse")
-    ingest([load_recording(folder)], Local(warehouse))
-    find_log_gaps(Local(warehouse), {"cut": (1, 2, 3)}, is_final=True)
-    log = [each for each in load_suites() if each.suite == "log"]
-    results = validated(Local(warehouse), ["cut"], log, kept_rows=5)
-    failed = {r.expectation: r for r in results if not r.success}
-    critical = {name for name, r in failed.items() if r.severity == "critical"}
-    assert critical == {"log_has_no_hole"}
-    hole = json.loads(failed["log_has_no_hole"].kept[0])
-    assert (hole["node_id"], hole["client_id"]) == (11, "broker-12-fetcher-0")
-    assert hole["lines_missing"] == 1
-    # Lines are numbered from 1, and the one taken out would have had the number taken + 1.
-    assert hole["line_number_before"] <= taken < hole["line_number"]
-
-
-def whole_log(folder: Path, pattern: str) -> bytes:
-    """The uncompressed bytes of a node's one log file."""
-    (file,) = folder.glob(pattern)
-    content = file.read_bytes()
-    return gzip.decompress(content) if file.suffix == ".gz" else content
 
 
 def test_real_recordings_have_no_critical_flaw(finished: Warehouse) -> None:

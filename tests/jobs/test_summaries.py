@@ -1,20 +1,14 @@
-"""Summaries follow from the outcomes of two recordings, and do not depend on Spark's partitions."""
+"""Predictions of two recordings are judged, and hold."""
 
-from constructed import Row, keyed
+from constructed import keyed
 
 from kip_replay.pipelines.analysis.accuracy import Kind
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.table import Table
 from tools.accuracy import page
 
 NAMES = ["failover-4.0", "freeze-4.1"]
-
-
-def rows_of(warehouse: Warehouse, table: Table) -> list[Row]:
-    rows: list[Row] = warehouse.rows(table, NAMES).to_pylist()
-    return rows
 
 
 def test_every_self_check_is_judged_and_holds(finished: Warehouse) -> None:

@@ -1,25 +1,13 @@
-"""Views over time on recordings: they add up to the summaries, and show what was done."""
+"""The view of events on recordings shows what was done."""
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 
-import duckdb
-import pytest
 from recorded_logs import folder_of
 
-from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
+from kip_replay.pipelines.analysis.catalog import Catalog
+from kip_replay.pipelines.analysis.views import read_views
 from kip_replay.pipelines.warehouse.tables import Warehouse
-from kip_replay.replay.tables import TABLES
-
-NAMES = ["failover-4.0", "freeze-4.1"]
-
-
-@pytest.fixture(scope="module")
-def session(finished: Warehouse) -> Iterator[duckdb.DuckDBPyConnection]:
-    with finished.database(NAMES) as connection:
-        create_views(connection, in_order(read_views(), TABLES))
-        yield connection
 
 
 def done(recording: str) -> dict[str, float]:
@@ -28,12 +16,13 @@ def done(recording: str) -> dict[str, float]:
     return {event["event"]: event["at"] for event in map(json.loads, lines)}
 
 
-def test_events_are_what_was_done(session: duckdb.DuckDBPyConnection) -> None:
+def test_events_are_what_was_done(finished: Warehouse) -> None:
+    catalog = Catalog(finished.path, read_views())
     found: dict[tuple[str, str, int], list[float]] = {}
-    for recording, kind, node_id, at in session.execute(
+    for recording, kind, node_id, at in catalog.query(
         "SELECT recording, kind, node_id, epoch_us(event_at) / 1e6 FROM cluster_events "
         "ORDER BY event_at"
-    ).fetchall():
+    ).rows:
         found.setdefault((recording, kind, node_id), []).append(at)
     frozen = done("freeze-4.1")
     fenced, _ = found["freeze-4.1", "broker_fenced", 13]  # and as it shuts down

@@ -170,6 +170,7 @@ SERVER = b"".join(
             WRAPPERS["logcli-jsonl"].of(RECORDS[2][:50], limit=300),
             r"node-2.log line 1 (truncated): It ends within its JSON",
         ),
+        (LOGS[2][:300] + b"\n" + LOGS[2][:200] + b"\n", "of 2 lines of recording 'r' none can be"),
         (b"\x1b[31m Completed request:{\n", r"It begins: \x1b[31m Completed request:{"),
     ],
 )

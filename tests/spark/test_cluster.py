@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from kip_replay.pipelines.engines.session import read_settings
-from kip_replay.pipelines.folders import conf_dir
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.tables import TABLES
 from tools import cluster
@@ -95,13 +93,3 @@ def test_tables_of_a_cluster_are_those_of_one_process(
         if there:
             assert rows(str(warehouse), name) == rows(finished.path, name), name
     assert rows(str(warehouse), "fetch_parking_outcomes")
-
-
-@pytest.mark.parametrize("name", ["standalone", "yarn", "kubernetes"])
-def test_every_setting_of_a_cluster_has_a_reason_above_it(name: str) -> None:
-    path = conf_dir() / "cluster" / f"{name}.conf"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    settings = [number for number, line in enumerate(lines) if line.startswith("spark.")]
-    assert len(settings) == len(read_settings(path)) > 5
-    for number in settings:
-        assert lines[number - 1].startswith("#"), f"no reason above: {lines[number]}"

@@ -42,14 +42,17 @@ def test_python_workers_are_this_interpreter(spark: SparkSession) -> None:
     assert spark.sparkContext.parallelize([0], 1).map(interpreter).first() == sys.executable
 
 
-def test_every_setting_has_a_reason_above_it() -> None:
-    lines = (REPOSITORY / "conf" / "spark-defaults.conf").read_text().splitlines()
+@pytest.mark.parametrize(
+    "name", ["spark-defaults", "cluster/standalone", "cluster/yarn", "cluster/kubernetes"]
+)
+def test_every_setting_has_a_reason_above_it(name: str) -> None:
+    path = REPOSITORY / "conf" / f"{name}.conf"
+    lines = path.read_text(encoding="utf-8").splitlines()
     settings = [number for number, line in enumerate(lines) if line.startswith("spark.")]
-
-    assert len(settings) == len(read_settings())
+    assert len(settings) == len(read_settings(path)) > 5
+    reasons = ("#",) if name.startswith("cluster") else ("#", "spark.")
     for number in settings:
-        above = lines[number - 1]
-        assert above.startswith(("#", "spark.")), f"no reason above: {lines[number]}"
+        assert lines[number - 1].startswith(reasons), f"no reason above: {lines[number]}"
 
 
 @pytest.mark.slow

@@ -111,7 +111,8 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         row("requests", total_ms=1.0, remote_ms=0.0, **dict.fromkeys(TIMES, 1.0)),
     ],
     "log_gaps": [
-        row("log_gaps", evidence="correlation_id", lines_missing=3, next_request_id="2-3"),
+        row("log_gaps", evidence="correlation_id", lines_missing=3, last_request_id="2-1",
+            next_request_id="2-3"),
         row("log_gaps", evidence="no_log", node_id=7),
     ],
     "clock_bounds": [
@@ -245,6 +246,7 @@ def test_every_expectation_that_ships_can_fail(tmp_path: Path) -> None:
     assert all(each.rows_checked == rows[each.table_name] for each in results)
     hole = json.loads(of(results, "log_has_no_hole").kept[0])
     assert (hole["lines_missing"], hole["client_id"]) == (3, "java")
+    assert (hole["line_number_before"], hole["line_number"]) == (1, 3)
     assert list(tmp_path.glob("gx*")) == []
 
 
