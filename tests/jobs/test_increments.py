@@ -181,37 +181,32 @@ def test_runs_on_two_recordings_do_not_meet(grown: Grown, tmp_path: Path) -> Non
 # --- states that do not hold
 
 
-class Watched:
-    """Whether replays resumed from states, one after another."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.resumed: list[bool] = []
-        run = GrowingReplay._replay
-
-        def watched(growing: GrowingReplay, saved: Any, *args: Any) -> None:
-            self.resumed.append(saved is not None)
-            run(growing, saved, *args)
-
-        monkeypatch.setattr(GrowingReplay, "_replay", watched)
-
-
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
-    return Watched(monkeypatch)
+def resumed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether replays resumed from states, one after another."""
+    found: list[bool] = []
+    run = GrowingReplay._replay
+
+    def watched(growing: GrowingReplay, saved: Any, *args: Any) -> None:
+        found.append(saved is not None)
+        run(growing, saved, *args)
+
+    monkeypatch.setattr(GrowingReplay, "_replay", watched)
+    return found
 
 
 def test_states_are_used_where_nothing_changed(
-    grown: Grown, tmp_path: Path, watched: Watched
+    grown: Grown, tmp_path: Path, resumed: list[bool]
 ) -> None:
     warehouse = grown.copied(tmp_path / "warehouse")
     replay_new(warehouse, grown.recording)
     close(warehouse, grown.recording)
-    assert watched.resumed == [True, True]
+    assert resumed == [True, True]
     assert outcomes(warehouse, grown.recording) == grown.whole
 
 
 def test_states_that_were_altered_are_not_used(
-    grown: Grown, tmp_path: Path, watched: Watched
+    grown: Grown, tmp_path: Path, resumed: list[bool]
 ) -> None:
     """By whatever writes Delta tables: one bit of one of them."""
     warehouse = grown.copied(tmp_path / "warehouse")
@@ -220,7 +215,7 @@ def test_states_that_were_altered_are_not_used(
     rows = pa.Table.from_pylist(states, schema=REPLAY_STATE.arrow_schema)
     deltalake.write_deltalake(warehouse.uri_of(REPLAY_STATE), rows, mode="overwrite")
     close(warehouse, grown.recording)
-    assert watched.resumed == []
+    assert resumed == []
     assert outcomes(warehouse, grown.recording) == grown.whole
 
 
@@ -246,7 +241,7 @@ def test_states_of_something_else_are_not_used(
     change: Callable[[pytest.MonkeyPatch], None],
     grown: Grown,
     tmp_path: Path,
-    watched: Watched,
+    resumed: list[bool],
 ) -> None:
     """Neither by what is another, nor when all is as it was before."""
     warehouse = grown.copied(tmp_path / "warehouse")
@@ -254,13 +249,24 @@ def test_states_of_something_else_are_not_used(
         change(patch)
         replay_new(warehouse, grown.recording)
     replay_new(warehouse, grown.recording)
-    assert watched.resumed == [False, False]
+    assert resumed == [False, False]
     close(warehouse, grown.recording)
-    assert watched.resumed == [False, False, True]
+    assert resumed == [False, False, True]
     assert outcomes(warehouse, grown.recording) == grown.whole
 
 
-def test_a_file_that_comes_late(grown: Grown, tmp_path: Path, watched: Watched) -> None:
+def test_states_are_dropped_before_the_rows_that_they_follow(
+    grown: Grown, tmp_path: Path, resumed: list[bool]
+) -> None:
+    warehouse = grown.copied(tmp_path / "warehouse")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed), at_commit(3, killed):
+        other_code(patch)
+        replay_new(warehouse, grown.recording)
+    replay_new(warehouse, grown.recording)
+    assert resumed == [False, False]
+
+
+def test_a_file_that_comes_late(grown: Grown, tmp_path: Path, resumed: list[bool]) -> None:
     """What a broker logged at the beginning is read last."""
     logs = ArrivingLogs(RECORDING, tmp_path, [0.6])
     warehouse = Warehouse(tmp_path / "warehouse")
@@ -273,7 +279,7 @@ def test_a_file_that_comes_late(grown: Grown, tmp_path: Path, watched: Watched) 
     recording = logs.arrive(1)
     read_in(warehouse, recording)
     replay_new(warehouse, recording)
-    assert watched.resumed == [False, False]
+    assert resumed == [False, False]
     close(warehouse, recording)
     assert outcomes(warehouse, recording) == grown.whole
 

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -262,18 +260,6 @@ def test_both_ways_count_the_same(tmp_path: Path, every: int) -> None:
 def test_what_is_not_there_is_not_wrong(tmp_path: Path) -> None:
     results = checked(Warehouse(tmp_path), *load_suites())
     assert {(each.failing_rows, each.rows_checked, each.kept) for each in results} == {(0, 0, ())}
-
-
-def test_a_local_run_imports_neither_great_expectations_nor_spark(tmp_path: Path) -> None:
-    code = (
-        "import sys; from kip_replay.jobs import run\n"
-        "from kip_replay.pipelines.engines.local import Local\n"
-        "from kip_replay.pipelines.quality.step import *\n"
-        "from kip_replay.pipelines.warehouse.tables import Warehouse\n"
-        f"validated(Local(Warehouse({str(tmp_path)!r})), ['r'], load_suites(), 2)\n"
-        "sys.exit(bool({'great_expectations', 'sqlalchemy', 'pyspark'} & {*sys.modules}))"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 KNOWN = AT + timedelta(minutes=1)

@@ -53,6 +53,5 @@ def test_states_with_one_that_is_not_as_it_was_saved_are_not_used(altered: dict[
 
 def test_a_state_of_another_rule_is_not_used() -> None:
     rows = three()
-    rows[2]["rule"] = RULE
-    rows[2]["state_key"] = "3"
+    rows[2] = saved(OTHER, "3", b"other") | {"rule": RULE}
     assert saved_by(rows, RULE) is None
