@@ -15,7 +15,7 @@ from .contenders import CONTENDERS, Work, cores_of, use_cores
 from .processes import run
 
 PAGE = REPOSITORY / "docs" / "performance.md"
-MB = page.MB
+MB = whole_job.MB
 
 
 def main() -> int:

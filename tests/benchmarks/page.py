@@ -13,9 +13,8 @@ from typing import NamedTuple
 from .contenders import CORES, Work, cores_of
 from .engines import Rate
 from .processes import Run
-from .whole_job import SOURCE, WholeJob
+from .whole_job import MB, SOURCE, WholeJob
 
-MB = 1_000_000
 _PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "msgspec", "duckdb")
 
 _WORDS = {
