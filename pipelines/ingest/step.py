@@ -132,7 +132,6 @@ class LinesRead(Counts):
     files_read: int
     files_known: int
     bytes_read: int
-    warnings: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
     @property
@@ -195,7 +194,6 @@ def ingest(
         _announce(recording, surveys, unchanged, say)
     counts: dict[FileKey, Counts] = {}
     parsed: list[Parsed] = []
-    strays: Strays = {}
     if fresh:
         counts, parsed, strays = _ingest_files(
             recordings, fresh, files, ingested, done, engine, settings, pseudonyms
@@ -205,7 +203,7 @@ def ingest(
         if newer := sum((of.newer_versions for of in parsed), Counter()):
             say(f"warning: {newer_versions_warning(newer)}")
     _complete(warehouse, {n: epoch for n, epoch in done.items() if n not in _names(fresh)})
-    read = [_lines_read(r, surveys, unchanged, counts, parsed, strays) for r in recordings]
+    read = [_lines_read(r, surveys, unchanged, counts, parsed) for r in recordings]
     for lines in read:
         say(
             f"ingest {lines.recording}: lines read {lines.lines:,} = requests "
@@ -508,10 +506,8 @@ def _lines_read(
     unchanged: Collection[LogFile],
     counts: Mapping[FileKey, Counts],
     parsed: Sequence[Parsed],
-    strays: Strays,
 ) -> LinesRead:
-    mine = [s for s in surveys if s.file.recording == recording.name]
-    new = [s for s in mine if not s.is_known]
+    new = [s for s in surveys if s.file.recording == recording.name and not s.is_known]
     total = sum((counts[file_of(s.file)] for s in new), Counts())
     return LinesRead(
         **vars(total),
@@ -519,6 +515,5 @@ def _lines_read(
         files_read=len(new),
         files_known=_known(recording, surveys, unchanged),
         bytes_read=sum(s.bytes_read for s in new),
-        warnings=(*warnings_of(mine), *stray_warnings(strays, recording.name)),
         unread=tuple(unread_lines(parsed, recording.name)),
     )

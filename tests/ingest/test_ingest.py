@@ -204,7 +204,6 @@ def test_of_half_a_gzip_stream_what_can_be_read_is(ingested: Ingested) -> None:
     said = [text for text in ingested.printed if "'half-gzip'" in text]
     warnings = [text for text in said if text.startswith("warning")]
     assert any("c.log.gz" in w and "in the middle of its gzip stream" in w for w in warnings)
-    assert warnings == [f"warning: {w}" for w in ingested.read["half-gzip"].warnings]
 
 
 def test_of_binary_garbage_only_what_should_be_a_request_is_rejected(ingested: Ingested) -> None:
