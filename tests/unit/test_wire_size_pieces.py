@@ -1,148 +1,67 @@
-"""Sums of pieces are whole messages: what changes may be counted without listing what does not."""
+"""Sums of pieces are whole messages: full FETCHes replayed have the sizes that were recorded."""
 
-import base64
+from collections.abc import Iterable
+from itertools import cycle
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from wire_messages import NO_HIGH_WATERMARK, fetch_request, fetch_response, names, one_row, topics
+from kafka_model.fetch_sessions import Request, Response
+from kafka_model.log import fetched, replay_of, requested, returned
+from kafka_model.recorded import NodeEndpoint
+from wire_messages import fetch_request, fetch_response, names
 
-from kip_replay.replay.kafka.messages import (
-    FETCH,
-    HIGH_WATERMARK_TAG_BYTES,
-    request_bytes,
-    response_bytes,
-)
-from kip_replay.replay.kafka.messages.fetch_pieces import (
-    CURRENT_LEADER_TAG_BYTES,
-    DIRECTORY_ID_TAG_BYTES,
-    EPOCH_END_OFFSET_TAG_BYTES,
-    FETCH_VERSIONS,
-    FetchPieces,
-    TopicTotals,
-    fetch_pieces,
-)
-from kip_replay.replay.log_tables import FETCHES
+from kip_replay.replay.incremental_fetch import FULL
+from kip_replay.replay.kafka.messages import HIGH_WATERMARK_TAG_BYTES
+from kip_replay.replay.kafka.messages.fetch_pieces import DIRECTORY_ID_TAG_BYTES, fetch_pieces
+from kip_replay.replay.outcomes import RECORDED
 
-client_ids = st.none() | names | st.just("")
+#: What a pair has in common, and errors: those that are not read are returned behind the others.
+OF_A_PAIR = {"topic_id", "topic", "partition", "error_code"}
+Pair = tuple[dict[str, Any], dict[str, Any]]
 
 
-def utf8(text: str | None) -> int:
-    return len((text or "").encode())
+def check(pairs: list[Pair], versions: Iterable[int], **others: Any) -> None:
+    """A full FETCH of partitions as requested and returned."""
+    for version in versions:
+        by = "topic_id" if version >= 13 else "topic"
+        asked, told = (
+            [make(pair[0][by], number, **fields(pair[side])) for number, pair in enumerate(pairs)]
+            for side, make in enumerate((requested, returned))
+        )
+        request, response = Request(0, 0, asked, [], version), Response(0, 0, told)
+        replayed = replay_of([[fetched(1, request, response, **others)]])
+        (full,), (recorded,) = replayed.variant(FULL), replayed.variant(RECORDED)
+        for name in ("request_bytes", "response_bytes", "request_partitions", "record_bytes"):
+            assert full[name] == recorded[name]
 
 
-def varint(n: int) -> int:
-    return max(1, (n.bit_length() + 6) // 7)
+def fields(partition: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in partition.items() if name not in OF_A_PAIR}
 
 
-def topics_bytes(pieces: FetchPieces, partitions: list[dict[str, Any]]) -> int:
-    runs = [(utf8(name), len(group)) for _, name, group in topics(partitions)]
-    totals = TopicTotals(
-        len(runs),
-        sum(name for name, _ in runs),
-        sum(varint(name + 1) for name, _ in runs),
-        sum(varint(n + 1) for _, n in runs),
-    )
-    return pieces.topics_bytes(totals)
-
-
-def request_by_pieces(pieces: FetchPieces, row: dict[str, Any]) -> int:
-    cluster_id, partitions = row["cluster_id"], row["request_partitions"]
-    size = pieces.request_fixed_bytes(
-        utf8(row["client_id"]),
-        rack_id_bytes=utf8(row["rack_id"]),
-        cluster_id_bytes=None if cluster_id is None else utf8(cluster_id),
-        has_replica_state=(row["replica_id"], row["replica_epoch"]) != (-1, -1),
-    )
-    size += topics_bytes(pieces, partitions) + len(partitions) * pieces.request_partition_bytes
-    if pieces.version >= 7:
-        forgotten = row["forgotten_partitions"]
-        size += topics_bytes(pieces, forgotten) + 4 * len(forgotten)
-    if pieces.version >= 17:
-        directories = sum(p["replica_directory_id"] is not None for p in partitions)
-        size += directories * DIRECTORY_ID_TAG_BYTES
-    if pieces.version >= 18:
-        high_watermarks = sum(p["high_watermark"] != NO_HIGH_WATERMARK for p in partitions)
-        size += high_watermarks * HIGH_WATERMARK_TAG_BYTES
-    return size
-
-
-def response_by_pieces(pieces: FetchPieces, row: dict[str, Any]) -> int:
-    endpoints = [(utf8(e["host"]), utf8(e["rack"])) for e in row["node_endpoints"]]
-    partitions = row["response_partitions"]
-    size = pieces.response_fixed_bytes(endpoints) + topics_bytes(pieces, partitions)
-    for p in partitions:
-        records, aborted = p["record_bytes"] or 0, p["aborted_transactions"] or 0
-        size += pieces.response_partition_bytes + records + 16 * aborted
-        if pieces.is_flexible:
-            size += varint(records + 1) - 1 + varint(aborted + 1) - 1 + aborted
-            size += EPOCH_END_OFFSET_TAG_BYTES * (p["diverging_epoch"] is not None)
-            size += CURRENT_LEADER_TAG_BYTES * (p["current_leader_id"] is not None)
-            size += EPOCH_END_OFFSET_TAG_BYTES * (p["snapshot_epoch"] is not None)
-    return size
-
-
-@given(row=fetch_request, client_id=client_ids, data=st.data())
-def test_request(row: dict[str, Any], client_id: str | None, data: Any) -> None:
+@given(request=fetch_request, response=fetch_response, client_id=st.none() | names, data=st.data())
+def test_full_fetch(
+    request: dict[str, Any], response: dict[str, Any], client_id: str | None, data: Any
+) -> None:
     # a topic may come again after another
-    requested = data.draw(st.permutations(row["request_partitions"]))
-    row = {**row, "client_id": client_id, "request_partitions": requested}
-    batch = every_version(row)
-    expected = [request_by_pieces(fetch_pieces(version), row) for version in FETCH_VERSIONS]
-    assert request_bytes(FETCH, batch).to_pylist() == expected
+    asked = data.draw(st.permutations(request["request_partitions"]))
+    told = data.draw(st.permutations(response["response_partitions"]))
+    assume(asked)  # who fetches nothing sends nothing
+    sender = ("replica_id", "replica_epoch", "rack_id", "cluster_id")
+    others: dict[str, Any] = {name: request[name] for name in sender} | {"client_id": client_id}
+    endpoints = [NodeEndpoint(**endpoint) for endpoint in response["node_endpoints"]]
+    pairs = zip(asked, cycle(told or [{}]), strict=False)
+    check([*pairs], range(7, 19), node_endpoints=endpoints, **others)
 
 
-@given(row=fetch_response, data=st.data())
-def test_response(row: dict[str, Any], data: Any) -> None:
-    row = {**row, "response_partitions": data.draw(st.permutations(row["response_partitions"]))}
-    batch = every_version(row)
-    expected = [response_by_pieces(fetch_pieces(version), row) for version in FETCH_VERSIONS]
-    assert response_bytes(FETCH, batch).to_pylist() == expected
-
-
-def every_version(row: dict[str, Any]) -> pa.RecordBatch:
-    rows = [one_row(FETCHES.arrow_schema, {**row, "api_version": v}) for v in FETCH_VERSIONS]
-    return pa.concat_batches(rows)
-
-
-def plain(topic: int, partition: int) -> dict[str, Any]:
-    """A partition of an incremental request and of its response at once."""
-    return {
-        "topic_id": base64.urlsafe_b64encode(topic.to_bytes(16, "big"))[:22].decode(),
-        "topic": f"{topic:04d}",
-        "partition": partition,
-        "high_watermark": NO_HIGH_WATERMARK,
-        "record_bytes": 0,
-        **dict.fromkeys(("replica_directory_id", "aborted_transactions", "diverging_epoch")),
-        **dict.fromkeys(("current_leader_id", "snapshot_epoch")),
-    }
-
-
-@pytest.mark.parametrize("version", [11, 12, 17])
 @pytest.mark.parametrize("n", [126, 127, 16_383])
 @pytest.mark.parametrize("kind", ["topics", "partitions"])
-def test_prefixes_of_long_arrays(version: int, n: int, kind: str) -> None:
-    partitions = [plain(i, 0) if kind == "topics" else plain(7, i) for i in range(n)]
-    sides = ("request_partitions", "forgotten_partitions", "response_partitions")
-    client = {"client_id": "broker-12-fetcher-0", "replica_id": 12, "replica_epoch": 5}
-    fixed = {"cluster_id": None, "rack_id": "", "max_wait_ms": 500, "error_code": 0}
-    row = client | fixed | dict.fromkeys(sides, partitions)
-    row |= {"api_version": version, "node_endpoints": []}
-    # Without what no size depends on: building it is most of the time.
-    schema = pa.schema([f for f in FETCHES.arrow_schema if not pa.types.is_timestamp(f.type)])
-    batch = one_row(schema, row)
-    pieces = fetch_pieces(version)
-    assert request_bytes(FETCH, batch).to_pylist() == [request_by_pieces(pieces, row)]
-    assert response_bytes(FETCH, batch).to_pylist() == [response_by_pieces(pieces, row)]
-
-
-@pytest.mark.parametrize("version", [-1, 3, 19])
-def test_no_pieces_of_a_version_without_sizes(version: int) -> None:
-    assert {fetch_pieces(v).version for v in FETCH_VERSIONS} == set(range(4, 19))
-    with pytest.raises(ValueError, match=f"FETCH v{version} is none of v4 to v18"):
-        fetch_pieces(version)
+def test_prefixes_of_long_arrays(n: int, kind: str) -> None:
+    of = range(n) if kind == "topics" else [7] * n
+    pairs: list[Pair] = [({"topic_id": f"{t:022}", "topic": f"{t:04}"}, {}) for t in of]
+    check(pairs, (11, 12, 17))
 
 
 def test_a_follower_requests_with_33_bytes_a_partition() -> None:
