@@ -1,10 +1,7 @@
 """FETCHes as tuples: rows of the replay's input, and the elements of their lists."""
 
 from collections import namedtuple
-from collections.abc import Iterator
 from typing import Any
-
-import pyarrow as pa
 
 from kip_replay.replay.incremental_fetch import INPUT_SCHEMA
 
@@ -46,19 +43,3 @@ class RecordedFetch(namedtuple("RecordedFetch", INPUT_SCHEMA.names)):
     @property
     def is_full(self) -> bool:
         return self.api_version < 7 or self.session_epoch in (0, -1)
-
-
-_ELEMENTS = {
-    "request_partitions": RequestedPartition,
-    "response_partitions": ReturnedPartition,
-    "forgotten_partitions": ForgottenPartition,
-    "node_endpoints": NodeEndpoint,
-}
-
-
-def recorded_fetches(batch: pa.RecordBatch) -> Iterator[RecordedFetch]:
-    """The rows of a batch of the replay's input."""
-    for row in batch.to_pylist():
-        for name, element in _ELEMENTS.items():
-            row[name] = row[name] and [element(**values) for values in row[name]]
-        yield RecordedFetch(**row)

@@ -11,7 +11,6 @@ from notation.recorded import EPOCH, Replayed, fetched, in_order, micros, replay
 
 from kip_replay.replay.hwm_parking import (
     NO_RESPONSE,
-    NOT_SENT,
     UNKNOWN_OFFSET,
     WITH_KIP,
     WITHOUT_KIP,
@@ -26,7 +25,6 @@ from kip_replay.replay.hwm_parking.explain import (
     causes_of,
     explain,
     shown,
-    woken_by,
 )
 from kip_replay.replay.hwm_parking.kip_1166 import Completion, Leader, Replica
 from kip_replay.replay.hwm_parking.lag import Advance, LagTracker
@@ -143,30 +141,6 @@ def test_move_that_the_fetch_knows_does_not_make_it_due() -> None:
     assert explain(row, causes, HIGH_WATERMARK, BUSY) == (Completion.RECORDS, True)
 
 
-#: A FETCH, and what the Raft thread did when it built the response.
-WOKEN = {
-    "append": (of_9(900, 1_001, 15, **NINE), RECORDS),
-    "append, as late as it may be": (of_9(900, 1_000 + HANDLING_SLACK_MS, 15, **NINE), RECORDS),
-    "too late": (of_9(900, 1_000.001 + HANDLING_SLACK_MS, 15, **NINE), None),
-    "records were there": (of_9(1_005, 1_006, 15, **NINE), None),
-    "move": (of_9(1_005, 1_011, 16, 16, high_watermark=15), MOVE),
-    "move, as early as stamps can be": (of_9(900, 985, 16, high_watermark=15), MOVE),
-    "too early": (of_9(900, 984.999, 16, high_watermark=15), None),
-    "replica knows less": (of_9(1_020, 1_021, 16, 16, high_watermark=15), MOVE),
-    "move that nobody told": (of_9(1_005, 1_011, 16, 16), None),
-    "expiry is another thread": (of_9(300, 800, 15), None),
-    "diverging": (of_9(1_020, 1_021, 16, high_watermark=15, is_diverging=True), None),
-    "snapshot": (of_9(1_020, 1_021, 16, high_watermark=15, is_snapshot=True), None),
-}
-
-
-@pytest.mark.parametrize(("row", "completion"), WOKEN.values(), ids=WOKEN)
-def test_raft_thread_builds_a_response_because_of(
-    row: RecordedFetch, completion: Completion | None
-) -> None:
-    assert woken_by(row, causes_of(row, LOG_END, HIGH_WATERMARK)) is completion
-
-
 #: An empty response to 9 before the append at 1,000 ms, another FETCH, and whether a drain without
 #: a batch completed it.
 LATER = fetched(8, 980, 1_000, 15, **NINE)
@@ -253,32 +227,6 @@ class Lags:
 
 
 @pytest.mark.parametrize(
-    ("advances", "carried", "learned"),
-    [
-        ([(100, 14, 15)], [(150, 14), (200, 15), (300, 15)], [(15, 200)]),
-        ([(100, 14, 15), (110, 15, 17)], [(200, 17)], [(15, 200), (17, 200)]),
-        ([(100, 14, 15), (110, 15, 17)], [(200, 16)], [(15, 200)]),
-        ([(100, 14, 15)], [(99, 15)], [(15, 100)]),
-    ],
-    ids=["the first that carries as much", "several at once", "not more", "cut stamps"],
-)
-def test_advance_is_learned(
-    advances: list[tuple[int, int, int]],
-    carried: list[tuple[int, int]],
-    learned: list[tuple[int, int]],
-) -> None:
-    lags = Lags()
-    for advance in advances:
-        lags.advanced(*advance)
-    for built, high_watermark in carried:
-        lags.tracker.learned(9, built, high_watermark)
-    taken = lags.tracker.take()
-    assert [(lag.advance.high_watermark, lag.learned_us) for lag in taken] == learned
-    assert not any(lag.away for lag in taken)
-    assert lags.tracker.take() == []
-
-
-@pytest.mark.parametrize(
     ("carried", "learned_us"),
     [
         ([(101, 14), (102, 15), (103, 16)], 102),
@@ -312,17 +260,6 @@ def test_what_is_never_learned_shows_at_the_end_but_not_for_a_replica_that_came_
     assert lags.tracker.take() == []
 
 
-def test_replica_that_was_silent_when_it_moved_was_away() -> None:
-    lags = Lags(fetched(9, 0, 1, 15), fetched(9, 3_000, 3_001, 15))
-    lags.advanced(micros(2_000), 14, 15)
-    lags.advanced(micros(3_000), 15, 16)
-    lags.tracker.learned(9, micros(3_001), 16)
-    assert [(lag.away, lag.learned_us) for lag in lags.tracker.take()] == [
-        (True, None),
-        (False, micros(3_001)),
-    ]
-
-
 # --- the closed loop -----------------------------------------------------------------------------
 
 
@@ -339,15 +276,6 @@ class Loop:
     def advance(self, until_ms: float) -> list[SimulatedFetch]:
         return self.loop.advance(self.evidence, micros(until_ms))
 
-    def resign(self, at_ms: float) -> list[SimulatedFetch]:
-        return self.loop.resign(self.evidence, micros(at_ms))
-
-
-def two_ms_each(parked_at: int = 14, dequeued: float = 1) -> list[RecordedFetch]:
-    """7, 8 and 9 are woken by one append, 4 ms from first to last: 2 ms a response."""
-    rows = [fetched(r, dequeued, 100 + 2 * i, parked_at, **NINE) for i, r in enumerate((7, 8, 9))]
-    return [*rows, fetched(7, 200, 300, 16)]
-
 
 @pytest.mark.parametrize(
     ("recorded_us", "swept_us", "built_ms"), [(200_000, None, 200), (500_000, 50_000, 50)]
@@ -361,101 +289,18 @@ def test_fetch_is_parked_for_its_max_wait_or_the_swept_one(
     assert row.response.parked
 
 
-def handled(loop: Loop, completion: Completion, **took_ms: float) -> Loop:
-    """The log shows at 90 ms how long after such a cause the replicas' responses were built."""
-    for name, took in took_ms.items():
-        replica = loop.evidence.replicas[int(name[1:])]
-        replica.handled(completion, micros(90), micros(90 + took))
-    return loop
-
-
-def test_response_comes_as_long_after_an_append_as_the_replicas_recorded_one() -> None:
-    """9 was not recorded to be woken: it has its turn, the third, by the thread's pace."""
-    loop = handled(Loop(*two_ms_each(parked_at=15, dequeued=0)), RECORDS, r7=30, r8=0.5)
-    loop.loop.append(micros(100), 16)
-    built = {row.response.fetch.replica_id: row.built_us for row in loop.advance(150)}
-    assert built == {7: micros(130), 8: micros(100.5), 9: micros(104)}
-
-
-def test_response_comes_as_long_after_the_fetch_that_moves_the_high_watermark() -> None:
-    """9 is parked knowing 14 when 3 has 15."""
-    rows = [fetched(9, 80, 580, 15, high_watermark=14), fetched(3, 100, 600, 15, high_watermark=14)]
-    loop = Loop(*rows, hwm_aware=True)
-    loop.loop.leader.high_watermark = 14
-    handled(loop, MOVE, r3=4, r9=3)
-    rows_of = {r.response.fetch.replica_id: r for r in loop.advance(110)}
-    assert [rows_of[r].built_us for r in (9, 3)] == [micros(103), micros(104)]
-    assert {r.response.completion for r in rows_of.values()} == {MOVE}
-
-
 @pytest.mark.parametrize("is_move", [True, False])
 def test_move_and_drain_complete_who_is_parked_as_an_append_does(is_move: bool) -> None:
     """A log without the KIP shows no move; 9 is parked when 3 has 15 at 100 ms, or a drain is."""
     rows = [fetched(9, 80, 580, 15), fetched(3, 100 if is_move else 900, 1_400, 15)]
-    loop = handled(Loop(*rows, hwm_aware=True), RECORDS, r9=3)
+    loop = Loop(*rows, hwm_aware=True)
+    # The log shows at 90 ms how long after an append its responses were built.
+    loop.evidence.replicas[9].handled(RECORDS, micros(90), micros(93))
     if not is_move:
         loop.loop.drain(micros(100))
     row, *_ = loop.advance(110)
     assert row.response.completion is (MOVE if is_move else Completion.DRAIN)
     assert (row.response.fetch.replica_id, row.built_us) == (9, micros(103))
-
-
-def test_append_comes_before_the_timer_thread() -> None:
-    """9 is parked at 2 ms and over at 502; the timer's thread takes 2 ms as well."""
-    for append_ms, completion in [(504, RECORDS), (505, TIMEOUT)]:
-        loop = Loop(*two_ms_each(), fetched(6, 0, 500, 15))
-        loop.loop.append(micros(append_ms), 16)
-        row = next(r for r in loop.advance(600) if r.response.fetch.replica_id == 6)
-        assert (row.response.completion, row.built_us) == (completion, micros(504))
-
-
-def test_fetch_waits_for_the_raft_thread() -> None:
-    """All three arrive at 1 ms with 2 ms a response: the second is processed at 5 ms."""
-    built = [row.built_us for row in Loop(*two_ms_each()).advance(50)]
-    assert built == [micros(t) for t in (3, 5, 7)]
-
-
-@pytest.mark.parametrize(
-    ("dequeued_ms", "append_ms", "parked"), [(0, 500, True), (100, 100, False)]
-)
-def test_of_events_at_one_time_the_append_is_first(
-    dequeued_ms: int, append_ms: int, parked: bool
-) -> None:
-    loop = Loop(fetched(9, dequeued_ms, 500, 15))
-    loop.loop.append(micros(append_ms), 16)
-    row, *_ = loop.advance(600)
-    assert (row.response.completion, row.response.parked) == (Completion.RECORDS, parked)
-    assert row.built_us == micros(append_ms)
-
-
-def test_resignation_rejects_who_is_parked_and_who_waits_for_the_raft_thread() -> None:
-    """The FETCHes that arrive at 300 ms would be processed at 302 and 304."""
-    waiting = [fetched(r, 300, 400, 15) for r in (5, 4)]
-    loop = Loop(*two_ms_each(), fetched(6, 290, 400, 15), *waiting)
-    rows = [r for r in loop.resign(301) if r.response.completion is Completion.ERROR]
-    rejected = [(r.response.fetch.replica_id, r.response.parked, r.built_us) for r in rows]
-    # 2 ms a response, whatever it is; 7 is parked since 200 ms.
-    assert rejected[-3:] == [
-        (6, True, rejected[0][2] + 2_000 * (len(rejected) - 3)),
-        (4, False, rejected[0][2] + 2_000 * (len(rejected) - 2)),
-        (5, False, rejected[0][2] + 2_000 * (len(rejected) - 1)),
-    ]
-    assert rejected[0][2] == micros(301)
-
-
-@pytest.mark.parametrize(
-    ("hwm_aware", "recorded", "sent"),
-    [
-        (False, {"high_watermark": -1}, NOT_SENT),
-        (True, {"high_watermark": 12}, 12),
-        (True, {}, UNKNOWN_OFFSET),
-    ],
-)
-def test_loop_begins_with_the_high_watermark_that_a_replica_sent(
-    hwm_aware: bool, recorded: dict[str, int], sent: int
-) -> None:
-    row, *_ = Loop(fetched(9, 0, 500, 15, **recorded), hwm_aware=hwm_aware).advance(1_000)
-    assert row.response.fetch.high_watermark == sent
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from kip_replay.replay.hwm_parking.evidence import (
     LogBytes,
 )
 from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US, WAKE_SPREAD_US
-from kip_replay.replay.hwm_parking.timelines import Samples, Timeline
+from kip_replay.replay.hwm_parking.timelines import Timeline
 
 FOREVER = micros(10**9)
 
@@ -32,13 +32,6 @@ def records(replica: int, dequeued: float, built: float, offset: int, **rest: An
 
 
 # --- samples and timelines -----------------------------------------------------------------------
-
-
-def samples(*measured: tuple[int, int]) -> Samples[int]:
-    gathered: Samples[int] = Samples()
-    for at, value in measured:
-        gathered.add(at, value)
-    return gathered
 
 
 TIMELINE = Timeline([10, 20, 30], [5, 7, 9])
