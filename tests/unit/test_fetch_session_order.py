@@ -1,7 +1,6 @@
 """The order of full FETCHes and the sizes of their topics, against listing everything."""
 
 import random
-from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +9,6 @@ import pytest
 from kip_replay.replay.incremental_fetch.full_order import FullOrder
 from kip_replay.replay.incremental_fetch.partitions import Partitions
 from kip_replay.replay.kafka.messages.encoding import Ints
-from kip_replay.replay.kafka.messages.fetch_pieces import fetch_pieces
 
 #: The third is long enough for a varint of two bytes.
 TOPICS = ["a", "bb", "c" * 130]
@@ -22,33 +20,8 @@ def numbering() -> Partitions:
     return numbers
 
 
-def listed_bytes(topics: list[int], version: int) -> int:
-    """Runs counted one by one."""
-    runs = [(len(TOPICS[topic]), sum(1 for _ in run)) for topic, run in groupby(topics)]
-    if version < 12:
-        return 4 + sum(2 + name + 4 for name, _ in runs)
-    size = varint(len(runs) + 1)
-    for name, partitions in runs:
-        size += 16 if version >= 13 else varint(name + 1) + name
-        size += varint(partitions + 1) + 1
-    return size
-
-
-def varint(n: int) -> int:
-    return 1 if n < 128 else 2
-
-
 def ints(*values: int) -> Ints:
     return np.array(values, np.int64)
-
-
-@pytest.mark.parametrize("version", [7, 12, 17])
-@pytest.mark.parametrize("length", [0, 1, 5, 40, 300])
-def test_totals_are_those_of_the_list(version: int, length: int) -> None:
-    draw = random.Random(length)
-    topics = [draw.choice([0, 0, 0, 1, 2]) for _ in range(length)]
-    totals = numbering().totals(ints(*topics))
-    assert fetch_pieces(version).topics_bytes(totals) == listed_bytes(topics, version)
 
 
 def full_order(*slots: int, topics: tuple[int, ...] = (0, 1, 0, 1)) -> FullOrder:

@@ -25,6 +25,7 @@ from kip_replay.replay.hwm_parking.explain import (
     causes_of,
     explain,
     shown,
+    woken_by,
 )
 from kip_replay.replay.hwm_parking.kip_1166 import Completion, Leader, Replica
 from kip_replay.replay.hwm_parking.lag import Advance, LagTracker
@@ -141,6 +142,21 @@ def test_move_that_the_fetch_knows_does_not_make_it_due() -> None:
     assert explain(row, causes, HIGH_WATERMARK, BUSY) == (Completion.RECORDS, True)
 
 
+#: A FETCH, and what the Raft thread did when it built the response.
+WOKEN = {
+    "append, as late as it may be": (of_9(900, 1_000 + HANDLING_SLACK_MS, 15, **NINE), RECORDS),
+    "too late": (of_9(900, 1_000.001 + HANDLING_SLACK_MS, 15, **NINE), None),
+    "records were there": (of_9(1_005, 1_006, 15, **NINE), None),
+}
+
+
+@pytest.mark.parametrize(("row", "completion"), WOKEN.values(), ids=WOKEN)
+def test_raft_thread_builds_a_response_because_of(
+    row: RecordedFetch, completion: Completion | None
+) -> None:
+    assert woken_by(row, causes_of(row, LOG_END, HIGH_WATERMARK)) is completion
+
+
 #: An empty response to 9 before the append at 1,000 ms, another FETCH, and whether a drain without
 #: a batch completed it.
 LATER = fetched(8, 980, 1_000, 15, **NINE)
@@ -233,8 +249,9 @@ class Lags:
         ([(at, 15) for at in range(101, 150)], 101),
         ([(100 + i, i) for i in range(1, 31)], 115),
         ([(100 + i, i) for i in range(1, 32)], 116),
+        ([(99, 15)], 100),
     ],
-    ids=["the first that carries enough", "repeated", "16 are kept", "no more than 16"],
+    ids=["the first with enough", "repeated", "16 are kept", "no more than 16", "cut stamps"],
 )
 def test_advance_that_shows_late_joins_what_was_carried_before(
     carried: list[tuple[int, int]], learned_us: int
