@@ -27,6 +27,7 @@ from kip_replay.replay.lowest_acked_offset import LowestAckedOffset, cadence, ev
 from kip_replay.replay.lowest_acked_offset import writes as written
 from kip_replay.replay.lowest_acked_offset.brokers import Heartbeat
 from kip_replay.replay.lowest_acked_offset.cadence import Recorded
+from kip_replay.replay.lowest_acked_offset.controller import HeartbeatManager
 from kip_replay.replay.lowest_acked_offset.events import NOT_SENT, Event
 from kip_replay.replay.lowest_acked_offset.writes import Offsets
 
@@ -147,6 +148,42 @@ def test_what_wrote_nothing_is_no_write(others: dict[str, Any]) -> None:
     assert not replayed(in_order([*voters_fetch(10, 20), row])).writes
 
 
+class Controller(HeartbeatManager):
+    """A manager that takes heartbeats of offset 20, times in milliseconds."""
+
+    def takes(
+        self, broker: int, handled: float, built: float, epoch: int = 5, **state: bool
+    ) -> Any:
+        state = {"is_fenced": False, "want_shut_down": False} | state
+        return self.heartbeat(Heartbeat(2, broker, epoch, us(handled), us(built), 20, **state))
+
+
+def test_response_to_a_former_process_of_a_broker_is_lost() -> None:
+    manager = Controller(certain_from_us=0)
+    manager.takes(11, 1000, 1500, epoch=5)
+    manager.takes(11, 1100, 1101, epoch=6, is_fenced=True)
+    manager.takes(11, 1600, 1700, epoch=6)
+    # What was built at 1.5 s was for the process that had stopped by then.
+    assert manager.known.by_node == {11: -1}
+    manager.advance(us(1700))
+    assert manager.known.by_node == {11: 20}
+
+
+def test_response_arrives_when_it_is_built() -> None:
+    manager = Controller(certain_from_us=0)
+    manager.takes(11, 1000, 9000)
+    manager.takes(12, 1001, 1100)
+    manager.advance(us(1100) - 1)
+    assert not manager.known_by_broker[12].at
+    manager.advance(us(1100))
+    assert {b: known.at for b, known in manager.known_by_broker.items()} == {11: [], 12: [us(1100)]}
+    # An older response that arrives later takes nothing back.
+    manager.known.set(11, 30)
+    manager.brokers[11].known = 30
+    manager.advance(us(9000))
+    assert manager.known.by_node == {11: 30, 12: 20}
+
+
 def test_update_features_has_when_each_broker_can_renegotiate() -> None:
     """ "ApiVersions": a broker waits for the record's offset to be known everywhere."""
     rows = replayed(cluster(*REPORTS, api_name="UPDATE_FEATURES", partitions=0)).visibility
@@ -206,6 +243,22 @@ def test_fetch_is_not_believed_against_a_heartbeat() -> None:
     slow = [beat(11, 5006, 21), beat(12, 5106, 19), beat(12, 7110, 19), beat(12, 9114, 21)]
     _, latest, reason = sign(cluster(*slow, known), "fetch_high_watermark")
     assert (latest, reason) == (None, reasons.DENIED)
+
+
+def claims_of(claims: evidence.Claims, at_ms: float, offset: int) -> list[tuple[int, int]]:
+    list(claims.fall_due(us(at_ms), evidence.Replicas()))
+    return [(c.at_us, c.offset) for c in claims.heartbeat(us(at_ms), offset)]
+
+
+def test_claim_of_a_fetch_is_cut_to_what_the_next_heartbeat_has() -> None:
+    claims = evidence.Claims(12)
+    claims.fetch(us(100), 30)
+    assert claims_of(claims, 2000, 25) == [(us(600), 25), (us(2000), 25)]
+    # The broker is slow, and its FETCHes are not believed until it has caught up.
+    claims.fetch(us(2100), 31)
+    assert claims_of(claims, 4000, 31) == [(us(4000), 31)]
+    claims.fetch(us(4100), 40)
+    assert claims_of(claims, 6000, 40) == [(us(4600), 40), (us(6000), 40)]
 
 
 def test_replicas_to_create_may_take_ten_times_as_long_as_usual() -> None:

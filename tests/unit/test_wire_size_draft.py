@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_messages import fetch_request, fetch_response, names
 
-from kip_replay.replay.kafka.messages.kip_227_draft import DRAFT_UUID_BYTES, DraftFetchPieces
+from kip_replay.replay.kafka.messages import DraftFetchPieces
 
 # Integers of more than 8 bits are big-endian, as everywhere in Kafka.
 
@@ -100,11 +100,3 @@ def test_response(row: dict[str, Any]) -> None:
     whole = framed(struct.pack(">i", 7), serialized_response(row))
     assert response_by_pieces(DraftFetchPieces(False), row) == len(whole)
     assert response_by_pieces(DraftFetchPieces(True), row) == len(whole)
-
-
-def test_an_empty_incremental_fetch_is_its_fixed_part() -> None:
-    """The draft's saving: 100,000 partitions that stand still cost nothing."""
-    pieces = DraftFetchPieces(False)
-    assert pieces.request_fixed_bytes(0) == 4 + 10 + 21 + 4
-    assert pieces.response_fixed_bytes() == 4 + 4 + 14 + 4
-    assert len(struct.pack(">q", 99)) == DRAFT_UUID_BYTES
