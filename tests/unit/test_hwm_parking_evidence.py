@@ -8,13 +8,12 @@ from notation.recorded import EPOCH, fetched, in_order, micros
 
 from kip_replay.replay.hwm_parking import NOT_SENT, RecordedFetch
 from kip_replay.replay.hwm_parking.evidence import (
-    WAKE_RESPONSES_MIN,
     Absence,
     Envelope,
     Evidence,
     LogBytes,
 )
-from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US, WAKE_SPREAD_US
+from kip_replay.replay.hwm_parking.metadata_log import ABSENCE_US
 from kip_replay.replay.hwm_parking.timelines import Timeline
 
 FOREVER = micros(10**9)
@@ -242,43 +241,6 @@ def test_latest_snapshot_counts_however_late_it_shows() -> None:
     """Synthetic: 8 had asked for the older one before."""
     rows = [fetched(9, 0, 1, 3), fetched(8, 0, 2, 3), fetched(9, 50, 51, 12), fetched(8, 60, 61, 9)]
     assert evidence_of(*rows).snapshot == 12
-
-
-# --- how long a response takes -------------------------------------------------------------------
-
-
-def woken(*built: float, dequeued: float = 0) -> list[RecordedFetch]:
-    """Replicas 7, 8, ... parked at 15 and woken by one append; and a FETCH much later."""
-    rows = [records(7 + i, dequeued, at, 15) for i, at in enumerate(built)]
-    return [*rows, fetched(7, 400, 900, 16)]
-
-
-SPREAD_MS = WAKE_SPREAD_US / 1000
-SERVICE = {
-    "the mean step between responses of one append": (woken(100, 101, 104), 2_000),
-    "one response shows none": (woken(100), 0),
-    "far apart": (woken(100, 100 + SPREAD_MS), WAKE_SPREAD_US),
-    "too far apart for one append": (woken(100, 100.001 + SPREAD_MS), 0),
-    "who came after the append was not woken": ([*woken(100), records(8, 102, 104, 15)], 0),
-    "who came with the append was": ([*woken(100), records(8, 100, 104, 15)], 4_000),
-    "empty responses are of no append": (
-        [fetched(7, 0, 100, 15), fetched(8, 0, 104, 15), fetched(7, 400, 900, 15)],
-        0,
-    ),
-}
-
-
-@pytest.mark.parametrize(("rows", "service_us"), SERVICE.values(), ids=SERVICE)
-def test_service_time(rows: list[RecordedFetch], service_us: int) -> None:
-    assert evidence_of(*rows).service_us(micros(100)) == service_us
-
-
-@pytest.mark.parametrize(("together", "service_us"), [(3, 0), (WAKE_RESPONSES_MIN, 2_000)])
-def test_few_of_many_replicas_show_no_service_time(together: int, service_us: int) -> None:
-    """Six replicas; one stall among few responses would look like a slow thread."""
-    rows = woken(*(100 + 2 * i for i in range(together)))
-    others = [fetched(r, 0, 99, 15) for r in range(20, 26 - together)]
-    assert evidence_of(*rows, *others).service_us(micros(100)) == service_us
 
 
 # --- bytes ---------------------------------------------------------------------------------------
