@@ -156,8 +156,6 @@ class MinIsrAcks:
         led.seen_us = at_us
         return led
 
-    # --- the leader's own log ---
-
     def _fetch(self, e: int) -> None:
         """A follower's FETCH: it has everything below the offsets that it fetches at."""
         state, events, rows = self._state, self._events, self._rows
@@ -323,8 +321,6 @@ class MinIsrAcks:
         if is_parked and events.min_bytes[e] <= ENOUGH_BYTES:
             state.consumers.park(session, listed, built_us)
 
-    # --- what other nodes logged ---
-
     def _facts(self, e: int, kind: str) -> None:
         """METADATA or ALTER_PARTITION: ISRs and leaders."""
         state, at_us = self._state, self._events.at_us[e]
@@ -468,8 +464,6 @@ class MinIsrAcks:
     def _partitions_with(self, at_us: int, broker: int) -> int:
         known = (one for one in self._state.led.values() if one.seen_us >= at_us - SILENT_US)
         return sum(broker in (one.leadership.isr or ()) for one in known)
-
-    # --- outcomes ---
 
     def _emitted(self, *, over: bool) -> pa.RecordBatch:
         state, batches, front_us = self._state, self._state.batches, self._state.front[0]

@@ -212,8 +212,3 @@ def test_responses_blanked_give_the_same_rows(recording: str) -> None:
                 name: None if name in recorded or "_recorded_" in name else value
                 for name, value in recorded_row.items()
             }
-
-
-def test_acks_0_waits_for_nobody() -> None:
-    verdicts = {row["verdict"] for row in rows_of("mixed-4.2") if row["acks"] == 0}
-    assert verdicts == {"not_applicable"}

@@ -40,9 +40,6 @@ def first(history: History, until_ms: float | None = 9000) -> Row:
     return history.row(history.produced[0], until_ms=until_ms)
 
 
-# --- Kafka's own tests ---------------------------------------------------------------------------
-
-
 def test_kafka_high_watermark_should_not_advance_when_under_min_isr() -> None:
     """testHighWatermarkAdvanceShouldNotAdvanceWhenUnderMinISR: min 3, the third joins late."""
     history = History(isr=(11, 12), min_isr=3)
@@ -84,9 +81,6 @@ def test_kafka_previous_fetch_shows_when_a_follower_was_caught_up(
 def test_kafka_illegal_required_acks() -> None:
     """testIllegalRequiredAcks: a broker without the KIP responds INVALID_REQUIRED_ACKS."""
     assert History().then("p0@0").row()["todays_min_isr_error"] == 21
-
-
-# --- KIP-926 -------------------------------------------------------------------------------------
 
 
 def near_and_far(min_isr: int = 2, **options: Any) -> History:
@@ -219,9 +213,6 @@ def test_bounds_are_those_of_the_handler() -> None:
     assert bounds == [58.5, 63.5, 2.5, 7.5]
 
 
-# --- followers -----------------------------------------------------------------------------------
-
-
 def test_refused_fetch_shows_nothing() -> None:
     """A partition error or a diverging epoch: the leader takes no note of the offset."""
     history = History(isr=(11, 12)).then("p0@0")
@@ -265,9 +256,6 @@ def test_acks_0_waits_for_nobody() -> None:
     assert [row["verdict"] for row in rows] == ["replayed", "not_applicable", "replayed"]
     assert responses(rows[1]) == (None, None, None, None)
     assert [responses(row)[0] for row in rows[::2]] == [6, 4]
-
-
-# --- ISR and minimum over time -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("committed_ms", "visible"), [(20, 60), (None, 4)])
@@ -321,9 +309,6 @@ def test_description_never_undoes_what_was_set() -> None:
     assert history.then("p0@0").row()["min_insync_replicas"] == 1
 
 
-# --- what the log can't decide -------------------------------------------------------------------
-
-
 def test_log_that_ends_leaves_the_response_open() -> None:
     row = History().then("p0@0 12:1@4").row()
     assert (row["verdict"], row["reason"]) == ("unknown", LOG_ENDED)
@@ -352,9 +337,6 @@ def test_old_metadata_is_not_believed() -> None:
 def test_events_out_of_order_are_refused() -> None:
     with pytest.raises(ValueError, match="order"):
         MinIsrAcks(11, variants()).feed(batch_of(History().in_order()[::-1]))
-
-
-# --- what is read of a response ------------------------------------------------------------------
 
 
 def test_nothing_depends_on_what_the_response_was_or_when() -> None:

@@ -77,12 +77,6 @@ def fetched(**values: Any) -> dict[str, Any]:
     return row("fetch_session_outcomes", **given)
 
 
-def acked(partition: int, **values: Any) -> dict[str, Any]:
-    """A partition of a PRODUCE with an early ack."""
-    return row("produce_ack_outcomes", partition=partition, min_isr_acked_at=AT, min_isr_error=0,
-               min_insync_replicas_at_ack=2, replicas_at_min_isr_ack=1, **values)  # fmt: skip
-
-
 def beat(handled_at: datetime | None = None, **values: Any) -> dict[str, Any]:
     counts = {"broker_id": 7, "error_code": 0, "is_fenced": False, "want_shut_down": False}
     at = handled_at or AT
@@ -151,7 +145,8 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         fetched(request_id="nowhere", response_bytes=470),
     ],
     "produce_ack_outcomes": [
-        acked(2, parameter="min_insync_replicas", parameter_value=2, last_offset=5),
+        row("produce_ack_outcomes", min_isr_acked_at=AT, min_isr_error=0, partition=2,
+            min_insync_replicas_at_ack=2, replicas_at_min_isr_ack=1),
     ],
     "heartbeat_outcomes": [
         row("heartbeat_outcomes", request_id="h1", built_at=AT, lowest_acknowledged_offset=5),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_messages import fetch_request, fetch_response, names
 
-from kip_replay.replay.kafka.messages import DraftFetchPieces
+from kip_replay.replay.kafka.messages.kip_227_draft import DraftFetchPieces
 
 # Integers of more than 8 bits are big-endian, as everywhere in Kafka.
 
