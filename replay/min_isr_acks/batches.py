@@ -44,7 +44,7 @@ class Moment(NamedTuple):
     fetch_id: str | None = None
 
 
-class Batch(msgspec.Struct, array_like=True):
+class Batch(msgspec.Struct, array_like=True, gc=False):
     """A partition of a PRODUCE.
 
     By requirement: ``completed``, numbers of moments or -1. By variant: ``copies``, how many
@@ -85,15 +85,6 @@ class Batch(msgspec.Struct, array_like=True):
             return True
         return not self.waits and front_us >= max(self.done_us, self.next_us) + SETTLE_US
 
-    def complete(self, position: int, moment: int, at_us: int) -> bool:
-        """It is acknowledged under a requirement; not if that is too late to be followed."""
-        if at_us > self.until_us:
-            return False
-        self.completed[position] = moment
-        self.waits.remove(position)
-        self.done_us = max(self.done_us, at_us)
-        return True
-
     def lose(self, at_us: int, loss: int) -> None:
         """Its leader was lost, or what it waits for is not known from now on."""
         if at_us <= self.until_us and self.lost_us == NULL:
@@ -124,7 +115,7 @@ class Batch(msgspec.Struct, array_like=True):
             self.is_next_certain = other.blind <= self.blind
 
 
-class Led(msgspec.Struct, array_like=True):
+class Led(msgspec.Struct, array_like=True, gc=False):
     """A partition with its open batches: their numbers, and base offsets with numbers in order.
 
     ``seen_us`` is when a line named it last.

@@ -96,7 +96,7 @@ class Logged(NamedTuple):
     partitions: int | None
 
 
-class Produce(msgspec.Struct, array_like=True):
+class Produce(msgspec.Struct, array_like=True, gc=False):
     """A PRODUCE of the log, what is known of it as it arrived, and its run in each loop.
 
     ``number`` is its place in the leader's log, ``previous`` and ``next`` (0: none) are those of

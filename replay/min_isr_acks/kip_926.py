@@ -2,9 +2,8 @@
 
 In the KIP's order, with its sentences in quotes. Around what it changes this is
 ``kafka.cluster.Partition``, without a clock: the caller says what happens and in which order, and
-when a PRODUCE times out. A batch is a number; what completes comes back as (number, position of
-its ``Requirement``), so that one log is followed under several values of acks and of
-min.insync.replicas at once.
+when a PRODUCE times out. A batch is a number; what completes comes back with the position of its
+``Requirement``: one log is followed under several acks and min.insync.replicas at once.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,7 +36,7 @@ class Follower(msgspec.Struct, array_like=True, gc=False):
     session: int
 
 
-class Requirement(msgspec.Struct, array_like=True):
+class Requirement(msgspec.Struct, array_like=True, gc=False):
     """Which replicas must have a batch; below ``offset``, which only rises, they have all.
 
     "acks=all(-1): the leader will wait for the full set of in-sync replicas to acknowledge the
@@ -52,7 +51,7 @@ class Requirement(msgspec.Struct, array_like=True):
     waiting: list[tuple[int, int]] = []
 
 
-class Partition(msgspec.Struct, array_like=True):
+class Partition(msgspec.Struct, array_like=True, gc=False):
     """A partition as its leader has it.
 
     ``isr`` is the committed one, None if it is not known; ``maximal_isr`` has whom the leader has
@@ -75,24 +74,28 @@ class Partition(msgspec.Struct, array_like=True):
         min_isr = requirement.min_isr
         return min_isr if min_isr < self.replicas else self.replicas
 
-    def append(self, number: int, base_offset: int, isr_size: int) -> list[int]:
-        """Append a batch; returns the positions of the requirements under which it waits.
+    def append(self, number: int, base_offset: int, isr_size: int) -> tuple[list[int], list[int]]:
+        """Append a batch; returns the requirements that it waits under, and that it meets at once.
 
         "firstly check if current number of in-sync replicas is greater or equal to
         min.insync.replicas value, if not, throw NotEnoughReplicasException" ("Proposed Changes"),
-        "the same thing as acks=all did": not under these. What is appended all the same (acks=1)
-        waits for the high watermark of the first of them, the one in force. Nobody is responded to
-        yet: ``acknowledge`` follows.
+        "the same thing as acks=all did": under neither. What is appended all the same (acks=1)
+        waits for the high watermark of the first of them, the one in force. The leader has it now.
         """
         self.log_end_offset = max(self.log_end_offset, base_offset + 1)
-        in_force, waits = self.effective_min_isr(self.requirements[0]), []
+        in_force = self.effective_min_isr(self.requirements[0])
+        waits: list[int] = []
+        met: list[int] = []
         for position, one in enumerate(self.requirements):
-            min_isr = self.effective_min_isr(one)
-            is_taken = isr_size >= min_isr or (one.waits_for_all and min_isr == in_force)
-            if is_taken and min_isr != UNKNOWN:
+            min_isr = one.min_isr if one.min_isr < self.replicas else self.replicas
+            if min_isr == UNKNOWN:
+                continue
+            if isr_size >= min_isr and min_isr <= 1 and not one.waits_for_all:
+                met.append(position)
+            elif isr_size >= min_isr or (one.waits_for_all and min_isr == in_force):
                 heappush(one.waiting, (base_offset, number))
                 waits.append(position)
-        return waits
+        return waits, met
 
     def fetch(
         self, broker_id: int, offset: int, at_us: int, epoch: int = UNKNOWN, session: int = UNKNOWN
@@ -120,7 +123,7 @@ class Partition(msgspec.Struct, array_like=True):
         size, replicas, acknowledged = len(self.isr), self.replicas, []
         for position, one in enumerate(self.requirements):
             min_isr = one.min_isr if one.min_isr < replicas else replicas
-            if min_isr == UNKNOWN or size < min_isr:
+            if not one.waiting or min_isr == UNKNOWN or size < min_isr:
                 continue
             offset = self.log_end_offset
             if one.waits_for_all:
@@ -132,8 +135,7 @@ class Partition(msgspec.Struct, array_like=True):
                     ends = sorted(self._ends(self.in_sync), reverse=True)
                 # The fastest of the followers: the leader counts as one and has everything.
                 offset = ends[min_isr - 2]
-            if offset > one.offset:
-                one.offset = offset
+            one.offset = max(one.offset, offset)
             while one.waiting and one.waiting[0][0] < one.offset:
                 acknowledged.append((heappop(one.waiting)[1], position))
         return acknowledged
@@ -148,8 +150,7 @@ class Partition(msgspec.Struct, array_like=True):
         return tuple(one for one, end in ends if one != self.leader_id and end <= offset)
 
     def _ends(self, isr: Isr) -> list[int]:
-        followers = self.followers
-        return [one.log_end_offset if (one := followers.get(of)) else UNKNOWN for of in isr]
+        return [one.log_end_offset if (one := self.followers.get(of)) else UNKNOWN for of in isr]
 
     def _high_watermark(self, at_us: int, may_join: Callable[[int, int], bool]) -> int:
         """Return the least offset of all who must have a batch (``maybeIncrementLeaderHW``).

@@ -17,7 +17,7 @@ from .consumers import AFTER_RESPONSE_US, AT_ONCE_US, ENOUGH_BYTES, Consumers
 from .events import KIND_ORDER, NEVER, NULL, SILENCE_US, Event, Kind
 from .holes import METADATA_FETCH_US_MAX, NO_HOLES, STOPPING_US, Doubted, Holes, Seen, What
 from .inputs import Increment, parts_of
-from .kip_926 import LAG_US_MAX, UNKNOWN, Acknowledged, Follower, Partition, Requirement
+from .kip_926 import LAG_US_MAX, UNKNOWN, Acknowledged, Follower, Isr, Partition, Requirement
 from .leadership import APPLY_US_MAX, CONTRADICTED, Change, Leadership
 from .responses import Finalized
 from .rows import rows_of
@@ -123,16 +123,17 @@ class MinIsrAcks:
             self._expire(events.at_us[e])
             if self._has_holes:
                 self._doubt(self._holes.before(events.at_us[e], state.seen), events.at_us[e])
-            if kind == Kind.FETCH:
-                self._fetch(e)
-            elif kind == Kind.PRODUCE:
-                self._produce(e)
-            elif kind == Kind.CONSUMER_FETCH:
-                self._consumer_fetch(e)
-            elif kind in (Kind.METADATA, Kind.ISR_ASKED, Kind.ISR_ANSWERED):
-                self._facts(e, kind)
-            else:
-                self._take(self._increment.event(e))
+            match kind:
+                case Kind.FETCH:
+                    self._fetch(e)
+                case Kind.PRODUCE:
+                    self._produce(e)
+                case Kind.CONSUMER_FETCH:
+                    self._consumer_fetch(e)
+                case Kind.METADATA | Kind.ISR_ASKED | Kind.ISR_ANSWERED:
+                    self._facts(e, kind)
+                case _:
+                    self._take(self._increment.event(e))
         return self._emitted(over=False)
 
     def _check_order(self) -> None:
@@ -209,17 +210,23 @@ class MinIsrAcks:
         """Take which replicas had the batches that are complete."""
         state, partition = self._state, led.leadership.partition
         state.moments[state.moment_count] = moment
+        missing: dict[int, Isr] = {}
         for number, position in acknowledged:
             batch, variant = state.batches[number], position // 2
-            if not batch.complete(position, state.moment_count, moment.at_us):
-                continue
+            if moment.at_us > batch.until_us:
+                continue  # too late to be followed
+            batch.completed[position] = state.moment_count
+            batch.waits.remove(position)
+            batch.done_us = max(batch.done_us, moment.at_us)
             if position % 2:
                 batch.copies[variant] = partition.copies(batch.base_offset)
                 batch.needed[variant] = partition.effective_min_isr(
                     partition.requirements[position]
                 )
-            else:
-                batch.missing[variant] = partition.missing(batch.base_offset, batch.isr or ())
+                continue
+            if number not in missing:
+                missing[number] = partition.missing(batch.base_offset, batch.isr or ())
+            batch.missing[variant] = missing[number]
         state.moment_count += 1
 
     def _expire(self, at_us: int) -> None:
@@ -301,8 +308,12 @@ class MinIsrAcks:
         led.order(number, state.batches)
         heappush(state.deadlines, (at_us + max(events.timeout_us[e], 0), number))
         if size != UNKNOWN:
-            batch.waits = partition.append(number, base_offset, size)
-        self._acknowledge(led, Moment(at_us, at_us, at_us, at_us))
+            waits, met = partition.append(number, base_offset, size)
+            batch.waits, at_once = waits + met, Moment(at_us, at_us, at_us, at_us)
+            self._complete(led, [(number, position) for position in met], at_once)
+            followers = partition.followers.values()
+            if not partition.maximal_isr or any(f.log_end_offset > base_offset for f in followers):
+                self._acknowledge(led, at_once)
         if leadership.leads is False:
             # It has not applied yet that it does not lead any more.
             partition.forget({number})
