@@ -5,10 +5,9 @@ loops run ``LOOKAHEAD_US`` behind the log, so that what they take of it does not
 cut into increments.
 
 A leader is slow until its JVM is warm, after some ``WARM`` FETCHes of a follower. If responses come
-sooner, producers that wait for them may send more, as many times as they come sooner: the log does
-not tell. So of a leader that was cold to the end of its log a variant is unknown under which half
-of its FETCHes or more may be of a warm one; what it takes at most stays. Rows are held back until
-it is warm or the log is over.
+sooner, producers may send as many times more: the log does not tell. So of a leader that was cold
+to the end of its log a variant is unknown under which half of its FETCHes or more may be of a warm
+one; what it takes at most stays. Rows are held back until it is warm or the log is over.
 """
 
 from collections.abc import Callable, Iterator, Sequence
