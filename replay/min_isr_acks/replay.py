@@ -188,10 +188,7 @@ class MinIsrAcks:
         state.fetched[session] = at_us, events.built_us[e]
 
     def _carried(self, led: Led, before: Follower | None, offset: int, at_us: int) -> None:
-        """A follower's previous response carried batches: those of transactions were appended.
-
-        Their handler is done before: it asks the transaction coordinator first (KIP-890).
-        """
+        """A response carried batches: those of transactions are appended by now (KIP-890)."""
         begin = before.log_end_offset if before else 0
         for batch in map(self._state.batches.__getitem__, led.batches):
             if batch.carried_us != NULL and batch.waits and begin <= batch.base_offset < offset:

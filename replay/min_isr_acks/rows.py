@@ -77,7 +77,6 @@ def _of_variant(
     gaps: Sequence[LogGap],
 ) -> dict[str, pa.Array]:
     received_us, min_isr = known.of_requests("received_us"), known.min_isrs[:, place]
-    # A PRODUCE with acks=0 waits for nobody.
     waits = known.acks != 0
     (all_, few), (of_all, of_few) = both, passed
     is_doubted = (known.b["loss"] >= DOUBTED) & (of_all.at_us > known.lost_us)

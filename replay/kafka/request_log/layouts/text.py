@@ -99,6 +99,8 @@ class TextLayout:
         start = marker + len(MARKER)
         if has_stamps_of_parts(text):
             raise Unreadable(Reason.truncated)
+        if text.find(_LAST_FIELD, 0, marker) >= 0:  # the end of another line
+            raise Unreadable(Reason.interleaved)
         end = self._end(text, start, is_all)
         stamp = self.stamps.of_text(text, 0, marker) if marker else None
         if stamp is None:
