@@ -31,10 +31,7 @@ class Request(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """What completed batches, with bounds: a follower's FETCH (its broker and id), or else.
-
-    ``responded_us`` is when producers are responded to: after consumers (``consumers``).
-    """
+    """What completed batches: a follower's FETCH, or else; consumers may be responded to first."""
 
     at_us: int
     responded_us: int
