@@ -43,7 +43,8 @@ line; `kip-replay ingest` also looks for lines read twice and writes Delta table
 ## Replaying
 
 Pure `replay/` on one core, Arrow batches in and out. Partition-states: what full FETCHes would
-list. Simulated FETCHes: of both variants that are simulated.
+list. Simulated FETCHes: of both variants that are simulated. `min_isr_acks` is timed with its
+sweep and with producers that react.
 
 {rules}
 
