@@ -115,9 +115,9 @@ class Batch(msgspec.Struct, array_like=True, gc=False):
 class Led(msgspec.Struct, array_like=True, gc=False):
     """A partition with its open batches: their numbers, and base offsets with numbers in order.
 
-    ``seen_us`` is when a line named it last.
-    ``blind`` counts batches without a base offset, ``marked_us`` is when the first transaction
-    began: its marker lies between batches without a PRODUCE.
+    ``seen_us`` is when a line named it last. ``blind`` counts batches without a base offset,
+    ``marked_us`` is when the first transaction began: its marker lies between batches without a
+    PRODUCE.
     """
 
     topic: str

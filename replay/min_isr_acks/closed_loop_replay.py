@@ -45,7 +45,7 @@ _VARIANTS = (ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS)
 _NEVER_US = 2**63
 _REFUSED = (NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER)
 _WAITS = ("latency_ms", "request_recorded_latency_ms")
-_PREDICTED = (*("received_at", "latency_ms", "latency_sent_earliest_ms", "error_code"),)
+_PREDICTED = ("received_at", "latency_ms", "latency_sent_earliest_ms", "error_code")
 _Row = tuple[Any, ...]
 
 

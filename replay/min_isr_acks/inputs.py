@@ -53,7 +53,6 @@ class Rows(NamedTuple):
     error_code: list[int]
     fetch_offset: list[int]
     leader_epoch: list[int]
-    leader_id: list[int]
     is_refused: list[int]
     is_forgotten: list[int]
 

@@ -20,16 +20,8 @@ from .topics import Array
 #: Stamps are whole milliseconds: so far two of them may be off.
 STAMP_US = 2_000
 _NUMBERS = (
-    *("partition", "base_offset", "record_bytes", "error_code", "appended_us", "leads"),
-    *(
-        "lost_us",
-        "loss",
-        "next_base_offset",
-        "next_us",
-        "is_next_certain",
-        "marked_us",
-        "carried_us",
-    ),
+    *("partition", "base_offset", "record_bytes", "error_code", "appended_us", "leads", "lost_us"),
+    *("loss", "next_base_offset", "next_us", "is_next_certain", "marked_us", "carried_us"),
 )
 
 
@@ -42,6 +34,17 @@ class Passed(NamedTuple):
     latest_us: Array
     follower_id: Array
     fetch_id: pa.Array
+
+
+class Refusals(NamedTuple):
+    """Which batches are refused, with acks=all and acks=-2 alike.
+
+    And with which error, NULL if unknown, for ``reason``, a position in ``REASONS``.
+    """
+
+    is_refused: Array
+    error: Array
+    reason: Array
 
 
 class Responses(NamedTuple):
@@ -84,7 +87,7 @@ class Finalized:
         self.appended_us = np.where(is_carried, carried_us, handled_us)
         self.lost_us = self.b["lost_us"]
         self.deadline_us = handled_us + np.maximum(self.of_requests("timeout_us"), 0)
-        self.acks = self.of_requests("acks")
+        self.acks, self.received_us = self.of_requests("acks"), self.of_requests("received_us")
         self._numbers = np.array(sorted(moments), np.int64)
         known = [moments[one] for one in self._numbers.tolist()]
         self._moments = np.array([one[:-1] for one in known], np.int64).reshape(-1, 5)
@@ -113,14 +116,13 @@ class Finalized:
         base_offset = self.b["base_offset"]
         return np.where(base_offset == NULL, self.b["leads"] != 0, base_offset >= 0)
 
-    def refusals(self, min_isr: Array) -> tuple[Array, Array, Array]:
-        """Which batches are responded to without an append (``Partition.appendRecordsToLeader``).
-
-        And with which error, NULL if unknown, for which reason. With acks=all and acks=-2 alike.
-        """
+    def refusals(self, min_isr: Array) -> Refusals:
+        """What is responded to without an append (``Partition.appendRecordsToLeader``)."""
         base_offset, size, leads = self.b["base_offset"], self.b["isr_size"], self.b["leads"]
         is_small, is_unknown = size < min_isr, (min_isr == UNKNOWN) | (size == UNKNOWN)
+        is_blurred = (self.b["loss"] == DOUBTED) & (self.lost_us <= self.appended_us)
         causes = (
+            (is_blurred, NULL, LOG_GAP),
             (min_isr == UNKNOWN, NULL, reasons.MIN_ISR_NOT_IN_LOG),
             ((base_offset == UNKNOWN) & (leads == 0), reasons.NOT_LEADER_OR_FOLLOWER, None),
             (size == UNKNOWN, NULL, reasons.ISR_NOT_IN_LOG),
@@ -137,12 +139,12 @@ class Finalized:
             [_reason(cause[2]) for cause in causes],
             _reason(reasons.NOTHING_APPENDED),
         )
-        return is_unknown | is_small | (base_offset < 0), error, reason
+        return Refusals(is_unknown | is_small | (base_offset < 0), error, reason)
 
     def responses(
         self,
         passed: Passed,
-        min_isr: Array,
+        refusals: Refusals,
         front_us: int,
         doubts: Iterable[Doubt],
         gaps: Sequence[LogGap],
@@ -152,10 +154,7 @@ class Finalized:
         Never NOT_ENOUGH_REPLICAS_AFTER_APPEND: while the ISR is too small, the high watermark
         stands still, so that a producer times out.
         """
-        is_refused, refused_error, refused_reason = self.refusals(min_isr)
-        is_blurred = (self.b["loss"] == DOUBTED) & (self.lost_us <= self.appended_us)
-        refused_error = np.where(is_blurred, NULL, refused_error)
-        refused_reason = np.where(is_blurred, _reason(LOG_GAP), refused_reason)
+        is_refused = refusals.is_refused
         lost_us = np.where(self.lost_us == NULL, NULL, np.maximum(self.lost_us, self.appended_us))
         is_lost = (lost_us != NULL) & (lost_us < self.deadline_us)
         end_us = np.where(is_lost, lost_us, self.deadline_us)
@@ -178,12 +177,12 @@ class Finalized:
             LOG_GAP: (loss == DOUBTED) | self.is_hidden(at_us, gaps),
         }
         reason = np.select([*causes.values()], [_reason(one) for one in causes])
-        reason = np.where(is_refused, refused_reason, reason)
-        error = np.where(is_refused, refused_error, np.where(reason == 0, error, NULL))
+        reason = np.where(is_refused, refusals.reason, reason)
+        error = np.where(is_refused, refusals.error, np.where(reason == 0, error, NULL))
         times = [
             np.where(is_refused, self.appended_us, us) for us in (at_us, earliest_us, latest_us)
         ]
-        times[1] = np.maximum(times[1] - STAMP_US, self.of_requests("received_us"))
+        times[1] = np.maximum(times[1] - STAMP_US, self.received_us)
         times[2] += STAMP_US
         known = (np.where(reason == 0, us, NULL) for us in times)
         is_gone = is_refused | (reason != 0) | (error == reasons.NOT_LEADER_OR_FOLLOWER)

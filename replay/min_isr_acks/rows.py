@@ -28,8 +28,8 @@ def rows_of(known: Finalized, state: Any, gaps: Sequence[LogGap]) -> pa.RecordBa
     for place, variant in enumerate(state.variants):
         min_isr = known.min_isrs[:, place]
         passed = [known.passed(2 * place + which) for which in (0, 1)]
-        facts = (state.front[0], state.brokers.doubts, gaps)
-        both = [known.responses(one, min_isr, *facts) for one in passed]
+        facts = (known.refusals(min_isr), state.front[0], state.brokers.doubts, gaps)
+        both = [known.responses(one, *facts) for one in passed]
         more = _of_variant(known, place, passed, both, gaps)
         names = {
             name: pa.repeat(value, len(min_isr)) for name, value in variant.what_if(RULE).items()
@@ -43,7 +43,7 @@ def rows_of(known: Finalized, state: Any, gaps: Sequence[LogGap]) -> pa.RecordBa
 def _of_requests(known: Finalized, state: Any, gaps: Sequence[LogGap]) -> dict[str, pa.Array]:
     """Columns that are the same for all variants."""
     b, n = known.b, len(known.appended_us)
-    received_us, built_us = known.of_requests("received_us"), known.of_requests("built_us")
+    received_us, built_us = known.received_us, known.of_requests("built_us")
     alone_us = np.where(np.bincount(known.request)[known.request] == 1, built_us, NULL)
     led = [state.led[position] for position in b["partition"].tolist()]
     places = pa.array(known.request)
@@ -76,7 +76,7 @@ def _of_variant(
     both: Sequence[Responses],
     gaps: Sequence[LogGap],
 ) -> dict[str, pa.Array]:
-    received_us, min_isr = known.of_requests("received_us"), known.min_isrs[:, place]
+    received_us, min_isr = known.received_us, known.min_isrs[:, place]
     waits = known.acks != 0
     (all_, few), (of_all, of_few) = both, passed
     is_doubted = (known.b["loss"] >= DOUBTED) & (of_all.at_us > known.lost_us)
@@ -112,14 +112,12 @@ def _of_variant(
             f"partition_{name}_latency_ms": _latency_ms(
                 np.where(waits, one.at_us, NULL), received_us
             ),
-            **_slowest(name, one, known, received_us),
+            **_slowest(name, one, known),
         }
     return columns
 
 
-def _slowest(
-    name: str, responses: Responses, known: Finalized, received_us: Array
-) -> dict[str, pa.Array]:
+def _slowest(name: str, responses: Responses, known: Finalized) -> dict[str, pa.Array]:
     """When requests are completed: with their last partition; null if one is unknown."""
     bounds = {
         "": responses.at_us,
@@ -129,9 +127,9 @@ def _slowest(
     found = {}
     for bound, us in bounds.items():
         least, most = (one.reduceat(us, known.first) for one in (np.minimum, np.maximum))
-        slowest = np.where((least == NULL), NULL, most)[known.request]
+        slowest = np.where(least == NULL, NULL, most)[known.request]
         slowest = np.where(known.acks == 0, NULL, slowest)
-        found[f"request_{name}_latency{bound}_ms"] = _latency_ms(slowest, received_us)
+        found[f"request_{name}_latency{bound}_ms"] = _latency_ms(slowest, known.received_us)
     return found
 
 
