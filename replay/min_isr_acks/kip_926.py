@@ -87,7 +87,7 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         waits: list[int] = []
         met: list[int] = []
         for position, one in enumerate(self.requirements):
-            min_isr = one.min_isr if one.min_isr < self.replicas else self.replicas
+            min_isr = self.effective_min_isr(one)
             if min_isr == UNKNOWN:
                 continue
             if isr_size >= min_isr and min_isr <= 1 and not one.waits_for_all:
@@ -120,9 +120,9 @@ class Partition(msgspec.Struct, array_like=True, gc=False):
         if self.isr is None:
             return []
         high_watermark, ends = None, None
-        size, replicas, acknowledged = len(self.isr), self.replicas, []
+        size, acknowledged = len(self.isr), []
         for position, one in enumerate(self.requirements):
-            min_isr = one.min_isr if one.min_isr < replicas else replicas
+            min_isr = self.effective_min_isr(one)
             if not one.waiting or min_isr == UNKNOWN or size < min_isr:
                 continue
             offset = self.log_end_offset
