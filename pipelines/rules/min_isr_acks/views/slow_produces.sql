@@ -54,15 +54,18 @@ batches AS (
   FROM produce_ack_outcomes AS o JOIN slow USING (recording, request_id) WHERE o.parameter = 'none'
 ),
 waits AS (SELECT * FROM batches WHERE place = 1),
+completing AS (
+  SELECT w.recording, w.request_id, w.topic, w.partition, f.received_at, f.handled_at,
+    explode(f.request_partitions) AS each
+  FROM waits AS w
+  JOIN fetches AS f ON f.recording = w.recording AND f.request_id = w.acks_all_fetch_id
+),
 fetched AS (
-  SELECT w.recording, w.request_id, f.received_at, f.handled_at, f.each.fetch_offset AS fetch_offset
-  FROM (
-    SELECT recording, request_id, received_at, handled_at, explode(request_partitions) AS each
-    FROM fetches
-  ) AS f
-  LEFT JOIN topic_names AS named ON named.recording = f.recording AND named.topic_id = f.each.topic_id
-  JOIN waits AS w ON w.recording = f.recording AND f.request_id = w.acks_all_fetch_id
-    AND w.topic = coalesce(f.each.topic, named.name, f.each.topic_id) AND w.partition = f.each.partition
+  SELECT c.recording, c.request_id, c.received_at, c.handled_at, c.each.fetch_offset AS fetch_offset
+  FROM completing AS c
+  LEFT JOIN topic_names AS named ON named.recording = c.recording AND named.topic_id = c.each.topic_id
+  WHERE c.topic = coalesce(c.each.topic, named.name, c.each.topic_id)
+    AND c.partition = c.each.partition
 )
 SELECT recording, s.rank, s.total_ms, s.request_queue_ms, s.local_ms, s.remote_ms,
   s.response_queue_ms, s.send_ms, s.throttle_ms, s.node_id, s.client_id, w.acks, s.received_at, s.built_at,
