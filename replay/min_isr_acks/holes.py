@@ -16,8 +16,13 @@ one meanwhile. A config is logged by the broker that it was sent to, too: it is 
 node that is no controller has a hole at the same time.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
+from itertools import product
+from operator import itemgetter
 from typing import NamedTuple, Self
 
 import msgspec
@@ -121,12 +126,22 @@ class Seen(msgspec.Struct):
         return records > 0
 
 
-class Holes(NamedTuple):
+@dataclass(frozen=True)
+class Holes:
     """The gaps that touch one leader's outcomes. Times are microseconds."""
 
     own: Sequence[LogGap] = ()
     of_controllers: Sequence[LogGap] = ()
     of_others: Sequence[LogGap] = ()
+
+    @cached_property
+    def _marks(self) -> list[tuple[int, What]]:
+        """When a config may have been altered, or another node lead, in order."""
+        pairs = product(self.of_controllers, self.of_others)
+        both = ((max(a.after_us, b.after_us), min(a.before_us, b.before_us)) for a, b in pairs)
+        altered = ((begin_us, What.CONFIGURED) for begin_us, end_us in both if begin_us < end_us)
+        bounds = (us for gap in (*self.own, *self.of_controllers) for us in gap[1:])
+        return sorted([*altered, *((us, What.ELECTED) for us in bounds)])
 
     @classmethod
     def of(cls, node_id: int, gaps: Sequence[LogGap], voters: Sequence[int]) -> Self:
@@ -155,16 +170,9 @@ class Holes(NamedTuple):
     def before(self, at_us: int, seen: Seen) -> Iterator[Doubted]:
         """What may have happened since the event before, at a time."""
         since_us, seen.at_us = seen.at_us, at_us
-        for gap in self.of_controllers:
-            for other in self.of_others:
-                begin_us = max(gap.after_us, other.after_us)
-                is_both = begin_us < min(gap.before_us, other.before_us)
-                if is_both and since_us < begin_us <= at_us:
-                    yield Doubted(What.CONFIGURED, NOBODY, begin_us)
-        for gap in (*self.own, *self.of_controllers):
-            for bound_us in gap[1:]:
-                if since_us < bound_us <= at_us:
-                    yield Doubted(What.ELECTED, NOBODY, bound_us)
+        first, last = (bisect_right(self._marks, us, key=itemgetter(0)) for us in (since_us, at_us))
+        for us, what in sorted(self._marks[first:last], key=itemgetter(1)):
+            yield Doubted(what, NOBODY, us)
         for follower, (fetched_us, _) in seen.fetched.items() if self.of_controllers else ():
             if fetched_us + PAUSE_US <= at_us and follower not in seen.absent:
                 seen.absent.add(follower)

@@ -83,7 +83,7 @@ class MinIsrAcks:
         saved: bytes | None = None,
         holes: Holes = NO_HOLES,
     ) -> None:
-        self._holes, self._has_holes = holes, any(holes)
+        self._holes, self._has_holes = holes, holes != NO_HOLES
         if saved is None:
             self._state = State(node_id, list(rules), MinIsrConfig(default_min_isr))
         else:
