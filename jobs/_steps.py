@@ -19,6 +19,7 @@ from kip_replay.pipelines.quality import QualitySettings
 from kip_replay.pipelines.replaying.clocks import CLOCKS
 from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS_STEP
 from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
+from kip_replay.pipelines.report.decided import STEP as DECIDED
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -27,6 +28,8 @@ from kip_replay.replay.table import Table
 from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,
     CLOCK_BOUNDS,
+    DECISIONS,
+    HEADLINES,
     LATENCY_CURVES,
     LATENCY_SUMMARY,
     QUALITY_FAILURES,
@@ -45,6 +48,7 @@ TABLES_OF_STEPS: dict[str, tuple[Table, ...]] = {
     **{steps.name: (*steps.outcomes, REPLAY_STATE) for steps in RULES},
     SUMMARIES: (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY),
     "quality": (QUALITY_RESULTS, QUALITY_FAILURES),
+    DECIDED: (HEADLINES, DECISIONS),
 }
 
 

@@ -4,9 +4,11 @@ import sys
 from pathlib import Path
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
-from kip_replay.jobs._steps import kafka_versions_of
+from kip_replay.jobs._steps import kafka_versions_of, report_fingerprint
 from kip_replay.pipelines.report.data import read_report
-from kip_replay.pipelines.report.page import FORMATS, REPORT_NAME, text_of, write_page
+from kip_replay.pipelines.report.decided import decided
+from kip_replay.pipelines.report.page import FORMATS, REPORT_NAME, write_page
+from kip_replay.pipelines.report.pages import pages
 
 PARSER = JobParser(
     "report",
@@ -30,7 +32,10 @@ def work(job: Job) -> Exit:
     names, versions = [*named], kafka_versions_of([r for r in named.values() if r])
     to_stdout = form != "html" and not output
     warehouse = job.warehouse(writes=not (output or to_stdout))
-    text = text_of(read_report(warehouse, names, versions), job.config, form)
+    fingerprint = report_fingerprint(names, warehouse, versions, job.config)
+    found = pages(read_report(warehouse, names, versions), job.config)
+    found = decided(warehouse, found, fingerprint, writes=not (output or to_stdout))
+    text = FORMATS[form](found)
     if to_stdout:
         sys.stdout.write(text)
         return Exit.DONE

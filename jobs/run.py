@@ -29,6 +29,7 @@ from kip_replay.pipelines.page.accuracy import sentence_of_rows
 from kip_replay.pipelines.quality import check, summary
 from kip_replay.pipelines.replaying.replay import voters_of
 from kip_replay.pipelines.report.data import read_report
+from kip_replay.pipelines.report.decided import decided
 from kip_replay.pipelines.report.formats import as_text
 from kip_replay.pipelines.report.page import REPORT_NAME, is_current, render, write_page
 from kip_replay.pipelines.report.pages import pages
@@ -96,6 +97,7 @@ def work(job: Job) -> Exit:
         fingerprint = report_fingerprint(names, warehouse, versions, job.config)
         is_new = not is_current(page, fingerprint)
         found = pages(read_report(warehouse, names, versions, is_drawn=is_new), job.config)
+        found = decided(warehouse, found, fingerprint)
         if is_new:
             write_page(page, render(found), fingerprint)
         held = accuracy_rows(warehouse, names)

@@ -99,6 +99,44 @@ PREDICTION_ACCURACY = Table.of_outcomes(
     verdict=False,
 )
 
+#: What a change does to a figure.
+_EFFECT = pa.struct(
+    [("figure", TEXT), ("unit", TEXT), *((name, MS) for name in ("before", "after", "low", "high"))]
+)
+
+HEADLINES = Table(
+    "headlines",
+    "The figures that decisions rest on: what each rule does to them in a recording",
+    (
+        RECORDING,
+        Required("rule", TEXT, "rule"),
+        Required("figure", TEXT, "what it is"),
+        Column("unit", TEXT, "ms, B/s or FETCHes/s"),
+        Column("before", MS, "without the change"),
+        Column("after", MS, "with it"),
+        Column("low", MS, "low end of the 90 % interval of before - after; null: too little data"),
+        Column("high", MS, "high end of it"),
+    ),
+    key=("recording", "rule", "figure"),
+)
+
+DECISIONS = Table(
+    "decisions",
+    "What to do about each rule in a recording, and why",
+    (
+        RECORDING,
+        Required("rule", TEXT, "rule"),
+        Required("advice", TEXT, "do it, don't, nothing to do, nothing to do yet, not enough data"),
+        Required("reason", TEXT, "why, in words"),
+        Column("gain", _EFFECT, "what it gains, as in headlines; null: not known"),
+        Column("price", pa.list_(_EFFECT), "what it costs"),
+        Column("paste", TEXT, "lines of configuration"),
+        Column("rests_on", pa.list_(TEXT), "limits of gain and price, each with its setting"),
+        Required("is_withdrawn", BOOL, "withdrawn for what the logs lack"),
+    ),
+    key=("recording", "rule"),
+)
+
 QUALITY_RESULTS = Table(
     "quality_results",
     "What is expected of the tables, and whether it is so",
@@ -190,6 +228,7 @@ CLOCK_BOUNDS = Table(
 
 _OF_RULES = (table for rule in RULES.values() for table in rule.tables)
 _SUMS = (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY, PREDICTION_ACCURACY)
+_DECIDED = (HEADLINES, DECISIONS)
 _CHECKS = (QUALITY_RESULTS, QUALITY_FAILURES, REPLAY_STATE, CLOCK_BOUNDS, LINEAGE)
-_ALL = (*LOG_TABLES, *OBSERVATIONS, LOG_GAPS, *_OF_RULES, *_SUMS, *_CHECKS)
+_ALL = (*LOG_TABLES, *OBSERVATIONS, LOG_GAPS, *_OF_RULES, *_SUMS, *_DECIDED, *_CHECKS)
 TABLES = {table.name: table for table in _ALL}
