@@ -67,12 +67,39 @@ BANDWIDTH_SUMMARY = Table.of_outcomes(
         Column("span_s", MS, "seconds of the steady phase, less holes in the node's log"),
         Column("requests_per_second", MS, "requests / span_s"),
         Column("bytes_per_second", MS, "bytes / span_s"),
-        Column("requests_per_block", pa.list_(LONG), "in each of 16 parts of the phase, or null"),
+        Column("requests_per_block", pa.list_(LONG), "in each block of the phase, 32 at most"),
         Column("partitions_per_block", pa.list_(LONG), "partitions likewise"),
         Column("bytes_per_block", pa.list_(LONG), "bytes likewise"),
+        Column("seconds_per_block", pa.list_(MS), "of span_s in each block"),
     ),
     key=("api_name", "node_id", "client_kind", "direction"),
     verdict=False,
+)
+
+PAIRED_DIFFERENCES = Table(
+    "paired_differences",
+    "What becomes of a figure from one variant to another, in the same blocks of time; a percentile"
+    " has a row with three values or more beyond it",
+    (
+        RECORDING,
+        Required("rule", TEXT, "name of the rule"),
+        Required("metric", TEXT, "of latency_summary; of traffic: fetches, bytes, partitions"),
+        Required("figure", TEXT, "p50, p90, p99; of traffic: per_second, mean (of a FETCH)"),
+        *_GROUP[1:],
+        Required("before_variant", TEXT, "variant that is compared"),
+        Required("after_variant", TEXT, "variant that it is compared with"),
+        Column("unit", TEXT, "ms, /s, B/s or partitions"),
+        Column("before", MS, "the figure under before_variant; null: unknown"),
+        Column("after", MS, "under after_variant"),
+        Column("low", MS, "low end of the 90 % interval of after - before; null: too little data"),
+        Column("high", MS, "high end"),
+        Column("count", LONG, "values known under both, requests of traffic"),
+        Column("unknown_count", LONG, "the most unknown under either; of bytes, unknown sizes"),
+    ),
+    key=(
+        *("recording", "rule", "metric", "figure", "group_kind", "group_value"),
+        *("before_variant", "after_variant"),
+    ),
 )
 
 PREDICTION_ACCURACY = Table.of_outcomes(
@@ -227,8 +254,14 @@ CLOCK_BOUNDS = Table(
 )
 
 _OF_RULES = (table for rule in RULES.values() for table in rule.tables)
-_SUMS = (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY, PREDICTION_ACCURACY)
 _DECIDED = (HEADLINES, DECISIONS)
+_SUMS = (
+    LATENCY_SUMMARY,
+    LATENCY_CURVES,
+    BANDWIDTH_SUMMARY,
+    PAIRED_DIFFERENCES,
+    PREDICTION_ACCURACY,
+)
 _CHECKS = (QUALITY_RESULTS, QUALITY_FAILURES, REPLAY_STATE, CLOCK_BOUNDS, LINEAGE)
 _ALL = (*LOG_TABLES, *OBSERVATIONS, LOG_GAPS, *_OF_RULES, *_SUMS, *_DECIDED, *_CHECKS)
 TABLES = {table.name: table for table in _ALL}

@@ -6,7 +6,7 @@ from typing import Any
 
 from kip_replay.jobs._config import read_config
 from kip_replay.pipelines.analysis.accuracy import Kind
-from kip_replay.pipelines.analysis.intervals import BLOCKS, Interval
+from kip_replay.pipelines.analysis.intervals import Interval
 from kip_replay.pipelines.page.accuracy import Check
 from kip_replay.pipelines.page.values import Curve, Percentiles, RuleFigures, Traffic
 from kip_replay.pipelines.report.data import Report
@@ -20,6 +20,8 @@ from kip_replay.pipelines.rules.min_isr_acks import figures as min_isr_acks
 from kip_replay.replay.hwm_parking import WITH_KIP, WITHOUT_KIP
 from kip_replay.replay.outcomes import RECORDED
 
+#: Blocks of time of each.
+BLOCKS = 16
 #: Limits as they are delivered.
 CONFIG = read_config(None, [])
 ACKS, MIN_ISR = "acks_all", "acks_min_insync_replicas"
@@ -76,7 +78,9 @@ def spread(p50: float, unknown: int = 0, count: int = 100) -> Percentiles:
 
 def evenly(fetches: int, size: int) -> tuple[tuple[int, ...], ...]:
     """So many FETCHes and bytes both ways in every block."""
-    return ((fetches // BLOCKS,) * BLOCKS, (0,) * BLOCKS, (size // BLOCKS,) * BLOCKS)
+    every = range(BLOCKS)
+    shares = [[of // BLOCKS + (n < of % BLOCKS) for n in every] for of in (fetches, 0, size)]
+    return tuple(map(tuple, shares))
 
 
 def line(p50: float) -> Curve:

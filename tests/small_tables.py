@@ -10,8 +10,9 @@ import pyarrow as pa
 from constructed import Row, arrow_table, phases, written_rows
 
 from kip_replay.pipelines.analysis.summaries import (
+    BandwidthSummaries,
     LatencySummaries,
-    bandwidth_summary,
+    bandwidth_summaries,
     latency_summaries,
 )
 from kip_replay.pipelines.engines import NO_INPUTS, Inputs
@@ -54,7 +55,7 @@ def latencies(steps: RuleSteps, tables: Tables, recordings: Sequence[str]) -> li
     headlines, spans = frozenset(steps.figures.HEADLINES), phases(*recordings)
 
     def written(files: TableFiles) -> list[DataFile]:
-        task = LatencySummaries(files, headlines, headlines, spans)
+        task = LatencySummaries(files, headlines, headlines, spans, {})
         return latency_summaries(engine_on(tables), [steps.text("latencies")], spans, task)
 
     return _rows_of(LATENCY_SUMMARY, written)
@@ -65,10 +66,13 @@ def bandwidth(
 ) -> list[Row]:
     """Rows of bandwidth_summary."""
     texts, engine, steady = [steps.text("bandwidth")], engine_on(tables), phases(*recordings)
-    return _rows_of(
-        BANDWIDTH_SUMMARY,
-        lambda files: bandwidth_summary(engine, texts, steady, gaps or {}, files),
-    )
+    metrics = {steps.name: steps.figures.TRAFFIC_ERRORS}
+
+    def written(files: TableFiles) -> list[DataFile]:
+        task = BandwidthSummaries(files, steady, {}, metrics)
+        return bandwidth_summaries(engine, texts, steady, gaps or {}, task)
+
+    return _rows_of(BANDWIDTH_SUMMARY, written)
 
 
 def _rows_of(table: Table, write: Callable[[TableFiles], list[DataFile]]) -> list[Row]:

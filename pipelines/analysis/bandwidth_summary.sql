@@ -1,21 +1,16 @@
 -- Requests and bytes of the steady phase, less the gaps in the node's log. Bytes are null where the
 -- size is not known; overhead is only known of requests whose size is.
-CREATE TEMP MACRO of_block(amount, block, n) AS CAST(sum(CASE WHEN block = n THEN amount END) AS BIGINT);
-CREATE TEMP MACRO of_blocks(amount, block) AS [
-    of_block(amount, block, 0), of_block(amount, block, 1), of_block(amount, block, 2),
-    of_block(amount, block, 3), of_block(amount, block, 4), of_block(amount, block, 5),
-    of_block(amount, block, 6), of_block(amount, block, 7), of_block(amount, block, 8),
-    of_block(amount, block, 9), of_block(amount, block, 10), of_block(amount, block, 11),
-    of_block(amount, block, 12), of_block(amount, block, 13), of_block(amount, block, 14),
-    of_block(amount, block, 15)];
-WITH missing AS (
-    SELECT gaps.recording, gaps.node_id, CAST(sum(greatest(
-            0, least(before_us, until_us) - greatest(after_us, from_us))) AS BIGINT) AS missing_us
-    FROM gaps JOIN phases ON phases.recording = gaps.recording GROUP BY gaps.recording, gaps.node_id
+CREATE TEMP MACRO listed(block, amount) AS list_transform(
+    sort_array(collect_list({'block': block, 'amount': amount})), lambda e: e.amount);
+WITH blocks AS (
+    SELECT recording, block, greatest(from_us, block * block_us) AS from_us,
+        least(until_us, (block + 1) * block_us) AS until_us
+    FROM (SELECT *, explode(range(from_us // block_us, (until_us - 1) // block_us + 1)) AS block
+        FROM phases)
 ),
 steady AS (
     SELECT b.*, unix_micros(dequeued_at) AS at_us, unix_micros(built_at) AS built_us, from_us,
-        until_us
+        until_us, unix_micros(dequeued_at) // block_us AS block
     FROM bandwidth AS b JOIN phases ON phases.recording = b.recording
     WHERE unix_micros(dequeued_at) >= from_us AND unix_micros(dequeued_at) < until_us
 ),
@@ -24,41 +19,66 @@ known AS (
     ON g.recording = s.recording AND g.node_id = s.node_id AND s.at_us > g.after_us
         AND s.at_us < g.before_us
 ),
+covered AS (
+    SELECT nodes.recording, nodes.node_id, block, CAST(any_value(until_us - from_us)
+        - coalesce(sum(CASE WHEN after_us < until_us AND before_us > from_us
+            THEN least(before_us, until_us) - greatest(after_us, from_us) END), 0)
+        AS BIGINT) AS covered_us
+    FROM (SELECT DISTINCT recording, node_id FROM known) AS nodes
+    JOIN blocks ON blocks.recording = nodes.recording
+    LEFT JOIN gaps ON gaps.recording = nodes.recording AND gaps.node_id = nodes.node_id
+    GROUP BY nodes.recording, nodes.node_id, block
+),
 ways AS (
     SELECT recording, rule, variant, parameter, parameter_value, node_id, client_kind, from_us,
-        until_us, built_us, least($blocks - 1,
-            (at_us - from_us) * $blocks // nullif(until_us - from_us, 0)) AS block,
-        unnest([
+        until_us, built_us, block, unnest([
             {'direction': 'request', 'partitions': request_partitions, 'bytes': request_bytes,
                 'record_bytes': CAST(0 AS BIGINT)},
             {'direction': 'response', 'partitions': response_partitions, 'bytes': response_bytes,
                 'record_bytes': record_bytes}]) AS way
     FROM known
 ),
-summed AS (
+counted AS (
     SELECT recording, rule, variant, parameter, parameter_value, node_id, client_kind,
-        way.direction, count(*) AS requests, CAST(sum(way.partitions) AS BIGINT) AS partitions,
-        CAST(coalesce(sum(way.bytes), 0) AS BIGINT) AS bytes,
-        CAST(count_if(way.bytes IS NULL) AS BIGINT) AS unknown_size_requests,
-        CAST(sum(CASE WHEN way.bytes IS NULL THEN 0 ELSE coalesce(way.record_bytes, 0) END)
-            AS BIGINT) AS record_bytes,
-        max(until_us - from_us) AS span_us, of_blocks(1, block) AS requests_per_block,
-        of_blocks(way.partitions, block) AS partitions_per_block, of_blocks(way.bytes, block) AS bytes_per_block
+        way.direction, block, count(*) AS requests, sum(way.partitions) AS partitions,
+        sum(way.bytes) AS bytes, count_if(way.bytes IS NULL) AS unknown_size_requests,
+        sum(CASE WHEN way.bytes IS NOT NULL THEN way.record_bytes END) AS record_bytes
     FROM ways
     -- A FETCH of the steady phase may return the burst of records of a shutdown.
     WHERE way.direction = 'request' OR (built_us >= from_us AND built_us < until_us)
     GROUP BY recording, rule, variant, parameter, parameter_value, node_id, client_kind,
-        way.direction
+        way.direction, block
 ),
-spanned AS (
-    SELECT summed.*, span_us / 1e6 - coalesce(missing_us, 0) / 1e6 AS span_s
-    FROM summed LEFT JOIN missing
-    ON missing.recording = summed.recording AND missing.node_id = summed.node_id
+-- A row for each block of the phase, with 0 of what was not there.
+filled AS (
+    SELECT g.*, covered.block, covered_us, CAST(coalesce(requests, 0) AS BIGINT) AS requests,
+        CAST(coalesce(partitions, 0) AS BIGINT) AS partitions,
+        CAST(coalesce(bytes, 0) AS BIGINT) AS bytes, unknown_size_requests, record_bytes
+    FROM (SELECT DISTINCT recording, rule, variant, parameter, parameter_value, node_id,
+            client_kind, direction FROM counted) AS g
+    JOIN covered ON covered.recording = g.recording AND covered.node_id = g.node_id
+    LEFT JOIN counted AS c ON c.recording = g.recording AND c.rule = g.rule
+        AND c.variant = g.variant AND c.parameter = g.parameter
+        AND c.parameter_value = g.parameter_value AND c.node_id = g.node_id
+        AND c.client_kind = g.client_kind AND c.direction = g.direction
+        AND c.block = covered.block
+),
+summed AS (
+    SELECT recording, rule, variant, parameter, parameter_value, node_id, client_kind, direction,
+        CAST(sum(requests) AS BIGINT) AS requests, CAST(sum(partitions) AS BIGINT) AS partitions,
+        CAST(sum(bytes) AS BIGINT) AS bytes,
+        CAST(sum(unknown_size_requests) AS BIGINT) AS unknown_size_requests,
+        CAST(coalesce(sum(record_bytes), 0) AS BIGINT) AS record_bytes,
+        sum(covered_us) / 1e6 AS span_s, listed(block, requests) AS requests_per_block,
+        listed(block, partitions) AS partitions_per_block, listed(block, bytes) AS bytes_per_block,
+        listed(block, covered_us / 1e6) AS seconds_per_block
+    FROM filled
+    GROUP BY recording, rule, variant, parameter, parameter_value, node_id, client_kind, direction
 )
 SELECT recording, rule, variant, parameter, parameter_value, 'FETCH' AS api_name, node_id,
     client_kind, direction, requests, partitions, bytes, unknown_size_requests, record_bytes,
     bytes - record_bytes AS overhead_bytes, span_s,
     requests / nullif(span_s, 0e0) AS requests_per_second,
     bytes / nullif(span_s, 0e0) AS bytes_per_second,
-    requests_per_block, partitions_per_block, bytes_per_block
-FROM spanned
+    requests_per_block, partitions_per_block, bytes_per_block, seconds_per_block
+FROM summed

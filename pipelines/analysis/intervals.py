@@ -1,15 +1,18 @@
-"""What such a cluster would show over another span as long: nine times in ten, between two bounds.
+"""Where a figure lies, nine times in ten, over another span as long in such a cluster.
 
-Two errors are put together. **Sampling**: the recording's time is cut into blocks, and whole blocks
-are drawn with replacement, since what happens in one second is not independent (a block bootstrap,
-Künsch 1989). The other span is a sample too, so that distances count twice as squares. By how much
-the recording's own halves differ is added: as brokers warm up and clients come and go, the next
-span may differ as much. **Systematic**: the largest error seen where predictions were held against
-brokers (``errors.toml`` of each rule).
+Two errors are put together. **Sampling**: time is cut into blocks, and whole blocks are drawn with
+replacement, since what happens in one second is not independent (a block bootstrap, Künsch 1989).
+The other span is a sample too, so that distances count twice as squares. By how much the
+recording's own halves differ is added: as brokers warm up and clients come and go, the next span
+may differ as much. **Systematic**: the largest error seen where predictions were held against
+brokers (``errors.toml`` of each rule); of what was recorded there is none.
+
+What a variant changes is a figure too: the same blocks are drawn under both, for they are of the
+same requests, so that what moves both does not widen the difference.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
@@ -19,8 +22,8 @@ from numpy.typing import NDArray
 
 from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S
 
-#: Equal parts of a recording's time.
-BLOCKS = 16
+#: Blocks of a recording at most.
+BLOCKS = 32
 #: A figure with values in fewer blocks has no interval, nor has a percentile with fewer beyond it,
 #: nor what has too few values or too little time (``FEW``, ``SHORT_S``).
 FEWEST_BLOCKS, FEWEST_BEYOND = 4, 3
@@ -30,6 +33,7 @@ _LOW, _HIGH = 5, 95
 
 Integers = NDArray[np.int64]
 Figures = NDArray[np.float64]
+Used = NDArray[np.bool_]
 
 
 class Interval(NamedTuple):
@@ -49,39 +53,133 @@ class Error(NamedTuple):
         return max(self.absolute, self.relative * abs(value))
 
 
-@cache
-def draws(blocks: int) -> Integers:
-    """How often each block is drawn, a row for each resample; then the first half, the second half.
+class Drawn(NamedTuple):
+    """A figure for each row of ``draws``, in its unit; ``error``: the systematic one, if any.
+
+    ``in_blocks``: of each block alone, where the figure is a sum of theirs.
+    """
+
+    figures: Figures
+    error: Error = Error()
+    in_blocks: Figures = np.array([np.nan])
+
+    @classmethod
+    def rate(cls, parts: Iterable[tuple[Figures, Figures]], used: Used, error: Error) -> "Drawn":
+        """The sum of amounts in blocks, each by seconds or by another amount in the same blocks."""
+        weights = np.vstack([draws(used), np.eye(len(used), dtype=np.int64)])
+        figures = np.sum([rate(*part, weights) for part in parts], axis=0)
+        return cls(figures[: -len(used)], error, figures[-len(used) :])
+
+    @property
+    def interval(self) -> Interval | None:
+        """None if too many are unknown. Never below 0."""
+        found = _within(self.figures, self._systematic)
+        return found and Interval(max(found.low, 0.0), found.high)
+
+    def less(self, before: "Drawn") -> Interval | None:
+        """Where the difference to a figure of another variant lies, in the same blocks.
+
+        What does not differ, whichever blocks are drawn, no error of predictions makes differ; what
+        rises in no block is not taken to rise in another span, nor what falls in none to fall.
+        """
+        with np.errstate(invalid="ignore"):
+            change = self.figures - before.figures
+        if not change.any():
+            return Interval(0.0, 0.0)
+        found = _within(change, float(np.hypot(self._systematic, before._systematic)))
+        in_blocks = self.in_blocks - before.in_blocks
+        if found and (in_blocks >= 0).all():
+            return Interval(max(found.low, 0.0), found.high)
+        if found and (in_blocks <= 0).all():
+            return Interval(found.low, min(found.high, 0.0))
+        return found
+
+    @property
+    def _systematic(self) -> float:
+        return self.error.of(float(self.figures[0]))
+
+
+def _within(figures: Figures, systematic: float) -> Interval | None:
+    value, resampled, halves = figures[0], np.sort(figures[1:-2]), figures[-2:]
+    low, high = (resampled[_RESAMPLES * of // 100] for of in (_LOW, _HIGH))
+    if not np.isfinite([value, low, high, *halves]).all():
+        return None
+    more = np.ptp(halves) ** 2 + systematic**2
+    below, above = (np.sqrt(2 * max(by, 0.0) ** 2 + more) for by in (value - low, high - value))
+    return Interval(float(value - below), float(value + above))
+
+
+def block_us(from_us: int, until_us: int) -> int:
+    """How long each block of a recording's span is: a power of two of seconds since the epoch.
+
+    As a recording grows, blocks merge in pairs, and none moves.
+    """
+    width = 1_000_000
+    while (until_us - 1) // width - from_us // width >= BLOCKS:
+        width *= 2
+    return width
+
+
+def draws(used: Used) -> Integers:
+    """How often each block is drawn: a row with all that are used, one for each resample, then the
+    first half of them and the second.
 
     The same for every figure, whatever the order of rows.
     """
-    drawn = np.random.default_rng(0).multinomial(blocks, [1 / blocks] * blocks, _RESAMPLES)
-    first = np.arange(blocks) < blocks // 2
-    return np.vstack([drawn, first, ~first]).astype(np.int64)
+    there = np.flatnonzero(used)
+    resamples = np.zeros((_RESAMPLES, len(used)), np.int64)
+    if len(there):
+        resamples[:, there] = _resamples(len(there))
+    first = np.cumsum(used) <= len(there) // 2
+    return np.vstack([used, resamples, used & first, used & ~first]).astype(np.int64)
+
+
+@cache
+def _resamples(blocks: int) -> Integers:
+    return np.random.default_rng(0).multinomial(
+        blocks, np.full(blocks, 1 / max(1, blocks)), _RESAMPLES
+    )
+
+
+def is_enough(count: int, used: Used, seconds: float | Figures) -> bool:
+    """So many values in blocks of so many seconds are enough data for an interval."""
+    span_s = float((used * seconds).sum())
+    return count >= FEW and int(used.sum()) >= FEWEST_BLOCKS and span_s >= SHORT_S
+
+
+def is_shown(count: int, thousandths: int) -> bool:
+    """So many values have enough beyond a percentile for it to say something."""
+    return count * (1000 - thousandths) // 1000 >= FEWEST_BEYOND
 
 
 class Histogram:
     """How often each value occurs in each block; of rows (value, block, occurs) that rise by value.
 
-    ``unknown``: values that are not known, by block; they rank last.
+    ``block`` and ``occurs`` go on with values that are not known; they rank last. In ms, of us.
     """
 
-    def __init__(self, values: Integers, block: Integers, occurs: Integers, unknown: Integers):
-        used = np.flatnonzero(np.bincount(block, occurs, len(unknown)) + unknown)
-        self.blocks = len(used)
+    def __init__(self, values: Integers, block: Integers, occurs: Integers):
+        known = len(values)
+        self.count, self.unknown = int(occurs[:known].sum()), int(occurs[known:].sum())
+        self._totals = np.bincount(block, occurs, BLOCKS).astype(np.int64)
         self._values = np.unique(values)
         self._parts = [
-            (values[mine], np.concatenate(([0], occurs[mine].cumsum())))
-            for mine in (block == number for number in used)
+            (values[mine], np.concatenate(([0], occurs[:known][mine].cumsum())))
+            for mine in (block[:known] == number for number in np.flatnonzero(self.used))
         ]
-        self._totals = np.array([up_to[-1] for _, up_to in self._parts]) + unknown[used]
+
+    @property
+    def used(self) -> Used:
+        """Blocks that have values, known or not."""
+        return self._totals > 0
 
     def percentile(self, thousandths: int, weights: Integers) -> Figures:
         """The value at rank floor(q * (n - 1)) if each block is there so often (rows of weights).
 
-        Infinite where it is unknown.
+        Infinite where it is unknown, NaN where there is no value.
         """
-        ranks = thousandths * (weights @ self._totals - 1) // 1000
+        counts = weights @ self._totals
+        ranks, weights = thousandths * (counts - 1) // 1000, weights[:, self.used]
         low = np.zeros(len(weights), np.int64)
         high = np.full(len(weights), len(self._values))
         while (open_ := low < high).any():
@@ -93,66 +191,25 @@ class Histogram:
             reached = (weights * not_above).sum(axis=1) > ranks
             high = np.where(open_ & reached, middle, high)
             low = np.where(open_ & ~reached, middle + 1, low)
-        return np.append(self._values, np.inf)[low]
+        found = np.append(self._values, np.inf)[low] / 1000.0
+        return np.where(counts > 0, found, np.nan)
 
-    def interval(self, thousandths: int, block_s: float) -> Interval | None:
-        """Where a percentile lies in another span as long; None where there is not enough data."""
-        count = int(self._totals.sum())
-        beyond = count * (1000 - thousandths) // 1000
-        if not (is_enough(count, self.blocks, block_s) and beyond >= FEWEST_BEYOND):
+    def drawn(
+        self, thousandths: int, weights: Integers, block_s: float, error: Error
+    ) -> Drawn | None:
+        """A percentile in each of ``draws``; None where there is not enough data."""
+        count = self.count + self.unknown
+        if not (is_shown(count, thousandths) and is_enough(count, self.used, block_s)):
             return None
-        [value] = self.percentile(thousandths, np.ones((1, self.blocks), np.int64))
-        return spread(value, self.percentile(thousandths, draws(self.blocks)))
+        return Drawn(self.percentile(thousandths, weights), error)
 
 
-def is_enough(count: int, blocks: int, block_s: float) -> bool:
-    """So many values in so many blocks of so many seconds are enough data for an interval."""
-    return count >= FEW and blocks >= FEWEST_BLOCKS and blocks * block_s >= SHORT_S
-
-
-def spread(value: float, drawn: Figures, least: float = 0.0) -> Interval | None:
-    """The sampling error of a figure, of what it is in each of ``draws``; None if too
-    many are unknown.
-
-    Another span is as far off as this one, and differs as its halves do.
-    """
-    resampled, halves = np.sort(drawn[:_RESAMPLES]), drawn[_RESAMPLES:]
-    low, high = (resampled[_RESAMPLES * of // 100] for of in (_LOW, _HIGH))
-    if not np.isfinite([value, low, high, *halves]).all():
-        return None
-    changed = float(np.ptp(halves))
-    below = np.sqrt(2 * max(value - low, 0.0) ** 2 + changed**2)
-    above = np.sqrt(2 * max(high - value, 0.0) ** 2 + changed**2)
-    return Interval(max(value - float(below), least), value + float(above))
-
-
-def per_block(
-    amounts: Integers, of: Integers | float, count: int, block_s: float, can_fall: bool = False
-) -> Interval | None:
-    """Where the sum of blocks, by the sum of others or by seconds of each, lies in another span.
-
-    ``count``: the values behind it. ``can_fall``: below 0, as differences do. None where there is
-    not enough data.
-    """
-    blocks = len(amounts)
-    if not is_enough(count, blocks, block_s):
-        return None
-    by = np.broadcast_to(of, blocks)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weights = draws(blocks)
-        value, drawn = float(amounts.sum() / by.sum()), weights @ amounts / (weights @ by)
-        return spread(value, drawn, 0.0 if not can_fall else -np.inf)
-
-
-def interval(value: float | None, sampling: Interval | None, error: Error) -> Interval | None:
-    """Both errors of a value; None where the sampling error is not known. Never below 0."""
-    if value is None or sampling is None:
-        return None
-    systematic = error.of(value)
-    low = value - np.hypot(value - sampling.low, systematic)
-    return Interval(
-        max(float(low), 0.0), float(value + np.hypot(sampling.high - value, systematic))
-    )
+def rate(amounts: Figures, by: Figures, weights: Integers) -> Figures:
+    """The sum of drawn blocks by their sum of another amount, or of seconds; as in all blocks where
+    that is 0."""
+    total, divisor = weights @ amounts, weights @ by
+    everywhere = np.full(len(weights), amounts.sum() / max(by.sum(), 1e-9))
+    return np.divide(total, divisor, out=everywhere, where=divisor > 0)
 
 
 @cache

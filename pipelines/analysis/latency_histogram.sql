@@ -4,8 +4,8 @@ SELECT latencies.recording, rule, variant, parameter, parameter_value, metric,
     of_group.kind AS group_kind, of_group.value AS group_value, value_us,
     CASE WHEN parameter = 'none'
             AND list_contains($headlines, concat_ws('/', metric, of_group.kind))
-        THEN greatest(0, least($blocks - 1,
-            (at_us - from_us) * $blocks // nullif(until_us - from_us, 0)))
+        THEN greatest(from_us // block_us, least((until_us - 1) // block_us, at_us // block_us))
+            - from_us // block_us
         ELSE 0 END AS block,
     count(*) AS occurs
 FROM latencies LEFT JOIN spans ON spans.recording = latencies.recording GROUP BY ALL

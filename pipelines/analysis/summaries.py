@@ -1,42 +1,69 @@
-"""The summaries: latency_summary, latency_curves and bandwidth_summary, the same to the last digit
-whatever the engine and its partitions.
+"""The summaries: latency_summary, latency_curves, bandwidth_summary and paired_differences.
+
+They are the same to the last digit whatever the engine and its partitions.
 
 Durations are summed as integer microseconds. A text counts how often each occurs in its group; of
-this histogram come percentiles and curves, exact, in the tasks that write the tables; of headlines,
-counted in each block of time, how far another span may be off (``intervals``).
+this histogram come percentiles and curves, exact, in the tasks that write the tables; of headlines
+and rates, counted in each block of time, where they and their differences between variants lie in
+another span (``intervals``).
 """
 
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, permutations, product
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from kip_replay.pipelines.analysis.intervals import BLOCKS, Histogram
+from kip_replay.pipelines.analysis.intervals import (
+    Drawn,
+    Error,
+    Figures,
+    Histogram,
+    block_us,
+    draws,
+    is_enough,
+    is_shown,
+)
 from kip_replay.pipelines.engines import Engine, Inputs
 from kip_replay.pipelines.engines.text import Text
 from kip_replay.pipelines.replaying.phases import Phases, phases_table
 from kip_replay.pipelines.replaying.seam import by_key
 from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.log_gaps import Gaps
-from kip_replay.replay.table import INT, LONG, TEXT, Table
-from kip_replay.replay.tables import BANDWIDTH_SUMMARY, LATENCY_CURVES, LATENCY_SUMMARY
+from kip_replay.replay.table import INT, LONG, TEXT
+from kip_replay.replay.tables import (
+    BANDWIDTH_SUMMARY,
+    LATENCY_CURVES,
+    LATENCY_SUMMARY,
+    PAIRED_DIFFERENCES,
+)
 
-_WHAT_IF = ("recording", "rule", "variant", "parameter", "parameter_value")
+_WHAT_IF = ("recording", "rule", "parameter", "parameter_value")
+#: The variants of a group, last, are fed together.
 _GROUP = (*_WHAT_IF, "metric", "group_kind", "group_value")
+_KEY = (*_GROUP, "variant")
 #: Percentiles in thousandths, so that ranks are computed in integers.
 _PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
 #: Points of a distribution: one for each half per cent of the values.
 CURVE_POINTS = 200
 #: Percentiles with bounds.
 _BOUNDED = ("p50", "p90", "p99")
+#: Amounts of traffic: the figure and its unit.
+_RATES = {
+    "fetches": ("per_second", "/s"),
+    "bytes": ("per_second", "B/s"),
+    "partitions": ("mean", "partitions"),
+}
 #: A metric and a kind of group.
 Pair = tuple[str, str]
+#: Of each rule, by variant and metric.
+Errors = Mapping[str, Mapping[tuple[str, str], Error]]
+Row = dict[str, Any]
 
 
 def latency_histogram(
@@ -46,14 +73,20 @@ def latency_histogram(
 
     Of ``headlines`` in each block of the recording's span.
     """
-    values = _union(texts, (*_WHAT_IF, "metric", "value_us", "at_us", "of_group"))
+    values = _union(texts, (*_WHAT_IF, "variant", "metric", "value_us", "at_us", "of_group"))
     text = Text.read(
         Path(__file__).with_name("latency_histogram.sql"),
         {"latencies": values},
         headlines=[*map("/".join, sorted(headlines))],
-        blocks=BLOCKS,
     )
-    return text, {"phases": phases_table(phases), "spans": phases_table(spans)}
+    return text, {"phases": phases_table(phases), "spans": _in_blocks(spans, spans)}
+
+
+def _in_blocks(phases: Phases, spans: Phases) -> pa.Table:
+    """Rows of phases, with the width of the blocks of the recording's span."""
+    rows = phases_table(phases)
+    widths = [block_us(*spans[name]) for name in rows.column("recording").to_pylist()]
+    return rows.append_column("block_us", pa.array(widths, LONG))
 
 
 def latency_summaries(
@@ -61,31 +94,26 @@ def latency_summaries(
 ) -> list[DataFile]:
     """latency_summary and latency_curves of what the rules' texts ``latencies`` give."""
     text, inputs = latency_histogram(texts, task.headlines, phases, task.spans)
-    order = ("value_us IS NULL", "value_us")
+    order = ("variant", "value_us IS NULL", "value_us")
     return [*chain(*engine.feed(task, text, [*task.spans], _GROUP, order, inputs, True))]
 
 
-def bandwidth_summary(
-    engine: Engine, texts: Collection[Text], phases: Phases, gaps: Gaps, files: TableFiles
+def bandwidth_summaries(
+    engine: Engine, texts: Collection[Text], phases: Phases, gaps: Gaps, task: "BandwidthSummaries"
 ) -> list[DataFile]:
     """bandwidth_summary of what the rules' texts ``bandwidth`` give, less the logs' gaps."""
     sides = [f"{way}_{what}" for what in ("partitions", "bytes") for way in ("request", "response")]
-    names = (*_WHAT_IF, "node_id", "client_kind", "dequeued_at", "built_at", *sides, "record_bytes")
+    names = ["node_id", "client_kind", "dequeued_at", "built_at", *sides, "record_bytes"]
     file = Path(__file__).with_name("bandwidth_summary.sql")
-    text = Text.read(file, {"bandwidth": _union(texts, names)}, blocks=BLOCKS)
+    text = Text.read(file, {"bandwidth": _union(texts, (*_WHAT_IF, "variant", *names))})
     rows = [{"recording": name, **gap._asdict()} for name, of in gaps.items() for gap in of]
     schema = {"recording": TEXT, "node_id": INT, "after_us": LONG, "before_us": LONG}
-    inputs = {"phases": phases_table(phases), "gaps": pa.Table.from_pylist(rows, pa.schema(schema))}
-    written = engine.feed(
-        partial(_write, files, BANDWIDTH_SUMMARY),
-        text,
-        [*phases],
-        (),
-        BANDWIDTH_SUMMARY.key,
-        inputs,
-        True,
-    )
-    return [*chain(*written)]
+    inputs = {
+        "phases": _in_blocks(phases, task.spans),
+        "gaps": pa.Table.from_pylist(rows, pa.schema(schema)),
+    }
+    order = BANDWIDTH_SUMMARY.key
+    return [*chain(*engine.feed(task, text, [*phases], _WHAT_IF, order, inputs, True))]
 
 
 def _union(texts: Collection[Text], columns: Collection[str]) -> Text:
@@ -95,41 +123,49 @@ def _union(texts: Collection[Text], columns: Collection[str]) -> Text:
     return Text(" UNION ALL ".join(selects), parts)
 
 
-def _write(files: TableFiles, table: Table, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
-    """Writes rows as they are."""
-    schema = table.arrow_schema
-    for batch in batches:
-        files.write(table, batch.select(schema.names).cast(schema))
-    return files.closed()
-
-
 @dataclass
 class LatencySummaries:
-    """Writes latency_summary and latency_curves of the rows of ``latency_histogram``.
+    """Writes latency_summary, latency_curves and paired_differences of ``latency_histogram``.
 
-    ``drawn``: those that have curves; ``headlines``: those that have bounds; sweeps have neither.
-    ``spans`` of recordings, as in the histogram.
+    ``drawn``: those that have curves; ``headlines``: those that have bounds and differences; sweeps
+    have neither. ``spans`` of recordings, as in the histogram.
     """
 
     files: TableFiles
     drawn: frozenset[Pair]
     headlines: frozenset[Pair]
     spans: Phases
+    errors: Errors
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
-        """A group's histogram is as large as it has different microseconds, and held as a whole."""
+        """A histogram is as large as it has different microseconds, and held as a whole; of
+        headlines those of all variants."""
         found = (
             (key, rows.select(["value_us", "block", "occurs"]))
-            for key, rows in by_key(batches, _GROUP)
+            for key, rows in by_key(batches, _KEY)
         )
-        for key, parts in groupby(found, key=itemgetter(0)):
-            histogram = pa.Table.from_batches([rows for _, rows in parts])
-            self._write(dict(zip(_GROUP, key, strict=True)), histogram)
+        for _, variants in groupby(found, key=lambda each: each[0][:-1]):
+            rows, histograms = [], []
+            for key, parts in groupby(variants, key=itemgetter(0)):
+                histogram = pa.Table.from_batches([rows for _, rows in parts])
+                rows.append(self._summed(dict(zip(_KEY, key, strict=True)), histogram))
+                if self._is_plain(rows[0], self.headlines):
+                    columns = (histogram.column(name).to_numpy() for name in ("block", "occurs"))
+                    values = histogram.column("value_us").drop_null().to_numpy()
+                    histograms.append(Histogram(values, *columns))
+            if histograms:
+                self._bound(rows, histograms)
+            schema = LATENCY_SUMMARY.arrow_schema
+            self.files.write(LATENCY_SUMMARY, pa.RecordBatch.from_pylist(rows, schema))
         return self.files.closed()
 
-    def _write(self, group: dict[str, Any], histogram: pa.Table) -> None:
+    @staticmethod
+    def _is_plain(row: Row, of: Collection[Pair]) -> bool:
+        return row["parameter"] == "none" and (row["metric"], row["group_kind"]) in of
+
+    def _summed(self, group: Row, histogram: pa.Table) -> Row:
         each_us = histogram.column("value_us").drop_null().to_numpy()
-        block, occurs = (histogram.column(name).to_numpy() for name in ("block", "occurs"))
+        occurs = histogram.column("occurs").to_numpy()
         last = np.flatnonzero(np.diff(each_us, append=each_us[-1:] + 1))  # row of each value
         values, up_to = each_us[last], occurs.cumsum()[last]
         total, count = int(occurs.sum()), int(up_to[-1]) if len(values) else 0
@@ -139,7 +175,9 @@ class LatencySummaries:
             place = int(np.searchsorted(up_to, thousandths * (total - 1) // 1000, "right"))
             return int(values[place]) / 1000.0 if place < len(values) else None
 
-        row = {
+        if count and self._is_plain(group, self.drawn):
+            self._draw(group, values, up_to, total)
+        return {
             **group,
             "count": count,
             "unknown_count": total - count,
@@ -148,25 +186,24 @@ class LatencySummaries:
             "max_ms": int(values[-1]) / 1000.0 if count else None,
             **{f"{name}_ms": at_rank(q) for name, q in _PERCENTILES.items()},
         }
-        pair, is_plain = (group["metric"], group["group_kind"]), group["parameter"] == "none"
-        if is_plain and pair in self.headlines:
-            known = len(each_us)
-            unknown = np.bincount(block[known:], occurs[known:], BLOCKS).astype(np.int64)
-            blocks = Histogram(each_us, block[:known], occurs[:known], unknown)
-            row |= self._bounds(blocks, self.spans[group["recording"]].span_s / BLOCKS)
-        schema = LATENCY_SUMMARY.arrow_schema
-        self.files.write(LATENCY_SUMMARY, pa.RecordBatch.from_pylist([row], schema))
-        if count and is_plain and pair in self.drawn:
-            self._draw(group, values, up_to, total)
 
-    @staticmethod
-    def _bounds(blocks: Histogram, block_s: float) -> dict[str, float | None]:
-        found = {name: blocks.interval(_PERCENTILES[name], block_s) for name in _BOUNDED}
-        return {
-            f"{name}_{end}_ms": getattr(bounds, end) / 1000.0 if bounds else None
-            for name, bounds in found.items()
-            for end in ("low", "high")
-        }
+    def _bound(self, rows: Sequence[Row], histograms: Sequence[Histogram]) -> None:
+        """Adds the bounds of one group's rows, a variant each, and writes their differences."""
+        group = {name: rows[0][name] for name in _GROUP}
+        block_s = block_us(*self.spans[group["recording"]]) / 1e6
+        weights = draws(np.any([each.used for each in histograms], axis=0))
+        errors = self.errors.get(group["rule"], {})
+        for name in _BOUNDED:
+            figures = {}
+            for row, histogram in zip(rows, histograms, strict=True):
+                error = errors.get((row["variant"], f"{group['metric']}_{name}"), Error())
+                drawn = histogram.drawn(_PERCENTILES[name], weights, block_s, error)
+                low, high = (drawn and drawn.interval) or (None, None)
+                row |= {f"{name}_low_ms": low, f"{name}_high_ms": high}
+                if is_shown(histogram.count + histogram.unknown, _PERCENTILES[name]):
+                    count = histogram.count, histogram.unknown
+                    figures[row["variant"]] = _Figure(row[f"{name}_ms"], *count, drawn)
+            _write_differences(self.files, group | {"figure": name, "unit": "ms"}, figures)
 
     def _draw(
         self, group: dict[str, Any], values: np.ndarray, up_to: np.ndarray, total: int
@@ -185,3 +222,82 @@ class LatencySummaries:
         schema = LATENCY_CURVES.arrow_schema
         rows = pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names}, schema)
         self.files.write(LATENCY_CURVES, rows)
+
+
+class _Figure(NamedTuple):
+    """A figure under one variant; ``drawn`` is None where there is not enough data."""
+
+    value: float | None
+    count: int
+    unknown: int
+    drawn: Drawn | None
+
+
+def _write_differences(files: TableFiles, of: Row, figures: Mapping[str, _Figure]) -> None:
+    """Writes what becomes of a figure from each variant to each other."""
+    schema, rows = PAIRED_DIFFERENCES.arrow_schema, []
+    for (before, one), (after, other) in permutations(figures.items(), 2):
+        within = one.drawn and other.drawn and other.drawn.less(one.drawn)
+        low, high = within or (None, None)
+        row = {"before_variant": before, "after_variant": after, "low": low, "high": high}
+        row |= {"before": one.value, "after": other.value, "count": min(one.count, other.count)}
+        rows.append(of | row | {"unknown_count": max(one.unknown, other.unknown)})
+    files.write(PAIRED_DIFFERENCES, pa.RecordBatch.from_pylist(rows, schema))
+
+
+@dataclass
+class BandwidthSummaries:
+    """Writes bandwidth_summary and, of all, kinds of clients and nodes, its paired_differences.
+
+    ``metrics``: of each rule, that of ``errors`` for an amount of traffic.
+    """
+
+    files: TableFiles
+    spans: Phases
+    errors: Errors
+    metrics: Mapping[str, Mapping[str, str]]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
+        schema = BANDWIDTH_SUMMARY.arrow_schema
+        for key, parts in groupby(by_key(batches, _WHAT_IF), key=itemgetter(0)):
+            summed = [rows.select(schema.names).cast(schema) for _, rows in parts]
+            for rows in summed:
+                self.files.write(BANDWIDTH_SUMMARY, rows)
+            group = dict(zip(_WHAT_IF, key, strict=True))
+            if group["parameter"] == "none":
+                self._compare(group, pa.Table.from_batches(summed).to_pylist())
+        return self.files.closed()
+
+    def _compare(self, group: Row, rows: Sequence[Row]) -> None:
+        groups: dict[Pair, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+        for row in rows:
+            for kind in ("all", "client_kind", "node_id"):
+                groups[kind, str(row.get(kind, kind))][row["variant"]].append(row)
+        for (kind, value), metric in product(sorted(groups), _RATES):
+            variants = groups[kind, value].items()
+            figures = {v: self._figure(group["rule"], metric, v, of) for v, of in variants}
+            named = dict(zip(("figure", "unit"), _RATES[metric], strict=True))
+            named |= {"metric": metric, "group_kind": kind, "group_value": value}
+            _write_differences(self.files, group | named, figures)
+
+    def _figure(self, rule: str, metric: str, variant: str, rows: Sequence[Row]) -> _Figure:
+        """``fetches`` or ``bytes`` both ways a second, or ``partitions`` of a FETCH."""
+        requests = [row for row in rows if row["direction"] == "request"]
+        count = sum(row["requests"] for row in requests)
+        seconds = np.max([_in(row, "seconds") for row in rows], axis=0)
+        if metric == "partitions":
+            listed = ([_in(row, what) for row in requests] for what in ("partitions", "requests"))
+            parts = [tuple(np.sum(each, axis=0) for each in listed)]
+        else:
+            of, what = (requests, "requests") if metric == "fetches" else (rows, "bytes")
+            parts = [(_in(row, what), _in(row, "seconds")) for row in of]
+        error = self.errors.get(rule, {}).get((variant, self.metrics[rule].get(metric, "")))
+        # Of another cluster's load, errors of traffic say something as a share only.
+        drawn = Drawn.rate(parts, seconds > 0, Error(relative=error.relative if error else 0.0))
+        unknown = sum(r["unknown_size_requests"] for r in rows) if metric == "bytes" else 0
+        enough = drawn if is_enough(count, seconds > 0, seconds) else None
+        return _Figure(float(drawn.figures[0]), count, unknown, enough)
+
+
+def _in(row: Row, what: str) -> Figures:
+    return np.array(row[f"{what}_per_block"], np.float64)

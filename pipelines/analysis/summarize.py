@@ -4,16 +4,18 @@ tells."""
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations
+from itertools import chain, permutations
 from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
 
 from kip_replay.pipelines.analysis.accuracy import Judgement, prediction_accuracy
+from kip_replay.pipelines.analysis.intervals import errors
 from kip_replay.pipelines.analysis.summaries import (
+    BandwidthSummaries,
     LatencySummaries,
-    bandwidth_summary,
+    bandwidth_summaries,
     latency_summaries,
 )
 from kip_replay.pipelines.engines import Engine
@@ -28,6 +30,7 @@ from kip_replay.replay.tables import (
     BANDWIDTH_SUMMARY,
     LATENCY_CURVES,
     LATENCY_SUMMARY,
+    PAIRED_DIFFERENCES,
     PREDICTION_ACCURACY,
 )
 
@@ -35,7 +38,9 @@ Say = Callable[[str], object]
 Pair = tuple[str, str]
 #: The step of ``lineage`` that sums up a recording.
 SUMMARIES = "summaries"
-_TABLES = (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY)
+_TABLES = (LATENCY_SUMMARY, LATENCY_CURVES, BANDWIDTH_SUMMARY, PAIRED_DIFFERENCES)
+#: Kinds of groups that headlines have bounds of too: a row for each broker.
+_OF_NODES = ("node_id", "replica_id")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +100,8 @@ def summarize(
 
 def _code(rules: Sequence[SummedRule]) -> str:
     modules = [f"{steps.package}.figures" for steps in rules]
-    texts = [*Path(__file__).parent.glob("*.sql"), *of_rules("*.sql"), *of_rules("judgement/*")]
+    of_all = ("*.sql", "judgement/*", "errors.toml")
+    texts = [*Path(__file__).parent.glob("*.sql"), *chain(*map(of_rules, of_all))]
     return code_of((__name__, *modules), tuple(map(str, texts)))
 
 
@@ -108,16 +114,20 @@ def _summarize(
         frozenset(pair for steps in rules for pair in getattr(steps.figures, name))
         for name in ("CURVES", "HEADLINES")
     )
-    phases = {name: phases[name] for name in wanted}
-    task = LatencySummaries(writing.files(), drawn, headlines, log_spans(engine, wanted))
+    headlines |= {(metric, kind) for metric, _ in headlines for kind in _OF_NODES}
+    phases, spans = {name: phases[name] for name in wanted}, log_spans(engine, wanted)
+    known = {steps.name: errors(steps.name) for steps in rules}
+    of_latencies = LatencySummaries(writing.files(), drawn, headlines, spans, known)
+    metrics = {steps.name: steps.figures.TRAFFIC_ERRORS for steps in rules}
+    of_bandwidth = BandwidthSummaries(writing.files(), spans, known, metrics)
     latencies, bandwidth = (
         [steps.text(name) for steps in rules if steps.file(name).is_file()]
         for name in ("latencies", "bandwidth")
     )
     gaps = log_gaps(warehouse, wanted)
     files = [
-        *latency_summaries(engine, latencies, phases, task),
-        *bandwidth_summary(engine, bandwidth, phases, gaps, writing.files()),
+        *latency_summaries(engine, latencies, phases, of_latencies),
+        *bandwidth_summaries(engine, bandwidth, phases, gaps, of_bandwidth),
     ]
     writing.begin()
     for table in _TABLES:

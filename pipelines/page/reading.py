@@ -50,6 +50,7 @@ def traffic(rule: str, sweep: str) -> str:
     lists = {"requests": is_request, "partitions": is_request, "bytes": ""}
     blocks = [
         f"[{', '.join(f'coalesce(sum({of}_per_block[{n}]) {only}, 0)' for n in _BLOCKS)}]"
+        "[:coalesce(max(len(requests_per_block)), 0)]"
         for of, only in lists.items()
     ]
     return f"""

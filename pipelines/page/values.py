@@ -4,18 +4,17 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from math import hypot
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from kip_replay.pipelines.analysis.intervals import (
+    Drawn,
     Error,
-    Integers,
+    Figures,
     Interval,
     errors,
-    interval,
-    per_block,
+    is_enough,
 )
 from kip_replay.replay.outcomes import Verdict
 
@@ -107,22 +106,20 @@ class Traffic:
         amounts = self.fetches, size, request, overhead, request + overhead
         return Rates(*(n / self.span_s for n in amounts))
 
-    def sampling(self, amount: str, less: Self | None = None) -> Interval | None:
-        """Where ``fetches`` or ``bytes`` a second, or ``partitions`` of a FETCH, lie in another
-        span as long; ``less`` those of other traffic in the same blocks."""
+    def drawn(self, amount: str, error: Error) -> Drawn | None:
+        """``fetches`` or ``bytes`` a second, or ``partitions`` of a FETCH, as blocks are drawn."""
         amounts = self.blocks(amount)
-        block_s = self.span_s / max(1, len(amounts))
-        if less is not None:
-            others = less.blocks(amount)
-            if len(others) != len(amounts):
-                return None
-            amounts = amounts - others
-        of = self.blocks("fetches") if amount == "partitions" else block_s
-        return per_block(amounts, of, self.fetches, block_s, can_fall=less is not None)
+        by = np.full(len(amounts), self.span_s / max(1, len(amounts)))
+        if not is_enough(self.fetches, by > 0, by):
+            return None
+        of = self.blocks("fetches") if amount == "partitions" else by
+        return Drawn.rate([(amounts, of)], by > 0, error)
 
-    def blocks(self, amount: str) -> Integers:
+    def blocks(self, amount: str) -> Figures:
         """``fetches``, their ``partitions`` or ``bytes`` both ways in each block."""
-        return np.array(self.per_block[("fetches", "partitions", "bytes").index(amount)], np.int64)
+        return np.array(
+            self.per_block[("fetches", "partitions", "bytes").index(amount)], np.float64
+        )
 
 
 class Doubt(NamedTuple):
@@ -181,39 +178,19 @@ class RuleFigures:
         self, amount: str, variant: str, kind: str | None = None
     ) -> Interval | None:
         """Of ``fetches`` or ``bytes`` a second, or ``partitions`` of a FETCH (mean)."""
-        total = self.total(variant, kind)
-        if total is None:
-            return None
-        value = total.request_partitions_mean
-        if amount != "partitions":
-            value = getattr(total.rates, amount)
-        error = errors(self.NAME).get((variant, self.TRAFFIC_ERRORS.get(amount, "")), Error())
-        # Of another cluster's load, errors of traffic say something as a share only.
-        return interval(value, total.sampling(amount), Error(relative=error.relative))
+        drawn = self._drawn(amount, variant, kind)
+        return drawn and drawn.interval
 
     def traffic_change(self, amount: str, before: str, after: str) -> Interval | None:
-        """By how much fewer ``fetches`` or ``bytes`` a second there are after than before.
+        """By how much fewer ``fetches`` or ``bytes`` a second there are after than before."""
+        one, other = (self._drawn(amount, variant) for variant in (before, after))
+        return one and other and one.less(other)
 
-        Blocks of both are drawn together, for they are of the same requests. What rises in no block
-        is not taken to rise in another span, nor what falls in none to fall.
-        """
-        totals = known(map(self.total, (before, after)))
-        sampling = totals[0].sampling(amount, totals[1]) if len(totals) > 1 else None
-        if sampling is None:
-            return None
-        rates = [getattr(total.rates, amount) for total in totals]
-        metric = self.TRAFFIC_ERRORS.get(amount, "")
-        found = (errors(self.NAME).get((variant, metric), Error()) for variant in (before, after))
-        wrong = hypot(*(rate * error.relative for rate, error in zip(rates, found, strict=True)))
-        less = rates[0] - rates[1]
-        low = less - hypot(less - sampling.low, wrong)
-        high = less + hypot(sampling.high - less, wrong)
-        blocks = totals[0].blocks(amount) - totals[1].blocks(amount)
-        if (blocks >= 0).all():
-            low = max(low, 0.0)
-        if (blocks <= 0).all():
-            high = min(high, 0.0)
-        return Interval(low, high)
+    def _drawn(self, amount: str, variant: str, kind: str | None = None) -> Drawn | None:
+        total = self.total(variant, kind)
+        error = errors(self.NAME).get((variant, self.TRAFFIC_ERRORS.get(amount, "")), Error())
+        # Of another cluster's load, errors of traffic say something as a share only.
+        return total and total.drawn(amount, Error(relative=error.relative))
 
     @property
     def swept(self) -> list[int]:

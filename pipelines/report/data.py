@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from kip_replay.pipelines.analysis.intervals import Error, Interval, errors, interval
+from kip_replay.pipelines.analysis.intervals import Interval
 from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.page import accuracy, reading
@@ -161,7 +161,7 @@ def rule_figures(
         kind(
             one.recording,
             one.version,
-            {row[:5]: _percentiles(kind, row) for row in spreads.get(one.recording, ())},
+            {row[:5]: _percentiles(row) for row in spreads.get(one.recording, ())},
             {r[:3]: Curve(r[3], tuple(map(tuple, r[4]))) for r in curves.get(one.recording, ())},
             {row[:3]: _traffic(row[3:]) for row in traffic.get(one.recording, ())},
             {query: found.get(one.recording, []) for query, found in rows.items()},
@@ -170,15 +170,13 @@ def rule_figures(
     ]
 
 
-def _percentiles(kind: type[RuleFigures], row: Sequence[Any]) -> Percentiles:
-    metric, variant, *_ = row
-    found, ends = Percentiles(*row[5:11]), iter(row[11:])
-    intervals = {}
-    for name, low, high in zip(("p50", "p90", "p99"), ends, ends, strict=False):
-        sampling = None if low is None else Interval(low, high)
-        error = errors(kind.NAME).get((variant, f"{metric}_{name}"), Error())
-        intervals[name] = interval(getattr(found, name), sampling, error)
-    return replace(found, intervals=intervals)
+def _percentiles(row: Sequence[Any]) -> Percentiles:
+    ends = iter(row[11:])
+    intervals = {
+        name: None if low is None else Interval(low, high)
+        for name, low, high in zip(("p50", "p90", "p99"), ends, ends, strict=False)
+    }
+    return Percentiles(*row[5:11], intervals)
 
 
 def _traffic(row: Sequence[Any]) -> Traffic:

@@ -1,6 +1,9 @@
 """Intervals equal plain arithmetic on the values, and hold what they promise of a steady source."""
 
 import math
+from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,30 +13,32 @@ from hypothesis import strategies as st
 
 from kip_replay.pipelines.analysis.intervals import (
     BLOCKS,
+    Drawn,
     Error,
     Histogram,
     Interval,
+    block_us,
     draws,
-    interval,
-    per_block,
-    spread,
+    is_enough,
+    rate,
 )
 
 Blocks = list[list[int | None]]
 
 
 def histogram(blocks: Blocks) -> Histogram:
-    """Of the values of each block; None is one that is not known."""
-    counts: dict[tuple[int, int], int] = {}
-    unknown = np.zeros(BLOCKS, np.int64)
-    for number, values in enumerate(blocks):
-        for value in values:
-            if value is None:
-                unknown[number] += 1
-            else:
-                counts[value, number] = counts.get((value, number), 0) + 1
-    rows = np.array([(*key, n) for key, n in sorted(counts.items())], np.int64).reshape(-1, 3)
-    return Histogram(rows[:, 0], rows[:, 1], rows[:, 2], unknown)
+    """Of the values of each block, in ms; None is one that is not known."""
+    counts = Counter((value, number) for number, of in enumerate(blocks) for value in of)
+    ordered = sorted(counts.items(), key=lambda each: (each[0][0] is None, each))
+    values = [value * 1000 for (value, _), _ in ordered if value is not None]
+    numbers, occurs = [number for (_, number), _ in ordered], [n for _, n in ordered]
+    return Histogram(*(np.array(each, np.int64) for each in (values, numbers, occurs)))
+
+
+def interval(blocks: Blocks, thousandths: int = 500, block_s: float = 5.0) -> Interval | None:
+    of = histogram(blocks)
+    drawn = of.drawn(thousandths, draws(of.used), block_s, Error())
+    return drawn and drawn.interval
 
 
 VALUES = st.lists(st.one_of(st.none(), st.integers(0, 50)), max_size=12)
@@ -43,36 +48,45 @@ VALUES = st.lists(st.one_of(st.none(), st.integers(0, 50)), max_size=12)
 def test_a_percentile_of_drawn_blocks_is_that_of_all_their_values(
     blocks: Blocks, data: st.DataObject
 ) -> None:
-    used = [values for values in blocks if values]
-    weights = data.draw(
-        st.lists(st.integers(0, 3), min_size=len(used), max_size=len(used)).filter(any)
-    )
+    weights = data.draw(st.lists(st.integers(0, 3), min_size=BLOCKS, max_size=BLOCKS))
     thousandths = data.draw(st.sampled_from([0, 500, 900, 990, 1000]))
     [found] = histogram(blocks).percentile(thousandths, np.array([weights]))
-    drawn = [value for n, of in zip(weights, used, strict=True) for value in of * n]
-    expected = at_rank(drawn, thousandths)
-    assert found == (math.inf if expected is None else expected)
+    drawn = [value for n, of in zip(weights, blocks, strict=False) for value in of * n]
+    if drawn:
+        expected = at_rank(drawn, thousandths)
+        assert found == (math.inf if expected is None else expected)
+    else:
+        assert math.isnan(found)
+
+
+@given(st.integers(0, 2**50), st.lists(st.integers(1, 2**40), min_size=1, max_size=5).map(sorted))
+def test_blocks_of_a_span_that_grows_only_merge(from_us: int, lengths: list[int]) -> None:
+    widths = [block_us(from_us, from_us + length) for length in lengths]
+    assert all(after % before == 0 for before, after in pairwise(widths))
+    for width, length in zip(widths, lengths, strict=True):
+        assert (from_us + length - 1) // width - from_us // width < BLOCKS
+        assert width == 1_000_000 or block_us(0, length) * 4 >= width
 
 
 def test_draws_are_whole_recordings_and_both_halves() -> None:
-    drawn = draws(7)
-    assert (drawn[:-2].sum(axis=1) == 7).all()
-    assert drawn[-2:].tolist() == [[1, 1, 1, 0, 0, 0, 0], [0, 0, 0, 1, 1, 1, 1]]
+    every, *drawn, first, second = draws(np.array([True] * 3 + [False] + [True] * 4))
+    assert every.tolist() == [1, 1, 1, 0, 1, 1, 1, 1]
+    assert (first.tolist(), second.tolist()) == ([1, 1, 1, 0, 0, 0, 0, 0], [0] * 4 + [1] * 4)
+    assert {sum(draw) for draw in drawn} == {7}
     # Each block is drawn about as often as another.
-    assert abs(drawn[:-2].mean(axis=0) - 1).max() < 0.2
+    assert abs(np.mean(drawn, axis=0) - every).max() < 0.2
 
 
 def test_blocks_that_are_alike_have_no_error() -> None:
     blocks: Blocks = [[10, 20, 30] for _ in range(BLOCKS)]
-    assert histogram(blocks).interval(500, 5.0) == (20, 20)
+    assert interval(blocks) == (20, 20)
 
 
 def test_halves_that_differ_widen_the_interval() -> None:
     """A cluster that has become faster may go on so: all that blocks drawn at random show, more."""
     slow, fast = [[100] * 6] * 8, [[40] * 6] * 8
-    drifting = histogram([*slow, *fast]).interval(500, 5.0)
-    turns = histogram([block for pair in zip(slow, fast, strict=True) for block in pair])
-    taking_turns = turns.interval(500, 5.0)
+    drifting = interval([*slow, *fast])
+    taking_turns = interval([block for pair in zip(slow, fast, strict=True) for block in pair])
     assert drifting
     assert taking_turns
     assert drifting.high - drifting.low > taking_turns.high - taking_turns.low
@@ -82,61 +96,95 @@ def test_halves_that_differ_widen_the_interval() -> None:
 @pytest.mark.parametrize(
     ("blocks", "block_s"),
     [
-        pytest.param([[1], [2]] * 7 + [[1]], 5.0, id="29 values"),
-        pytest.param([[1, 2, 3]] * BLOCKS, 0.5, id="8 s"),
+        pytest.param([[1], [2]] * 14 + [[1]], 5.0, id="29 values"),
+        pytest.param([[1, 2, 3]] * 16, 0.5, id="8 s"),
         pytest.param([[1, 2, 3] * 9] * 3, 60.0, id="3 blocks"),
         pytest.param([[None] * 9] * BLOCKS, 5.0, id="no value is known"),
     ],
 )
 def test_not_enough_data(blocks: Blocks, block_s: float) -> None:
     doubled: Blocks = [[*values, *values] for values in blocks]
-    assert histogram(blocks[:15]).interval(500, block_s) is None
+    assert interval(blocks, block_s=block_s) is None
     if block_s > 1 and len(blocks) > 3 and doubled[0][0] is not None:
-        assert histogram(doubled).interval(500, block_s)
+        assert interval(doubled, block_s=block_s)
 
 
 def test_a_percentile_needs_values_beyond_it() -> None:
-    blocks: Blocks = [[*range(18)]] * BLOCKS  # 288 values: 2 above the 99th percentile
-    assert histogram(blocks).interval(900, 5.0)
-    assert histogram(blocks).interval(990, 5.0) is None
-    assert histogram([[*of, 18] for of in blocks]).interval(990, 5.0)
+    blocks: Blocks = [[*range(18)]] * 16  # 288 values: 2 above the 99th percentile
+    assert interval(blocks, 900)
+    assert interval(blocks, 990) is None
+    assert interval([[*of, 18] for of in blocks], 990)
 
 
 def test_a_figure_that_may_be_unknown_has_no_interval() -> None:
-    blocks: Blocks = [[1, 2, 3, 4]] * (BLOCKS - 1) + [[None] * 8]
-    assert histogram(blocks).interval(500, 5.0)
-    assert histogram(blocks).interval(900, 5.0) is None
+    blocks: Blocks = [[1, 2, 3, 4]] * 15 + [[None] * 8]
+    assert interval(blocks)
+    assert interval(blocks, 900) is None
 
 
 def test_amounts_by_seconds_and_by_other_amounts() -> None:
-    sixteen = np.arange(BLOCKS)
-    by_second = per_block(sixteen, 2.0, 120, 2.0)
-    drawn = draws(BLOCKS) @ sixteen / (2.0 * draws(BLOCKS).sum(axis=1))
-    assert by_second == spread(sixteen.sum() / (2.0 * BLOCKS), drawn)
-    assert per_block(3 * sixteen, sixteen, 120, 2.0) == (3.0, 3.0)
-    assert per_block(sixteen, 2.0, 29, 2.0) is None
-    assert per_block(sixteen[:0], 2.0, 120, 2.0) is None
+    amounts, seconds = np.arange(5), np.array([1.0, 2.0, 2.0, 2.0, 0.0])
+    weights = np.array([[1, 1, 1, 1, 1], [2, 0, 1, 0, 0], [0, 0, 0, 0, 3]])
+    # Of nothing but time that the log lacks, nothing is known: the rate is that of all.
+    assert rate(amounts, seconds, weights).tolist() == [10 / 7, 2 / 4, 10 / 7]
+    steady = Drawn(rate(3 * amounts, amounts, draws(amounts >= 0)))
+    assert steady.interval == (3.0, 3.0)
+    assert is_enough(30, seconds > 0, 2 * seconds)
+    assert not is_enough(29, seconds > 0, 2 * seconds)
+    assert not is_enough(30, seconds > 0, seconds)
+    assert not is_enough(30, seconds > 1, 9 * seconds)
+
+
+def drawn(values: Iterable[float], error: Error = Error()) -> Drawn:  # noqa: B008
+    """A percentile that happens to be a sum of blocks."""
+    amounts = np.array([*values])
+    return Drawn((draws(amounts >= 0) @ amounts).astype(float), error)
 
 
 def test_both_errors_are_put_together() -> None:
-    sampling = Interval(17.0, 28.0)
-    assert interval(20.0, sampling, Error()) == sampling
-    assert interval(20.0, sampling, Error(4.0, 0.1)) == (15.0, pytest.approx(20 + 80**0.5))
-    assert interval(20.0, sampling, Error(4.0, 2.0))[0] == 0.0  # type: ignore[index]
-    assert interval(None, sampling, Error()) is None
-    assert interval(20.0, None, Error(4.0, 0.1)) is None
+    low, high = drawn([1, 3, 2, 4] * 4).interval or (0.0, 0.0)
+    assert 0 < low < 40 < high
+    wider = drawn([1, 3, 2, 4] * 4, Error(4.0, 0.5)).interval
+    assert wider == (40 - math.hypot(40 - low, 20), pytest.approx(40 + math.hypot(high - 40, 20)))
+    assert drawn([1, 3, 2, 4] * 4, Error(4.0, 2.0)).interval == (0.0, pytest.approx(125, abs=9))
+
+
+def test_what_moves_both_variants_does_not_widen_their_difference() -> None:
+    amounts = np.random.default_rng(1).integers(0, 100, 16)
+    before, after = drawn(amounts + 5), drawn(amounts + 3)
+    assert before.interval
+    assert before.interval.high - before.interval.low > 100
+    assert after.less(before) == (pytest.approx(-32), pytest.approx(-32))
+    off = drawn(amounts + 3, Error(3.0)).less(drawn(amounts + 5, Error(4.0)))
+    assert off == (pytest.approx(-37), pytest.approx(-27))
+    # Of the same figures neither error says anything; of unknown ones nothing is known.
+    assert drawn(amounts, Error(3.0)).less(drawn(amounts, Error(4.0))) == (0.0, 0.0)
+    assert Drawn(before.figures * np.inf).less(before) is None
+
+
+def test_a_rate_that_falls_in_no_block_is_not_taken_to_fall() -> None:
+    def per_second(values: list[int]) -> Drawn:
+        amounts = np.array(values, float)
+        return Drawn.rate([(amounts, np.ones(8)), (amounts, np.ones(8))], amounts >= 0, Error(9.0))
+
+    few, more, mixed = map(per_second, ([1] * 8, [1] * 7 + [5], [0] + [1] * 6 + [5]))
+    assert few.figures[0] == 2.0
+    low, high = more.less(few) or (9.0, 9.0)
+    assert (low, few.less(more)) == (0.0, (-high, 0.0))
+    low, high = mixed.less(few) or (9.0, 9.0)
+    assert low < 0 < high
 
 
 def test_nine_in_ten_spans_of_a_steady_source_lie_within() -> None:
     """Values whose blocks differ: some are slow as a whole, at random."""
     draw = np.random.default_rng(1)
-    slowness = draw.integers(0, 3, (401, BLOCKS)) * 40
+    slowness = draw.integers(0, 3, (401, 16)) * 40
     spans = [
         [list(map(int, pace + draw.exponential(100, 12))) for pace in of_span]
         for of_span in slowness
     ]
     medians = [at_rank([value for block in span for value in block], 500) for span in spans]
-    found = [histogram(span).interval(500, 5.0) for span in spans]
+    found = [interval([*span]) for span in spans]
     held = [
         one.low <= after <= one.high
         for one, after in zip(found[:-1], medians[1:], strict=True)

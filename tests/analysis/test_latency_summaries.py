@@ -12,11 +12,11 @@ from constructed import Key, Micros, Row, assert_same, keyed, spread, written_ro
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kip_replay.pipelines.analysis.intervals import BLOCKS
+from kip_replay.pipelines.analysis.intervals import BLOCKS, Error
 from kip_replay.pipelines.analysis.summaries import CURVE_POINTS, LatencySummaries
-from kip_replay.pipelines.warehouse.data_files import TableFiles
+from kip_replay.pipelines.warehouse.data_files import DataFile, TableFiles
 from kip_replay.replay.phases import SteadyPhase
-from kip_replay.replay.tables import LATENCY_CURVES, LATENCY_SUMMARY
+from kip_replay.replay.tables import LATENCY_CURVES, LATENCY_SUMMARY, PAIRED_DIFFERENCES
 
 _NAMES = ("recording", "rule", "variant", "parameter", "parameter_value")
 GROUP = (*_NAMES, "metric", "group_kind", "group_value")
@@ -33,7 +33,8 @@ def batches(values: Values, most_rows: int) -> Iterator[pa.RecordBatch]:
     """Rows of ``latency_histogram`` in batches that end anywhere."""
     rows = [
         (*key, value, block, occurs)
-        for key, of in sorted(values.items())
+        # Variants of a group together.
+        for key, of in sorted(values.items(), key=lambda each: (*each[0][3:], *each[0]))
         for (value, block), occurs in sorted(
             Counter(zip(of, cycle(range(BLOCKS)))).items(),
             key=lambda item: (item[0][0] is None, item),
@@ -50,10 +51,14 @@ def summed_up(
     values: Values, folder: Path, most_rows: int = 10_000
 ) -> tuple[dict[Key, Row], list[Row]]:
     """Rows of latency_summary by group, and of latency_curves."""
-    task = LatencySummaries(TableFiles(str(folder), "part"), DRAWN, DRAWN, SPANS)
-    files = task(batches(values, most_rows))
+    files = written(values, folder, most_rows)
     summary, curves = (written_rows(folder, t, files) for t in (LATENCY_SUMMARY, LATENCY_CURVES))
     return keyed(summary, GROUP), curves
+
+
+def written(values: Values, folder: Path, most_rows: int = 10_000) -> list[DataFile]:
+    files, errors = TableFiles(str(folder), "part"), {"rule": {("v", "lag_p50"): Error(300.0)}}
+    return LatencySummaries(files, DRAWN, DRAWN, SPANS, errors)(batches(values, most_rows))
 
 
 @given(
@@ -110,6 +115,28 @@ def test_headlines_have_bounds(tmp_path: Path) -> None:
         assert {found[key][f"{name}{end}_ms"] for key in others for end in ("_low", "_high")} == {
             None
         }
+
+
+def test_variants_of_a_headline_are_compared_in_the_same_blocks(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    values = [1000 * draw.randrange(1, 9000) for _ in range(250)]
+    more: list[Micros] = [us + 2000 for us in values[:-1]]
+    variants = {"recorded": values, "same": values, "v": [*more, None]}
+    of = {(*LINE[:2], name, *LINE[3:]): each for name, each in variants.items()}
+    rows = written_rows(tmp_path, PAIRED_DIFFERENCES, written(of, tmp_path))
+    found = keyed(rows, ("figure", "before_variant", "after_variant"))
+    # 250 values have 2 beyond the 99th percentile.
+    assert {key[0] for key in found} == {"p50", "p90"}
+    assert len(found) == 12
+    for figure in ("p50", "p90"):
+        same = found[figure, "recorded", "same"]
+        assert (same["low"], same["high"], same["unknown_count"]) == (0.0, 0.0, 0)
+        row, back = found[figure, "recorded", "v"], found[figure, "v", "recorded"]
+        assert (row["unit"], row["count"], row["unknown_count"]) == ("ms", 249, 1)
+        assert row["low"] < row["after"] - row["before"] < row["high"]
+        assert (back["low"], back["high"]) == (-row["high"], -row["low"])
+    # The predicted error of the one, and next to no other: the values differ by 2 ms in each block.
+    assert 590 < found["p50", "recorded", "v"]["high"] - found["p50", "recorded", "v"]["low"] < 700
 
 
 def test_only_what_is_drawn_has_a_curve(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from report_examples import (
+    BLOCKS,
     CONFIG,
     ESTIMATED,
     LOWEST,
@@ -22,7 +23,7 @@ from report_examples import (
     verdict,
 )
 
-from kip_replay.pipelines.analysis.intervals import BLOCKS, Error, Interval
+from kip_replay.pipelines.analysis.intervals import Error, Interval
 from kip_replay.pipelines.page import values
 from kip_replay.pipelines.page.decisions import Advice, Decision
 from kip_replay.pipelines.page.values import Percentiles, RuleFigures, Traffic

@@ -170,6 +170,9 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         row("bandwidth_summary", rule="incremental_fetch", direction="request", requests=9000,
             bytes=9, record_bytes=1, overhead_bytes=1),
     ],
+    "paired_differences": [
+        row("paired_differences", before=1.0, after=3.0, low=2.5, high=3.0),
+    ],
     "prediction_accuracy": [row("prediction_accuracy", error=5.0, predicted=1.0, recorded=1.0)],
 }  # fmt: skip
 
