@@ -8,6 +8,7 @@ import textwrap
 from typing import NoReturn, Self
 
 from kip_replay.pipelines.errors import UserError
+from kip_replay.replay.outcomes import Advice
 
 #: May name the warehouse once for all commands.
 WAREHOUSE_VARIABLE = "KIP_REPLAY_WAREHOUSE"
@@ -116,6 +117,19 @@ class JobParser(argparse.ArgumentParser):
             help="local: this machine alone, without Java; spark: Spark, for logs of any size; "
             "auto (the default): spark under spark-submit, with a master that PYSPARK_SUBMIT_ARGS "
             "names, or for large logs, else local",
+        )
+        return self
+
+    def with_fail_on(self) -> Self:
+        """``--fail-on``, for pipelines."""
+        self.add_argument(
+            "--fail-on",
+            metavar="ADVICE",
+            action="append",
+            default=[],
+            choices=[*Advice],
+            help="end with status 3 where a rule has this advice in a recording: "
+            f"{', '.join(map(repr, map(str, Advice)))}; may be given more than once",
         )
         return self
 

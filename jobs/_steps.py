@@ -1,5 +1,7 @@
 """What more than one job needs of the steps: their settings, and how long each took."""
 
+import os
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +12,8 @@ from kip_replay.jobs._cli import Job, say
 from kip_replay.jobs._config import Config, read_config
 from kip_replay.jobs._estimate import expected_s
 from kip_replay.pipelines import progress
-from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
+from kip_replay.pipelines.analysis.decide import STEP as DECIDED
+from kip_replay.pipelines.analysis.summarize import SUMMARIES
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
@@ -19,7 +22,8 @@ from kip_replay.pipelines.quality import QualitySettings
 from kip_replay.pipelines.replaying.clocks import CLOCKS
 from kip_replay.pipelines.replaying.log_gaps import STEP as LOG_GAPS_STEP
 from kip_replay.pipelines.replaying.replay import Options, replay, replay_what_is_new
-from kip_replay.pipelines.report.decided import STEP as DECIDED
+from kip_replay.pipelines.report.formats import as_markdown
+from kip_replay.pipelines.report.pages import Page
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
 from kip_replay.pipelines.warehouse.tables import Warehouse
@@ -118,27 +122,21 @@ def kafka_versions_of(recordings: Sequence[Recording]) -> dict[str, str]:
 
 
 def report_fingerprint(
-    names: Sequence[str], warehouse: Warehouse, kafka_versions: Mapping[str, str], config: Config
+    names: Sequence[str], warehouse: Warehouse, kafka_versions: Mapping[str, str]
 ) -> str | None:
-    """Fingerprint of a report on recordings, None where one was not summed up.
+    """Fingerprint of a report on recordings, None where nothing was decided on one.
 
     A page with this fingerprint would come out the same.
     """
     lineage = warehouse.lineage(names)
-    summed = [lineage.get((name, SUMMARIES)) for name in names]
-    judged = [lineage.get((name, accuracy_step(other))) for name in names for other in names]
-    looked_into = [
-        lineage.get((name, step)) for name in names for step in (CLOCKS, LOG_GAPS_STEP, "quality")
-    ]
-    if None in summed:
+    decided = [lineage.get((name, DECIDED)) for name in names]
+    if None in decided:
         return None
     report = Path(str(files("kip_replay.pipelines.report"))).rglob("*")
     views = (conf_dir() / "views").glob("*.sql")
     read = (each for each in (*report, *views, *of_rules("**/*")) if each.suffix in _READ)
-    sections = (steps.section.__module__ for steps in RULES)
-    code = code_of(("kip_replay.pipelines.report.page", *sections), tuple(map(str, read)))
-    limits = {name: config.get(name) for name in ("report", *(steps.name for steps in RULES))}
-    return fingerprint(code, names, dict(kafka_versions), summed, judged, looked_into, limits)
+    code = code_of(("kip_replay.pipelines.report.page",), tuple(map(str, read)))
+    return fingerprint(code, names, dict(kafka_versions), decided)
 
 
 def expect_stages(job: Job, log_bytes: int, *stages: str) -> None:
@@ -147,6 +145,17 @@ def expect_stages(job: Job, log_bytes: int, *stages: str) -> None:
         return
     expected = expected_s(log_bytes, [steps.name for steps in RULES])
     progress.expect({n: s for n, s in expected.items() if not stages or n.startswith(stages)})
+
+
+def is_unwelcome(pages: Sequence[Page], fail_on: Sequence[str]) -> bool:
+    """Whether a rule has advice of ``--fail-on``; adds to the summary of a GitHub Actions step."""
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(as_markdown(pages))
+    found = {card.decision["advice"] for page in pages for card in page.cards} & {*fail_on}
+    if found:
+        print(f"--fail-on: a rule has the advice {', '.join(sorted(found))}", file=sys.stderr)
+    return bool(found)
 
 
 def say_all(lines: Sequence[str]) -> None:

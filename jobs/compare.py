@@ -6,7 +6,7 @@ from kip_replay.pipelines.analysis.predictions import accuracy_rows, side_by_sid
 from kip_replay.pipelines.analysis.summarize import summarize
 from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.errors import UserError
-from kip_replay.pipelines.page.accuracy import sentence_of_rows
+from kip_replay.pipelines.report.accuracy import sentence
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 
@@ -53,7 +53,7 @@ def _compare(warehouse: Warehouse, before: str, after: str) -> None:
     for rule in RULES:
         if rule.name not in {row["rule"] for row in rows}:
             say(f"{rule.name}: {before} shows nothing that {after} recorded")
-    say(f"predictions: {sentence_of_rows(rows)}")
+    say(f"predictions: {sentence(rows)}")
 
 
 main = command(PARSER, work, __name__)

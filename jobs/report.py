@@ -4,20 +4,26 @@ import sys
 from pathlib import Path
 
 from kip_replay.jobs._cli import Exit, Job, JobParser, command, say
-from kip_replay.jobs._steps import kafka_versions_of, report_fingerprint
-from kip_replay.pipelines.report.data import read_report
-from kip_replay.pipelines.report.decided import decided
+from kip_replay.jobs._steps import is_unwelcome, kafka_versions_of
+from kip_replay.pipelines.analysis.decide import decided_anew
+from kip_replay.pipelines.engines.local import Local
 from kip_replay.pipelines.report.page import FORMATS, REPORT_NAME, write_page
-from kip_replay.pipelines.report.pages import pages
+from kip_replay.pipelines.report.pages import read_pages
+from kip_replay.pipelines.rules import RULES
 
-PARSER = JobParser(
-    "report",
-    "Writes one self-contained HTML page on recordings in the warehouse: what to do about each "
-    "rule, what that gains and costs, how accurate it is and what was read. `run` ends with it.",
-    """  kip-replay report
+PARSER = (
+    JobParser(
+        "report",
+        "Writes one self-contained HTML page on recordings in the warehouse: what to do about "
+        "each rule, what that gains and costs, how accurate it is and what was read. `run` ends "
+        "with it.",
+        """  kip-replay report
   kip-replay report metadata-4.0 --output metadata-4.0.html
-  kip-replay report metadata-4.0 --format json | jq .pages[].rules""",
-).with_names()
+  kip-replay report metadata-4.0 --format json | jq .recordings[].rules""",
+    )
+    .with_names()
+    .with_fail_on()
+)
 PARSER.add_argument(
     "--output",
     metavar="FILE",
@@ -32,17 +38,18 @@ def work(job: Job) -> Exit:
     names, versions = [*named], kafka_versions_of([r for r in named.values() if r])
     to_stdout = form != "html" and not output
     warehouse = job.warehouse(writes=not (output or to_stdout))
-    fingerprint = report_fingerprint(names, warehouse, versions, job.config)
-    found = pages(read_report(warehouse, names, versions), job.config)
-    found = decided(warehouse, found, fingerprint, writes=not (output or to_stdout))
+    # Under other limits than the run's, what the page says is decided anew and kept nowhere.
+    decided = decided_anew(Local(warehouse), names, RULES, job.config)
+    found = read_pages(warehouse, names, versions, decided=decided)
     text = FORMATS[form](found)
+    status = Exit.FELL_SHORT if is_unwelcome(found, job.arguments.fail_on) else Exit.DONE
     if to_stdout:
         sys.stdout.write(text)
-        return Exit.DONE
+        return status
     path = Path(output or Path(job.warehouse_path) / REPORT_NAME)
     write_page(path, text)
     say(f"report: {path}")
-    return Exit.DONE
+    return status
 
 
 main = command(PARSER, work, __name__)

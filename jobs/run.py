@@ -9,6 +9,7 @@ from kip_replay.jobs._engine import engine_of
 from kip_replay.jobs._steps import (
     Stopwatch,
     expect_stages,
+    is_unwelcome,
     kafka_versions_of,
     names_of,
     quality_settings,
@@ -18,6 +19,7 @@ from kip_replay.jobs._steps import (
     say_all,
 )
 from kip_replay.jobs.ingest import ingest_settings, say_rejected, too_many_rejected
+from kip_replay.pipelines.analysis.decide import decide
 from kip_replay.pipelines.analysis.predictions import accuracy_rows
 from kip_replay.pipelines.analysis.summarize import comparable_pairs, summarize
 from kip_replay.pipelines.ingest.client_observations import ingest_client_observations
@@ -25,14 +27,12 @@ from kip_replay.pipelines.ingest.log_files import find_log_files
 from kip_replay.pipelines.ingest.recording import Recording
 from kip_replay.pipelines.ingest.sample import log_bytes_of
 from kip_replay.pipelines.ingest.step import ingest
-from kip_replay.pipelines.page.accuracy import sentence_of_rows
 from kip_replay.pipelines.quality import check, summary
 from kip_replay.pipelines.replaying.replay import voters_of
-from kip_replay.pipelines.report.data import read_report
-from kip_replay.pipelines.report.decided import decided
+from kip_replay.pipelines.report.accuracy import sentence
 from kip_replay.pipelines.report.formats import as_text
 from kip_replay.pipelines.report.page import REPORT_NAME, is_current, render, write_page
-from kip_replay.pipelines.report.pages import pages
+from kip_replay.pipelines.report.pages import read_pages
 from kip_replay.pipelines.rules import RULES
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from kip_replay.replay.log_tables import INGESTED_FILES
@@ -56,6 +56,7 @@ PARSER = (
     .with_increments()
     .with_engine()
     .with_progress()
+    .with_fail_on()
 )
 with_anonymize(PARSER)
 
@@ -91,26 +92,28 @@ def work(job: Job) -> Exit:
     if job.config["quality"]["in_run"]:
         with watch.phase("check"):
             quality = check(engine, names, expected)
+    with watch.phase("decide"):
+        decide(engine, names, RULES, job.config, say)
     with watch.phase("report"):
         versions = kafka_versions_of(recordings)
         page = Path(job.warehouse_path) / REPORT_NAME
-        fingerprint = report_fingerprint(names, warehouse, versions, job.config)
+        fingerprint = report_fingerprint(names, warehouse, versions)
         is_new = not is_current(page, fingerprint)
-        found = pages(read_report(warehouse, names, versions, is_drawn=is_new), job.config)
-        found = decided(warehouse, found, fingerprint)
+        found = read_pages(warehouse, names, versions, is_drawn=is_new)
         if is_new:
             write_page(page, render(found), fingerprint)
         held = accuracy_rows(warehouse, names)
     say("")
     say_all([*as_text(found)])
-    say(f"predictions: {sentence_of_rows(held)}")
+    say(f"predictions: {sentence(held)}")
     if quality:
         say_all(summary(quality))
     say(f"report: {page}")
     say(str(watch))
     is_critical = quality is not None and quality.is_critical
     too_many = too_many_rejected(read, job.config)
-    return Exit.FELL_SHORT if is_critical or too_many else Exit.DONE
+    unwelcome = is_unwelcome(found, job.arguments.fail_on)
+    return Exit.FELL_SHORT if is_critical or too_many or unwelcome else Exit.DONE
 
 
 def _logged(recordings: Sequence[Recording], warehouse: Warehouse) -> list[Recording]:

@@ -67,3 +67,14 @@ class Rows:
             [pa.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)],
             schema=self._schema,
         )
+
+
+class Advice(StrEnum):
+    """What to do about a rule in a recording."""
+
+    DO = "do it"
+    DONT = "don't"
+    IN_USE = "already in use"
+    NO_RELEASE = "in no release yet"
+    NOT_ENOUGH = "not enough data"
+    WITHHELD = "withheld"

@@ -126,40 +126,58 @@ PREDICTION_ACCURACY = Table.of_outcomes(
     verdict=False,
 )
 
-#: What a change does to a figure.
+#: What a change does to a figure, as in ``headlines``.
 _EFFECT = pa.struct(
     [("figure", TEXT), ("unit", TEXT), *((name, MS) for name in ("before", "after", "low", "high"))]
 )
 
 HEADLINES = Table(
     "headlines",
-    "The figures that decisions rest on: what each rule does to them in a recording",
+    "The figures that decisions rest on: what each rule's change does to them in a recording",
     (
         RECORDING,
         Required("rule", TEXT, "rule"),
-        Required("figure", TEXT, "what it is"),
-        Column("unit", TEXT, "ms, B/s or FETCHes/s"),
-        Column("before", MS, "without the change"),
-        Column("after", MS, "with it"),
-        Column("low", MS, "low end of the 90 % interval of before - after; null: too little data"),
-        Column("high", MS, "high end of it"),
+        Required("figure", TEXT, "metric and percentile, or rate"),
+        Required("role", TEXT, "gain or price"),
+        Column("place", INT, "its place among those of the rule, from 0"),
+        Column("unit", TEXT, "ms, /s, B/s"),
+        Column("group_kind", TEXT, "what it is of, as in latency_summary: all, replica_kind, ..."),
+        Column("group_value", TEXT, "which one"),
+        Column("before_variant", TEXT, "recorded, a protocol that was replayed, or none"),
+        Column("after_variant", TEXT, "likewise, with the change"),
+        Column("before", MS, "the figure without the change"),
+        Column("after", MS, "the figure with it"),
+        Column("low", MS, "low end of the 90 % interval of after - before; null: too little data"),
+        Column("high", MS, "high end"),
+        Column("count", LONG, "values behind it"),
+        Column("unknown_count", LONG, "values that are unknown, ranked as the slowest"),
+        Column("limit_name", TEXT, "setting of the least gain, or of the highest price"),
+        Column("limit", MS, "its value"),
+        Column("self_check", TEXT, "metric of prediction_accuracy that checks the prediction"),
+        Column("self_checks", LONG, "self-checks of it in this recording, with enough values"),
+        Column("self_checks_passed", LONG, "those within their tolerance"),
+        Column("self_check_error", MS, "largest relative error of the others; widens the interval"),
     ),
     key=("recording", "rule", "figure"),
 )
 
 DECISIONS = Table(
     "decisions",
-    "What to do about each rule in a recording, and why",
+    "What to do about each rule in a recording, and why; sentences are in the rule's page.toml",
     (
         RECORDING,
         Required("rule", TEXT, "rule"),
-        Required("advice", TEXT, "do it, don't, nothing to do, nothing to do yet, not enough data"),
-        Required("reason", TEXT, "why, in words"),
-        Column("gain", _EFFECT, "what it gains, as in headlines; null: not known"),
+        Required(
+            "advice",
+            TEXT,
+            "do it, don't, already in use, in no release yet, not enough data, or withheld",
+        ),
+        Required("reason", TEXT, "code of the reason"),
+        Column("facts", pa.map_(TEXT, TEXT), "what was counted, and what the reason names"),
+        Column("gain", _EFFECT, "what it gains; null: not known"),
         Column("price", pa.list_(_EFFECT), "what it costs"),
-        Column("paste", TEXT, "lines of configuration"),
-        Column("rests_on", pa.list_(TEXT), "limits of gain and price, each with its setting"),
-        Required("is_withdrawn", BOOL, "withdrawn for what the logs lack"),
+        Column("paste", TEXT, "lines to paste where the advice is to do it"),
+        Column("rests_on", pa.list_(TEXT), "limits with their settings, and self-checks"),
     ),
     key=("recording", "rule"),
 )

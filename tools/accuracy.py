@@ -13,10 +13,10 @@ from typing import Any
 
 from kip_replay.pipelines.analysis.accuracy import FEW, SHORT_S, Kind
 from kip_replay.pipelines.analysis.predictions import accuracy_rows, figure, measure_name
-from kip_replay.pipelines.page import words
-from kip_replay.pipelines.page.accuracy import KINDS, sentence_of_rows
+from kip_replay.pipelines.analysis.summarize import SummedRule
+from kip_replay.pipelines.folders import rule_pages
+from kip_replay.pipelines.report.accuracy import KINDS, sentence
 from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.pipelines.warehouse.recordings import stored_recordings
 from kip_replay.pipelines.warehouse.tables import Warehouse
 from tools.printed import DOCS, fill
@@ -34,14 +34,12 @@ Rows = Iterable[Mapping[str, Any]]
 Errors = Mapping[tuple[str, str], tuple[Kind, float, float, int]]
 
 
-def largest(rows: Rows, steps: RuleSteps) -> Errors:
+def largest(rows: Rows, steps: SummedRule) -> Errors:
     """The errors of a rule's headlines in rows of prediction_accuracy."""
     kinds = {
-        f"{metric}_{p}": kind
-        for metric, kind in steps.figures.HEADLINES
-        for p in ("p50", "p90", "p99")
+        f"{metric}_{p}": kind for metric, kind in steps.latencies for p in ("p50", "p90", "p99")
     }
-    traffic = steps.figures.TRAFFIC_ERRORS.values()
+    traffic = steps.traffic_errors.values()
     found: dict[tuple[str, str], dict[str, list[tuple[float, float]]]]
     found = defaultdict(lambda: defaultdict(list))
     for row in rows:
@@ -86,12 +84,12 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     """The page: a part for each kind, in it a section for each rule and pair of recordings."""
     judged = [row for row in rows if row["tolerance"] is not None]
     noise = _noise(rows)
-    about = {rule: of.get("accuracy", "") for rule, of in words.texts().items()}
+    about = {rule: of.get("accuracy", "") for rule, of in rule_pages().items()}
     rules = "\n".join(f"* {rule}: {text}" for rule, text in about.items())
-    lines = [_HEAD, f"{sentence_of_rows(rows)}\n", f"{rules}\n"]
-    for kind, (title, _, _) in KINDS.items():
+    lines = [_HEAD, f"{sentence(rows)}\n", f"{rules}\n"]
+    for kind, (title, _) in KINDS.items():
         found = [row for row in judged if row["kind"] == kind]
-        lines += [f"## {title}\n", f"{sentence_of_rows(found)}\n"]
+        lines += [f"## {title}\n", f"{sentence(found)}\n"]
         by = itemgetter("rule", "predicted_from", "recorded_in", "variant")
         for pair, of_pair in groupby(found, by):
             lines += _section(pair, list(of_pair), noise)
@@ -132,7 +130,7 @@ def _section(
 
 def totals(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The table in README.md: of each rule and kind how many figures are within tolerance."""
-    yield f"| rule | {' | '.join(title.lower() for title, _, _ in KINDS.values())} |"
+    yield f"| rule | {' | '.join(title.lower() for title, _ in KINDS.values())} |"
     yield f"|---|{'--:|' * len(KINDS)}"
     judged = [row for row in rows if row["tolerance"] is not None]
     for rule in sorted({row["rule"] for row in judged}):
@@ -147,8 +145,8 @@ def totals(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def predictions(rule: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """In a rule's page: its totals, and what one recording predicts of another, by kind or node."""
     mine = [row for row in rows if row["rule"] == rule]
-    yield f"{sentence_of_rows(mine)}\n"
-    names = {m: name for of in words.texts().values() for m, name in of["metrics"].items()}
+    yield f"{sentence(mine)}\n"
+    names = {m: name for of in rule_pages().values() for m, name in of["metrics"].items()}
     shown = [
         row
         for row in mine

@@ -1,7 +1,7 @@
 """Outcomes to summaries, and predictions beside what brokers did: what is not current, as lineage
 tells."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, permutations
@@ -47,12 +47,27 @@ _OF_NODES = ("node_id", "replica_id")
 class SummedRule(RuleTexts):
     """A rule whose outcomes are summed up, and whose predictions are judged.
 
-    ``figures.CURVES`` and ``figures.HEADLINES``: pairs of metric and kind of group that have curves
-    and bounds. ``judgement``, from the folder of that name, says how predictions are held against
-    recordings.
+    ``judgement``, from the folder of that name, says how predictions are held against recordings.
     """
 
-    figures: type[Any]
+    @property
+    def headlines(self) -> list[Mapping[str, Any]]:
+        """The figures that its ``page.toml`` states, and those that stand in for one."""
+        stated = self.page["headlines"]
+        return [{**each, **other} for each in stated for other in ({}, *each.get("else", ()))]
+
+    @property
+    def latencies(self) -> list[Pair]:
+        """Metrics of these with their kind of group: they have curves and bounds."""
+        found = [(each["metric"], each["group_kind"]) for each in self.headlines]
+        return [pair for pair in found if pair[0] not in self.traffic_errors]
+
+    @property
+    def traffic_errors(self) -> dict[str, str]:
+        """The metric of prediction_accuracy that shows the error of an amount of traffic."""
+        amounts = ("fetches", "bytes", "partitions")
+        stated = [each for each in self.headlines if each["metric"] in amounts]
+        return {each["metric"]: each["self_check"] for each in stated}
 
     @cached_property
     def judgement(self) -> Judgement:
@@ -99,10 +114,10 @@ def summarize(
 
 
 def _code(rules: Sequence[SummedRule]) -> str:
-    modules = [f"{steps.package}.figures" for steps in rules]
     of_all = ("*.sql", "judgement/*", "errors.toml")
     texts = [*Path(__file__).parent.glob("*.sql"), *chain(*map(of_rules, of_all))]
-    return code_of((__name__, *modules), tuple(map(str, texts)))
+    stated = [(rule.latencies, rule.traffic_errors) for rule in rules]
+    return fingerprint(code_of((__name__,), tuple(map(str, texts))), stated)
 
 
 def _summarize(
@@ -110,15 +125,12 @@ def _summarize(
 ) -> None:
     warehouse = engine.warehouse
     writing = warehouse.writing(SUMMARIES, wanted, _TABLES)
-    drawn, headlines = (
-        frozenset(pair for steps in rules for pair in getattr(steps.figures, name))
-        for name in ("CURVES", "HEADLINES")
-    )
-    headlines |= {(metric, kind) for metric, _ in headlines for kind in _OF_NODES}
+    drawn = frozenset(pair for rule in rules for pair in rule.latencies)
+    headlines = drawn | {(metric, kind) for metric, _ in drawn for kind in _OF_NODES}
     phases, spans = {name: phases[name] for name in wanted}, log_spans(engine, wanted)
     known = {steps.name: errors(steps.name) for steps in rules}
     of_latencies = LatencySummaries(writing.files(), drawn, headlines, spans, known)
-    metrics = {steps.name: steps.figures.TRAFFIC_ERRORS for steps in rules}
+    metrics = {steps.name: steps.traffic_errors for steps in rules}
     of_bandwidth = BandwidthSummaries(writing.files(), spans, known, metrics)
     latencies, bandwidth = (
         [steps.text(name) for steps in rules if steps.file(name).is_file()]

@@ -19,6 +19,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from kip_replay.pipelines.analysis.decide import STEP as DECIDED
 from kip_replay.pipelines.analysis.summarize import SUMMARIES, accuracy_step
 from kip_replay.pipelines.engines import Engine
 from kip_replay.pipelines.engines.text import Text
@@ -153,7 +154,9 @@ def _follows_from(
     lineage = warehouse.lineage(recordings)
     wanted = {}
     for name in recordings:
-        steps = {step: text for (of, step), text in lineage.items() if of == name and step != STEP}
+        # Decisions follow from these results.
+        others = {key for key in lineage if key[0] == name} - {(name, STEP), (name, DECIDED)}
+        steps = {step: lineage[name, step] for _, step in others}
         if not {SUMMARIES, accuracy_step(name)} <= steps.keys():
             missing = "no summaries of" if steps else "no"
             raise UserError(

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.folders import rule_pages
 from kip_replay.pipelines.warehouse.lineage import code_of
 from kip_replay.replay.rule import Rule
 from kip_replay.replay.table import Table
@@ -71,6 +73,11 @@ class RuleTexts:
         """The texts that they follow from."""
         texts = (self.file("events"), self.file("dependencies"), *self.parts.values())
         return tuple(map(str, texts))
+
+    @property
+    def page(self) -> Mapping[str, Any]:
+        """What its ``page.toml`` states."""
+        return rule_pages()[self.name]
 
     def code(self) -> str:
         """A fingerprint of all these."""

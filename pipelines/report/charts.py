@@ -1,6 +1,6 @@
 """Charts, bars and lists of slow requests as the browser gets them.
 
-`charts.html.j2` prints the values of `view.py` as HTML that is complete without scripts;
+`charts.html.j2` prints the values of `marks.py` as HTML that is complete without scripts;
 `charts.js` draws charts with uPlot, `page.js` sorts and filters. A chart's figures stand in the
 page as JSON that holds no text: names and sentences are in the HTML, escaped, and scripts only take
 them from there.
@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from kip_replay.pipelines.page import words
-from kip_replay.pipelines.page.view import Bar, Bars, Chart, Line, Slowest
+from kip_replay.pipelines.report import words
+from kip_replay.pipelines.report.marks import Bar, Bars, Chart, Line, Slowest
 
 HERE = Path(__file__).parent
-_SCRIPTS = "axes.js", "charts.js", "page.js"
+_SCRIPTS = "axes.js", "charts.js", "page.js", "fleet.js"
 #: Charts of at most so many x have a table beside them, and all digits that matter.
 SMALL = 40
 #: Digits of a figure of a large chart: a picture shows no more.
@@ -39,9 +39,7 @@ _SYMBOLS = {
     "restart": "↻",
     "config": "■",
     "gap": "◇",
-    "knee": "◎",
-    "recorded": "○",
-    "refused": "×",
+    "elbow": "◎",
 }
 _OTHER_SYMBOL = "●"
 
@@ -213,7 +211,7 @@ def slow_rows(it: Slowest) -> list[tuple[str, ...]]:
     rows = []
     for row in it.rows:
         about = map(cut, (row.node, row.client, row.topic))
-        why = words.shortened(row.sentence, _SENTENCE)
+        why = words.shortened(row.why, _SENTENCE)
         rows.append((f"{row.ms:g}", amount(row.ms, ""), *about, why, cut(row.source)))
     return rows
 

@@ -1,148 +1,94 @@
-"""The report for machines and for chats: the verdicts and tables of its pages, without pictures."""
+"""The report for machines, chats and terminals: what to do, without pictures."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kip_replay.pipelines.page import words
-from kip_replay.pipelines.page.decisions import Decision, Effect
-from kip_replay.pipelines.page.view import Page, Section, Table
+from kip_replay.pipelines.report import words
+from kip_replay.pipelines.report.pages import Card, Effect, Page
 
 #: What has a meaning in Markdown, at a place where text from logs may stand.
 _MARKED = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|~&!"})
 
 
 def as_json(pages: Sequence[Page]) -> str:
-    """The pages as one JSON object: ``{"pages": [page]}``.
-
-    A page: ``recordings``, ``cluster``, ``alerts`` (``text``, ``is_critical``), ``accuracy`` and
-    ``rules`` by name. A rule: ``question``, ``proposal``, ``sure``, ``rests_on`` (limits) and
-    ``decisions`` by recording. A decision: ``advice`` (of ``Advice``), ``is_withdrawn``,
-    ``reason``, ``gain`` and ``price`` (effects), ``paste``. An effect: ``figure``, ``unit`` (ms,
-    B/s or /s) and, in it, ``before``, ``after``, ``less`` with the ends of its interval,
-    ``less_low`` and ``less_high``; null without enough data.
-    """
-    return json.dumps({"pages": [_page(page) for page in pages]}, indent=1) + "\n"
+    """The pages as one JSON object, which report.schema.json describes."""
+    return json.dumps({"recordings": [_page(page) for page in pages]}, indent=1) + "\n"
 
 
 def _page(page: Page) -> dict[str, Any]:
-    rules = {
-        section.prose.rule: {
-            "question": section.prose.question,
-            "proposal": section.prose.proposal,
-            "sure": _plain(section.sure),
-            "rests_on": [*map(_plain, section.limits)],
-            "decisions": {name: _decision(of) for name, of in section.decisions.items()},
-        }
-        for section in page.sections
-    }
-    alerts = [{"text": alert.text, "is_critical": alert.is_critical} for alert in page.alerts]
     return {
-        "recordings": [*page.recordings],
-        "cluster": page.cluster,
-        "alerts": alerts,
-        "accuracy": page.accuracy["sentence"],
-        "rules": rules,
+        "recording": page.recording,
+        "facts": [*map(_plain, page.facts)],
+        "alerts": [{"text": text, "is_critical": is_critical} for text, is_critical in page.alerts],
+        "accuracy": page.accuracy,
+        "rules": {card.rule: _card(card) for card in page.cards},
     }
 
 
-def _decision(of: Decision) -> dict[str, Any]:
+def _card(card: Card) -> dict[str, Any]:
     return {
-        "advice": of.advice.value,
-        "is_withdrawn": of.is_withdrawn,
-        "reason": _plain(of.reason),
-        "gain": of.gain and _effect(of.gain),
-        "price": [_effect(each) for each in of.price],
-        "paste": of.paste or None,
+        "kip": card.stated["kip"],
+        "title": card.stated["title"],
+        "released": card.stated.get("released"),
+        "advice": card.decision["advice"],
+        "reason": card.decision["reason"],
+        "sentence": _plain(card.sentence),
+        "gain": card.decision["gain"],
+        "price": card.decision["price"],
+        "paste": card.decision["paste"],
+        "rests_on": card.decision["rests_on"],
+        "facts": dict(card.decision["facts"] or ()),
+        "accuracy": card.checks,
     }
 
 
-def _effect(of: Effect) -> dict[str, Any]:
-    low, high = of.less_within or (None, None)
-    return {
-        "figure": of.name,
-        "unit": of.unit,
-        "before": of.before,
-        "after": of.after,
-        "less": of.less,
-        "less_low": low,
-        "less_high": high,
-    }
-
-
-def as_text(pages: Sequence[Page]) -> Iterator[str]:
+def as_text(pages: Iterable[Page]) -> Iterator[str]:
     """Lines for a terminal: what to do by recording, what is gained and what it costs."""
     for page in pages:
-        for name in page.recordings:
-            yield words.visible(name)
-            for section in page.sections:
-                of = section.decisions[name]
-                yield f"  {section.prose.rule}: {of.advice.value}. {_plain(of.reason)}"
-                for which, each in _effects(of):
-                    yield f"    {which}: {_in_words(each)}"
+        yield words.visible(page.recording)
+        for text, _ in page.alerts:
+            yield f"  ! {words.visible(text)}"
+        for card in page.cards:
+            yield f"  {card.rule}: {card.decision['advice']}. {_plain(card.sentence)}"
+            yield from (f"    {line}" for line in map(_in_words, card.effects) if line)
 
 
-def as_markdown(pages: Sequence[Page]) -> str:
+def as_markdown(pages: Iterable[Page]) -> str:
     return "\n".join(line for page in pages for line in _lines(page)) + "\n"
 
 
 def _lines(page: Page) -> Iterator[str]:
-    yield f"# {_text(page.name)}"
-    if page.cluster:
-        yield from ("", _text(page.cluster))
+    yield f"# {_text(page.recording)}"
+    yield from ("", _text(", ".join(page.facts)))
     if page.alerts:
         yield ""
-        yield from (f"- **{_text(alert.text)}**" for alert in page.alerts)
-    for section in page.sections:
-        yield from _section(section)
-    yield from ("", _text(page.accuracy["sentence"]), "")
-
-
-def _section(section: Section) -> Iterator[str]:
-    yield from ("", f"## {_text(section.prose.question)}", "", _text(section.prose.proposal))
-    for name, of in section.decisions.items():
-        yield from ("", f"**{_text(of.advice.value)}** ({_text(name)}): {_text(of.reason)}")
-        effects = [*_effects(of)]
-        if effects:
-            yield ""
-        yield from (f"- {which}: {_text(_in_words(each))}" for which, each in effects)
-        if of.paste:
-            yield from ("", "```", of.paste, "```")
-    if section.limits:
-        yield from ("", _text(f"Rests on: {'; '.join(section.limits)}."))
-    if section.table:
-        yield from ("", *_table(section.table))
-    yield from ("", _text(section.sure))
-
-
-def _effects(of: Decision) -> Iterator[tuple[str, Effect]]:
-    if of.gain is not None:
-        yield "gain", of.gain
-    yield from (("price", each) for each in of.price)
+        yield from (f"- **{_text(text)}**" for text, _ in page.alerts)
+    for card in page.cards:
+        title = f"{card.stated['kip']}: {card.stated['title']}"
+        advice = card.decision["advice"]
+        yield from ("", f"## {_text(title)}", "", f"**{advice}**: {_text(card.sentence)}", "")
+        yield from (f"- {_text(line)}" for line in map(_in_words, card.effects) if line)
+        if card.decision["paste"]:
+            yield from ("", "```", card.decision["paste"], "```")
+        if card.decision["rests_on"]:
+            yield from ("", _text(f"Rests on: {'; '.join(card.decision['rests_on'])}."))
+    yield from ("", _text(page.accuracy), "")
 
 
 def _in_words(of: Effect) -> str:
-    before, after = of.wording(of.before), of.wording(of.after)
-    return _plain(f"{of.name} {before} to {after}: {of.change} ({of.change_within})")
+    """'gain: Median lag: 479 ms to 2.5 ms, 477 ms less (468 to 484 ms)'; empty if not known."""
+    if not of.is_known:
+        return ""
+    figures = ""
+    if not of.is_new:
+        figures = f" {of.wording(of.row['before'])} to {of.wording(of.row['after'])},"
+    return _plain(f"{of.label.lower()}: {of.says}:{figures} {of.change} ({of.within})")
 
 
 def _plain(text: str) -> str:
     """Text whose spaces are all of one kind."""
     return text.replace(words.SPACE, " ")
-
-
-def _table(table: Table) -> Iterator[str]:
-    heads = [
-        f"{head.name} {name}".strip()
-        for head in table.heads
-        for name in (column.rpartition("|")[0] or column for column in head.columns)
-    ]
-    yield f"{_text(table.caption)}:"
-    yield ""
-    yield f"| {' | '.join(map(_text, heads))} |"
-    yield f"|{' --- |' * len(heads)}"
-    for row in table.rows:
-        yield f"| {' | '.join(map(_text, (row.name, *row.cells)))} |"
 
 
 def _text(text: str) -> str:

@@ -1,25 +1,24 @@
 """What was read: files, lines and versions of each node, and lines that could not be read."""
 
 import hashlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-from kip_replay.pipelines.page import words
-from kip_replay.pipelines.page.values import Row, known
-from kip_replay.pipelines.page.view import Head, Table
-from kip_replay.pipelines.page.view import Row as TableRow
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
 from kip_replay.pipelines.replaying.clock_words import sentences
 from kip_replay.pipelines.replaying.gap_words import gap_sentences
+from kip_replay.pipelines.report import marks, words
+from kip_replay.pipelines.report.marks import Row, Table
 from kip_replay.replay.kafka.request_log.reasons import Reason
 
 #: Rejected lines shown for each reason, the characters of each, and reasons at most.
 EXAMPLES, EXAMPLE_CHARACTERS, MOST_REASONS = 3, 200, 20
 #: Kafka versions shown of one node's clients: a client may send any.
 MOST_VERSIONS = 10
-#: Recordings whose nodes are listed.
-MOST_RECORDINGS = 20
 
 #: Per node what its files held, when its log begins and ends, and the versions of Raft clients.
 FILES = f"""
@@ -67,15 +66,29 @@ class Logs:
     def warnings(self) -> list[str]:
         """What to know of lines that are not there or not read, and of clocks that are apart."""
         damaged = [
-            f"a log of node {node['node_id']} of recording {self.recording!r} {damage}"
+            f"a log of node {node['node_id']} {damage}"
             for node in self.nodes
             for damage in node.get("damage") or ()
         ]
         rejected = sum(row["n"] for row in self.rejected)
         if rejected:
-            of = f"{rejected:,} of {self.lines[0]:,} lines of recording {self.recording!r}"
+            of = f"{rejected:,} of {self.lines[0]:,} lines"
             damaged.append(f"{of} could not be read: they are listed under What was read")
         return [*damaged, *gap_sentences(self.gaps), *sentences(self.clocks)]
+
+    @property
+    def facts(self) -> list[str]:
+        """What was recorded, in a few words each."""
+        first = min((n["first_us"] for n in self.nodes if n["first_us"] is not None), default=None)
+        last = max((n["last_us"] for n in self.nodes if n["last_us"] is not None), default=None)
+        found = [self.version] if self.version else []
+        if first is not None and last is not None:
+            span = words.seconds((last - first) / 1_000_000)
+            found.append(f"{span} from {_time(first, '%Y-%m-%d %H:%M:%S')} UTC")
+        found.append(words.count(len(self.nodes), "node"))
+        lines, requests = self.lines[:2]
+        found.append(f"{words.count(requests, 'request')} in {words.count(lines, 'line')}")
+        return found
 
     @property
     def version(self) -> str | None:
@@ -101,15 +114,25 @@ class Logs:
         return hashlib.blake2b(nodes.encode(), digest_size=8).hexdigest()
 
     @property
+    def reasons(self) -> list[tuple[str, str, int, Sequence[Row]]]:
+        """Of rejected lines each reason, what it means, how many there are, and the first few."""
+        means = {name: reason.value for name, reason in Reason.__members__.items()}
+        return [
+            (row["reason"], means.get(row["reason"], ""), row["n"], row["examples"])
+            for row in self.rejected[:MOST_REASONS]
+        ]
+
+    @property
     def table(self) -> Table:
         counts = ("files", "lines_read", "requests", "other", "rejected", "repeated")
-        rows = []
+        cells = []
         for node in self.nodes:
             ends = [_time(node[end], "%H:%M:%S") for end in ("first_us", "last_us")]
-            cells = [*(words.number(node[name]) for name in counts), *ends, self._clock(node)]
-            rows.append(TableRow(str(node["node_id"]), cells))
+            numbers = (words.number(node[name]) for name in counts)
+            cells.append([str(node["node_id"]), *numbers, *ends, self._clock(node)])
         columns = ["node", "files", "lines", *counts[2:], "from", "until (UTC)", "clock ahead by"]
-        return Table("Nodes", [Head(columns)], rows)
+        note = "lines = requests + other + rejected + repeated; other lines are of other loggers"
+        return Table("Nodes", note, columns, [False] * len(columns), cells)
 
     def _clock(self, node: Row) -> str:
         """Bounds of how far a node's clock is ahead of the active controller's."""
@@ -120,30 +143,25 @@ class Logs:
         return " to ".join(f"{end / 1000:.2f}" for end in ends) + " s"
 
 
-def view(every: Sequence[Logs]) -> dict[str, Any]:
-    """For the template: a table of all recordings, nodes and rejected lines of each."""
-    columns = ["recording", "Kafka|left", "from (UTC)|left", "span"]
-    columns += ["bytes", "lines", "requests", "other", "rejected", "repeated", "contents|left"]
-    return {
-        "table": Table("Recordings", [Head(columns)], [_row(one) for one in every]),
-        "recordings": every[:MOST_RECORDINGS],
-        "reasons": {name: reason.value for name, reason in Reason.__members__.items()},
-        "characters": EXAMPLE_CHARACTERS,
-        "most": MOST_REASONS,
-    }
-
-
-def _row(logs: Logs) -> TableRow:
-    first = min(known(node["first_us"] for node in logs.nodes), default=None)
-    last = max(known(node["last_us"] for node in logs.nodes), default=None)
-    span = None if first is None or last is None else (last - first) / 1_000_000
-    cells = [
-        (logs.version or "").removeprefix("Kafka ") or "not in the logs",
-        _time(first, "%Y-%m-%d %H:%M:%S"),
-        words.NOT_KNOWN if span is None else words.seconds(span),
-        words.size(sum(node["bytes_read"] for node in logs.nodes)),
+def read(
+    database: DuckDBPyConnection,
+    gaps: pa.Table,
+    recordings: Sequence[str],
+    stated_versions: Mapping[str, str],
+) -> list[Logs]:
+    """What was read of those recordings that are there, in their order."""
+    found: list[dict[str, list[Row]]] = []
+    queries = (marks.rows(database, sql) for sql in (FILES, REJECTED, CLOCKS))
+    for rows in (*queries, gaps.to_pylist()):
+        by_recording: dict[str, list[Row]] = defaultdict(list)
+        for row in rows:
+            by_recording[row["recording"]].append(row)
+        found.append(by_recording)
+    return [
+        Logs(name, stated_versions.get(name), *(of.get(name, []) for of in found))
+        for name in recordings
+        if name in found[0]
     ]
-    return TableRow(logs.recording, [*cells, *map(words.number, logs.lines), logs.contents])
 
 
 def _time(micros: int | None, form: str) -> str:

@@ -1,28 +1,17 @@
-// Pages, lists of slow requests and what is there to be copied. Without scripts all of it is shown.
+// Folds, lists of slow requests and what is there to be copied. Without scripts all of it is shown.
 (() => {
   "use strict";
   const make = (name, text = "") => Object.assign(document.createElement(name), {textContent: text});
 
-  // One page at a time; a link to something inside a page opens that page, and what it is folded in.
-  const pages = [...document.querySelectorAll("section.page")];
-  const links = [...document.querySelectorAll("nav.pages a")];
-  let shown;
+  // A link to something opens what it is folded in, and goes there.
   function open() {
     const target = document.getElementById(location.hash.slice(1));
-    const page = target?.closest("section.page") ?? ((target && shown) || pages[0]);
-    shown = page;
-    if (page) {
-      for (const it of pages) it.hidden = it !== page;
-      for (const link of links) {
-        if (link.hash === `#${page.id}`) link.ariaCurrent = "page";
-        else link.removeAttribute("aria-current");
-      }
-    }
     for (let it = target; it; it = it.parentElement) if (it.tagName === "DETAILS") it.open = true;
-    if (target && target !== page) target.scrollIntoView();
-    else if (target) scrollTo(0, 0);
+    target?.scrollIntoView();
   }
   addEventListener("hashchange", open);
+  // Also where the hash is the same again.
+  addEventListener("click", event => event.target.closest("a[href^='#']") && setTimeout(open));
   open();
 
   for (const pre of document.querySelectorAll("pre.paste")) {

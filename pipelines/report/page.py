@@ -1,23 +1,21 @@
 """The page: values in, one self-contained HTML file out; the same values give the same bytes."""
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from kip_replay.pipelines.page import accuracy, words
-from kip_replay.pipelines.page.view import Page
-from kip_replay.pipelines.report import charts
-from kip_replay.pipelines.report.data import Report
+from kip_replay.pipelines.folders import rule_pages
+from kip_replay.pipelines.report import charts, words
 from kip_replay.pipelines.report.formats import as_json, as_markdown
-from kip_replay.pipelines.report.pages import Config, pages
+from kip_replay.pipelines.report.marks import Bars, Chart, Slowest
+from kip_replay.pipelines.report.pages import Page
 
 #: What the file is called by default: ``<warehouse>/report.html``.
 REPORT_NAME = "report.html"
-TITLE = "Changes to Kafka’s protocol, and what to do about them in your cluster"
+TITLE = "What a protocol change would do to your Kafka cluster"
 
 
 def is_current(path: Path, fingerprint: str | None) -> bool:
@@ -45,10 +43,6 @@ def _end(fingerprint: str | None) -> str:
     return "" if fingerprint is None else f"<!-- {fingerprint} -->\n"
 
 
-def text_of(report: Report, config: Config, form: str) -> str:
-    return FORMATS[form](pages(report, config))
-
-
 def render(pages: Sequence[Page]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -58,19 +52,22 @@ def render(pages: Sequence[Page]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"with_code": _with_code, "amount": words.count}
-    environment.filters |= charts.FILTERS
+    environment.filters |= {"amount": words.count, "mark": _mark} | charts.FILTERS
     environment.filters |= {"number": words.number, "shortened": words.shortened}
     return environment.get_template("template.html.j2").render(
         title=TITLE,
-        recordings=words.count(sum(len(page.recordings) for page in pages), "recording"),
         pages=pages,
-        every_prose=[section.prose for section in pages[0].sections] if pages else [],
-        far=accuracy.FAR,
+        stated=rule_pages(),
         scripts=charts.scripts(),
         chart_styles=charts.styles(),
         newline=Markup("\n"),
     )
+
+
+def _mark(block: object) -> str:
+    """Which macro shows it."""
+    kinds = {Chart: "chart", Bars: "bars", Slowest: "slowest"}
+    return kinds.get(type(block), "table")
 
 
 def _finalized(value: object) -> object:
@@ -78,10 +75,6 @@ def _finalized(value: object) -> object:
     if isinstance(value, str) and not isinstance(value, Markup):
         return words.visible(value)
     return words.NOT_KNOWN if value is None else value
-
-
-def _with_code(text: str) -> Markup:
-    return Markup(re.sub("`(.*?)`", r"<code>\1</code>", str(escape(text))))
 
 
 #: What a report can be.

@@ -1,167 +1,388 @@
-"""The pages of a report: one for each cluster as recorded, with what is the matter with its logs.
+"""The pages of a report, one for each recording: values that a template or a format prints.
 
-Recordings that are compared with each other stand on one page; no sentence is about two recordings,
-but where a prediction from one is held against the other.
+Everything comes from tables and views: what to do from ``headlines`` and ``decisions``, sentences
+and specifications of pictures from each rule's ``page.toml``.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from kip_replay.pipelines.page import accuracy, words
-from kip_replay.pipelines.page.decisions import Advice, Decision
-from kip_replay.pipelines.page.values import RuleFigures
-from kip_replay.pipelines.page.view import Alert, Beside, Detail, Page, Section
-from kip_replay.pipelines.report import logs
-from kip_replay.pipelines.report.data import Report
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from kip_replay.pipelines.analysis.decide import STATED_CHECKS
+from kip_replay.pipelines.analysis.views import create_views, in_order, read_views
+from kip_replay.pipelines.errors import UserError
+from kip_replay.pipelines.folders import rule_pages
+from kip_replay.pipelines.report import accuracy, fleet, logs, marks, words
+from kip_replay.pipelines.report.fleet import Calculator
 from kip_replay.pipelines.report.logs import Logs
-from kip_replay.pipelines.rules import RULES
-from kip_replay.pipelines.rules.steps import RuleSteps
-from kip_replay.replay.log_gaps import LOG_GAP
-from kip_replay.replay.log_tables import LOG_TABLES
-from kip_replay.replay.other_clocks import CLOCKS_DIFFER
+from kip_replay.pipelines.report.marks import Block, Chart, Row, Table
+from kip_replay.pipelines.report.timeline import timelines
+from kip_replay.pipelines.warehouse.tables import Warehouse
+from kip_replay.replay.log_tables import LOG_GAPS
+from kip_replay.replay.outcomes import Advice
+from kip_replay.replay.tables import DECISIONS, HEADLINES, PREDICTION_ACCURACY, TABLES
 
-#: The configuration: sections of settings, by name.
-Config = Mapping[str, Mapping[str, Any]]
-#: Reasons for which outcomes are unknown since logs are damaged.
-DAMAGED = (LOG_GAP, CLOCKS_DIFFER)
-#: Checks of which ``Logs.warnings`` has a sentence anyway.
-_IN_WARNINGS = frozenset(
-    {
-        "log_has_no_hole",
-        "every_node_has_its_log",
-        "clocks_agree",
-        "no_line_is_rejected",
-        "no_file_is_damaged",
-    }
-)
-#: Sentences on what is the matter with the logs of a recording.
+#: Sentences on problems in the logs of a recording, at most.
 MOST_ALERTS = 20
+_FAILED = """
+    SELECT recording, table_name, expectation, severity, failing_rows, says
+    FROM quality_results WHERE NOT success AND severity IN ('critical', 'warning')
+    ORDER BY recording, severity, table_name, expectation"""
+_CLUSTERS = """
+    SELECT DISTINCT recording, cluster_id FROM fetches
+    WHERE is_cluster_metadata AND cluster_id IS NOT NULL ORDER BY ALL LIMIT 100"""
+_CURVES = """
+    SELECT DISTINCT CASE WHEN metric = $gain THEN variant ELSE metric END AS line, ms AS x,
+        share AS y, NULL AS figure
+    FROM curve_points
+    WHERE recording = $recording AND rule = $rule AND metric = $metric
+        AND group_kind = $group_kind AND group_value = $group_value AND variant = $variant"""
+_PERCENTILES = {
+    "mark": "table",
+    "name": "Percentiles",
+    "note": "ms; a 99th percentile of 100 values or more",
+    "query": """
+        SELECT metric, group_value AS "of", variant, p50_ms AS median, p90_ms AS "90 %",
+            CASE WHEN count + unknown_count >= 100 THEN p99_ms END AS "99 %", max_ms AS longest,
+            count AS values, unknown_count AS unknown
+        FROM latency_summary
+        WHERE recording = $recording AND rule = $rule AND parameter = 'none'
+            AND group_kind IN ('all', 'replica_kind') AND list_contains($metrics, metric)
+        ORDER BY metric, group_value, variant""",
+}
+_UNKNOWN = {
+    "mark": "table",
+    "name": "What the logs could not decide",
+    "note": "outcomes, sweeps included; each counts as the slowest, or as a miss",
+    "query": """
+        SELECT table_name AS "of", reason, variant, outcomes FROM unknowns_by_reason
+        WHERE recording = $recording AND rule = $rule
+        ORDER BY outcomes DESC, table_name, reason, variant LIMIT 20""",
+}
 
 
-def pages(report: Report, config: Config) -> list[Page]:
-    """The pages, in the order of the recordings. ``config``: the limits of decisions."""
-    groups = report.compared
-    single = len(groups) == 1
-    return [
-        _page(report, names, "" if single else f"page-{number}", config)
-        for number, names in enumerate(groups, start=1)
-    ]
+@dataclass(frozen=True)
+class Effect:
+    """What a change does to a figure: a row of ``headlines`` with its name."""
+
+    label: str
+    says: str
+    row: Row
+
+    @property
+    def is_known(self) -> bool:
+        """Enough values are behind it to be shown."""
+        return self.row["low"] is not None and self.row["after"] is not None
+
+    @property
+    def difference(self) -> float:
+        return float(self.row["after"] - self.row["before"])
+
+    @property
+    def is_new(self) -> bool:
+        """There was nothing of it before, or is nothing of it after."""
+        return "none" in (self.row["before_variant"], self.row["after_variant"])
+
+    @property
+    def change(self) -> str:
+        """'327 ms less', '4.5 kB/s more', or how long it is."""
+        if not self.is_known:
+            return "not enough data"
+        text = self.wording(abs(self.difference))
+        if self.is_new:
+            return text
+        return f"{text} {'less' if self.difference <= 0 else 'more'}"
+
+    @property
+    def within(self) -> str:
+        """The ends of the interval, the smaller change first."""
+        ends = (self.row["low"], self.row["high"])
+        low, high = ends if self.difference > 0 else (-ends[1], -ends[0])
+        low, high = self.wording(low), self.wording(high)
+        figure, _, unit = low.partition(words.SPACE)
+        return f"{figure if high.endswith(f'{words.SPACE}{unit}') else low} to {high}"
+
+    def wording(self, value: float) -> str:
+        unit = self.row["unit"]
+        if unit == "ms":
+            return words.milliseconds(value)
+        if unit == "B/s":
+            return f"{words.size(value)}/s"
+        return f"{words.number(value, 1)}{words.SPACE}{unit}"
 
 
-def _page(report: Report, names: Sequence[str], page: str, config: Config) -> Page:
-    read = [one for one in report.logs if one.recording in names]
-    checks = [check for check in report.checks if check.recorded_in in names]
-    prefix = f"{page}-" if page else ""
-    sections = []
-    for steps in RULES:
-        if steps.name in report.figures:
-            every = [one for one in report.figures[steps.name] if one.recording in names]
-            of_rule = [check for check in checks if check.rule == steps.name]
-            made = steps.section(every, of_rule, config.get(steps.name, {}))
-            tables = {table.name for table in steps.outcomes}
-            decisions = {
-                one.recording: _upheld(made.decisions[one.recording], one, report, tables, config)
-                for one in every
-            }
-            details = [_whole(detail, steps, report) for detail in made.details]
-            sections.append(replace(made, decisions=decisions, page=prefix, details=details))
-    questions = [(section.prose.rule, section.prose.question) for section in sections]
+@dataclass(frozen=True)
+class Card:
+    """A rule in a recording: what to do, why, and what it rests on."""
+
+    rule: str
+    stated: Mapping[str, Any]
+    decision: Row
+    sentence: str
+    effects: Sequence[Effect]
+    checks: str
+    picture: Block | None = None
+    #: Pictures and tables that are folded away.
+    blocks: Sequence[Block] = ()
+    accuracy: Sequence[Table] = ()
+
+    @property
+    def style(self) -> str:
+        return Advice(self.decision["advice"]).name.lower().replace("_", "-")
+
+    @property
+    def is_withheld(self) -> bool:
+        return bool(self.decision["advice"] == Advice.WITHHELD)
+
+    @property
+    def gain(self) -> Effect | None:
+        return next((each for each in self.effects if each.label == "Gain"), None)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A recording: what was recorded, what to do, and what that rests on."""
+
+    recording: str
+    id: str
+    facts: Sequence[str]
+    alerts: Sequence[tuple[str, bool]]
+    cards: Sequence[Card]
+    accuracy: str
+    baseline: str | None
+    logs: Logs
+    fleet: Sequence[Block] = ()
+    calculators: Sequence[Calculator] = ()
+
+    @property
+    def released(self) -> list[Card]:
+        return [card for card in self.cards if "released" in card.stated]
+
+    @property
+    def drafts(self) -> list[Card]:
+        return [card for card in self.cards if "released" not in card.stated]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What tables have of recordings, before any picture is drawn."""
+
+    logs: Sequence[Logs]
+    decisions: Mapping[str, Sequence[Row]]
+    headlines: Mapping[tuple[str, str], Sequence[Row]]
+    checks: Mapping[str, Sequence[Row]]
+    failures: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    clusters: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+
+
+@cache
+def _shared() -> Mapping[str, str]:
+    return tomllib.loads(Path(__file__).with_name("reasons.toml").read_text(encoding="utf-8"))
+
+
+def read_pages(
+    warehouse: Warehouse,
+    recordings: Sequence[str],
+    kafka_versions: Mapping[str, str] | None = None,
+    is_drawn: bool = True,
+    decided: tuple[pa.Table, pa.Table] | None = None,
+) -> list[Page]:
+    """The pages of recordings, in the order given; without pictures where ``is_drawn`` is false.
+
+    ``kafka_versions``: what manifests say, by recording; shown beside what the logs say.
+    ``decided``: rows in place of those of ``headlines`` and ``decisions``. Raises UserError if a
+    recording is not in the warehouse, or nothing was decided on it.
+    """
+    names = list(dict.fromkeys(recordings))
+    with warehouse.database(names) as database:
+        read = logs.read(database, warehouse.rows(LOG_GAPS, names), names, kafka_versions or {})
+        tables = decided or [warehouse.rows(table, names) for table in (HEADLINES, DECISIONS)]
+        decisions = _by(tables[1].to_pylist(), "recording")
+        for name in names:
+            if name not in {one.recording for one in read} or name not in decisions:
+                raise UserError(
+                    f"recording {name!r} is not in the warehouse {warehouse.path}, or its run did "
+                    "not end: run `kip-replay run` with it and this --warehouse first"
+                )
+        headlines: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        for row in sorted(tables[0].to_pylist(), key=lambda each: each["place"]):
+            headlines[row["recording"], row["rule"]].append(row)
+        found = [_by(marks.rows(database, sql), "recording") for sql in (_FAILED, _CLUSTERS)]
+        checks = warehouse.rows(PREDICTION_ACCURACY, names).to_pylist()
+        of = [row for row in checks if row["recorded_in"] in names]
+        report = Report(read, decisions, headlines, _by(of, "recorded_in"), *found)
+        if is_drawn:
+            create_views(database, in_order(read_views(), TABLES))
+        return [
+            _page(report, one, f"recording-{number}", database if is_drawn else None)
+            for number, one in enumerate(read, start=1)
+        ]
+
+
+def _by(rows: Iterable[Row], column: str) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row[column]].append(row)
+    return found
+
+
+def _page(report: Report, of: Logs, id: str, database: DuckDBPyConnection | None) -> Page:
+    checks = report.checks.get(of.recording, ())
+    made = [_card(report, of.recording, row) for row in report.decisions[of.recording]]
+    order = [*rule_pages()]
+    cards = sorted(made, key=lambda card: ("released" not in card.stated, order.index(card.rule)))
+    clusters = [row["cluster_id"] for row in report.clusters.get(of.recording, ())][:3]
+    if database is not None:
+        cards = [_drawn(database, of.recording, card, report) for card in cards]
     return Page(
-        page,
-        names,
-        _cluster(report, read),
-        [alert for one in read for alert in _alerts(one, report, sections)],
-        sections,
-        accuracy.view(checks, questions),
-        logs.view(read),
-        [(name, report.traffic[name]) for name in names if name in report.traffic],
+        of.recording,
+        id,
+        [*of.facts, *(f"cluster {words.shortened(words.visible(name), 60)}" for name in clusters)],
+        [*_alerts(report, of, cards)],
+        cards,
+        accuracy.sentence(checks),
+        accuracy.baseline_sentence(checks),
+        of,
+        fleet.blocks(database, of.recording) if database else (),
+        fleet.calculators(database, of.recording) if database else (),
     )
 
 
-def _whole(detail: Detail, steps: RuleSteps, report: Report) -> Detail:
-    """With what happens over time, curves of what sweeps vary, and what was slowest."""
-    key = steps.name, detail.name
-    [one] = [one for one in report.figures[steps.name] if one.recording == detail.name]
-    slowest = [report.slowest[key]] if key in report.slowest else []
-    drawn = [*report.over_time.get(key, ())]
-    swept = [Beside(steps.curves(one))] if steps.curves else []
-    return detail._replace(blocks=[*drawn, *detail.blocks, *swept, *slowest])
+def _card(report: Report, recording: str, decision: Row) -> Card:
+    rule = decision["rule"]
+    stated = rule_pages()[rule]
+    names = {each["name"]: each["says"] for each in _stated_headlines(stated)}
+    headlines = report.headlines.get((recording, rule), ())
+    facts = {name: _number(value) for name, value in dict(decision["facts"] or ()).items()}
+    gain = next((row for row in headlines if row["role"] == "gain"), None)
+    who = words.kind_name(gain["group_value"]) if gain else ""
+    facts["who"] = who
+    effects = [
+        Effect(row["role"].capitalize(), names[row["figure"]].format(who=who), row)
+        for row in headlines
+    ]
+    if gain and None not in (gain["before"], gain["after"]):
+        effect = next(each for each in effects if each.label == "Gain")
+        facts |= {name: effect.wording(gain[name]) for name in ("before", "after")}
+        facts["less"] = effect.wording(abs(effect.difference))
+    checks = [row for row in report.checks.get(recording, ()) if row["rule"] == rule]
+    return Card(
+        rule,
+        stated,
+        decision,
+        _sentence(decision, stated, facts),
+        effects,
+        accuracy.sentence(checks),
+        accuracy=accuracy.tables(checks),
+    )
 
 
-def _cluster(report: Report, read: Sequence[Logs]) -> str:
-    """What is known of the cluster: its id, and the Kafka versions of its recordings."""
-    rows = (row for one in read for row in report.clusters.get(one.recording, ()))
-    ids = dict.fromkeys(row["cluster_id"] for row in rows)
-    named = [f"cluster {words.shortened(name, 60)}" for name in [*ids][:3]]
-    versions = dict.fromkeys(one.version for one in read if one.version)
-    return ", ".join([*named, *versions])
+def _stated_headlines(stated: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for each in stated["headlines"]:
+        yield each
+        yield from ({**each, **other} for other in each.get("else", ()))
 
 
-_GROWING = (
-    "Too little is final yet: these logs still grow. Run again later, or close them with --final."
-)
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
-def _upheld(
-    decision: Decision, one: RuleFigures, report: Report, tables: Collection[str], config: Config
-) -> Decision:
-    """The verdict, or why it is withdrawn: it rests on what the logs lack, or on wrong tables."""
-    most = config.get("report", {}).get("damaged_share_max", 0.0)
-    share = one.share_unknown_for(DAMAGED)
-    failed = report.failures.get(one.recording, ())
-    failed = [row for row in failed if row["expectation"] not in _IN_WARNINGS]
-    wrong = {row["table_name"] for row in failed if row["severity"] == "critical"}
-    wrong &= {*tables, *(table.name for table in LOG_TABLES)}
-    lacking = _incomplete(one, report)
-    if share <= most and not wrong and not lacking:
-        growing = {row["rule"] for row in report.growing.get(one.recording, ())}
-        if decision.advice is Advice.NOT_ENOUGH and one.NAME in growing:
-            return Decision(Advice.NOT_ENOUGH, _GROWING)
-        return decision
-    reasons = []
-    if share > most:
-        reasons.append(
-            f"{words.number(share * 100, 1)} % of its outcomes rest on lines that are missing or "
-            f"on clocks that differ (at most {words.number(most * 100, 1)} %: "
-            "report.damaged_share_max)"
-        )
-    if lacking:
-        reasons.append(f"it lacks what the log of node {words.joined(lacking)} would add")
-    if wrong:
-        reasons.append(f"checks of {words.joined(sorted(wrong))} failed")
-    text = f"Withdrawn: {' and '.join(reasons)}."
-    return Decision(Advice.NOT_ENOUGH, text, is_withdrawn=True)
+def _sentence(decision: Row, stated: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    reason = decision["reason"]
+    texts = [stated["reasons"].get(reason) or _shared()[reason]]
+    if "unknown_reason" in facts:
+        texts.append(_shared()["unknown_reason"])
+    if decision["advice"] == Advice.DO and "then" in stated:
+        texts.append(stated["then"])
+    return " ".join(texts).format_map({"slots": "an unknown number of", **facts})
 
 
-def _incomplete(one: RuleFigures, report: Report) -> list[str]:
-    """Nodes that rates are sums over, or would be, whose log is missing or ends with damage."""
-    name = one.recording
-    over = {row["node_id"] for row in report.summed.get(name, ()) if row["rule"] == one.NAME}
-    brokers = {row["broker_id"] for row in report.brokers.get(name, ())}
-    [read] = [each for each in report.logs if each.recording == name]
-    lacking = over & {node["node_id"] for node in read.nodes if node.get("damage")}
-    if over & brokers:
-        lacking |= brokers & {gap["node_id"] for gap in read.gaps if gap["evidence"] == "no_log"}
-    return [str(node) for node in sorted(lacking)]
-
-
-def _alerts(one: Logs, report: Report, sections: Sequence[Section]) -> Iterator[Alert]:
-    """What is the matter with a recording, and the verdicts that are withdrawn for it."""
-    every = [Alert(text) for text in one.warnings]
-    for row in report.failures.get(one.recording, ()):
-        if row["expectation"] not in _IN_WARNINGS:
-            rows = words.count(row["failing_rows"], "row")
+def _alerts(report: Report, of: Logs, cards: Sequence[Card]) -> Iterator[tuple[str, bool]]:
+    """Problems of a recording, and the verdicts that are withheld for them."""
+    every = [(text, True) for text in of.warnings]
+    for row in report.failures.get(of.recording, ()):
+        if row["expectation"] not in STATED_CHECKS:
             text = (
-                f"recording {one.recording!r}: {rows} of {row['table_name']} failed the check "
-                f"{row['expectation']}; expected: {row['says']}"
+                f"{words.count(row['failing_rows'], 'row')} of {row['table_name']} failed the "
+                f"check {row['expectation']}; expected: {row['says']}"
             )
-            every.append(Alert(text, row["severity"] == "critical"))
+            every.append((text, row["severity"] == "critical"))
     yield from every[:MOST_ALERTS]
     if len(every) > MOST_ALERTS:
-        yield Alert(f"{len(every) - MOST_ALERTS} more of recording {one.recording!r}")
-    withdrawn = [s.prose.short for s in sections if s.decisions[one.recording].is_withdrawn]
-    if withdrawn:
-        named = words.joined([f"“{name}”" for name in withdrawn])
-        verdicts = "verdicts" if len(withdrawn) > 1 else "verdict"
-        yield Alert(f"recording {one.recording!r}: this withdraws the {verdicts} on {named}")
+        yield f"{len(every) - MOST_ALERTS} more; quality_results and log_gaps have all", True
+    withheld = [card.stated["kip"] for card in cards if card.is_withheld]
+    if withheld:
+        yield (
+            f"advice is withheld on {words.joined(withheld)}; what brings it back is said there",
+            True,
+        )
+
+
+def _drawn(database: DuckDBPyConnection, recording: str, card: Card, report: Report) -> Card:
+    """The card with its pictures."""
+    found = report.headlines.get((recording, card.rule), ())
+    gain = next((row for row in found if row["role"] == "gain"), None)
+    values = {
+        "recording": recording,
+        "rule": card.rule,
+        "before": gain["before_variant"] if gain else "",
+        "after": gain["after_variant"] if gain else "",
+        "metrics": [*card.stated["metrics"]],
+    }
+    variants = {row[side] for row in found for side in ("before_variant", "after_variant")}
+    variants = variants or {*card.stated["variants"], "recorded"}
+    specs = card.stated.get("show", ())
+    first = [spec for spec in specs if spec.get("is_first")]
+    picture = (
+        marks.shown(database, first[0], **values)
+        if first
+        else _distribution(database, recording, card, found)
+    )
+    blocks: list[Block | None] = [
+        *timelines(database, card.stated.get("timelines", ()), recording, variants),
+        *(marks.shown(database, spec, **values) for spec in specs if spec not in first),
+        marks.shown(database, _PERCENTILES, **values),
+        marks.shown(database, _UNKNOWN, **values),
+    ]
+    kept = [block for block in blocks if block is not None]
+    return replace(card, picture=picture, blocks=_listed_once(kept))
+
+
+def _listed_once(blocks: Sequence[Block]) -> list[Block]:
+    """Of the charts over time only the first lists what all of them mark."""
+    seen = False
+    found = []
+    for block in blocks:
+        if isinstance(block, Chart) and block.x_scale == "time":
+            block, seen = replace(block, lists_marks=not seen), True
+        found.append(block)
+    return found
+
+
+def _distribution(
+    database: DuckDBPyConnection, recording: str, card: Card, found: Sequence[Row]
+) -> Block | None:
+    """The distributions behind the headlines that are latencies, where there is enough data."""
+    points: list[Row] = []
+    metrics = {each["name"]: each["metric"] for each in _stated_headlines(card.stated)}
+    latencies = [row for row in found if row["unit"] == "ms" and row["low"] is not None]
+    of = [(metrics[row["figure"]].removesuffix("_sent_latest"), row) for row in latencies]
+    for metric, row in of:
+        for side in ("before_variant", "after_variant"):
+            named = {name: row[name] for name in ("rule", "group_kind", "group_value")}
+            values = {"recording": recording, "metric": metric, "variant": row[side], **named}
+            points += marks.rows(database, _CURVES, gain=of[0][0], **values)
+    note = ", ".join(dict.fromkeys(words.metric_name(metric) for metric, _ in of))
+    return marks.distribution("How long it takes", note, points)

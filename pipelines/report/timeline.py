@@ -1,18 +1,20 @@
-"""What happens over time, as charts: a rule's figures, the bytes on the wire, the cluster's events.
+"""What happens over time, as charts: a rule's figures, and the cluster's events.
 
 Everything is read from views (``analysis.views.create_views``) in the buckets of ``time_buckets``,
 so a line has at most 240 points however long the log is.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import duckdb
 
-from kip_replay.pipelines.page import words
-from kip_replay.pipelines.page.view import Chart, Line, Mark, Timeline
+from kip_replay.pipelines.report import words
+from kip_replay.pipelines.report.marks import Chart, Line, Mark, Spec
 
+#: Figures of latencies. Of fewer values, the 99th percentile says what the median does.
+PERCENTILES = {"median": "max(p50_ms)", "99 %": "if(max(outcomes) >= 5, max(p99_ms), NULL)"}
 #: Marks of a chart; more are merged over longer times.
 _MOST = 100
 #: Nodes that a mark names.
@@ -33,7 +35,7 @@ _KINDS = {
         "{count} found no session on {nodes}: evicted, or a restart",
     ),
     "config_change": ("config", "config change", "{count}: {first}, …"),
-    "log_gap": ("gap", "hole", "{count} in the logs of {nodes}"),
+    "log_gap": ("gap", "gap", "{count} in the logs of {nodes}"),
 }
 
 
@@ -105,8 +107,6 @@ GROUP BY recording, kind, epoch_us(event_at) // (bucket_s * 1000000)
 
 #: Empty buckets that a line of latencies goes over: nothing happened in them. Longer is a gap.
 _BRIDGED = 3
-#: Clients and nodes with a line of their own.
-_MOST_CLIENTS, _MOST_NODES = 6, 8
 
 
 class Buckets(NamedTuple):
@@ -129,57 +129,24 @@ _Series = Mapping[int, float | None]
 
 
 def timelines(
-    database: duckdb.DuckDBPyConnection, charts: Iterable[Timeline], recording: str
+    database: duckdb.DuckDBPyConnection,
+    specs: Iterable[Spec],
+    recording: str,
+    variants: Collection[str],
 ) -> list[Chart]:
-    """The charts of a recording that have a point, all with the cluster's events."""
+    """The charts of a recording that have a point, all with the cluster's events.
+
+    A specification: ``name``, ``note``, a ``view`` and ``where``; ``figures``: by name, SQL that
+    sums up the rows of a variant and a bucket; ``is_rate``: nothing in a bucket is zero, where of
+    latencies it is no point. Lines are those of ``variants``.
+    """
     if (buckets := _buckets(database, recording)) is None:
         return []
-    found = [(chart, _lines(database, chart, recording, buckets)) for chart in charts]
+    found = [(spec, _lines(database, spec, recording, buckets, variants)) for spec in specs]
     if not any(lines for _, lines in found):
         return []
     events = marks(database, recording, buckets.width_s)
-    return [
-        _chart(chart.name, chart.note, lines, events, buckets, not chart.is_rate)
-        for chart, lines in found
-        if lines
-    ]
-
-
-def traffic_timeline(database: duckdb.DuckDBPyConnection, recording: str) -> list[Chart]:
-    """Bytes a second of a recording by direction, by node, and of clients each way."""
-    if (buckets := _buckets(database, recording)) is None:
-        return []
-    # By chart and by the line's place and name.
-    series: dict[str, dict[tuple[int, str], dict[int, float | None]]]
-    series = defaultdict(lambda: defaultdict(dict))
-    unknown = messages = 0
-    query = database.execute(_TRAFFIC, {"recording": recording})
-    for of, place, name, begin, per_second, of_unknown, of_all in query.fetchall():
-        series[of][place, name][begin] = per_second
-        unknown, messages = unknown + of_unknown, messages + of_all
-    holes = _holes(database, recording, buckets)
-    for (_, name), points in series["node"].items():
-        points.update(dict.fromkeys(holes.get(name, ())))
-    events = marks(database, recording, buckets.width_s)
-    left_out = (
-        f"; without {words.number(unknown)} of {words.number(messages)} requests and responses, "
-        "whose size is not known"
-        if unknown
-        else ""
-    )
-    if holes:
-        left_out += "; holes in the logs of " + words.joined([*holes]) + " count nothing"
-    charts = []
-    for of, (title, note) in _TRAFFIC_CHARTS.items():
-        lines = [
-            _line(words.visible(name), f"series-{place - 1}", points, buckets, True)
-            for (place, name), points in series[of].items()
-            if any(points.values())
-        ]
-        if lines:
-            text = note + left_out
-            charts.append(_chart(title, text, lines, events, buckets, False))
-    return charts
+    return [_chart(spec, lines, events, buckets) for spec, lines in found if lines]
 
 
 def _buckets(database: duckdb.DuckDBPyConnection, recording: str) -> Buckets | None:
@@ -191,49 +158,36 @@ def _buckets(database: duckdb.DuckDBPyConnection, recording: str) -> Buckets | N
     return Buckets(*row) if row else None
 
 
-def _holes(
-    database: duckdb.DuckDBPyConnection, recording: str, buckets: Buckets
-) -> dict[str, set[int]]:
-    """The buckets that lie in holes of a node's log, by ``node 11``."""
-    rows = database.execute(
-        "SELECT 'node ' || node_id, coalesce(epoch_us(after_at) / 1e6, 0), "
-        "coalesce(epoch_us(before_at) / 1e6, 1e12) FROM log_gaps "
-        "WHERE recording = ? AND evidence <> 'no_log' ORDER BY node_id",
-        [recording],
-    ).fetchall()
-    found: dict[str, set[int]] = defaultdict(set)
-    for name, after, before in rows:
-        found[name] |= {
-            begin for begin in buckets.begins if after <= begin <= before - buckets.width_s
-        }
-    return {name: begins for name, begins in found.items() if begins}
-
-
 def _lines(
-    database: duckdb.DuckDBPyConnection, chart: Timeline, recording: str, buckets: Buckets
+    database: duckdb.DuckDBPyConnection,
+    spec: Spec,
+    recording: str,
+    buckets: Buckets,
+    variants: Collection[str],
 ) -> list[Line]:
     """A line for each variant and figure; of further figures those that half of its points have."""
+    figures, is_rate = spec.get("figures", PERCENTILES), spec.get("is_rate", False)
     rows = database.execute(
-        f"SELECT variant, epoch_us(bucket_at) // 1000000, {', '.join(chart.figures.values())} "
-        f"FROM {chart.view} WHERE recording = ? AND bucket_at IS NOT NULL AND {chart.where} "
-        "GROUP BY variant, bucket_at",
+        f"SELECT variant, epoch_us(bucket_at) // 1000000, {', '.join(figures.values())} "
+        f"FROM {spec['view']} WHERE recording = ? AND bucket_at IS NOT NULL "
+        f"AND {spec.get('where', 'true')} GROUP BY variant, bucket_at",
         [recording],
     ).fetchall()
     found: dict[tuple[str, str], dict[int, float | None]] = defaultdict(dict)
     for variant, begin, *values in rows:
-        for figure, value in zip(chart.figures, values, strict=True):
+        for figure, value in zip(figures, values, strict=True):
             found[variant, figure][begin] = value
     lines = []
-    for variant in words.in_order({variant for variant, _ in found}):
+    for variant in words.in_order({variant for variant, _ in found} & {*variants}):
         most = 0
-        for figure in chart.figures:
+        for figure in figures:
             points = found[variant, figure]
             known = sum(value is not None for value in points.values())
             most = max(most, known)
             if known and 2 * known >= most:
                 name = ", ".join(part for part in (words.variant_name(variant), figure) if part)
                 style = words.variant_class(variant)
-                lines.append(_line(name, style, points, buckets, chart.is_rate))
+                lines.append(_line(name, style, points, buckets, is_rate))
     return lines
 
 
@@ -249,14 +203,8 @@ def _line(name: str, style: str, points: _Series, buckets: Buckets, is_rate: boo
     return Line(name, style, [buckets.middle(begin) for begin, _ in full], [y for _, y in full])
 
 
-def _chart(
-    name: str,
-    note: str,
-    lines: Sequence[Line],
-    events: Sequence[Mark],
-    buckets: Buckets,
-    is_latency: bool,
-) -> Chart:
+def _chart(spec: Spec, lines: Sequence[Line], events: Sequence[Mark], buckets: Buckets) -> Chart:
+    is_latency = not spec.get("is_rate", False)
     width = f"a point is {words.seconds(buckets.width_s).replace('.0', '')}"
     if any(line.name.endswith("99 %") for line in lines):
         width += ", 99 % of 5 values or more"
@@ -264,56 +212,10 @@ def _chart(
     described = "; ".join(f"{line.name}: {_ends(line, wording)}" for line in lines)
     described += f". {words.count(len(events), 'event')} of the cluster."
     y_name, scale = ("ms", "log") if is_latency else ("bytes a second", "number")
-    note = f"{note}; {width}" if note else width
-    return Chart(name, note, described, "UTC", y_name, lines, events, "time", scale)
+    note = f"{spec['note']}; {width}"
+    return Chart(spec["name"], note, described, "UTC", y_name, lines, events, "time", scale)
 
 
 def _ends(line: Line, wording: Any) -> str:
     values = [value for value in line.y if value is not None]
     return f"{wording(min(values))} to {wording(max(values))}" if values else "not known"
-
-
-_TRAFFIC_CHARTS = {
-    "direction": ("Bytes a second by direction", "records, and what the protocol adds"),
-    "node": ("Bytes a second by node", "requests and responses"),
-    "response": ("Bytes a second that clients get", "responses"),
-    "request": ("Bytes a second that clients send", "requests"),
-}
-#: Rows: chart, place and name of a line, begin of the bucket, bytes a second; messages of unknown
-#: size and all messages, in rows of one line for each direction, so that each counts once.
-_TRAFFIC = f"""
-WITH sent AS MATERIALIZED (
-  SELECT node_id, client_id, direction, epoch_us(bucket_at) // 1000000 AS begins,
-    sum(bytes_per_second) AS bytes, sum(record_bytes / bucket_s) AS records,
-    sum(unknown_size) AS unknown_size, sum(messages) AS messages
-  FROM bytes_per_second WHERE recording = $recording GROUP BY ALL
-),
-nodes AS (
-  SELECT node_id, row_number() OVER (ORDER BY sum(bytes) DESC, node_id) AS place
-  FROM sent GROUP BY node_id HAVING sum(bytes) > 0
-),
-clients AS (
-  SELECT client_id, row_number() OVER (ORDER BY sum(bytes) DESC, client_id) AS place
-  FROM sent GROUP BY client_id HAVING sum(bytes) > 0
-),
-lines AS (
-  SELECT 'direction' AS of, direction || 's: records' AS name, begins, records AS bytes,
-    if(direction = 'request', 3, 1) AS place, unknown_size, messages
-  FROM sent
-  UNION ALL
-  SELECT 'direction', direction || 's: protocol', begins, bytes - records,
-    if(direction = 'request', 4, 2), 0, 0
-  FROM sent
-  UNION ALL
-  SELECT 'node', if(place <= {_MOST_NODES - 1}, 'node ' || node_id, 'others'), begins, bytes,
-    least(place, {_MOST_NODES}), 0, 0
-  FROM sent JOIN nodes USING (node_id)
-  UNION ALL
-  SELECT direction,
-    if(place <= {_MOST_CLIENTS}, coalesce(sent.client_id, 'no client id'), 'others'), begins,
-    bytes, least(place, {_MOST_CLIENTS + 1}), 0, 0
-  FROM sent JOIN clients ON sent.client_id IS NOT DISTINCT FROM clients.client_id
-)
-SELECT of, place, name, begins, sum(bytes), sum(unknown_size), sum(messages)
-FROM lines GROUP BY of, name, place, begins ORDER BY of, place, begins
-"""

@@ -1,19 +1,15 @@
 """incremental_fetch (KIP-227) over an engine."""
 
+from kip_replay.pipelines.analysis.summarize import SummedRule
 from kip_replay.pipelines.replaying.seam import NAMES_OF_TOPICS
-from kip_replay.pipelines.rules.incremental_fetch import curves, slowest
-from kip_replay.pipelines.rules.incremental_fetch.figures import Figures
-from kip_replay.pipelines.rules.incremental_fetch.section import section
-from kip_replay.pipelines.rules.steps import RuleSteps
+from kip_replay.replay.incremental_fetch.cache import SHARDS
 from kip_replay.replay.incremental_fetch.registration import RULE
+from kip_replay.replay.incremental_fetch.streams import Unknown
 from kip_replay.replay.log_tables import FETCHES
 
-STEPS = RuleSteps(
+STEPS = SummedRule(
     rule=RULE,
     needs=FETCHES,
+    constants={"shards": SHARDS, "began_before_log": Unknown.BEGAN_BEFORE_LOG.value},
     parts=NAMES_OF_TOPICS,
-    figures=Figures,
-    section=section,
-    curves=curves.charts,
-    slowest=slowest.slowest,
 )

@@ -1,10 +1,8 @@
 """min_isr_acks (KIP-926) over an engine."""
 
+from kip_replay.pipelines.analysis.summarize import SummedRule
+from kip_replay.pipelines.folders import ROOT
 from kip_replay.pipelines.replaying.seam import NAMES_OF_TOPICS
-from kip_replay.pipelines.rules.min_isr_acks import curves, slowest
-from kip_replay.pipelines.rules.min_isr_acks.figures import Figures
-from kip_replay.pipelines.rules.min_isr_acks.section import section
-from kip_replay.pipelines.rules.steps import RuleSteps
 from kip_replay.replay.log_tables import PRODUCES
 from kip_replay.replay.min_isr_acks import ACKS_ALL, ACKS_MIN_INSYNC_REPLICAS
 from kip_replay.replay.min_isr_acks.events import (
@@ -17,7 +15,9 @@ from kip_replay.replay.min_isr_acks.events import (
 from kip_replay.replay.min_isr_acks.registration import RULE
 from kip_replay.replay.outcomes import RECORDED
 
-STEPS = RuleSteps(
+FOLDER = ROOT / "pipelines" / "rules" / "min_isr_acks"
+
+STEPS = SummedRule(
     rule=RULE,
     needs=PRODUCES,
     constants={
@@ -30,9 +30,5 @@ STEPS = RuleSteps(
         "acks_all": ACKS_ALL,
         "min_isr": ACKS_MIN_INSYNC_REPLICAS,
     },
-    parts=NAMES_OF_TOPICS,
-    figures=Figures,
-    section=section,
-    curves=curves.charts,
-    slowest=slowest.slowest,
+    parts={**NAMES_OF_TOPICS, "ran": FOLDER / "judgement" / "ran.sql"},
 )

@@ -3,15 +3,11 @@
 Text from logs (names, reasons, lines) is never put into a sentence here: the template escapes it.
 """
 
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
 
-from markupsafe import Markup
-
-from kip_replay.pipelines.folders import of_rules
+from kip_replay.pipelines.folders import rule_pages
 from kip_replay.replay.outcomes import RECORDED
 
 NOT_KNOWN = "–"
@@ -78,16 +74,6 @@ def count(amount: int, one: str, many: str | None = None) -> str:
     return f"{number(amount)} {one if amount == 1 else many or one + 's'}"
 
 
-def between(values: Sequence[float], unit: str = "ms") -> str:
-    """'1.2 to 1.7 ms', or one figure where both ends read the same."""
-    wording = {"ms": milliseconds, "bytes": size}.get(unit, lambda v: number(v, 1))
-    low, high = wording(min(values)), wording(max(values))
-    if low == high:
-        return low
-    figure, _, of = low.partition(SPACE)
-    return SPACE.join((figure if of == high.partition(SPACE)[2] else low, "to", high))
-
-
 def visible(text: str) -> str:
     """The text with every character that would be invisible or reorder others written out.
 
@@ -105,16 +91,9 @@ def shortened(text: str, characters: int) -> str:
 
 
 @cache
-def texts() -> Mapping[str, Mapping[str, Any]]:
-    """What each rule's ``page.toml`` says."""
-    files = {file.parent.name: file.read_text("utf-8") for file in of_rules("page.toml")}
-    return {rule: tomllib.loads(text) for rule, text in files.items()}
-
-
-@cache
 def _variants() -> Mapping[str, Sequence[str]]:
     """Names and CSS classes in the order of tables; what was recorded comes first."""
-    named = {name: pair for of in texts().values() for name, pair in of["variants"].items()}
+    named = {name: pair for of in rule_pages().values() for name, pair in of["variants"].items()}
     return {RECORDED: ("recorded", "recorded"), **named}
 
 
@@ -143,16 +122,14 @@ def joined(names: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
-def bold(text: str) -> Markup:
-    return Markup("<strong>{}</strong>").format(text)
+def metric_name(metric: str) -> str:
+    names = (of["metrics"].get(metric) for of in rule_pages().values())
+    return next(filter(None, names), metric)
 
 
-def short_ms(value: float | None) -> str:
-    return NOT_KNOWN if value is None else milliseconds(value).removesuffix(f"{SPACE}ms")
-
-
-def two_sizes(one: float, other: float) -> tuple[str, str, str]:
-    """Two rates of bytes and the unit of the second; the first keeps its own if that differs."""
-    first, second = f"{size(one)}/s", f"{size(other)}/s"
-    figure, _, unit = second.partition(SPACE)
-    return first.removesuffix(f"{SPACE}{unit}"), figure, unit
+def named(value: str) -> str:
+    """A value of a table in words: a variant, a kind of client, a metric."""
+    for name in (variant_name, kind_name, metric_name):
+        if (found := name(value)) != value:
+            return found
+    return value

@@ -1,0 +1,329 @@
+"""Outcomes to decisions: what to do about each rule in a recording, as rows of two tables.
+
+``headlines`` has the figures: a gain and its prices, before and after, with the interval of the
+difference. ``decisions`` weighs them: advice is given only where the whole interval lies on one
+side of its limit (conf/decisions.toml), and withheld where the logs, the checks or the recording's
+own self-checks say that figures can't be trusted. Rows hold codes and numbers; the sentences are in
+``page.toml`` of each rule.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from kip_replay.pipelines.analysis.summarize import SUMMARIES, SummedRule, accuracy_step
+from kip_replay.pipelines.engines import Engine
+from kip_replay.pipelines.engines.text import Text
+from kip_replay.pipelines.folders import of_rules, rule_pages
+from kip_replay.pipelines.warehouse.lineage import code_of, fingerprint
+from kip_replay.replay.log_gaps import LOG_GAP
+from kip_replay.replay.log_tables import LOG_TABLES
+from kip_replay.replay.other_clocks import CLOCKS_DIFFER
+from kip_replay.replay.outcomes import Advice
+from kip_replay.replay.table import BOOL, INT, TEXT
+from kip_replay.replay.tables import DECISIONS, HEADLINES, QUALITY_RESULTS
+
+#: The step of ``lineage``.
+STEP = "decisions"
+#: The configuration: sections of settings, by name.
+Config: TypeAlias = Mapping[str, Mapping[str, Any]]
+Row: TypeAlias = Mapping[str, Any]
+
+_FOLDER = Path(__file__).parent
+_STATED = pa.schema(
+    {
+        **dict.fromkeys(("rule", "name", "role", "metric", "figure", "group_kind"), TEXT),
+        **dict.fromkeys(("before", "after", "limit_name", "self_check"), TEXT),
+        **dict.fromkeys(("place", "choice"), INT),
+        "is_protocol": BOOL,
+    }
+)
+_PROTOCOL = ("in_use", "is_mixed", "is_comparable")
+_SIDES = pa.schema({"recording": TEXT, "rule": TEXT, **dict.fromkeys(_PROTOCOL, BOOL)})
+#: Checks whose failure the report states in words of its own, and that withhold nothing.
+STATED_CHECKS = frozenset(
+    {
+        "log_has_no_hole",
+        "every_node_has_its_log",
+        "clocks_agree",
+        "no_line_is_rejected",
+        "no_file_is_damaged",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What to do in one recording: advice, the code of the reason, and what its sentence names."""
+
+    advice: Advice
+    reason: str
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+def decide(
+    engine: Engine,
+    recordings: Sequence[str],
+    rules: Sequence[SummedRule],
+    config: Config,
+    say: Callable[[str], object] = print,
+) -> None:
+    """Writes headlines and decisions of recordings where what they follow from has changed."""
+    lineage = engine.warehouse.lineage(recordings)
+    wanted = follows_from(lineage, recordings, rules, config)
+    stale = [name for name in recordings if lineage.get((name, STEP)) != wanted[name]]
+    if not stale:
+        return
+    say(f"decide: {', '.join(stale)}")
+    headlines, decisions = decided(engine, stale, rules, config)
+    of_stale = {name: wanted[name] for name in stale}
+    engine.warehouse.replace(STEP, of_stale, {HEADLINES: headlines, DECISIONS: decisions})
+
+
+def decided_anew(
+    engine: Engine, recordings: Sequence[str], rules: Sequence[SummedRule], config: Config
+) -> tuple[pa.Table, pa.Table] | None:
+    """Rows of both tables where they follow from something else; None where what is there does."""
+    lineage = engine.warehouse.lineage(recordings)
+    wanted = follows_from(lineage, recordings, rules, config)
+    is_current = all(lineage.get((name, STEP)) in (None, text) for name, text in wanted.items())
+    return None if is_current else decided(engine, recordings, rules, config)
+
+
+def follows_from(
+    lineage: Mapping[tuple[str, str], str],
+    recordings: Sequence[str],
+    rules: Sequence[SummedRule],
+    config: Config,
+) -> dict[str, str]:
+    """By recording the fingerprint of all that its decisions follow from."""
+    texts = [*_FOLDER.glob("*.sql"), *of_rules("facts.sql"), *of_rules("page.toml")]
+    code = code_of((__name__,), tuple(map(str, texts)))
+    limits = {name: config.get(name) for name in ("report", *(rule.name for rule in rules))}
+    steps = ("clocks", "log_gaps", "quality", SUMMARIES)
+    return {
+        name: fingerprint(
+            code,
+            limits,
+            [lineage.get((name, step)) for step in (*steps, accuracy_step(name))],
+            [lineage.get((name, rule.name), "").count(" ") for rule in rules],
+        )
+        for name in recordings
+    }
+
+
+def decided(
+    engine: Engine, recordings: Sequence[str], rules: Sequence[SummedRule], config: Config
+) -> tuple[pa.Table, pa.Table]:
+    """Rows of ``headlines`` and of ``decisions``."""
+    facts = {rule.name: _facts(engine, rule, recordings, config[rule.name]) for rule in rules}
+    sides = [
+        {"rule": rule, **{name: row[name] for name in ("recording", *_PROTOCOL)}}
+        for rule, rows in facts.items()
+        for row in rows.values()
+    ]
+    inputs = {
+        "facts": pa.Table.from_pylist(sides, _SIDES),
+        "stated": pa.Table.from_pylist([*_stated(rules)], _STATED),
+    }
+    found = engine.rows(Text.read(_FOLDER / "headlines.sql"), recordings, inputs)
+    limited = [
+        {**row, "limit": config[row["rule"]].get(row["limit_name"])} for row in found.to_pylist()
+    ]
+    headlines: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in sorted(limited, key=lambda row: row["place"]):
+        headlines[row["recording"], row["rule"]].append(row)
+    reasons = _Doubts.read(engine, recordings, rules, config["report"])
+    decisions = [
+        _decision(name, rule, headlines[name, rule.name], facts[rule.name].get(name), reasons)
+        for name in recordings
+        for rule in rules
+    ]
+    rows = {HEADLINES: limited, DECISIONS: decisions}
+    tables = [pa.Table.from_pylist(of, table.arrow_schema) for table, of in rows.items()]
+    return tables[0], tables[1]
+
+
+def _facts(
+    engine: Engine, rule: SummedRule, recordings: Sequence[str], limits: Mapping[str, Any]
+) -> dict[str, Row]:
+    """What was counted in each recording, by its name."""
+    rows = engine.rows(rule.text("facts", **limits), recordings).to_pylist()
+    return {row["recording"]: row for row in rows}
+
+
+def _stated(rules: Sequence[SummedRule]) -> Iterator[Row]:
+    defaults = {"choice": 0, "is_protocol": True, "before": "none", "after": "none"}
+    for rule in rules:
+        for place, each in enumerate(rule_pages()[rule.name]["headlines"]):
+            choices = [each, *({**each, **other} for other in each.get("else", ()))]
+            for choice, one in enumerate(choices):
+                stated = {name: one.get(name) for name in _STATED.names if name in one}
+                yield {**defaults, "rule": rule.name, "place": place, **stated, "choice": choice}
+
+
+def _decision(
+    name: str, rule: SummedRule, found: Sequence[Row], facts: Row | None, doubts: "_Doubts"
+) -> Row:
+    gain = next((row for row in found if row["role"] == "gain"), None)
+    price = [row for row in found if row["role"] == "price"]
+    weighed = _weighed(rule, gain, price, facts)
+    if weighed.reason not in ("no_requests", "to_mend"):  # counts need no complete log
+        weighed = doubts.of(name, rule, gain, weighed)
+    told = {**(facts or {}), **weighed.facts}
+    return {
+        "recording": name,
+        "rule": rule.name,
+        "advice": weighed.advice.value,
+        "reason": weighed.reason,
+        "facts": [
+            (key, str(value).lower() if isinstance(value, bool) else str(value))
+            for key, value in told.items()
+            if key != "recording" and value is not None
+        ],
+        "gain": gain,
+        "price": price,
+        "paste": rule_pages()[rule.name].get("paste", "").format_map(told).strip()
+        if weighed.advice is Advice.DO
+        else None,
+        "rests_on": [*_rests_on(found)],
+    }
+
+
+def _weighed(
+    rule: SummedRule, gain: Row | None, price: Sequence[Row], facts: Row | None
+) -> Weighed:
+    """Advice by what was counted, else by the figures."""
+    if not facts or not facts["requests"]:
+        return Weighed(Advice.NOT_ENOUGH, "no_requests")
+    if facts.get("to_mend"):
+        return Weighed(Advice.DO, "to_mend")
+    if facts["in_use"] and not facts["is_mixed"]:
+        return Weighed(Advice.IN_USE, "in_use")
+    if gain is None or gain["before"] is None or gain["after"] is None:
+        return Weighed(Advice.NOT_ENOUGH, "unknown")
+    limited = [row for row in price if row["limit"] is not None]
+    is_gain = _side(gain["high"], gain["low"], -gain["limit"])
+    is_affordable = [_side(row["high"], row["low"], row["limit"]) for row in limited]
+    if is_gain is False:
+        return Weighed(Advice.DONT, "too_little")
+    if False in is_affordable:
+        return Weighed(Advice.DONT, "too_dear")
+    if is_gain and None not in is_affordable:
+        released = rule_pages()[rule.name].get("released")
+        return Weighed(Advice.DO if released else Advice.NO_RELEASE, "worth_it")
+    is_bounded = None not in (row["low"] for row in (gain, *limited))
+    return Weighed(Advice.NOT_ENOUGH, "on_the_limit" if is_bounded else "too_little_data")
+
+
+def _side(high: float | None, low: float | None, most: float) -> bool | None:
+    """Whether a change is at most so much; None where its interval includes that, or is unknown."""
+    if high is None or low is None:
+        return None
+    return True if high <= most else False if low > most else None
+
+
+def _rests_on(found: Sequence[Row]) -> Iterator[str]:
+    for row in found:
+        if row["limit"] is not None:
+            yield f"{row['rule']}.{row['limit_name']} = {row['limit']:,.12g}"
+    checks = {row["self_check"]: row for row in found if row["self_checks"]}
+    for name, row in checks.items():
+        text = f"self-check {name}: {row['self_checks_passed']} of {row['self_checks']} pass"
+        error = row["self_check_error"]
+        yield text if error is None else f"{text}, others are off by up to {100 * error:.0f} %"
+
+
+@dataclass(frozen=True)
+class _Doubts:
+    """Why figures of recordings may not be trusted."""
+
+    #: Of each recording and rule, how many outcomes of each variant have each reason.
+    reasons: Mapping[tuple[str, str], Mapping[tuple[str, str | None], int]]
+    lacking: Mapping[tuple[str, str], Sequence[int]]
+    #: By recording the tables of which a critical check failed.
+    failed: Mapping[str, Collection[str]]
+    growing: Collection[tuple[str, str]]
+    limits: Mapping[str, Any]
+
+    @classmethod
+    def read(
+        cls,
+        engine: Engine,
+        recordings: Sequence[str],
+        rules: Sequence[SummedRule],
+        limits: Mapping[str, Any],
+    ) -> "_Doubts":
+        warehouse = engine.warehouse
+        reasons: dict[tuple[str, str], Counter[tuple[str, str | None]]] = defaultdict(Counter)
+        lacking: dict[tuple[str, str], list[int]] = defaultdict(list)
+        failed: dict[str, set[str]] = defaultdict(set)
+        for row in engine.rows(Text(_reasons(rules)), recordings).to_pylist():
+            key = row["recording"], row["rule"]
+            reasons[key][row["variant"], row["reason"]] += row["outcomes"]
+        text = Text.read(_FOLDER / "lacking_nodes.sql")
+        for row in engine.rows(text, recordings).to_pylist():
+            lacking[row["recording"], row["rule"]].append(row["node_id"])
+        for row in warehouse.rows(QUALITY_RESULTS, recordings).to_pylist():
+            is_stated = row["success"] or row["expectation"] in STATED_CHECKS
+            if row["severity"] == "critical" and not is_stated:
+                failed[row["recording"]].add(row["table_name"])
+        # What an increment follows from has several parts.
+        lineage = warehouse.lineage(recordings)
+        growing = {key for key, text in lineage.items() if text.count(" ") >= 3}
+        return cls(reasons, lacking, failed, growing, limits)
+
+    def of(self, name: str, rule: SummedRule, gain: Row | None, weighed: Weighed) -> Weighed:
+        """The advice, or why there is none."""
+        share = self._share_damaged(name, rule.name)
+        if share > self.limits["damaged_share_max"]:
+            return Weighed(Advice.WITHHELD, "damaged", {"damaged_percent": f"{100 * share:.1f}"})
+        if lacking := self.lacking.get((name, rule.name)):
+            nodes = ", ".join(map(str, sorted(lacking)))
+            return Weighed(Advice.WITHHELD, "node_missing", {"nodes": nodes})
+        of_rule = {table.name for table in (*rule.outcomes, *LOG_TABLES)}
+        if wrong := of_rule & {*self.failed.get(name, ())}:
+            return Weighed(Advice.WITHHELD, "checks_failed", {"tables": ", ".join(sorted(wrong))})
+        if weighed.advice is Advice.NOT_ENOUGH:
+            if (name, rule.name) in self.growing:
+                return Weighed(Advice.NOT_ENOUGH, "still_growing")
+            if weighed.reason != "unknown":
+                return weighed
+            return Weighed(weighed.advice, weighed.reason, self._most_often(name, rule.name))
+        is_used = weighed.advice is not Advice.IN_USE
+        error = (gain["self_check_error"] if gain and is_used else None) or 0.0
+        if error > self.limits["self_check_error_max"]:
+            return Weighed(Advice.WITHHELD, "self_check", {"error_percent": f"{100 * error:.0f}"})
+        return weighed
+
+    def _share_damaged(self, name: str, rule: str) -> float:
+        """The share of outcomes that rest on what logs lack, of the variant with most."""
+        every: Counter[str] = Counter()
+        damaged: Counter[str] = Counter()
+        for (variant, reason), outcomes in self.reasons.get((name, rule), {}).items():
+            every[variant] += outcomes
+            damaged[variant] += outcomes if reason in (LOG_GAP, CLOCKS_DIFFER) else 0
+        return max((damaged[variant] / n for variant, n in every.items() if n), default=0.0)
+
+    def _most_often(self, name: str, rule: str) -> dict[str, object]:
+        """The reason that most unknown outcomes have."""
+        found: Counter[str] = Counter()
+        for (_, reason), outcomes in self.reasons.get((name, rule), {}).items():
+            if reason is not None:
+                found[reason] += outcomes
+        return {"unknown_reason": min(found, key=lambda of: (-found[of], of))} if found else {}
+
+
+def _reasons(rules: Sequence[SummedRule]) -> str:
+    """How many outcomes there are of each variant, and of those that are unknown each reason."""
+    return " UNION ALL ".join(
+        "SELECT recording, rule, variant, CASE WHEN verdict = 'unknown' THEN reason END AS reason, "
+        f"count(*) AS outcomes FROM {table.name} WHERE parameter = 'none' GROUP BY ALL"
+        for rule in rules
+        for table in rule.outcomes
+        if {"variant", "parameter", "verdict", "reason"} <= table.names
+    )

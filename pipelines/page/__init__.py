@@ -1,1 +1,0 @@
-"""What pages are made of: figures, words, tables, charts, verdicts. Rules import it, never back."""

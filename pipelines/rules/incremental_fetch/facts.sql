@@ -1,0 +1,52 @@
+-- FETCHes of topic partitions, whether their sessions are in use, refused or lost, and how many slots
+-- would be enough for all. Slots are as many in each of $shards shards. A session that began before
+-- the log is not among the peaks. Error 70: the broker does not know the session any more.
+WITH sent AS (
+    SELECT recording, count(*) AS requests, count_if(error_code = 70) AS evicted,
+        count_if(session_epoch = 0 AND error_code = 0 AND response_session_id = 0) AS refused
+    FROM fetches WHERE NOT is_cluster_metadata GROUP BY recording
+),
+replayed AS (
+    SELECT recording, count_if(variant = 'recorded' AND NOT is_full) AS incremental,
+        count_if(variant = 'incremental' AND verdict = 'unknown') AS unknown_fetches,
+        count(DISTINCT CASE WHEN variant = 'incremental' AND reason = $began_before_log
+            THEN session_key END) AS not_counted
+    FROM fetch_session_outcomes WHERE parameter = 'none' GROUP BY recording
+),
+steps AS (
+    SELECT recording, node_id, shard, unix_micros(event_at) AS at_us,
+        CASE event WHEN 'created' THEN 1 ELSE -1 END AS step
+    FROM fetch_session_evictions
+    WHERE parameter = 'none' AND variant = 'incremental' AND event <> 'refused'
+),
+held AS (
+    SELECT recording, node_id, shard,
+        sum(step) OVER (PARTITION BY recording, node_id
+            ORDER BY at_us NULLS LAST, step NULLS LAST ROWS UNBOUNDED PRECEDING) AS in_node,
+        sum(step) OVER (PARTITION BY recording, node_id, shard
+            ORDER BY at_us NULLS LAST, step NULLS LAST ROWS UNBOUNDED PRECEDING) AS in_shard
+    FROM steps
+),
+peaks AS (
+    SELECT recording, CAST(max(in_node) AS BIGINT) AS peak, CASE WHEN count(*) = count(shard)
+        THEN CAST($shards * max(in_shard) AS BIGINT) END AS enough
+    FROM held GROUP BY recording
+),
+in_force AS (
+    SELECT recording, min(TRY_CAST(value AS BIGINT)) AS slots FROM configs
+    WHERE resource_type = 'broker' AND operation = 'describe'
+        AND name = 'max.incremental.fetch.session.cache.slots'
+    GROUP BY recording
+)
+SELECT sent.recording, requests, incremental > 0 AND refused = 0 AS in_use,
+    FALSE AS is_mixed, unknown_fetches = 0 AS is_comparable, refused,
+    evicted, unknown_fetches, coalesce(peak, 0) AS peak,
+    coalesce(enough, peak, 0) + not_counted AS enough, not_counted, slots,
+    greatest(1000, coalesce(slots, 0), $shards * CAST(ceil(CAST(
+            (coalesce(enough, peak, 0) + not_counted) * $decide_slots_headroom AS DOUBLE)
+        / $shards) AS BIGINT)) AS slots_to_set,
+    CASE WHEN refused > 0 OR coalesce(enough, peak, 0) + not_counted > coalesce(slots, 1000)
+        THEN refused + evicted ELSE 0 END AS to_mend
+FROM sent JOIN replayed ON replayed.recording = sent.recording
+LEFT JOIN peaks ON peaks.recording = sent.recording
+LEFT JOIN in_force ON in_force.recording = sent.recording
