@@ -9,6 +9,8 @@ and other views::
     -- Lines read of every recording.
     -- lines_read: lines
     SELECT recording, sum(lines_read) AS lines_read FROM ingested_files GROUP BY recording
+
+A view that reads ``each_rule`` has the rows of the files of its name in the folders of the rules.
 """
 
 import re
@@ -21,6 +23,7 @@ import duckdb
 from kip_replay.pipelines.engines.text import MACROS, Text
 from kip_replay.pipelines.errors import UserError
 from kip_replay.pipelines.folders import conf_dir, of_rules
+from kip_replay.pipelines.replaying.phases import STEADY_PHASES
 from kip_replay.replay.tables import TABLES
 
 _RECORDING = ("recording", "name of the recording")
@@ -52,12 +55,17 @@ def read_view(path: Path) -> View:
         )
     pairs = (line.removeprefix("-- ").partition(": ") for line in match[2].splitlines())
     columns = ((name, comment) for name, _, comment in pairs)
-    return View(path.stem, match[1], (_RECORDING, *columns), match[3].strip())
+    query = match[3].strip()
+    if "each_rule" in Text(query).names:
+        texts = (f"({each.read_text('utf-8')})" for each in of_rules(f"{path.stem}.sql"))
+        query = f"WITH each_rule AS ({' UNION ALL '.join(texts)})\n{query}"
+    return View(path.stem, match[1], (_RECORDING, *columns), query)
 
 
 def read_views() -> list[View]:
     files = [*(conf_dir() / "views").glob("*.sql"), *of_rules("views/*.sql")]
-    return sorted([*map(read_view, files), _unknowns_by_reason()], key=lambda view: view.name)
+    made = _unknowns_by_reason(), _steady_phases()
+    return sorted([*map(read_view, files), *made], key=lambda view: view.name)
 
 
 def in_order(views: Iterable[View], tables: Collection[str]) -> list[View]:
@@ -103,4 +111,18 @@ def _unknowns_by_reason() -> View:
         ),
         f"WITH undecided AS (\n{undecided}\n)\n"
         f"SELECT {named}, count(*) AS outcomes\nFROM undecided\nGROUP BY {named}",
+    )
+
+
+def _steady_phases() -> View:
+    """The text that the summaries use."""
+    return View(
+        "steady_phases",
+        "The steady phase of each recording: rates and lags are of it.",
+        (
+            _RECORDING,
+            ("from_us", "when it begins, in UTC microseconds since 1970"),
+            ("until_us", "when it ends, exclusive"),
+        ),
+        STEADY_PHASES.query,
     )

@@ -14,14 +14,14 @@ from kip_replay.replay.table import LONG, TEXT
 #: By recording; one without requests has none.
 Phases: TypeAlias = Mapping[str, SteadyPhase]
 
-_STEADY_PHASES, _LOG_SPANS = (
+STEADY_PHASES, _LOG_SPANS = (
     Text.read(Path(__file__).with_name(f"{name}.sql")) for name in ("steady_phases", "log_spans")
 )
 
 
 def steady_phases(engine: Engine, recordings: Collection[str]) -> dict[str, SteadyPhase]:
     """The steady phase of each recording that has requests (``kip_replay.replay.phases``)."""
-    return _spans(engine, _STEADY_PHASES, recordings)
+    return _spans(engine, STEADY_PHASES, recordings)
 
 
 def log_spans(engine: Engine, recordings: Collection[str]) -> dict[str, SteadyPhase]:

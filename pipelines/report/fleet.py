@@ -33,7 +33,9 @@ _TABLES = (
         "mark": "table",
         "name": "By client library",
         "note": "as clients name themselves in API_VERSIONS; sessions are those of FETCHes",
-        "query": "SELECT * EXCLUDE (recording) FROM client_software WHERE recording = $recording LIMIT 50",
+        "query": """
+            SELECT * EXCLUDE (recording) FROM client_software WHERE recording = $recording
+            LIMIT 50""",
     },
 )
 

@@ -1,0 +1,30 @@
+-- For each broker: what FETCHes of topic partitions take besides records, in full and with sessions;
+-- the slots in force as DESCRIBE_CONFIGS returned them, and the most sessions at a time if each that
+-- is requested gets one; the requests for a session that got none.
+WITH described AS (
+  SELECT recording, TRY_CAST(resource_name AS INT) AS node_id,
+    max_by(TRY_CAST(value AS BIGINT), built_at) AS slots
+  FROM configs
+  WHERE name = 'max.incremental.fetch.session.cache.slots' AND source = 'DESCRIBE_CONFIGS'
+    AND resource_type = 'broker' AND error_code = 0
+  GROUP BY recording, TRY_CAST(resource_name AS INT)
+)
+SELECT recording, 'incremental_fetch' AS rule, node_id, 'leader' AS node_kind,
+  'overhead_bytes_per_second' AS figure,
+  sum(CASE WHEN variant = 'full' THEN overhead_bytes END) / max(span_s) AS before,
+  sum(CASE WHEN variant = 'incremental' THEN overhead_bytes END) / max(span_s) AS after,
+  sum(CASE WHEN variant = 'full' AND direction = 'request' THEN requests END) AS count
+FROM bandwidth_summary
+WHERE rule = 'incremental_fetch' AND parameter = 'none' AND span_s > 0
+GROUP BY recording, node_id
+UNION ALL
+SELECT p.recording, 'incremental_fetch', p.node_id, 'leader', 'session_slots', d.slots,
+  peak_sessions, sessions
+FROM peak_sessions AS p LEFT JOIN described AS d
+  ON d.recording = p.recording AND d.node_id = p.node_id
+WHERE variant = 'incremental' AND p.slots IS NULL
+UNION ALL
+SELECT recording, 'incremental_fetch', node_id, 'leader', 'refused_sessions',
+  count(*) FILTER (WHERE session_epoch = 0 AND response_session_id = 0 AND error_code = 0),
+  0, count(*)
+FROM fetches WHERE NOT is_cluster_metadata GROUP BY recording, node_id
